@@ -1,0 +1,91 @@
+import { quote } from './quote.ts';
+
+/** The kinds of field error; the name is also the reason of a cause in a Status. */
+export type FieldErrorType =
+  | 'FieldValueNotFound'
+  | 'FieldValueRequired'
+  | 'FieldValueDuplicate'
+  | 'FieldValueInvalid'
+  | 'FieldValueNotSupported'
+  | 'FieldValueForbidden'
+  | 'FieldValueTooLong'
+  | 'FieldValueTooMany'
+  | 'FieldValueTypeInvalid'
+  | 'InternalError';
+
+/**
+ * What is wrong with one field.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
+ */
+export interface FieldError {
+  readonly type: FieldErrorType;
+  readonly path: string;
+  /** The offending value as JSON; not printed for required, forbidden, too long and internal errors. */
+  readonly value?: unknown;
+  readonly detail: string;
+}
+
+const TITLES: Readonly<Record<FieldErrorType, string>> = {
+  FieldValueNotFound: 'Not found',
+  FieldValueRequired: 'Required value',
+  FieldValueDuplicate: 'Duplicate value',
+  FieldValueInvalid: 'Invalid value',
+  FieldValueNotSupported: 'Unsupported value',
+  FieldValueForbidden: 'Forbidden',
+  FieldValueTooLong: 'Too long',
+  FieldValueTooMany: 'Too many',
+  FieldValueTypeInvalid: 'Invalid value',
+  InternalError: 'Internal error',
+};
+
+const WITHOUT_VALUE: ReadonlySet<FieldErrorType> = new Set([
+  'FieldValueRequired',
+  'FieldValueForbidden',
+  'FieldValueTooLong',
+  'InternalError',
+]);
+
+/** The error without its path, as in the message of a cause. */
+export function describe(error: FieldError): string {
+  const title = TITLES[error.type];
+  const head = WITHOUT_VALUE.has(error.type) ? title : `${title}: ${printValue(error.value)}`;
+  return error.detail === '' ? head : `${head}: ${error.detail}`;
+}
+
+/** The whole error: `path: Invalid value: "x": detail`. */
+export function printFieldError(error: FieldError): string {
+  return `${error.path}: ${describe(error)}`;
+}
+
+/** Several errors as one text: equal ones once, in brackets if more than one is left. */
+export function printFieldErrors(errors: readonly FieldError[]): string {
+  const texts = [...new Set(errors.map(printFieldError))];
+  return texts.length === 1 ? (texts[0] ?? '') : `[${texts.join(', ')}]`;
+}
+
+export function required(path: string, detail: string): FieldError {
+  return { type: 'FieldValueRequired', path, detail };
+}
+
+export function invalidValue(path: string, value: unknown, detail: string): FieldError {
+  return { type: 'FieldValueInvalid', path, value, detail };
+}
+
+export function duplicate(path: string, value: unknown): FieldError {
+  return { type: 'FieldValueDuplicate', path, value, detail: '' };
+}
+
+export function forbiddenField(path: string, detail: string): FieldError {
+  return { type: 'FieldValueForbidden', path, detail };
+}
+
+/** A value that is not one of a list; the list is sorted, as the API server prints it. */
+export function notSupported(path: string, value: unknown, supported: readonly string[]): FieldError {
+  const values = [...supported].sort().map(quote).join(', ');
+  return { type: 'FieldValueNotSupported', path, value, detail: values === '' ? '' : `supported values: ${values}` };
+}
+
+function printValue(value: unknown): string {
+  if (typeof value === 'string') return quote(value);
+  return JSON.stringify(value ?? null);
+}

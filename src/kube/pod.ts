@@ -1,0 +1,48 @@
+import { isObject, type Container, type EphemeralContainer, type PodSpec, type PodTemplateSpec } from './types.ts';
+
+/** The three lists of containers in the order in which the API server visits them, each with its field name. */
+export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
+
+/** All containers of a pod: init, regular, ephemeral. */
+export function containersOf(spec: PodSpec | undefined): readonly (Container | EphemeralContainer)[] {
+  if (spec == null) return [];
+  return [...(spec.initContainers ?? []), ...(spec.containers ?? []), ...(spec.ephemeralContainers ?? [])];
+}
+
+/** True if the pod says that it runs on Windows; node selectors do not count. */
+export function isWindows(spec: PodSpec | undefined): boolean {
+  return spec?.os?.name === 'windows';
+}
+
+/** True if the pod asks for a user namespace of its own. */
+export function hasUserNamespace(spec: PodSpec | undefined): boolean {
+  return spec?.hostUsers === false;
+}
+
+/** Where each kind with a pod template keeps it, by API group and kind. */
+const TEMPLATE_PATHS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  '': { PodTemplate: ['template'], ReplicationController: ['spec', 'template'] },
+  apps: {
+    ReplicaSet: ['spec', 'template'],
+    Deployment: ['spec', 'template'],
+    StatefulSet: ['spec', 'template'],
+    DaemonSet: ['spec', 'template'],
+  },
+  batch: { Job: ['spec', 'template'], CronJob: ['spec', 'jobTemplate', 'spec', 'template'] },
+};
+
+/** The path of the pod template in an object of that group and kind; `undefined` where the kind has none. */
+export function podTemplatePath(group: string, kind: string): readonly string[] | undefined {
+  const kinds = Object.hasOwn(TEMPLATE_PATHS, group) ? TEMPLATE_PATHS[group] : undefined;
+  return kinds && Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
+}
+
+/** The pod template of a workload; `undefined` where it has none or a part of the way there is no object. */
+export function podTemplateOf(object: unknown, path: readonly string[]): PodTemplateSpec | undefined {
+  let value: unknown = object;
+  for (const name of path) {
+    if (!isObject(value)) return undefined;
+    value = value[name];
+  }
+  return isObject(value) ? value : undefined;
+}

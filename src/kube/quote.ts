@@ -1,0 +1,34 @@
+/** Returns the text as Go prints it with `%q`, which is how the API server quotes values in its messages. */
+export function quote(text: string): string {
+  return PLAIN.test(text) ? `"${text}"` : `"${Array.from(text, escapeRune).join('')}"`;
+}
+
+const PLAIN = /^[ !#-[\]-~]*$/;
+/** What Go's strconv.IsPrint calls printable: letters, marks, numbers, punctuation, symbols and the ASCII space. */
+const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
+const NAMED: Readonly<Record<string, string>> = {
+  '"': '\\"',
+  '\\': '\\\\',
+  '\u0007': '\\a',
+  '\b': '\\b',
+  '\f': '\\f',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  '\v': '\\v',
+};
+
+function escapeRune(rune: string): string {
+  const named = NAMED[rune];
+  if (named !== undefined) return named;
+  if (PRINTABLE.test(rune)) return rune;
+  const code = rune.codePointAt(0) ?? 0;
+  // A lone surrogate is no UTF-8; Go, reading it from JSON, sees the replacement character, which is printable.
+  if (code >= 0xd800 && code <= 0xdfff) return '\ufffd';
+  if (code < 0x80) return `\\x${hex(code, 2)}`;
+  return code < 0x10000 ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
+}
+
+function hex(code: number, digits: number): string {
+  return code.toString(16).padStart(digits, '0');
+}

@@ -1,0 +1,110 @@
+import type { FieldError } from './field-error.ts';
+import { printFieldErrors, describe } from './field-error.ts';
+import { quote } from './quote.ts';
+
+/** One cause in the details of a Status. */
+export interface StatusCause {
+  readonly reason?: string;
+  readonly message?: string;
+  readonly field?: string;
+}
+
+export interface StatusDetails {
+  readonly name?: string;
+  readonly group?: string;
+  readonly kind?: string;
+  readonly uid?: string;
+  readonly causes?: readonly StatusCause[];
+  readonly retryAfterSeconds?: number;
+}
+
+/**
+ * A failure as the API server words it.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go
+ */
+export interface Status {
+  readonly kind?: 'Status';
+  readonly apiVersion?: 'v1';
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly status: 'Failure';
+  readonly message: string;
+  readonly reason?: string;
+  readonly details?: StatusDetails;
+  readonly code: number;
+}
+
+/** A failed call of the Kubernetes API; its `status` is what the API server answered. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  readonly status: Status;
+
+  constructor(status: Status, options?: ErrorOptions) {
+    super(status.message, options);
+    this.status = status;
+  }
+}
+
+/** A resource in messages: `pods`, `deployments.apps`. */
+export interface ResourceName {
+  readonly group: string;
+  readonly resource: string;
+}
+
+/** 403: the requester may not, or a policy refuses. Without a name (generateName) the message has none either. */
+export function forbidden(resource: ResourceName, name: string, cause: string): Status {
+  const subject = name === '' ? printResource(resource) : `${printResource(resource)} ${quote(name)}`;
+  return failure(403, 'Forbidden', `${subject} is forbidden: ${cause}`, detailsOf(resource, name));
+}
+
+/** 422: field errors in an object; its details name the kind, not the resource. */
+export function invalid(kind: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {
+  const kindName = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
+  return failure(422, 'Invalid', `${kindName} ${quote(name)} is invalid: ${printFieldErrors(errors)}`, {
+    ...(name === '' ? {} : { name }),
+    ...(kind.group === '' ? {} : { group: kind.group }),
+    kind: kind.kind,
+    ...(errors.length === 0
+      ? {}
+      : { causes: errors.map((error) => ({ reason: error.type, message: describe(error), field: error.path })) }),
+  });
+}
+
+/** 404: the named object does not exist. */
+export function notFound(resource: ResourceName, name: string): Status {
+  return failure(404, 'NotFound', `${printResource(resource)} ${quote(name)} not found`, detailsOf(resource, name));
+}
+
+/** 409: an object of that name exists. */
+export function alreadyExists(resource: ResourceName, name: string): Status {
+  const message = `${printResource(resource)} ${quote(name)} already exists`;
+  return failure(409, 'AlreadyExists', message, detailsOf(resource, name));
+}
+
+/** 409: the object has changed since it was read. */
+export function conflict(resource: ResourceName, name: string, cause: string): Status {
+  const message = `Operation cannot be fulfilled on ${printResource(resource)} ${quote(name)}: ${cause}`;
+  return failure(409, 'Conflict', message, detailsOf(resource, name));
+}
+
+/** 400: the request cannot be understood. */
+export function badRequest(message: string): Status {
+  return failure(400, 'BadRequest', message);
+}
+
+/** 500: something broke on the way; the cause is repeated in the details. */
+export function internalError(cause: string): Status {
+  return failure(500, 'InternalError', `Internal error occurred: ${cause}`, { causes: [{ message: cause }] });
+}
+
+/** Builds a Status from its parts. */
+export function failure(code: number, reason: string, message: string, details?: StatusDetails): Status {
+  return { metadata: {}, status: 'Failure', message, reason, ...(details ? { details } : {}), code };
+}
+
+function printResource({ group, resource }: ResourceName): string {
+  return group === '' ? resource : `${resource}.${group}`;
+}
+
+function detailsOf({ group, resource }: ResourceName, name: string): StatusDetails {
+  return { ...(name === '' ? {} : { name }), ...(group === '' ? {} : { group }), kind: resource };
+}
