@@ -1,0 +1,109 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+/** All metrics of this program; one registry, made once and handed down. */
+export interface Metrics {
+  /** The Prometheus text format, and its content type. */
+  readonly expose: () => Promise<string>;
+  readonly contentType: string;
+  /** @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/metrics/metrics.go */
+  readonly podSecurity: {
+    readonly evaluations: Counter<
+      'decision' | 'policy_level' | 'policy_version' | 'mode' | 'request_operation' | 'resource' | 'subresource'
+    >;
+    readonly exemptions: Counter<'request_operation' | 'resource' | 'subresource'>;
+    readonly errors: Counter<'fatal' | 'request_operation' | 'resource' | 'subresource'>;
+  };
+  readonly webhook: {
+    readonly requests: Counter<'webhook' | 'code'>;
+    readonly duration: Histogram<'webhook'>;
+    readonly inFlight: Gauge;
+  };
+  readonly config: { readonly lastReloadSuccessful: Gauge; readonly lastReloadSuccess: Gauge };
+  readonly servingCertificateExpiry: Gauge;
+}
+
+/** Seconds; an in-process decision takes well under a millisecond, and the API server waits ten seconds at most. */
+const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/** Makes the metrics, those of the process included. */
+export function createMetrics(build: { readonly version: string }): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  new Gauge({
+    name: 'portcullis_build_info',
+    help: 'Always 1; the version is in the label.',
+    labelNames: ['version', 'node_version'],
+    registers,
+  }).set({ version: build.version, node_version: process.version }, 1);
+
+  return {
+    expose: () => registry.metrics(),
+    contentType: registry.contentType,
+    podSecurity: {
+      evaluations: new Counter({
+        name: 'pod_security_evaluations_total',
+        help: '[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.',
+        labelNames: [
+          'decision',
+          'policy_level',
+          'policy_version',
+          'mode',
+          'request_operation',
+          'resource',
+          'subresource',
+        ],
+        registers,
+      }),
+      exemptions: new Counter({
+        name: 'pod_security_exemptions_total',
+        help: '[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.',
+        labelNames: ['request_operation', 'resource', 'subresource'],
+        registers,
+      }),
+      errors: new Counter({
+        name: 'pod_security_errors_total',
+        help: '[ALPHA] Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted profile being used for evaluation.',
+        labelNames: ['fatal', 'request_operation', 'resource', 'subresource'],
+        registers,
+      }),
+    },
+    webhook: {
+      requests: new Counter({
+        name: 'portcullis_webhook_requests_total',
+        help: 'Admission reviews answered, by webhook path and HTTP status code.',
+        labelNames: ['webhook', 'code'],
+        registers,
+      }),
+      duration: new Histogram({
+        name: 'portcullis_webhook_request_duration_seconds',
+        help: 'Time from the parsed review to its answer.',
+        labelNames: ['webhook'],
+        buckets: DURATION_BUCKETS,
+        registers,
+      }),
+      inFlight: new Gauge({
+        name: 'portcullis_webhook_requests_in_flight',
+        help: 'Admission reviews that wait for their answer.',
+        registers,
+      }),
+    },
+    config: {
+      lastReloadSuccessful: new Gauge({
+        name: 'portcullis_config_last_reload_successful',
+        help: '1 if the configuration file, when last read, was valid; 0 if the last valid one stays in force.',
+        registers,
+      }),
+      lastReloadSuccess: new Gauge({
+        name: 'portcullis_config_last_reload_success_timestamp_seconds',
+        help: 'When a valid configuration was last taken into force, in Unix seconds.',
+        registers,
+      }),
+    },
+    servingCertificateExpiry: new Gauge({
+      name: 'portcullis_serving_certificate_expiry_timestamp_seconds',
+      help: 'When the serving certificate expires, in Unix seconds.',
+      registers,
+    }),
+  };
+}
