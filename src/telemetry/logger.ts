@@ -25,7 +25,7 @@ export function createLogger(options: LoggerOptions, fd: number | string = 2): L
     logger: pino(
       {
         level: options.level,
-        base: undefined,
+        base: null,
         messageKey: 'msg',
         errorKey: 'err',
         timestamp: () => `,"ts":"${new Date().toISOString()}"`,

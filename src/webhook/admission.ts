@@ -1,0 +1,119 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Store } from '../cluster/store.ts';
+import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import { parseDurationMs } from '../kube/duration.ts';
+import { diff } from '../kube/json-patch.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { readEnvelope } from './envelope.ts';
+import type { Webhook, WebhookContext } from './webhook.ts';
+
+export interface AdmissionDeps {
+  readonly webhooks: readonly Webhook[];
+  readonly store: Store;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** A monotonic clock, in milliseconds. */
+  now(): number;
+}
+
+/** Registers one route per webhook: AdmissionReview in, decision, AdmissionReview out. */
+export function registerAdmission(app: FastifyInstance, deps: AdmissionDeps): void {
+  for (const webhook of deps.webhooks) {
+    const answer = createAnswer(webhook, deps);
+    app.post(webhook.path, (request, reply) => answer(request, reply));
+  }
+}
+
+type Answer = (request: FastifyRequest, reply: FastifyReply) => FastifyReply | Promise<FastifyReply>;
+
+/** The life of one review. Synchronous as long as the webhook is: nothing is awaited that need not be. */
+function createAnswer(webhook: Webhook, { store, logger, metrics, now }: AdmissionDeps): Answer {
+  const duration = metrics.webhook.duration.labels(webhook.path);
+  const codes = new Map<number, { inc(): void }>();
+  const log = logger.child({ logger: 'webhook', webhook: webhook.path });
+
+  const send = (reply: FastifyReply, code: number, body: string): FastifyReply => {
+    let counter = codes.get(code);
+    if (!counter) codes.set(code, (counter = metrics.webhook.requests.labels(webhook.path, String(code))));
+    counter.inc();
+    return reply
+      .code(code)
+      .type(code === 200 ? 'application/json' : 'text/plain; charset=utf-8')
+      .send(code === 200 ? body : `${body}\n`);
+  };
+  const sendDecision = (reply: FastifyReply, review: AdmissionRequest, decision: Decision, startMs: number) => {
+    const durationMs = now() - startMs;
+    duration.observe(durationMs / 1000);
+    logDecision(log, review, decision, durationMs);
+    return send(reply, 200, printReview(review, decision));
+  };
+  const sendBug = (reply: FastifyReply, review: AdmissionRequest, err: unknown): FastifyReply => {
+    log.error({ ...facts(review), err }, 'review failed');
+    return send(reply, 500, 'internal server error');
+  };
+
+  return (request, reply) => {
+    const envelope = readEnvelope(request.body as Buffer);
+    if ('error' in envelope) {
+      log.warn({ reason: envelope.error, remoteAddress: request.ip }, 'malformed review');
+      return send(reply, 400, envelope.error);
+    }
+    // Without a complete picture no verdict: the webhook's failurePolicy decides, so that a cold cluster can start.
+    if (!store.synced()) return send(reply, 503, 'the cluster has not been read completely yet; try again');
+    const review = envelope.request;
+    const startMs = now();
+    try {
+      const decision = webhook.decide(review, contextOf(request, store, now, startMs));
+      if (!(decision instanceof Promise)) return sendDecision(reply, review, decision, startMs);
+      metrics.webhook.inFlight.inc();
+      return decision
+        .then((decided) => sendDecision(reply, review, decided, startMs))
+        .catch((error: unknown) => sendBug(reply, review, error))
+        .finally(() => metrics.webhook.inFlight.dec());
+    } catch (error) {
+      return sendBug(reply, review, error);
+    }
+  };
+}
+
+/** The API server puts its patience on the URL, as `?timeout=5s`; a value that is no duration is ignored. */
+function contextOf(request: FastifyRequest, store: Store, now: () => number, startMs: number): WebhookContext {
+  const { timeout } = request.query as { readonly timeout?: unknown };
+  const timeoutMs = typeof timeout === 'string' ? parseDurationMs(timeout) : undefined;
+  return timeoutMs === undefined ? { store, now } : { store, now, deadlineMs: startMs + timeoutMs };
+}
+
+/** The answer; its patch is the difference between what came and what the decision made of it. */
+function printReview(request: AdmissionRequest, decision: Decision): string {
+  const response: Record<string, unknown> = { uid: request.uid, allowed: decision.allowed };
+  if (!decision.allowed) response.status = decision.status;
+  else if (decision.object !== undefined) {
+    const patch = diff(request.object, decision.object);
+    if (patch.length > 0) {
+      response.patchType = 'JSONPatch';
+      response.patch = Buffer.from(JSON.stringify(patch)).toString('base64');
+    }
+  }
+  if (decision.auditAnnotations) response.auditAnnotations = decision.auditAnnotations;
+  if (decision.warnings && decision.warnings.length > 0) response.warnings = decision.warnings;
+  return `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":${JSON.stringify(response)}}`;
+}
+
+function logDecision(log: Logger, request: AdmissionRequest, decision: Decision, durationMs: number): void {
+  const line = { ...facts(request), durationMs };
+  if (decision.allowed) log.info({ ...line, decision: 'allow' }, 'reviewed');
+  else log.info({ ...line, decision: 'deny', reason: decision.status.message }, 'reviewed');
+}
+
+/** What a line about a review says; never the object, whose environment may hold secrets. */
+function facts(request: AdmissionRequest): Record<string, unknown> {
+  return {
+    uid: request.uid,
+    operation: request.operation,
+    kind: request.kind.kind,
+    namespace: request.namespace,
+    name: request.name,
+    user: request.userInfo?.username,
+  };
+}

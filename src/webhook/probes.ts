@@ -1,0 +1,77 @@
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+
+/** One named condition of health; `undefined` is healthy, a text says what is wrong. */
+export interface HealthCheck {
+  readonly name: string;
+  check(): string | undefined;
+}
+
+export interface ProbesDeps {
+  /** The process is worth keeping. */
+  readonly livez: readonly HealthCheck[];
+  /** Reviews may be sent here. */
+  readonly readyz: readonly HealthCheck[];
+  readonly metrics: { expose(): Promise<string>; readonly contentType: string };
+}
+
+/**
+ * Builds the server for probes and metrics, on a port of its own so that TLS trouble does not hide them; it does not
+ * listen. Paths and texts are those of the Kubernetes components.
+ * @see https://kubernetes.io/docs/reference/using-api/health-checks/
+ */
+export function buildProbes({ livez, readyz, metrics }: ProbesDeps): FastifyInstance {
+  const app = Fastify({ logger: false, forceCloseConnections: true });
+  serveChecks(app, 'livez', livez);
+  serveChecks(app, 'healthz', livez);
+  serveChecks(app, 'readyz', readyz);
+  app.get('/metrics', async (_request, reply) => reply.type(metrics.contentType).send(await metrics.expose()));
+  app.get('/', (_request, reply) => plain(reply, 200, '/livez\n/readyz\n/healthz\n/metrics\n'));
+  app.setNotFoundHandler((_request, reply) => plain(reply, 404, '404 page not found\n'));
+  return app;
+}
+
+function serveChecks(app: FastifyInstance, group: string, checks: readonly HealthCheck[]): void {
+  app.get(`/${group}`, (request, reply) => {
+    const query = request.query as { readonly verbose?: unknown; readonly exclude?: string | readonly string[] };
+    const excluded = [query.exclude ?? []].flat();
+    const results = checks.map(({ name, check }) => ({ name, failure: excluded.includes(name) ? undefined : check() }));
+    const unknown = excluded.filter((name) => !checks.some((check) => check.name === name));
+    return report(reply, group, results, unknown, query.verbose !== undefined);
+  });
+  for (const { name, check } of checks) {
+    app.get(`/${group}/${name}`, (_request: FastifyRequest, reply) => {
+      const failure = check();
+      return failure === undefined ? plain(reply, 200, 'ok') : plain(reply, 500, `${name} failed: ${failure}\n`);
+    });
+  }
+}
+
+interface Result {
+  readonly name: string;
+  readonly failure: string | undefined;
+}
+
+function report(
+  reply: FastifyReply,
+  group: string,
+  results: readonly Result[],
+  unknown: readonly string[],
+  verbose: boolean,
+): FastifyReply {
+  const failed = results.some((result) => result.failure !== undefined);
+  if (!failed && !verbose) return plain(reply, 200, 'ok');
+  const lines = results.map(({ name, failure }) =>
+    failure === undefined ? `[+]${name} ok` : `[-]${name} failed: ${failure}`,
+  );
+  if (unknown.length > 0) {
+    lines.push(
+      `warn: some health checks cannot be excluded: no matches for ${unknown.map((name) => JSON.stringify(name)).join(', ')}`,
+    );
+  }
+  lines.push(`${group} check ${failed ? 'failed' : 'passed'}`);
+  return plain(reply, failed ? 500 : 200, `${lines.join('\n')}\n`);
+}
+
+function plain(reply: FastifyReply, code: number, text: string): FastifyReply {
+  return reply.code(code).type('text/plain; charset=utf-8').header('x-content-type-options', 'nosniff').send(text);
+}

@@ -1,0 +1,97 @@
+/**
+ * The admission server: Fastify over TLS. It reads the store and answers; it never writes to a cluster.
+ */
+import type { SecureContextOptions } from 'node:tls';
+import Fastify, { type FastifyError, type FastifyInstance } from 'fastify';
+import { registerAdmission, type AdmissionDeps } from './admission.ts';
+import { trackConnections, type Connections } from './connections.ts';
+
+/** The largest review: an object of 3 MiB, the API server's limit, old and new, with room for the envelope. */
+export const BODY_LIMIT_BYTES = 7 * 1024 * 1024;
+
+export interface ServerDeps extends AdmissionDeps {
+  /** Certificate, key and protocol settings. */
+  readonly tls: SecureContextOptions;
+}
+
+export interface AdmissionServer {
+  readonly app: FastifyInstance;
+  readonly connections: Connections;
+}
+
+/** Builds the server; it does not listen. */
+export function buildServer(deps: ServerDeps): AdmissionServer {
+  const app = Fastify({
+    // HTTP/1.1: the API server speaks nothing else to services.
+    https: {
+      ...deps.tls,
+      ALPNProtocols: ['http/1.1'],
+      headersTimeout: 32_000,
+      connectionsCheckingInterval: 5_000,
+      maxHeaderSize: 1024 * 1024,
+    },
+    // Longer than the 90 s after which the API server drops an idle connection, so that we are never the first.
+    keepAliveTimeout: 100_000,
+    requestTimeout: 35_000,
+    bodyLimit: BODY_LIMIT_BYTES,
+    // While it drains, the server still answers; the connections are told to go elsewhere.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    exposeHeadRoutes: false,
+    logger: false,
+  }) as unknown as FastifyInstance;
+  const connections = trackConnections(app);
+  acceptJson(app);
+  registerAdmission(app, deps);
+  const paths = deps.webhooks.map((webhook) => webhook.path);
+  app.get('/', (_request, reply) => reply.type('text/plain; charset=utf-8').send(greeting(paths)));
+  app.setNotFoundHandler((request, reply) =>
+    reply
+      .code(404)
+      .type('text/plain; charset=utf-8')
+      .send(
+        `no webhook at ${request.method} ${request.url.split('?')[0] ?? ''}; POST an AdmissionReview to ${paths.join(' or ')}\n`,
+      ),
+  );
+  app.setErrorHandler<FastifyError>((error, _request, reply) => {
+    const code = error.statusCode ?? 500;
+    if (code >= 500) deps.logger.error({ err: error, logger: 'webhook' }, 'request failed');
+    void reply
+      .code(code)
+      .type('text/plain; charset=utf-8')
+      .send(`${printError(error)}\n`);
+  });
+  return { app, connections };
+}
+
+/** The body arrives as bytes: the envelope is read by `readEnvelope`, which says what is wrong with it. */
+function acceptJson(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
+    if (body.length === 0) done(badRequest('request body is empty'));
+    else done(null, body);
+  });
+  app.addContentTypeParser('*', (_request, _payload, done) => {
+    done(badRequest('unable to process a request with a non-json content type'));
+  });
+  // A POST without a body and without a type reaches no parser.
+  app.addHook('preHandler', (request, _reply, done) => {
+    if (request.method === 'POST' && request.body == null) done(badRequest('request body is empty'));
+    else done();
+  });
+}
+
+function badRequest(message: string): Error & { statusCode: number } {
+  return Object.assign(new Error(message), { statusCode: 400 });
+}
+
+function printError(error: FastifyError): string {
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return `request entity is too large; limit is ${BODY_LIMIT_BYTES} bytes`;
+  }
+  return (error.statusCode ?? 500) >= 500 ? 'internal server error' : error.message;
+}
+
+function greeting(paths: readonly string[]): string {
+  return `Portcullis, pod security admission. Kubernetes API servers POST AdmissionReviews to:\n${paths.map((path) => `  ${path}\n`).join('')}`;
+}
