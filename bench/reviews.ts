@@ -1,0 +1,138 @@
+/** The AdmissionReviews that the load consists of: pods as an API server sends them, defaulted and with managed fields. */
+
+const RESTRICTED = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ['ALL'] },
+};
+
+function pod(name: string, namespace: string): Record<string, unknown> {
+  return {
+    kind: 'Pod',
+    apiVersion: 'v1',
+    metadata: {
+      name,
+      generateName: 'shop-6d4b75cb6d-',
+      namespace,
+      uid: '73eccb7c-9974-414d-af65-79671bc4e27a',
+      creationTimestamp: '2026-01-02T03:04:05Z',
+      labels: { app: 'shop', 'pod-template-hash': '6d4b75cb6d', 'app.kubernetes.io/name': 'shop' },
+      annotations: { 'prometheus.io/scrape': 'true', 'prometheus.io/port': '8080' },
+      ownerReferences: [
+        {
+          apiVersion: 'apps/v1',
+          kind: 'ReplicaSet',
+          name: 'shop-6d4b75cb6d',
+          uid: '0a21d4f7-46ca-4623-9ddb-82552aff30bd',
+          controller: true,
+          blockOwnerDeletion: true,
+        },
+      ],
+      managedFields: [
+        {
+          manager: 'kube-controller-manager',
+          operation: 'Update',
+          apiVersion: 'v1',
+          time: '2026-01-02T03:04:05Z',
+          fieldsType: 'FieldsV1',
+          fieldsV1: {
+            'f:metadata': { 'f:generateName': {}, 'f:labels': { '.': {}, 'f:app': {}, 'f:pod-template-hash': {} } },
+            'f:spec': {
+              'f:containers': { 'k:{"name":"shop"}': { '.': {}, 'f:image': {}, 'f:name': {}, 'f:resources': {} } },
+              'f:securityContext': { '.': {}, 'f:runAsNonRoot': {}, 'f:seccompProfile': {} },
+            },
+          },
+        },
+      ],
+    },
+    spec: {
+      volumes: [
+        {
+          name: 'kube-api-access-kd8dd',
+          projected: {
+            sources: [
+              { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
+              { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+              {
+                downwardAPI: {
+                  items: [{ path: 'namespace', fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.namespace' } }],
+                },
+              },
+            ],
+            defaultMode: 420,
+          },
+        },
+      ],
+      containers: [
+        {
+          name: 'shop',
+          image: 'registry.example.com/shop:1.2.3',
+          ports: [{ name: 'http', containerPort: 8080, protocol: 'TCP' }],
+          env: [
+            { name: 'LOG_LEVEL', value: 'info' },
+            { name: 'POD_NAME', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.name' } } },
+          ],
+          resources: { limits: { memory: '256Mi' }, requests: { cpu: '100m', memory: '256Mi' } },
+          volumeMounts: [
+            {
+              name: 'kube-api-access-kd8dd',
+              readOnly: true,
+              mountPath: '/var/run/secrets/kubernetes.io/serviceaccount',
+            },
+          ],
+          livenessProbe: { httpGet: { path: '/healthz', port: 'http', scheme: 'HTTP' }, periodSeconds: 10 },
+          readinessProbe: { httpGet: { path: '/readyz', port: 'http', scheme: 'HTTP' }, periodSeconds: 5 },
+          terminationMessagePath: '/dev/termination-log',
+          terminationMessagePolicy: 'File',
+          imagePullPolicy: 'IfNotPresent',
+          securityContext: RESTRICTED,
+        },
+      ],
+      restartPolicy: 'Always',
+      terminationGracePeriodSeconds: 30,
+      dnsPolicy: 'ClusterFirst',
+      serviceAccountName: 'shop',
+      serviceAccount: 'shop',
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+      schedulerName: 'default-scheduler',
+      tolerations: [
+        { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 },
+        { key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 },
+      ],
+      priority: 0,
+      enableServiceLinks: true,
+      preemptionPolicy: 'PreemptLowerPriority',
+    },
+    status: { phase: 'Pending', qosClass: 'Burstable' },
+  };
+}
+
+/** A thousand reviews of a Deployment's pod that satisfies the restricted level, each with a uid of its own. */
+export function restrictedPodReviews(namespace: string): string[] {
+  const gvk = { group: '', version: 'v1', kind: 'Pod' };
+  const gvr = { group: '', version: 'v1', resource: 'pods' };
+  return Array.from({ length: 1000 }, (_, index) =>
+    JSON.stringify({
+      kind: 'AdmissionReview',
+      apiVersion: 'admission.k8s.io/v1',
+      request: {
+        uid: `01a86a36-8bbe-41cb-a3a9-${String(index).padStart(12, '0')}`,
+        kind: gvk,
+        resource: gvr,
+        requestKind: gvk,
+        requestResource: gvr,
+        name: `shop-6d4b75cb6d-${index.toString(36).padStart(5, 'x')}`,
+        namespace,
+        operation: 'CREATE',
+        userInfo: {
+          username: 'system:serviceaccount:kube-system:replicaset-controller',
+          uid: '27d3ab6e-d52c-4c5e-9b2d-9f2a3f9c5d2b',
+          groups: ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'],
+        },
+        object: pod(`shop-6d4b75cb6d-${index.toString(36).padStart(5, 'x')}`, namespace),
+        oldObject: null,
+        dryRun: false,
+        options: { kind: 'CreateOptions', apiVersion: 'meta.k8s.io/v1' },
+      },
+    }),
+  );
+}
