@@ -102,6 +102,23 @@ export interface Reader {
   list(resource: ResourceKey, namespace?: string): readonly ApiObject[];
 }
 
+/**
+ * Requests of the cluster to itself, for chores, seed and the port: as a user of `system:masters`, through the same
+ * pipeline as any other request. Everything rejects with an `ApiError`.
+ */
+export interface Writer {
+  create(resource: ResourceKey, object: ApiObject, options?: WriterOptions): Promise<ApiObject>;
+  /** Replaces the object, or with a subresource (`status`, `finalize`, …) that part of it. */
+  update(resource: ResourceKey, object: ApiObject, options?: WriterOptions): Promise<ApiObject>;
+  remove(resource: ResourceKey, namespace: string, name: string): Promise<ApiObject>;
+}
+
+export interface WriterOptions {
+  readonly subresource?: string;
+  /** The name under which fields are owned; `kube-apiserver` unless said otherwise. */
+  readonly fieldManager?: string;
+}
+
 /** Names a resource whatever its version. */
 export interface ResourceKey {
   readonly group: string;
