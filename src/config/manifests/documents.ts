@@ -1,0 +1,94 @@
+import { readJson } from './json.ts';
+import { createLineIndex, type Position } from './line-index.ts';
+import { offsetOf, type Parsed, type Path } from './node.ts';
+
+/** One document of a file. */
+export interface ManifestDocument {
+  readonly file: string;
+  /** Counts the documents of the file from 0, unreadable ones too, empty ones not. */
+  readonly index: number;
+  /** Where its value begins, from 1. */
+  readonly line: number;
+  readonly value: unknown;
+  /** Where a field begins (a member at its key), or its nearest parent that exists. */
+  positionOf(path: Path): Position;
+  readonly duplicateKeys: readonly DuplicateKeyPosition[];
+}
+
+/** A key that an object has again; the last one counts. */
+export interface DuplicateKeyPosition extends Position {
+  readonly path: Path;
+}
+
+/** What could not be read, and where. */
+export interface ManifestError extends Position {
+  readonly file: string;
+  readonly message: string;
+}
+
+/** Everything that a text holds; a document that cannot be read is among the errors and does not hide the others. */
+export interface Documents {
+  readonly documents: readonly ManifestDocument[];
+  readonly errors: readonly ManifestError[];
+}
+
+/** Splits a text into its documents and reads each by itself. */
+export function documentsOf(text: string, file: string, readYaml: (text: string) => readonly Parsed[]): Documents {
+  const body = text.startsWith('\ufeff') ? text.slice(1) : text;
+  const positionAt = createLineIndex(body);
+  const documents: ManifestDocument[] = [];
+  const errors: ManifestError[] = [];
+  let index = 0;
+  for (const { start, end } of chunksOf(body)) {
+    for (const parsed of parse(body.slice(start, end), readYaml)) {
+      const position = (offset: number): Position => positionAt(start + offset);
+      const { node, failure } = parsed;
+      if (failure) errors.push({ file, ...position(failure.offset), message: failure.message });
+      else if (node.value === null) continue;
+      else documents.push(createDocument(file, index, parsed, position));
+      index++;
+    }
+  }
+  return { documents, errors };
+}
+
+function createDocument(
+  file: string,
+  index: number,
+  { node, duplicateKeys }: Parsed,
+  position: (offset: number) => Position,
+): ManifestDocument {
+  return {
+    file,
+    index,
+    line: position(node.offset).line,
+    value: node.value,
+    positionOf: (path) => position(offsetOf(node, path)),
+    duplicateKeys: duplicateKeys.map(({ path, offset }) => ({ path, ...position(offset) })),
+  };
+}
+
+/** A line that ends a document; what follows `---` on the same line belongs to the next one. */
+const SEPARATOR = /(?<=^|\n)---[ \t]*(?:#[^\n]*)?\r?(?:\n|$)|(?<=\n)(?=---[ \t])/g;
+
+function* chunksOf(text: string): Generator<{ readonly start: number; readonly end: number }> {
+  let start = 0;
+  for (const marker of text.matchAll(SEPARATOR)) {
+    yield { start, end: marker.index };
+    start = marker.index + marker[0].length;
+  }
+  yield { start, end: text.length };
+}
+
+function parse(text: string, readYaml: (text: string) => readonly Parsed[]): readonly Parsed[] {
+  if (!/^\s*\{/.test(text)) return readYaml(text);
+  const json = readJson(text);
+  if (isReadable(json)) return json;
+  // A YAML document may begin with a brace, too.
+  const yaml = readYaml(text);
+  return isReadable(yaml) ? yaml : json;
+}
+
+function isReadable(documents: readonly Parsed[]): boolean {
+  return documents.every(({ failure }) => failure === undefined);
+}
