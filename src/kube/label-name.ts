@@ -5,8 +5,7 @@ const VALUE = `(${KEY})?`;
 const IS_KEY = new RegExp(`^${KEY}$`);
 const IS_VALUE = new RegExp(`^${VALUE}$`);
 const MAX_BYTES = 63;
-const RULE =
-  "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const RULE = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const KEY_RULE = `must consist of ${RULE} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '${KEY}')`;
 const VALUE_RULE = `a valid label must be an empty string or consist of ${RULE} (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '${VALUE}')`;
 

@@ -148,9 +148,7 @@ function among(key: string, operator: 'in' | 'notin', values: readonly string[])
 function compares(key: string, operator: '>' | '<', bound: string): LabelSelector {
   if (!/^[+-]?\d+$/.test(bound)) {
     throw new SyntaxError(
-      printFieldError(
-        invalidValue('<nil>[0]', bound, 'for \'Gt\', \'Lt\' operators, the value must be an integer'),
-      ),
+      printFieldError(invalidValue('<nil>[0]', bound, "for 'Gt', 'Lt' operators, the value must be an integer")),
     );
   }
   return (labels) => {
