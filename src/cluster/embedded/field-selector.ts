@@ -84,11 +84,17 @@ function parseTerm(term: string, whole: string): Term {
 }
 
 function unescape(value: string): string {
-  const bad = /^(?:\\[\\,=]|[^\\,=])*(\\.?|[,=])/s.exec(value)?.[1];
-  if (bad === undefined) return value.replaceAll(/\\([\\,=])/g, '$1');
-  const problem = bad.startsWith('\\') ? `invalid escape sequence: ${bad}` : 'unescaped character in value: ';
-  const character = bad.startsWith('\\') ? '' : String(bad.codePointAt(0));
-  throw new ApiError(badRequest(`invalid field selector: ${problem}${character}`));
+  return value.replaceAll(/\\(.?)|[,=]/gs, (found, escaped: string | undefined) => {
+    if (escaped === undefined) {
+      throw invalidSelector(`unescaped character in value: ${String(found.codePointAt(0))}`);
+    }
+    if (!['\\', ',', '='].includes(escaped)) throw invalidSelector(`invalid escape sequence: ${found}`);
+    return escaped;
+  });
+}
+
+function invalidSelector(problem: string): ApiError {
+  return new ApiError(badRequest(`invalid field selector: ${problem}`));
 }
 
 function checkField(field: string, { kind, namespaced, custom }: ResourceInfo): void {

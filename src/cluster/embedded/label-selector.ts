@@ -103,7 +103,8 @@ function createParser(tokens: readonly Token[]): { all(): LabelSelector[] } {
     try {
       return requirement();
     } catch (error) {
-      if (error instanceof SyntaxError) throw new SyntaxError(`unable to parse requirement: ${error.message}`);
+      if (error instanceof SyntaxError)
+        throw new SyntaxError(`unable to parse requirement: ${error.message}`, { cause: error });
       throw error;
     }
   };
