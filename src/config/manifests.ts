@@ -74,21 +74,23 @@ const CONTROL = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10
 /** Scalars are all strings to the library ("failsafe"): what they mean to kubectl is up to `scalar.ts`. */
 const OPTIONS = { schema: 'failsafe', resolveKnownTags: false, uniqueKeys: false, prettyErrors: false } as const;
 
+/** The library recurses; there is no other way to learn that it went too deep. */
+const STACK_OVERFLOW = /call stack/;
+
 function readYaml(text: string): readonly Parsed[] {
   const control = text.search(CONTROL);
   if (control >= 0) return [failed(control, 'control characters are not allowed')];
   try {
     return parseAllDocuments(text, OPTIONS).map((document) => readYamlDocument(document));
   } catch (error) {
-    // The library recurses; there is no other way to learn that it went too deep.
-    if (error instanceof RangeError) return [failed(Math.max(text.search(/\S/), 0), TOO_DEEP)];
+    if (error instanceof RangeError && STACK_OVERFLOW.test(error.message)) return [failed(Math.max(text.search(/\S/), 0), TOO_DEEP)];
     throw error;
   }
 }
 
 function readYamlDocument(document: Document.Parsed): Parsed {
   const [error] = document.errors;
-  if (error) return failed(error.pos[0], error.message);
+  if (error) return failed(error.pos[0], STACK_OVERFLOW.test(error.message) ? TOO_DEEP : error.message);
   const reader = createReader();
   const node = reader.read(document.contents);
   return { node, duplicateKeys: reader.duplicateKeys, failure: reader.failure() };

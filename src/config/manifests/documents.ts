@@ -43,13 +43,19 @@ export function documentsOf(text: string, file: string, readYaml: (text: string)
     for (const parsed of parse(body.slice(start, end), readYaml)) {
       const position = (offset: number): Position => positionAt(start + offset);
       const { node, failure } = parsed;
-      if (failure) errors.push({ file, ...position(failure.offset), message: failure.message });
+      if (failure) errors.push({ file, ...position(failure.offset), message: shorten(failure.message) });
       else if (node.value === null) continue;
       else documents.push(createDocument(file, index, parsed, position));
       index++;
     }
   }
   return { documents, errors };
+}
+
+/** Messages may quote the text, which may be of any length. */
+function shorten(message: string): string {
+  const [line = ''] = message.split('\n');
+  return line.length > 200 ? `${line.slice(0, 200)}…` : line;
 }
 
 function createDocument(
