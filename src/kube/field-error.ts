@@ -20,7 +20,7 @@ export type FieldErrorType =
 export interface FieldError {
   readonly type: FieldErrorType;
   readonly path: string;
-  /** The offending value as JSON; not printed for required, forbidden, too long and internal errors. */
+  /** The offending value as JSON; not printed when absent, nor for required, forbidden, too long and internal errors. */
   readonly value?: unknown;
   readonly detail: string;
 }
@@ -48,7 +48,8 @@ const WITHOUT_VALUE: ReadonlySet<FieldErrorType> = new Set([
 /** The error without its path, as in the message of a cause. */
 export function describe(error: FieldError): string {
   const title = TITLES[error.type];
-  const head = WITHOUT_VALUE.has(error.type) ? title : `${title}: ${printValue(error.value)}`;
+  const hidden = WITHOUT_VALUE.has(error.type) || !Object.hasOwn(error, 'value');
+  const head = hidden ? title : `${title}: ${printValue(error.value)}`;
   return error.detail === '' ? head : `${head}: ${error.detail}`;
 }
 
