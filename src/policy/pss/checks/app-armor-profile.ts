@@ -1,0 +1,55 @@
+import { quote } from '../../../kube/quote.ts';
+import { sortedSet } from '../../../kube/order.ts';
+import type { PodFields, Setter, SetterFields } from '../fields.ts';
+import { annotationsWhere, forbidden, forbiddenAnnotation, settersWhere, type Annotation } from '../offenders.ts';
+import { plural, quotedList, settersText } from '../text.ts';
+import type { Check, Finding } from '../types.ts';
+
+const ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';
+
+/**
+ * AppArmor may not be switched off, nor may profiles be used that nobody has vetted.
+ *
+ * Fields   spec.securityContext.appArmorProfile.type
+ *          spec.{init,ephemeral,}containers[*].securityContext.appArmorProfile.type
+ *          metadata.annotations[container.apparmor.security.beta.kubernetes.io/*]
+ * Allowed  RuntimeDefault, Localhost or no profile; in annotations runtime/default, localhost/* or nothing
+ * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
+ */
+export const appArmorProfile: Check = {
+  id: 'appArmorProfile',
+  level: 'baseline',
+  remedy:
+    'Set securityContext.appArmorProfile.type to RuntimeDefault or Localhost, or remove it and the AppArmor annotations.',
+  versions: [{ since: 'v1.0', check: onlySafeProfiles }],
+};
+
+function onlySafeProfiles(pod: PodFields): Finding | undefined {
+  const setters = settersWhere(pod, isUnsafe);
+  const annotations = annotationsWhere(pod, isUnsafeAnnotation);
+  return setters || annotations ? finding(setters ?? [], annotations ?? []) : undefined;
+}
+
+function finding(setters: readonly Setter[], annotations: readonly Annotation[]): Finding {
+  const types = sortedSet(setters.map((setter) => setter.appArmorProfile ?? ''));
+  const values = [...types, ...sortedSet(annotations.map(({ key, value }) => `${key}=${quote(value)}`))];
+  const kinds = annotations.length === 0 ? [] : [plural(annotations.length, 'annotation', 'annotations')];
+  return {
+    reason: plural(values.length, 'forbidden AppArmor profile', 'forbidden AppArmor profiles'),
+    detail: `${settersText(setters, ...kinds)} must not set AppArmor profile type to ${quotedList(values)}`,
+    fields: () => [
+      ...setters.map((setter) => forbidden(setter, 'securityContext.appArmorProfile.type', setter.appArmorProfile)),
+      ...annotations.map(forbiddenAnnotation),
+    ],
+  };
+}
+
+function isUnsafe({ appArmorProfile: type }: SetterFields): boolean {
+  return type !== undefined && type !== 'RuntimeDefault' && type !== 'Localhost';
+}
+
+/** Whether or not there is a container of that name. */
+function isUnsafeAnnotation(key: string, value: string): boolean {
+  if (!key.startsWith(ANNOTATION_PREFIX)) return false;
+  return value !== '' && value !== 'runtime/default' && !value.startsWith('localhost/');
+}

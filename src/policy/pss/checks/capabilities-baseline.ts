@@ -1,0 +1,59 @@
+import type { ContainerFields, PodFields } from '../fields.ts';
+import { containersWhere, forbidden } from '../offenders.ts';
+import { namesOf, quotedSet } from '../text.ts';
+import { sortedSet } from '../../../kube/order.ts';
+import type { Check, Finding } from '../types.ts';
+
+const ADD = 'securityContext.capabilities.add';
+const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
+  'AUDIT_WRITE',
+  'CHOWN',
+  'DAC_OVERRIDE',
+  'FOWNER',
+  'FSETID',
+  'KILL',
+  'MKNOD',
+  'NET_BIND_SERVICE',
+  'SETFCAP',
+  'SETGID',
+  'SETPCAP',
+  'SETUID',
+  'SYS_CHROOT',
+]);
+
+/**
+ * Only capabilities that container runtimes give by default may be added.
+ *
+ * Fields   spec.{init,ephemeral,}containers[*].securityContext.capabilities.add
+ * Allowed  the default set
+ * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
+ */
+export const capabilitiesBaseline: Check = {
+  id: 'capabilities_baseline',
+  level: 'baseline',
+  remedy: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not give by default.',
+  versions: [{ since: 'v1.0', check: onlyDefaultCapabilities }],
+};
+
+function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {
+  const offenders = containersWhere(pod, addsMore);
+  if (!offenders) return undefined;
+  const added = offenders.flatMap(notDefault);
+  return {
+    reason: 'non-default capabilities',
+    detail: `${namesOf(offenders)} must not include ${quotedSet(added)} in ${ADD}`,
+    fields: () => offenders.map((container) => forbidden(container, ADD, sortedSet(notDefault(container)))),
+  };
+}
+
+function addsMore(container: ContainerFields): boolean {
+  return !container.capabilitiesAdd.every(isDefault);
+}
+
+function notDefault(container: ContainerFields): string[] {
+  return container.capabilitiesAdd.filter((name) => !isDefault(name));
+}
+
+function isDefault(name: string): boolean {
+  return DEFAULT_CAPABILITIES.has(name);
+}

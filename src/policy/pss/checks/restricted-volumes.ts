@@ -1,0 +1,90 @@
+import type { FieldError } from '../../../kube/field-error.ts';
+import type { PodFields, VolumeFields } from '../fields.ts';
+import { forbidden, volumesWhere } from '../offenders.ts';
+import { plural, quotedSet, volumeNames } from '../text.ts';
+import type { Check, Finding } from '../types.ts';
+
+const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
+  'configMap',
+  'csi',
+  'downwardAPI',
+  'emptyDir',
+  'ephemeral',
+  'image',
+  'persistentVolumeClaim',
+  'projected',
+  'secret',
+]);
+
+/** In the order in which they name the type of a volume that has several. */
+const RESTRICTED_SOURCES = [
+  'hostPath',
+  'gcePersistentDisk',
+  'awsElasticBlockStore',
+  'gitRepo',
+  'nfs',
+  'iscsi',
+  'glusterfs',
+  'rbd',
+  'flexVolume',
+  'cinder',
+  'cephfs',
+  'flocker',
+  'fc',
+  'azureFile',
+  'vsphereVolume',
+  'quobyte',
+  'azureDisk',
+  'photonPersistentDisk',
+  'portworxVolume',
+  'scaleIO',
+  'storageos',
+];
+
+const UNKNOWN = 'unknown';
+
+/**
+ * Only sources that do not reach past the cluster's own storage may be mounted. One such source makes a volume fine,
+ * whatever other source stands beside it.
+ *
+ * Fields   spec.volumes[*]
+ * Allowed  the nine sources above
+ * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
+ */
+export const restrictedVolumes: Check = {
+  id: 'restrictedVolumes',
+  level: 'restricted',
+  remedy:
+    'Use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret in spec.volumes.',
+  versions: [{ since: 'v1.0', check: onlyAllowedSources, overrides: ['hostPathVolumes'] }],
+};
+
+function onlyAllowedSources(pod: PodFields): Finding | undefined {
+  const offenders = volumesWhere(pod, isRestricted);
+  return offenders && finding(pod, offenders);
+}
+
+function finding(pod: PodFields, offenders: readonly VolumeFields[]): Finding {
+  const types = new Set(offenders.map(typeOf));
+  const verb = plural(offenders.length, 'uses', 'use');
+  const noun = plural(types.size, 'type', 'types');
+  return {
+    reason: 'restricted volume types',
+    detail: `${volumeNames(offenders)} ${verb} restricted volume ${noun} ${quotedSet([...types])}`,
+    fields: () => offenders.map((volume) => fieldError(pod, volume)),
+  };
+}
+
+function isRestricted(volume: VolumeFields): boolean {
+  return !volume.sources.some((source) => ALLOWED_SOURCES.has(source));
+}
+
+function typeOf(volume: VolumeFields): string {
+  return RESTRICTED_SOURCES.find((source) => volume.sources.includes(source)) ?? UNKNOWN;
+}
+
+function fieldError(pod: PodFields, volume: VolumeFields): FieldError {
+  const path = `volumes[${volume.index}]`;
+  const type = typeOf(volume);
+  return forbidden(pod, type === UNKNOWN ? path : `${path}.${type}`);
+}

@@ -1,0 +1,54 @@
+import { sortedSet } from '../../../kube/order.ts';
+import { quote } from '../../../kube/quote.ts';
+import type { PodFields } from '../fields.ts';
+import { annotationsWhere, forbiddenAnnotation } from '../offenders.ts';
+import { onlySafeSeccompProfiles } from '../rules/seccomp-profile.ts';
+import { plural } from '../text.ts';
+import type { Check, Finding } from '../types.ts';
+
+const POD_ANNOTATION = 'seccomp.security.alpha.kubernetes.io/pod';
+const CONTAINER_ANNOTATION_PREFIX = 'container.seccomp.security.alpha.kubernetes.io/';
+
+/**
+ * Seccomp may not be switched off. Profiles were annotations before they were fields.
+ *
+ * Fields   from v1.19 spec.securityContext.seccompProfile.type
+ *          and spec.{init,ephemeral,}containers[*].securityContext.seccompProfile.type;
+ *          before metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]
+ *          and metadata.annotations[container.seccomp.security.alpha.kubernetes.io/*]
+ * Allowed  RuntimeDefault, Localhost or no profile; in annotations runtime/default, docker/default, localhost/*
+ * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
+ */
+export const seccompProfileBaseline: Check = {
+  id: 'seccompProfile_baseline',
+  level: 'baseline',
+  remedy: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it; likewise annotations.',
+  versions: [
+    { since: 'v1.0', check: onlySafeAnnotations },
+    { since: 'v1.19', check: onlySafeSeccompProfiles },
+  ],
+};
+
+function onlySafeAnnotations(pod: PodFields): Finding | undefined {
+  const offenders = annotationsWhere(pod, (key, value) => isProfileOf(pod, key) && isUnsafe(value));
+  if (!offenders) return undefined;
+  const items = sortedSet(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
+  return {
+    reason: 'seccompProfile',
+    detail: `forbidden ${plural(items.length, 'annotation', 'annotations')} ${items.join(', ')}`,
+    fields: () => offenders.map(forbiddenAnnotation),
+  };
+}
+
+/** Annotations for containers that the pod does not have are of no interest. */
+function isProfileOf(pod: PodFields, key: string): boolean {
+  if (key === POD_ANNOTATION) return true;
+  if (!key.startsWith(CONTAINER_ANNOTATION_PREFIX)) return false;
+  const name = key.slice(CONTAINER_ANNOTATION_PREFIX.length);
+  return pod.containers.some((container) => container.name === name);
+}
+
+/** The empty string, too, is no profile. */
+function isUnsafe(value: string): boolean {
+  return value !== 'runtime/default' && value !== 'docker/default' && !value.startsWith('localhost/');
+}

@@ -1,0 +1,47 @@
+import type { ContainerFields, PodFields } from '../fields.ts';
+import { containersWhere, missing } from '../offenders.ts';
+import { unlessWindows } from '../relax.ts';
+import { onlySafeSeccompProfiles } from '../rules/seccomp-profile.ts';
+import { namesOf } from '../text.ts';
+import type { Check, Finding } from '../types.ts';
+
+const FIELD = 'securityContext.seccompProfile.type';
+const overrides = ['seccompProfile_baseline'];
+
+/**
+ * Every container runs under a seccomp profile, its own or the pod's.
+ *
+ * Fields   spec.securityContext.seccompProfile.type
+ *          spec.{init,ephemeral,}containers[*].securityContext.seccompProfile.type
+ * Allowed  RuntimeDefault, Localhost; in containers nothing, too, if the pod has one of them
+ * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
+ */
+export const seccompProfileRestricted: Check = {
+  id: 'seccompProfile_restricted',
+  level: 'restricted',
+  remedy:
+    'Set spec.securityContext.seccompProfile.type to RuntimeDefault, and no other type in containers but Localhost.',
+  versions: [
+    { since: 'v1.19', check: mustHaveProfile, overrides },
+    { since: 'v1.25', check: unlessWindows(mustHaveProfile), overrides },
+  ],
+};
+
+function mustHaveProfile(pod: PodFields): Finding | undefined {
+  return onlySafeSeccompProfiles(pod) ?? (pod.seccompProfile === undefined ? noneInContainers(pod) : undefined);
+}
+
+function noneInContainers(pod: PodFields): Finding | undefined {
+  const offenders = containersWhere(pod, hasNone);
+  return (
+    offenders && {
+      reason: 'seccompProfile',
+      detail: `pod or ${namesOf(offenders)} must set ${FIELD} to "RuntimeDefault" or "Localhost"`,
+      fields: () => offenders.map((container) => missing(container, FIELD)),
+    }
+  );
+}
+
+function hasNone(container: ContainerFields): boolean {
+  return container.seccompProfile === undefined;
+}

@@ -1,0 +1,67 @@
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { readPodSpec } from './decode/pod-spec.ts';
+import { jsonTypeOf, objectIn, stringIn, type DecodeError, type Reader, type Struct } from './decode/reader.ts';
+import { clearPod, newPod } from './decode/scratch.ts';
+import type { Annotations, PodFields } from './fields.ts';
+
+export type { DecodeError } from './decode/reader.ts';
+
+const POD: Struct = { name: 'Pod', path: '' };
+const METADATA: Struct = { name: 'ObjectMeta', path: 'metadata' };
+
+/** What was read from a pod; worth nothing if there is an error. */
+export interface Decoded {
+  /** The first field of the wrong type. */
+  readonly error: DecodeError | undefined;
+  readonly pod: PodFields;
+}
+
+/** The one that every call fills again, so that a pod that passes costs no memory. */
+const reader: Reader = { error: undefined, pod: newPod(), setter: undefined, index: 0 };
+
+/**
+ * Reads the fields that decisions depend on, out of whatever a requester sent as a pod or a pod template. The result is
+ * good until the next call.
+ */
+export function decode(podLike: unknown): Decoded {
+  reader.error = undefined;
+  reader.setter = undefined;
+  clearPod(reader.pod);
+  if (isObject(podLike)) readPod(podLike);
+  else {
+    const message = `json: cannot unmarshal ${jsonTypeOf(podLike)} into Go value of type v1.Pod`;
+    reader.error = { path: '', value: podLike, message };
+  }
+  return reader;
+}
+
+/** What is wrong with the types in a pod or pod template, as the API server words it; `undefined` if nothing is. */
+export function decodeError(podLike: unknown): string | undefined {
+  return decode(podLike).error?.message;
+}
+
+function readPod(podLike: JsonObject): void {
+  for (const key in podLike) {
+    if (key === 'metadata') readMetadata(objectIn(reader, POD, key, podLike[key], 'v1.ObjectMeta'));
+    else if (key === 'spec') {
+      const spec = objectIn(reader, POD, key, podLike[key], 'v1.PodSpec');
+      if (spec !== undefined) readPodSpec(reader, spec);
+    }
+    reader.setter = undefined;
+  }
+}
+
+function readMetadata(metadata: JsonObject | undefined): void {
+  for (const key in metadata) {
+    if (key === 'annotations') readAnnotations(objectIn(reader, METADATA, key, metadata[key], 'map[string]string'));
+  }
+}
+
+function readAnnotations(annotations: JsonObject | undefined): void {
+  for (const name in annotations) {
+    reader.index = name;
+    stringIn(reader, METADATA, 'annotations[*]', annotations[name]);
+  }
+  // Verified just now: an annotation that is no string is the error.
+  if (annotations !== undefined) reader.pod.annotations = annotations as Annotations;
+}

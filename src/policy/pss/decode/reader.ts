@@ -1,0 +1,125 @@
+import { isObject, type JsonObject } from '../../../kube/types.ts';
+import { pathOf, type PodFields, type SetterFields } from '../fields.ts';
+import { NONE } from './scratch.ts';
+
+/** A field whose value has another type than the API gives it. */
+export interface DecodeError {
+  /** With indexes: `spec.containers[0].securityContext.privileged`. */
+  readonly path: string;
+  readonly value: unknown;
+  /** In the words of the API server's decoder. */
+  readonly message: string;
+}
+
+/** Where decoding is, and the first wrong type that it met. */
+export interface Reader {
+  error: DecodeError | undefined;
+  readonly pod: PodFields;
+  /** The pod spec or the container that is being read; `undefined` at the top of the object. */
+  setter: SetterFields | undefined;
+  /** The place in the list or map that is being read, which `[*]` in a path stands for. */
+  index: number | string;
+}
+
+/** A struct of the API and where it lies: from the container or the pod spec, with `[*]` for an element. */
+export interface Struct {
+  readonly name: string;
+  readonly path: string;
+}
+
+const MAX_INT32 = 2 ** 31;
+const MAX_INT64 = 2 ** 63;
+
+export function booleanIn(reader: Reader, struct: Struct, key: string, value: unknown): boolean | undefined {
+  if (typeof value === 'boolean') return value;
+  mismatch(reader, struct, key, value, 'bool');
+  return undefined;
+}
+
+/** A key that ends in `[*]` is a list; null in a list is the empty string. */
+export function stringIn(reader: Reader, struct: Struct, key: string, value: unknown, type = 'string'): string {
+  if (typeof value === 'string') return value;
+  if (value != null) mismatch(reader, struct, key, value, type);
+  return '';
+}
+
+export function int32In(reader: Reader, struct: Struct, key: string, value: unknown): number {
+  return integerIn(reader, struct, key, value, 'int32', MAX_INT32);
+}
+
+export function int64In(reader: Reader, struct: Struct, key: string, value: unknown): number {
+  return integerIn(reader, struct, key, value, 'int64', MAX_INT64);
+}
+
+/** The type is the name of the struct in the API, for the message. */
+export function objectIn(
+  reader: Reader,
+  struct: Struct,
+  key: string,
+  value: unknown,
+  type: string,
+): JsonObject | undefined {
+  if (isObject(value)) return value;
+  if (value != null) mismatch(reader, struct, key, value, type);
+  return undefined;
+}
+
+/** The type is that of the elements. */
+export function listIn(reader: Reader, struct: Struct, key: string, value: unknown, type: string): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  if (value != null) mismatch(reader, struct, key, value, `[]${type}`);
+  return NONE;
+}
+
+/** A list of strings as it stands, or a mended copy if it is odd. */
+export function stringsIn(
+  reader: Reader,
+  struct: Struct,
+  key: string,
+  value: unknown,
+  type: string,
+): readonly string[] {
+  const list = listIn(reader, struct, key, value, type);
+  if (list.every(isString)) return list;
+  return list.map((item, index) => {
+    reader.index = index;
+    return stringIn(reader, struct, `${key}[*]`, item, type);
+  });
+}
+
+function isString(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+function integerIn(reader: Reader, struct: Struct, key: string, value: unknown, type: string, max: number): number {
+  // JSON.parse cannot tell 2^63 from 2^63-1: the bound itself passes.
+  if (typeof value === 'number' && Number.isInteger(value) && value >= -max && value <= max) return value;
+  mismatch(reader, struct, key, value, type);
+  return 0;
+}
+
+/** Notes a value of the wrong type, unless one has been noted before. */
+export function mismatch(reader: Reader, struct: Struct, key: string, value: unknown, type: string): void {
+  if (reader.error !== undefined) return;
+  const field = joinPath(struct.path, key);
+  const { setter } = reader;
+  const path = joinPath(setter === undefined ? '' : pathOf(setter), field);
+  const goPath = joinPath(setter === undefined ? '' : joinPath('spec', setter.list ?? ''), field);
+  const found = typeof value === 'number' && type.startsWith('int') ? `number ${value}` : jsonTypeOf(value);
+  reader.error = {
+    path: path.replace('[*]', () => `[${reader.index}]`),
+    value,
+    message: `json: cannot unmarshal ${found} into Go struct field ${struct.name}.${goPath.replace('[*]', '')} of type ${type}`,
+  };
+}
+
+/** The type of a JSON value, as Go names it. */
+export function jsonTypeOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  return typeof value === 'boolean' ? 'bool' : typeof value;
+}
+
+function joinPath(parent: string, child: string): string {
+  return parent === '' || child === '' ? parent + child : `${parent}.${child}`;
+}

@@ -1,0 +1,116 @@
+/**
+ * The Pod Security Standards: does a pod keep a level at a version? What is here sees the pod alone, never its
+ * namespace, its requester or the cluster, and judges whatever is sent: nothing throws.
+ */
+import type { PodLike } from '../../kube/types.ts';
+import { checks } from './checks/index.ts';
+import { decode, type DecodeError } from './decode.ts';
+import type { PodFields } from './fields.ts';
+import { newestVersionOf, registryErrors, selectChecks, type SelectedCheck } from './registry.ts';
+import type { Check, Level, Policy, Version, Violation } from './types.ts';
+import { compareVersions, parseVersion } from './version.ts';
+
+export interface EvaluateOptions extends Policy {
+  /** Attach the offending fields to each violation. */
+  readonly fields?: boolean;
+  /** Judge as a release would that knows no version newer than this one. */
+  readonly emulationVersion?: Version;
+}
+
+/** The verdict on one pod. Both texts are empty if it is allowed. */
+export interface Evaluation {
+  readonly allowed: boolean;
+  /** In the order of their checks: baseline before restricted, each by id. */
+  readonly violations: readonly Violation[];
+  /** The reasons, joined. */
+  readonly reason: string;
+  /** The reasons with their details, joined. */
+  readonly detail: string;
+}
+
+export interface Evaluator {
+  /** Judges a pod or a pod template. A version that is none counts as `latest`. */
+  evaluatePod(pod: PodLike, options: EvaluateOptions): Evaluation;
+  /** The checks that run at a policy, in order. */
+  checksAt(policy: Policy & Pick<EvaluateOptions, 'emulationVersion'>): readonly SelectedCheck[];
+  /** Newer versions are judged like this one. */
+  readonly newestVersion: Version;
+}
+
+const ALLOWED: Evaluation = Object.freeze({ allowed: true, violations: Object.freeze([]), reason: '', detail: '' });
+
+/**
+ * Prepares the evaluation by a list of checks, in any order.
+ * @throws Error if the list contradicts itself
+ */
+export function createEvaluator(registry: readonly Check[]): Evaluator {
+  const errors = registryErrors(registry);
+  if (errors.length > 0) throw new Error(`invalid checks: ${errors.join('; ')}`);
+  const newestVersion = newestVersionOf(registry);
+  const selected: Readonly<Record<Level, Map<Version, readonly SelectedCheck[]>>> = {
+    privileged: new Map(),
+    baseline: new Map(),
+    restricted: new Map(),
+  };
+
+  const checksAt: Evaluator['checksAt'] = ({ level, version, emulationVersion }) => {
+    const selection = selected[level] ?? selected.restricted;
+    const effective = effectiveVersion(version, emulationVersion, newestVersion);
+    let found = selection.get(effective);
+    if (!found) selection.set(effective, (found = selectChecks(registry, level, effective)));
+    return found;
+  };
+
+  return {
+    newestVersion,
+    checksAt,
+    evaluatePod(pod, options) {
+      if (options.level === 'privileged') return ALLOWED;
+      const { error, pod: fields } = decode(pod);
+      const violations = error ? [decodeViolation(error, options)] : run(checksAt(options), fields, options);
+      return violations ? refusal(violations) : ALLOWED;
+    },
+  };
+}
+
+export const { evaluatePod, checksAt, newestVersion } = createEvaluator(checks);
+
+function effectiveVersion(version: Version, emulation: Version | undefined, newest: Version): Version {
+  const known = emulation === undefined || compareVersions(emulation, newest) > 0 ? newest : emulation;
+  const asked = parseVersion(version) ?? 'latest';
+  return compareVersions(asked, known) > 0 ? known : asked;
+}
+
+function run(
+  selection: readonly SelectedCheck[],
+  pod: PodFields,
+  options: EvaluateOptions,
+): readonly Violation[] | undefined {
+  let violations: Violation[] | undefined;
+  for (const { id, check } of selection) {
+    const finding = check(pod);
+    if (finding === undefined) continue;
+    const { reason, detail } = finding;
+    const violation = { check: id, reason, detail };
+    (violations ??= []).push(options.fields === true ? { ...violation, fields: finding.fields() } : violation);
+  }
+  return violations;
+}
+
+function decodeViolation({ path, value, message }: DecodeError, options: EvaluateOptions): Violation {
+  const violation = { check: 'decode', reason: 'undecodable field', detail: message };
+  if (options.fields !== true) return violation;
+  return { ...violation, fields: [{ type: 'FieldValueTypeInvalid', path, value, detail: message }] };
+}
+
+function refusal(violations: readonly Violation[]): Evaluation {
+  let reason = '';
+  let detail = '';
+  for (const violation of violations) {
+    const separator = reason === '' ? '' : ', ';
+    const why = violation.reason === '' ? 'unknown forbidden reason' : violation.reason;
+    reason += separator + why;
+    detail += separator + (violation.detail === '' ? why : `${why} (${violation.detail})`);
+  }
+  return { allowed: false, violations, reason, detail };
+}

@@ -1,0 +1,84 @@
+/**
+ * The fields of a pod that checks may read, decoded: right in type, `null` gone, zero values filled in where Go has them.
+ * A check cannot read a field that `decode/` does not know, and so never one whose type nobody has verified.
+ */
+import type { CONTAINER_LISTS } from '../../kube/pod.ts';
+
+export type ContainerList = (typeof CONTAINER_LISTS)[number];
+
+/** What a security context sets, be it of the pod or of a container. */
+export interface SetterFields {
+  /** The list of a container; `undefined` for the pod. */
+  list: ContainerList | undefined;
+  /** The place of a container in its list. */
+  index: number;
+  hasSecurityContext: boolean;
+  runAsNonRoot: boolean | undefined;
+  runAsUser: number | undefined;
+  /** The type of the profile: empty in a profile without one, `undefined` without a profile. */
+  seccompProfile: string | undefined;
+  /** Like `seccompProfile`. */
+  appArmorProfile: string | undefined;
+  seLinuxType: string;
+  seLinuxUser: string;
+  seLinuxRole: string;
+  hostProcess: boolean | undefined;
+}
+
+/** A value that was found in a list or deep inside a container, with its path from there. */
+export interface Found<Value> {
+  readonly path: string;
+  readonly value: Value;
+}
+
+export interface ContainerFields extends SetterFields {
+  list: ContainerList;
+  name: string;
+  privileged: boolean | undefined;
+  procMount: string | undefined;
+  allowPrivilegeEscalation: boolean | undefined;
+  capabilitiesAdd: readonly string[];
+  capabilitiesDrop: readonly string[];
+  /** Those that are not 0. */
+  hostPorts: readonly Found<number>[];
+  /** The hosts that probes and lifecycle handlers name by `httpGet` or `tcpSocket`; those that are not empty. */
+  handlerHosts: readonly Found<string>[];
+}
+
+export interface VolumeFields {
+  index: number;
+  name: string;
+  /** The names of the known sources that are present; more than one is odd, but legal to send. */
+  sources: readonly string[];
+  /** The path of the hostPath source; `undefined` without that source. */
+  hostPath: string | undefined;
+}
+
+export interface SysctlFields {
+  index: number;
+  name: string;
+}
+
+export type Annotations = Readonly<Record<string, string | null>>;
+
+export interface PodFields extends SetterFields {
+  list: undefined;
+  /** A null stands for the empty string. */
+  annotations: Annotations;
+  hostNetwork: boolean;
+  hostPID: boolean;
+  hostIPC: boolean;
+  hostUsers: boolean | undefined;
+  osName: string;
+  sysctls: readonly SysctlFields[];
+  volumes: readonly VolumeFields[];
+  /** All containers: init, regular, ephemeral. */
+  containers: readonly ContainerFields[];
+}
+
+export type Setter = PodFields | ContainerFields;
+
+/** The path of the pod spec or of a container, such as `spec.containers[0]`. */
+export function pathOf(setter: SetterFields): string {
+  return setter.list === undefined ? 'spec' : `spec.${setter.list}[${setter.index}]`;
+}
