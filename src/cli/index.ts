@@ -1,0 +1,5 @@
+import type { Command } from './command.ts';
+import { version } from './commands/version.ts';
+
+/** All commands, in the order of the help. */
+export const commands: readonly Command[] = [version];

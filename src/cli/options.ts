@@ -1,0 +1,99 @@
+import { UserError } from '../config/user-error.ts';
+import { quote } from '../kube/quote.ts';
+import { boolean } from './values.ts';
+
+/** Turns what was typed into a value; throws a `UserError` that says what is wrong with it. */
+export type Parse<T> = (text: string) => T;
+
+/** What the help says of an option, and how else it may be given. */
+export interface OptionText {
+  readonly help: string;
+  /** The letter of its short form. */
+  readonly short?: string;
+  /** Other names of it; the help does not show them. */
+  readonly aliases?: readonly string[];
+  /** The environment variable that counts where the option is not given. */
+  readonly env?: string;
+  /** `hidden`: works, but the help does not show it. */
+  readonly visibility?: 'hidden';
+}
+
+/** An option of a command; its name is its key in `Options`. */
+export interface Option<T> extends OptionText {
+  /** What stands for the value in the help; `undefined` for a flag, which needs none. */
+  readonly value?: string;
+  /** The default, if the help shows it. */
+  readonly fallback?: string | number;
+  /** The value of all that was typed, in order; of nothing the default. */
+  resolve(texts: readonly string[]): T;
+}
+
+/** The options of a command, by their long names. */
+export type Options = Readonly<Record<string, Option<unknown>>>;
+
+/** The values of options, by the same names. */
+export type Values<O extends Options> = { readonly [Name in keyof O]: O[Name] extends Option<infer T> ? T : never };
+
+/** An option with a value. Given again, the last one counts. */
+export function option<T, D>(value: string, parse: Parse<T>, fallback: D, text: OptionText): Option<T | D> {
+  return {
+    ...text,
+    value,
+    ...(typeof fallback === 'string' || typeof fallback === 'number' ? { fallback } : {}),
+    resolve(texts) {
+      const last = texts.at(-1);
+      return last === undefined ? fallback : parse(last);
+    },
+  };
+}
+
+/** An option that may be given several times, and with several values between commas. */
+export function list<T>(value: string, parse: Parse<T>, text: OptionText): Option<readonly T[]> {
+  return { ...text, value, resolve: (texts) => texts.flatMap((items) => items.split(',')).map((item) => parse(item)) };
+}
+
+/** An option that is on or off: `--name`, `--name=false`. */
+export function flag(text: OptionText): Option<boolean> {
+  return { ...text, resolve: (texts) => boolean(texts.at(-1) ?? 'false') };
+}
+
+/** The same options, each with `PREFIX_` and its name in capitals as environment variable. */
+export function withEnvironment<O extends Options>(prefix: string, options: O): O {
+  const named = Object.entries(options).map(([name, one]) => [
+    name,
+    { ...one, env: `${prefix}_${name.toUpperCase().replaceAll('-', '_')}` },
+  ]);
+  return Object.fromEntries(named) as O;
+}
+
+/** The values of all options of a command: what was typed, else the environment, else the default. */
+export function resolveValues<O extends Options>(
+  options: O,
+  typed: ReadonlyMap<string, readonly string[]>,
+  env: Readonly<Record<string, string | undefined>>,
+): Values<O> {
+  const values = Object.entries(options).map(([name, one]) => {
+    const given = typed.get(name);
+    const fromEnv = one.env === undefined ? undefined : env[one.env];
+    if (given !== undefined || one.env === undefined || fromEnv === undefined) {
+      return [name, explain(`${quote(printFlags(name, one))} flag`, given ?? [], one)];
+    }
+    return [name, explain(`environment variable ${one.env}`, [fromEnv], one)];
+  });
+  return Object.fromEntries(values) as Values<O>;
+}
+
+/** How the help and messages write an option: `-o, --output`. */
+export function printFlags(name: string, { short }: OptionText): string {
+  return short === undefined ? `--${name}` : `-${short}, --${name}`;
+}
+
+/** Says of a wrong value where it stands, in the words of Kubernetes' own commands. */
+function explain(source: string, texts: readonly string[], { resolve }: Option<unknown>): unknown {
+  try {
+    return resolve(texts);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw new UserError(`invalid argument ${quote(texts.join(','))} for ${source}: ${error.message}`, { cause: error });
+  }
+}

@@ -1,0 +1,56 @@
+/** What values of options may be, in words: each returns the value or throws a `UserError`. */
+import { UserError } from '../config/user-error.ts';
+import { parseDurationMs } from '../kube/duration.ts';
+import type { Parse } from './options.ts';
+
+export function text(value: string): string {
+  return value;
+}
+
+/** One of several words. */
+export function oneOf<T extends string>(words: readonly T[]): Parse<T> {
+  return (value) => {
+    const found = words.find((word) => word === value);
+    if (found === undefined) throw new UserError(`must be one of ${words.join(', ')}`);
+    return found;
+  };
+}
+
+/** `true` and `false`, written as Go's own commands take them. */
+export function boolean(value: string): boolean {
+  if (/^(?:1|t|T|true|True|TRUE)$/.test(value)) return true;
+  if (/^(?:0|f|F|false|False|FALSE)$/.test(value)) return false;
+  throw new UserError('must be true or false');
+}
+
+/** A whole number within bounds, both included. */
+export function integer(min: number, max: number): Parse<number> {
+  return (value) => {
+    const number = /^-?\d+$/.test(value) ? Number(value) : NaN;
+    if (number >= min && number <= max) return number;
+    throw new UserError(`must be a whole number from ${min} to ${max}`);
+  };
+}
+
+/** A decimal number within bounds, both included. */
+export function decimal(min: number, max: number): Parse<number> {
+  return (value) => {
+    const number = /^-?\d+(?:\.\d+)?$/.test(value) ? Number(value) : NaN;
+    if (number >= min && number <= max) return number;
+    throw new UserError(`must be a number from ${min} to ${max}`);
+  };
+}
+
+/** A Go duration such as `5s` or `1m30s`, in milliseconds. */
+export function durationMs(value: string): number {
+  const duration = parseDurationMs(value);
+  if (duration === undefined) throw new UserError('must be a positive duration such as 5s or 1m30s');
+  return duration;
+}
+
+/** `key=value`. */
+export function keyValue(value: string): readonly [key: string, value: string] {
+  const separator = value.indexOf('=');
+  if (separator < 1) throw new UserError('must be written key=value');
+  return [value.slice(0, separator), value.slice(separator + 1)];
+}

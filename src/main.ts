@@ -1,0 +1,33 @@
+import { EXIT, type Io } from './cli/command.ts';
+import { commands } from './cli/index.ts';
+import { run } from './cli/main.ts';
+
+/** What a shell reports of a program that was interrupted. */
+const INTERRUPTED = 130;
+
+const stopping = new AbortController();
+// Once each: who asks again does not want to wait.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort());
+// The reader of a pipe may go away at any time, as `head` does; nobody is left to be told.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreBrokenPipe);
+
+const io: Io = {
+  // Standard input is opened by being looked at.
+  get stdin() {
+    return process.stdin;
+  },
+  stdout: process.stdout,
+  stderr: process.stderr,
+  env: process.env,
+  signal: stopping.signal,
+};
+
+process.exitCode = await run(process.argv.slice(2), commands, io).catch((error: unknown) => {
+  if (stopping.signal.aborted) return INTERRUPTED;
+  console.error(error);
+  return EXIT.usage;
+});
+
+function ignoreBrokenPipe(error: Error): void {
+  if (!('code' in error) || error.code !== 'EPIPE') throw error;
+}
