@@ -34,7 +34,9 @@ function serveChecks(app: FastifyInstance, group: string, checks: readonly Healt
   app.get(`/${group}`, (request, reply) => {
     const query = request.query as { readonly verbose?: unknown; readonly exclude?: string | readonly string[] };
     const excluded = [query.exclude ?? []].flat();
-    const results = checks.map(({ name, check }) => ({ name, failure: excluded.includes(name) ? undefined : check() }));
+    const results = checks.map(({ name, check }) =>
+      excluded.includes(name) ? { name, excluded: true } : { name, failure: check() },
+    );
     const unknown = excluded.filter((name) => !checks.some((check) => check.name === name));
     return report(reply, group, results, unknown, query.verbose !== undefined);
   });
@@ -48,7 +50,8 @@ function serveChecks(app: FastifyInstance, group: string, checks: readonly Healt
 
 interface Result {
   readonly name: string;
-  readonly failure: string | undefined;
+  readonly failure?: string | undefined;
+  readonly excluded?: boolean;
 }
 
 function report(
@@ -60,9 +63,10 @@ function report(
 ): FastifyReply {
   const failed = results.some((result) => result.failure !== undefined);
   if (!failed && !verbose) return plain(reply, 200, 'ok');
-  const lines = results.map(({ name, failure }) =>
-    failure === undefined ? `[+]${name} ok` : `[-]${name} failed: ${failure}`,
-  );
+  const lines = results.map(({ name, failure, excluded }) => {
+    if (failure !== undefined) return `[-]${name} failed: ${failure}`;
+    return excluded ? `[+]${name} excluded: ok` : `[+]${name} ok`;
+  });
   if (unknown.length > 0) {
     lines.push(
       `warn: some health checks cannot be excluded: no matches for ${unknown.map((name) => JSON.stringify(name)).join(', ')}`,

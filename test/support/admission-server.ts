@@ -1,0 +1,57 @@
+/** The real admission server over real TLS, on a free port of loopback. */
+import type { AddressInfo } from 'node:net';
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import { createStore, type WritableStore } from '../../src/cluster/store.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import type { KeyPair } from '../../src/tls/key-pair.ts';
+import { buildServer, type AdmissionServer } from '../../src/webhook/server.ts';
+import type { Webhook } from '../../src/webhook/webhook.ts';
+import type { Endpoint } from './https.ts';
+
+export interface TestServer extends Endpoint, AdmissionServer {
+  readonly store: WritableStore;
+  readonly metrics: Metrics;
+  readonly authority: KeyPair;
+  /** What was logged, line by line. */
+  readonly log: Record<string, unknown>[];
+  stop(): Promise<void>;
+}
+
+export const NAMES = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
+
+/** Starts a server with these webhooks over an empty store, which counts as synced. */
+export async function startAdmissionServer(webhooks: readonly Webhook[]): Promise<TestServer> {
+  const store = createStore();
+  store.markSynced();
+  const metrics = createMetrics({ version: '0.0.0' });
+  const validity = { now: new Date(), days: 1 };
+  const authority = createAuthority(validity);
+  const log: Record<string, unknown>[] = [];
+  const sink = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      log.push(JSON.parse(chunk.toString()) as Record<string, unknown>);
+      done();
+    },
+  });
+  const server = buildServer({
+    webhooks,
+    store,
+    metrics,
+    logger: pino({ base: null }, sink),
+    now: () => performance.now(),
+    tls: createServing(authority, NAMES, validity),
+  });
+  await server.app.listen({ host: '127.0.0.1', port: 0 });
+  return {
+    ...server,
+    store,
+    metrics,
+    authority,
+    log,
+    ca: authority.cert,
+    port: (server.app.server.address() as AddressInfo).port,
+    stop: () => server.app.close(),
+  };
+}
