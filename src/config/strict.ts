@@ -1,0 +1,131 @@
+import { isObject, type JsonObject } from '../kube/types.ts';
+import type { ManifestDocument, Path } from './manifests.ts';
+import { UserError } from './user-error.ts';
+
+/** A part of a document that was read from a file: the whole of it, where the path is empty. */
+export interface ConfigNode {
+  readonly document: ManifestDocument;
+  readonly path: Path;
+  readonly value: unknown;
+}
+
+/** What is wrong with a field; the path begins at the node. */
+export interface Issue {
+  readonly message: string;
+  readonly path: Path;
+}
+
+/** The whole of a document. */
+export function rootOf(document: ManifestDocument): ConfigNode {
+  return { document, path: [], value: document.value };
+}
+
+/** A part of a node; its value is `undefined` where there is none. */
+export function childOf(node: ConfigNode, path: Path): ConfigNode {
+  return { document: node.document, path: [...node.path, ...path], value: path.reduce(valueAt, node.value) };
+}
+
+function valueAt(value: unknown, step: string | number): unknown {
+  if (typeof step === 'number') return Array.isArray(value) ? (value[step] as unknown) : undefined;
+  return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined;
+}
+
+/** One line for each issue: what is wrong, and in brackets where: file, line, column and the path of the field. */
+export function userError(node: ConfigNode, prefix: string, issues: readonly Issue[]): UserError {
+  const lines = issues.map(({ message, path }) => `${prefix}${message} (${placeOf(childOf(node, path))})`);
+  return new UserError(lines.join('\n'));
+}
+
+function placeOf({ document, path }: ConfigNode): string {
+  const { line, column } = document.positionOf(path);
+  const place = `${document.file}:${line}:${column}`;
+  return path.length === 0 ? place : `${place}, ${printPath(path)}`;
+}
+
+/** `exemptions.namespaces[1]` */
+export function printPath(path: Path): string {
+  return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('');
+}
+
+/** The steps of a printed path; names with dots or brackets cannot be told apart. */
+export function parsePath(path: string): Path {
+  return [...path.matchAll(/\[(\d+)\]|[^.[\]]+/g)].map(([name, index]) => (index === undefined ? name : Number(index)));
+}
+
+/** The type of a field: a struct names all its fields; `anything` is not looked into. */
+export type Shape = 'string' | 'anything' | readonly [Shape] | Struct;
+
+export interface Struct {
+  /** The name of the Go type, for messages. */
+  readonly type: string;
+  readonly fields: Readonly<Record<string, Shape>>;
+}
+
+/** The fields with a wrong type, in the words of the API server's decoder; null fits every type. */
+export function typeIssues(value: unknown, shape: Shape): Issue[] {
+  return mismatches(value, shape, [], '');
+}
+
+function mismatches(value: unknown, shape: Shape, path: Path, owner: string): Issue[] {
+  if (value == null || shape === 'anything') return [];
+  const found = jsonTypeOf(value);
+  if (found !== (shape === 'string' ? 'string' : isStruct(shape) ? 'object' : 'array')) {
+    const field = owner === '' ? 'value' : `struct field ${owner}.${printPath(path.filter(isName))}`;
+    return [{ message: `json: cannot unmarshal ${found} into Go ${field} of type ${printShape(shape)}`, path }];
+  }
+  if (shape === 'string') return [];
+  if (!isStruct(shape)) {
+    return (value as unknown[]).flatMap((item, index) => mismatches(item, shape[0], [...path, index], owner));
+  }
+  return Object.entries(value as JsonObject).flatMap(([key, member]) =>
+    mismatches(member, fieldOf(shape, key) ?? 'anything', [...path, key], shape.type),
+  );
+}
+
+/** Fields that no struct has, and keys that an object has twice. */
+export function strictIssues(node: ConfigNode, shape: Shape): Issue[] {
+  return [...duplicates(node), ...unknownFields(node.value, shape, [])];
+}
+
+function unknownFields(value: unknown, shape: Shape, path: Path): Issue[] {
+  if (Array.isArray(value) && Array.isArray(shape)) {
+    return value.flatMap((item, index) => unknownFields(item, shape[0] as Shape, [...path, index]));
+  }
+  if (!isObject(value) || !isStruct(shape)) return [];
+  return Object.entries(value).flatMap(([key, member]) => {
+    const field = fieldOf(shape, key);
+    const here = [...path, key];
+    return field ? unknownFields(member, field, here) : [{ message: `unknown field "${printPath(here)}"`, path: here }];
+  });
+}
+
+function duplicates({ document, path }: ConfigNode): Issue[] {
+  return document.duplicateKeys
+    .filter((duplicate) => path.every((step, index) => duplicate.path[index] === step))
+    .map((duplicate) => ({
+      message: `key "${String(duplicate.path.at(-1))}" already set in map`,
+      path: duplicate.path.slice(path.length),
+    }));
+}
+
+function fieldOf(struct: Struct, key: string): Shape | undefined {
+  return Object.hasOwn(struct.fields, key) ? struct.fields[key] : undefined;
+}
+
+function isStruct(shape: Shape): shape is Struct {
+  return typeof shape === 'object' && !Array.isArray(shape);
+}
+
+function isName(step: string | number): step is string {
+  return typeof step === 'string';
+}
+
+function jsonTypeOf(value: unknown): string {
+  if (Array.isArray(value)) return 'array';
+  return typeof value === 'boolean' ? 'bool' : typeof value;
+}
+
+function printShape(shape: Shape): string {
+  if (isStruct(shape)) return shape.type;
+  return typeof shape === 'string' ? shape : `[]${printShape(shape[0])}`;
+}
