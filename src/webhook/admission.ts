@@ -5,6 +5,7 @@ import { parseDurationMs } from '../kube/duration.ts';
 import { diff } from '../kube/json-patch.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { Connections } from './connections.ts';
 import { readEnvelope } from './envelope.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
 
@@ -18,17 +19,17 @@ export interface AdmissionDeps {
 }
 
 /** Registers one route per webhook: AdmissionReview in, decision, AdmissionReview out. */
-export function registerAdmission(app: FastifyInstance, deps: AdmissionDeps): void {
-  for (const webhook of deps.webhooks) {
-    const answer = createAnswer(webhook, deps);
-    app.post(webhook.path, (request, reply) => answer(request, reply));
-  }
+export function registerAdmission(app: FastifyInstance, deps: AdmissionDeps, connections: Connections): void {
+  for (const webhook of deps.webhooks) app.post(webhook.path, createAnswer(webhook, deps, connections));
 }
+
+const NO_BODY = Buffer.alloc(0);
 
 type Answer = (request: FastifyRequest, reply: FastifyReply) => FastifyReply | Promise<FastifyReply>;
 
 /** The life of one review. Synchronous as long as the webhook is: nothing is awaited that need not be. */
-function createAnswer(webhook: Webhook, { store, logger, metrics, now }: AdmissionDeps): Answer {
+function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connections): Answer {
+  const { store, logger, metrics, now } = deps;
   const duration = metrics.webhook.duration.labels(webhook.path);
   const codes = new Map<number, { inc(): void }>();
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
@@ -37,6 +38,7 @@ function createAnswer(webhook: Webhook, { store, logger, metrics, now }: Admissi
     let counter = codes.get(code);
     if (!counter) codes.set(code, (counter = metrics.webhook.requests.labels(webhook.path, String(code))));
     counter.inc();
+    if (connections.shouldClose(reply.request.raw.socket)) reply.header('connection', 'close');
     return reply
       .code(code)
       .type(code === 200 ? 'application/json' : 'text/plain; charset=utf-8')
@@ -54,7 +56,8 @@ function createAnswer(webhook: Webhook, { store, logger, metrics, now }: Admissi
   };
 
   return (request, reply) => {
-    const envelope = readEnvelope(request.body as Buffer);
+    // A POST without a body and without a content type passes by every parser.
+    const envelope = readEnvelope((request.body as Buffer | undefined) ?? NO_BODY);
     if ('error' in envelope) {
       log.warn({ reason: envelope.error, remoteAddress: request.ip }, 'malformed review');
       return send(reply, 400, envelope.error);
@@ -80,8 +83,16 @@ function createAnswer(webhook: Webhook, { store, logger, metrics, now }: Admissi
 /** The API server puts its patience on the URL, as `?timeout=5s`; a value that is no duration is ignored. */
 function contextOf(request: FastifyRequest, store: Store, now: () => number, startMs: number): WebhookContext {
   const { timeout } = request.query as { readonly timeout?: unknown };
-  const timeoutMs = typeof timeout === 'string' ? parseDurationMs(timeout) : undefined;
+  const timeoutMs = typeof timeout === 'string' ? patienceMs(timeout) : undefined;
   return timeoutMs === undefined ? { store, now } : { store, now, deadlineMs: startMs + timeoutMs };
+}
+
+/** API servers send the few values that webhook configurations hold; the last one is worth remembering. */
+let lastPatience: { readonly text: string; readonly ms: number | undefined } = { text: '', ms: undefined };
+
+function patienceMs(text: string): number | undefined {
+  if (text !== lastPatience.text) lastPatience = { text, ms: parseDurationMs(text) };
+  return lastPatience.ms;
 }
 
 /** The answer; its patch is the difference between what came and what the decision made of it. */
@@ -101,9 +112,11 @@ function printReview(request: AdmissionRequest, decision: Decision): string {
 }
 
 function logDecision(log: Logger, request: AdmissionRequest, decision: Decision, durationMs: number): void {
-  const line = { ...facts(request), durationMs };
-  if (decision.allowed) log.info({ ...line, decision: 'allow' }, 'reviewed');
-  else log.info({ ...line, decision: 'deny', reason: decision.status.message }, 'reviewed');
+  const line = facts(request);
+  line.durationMs = durationMs;
+  line.decision = decision.allowed ? 'allow' : 'deny';
+  if (!decision.allowed) line.reason = decision.status.message;
+  log.info(line, 'reviewed');
 }
 
 /** What a line about a review says; never the object, whose environment may hold secrets. */

@@ -7,7 +7,9 @@ export interface Connections {
   renew(): void;
   /** From now on every connection closes after its next answer; new ones are still served (shutdown). */
   drain(): void;
-  readonly draining: () => boolean;
+  draining(): boolean;
+  /** True if the next answer on that connection has to be its last. */
+  shouldClose(socket: Socket): boolean;
 }
 
 /** Follows the connections of a server that does not listen yet. */
@@ -16,12 +18,6 @@ export function trackConnections(app: FastifyInstance): Connections {
   let generation = 0;
   let draining = false;
   app.server.on('secureConnection', (socket: Socket) => generations.set(socket, generation));
-  app.addHook('onSend', (request, reply, _payload, done) => {
-    if (draining || (generation > 0 && generations.get(request.raw.socket) !== generation)) {
-      reply.header('connection', 'close');
-    }
-    done();
-  });
   return {
     renew: () => {
       generation++;
@@ -30,5 +26,6 @@ export function trackConnections(app: FastifyInstance): Connections {
       draining = true;
     },
     draining: () => draining,
+    shouldClose: (socket) => draining || (generation > 0 && generations.get(socket) !== generation),
   };
 }

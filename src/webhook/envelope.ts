@@ -57,6 +57,7 @@ const KIND = 'AdmissionReview';
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/cmd/webhook/server/server.go
  */
 export function readEnvelope(body: Buffer): Envelope {
+  if (body.length === 0) return { error: 'request body is empty' };
   if (!isUtf8(body)) return undecodable('the body is not valid UTF-8');
   let review: unknown;
   try {

@@ -42,7 +42,7 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
   }) as unknown as FastifyInstance;
   const connections = trackConnections(app);
   acceptJson(app);
-  registerAdmission(app, deps);
+  registerAdmission(app, deps, connections);
   const paths = deps.webhooks.map((webhook) => webhook.path);
   app.get('/', (_request, reply) => reply.type('text/plain; charset=utf-8').send(greeting(paths)));
   app.setNotFoundHandler((request, reply) =>
@@ -68,16 +68,10 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
 function acceptJson(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
-    if (body.length === 0) done(badRequest('request body is empty'));
-    else done(null, body);
+    done(null, body);
   });
   app.addContentTypeParser('*', (_request, _payload, done) => {
     done(badRequest('unable to process a request with a non-json content type'));
-  });
-  // A POST without a body and without a type reaches no parser.
-  app.addHook('preHandler', (request, _reply, done) => {
-    if (request.method === 'POST' && request.body == null) done(badRequest('request body is empty'));
-    else done();
   });
 }
 
