@@ -2,17 +2,30 @@
  * Plays the API server's admission: the built-in plugins that kubectl and the decisions notice, then the webhooks. Reads
  * through a Reader and writes nothing.
  */
-import type { Admission, ApiObject, Reader, ResourceInfo, ResourceKey } from '../types.ts';
+import { ApiError } from '../../../kube/status.ts';
+import type { Admission, ApiObject, Attributes, Reader, ResourceInfo, ResourceKey } from '../types.ts';
+import { defaultTolerations } from './default-tolerations.ts';
+import { createNamespaceLifecycle } from './namespace-lifecycle.ts';
+import type { Plugin } from './plugin.ts';
+import { createPriorityPlugin } from './priority.ts';
+import { createRuntimeClassPlugin } from './runtime-class.ts';
+import { createServiceAccountPlugin } from './service-account.ts';
 import type { CallWebhook } from './webhooks/call.ts';
+import { createRounds, mutate } from './webhooks/mutating.ts';
+import type { Decode } from './webhooks/patch.ts';
+import { validate } from './webhooks/validating.ts';
 
+export { createWarnings, type Warnings } from './warnings.ts';
 export type { CallWebhook, WebhookCall, WebhookReply } from './webhooks/call.ts';
+export { createHttpsCaller, type HttpsCaller } from './webhooks/https.ts';
+export type { ResolveService, ServiceReference } from './webhooks/target.ts';
 
 export interface AdmissionOptions {
   readonly reader: Reader;
   /** All versions in which a resource is served. */
   versionsOf(key: ResourceKey): readonly ResourceInfo[];
-  /** Decodes what a webhook's patch has made; `error` is Go's text for a value of a wrong type. Defaults are not applied. */
-  decode(value: unknown, resource: ResourceInfo, subresource: string): { object: ApiObject; error?: string };
+  /** Reads what a webhook's patch has made; defaults are filled in afterwards. */
+  readonly decode: Decode;
   readonly call: CallWebhook;
   /** A new UID for each review. */
   uid(): string;
@@ -20,5 +33,44 @@ export interface AdmissionOptions {
   suffix(): string;
 }
 
-/** Makes the admission chain. */
-export declare function createAdmission(options: AdmissionOptions): Admission;
+/** Makes the admission chain. What it is given to mutate is not changed: it works on a copy. */
+export function createAdmission(options: AdmissionOptions): Admission {
+  const { reader, versionsOf, decode, call, uid, suffix } = options;
+  const surroundings = { reader, versionsOf };
+  const line = { call, uid };
+  const plugins: readonly Plugin[] = [
+    createNamespaceLifecycle(reader),
+    createServiceAccountPlugin(reader, suffix),
+    createPriorityPlugin(reader),
+    defaultTolerations,
+    createRuntimeClassPlugin(reader),
+  ];
+
+  return {
+    async mutate(given, context) {
+      const rounds = createRounds();
+      const copy = given.object && { object: structuredClone(given.object) };
+      let attributes: Attributes = { ...given, ...copy };
+      const pass = async (round: 0 | 1): Promise<ApiObject | undefined> => {
+        runPlugins(plugins, 'admit', attributes);
+        const object = await mutate({ attributes, context, surroundings, line, decode }, rounds, round);
+        attributes = { ...attributes, ...(object && { object }) };
+        return object;
+      };
+      const object = await pass(0);
+      // What webhooks have changed may need what plugins do: an added container, for one, its token.
+      return rounds.changed ? pass(1) : object;
+    },
+    async validate(attributes, context) {
+      runPlugins(plugins, 'validate', attributes);
+      await validate(attributes, context, surroundings, line);
+    },
+  };
+}
+
+function runPlugins(plugins: readonly Plugin[], phase: 'admit' | 'validate', attributes: Attributes): void {
+  for (const plugin of plugins) {
+    const refusal = plugin[phase]?.(attributes);
+    if (refusal) throw new ApiError(refusal);
+  }
+}

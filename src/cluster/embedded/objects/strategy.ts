@@ -1,5 +1,5 @@
-import { isDeepStrictEqual } from 'node:util';
 import { applyDefaults } from '../../../kube/defaults.ts';
+import { semanticEqual } from '../../../kube/equal.ts';
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ApiObject, Strategy } from '../types.ts';
 import { SUBDOMAIN, validateMetadata, validateMetadataUpdate, type NameRule } from './metadata.ts';
@@ -63,12 +63,13 @@ function put(object: ApiObject, field: string, value: unknown): void {
 
 function nextGeneration(object: ApiObject, old: ApiObject): number {
   const before = Number(old.metadata?.['generation'] ?? 0);
-  return isDeepStrictEqual(desired(object), desired(old)) ? before : before + 1;
+  return semanticEqual(desired(object), desired(old)) ? before : before + 1;
 }
 
+const COUNTS_NOT = new Set(['apiVersion', 'kind', 'metadata', 'status']);
+
 function desired(object: ApiObject): unknown {
-  const { metadata: _metadata, status: _status, apiVersion: _apiVersion, kind: _kind, ...rest } = object;
-  return rest;
+  return Object.fromEntries(Object.entries(object).filter(([field]) => !COUNTS_NOT.has(field)));
 }
 
 function setGeneration(object: ApiObject, generation: number | undefined): void {

@@ -1,0 +1,83 @@
+import { Agent, request, type RequestOptions } from 'node:https';
+import { quote } from '../../../../kube/quote.ts';
+import type { CallWebhook } from './call.ts';
+import { networkError } from './network-error.ts';
+import { readReply, type HttpReply } from './reply.ts';
+import { targetOf, type ResolveService, type Target } from './target.ts';
+
+export interface HttpsCaller {
+  readonly call: CallWebhook;
+  /** Ends the connections that are kept. */
+  close(): void;
+}
+
+/** Calls webhooks over HTTPS, as the API server does: keep-alive, server certificates checked, deadlines told. */
+export function createHttpsCaller(resolveService: ResolveService): HttpsCaller {
+  const agents = new Map<string, Agent>();
+  const agentOf = ({ key }: Target): Agent => {
+    const agent = agents.get(key) ?? new Agent({ keepAlive: true });
+    agents.set(key, agent);
+    return agent;
+  };
+
+  return {
+    async call({ clientConfig, review, timeoutMs, signal }) {
+      const target = targetOf(clientConfig, timeoutMs, resolveService);
+      const failed = (cause: string) => ({ ok: false as const, error: `Post ${quote(target.url)}: ${cause}` });
+      if ('error' in target) return failed(target.error);
+      const timeout = AbortSignal.timeout(timeoutMs);
+      const abort = AbortSignal.any([signal, timeout]);
+      try {
+        return readReply(await post(target, agentOf(target), JSON.stringify(review), abort));
+      } catch (error) {
+        if (timeout.aborted) return failed('context deadline exceeded');
+        return failed(signal.aborted ? 'context canceled' : networkError(error, target.url));
+      }
+    },
+    close() {
+      for (const agent of agents.values()) agent.destroy();
+      agents.clear();
+    },
+  };
+}
+
+/** A kept connection may be closed by the other side just as it is used again: then once more, over a new one. */
+async function post(target: Target, agent: Agent, body: string, signal: AbortSignal): Promise<HttpReply> {
+  const reply = await send({ ...target.connection, agent }, target.url, body, signal);
+  if (reply !== 'stale') return reply;
+  const again = await send({ ...target.connection, agent: new Agent() }, target.url, body, signal);
+  if (again === 'stale') throw new Error('EOF');
+  return again;
+}
+
+const HEADERS = {
+  accept: 'application/json, */*',
+  'content-type': 'application/json',
+  'user-agent': 'kube-apiserver-admission',
+};
+
+/** Rejects with what Node says of the connection. */
+function send(
+  connection: RequestOptions,
+  url: string,
+  body: string,
+  signal: AbortSignal,
+): Promise<HttpReply | 'stale'> {
+  return new Promise((resolve, reject) => {
+    const headers = { ...HEADERS, 'content-length': Buffer.byteLength(body) };
+    const sent = request(url, { ...connection, method: 'POST', headers, signal }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const contentType = response.headers['content-type'] ?? '';
+        resolve({ code: response.statusCode ?? 0, contentType, body: Buffer.concat(chunks).toString('utf8') });
+      });
+    });
+    sent.on('error', (error: NodeJS.ErrnoException) => {
+      if (sent.reusedSocket && error.code === 'ECONNRESET' && !signal.aborted) resolve('stale');
+      else reject(error);
+    });
+    sent.end(body);
+  });
+}
