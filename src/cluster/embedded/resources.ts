@@ -49,7 +49,6 @@ const AUTHENTICATION = 'authentication.k8s.io';
 
 /** By group in the order of discovery, by name within. All are served in version v1. */
 const rows: readonly Row[] = [
-  namespaced('', 'Binding', 'bindings', REVIEW),
   namespaced('', 'ConfigMap', 'configmaps', { shortNames: ['cm'] }),
   namespaced('', 'Endpoints', 'endpoints', { shortNames: ['ep'] }),
   namespaced('', 'Event', 'events', { shortNames: ['ev'] }),
