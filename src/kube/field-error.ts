@@ -80,13 +80,18 @@ export function forbiddenField(path: string, detail: string): FieldError {
   return { type: 'FieldValueForbidden', path, detail };
 }
 
-/** A value that is not one of a list; the list is sorted, as the API server prints it. */
+/** A value that is not one of a list, which is printed in the order given. */
 export function notSupported(path: string, value: unknown, supported: readonly string[]): FieldError {
-  const values = [...supported].sort().map(quote).join(', ');
+  const values = supported.map(quote).join(', ');
   return { type: 'FieldValueNotSupported', path, value, detail: values === '' ? '' : `supported values: ${values}` };
 }
 
 function printValue(value: unknown): string {
   if (typeof value === 'string') return quote(value);
-  return JSON.stringify(value ?? null);
+  return JSON.stringify(value ?? null).replaceAll(/[<>&\u2028\u2029]/g, escapeUnit);
+}
+
+/** Go's JSON is fit to stand in HTML. */
+function escapeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

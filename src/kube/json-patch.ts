@@ -1,3 +1,5 @@
+import { applyOp } from './json-patch-op.ts';
+import { escapeKey } from './json-pointer.ts';
 import { isObject, type JsonObject } from './types.ts';
 
 /**
@@ -29,17 +31,33 @@ function compare(before: unknown, after: unknown, path: string, ops: JsonPatchOp
 
 function compareObjects(before: JsonObject, after: JsonObject, path: string, ops: JsonPatchOp[]): void {
   for (const key of Object.keys(before)) {
-    if (!Object.hasOwn(after, key) || after[key] === undefined)
-      ops.push({ op: 'remove', path: `${path}/${escape(key)}` });
-    else compare(before[key], after[key], `${path}/${escape(key)}`, ops);
+    if (!isSet(before, key)) continue;
+    const member = `${path}/${escapeKey(key)}`;
+    if (isSet(after, key)) compare(before[key], after[key], member, ops);
+    else ops.push({ op: 'remove', path: member });
   }
   for (const key of Object.keys(after)) {
-    if (!Object.hasOwn(before, key) && after[key] !== undefined) {
-      ops.push({ op: 'add', path: `${path}/${escape(key)}`, value: after[key] });
+    if (isSet(after, key) && !isSet(before, key)) {
+      ops.push({ op: 'add', path: `${path}/${escapeKey(key)}`, value: after[key] });
     }
   }
 }
 
-function escape(key: string): string {
-  return key.replaceAll('~', '~0').replaceAll('/', '~1');
+/** A member that is undefined is not in the JSON. */
+function isSet(object: JsonObject, key: string): boolean {
+  return Object.hasOwn(object, key) && object[key] !== undefined;
+}
+
+/**
+ * Returns the patched document; what was given is not changed. Operations may come from anywhere and need not be well
+ * formed. Throws a RangeError with the text that the API server shows if one does not apply.
+ *
+ * Like the API server, it lets a replace make a missing member, takes a missing member for null in test and copy, and
+ * counts negative indexes from the end of a list.
+ * @see https://github.com/evanphx/json-patch/blob/v4.12.0/patch.go
+ */
+export function apply(document: unknown, ops: readonly JsonObject[]): unknown {
+  const state = { root: structuredClone(document), copiedBytes: 0 };
+  for (const op of ops) applyOp(state, op);
+  return state.root;
 }

@@ -52,14 +52,17 @@ export interface ResourceName {
 
 /** 403: the requester may not, or a policy refuses. Without a name (generateName) the message has none either. */
 export function forbidden(resource: ResourceName, name: string, cause: string): Status {
-  const subject = name === '' ? printResource(resource) : `${printResource(resource)} ${quote(name)}`;
-  return failure(403, 'Forbidden', `${subject} is forbidden: ${cause}`, detailsOf(resource, name));
+  const what = printResource(resource);
+  const subject = name === '' ? what : `${what} ${quote(name)}`;
+  const head = what === '' ? 'forbidden' : `${subject} is forbidden`;
+  return failure(403, 'Forbidden', `${head}: ${cause}`, detailsOf(resource, name));
 }
 
 /** 422: field errors in an object; its details name the kind, not the resource. */
 export function invalid(kind: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {
   const kindName = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
-  return failure(422, 'Invalid', `${kindName} ${quote(name)} is invalid: ${printFieldErrors(errors)}`, {
+  const cause = errors.length === 0 ? '' : `: ${printFieldErrors(errors)}`;
+  return failure(422, 'Invalid', `${kindName} ${quote(name)} is invalid${cause}`, {
     ...(name === '' ? {} : { name }),
     ...(kind.group === '' ? {} : { group: kind.group }),
     kind: kind.kind,
@@ -106,5 +109,9 @@ function printResource({ group, resource }: ResourceName): string {
 }
 
 function detailsOf({ group, resource }: ResourceName, name: string): StatusDetails {
-  return { ...(name === '' ? {} : { name }), ...(group === '' ? {} : { group }), kind: resource };
+  return {
+    ...(name === '' ? {} : { name }),
+    ...(group === '' ? {} : { group }),
+    ...(resource === '' ? {} : { kind: resource }),
+  };
 }

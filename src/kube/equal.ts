@@ -1,0 +1,59 @@
+import { isObject, type JsonObject } from './types.ts';
+
+/** True if both are the same JSON: same members in any order, same elements in the same order. */
+export function deepEqual(a: unknown, b: unknown): boolean {
+  return isEqual(a, b, EXACT);
+}
+
+/**
+ * True if the API server takes both for the same: absent, null and an empty list are alike, and so are absent, null and
+ * `{}` where the field is a map or a plain struct. Elsewhere `{}` is a choice (`emptyDir: {}`) and differs from absent.
+ * Quantities and times are compared as texts, since the API server sends them in one form only.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/equality/semantic.go
+ */
+export function semanticEqual(a: unknown, b: unknown): boolean {
+  return (SEMANTIC(a, '') && SEMANTIC(b, '')) || isEqual(a, b, SEMANTIC);
+}
+
+/** Says whether a member is as good as absent. */
+type IsAbsent = (value: unknown, key: string) => boolean;
+
+const EXACT: IsAbsent = (value) => value === undefined;
+
+const SEMANTIC: IsAbsent = (value, key) =>
+  value == null ||
+  (Array.isArray(value) && value.length === 0) ||
+  (isObject(value) && MAPS_AND_STRUCTS.has(key) && Object.entries(value).every(([name, item]) => SEMANTIC(item, name)));
+
+/** Fields of pods, their metadata and RBAC whose Go type is a map, or a struct that is no pointer. */
+const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
+  'annotations',
+  'labels',
+  'limits',
+  'matchLabels',
+  'metadata',
+  'nodeSelector',
+  'options',
+  'overhead',
+  'requests',
+  'resources',
+  'spec',
+  'volumeAttributes',
+]);
+
+function isEqual(a: unknown, b: unknown, isAbsent: IsAbsent): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((item, index) => isEqual(item, b[index], isAbsent));
+  }
+  return isObject(a) && isObject(b) ? areMembersEqual(a, b, isAbsent) : false;
+}
+
+function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent): boolean {
+  const memberOf = (object: JsonObject, key: string): unknown =>
+    Object.hasOwn(object, key) && !isAbsent(object[key], key) ? object[key] : undefined;
+  return (
+    Object.keys(a).every((key) => isEqual(memberOf(a, key), memberOf(b, key), isAbsent)) &&
+    Object.keys(b).every((key) => memberOf(b, key) === undefined || Object.hasOwn(a, key))
+  );
+}

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { deepEqual, semanticEqual } from '../../src/kube/equal.ts';
+
+const proto: unknown = JSON.parse('{"__proto__":{"a":1}}');
+
+const cases: readonly { name: string; a: unknown; b: unknown; deep: boolean; semantic: boolean }[] = [
+  { name: 'order of members', a: { x: 1, y: 2 }, b: { y: 2, x: 1 }, deep: true, semantic: true },
+  { name: 'order of elements', a: [1, 2], b: [2, 1], deep: false, semantic: false },
+  { name: 'text and number', a: '1', b: 1, deep: false, semantic: false },
+  { name: 'undefined and absent', a: { x: undefined }, b: {}, deep: true, semantic: true },
+  { name: 'null and absent', a: { x: null }, b: {}, deep: false, semantic: true },
+  { name: 'an empty list and absent', a: { x: [] }, b: {}, deep: false, semantic: true },
+  { name: 'an empty list and null', a: { x: [] }, b: { x: null }, deep: false, semantic: true },
+  { name: 'an empty list and nothing', a: [], b: undefined, deep: false, semantic: true },
+  { name: 'an empty map and absent', a: { labels: {} }, b: {}, deep: false, semantic: true },
+  { name: 'an empty struct', a: { resources: { limits: {} } }, b: {}, deep: false, semantic: true },
+  { name: 'an empty choice and absent', a: { emptyDir: {} }, b: {}, deep: false, semantic: false },
+  { name: 'an empty security context', a: { securityContext: {} }, b: {}, deep: false, semantic: false },
+  { name: 'an empty text and absent', a: { x: '' }, b: {}, deep: false, semantic: false },
+  { name: 'false and absent', a: { x: false }, b: {}, deep: false, semantic: false },
+  { name: 'a list and an object', a: { x: ['a'] }, b: { x: { 0: 'a' } }, deep: false, semantic: false },
+  { name: 'an element that is null', a: [null], b: [], deep: false, semantic: false },
+  { name: 'a member __proto__', a: proto, b: {}, deep: false, semantic: false },
+  { name: 'a member constructor', a: { constructor: 1 }, b: {}, deep: false, semantic: false },
+  { name: 'deep inside', a: { a: [{ b: { c: [] } }] }, b: { a: [{ b: {} }] }, deep: false, semantic: true },
+];
+
+for (const { name, a, b, deep, semantic } of cases) {
+  test(name, () => {
+    assert.deepEqual([deepEqual(a, b), deepEqual(b, a)], [deep, deep]);
+    assert.deepEqual([semanticEqual(a, b), semanticEqual(b, a)], [semantic, semantic]);
+  });
+}

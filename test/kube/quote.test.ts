@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { quote } from '../../src/kube/quote.ts';
+
+const cases: readonly { name: string; text: string; expected: string }[] = [
+  { name: 'nothing', text: '', expected: '""' },
+  { name: 'plain text', text: 'restricted:v1.30', expected: '"restricted:v1.30"' },
+  { name: 'quotes and backslashes', text: 'a"b\\c', expected: '"a\\"b\\\\c"' },
+  { name: 'named escapes', text: '\u0007\b\f\n\r\t\v', expected: '"\\a\\b\\f\\n\\r\\t\\v"' },
+  { name: 'other unprintable ASCII', text: '\u0000\u001b\u007f', expected: '"\\x00\\x1b\\x7f"' },
+  { name: 'unprintable runes', text: '\u0085\u00a0\u200b\ufeff', expected: '"\\u0085\\u00a0\\u200b\\ufeff"' },
+  { name: 'unprintable runes beyond 16 bits', text: '\u{e0001}', expected: '"\\U000e0001"' },
+  { name: 'letters, marks and symbols', text: 'é\u0301 ü 漢 ✓ €', expected: '"é\u0301 ü 漢 ✓ €"' },
+  { name: 'emoji', text: '😀', expected: '"😀"' },
+  { name: 'half a pair', text: 'a\ud83dz', expected: '"a\ufffdz"' },
+  { name: 'a single quote', text: "it's", expected: `"it's"` },
+];
+
+for (const { name, text, expected } of cases) {
+  test(name, () => assert.equal(quote(text), expected));
+}

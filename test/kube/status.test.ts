@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { required } from '../../src/kube/field-error.ts';
+import * as status from '../../src/kube/status.ts';
+
+const PODS = { group: '', resource: 'pods' };
+const DEPLOYMENTS = { group: 'apps', resource: 'deployments' };
+
+const cases: readonly { name: string; given: status.Status; expected: Omit<status.Status, 'metadata' | 'status'> }[] = [
+  {
+    name: 'forbidden',
+    given: status.forbidden(PODS, 'a', 'because'),
+    expected: {
+      message: 'pods "a" is forbidden: because',
+      reason: 'Forbidden',
+      details: { name: 'a', kind: 'pods' },
+      code: 403,
+    },
+  },
+  {
+    name: 'forbidden without a name',
+    given: status.forbidden(DEPLOYMENTS, '', 'because'),
+    expected: {
+      message: 'deployments.apps is forbidden: because',
+      reason: 'Forbidden',
+      details: { group: 'apps', kind: 'deployments' },
+      code: 403,
+    },
+  },
+  {
+    name: 'forbidden without a resource',
+    given: status.forbidden({ group: '', resource: '' }, '', 'because'),
+    expected: { message: 'forbidden: because', reason: 'Forbidden', details: {}, code: 403 },
+  },
+  {
+    name: 'invalid',
+    given: status.invalid({ group: '', kind: 'Pod' }, 'a', [required('spec.a', ''), required('spec.b', 'x')]),
+    expected: {
+      message: 'Pod "a" is invalid: [spec.a: Required value, spec.b: Required value: x]',
+      reason: 'Invalid',
+      details: {
+        name: 'a',
+        kind: 'Pod',
+        causes: [
+          { reason: 'FieldValueRequired', message: 'Required value', field: 'spec.a' },
+          { reason: 'FieldValueRequired', message: 'Required value: x', field: 'spec.b' },
+        ],
+      },
+      code: 422,
+    },
+  },
+  {
+    name: 'invalid without a name',
+    given: status.invalid({ group: 'meta.k8s.io', kind: 'PatchOptions' }, '', [
+      required('fieldManager', 'is required for apply patch'),
+    ]),
+    expected: {
+      message: 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
+      reason: 'Invalid',
+      details: {
+        group: 'meta.k8s.io',
+        kind: 'PatchOptions',
+        causes: [
+          {
+            reason: 'FieldValueRequired',
+            message: 'Required value: is required for apply patch',
+            field: 'fieldManager',
+          },
+        ],
+      },
+      code: 422,
+    },
+  },
+  {
+    name: 'invalid without errors',
+    given: status.invalid({ group: '', kind: 'Pod' }, 'a', []),
+    expected: { message: 'Pod "a" is invalid', reason: 'Invalid', details: { name: 'a', kind: 'Pod' }, code: 422 },
+  },
+  {
+    name: 'not found',
+    given: status.notFound({ group: '', resource: 'namespaces' }, 'missing'),
+    expected: {
+      message: 'namespaces "missing" not found',
+      reason: 'NotFound',
+      details: { name: 'missing', kind: 'namespaces' },
+      code: 404,
+    },
+  },
+  {
+    name: 'already exists',
+    given: status.alreadyExists(DEPLOYMENTS, 'd'),
+    expected: {
+      message: 'deployments.apps "d" already exists',
+      reason: 'AlreadyExists',
+      details: { name: 'd', group: 'apps', kind: 'deployments' },
+      code: 409,
+    },
+  },
+  {
+    name: 'conflict',
+    given: status.conflict({ group: '', resource: 'configmaps' }, 'cm', 'the object has been modified'),
+    expected: {
+      message: 'Operation cannot be fulfilled on configmaps "cm": the object has been modified',
+      reason: 'Conflict',
+      details: { name: 'cm', kind: 'configmaps' },
+      code: 409,
+    },
+  },
+  {
+    name: 'bad request',
+    given: status.badRequest('what?'),
+    expected: { message: 'what?', reason: 'BadRequest', code: 400 },
+  },
+  {
+    name: 'internal error',
+    given: status.internalError('boom'),
+    expected: {
+      message: 'Internal error occurred: boom',
+      reason: 'InternalError',
+      details: { causes: [{ message: 'boom' }] },
+      code: 500,
+    },
+  },
+];
+
+for (const { name, given, expected } of cases) {
+  test(name, () => assert.deepEqual(given, { metadata: {}, status: 'Failure', ...expected }));
+}
+
+test('ApiError has the message of its status', () => {
+  const error = new status.ApiError(status.badRequest('what?'));
+  assert.equal(`${error.name}: ${error.message} (${error.status.code})`, 'ApiError: what? (400)');
+});
