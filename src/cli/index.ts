@@ -1,5 +1,6 @@
 import type { Command } from './command.ts';
+import { check } from './commands/check.ts';
 import { version } from './commands/version.ts';
 
 /** All commands, in the order of the help. */
-export const commands: readonly Command[] = [version];
+export const commands: readonly Command[] = [check, version];

@@ -35,7 +35,7 @@ export type Options = Readonly<Record<string, Option<unknown>>>;
 export type Values<O extends Options> = { readonly [Name in keyof O]: O[Name] extends Option<infer T> ? T : never };
 
 /** An option with a value. Given again, the last one counts. */
-export function option<T, D>(value: string, parse: Parse<T>, fallback: D, text: OptionText): Option<T | D> {
+export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, text: OptionText): Option<T | D> {
   return {
     ...text,
     value,
@@ -55,6 +55,11 @@ export function list<T>(value: string, parse: Parse<T>, text: OptionText): Optio
 /** An option that is on or off: `--name`, `--name=false`. */
 export function flag(text: OptionText): Option<boolean> {
   return { ...text, resolve: (texts) => boolean(texts.at(-1) ?? 'false') };
+}
+
+/** The option, its value turned into another. What the function throws is told as a wrong value. */
+export function mapped<T, U>(one: Option<T>, change: (value: T) => U): Option<U> {
+  return { ...one, resolve: (texts) => change(one.resolve(texts)) };
 }
 
 /** The same options, each with `PREFIX_` and its name in capitals as environment variable. */

@@ -3,64 +3,101 @@
  *
  * The only file that knows the YAML library. What it reads is unknown data: nothing here knows a kind.
  */
+import { setImmediate } from 'node:timers/promises';
 import { isAlias, isMap, isScalar, isSeq, parseAllDocuments, stringify } from 'yaml';
 import type { Alias, Document, Node, Pair, Scalar } from 'yaml';
 import { createAliasBudget } from './manifests/alias-budget.ts';
-import { documentsOf, type Documents, type ManifestDocument, type ManifestError } from './manifests/documents.ts';
-import { listManifestFiles, readManifestText, STDIN, type FileText } from './manifests/files.ts';
+import { readSteps, type ManifestDocument, type ManifestError, type Step } from './manifests/documents.ts';
+import { listManifestFiles, readManifestText, STDIN } from './manifests/files.ts';
 import { listNode, MAX_DEPTH, objectNode, TOO_DEEP } from './manifests/node.ts';
 import type { DuplicateKey, Failure, Member, Parsed, TextNode } from './manifests/node.ts';
 import { objectsOf, type ManifestObject, type ManifestObjects } from './manifests/objects.ts';
 import { printKey, resolvePlain, resolveTagged, type ScalarValue } from './manifests/scalar.ts';
 
-export type { Documents, DuplicateKeyPosition, ManifestDocument, ManifestError } from './manifests/documents.ts';
+export type { DuplicateKeyPosition, ManifestDocument, ManifestError } from './manifests/documents.ts';
 export type { Path } from './manifests/node.ts';
 export { objectsOf, type ManifestObject, type ManifestObjects } from './manifests/objects.ts';
 
+/** Everything that a text holds; a document that cannot be read is among the errors and does not hide the others. */
+export interface Documents {
+  readonly documents: readonly ManifestDocument[];
+  readonly errors: readonly ManifestError[];
+}
+
 /** Reads a stream of YAML documents or JSON values; `file` is for messages. Empty documents are left out. */
 export function readDocuments(text: string, file: string): Documents {
-  return documentsOf(text, file, readYaml);
+  const steps = [...readSteps(text, file, readYaml)];
+  return {
+    documents: steps.flatMap(({ document }) => document ?? []),
+    errors: steps.flatMap(({ error }) => error ?? []),
+  };
 }
 
 /** The objects of several files, in order. */
-export interface Manifests extends ManifestObjects {
-  readonly documents: readonly ManifestDocument[];
-}
+export interface Manifests extends Documents, ManifestObjects {}
 
 export interface ReadOptions {
   readonly stdin: AsyncIterable<Uint8Array | string>;
-  /** Called before each file, with how many have been read and how many there are. */
-  readonly onFile?: (file: string, done: number, total: number) => void;
+  /** Called at each percent of each file. */
+  readonly onProgress?: (progress: ReadProgress) => void;
+  /** Stops the reading when it is aborted. */
+  readonly signal?: AbortSignal;
+}
+
+/** The file that is read now, the number of the file among all, and how much of it has been read. */
+export interface ReadProgress {
+  readonly file: string;
+  readonly number: number;
+  readonly files: number;
+  readonly percent: number;
 }
 
 /**
  * Reads all objects from files, folders and, for `-`, the standard input.
  * @throws {UserError} for a path that does not exist, and for a folder without manifests
  */
-export async function readManifests(paths: readonly string[], { stdin, onFile }: ReadOptions): Promise<Manifests> {
-  const found = { documents: [] as ManifestDocument[], objects: [] as ManifestObject[], errors: [] as ManifestError[] };
+export async function readManifests(paths: readonly string[], options: ReadOptions): Promise<Manifests> {
+  const found: Found = { documents: [], objects: [], errors: [] };
   const files = await listManifestFiles(paths);
-  for (const [done, path] of files.entries()) {
+  for (const [index, path] of files.entries()) {
     const file = path === STDIN.path ? STDIN.name : path;
-    onFile?.(file, done, files.length);
-    const { documents, objects, errors } = objectsIn(await readManifestText(path, stdin), file);
-    for (const document of documents) found.documents.push(document);
-    for (const object of objects) found.objects.push(object);
-    for (const error of errors) found.errors.push(error);
+    const onPercent = async (percent: number): Promise<void> => {
+      options.onProgress?.({ file, number: index + 1, files: files.length, percent });
+      // Reading is work without pause: let signals in.
+      await setImmediate(undefined, options.signal ? { signal: options.signal } : {});
+    };
+    await onPercent(0);
+    const content = await readManifestText(path, options.stdin);
+    if ('message' in content) found.errors.push({ file, ...content });
+    else await readInto(found, readSteps(content.text, file, readYaml), onPercent);
   }
   return found;
 }
 
-function objectsIn(content: FileText, file: string): Manifests {
-  if ('message' in content) return { documents: [], objects: [], errors: [{ ...content, file }] };
-  const { documents, errors } = readDocuments(content.text, file);
-  const parts = documents.map(objectsOf);
-  const all = [...errors, ...parts.flatMap((part) => part.errors)];
-  return {
-    documents,
-    objects: parts.flatMap((part) => part.objects),
-    errors: all.sort((a, b) => a.line - b.line || a.column - b.column),
-  };
+/** What has been found so far. */
+interface Found {
+  readonly documents: ManifestDocument[];
+  readonly objects: ManifestObject[];
+  readonly errors: ManifestError[];
+}
+
+async function readInto(
+  found: Found,
+  steps: Iterable<Step>,
+  onPercent: (percent: number) => Promise<void>,
+): Promise<void> {
+  let last = 0;
+  for (const { document, error, share } of steps) {
+    if (error) found.errors.push(error);
+    if (document) {
+      const { objects, errors } = objectsOf(document);
+      found.documents.push(document);
+      for (const object of objects) found.objects.push(object);
+      for (const one of errors) found.errors.push(one);
+    }
+    const percent = Math.floor(share * 100);
+    if (percent > last) await onPercent((last = percent));
+  }
 }
 
 /** Writes values as YAML documents, one after the other. */
@@ -83,7 +120,8 @@ function readYaml(text: string): readonly Parsed[] {
   try {
     return parseAllDocuments(text, OPTIONS).map((document) => readYamlDocument(document));
   } catch (error) {
-    if (error instanceof RangeError && STACK_OVERFLOW.test(error.message)) return [failed(Math.max(text.search(/\S/), 0), TOO_DEEP)];
+    if (error instanceof RangeError && STACK_OVERFLOW.test(error.message))
+      return [failed(Math.max(text.search(/\S/), 0), TOO_DEEP)];
     throw error;
   }
 }

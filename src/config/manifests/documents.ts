@@ -26,30 +26,33 @@ export interface ManifestError extends Position {
   readonly message: string;
 }
 
-/** Everything that a text holds; a document that cannot be read is among the errors and does not hide the others. */
-export interface Documents {
-  readonly documents: readonly ManifestDocument[];
-  readonly errors: readonly ManifestError[];
+/** One document of a text, or why it cannot be read, and how much of the text has been read with it, from 0 to 1. */
+export interface Step {
+  readonly document?: ManifestDocument;
+  readonly error?: ManifestError;
+  readonly share: number;
 }
 
 /** Splits a text into its documents and reads each by itself. */
-export function documentsOf(text: string, file: string, readYaml: (text: string) => readonly Parsed[]): Documents {
+export function* readSteps(
+  text: string,
+  file: string,
+  readYaml: (text: string) => readonly Parsed[],
+): Generator<Step, void> {
   const body = text.startsWith('\ufeff') ? text.slice(1) : text;
   const positionAt = createLineIndex(body);
-  const documents: ManifestDocument[] = [];
-  const errors: ManifestError[] = [];
   let index = 0;
   for (const { start, end } of chunksOf(body)) {
+    const share = end / body.length;
     for (const parsed of parse(body.slice(start, end), readYaml)) {
       const position = (offset: number): Position => positionAt(start + offset);
       const { node, failure } = parsed;
-      if (failure) errors.push({ file, ...position(failure.offset), message: shorten(failure.message) });
+      if (failure) yield { error: { file, ...position(failure.offset), message: shorten(failure.message) }, share };
       else if (node.value === null) continue;
-      else documents.push(createDocument(file, index, parsed, position));
+      else yield { document: createDocument(file, index, parsed, position), share };
       index++;
     }
   }
-  return { documents, errors };
 }
 
 /** Messages may quote the text, which may be of any length. */

@@ -1,0 +1,96 @@
+import { readManifests, type Manifests } from '../../config/manifests.ts';
+import { UserError } from '../../config/user-error.ts';
+import { MODES } from '../../policy/psa/policy.ts';
+import { defineCommand, type Io } from '../command.ts';
+import { list, mapped, option } from '../options.ts';
+import { createProgress } from '../progress.ts';
+import { FORMATS, FORMAT_NAMES } from '../report/formats.ts';
+import { judge } from '../report/judge.ts';
+import { COLOURED, PLAIN, printTable } from '../report/table.ts';
+import { printable, printPlace } from '../report/text.ts';
+import type { Remark, Report } from '../report/types.ts';
+import { exitCodeOf } from '../report/verdict.ts';
+import { keyValue, oneOf, text } from '../values.ts';
+import { level, podSecurityLabels, policyVersion } from '../policy-values.ts';
+
+const DETAILS = `
+Paths are files, folders (their .yaml, .yml and .json files, those of subfolders too) and - for the
+standard input. Every object with pods is judged by the policies of its namespace: those that the
+labels of the Namespace say if it is among the manifests, else those of --namespace-labels. What
+labels do not say, --level and --version do.
+
+Exit codes:
+  0  nothing violates a policy in the mode of --fail-on, or in a stronger one (enforce, warn, audit)
+  1  something does
+  2  wrong usage, or a document that cannot be read; the others are judged all the same
+
+Examples:
+  portcullis check deploy/
+  helm template shop ./chart | portcullis check --level baseline -
+  portcullis check --version v1.30 -o sarif deploy/ > portcullis.sarif
+  portcullis check --namespace-labels pod-security.kubernetes.io/enforce=baseline pod.yaml
+`;
+
+/** Judges manifests by the Pod Security Standards, without a cluster. */
+export const check = defineCommand({
+  name: 'check',
+  summary: 'Check manifests against the Pod Security Standards',
+  operands: 'PATH...',
+  details: DETAILS,
+  options: {
+    level: option('LEVEL', level, 'restricted', { help: 'Level to enforce: privileged, baseline, restricted' }),
+    version: option('VERSION', policyVersion, 'latest', { help: 'Version of the policies: latest, v1.N' }),
+    'namespace-labels': mapped(
+      list('KEY=VALUE,...', keyValue, { help: 'Labels of namespaces that are not among the manifests' }),
+      podSecurityLabels,
+    ),
+    namespace: option('NAME', text, 'default', { short: 'n', help: 'Namespace of objects that name none' }),
+    'fail-on': option('MODE', oneOf(MODES), 'enforce', {
+      help: 'Weakest mode in which a violation fails the check: enforce, warn, audit',
+    }),
+    output: option('FORMAT', oneOf(['table', ...FORMAT_NAMES] as const), 'table', {
+      short: 'o',
+      help: `One of table, ${FORMAT_NAMES.join(', ')}`,
+    }),
+  },
+  async run(options, paths, io) {
+    const manifests = await readAll(paths, io);
+    const report = judge(manifests, {
+      level: options.level,
+      version: options.version,
+      namespaceLabels: options['namespace-labels'],
+      namespace: options.namespace,
+      failOn: options['fail-on'],
+    });
+    if (options.output === 'table') writeTable(report, io);
+    else io.stdout.write(FORMATS[options.output](report));
+    return exitCodeOf(report);
+  },
+});
+
+async function readAll(paths: readonly string[], { stdin, stderr, signal }: Io): Promise<Manifests> {
+  const progress = createProgress(stderr);
+  try {
+    const manifests = await readManifests(paths, {
+      stdin,
+      signal,
+      onProgress: ({ file, number, files, percent }) =>
+        progress.show(`Reading ${printable(file)} (${number} of ${files}): ${percent} %`),
+    });
+    if (manifests.objects.length + manifests.errors.length > 0) return manifests;
+  } finally {
+    progress.clear();
+  }
+  throw new UserError(`no objects in ${paths.join(', ')}`);
+}
+
+/** The table on the standard output; on the error output what could not be read, and warnings. */
+function writeTable(report: Report, { stdout, stderr, env }: Io): void {
+  const writeRemarks = (prefix: string, remarks: readonly Remark[]): void => {
+    for (const remark of remarks) stderr.write(`${prefix}: ${printable(`${printPlace(remark)}: ${remark.message}`)}\n`);
+  };
+  writeRemarks('error', report.errors);
+  writeRemarks('warning', report.warnings);
+  const hasColours = stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
+  stdout.write(printTable(report, hasColours ? COLOURED : PLAIN));
+}

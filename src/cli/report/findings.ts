@@ -1,0 +1,56 @@
+import type { ManifestObject } from '../../config/manifests.ts';
+import { printFieldError, type FieldError } from '../../kube/field-error.ts';
+import type { NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
+import { printPolicy, type Mode } from '../../policy/psa/policy.ts';
+import { checks, evaluatePod, type Violation } from '../../policy/pss/index.ts';
+import { parseFieldPath } from './field-path.ts';
+import { completed, podIn } from './pod.ts';
+import type { Finding, OffendingField } from './types.ts';
+
+/** From the strongest. */
+export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
+
+const REMEDIES: ReadonlyMap<string, string> = new Map([
+  ...checks.map(({ id, remedy = '' }): [string, string] => [id, remedy]),
+  ['decode', 'Give the field a value of the type that the Kubernetes API documents.'],
+  ['labels', 'Use a level (privileged, baseline, restricted) or a version (latest, v1.N), in lower case.'],
+]);
+
+/** What the pod of an object violates, each once: in the strongest mode in which it counts. */
+export function podFindings(object: ManifestObject, path: readonly string[], policies: NamespacePolicy): Finding[] {
+  const { pod, path: podPath } = podIn(object.value, path);
+  const judged = completed(pod);
+  const findings = new Map<string, Finding>();
+  for (const mode of MODES_BY_STRENGTH) {
+    const policy = printPolicy(policies[mode]);
+    for (const violation of evaluatePod(judged, { ...policies[mode], fields: true }).violations) {
+      const key = JSON.stringify([violation.check, violation.detail]);
+      if (!findings.has(key)) findings.set(key, { mode, policy, ...findingOf(object, podPath, violation) });
+    }
+  }
+  return [...findings.values()];
+}
+
+/** What is wrong with the labels of a Namespace, for which the API server would refuse it. */
+export function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): Finding[] {
+  return errors.map((error) => {
+    const violation = { check: 'labels', reason: 'invalid label', detail: printFieldError(error), fields: [error] };
+    return { mode: 'enforce', ...findingOf(object, [], violation) };
+  });
+}
+
+function findingOf(object: ManifestObject, podPath: readonly string[], violation: Violation): Omit<Finding, 'mode'> {
+  const { check, reason, detail, fields = [] } = violation;
+  const paths = fields.length === 0 ? [''] : fields.map(({ path }: FieldError) => path);
+  return {
+    check,
+    reason,
+    detail,
+    remedy: REMEDIES.get(check) ?? '',
+    fields: paths.map((path) => fieldOf(object, [...podPath, path].filter((part) => part !== '').join('.'))),
+  };
+}
+
+function fieldOf(object: ManifestObject, path: string): OffendingField {
+  return { path, file: object.document.file, ...object.positionOf(parseFieldPath(path)) };
+}

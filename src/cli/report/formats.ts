@@ -1,0 +1,18 @@
+import { printJson, printYamlReport } from './data.ts';
+import { printGithub } from './github.ts';
+import { printJunit } from './junit.ts';
+import { printSarif } from './sarif.ts';
+import type { Report } from './types.ts';
+
+/** The formats for programs. They hold warnings and errors, too. */
+export const FORMATS = {
+  json: printJson,
+  yaml: printYamlReport,
+  sarif: printSarif,
+  junit: printJunit,
+  github: printGithub,
+} satisfies Record<string, (report: Report) => string>;
+
+export type Format = keyof typeof FORMATS;
+
+export const FORMAT_NAMES = Object.keys(FORMATS) as readonly Format[];

@@ -1,0 +1,61 @@
+import { PROGRAM } from '../command.ts';
+import { printObject, printPlace, printVerdict, printWhy } from './text.ts';
+import type { Finding, Judgement, Remark, Report } from './types.ts';
+import { isFailure, summarize } from './verdict.ts';
+import { element, printXml, type Element } from './xml.ts';
+
+/**
+ * For CI systems that show test results: a suite for each file, a test for each object.
+ * @see https://github.com/testmoapp/junitxml
+ */
+export function printJunit(report: Report): string {
+  const { passed, failed, warned, errors } = summarize(report);
+  const counts = { tests: passed + failed + warned + errors, failures: failed, errors };
+  const files = new Set([...report.judgements, ...report.errors, ...report.warnings].map(({ file }) => file));
+  const suites = [...files].map((file) => suiteOf(file, report));
+  return printXml(element('testsuites', { name: `${PROGRAM} check`, ...counts }, suites));
+}
+
+function suiteOf(file: string, all: Report): Element {
+  const isHere = (place: { readonly file: string }): boolean => place.file === file;
+  const report: Report = {
+    ...all,
+    judgements: all.judgements.filter(isHere),
+    errors: all.errors.filter(isHere),
+    warnings: all.warnings.filter(isHere),
+  };
+  const { failed, errors } = summarize(report);
+  const cases = [
+    ...report.judgements.map((judgement) => caseOf(judgement, report)),
+    ...report.errors.map((error) => errorCase(error)),
+  ];
+  const remarks = report.warnings.map((warning) => `${printPlace(warning)}: ${warning.message}`).join('\n');
+  const output = remarks === '' ? [] : [element('system-err', {}, remarks)];
+  return element('testsuite', { name: file, tests: cases.length, failures: failed, errors }, [...cases, ...output]);
+}
+
+function caseOf(judgement: Judgement, report: Report): Element {
+  const failures = judgement.findings.filter((finding) => isFailure(finding, report));
+  const remarks = judgement.findings.filter((finding) => !isFailure(finding, report));
+  const { file, line } = judgement;
+  const attributes = { name: printObject(judgement), classname: file, file, line };
+  const message = [...new Set(failures.map(printVerdict))].join(', ');
+  return element('testcase', attributes, [
+    ...(failures.length === 0 ? [] : [element('failure', { message, type: 'violation' }, printFindings(failures))]),
+    ...(remarks.length === 0 ? [] : [element('system-out', {}, printFindings(remarks))]),
+  ]);
+}
+
+function errorCase({ file, line, column, message }: Remark): Element {
+  const attributes = { name: `line ${line}, column ${column}`, classname: file, file, line };
+  return element('testcase', attributes, [element('error', { message, type: 'unreadable' })]);
+}
+
+function printFindings(findings: readonly Finding[]): string {
+  return findings.map((finding) => printFinding(finding)).join('\n');
+}
+
+function printFinding(finding: Finding): string {
+  const places = [...new Set(finding.fields.map(printPlace))].join(', ');
+  return `${places}: ${printVerdict(finding)}: ${finding.check}: ${printWhy(finding)}\nFix: ${finding.remedy}`;
+}

@@ -1,0 +1,74 @@
+import { pathToFileURL } from 'node:url';
+import { isAbsolute } from 'node:path';
+import { checks } from '../../policy/pss/index.ts';
+import { PROGRAM } from '../command.ts';
+import { VERSION } from '../version.ts';
+import { printObject, printVerdict, printWhy } from './text.ts';
+import type { Finding, Judgement, Place, Remark, Report } from './types.ts';
+
+const LEVELS: Readonly<Record<Finding['mode'], string>> = { enforce: 'error', warn: 'warning', audit: 'note' };
+const STANDARDS = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
+const LABELS = 'https://kubernetes.io/docs/concepts/security/pod-security-admission/';
+
+/**
+ * For code scanning: a result for each offending field, a rule for each check that has results.
+ * @see https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+ */
+export function printSarif(report: Report): string {
+  const findings = report.judgements.flatMap(({ findings }) => findings);
+  const rules = [...new Map(findings.map((finding) => [finding.check, ruleOf(finding)])).values()];
+  const indexes = new Map(rules.map(({ id }, index) => [id, index]));
+  const run = {
+    tool: { driver: { name: PROGRAM, semanticVersion: VERSION, rules } },
+    columnKind: 'utf16CodeUnits',
+    invocations: [
+      {
+        executionSuccessful: report.errors.length === 0,
+        toolExecutionNotifications: [
+          ...report.errors.map((error) => notification('error', error)),
+          ...report.warnings.map((warning) => notification('warning', warning)),
+        ],
+      },
+    ],
+    results: report.judgements.flatMap((judgement) => resultsOf(judgement, indexes)),
+  };
+  const log = { $schema: 'https://json.schemastore.org/sarif-2.1.0.json', version: '2.1.0', runs: [run] };
+  return `${JSON.stringify(log, undefined, 2)}\n`;
+}
+
+function ruleOf({ check, reason, remedy }: Finding) {
+  const level = checks.find(({ id }) => id === check)?.level;
+  return {
+    id: check,
+    shortDescription: { text: level === undefined ? reason : `Pod Security Standards, level ${level}: ${check}` },
+    help: { text: remedy },
+    helpUri: level === undefined ? LABELS : `${STANDARDS}#${level}`,
+    defaultConfiguration: { level: 'error' },
+  };
+}
+
+function resultsOf(judgement: Judgement, indexes: ReadonlyMap<string, number>) {
+  return judgement.findings.flatMap((finding) =>
+    finding.fields.map((field) => ({
+      ruleId: finding.check,
+      ruleIndex: indexes.get(finding.check),
+      level: LEVELS[finding.mode],
+      message: { text: `${printObject(judgement)} ${printVerdict(finding)}: ${printWhy(finding)}` },
+      locations: [
+        {
+          physicalLocation: physicalLocation(field),
+          logicalLocations: [{ fullyQualifiedName: `${printObject(judgement)} ${field.path}`.trim(), kind: 'object' }],
+        },
+      ],
+    })),
+  );
+}
+
+function notification(level: 'error' | 'warning', remark: Remark) {
+  return { level, message: { text: remark.message }, locations: [{ physicalLocation: physicalLocation(remark) }] };
+}
+
+function physicalLocation({ file, line, column }: Place) {
+  const uri = isAbsolute(file) ? pathToFileURL(file).href : file.split('/').map(encodeURIComponent).join('/');
+  return { artifactLocation: { uri }, region: { startLine: line, startColumn: column } };
+}

@@ -1,0 +1,47 @@
+import { EXIT } from '../command.ts';
+import { MODES_BY_STRENGTH } from './findings.ts';
+import type { Finding, Judgement, Report } from './types.ts';
+
+/** True if the finding counts in the mode that fails the check, or in a stronger one. */
+export function isFailure({ mode }: Finding, { failOn }: Report): boolean {
+  return MODES_BY_STRENGTH.indexOf(mode) <= MODES_BY_STRENGTH.indexOf(failOn);
+}
+
+/** How many objects passed, how many did not, and what could not be judged. */
+export interface Summary {
+  readonly passed: number;
+  /** Objects with a finding that fails the check. */
+  readonly failed: number;
+  /** Objects with findings in weaker modes only. */
+  readonly warned: number;
+  readonly others: number;
+  readonly errors: number;
+}
+
+export function summarize(report: Report): Summary {
+  const { judgements, others, errors } = report;
+  const fails = ({ findings }: Judgement): boolean => findings.some((finding) => isFailure(finding, report));
+  const failed = judgements.filter(fails).length;
+  const passed = judgements.filter(({ findings }) => findings.length === 0).length;
+  return { passed, failed, warned: judgements.length - passed - failed, others, errors: errors.length };
+}
+
+/** 2 if something could not be read, else 1 if something fails, else 0. */
+export function exitCodeOf(report: Report): number {
+  const { failed, errors } = summarize(report);
+  if (errors > 0) return EXIT.usage;
+  return failed > 0 ? EXIT.violations : EXIT.passed;
+}
+
+/** `3 objects passed, 1 violates; 2 others have no pods` */
+export function printSummary(report: Report): string {
+  const { passed, failed, warned, others, errors } = summarize(report);
+  const parts = [
+    `${passed} passed`,
+    `${failed} failed`,
+    ...(warned > 0 ? [`${warned} with warnings`] : []),
+    ...(others > 0 ? [`${others} not ${others === 1 ? 'a workload' : 'workloads'}`] : []),
+    ...(errors > 0 ? [`${errors} unreadable`] : []),
+  ];
+  return parts.join(', ');
+}
