@@ -1,4 +1,5 @@
-import { isObject, type JsonObject } from '../kube/types.ts';
+import { isObject } from '../kube/types.ts';
+import { jsonTypeOf, unmarshalError } from '../kube/unmarshal-error.ts';
 import type { ManifestDocument, Path } from './manifests.ts';
 import { UserError } from './user-error.ts';
 
@@ -68,18 +69,22 @@ export function typeIssues(value: unknown, shape: Shape): Issue[] {
 
 function mismatches(value: unknown, shape: Shape, path: Path, owner: string): Issue[] {
   if (value == null || shape === 'anything') return [];
-  const found = jsonTypeOf(value);
-  if (found !== (shape === 'string' ? 'string' : isStruct(shape) ? 'object' : 'array')) {
-    const field = owner === '' ? 'value' : `struct field ${owner}.${printPath(path.filter(isName))}`;
-    return [{ message: `json: cannot unmarshal ${found} into Go ${field} of type ${printShape(shape)}`, path }];
+  if (jsonTypeOf(value) !== jsonTypeFor(shape)) {
+    const field = owner === '' ? '' : `${owner}.${printPath(path.filter((step) => typeof step === 'string'))}`;
+    return [{ message: unmarshalError(value, field, printShape(shape)), path }];
   }
   if (shape === 'string') return [];
-  if (!isStruct(shape)) {
-    return (value as unknown[]).flatMap((item, index) => mismatches(item, shape[0], [...path, index], owner));
+  if (isStruct(shape)) {
+    return Object.entries(value).flatMap(([key, member]) =>
+      mismatches(member, fieldOf(shape, key) ?? 'anything', [...path, key], shape.type),
+    );
   }
-  return Object.entries(value as JsonObject).flatMap(([key, member]) =>
-    mismatches(member, fieldOf(shape, key) ?? 'anything', [...path, key], shape.type),
-  );
+  return (value as unknown[]).flatMap((item, index) => mismatches(item, shape[0], [...path, index], owner));
+}
+
+function jsonTypeFor(shape: Shape): string {
+  if (isStruct(shape)) return 'object';
+  return shape === 'string' ? 'string' : 'array';
 }
 
 /** Fields that no struct has, and keys that an object has twice. */
@@ -114,15 +119,6 @@ function fieldOf(struct: Struct, key: string): Shape | undefined {
 
 function isStruct(shape: Shape): shape is Struct {
   return typeof shape === 'object' && !Array.isArray(shape);
-}
-
-function isName(step: string | number): step is string {
-  return typeof step === 'string';
-}
-
-function jsonTypeOf(value: unknown): string {
-  if (Array.isArray(value)) return 'array';
-  return typeof value === 'boolean' ? 'bool' : typeof value;
 }
 
 function printShape(shape: Shape): string {

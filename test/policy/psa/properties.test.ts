@@ -1,0 +1,118 @@
+/** What must hold for every request, however odd. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { AdmissionRequest } from '../../../src/kube/admission.ts';
+import { evaluatePod } from '../../../src/policy/pss/index.ts';
+import { compliantPod, plainPod, review, type Labels } from '../../support/pod-security.ts';
+
+/** Keys that mean something, here or in JavaScript. */
+const key = fc.constantFrom(
+  ...['apiVersion', 'kind', 'metadata', 'name', 'labels', 'annotations', 'spec', 'template', 'jobTemplate', 'replicas'],
+  ...['containers', 'initContainers', 'ephemeralContainers', 'image', 'securityContext', 'privileged', 'hostNetwork'],
+  ...['runtimeClassName', 'ownerReferences', 'controller', 'uid', 'pod-security.kubernetes.io/enforce'],
+  ...['__proto__', 'constructor', 'toString', 'valueOf', 'hasOwnProperty', 'length', 'decision'],
+);
+const leaf = fc.oneof(
+  fc.constantFrom(
+    null,
+    true,
+    0,
+    -1,
+    1e300,
+    'v1',
+    'apps/v1',
+    'a/b/c',
+    '',
+    'Pod',
+    'Namespace',
+    'Deployment',
+    'restricted',
+    'x',
+  ),
+  fc.string(),
+  fc.double(),
+);
+const { json } = fc.letrec<{ json: unknown }>((tie) => ({
+  json: fc.oneof(
+    { maxDepth: 6, depthSize: 'medium' },
+    leaf,
+    fc.array(tie('json'), { maxLength: 3 }),
+    // As JSON.parse makes objects: every key a property of its own.
+    fc.array(fc.tuple(key, tie('json')), { maxLength: 5 }).map((members) => {
+      const object: Record<string, unknown> = {};
+      for (const [name, value] of members) {
+        Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
+      }
+      return object;
+    }),
+  ),
+}));
+
+const request = fc.record({
+  uid: fc.constant('1'),
+  resource: fc.constantFrom(
+    { group: '', version: 'v1', resource: 'pods' },
+    { group: '', version: 'v1', resource: 'namespaces' },
+    { group: 'apps', version: 'v1', resource: 'deployments' },
+  ),
+  kind: fc.constantFrom(
+    { group: '', version: 'v1', kind: 'Pod' },
+    { group: '', version: 'v1', kind: 'Namespace' },
+    { group: '', version: 'v1', kind: 'ReplicationController' },
+    { group: 'apps', version: 'v1', kind: 'Deployment' },
+    { group: 'batch', version: 'v1', kind: 'CronJob' },
+    { group: 'constructor', version: '__proto__', kind: 'toString' },
+  ),
+  name: fc.constantFrom('', 'p', '__proto__'),
+  namespace: fc.constantFrom('ns', '', 'other'),
+  operation: fc.constantFrom<AdmissionRequest['operation']>('CREATE', 'UPDATE', 'DELETE', 'CONNECT'),
+  userInfo: fc.constant({ username: 'alice' }),
+  object: json,
+  oldObject: json,
+}) satisfies fc.Arbitrary<AdmissionRequest>;
+
+const label = fc.constantFrom('privileged', 'baseline', 'restricted', 'bogus', '');
+const labels: fc.Arbitrary<Labels> = fc.oneof(
+  fc.constant({}),
+  fc.record({ enforce: label, audit: label, warn: label, 'enforce-version': fc.constantFrom('latest', 'v1.20', '1') }),
+);
+
+const runs = { numRuns: 3000 };
+
+test('a review never throws and never changes what it is given', () => {
+  fc.assert(
+    fc.property(request, labels, (given, namespace) => {
+      const before = JSON.stringify(given);
+      const { decision, counts } = review({ labels: namespace, request: given, pods: () => [plainPod()] });
+      assert.equal(JSON.stringify(given), before);
+      if (!decision.allowed) assert.ok(decision.status.message !== '' && decision.status.code >= 400);
+      if (given.resource.resource === 'deployments') assert.ok(decision.allowed, 'workloads are never refused');
+      if (given.resource.resource === 'namespaces') assert.deepEqual(counts, []);
+    }),
+    runs,
+  );
+});
+
+test('what is enforced is never let in: an allowed pod keeps the policy that is named', () => {
+  const spec = json.map((value) => (typeof value === 'object' && value !== null ? value : {}));
+  fc.assert(
+    fc.property(spec, fc.constantFrom('baseline' as const, 'restricted' as const), (change, level) => {
+      const object = compliantPod(change);
+      const given = { uid: '1', kind: { group: '', version: 'v1', kind: 'Pod' } };
+      const { decision } = review({
+        labels: { enforce: level },
+        request: {
+          ...given,
+          resource: { group: '', version: 'v1', resource: 'pods' },
+          namespace: 'ns',
+          operation: 'CREATE',
+          userInfo: {},
+          object,
+        },
+      });
+      assert.equal(decision.allowed, evaluatePod(object, { level, version: 'latest' }).allowed);
+    }),
+    runs,
+  );
+});

@@ -1,0 +1,113 @@
+/** Reviews of Pod Security Admission with everything given that a case does not care about. */
+import type { AdmissionRequest } from '../../src/kube/admission.ts';
+import type { Namespace, Pod } from '../../src/kube/types.ts';
+import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
+import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
+import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
+import { DEFAULT_LIMITS, type PodSecurityInput, type PodSecurityReview } from '../../src/policy/psa/types.ts';
+import type { Version } from '../../src/policy/pss/types.ts';
+
+export type Labels = Readonly<Record<string, string>>;
+
+export interface Given {
+  readonly defaults?: Partial<PodSecurityConfiguration['defaults']>;
+  readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
+  /** The pod security labels of the stored namespace `ns`, without their domain; absent, it does not exist. */
+  readonly labels?: Labels;
+  readonly pods?: PodSecurityInput['listPods'];
+  readonly limits?: Partial<PodSecurityInput['limits']>;
+  readonly deadlineMs?: number;
+  readonly now?: () => number;
+  readonly emulationVersion?: Version;
+  readonly request: AdmissionRequest;
+}
+
+export function review(given: Given): PodSecurityReview {
+  const namespace: Namespace | undefined = given.labels && namespaceWith(given.labels);
+  return reviewPodSecurity({
+    request: given.request,
+    podSecurity: createPodSecurity({
+      defaults: { ...DEFAULT_CONFIGURATION.defaults, ...given.defaults },
+      exemptions: { ...DEFAULT_CONFIGURATION.exemptions, ...given.exemptions },
+    }),
+    findNamespace: (name) => (name === 'ns' ? namespace : undefined),
+    listPods: given.pods ?? (() => []),
+    limits: { ...DEFAULT_LIMITS, ...given.limits },
+    now: given.now ?? (() => 0),
+    ...(given.deadlineMs === undefined ? {} : { deadlineMs: given.deadlineMs }),
+    ...(given.emulationVersion === undefined ? {} : { emulationVersion: given.emulationVersion }),
+  });
+}
+
+/** A namespace `ns`; the labels are written without their domain. */
+export function namespaceWith(labels: Labels): Namespace & { readonly apiVersion: string; readonly kind: string } {
+  const full: Record<string, string> = {};
+  for (const [key, value] of Object.entries(labels)) full[`pod-security.kubernetes.io/${key}`] = value;
+  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns', labels: full } };
+}
+
+const CORE = { group: '', version: 'v1' };
+
+const ALICE = { uid: '1', namespace: 'ns', operation: 'CREATE', userInfo: { username: 'alice' } } as const;
+
+export function podRequest(object: unknown, change: Partial<AdmissionRequest> = {}): AdmissionRequest {
+  const kind = { ...CORE, kind: 'Pod' };
+  return { ...ALICE, name: 'p', kind, resource: { ...CORE, resource: 'pods' }, object, ...change };
+}
+
+export function namespaceRequest(
+  operation: AdmissionRequest['operation'],
+  object: unknown,
+  oldObject: unknown,
+  change: Partial<AdmissionRequest> = {},
+): AdmissionRequest {
+  const kind = { ...CORE, kind: 'Namespace' };
+  const resource = { ...CORE, resource: 'namespaces' };
+  return { ...ALICE, operation, name: 'ns', kind, resource, object, oldObject, ...change };
+}
+
+export function deploymentRequest(object: unknown, change: Partial<AdmissionRequest> = {}): AdmissionRequest {
+  const apps = { group: 'apps', version: 'v1' };
+  const resource = { ...apps, resource: 'deployments' };
+  return { ...ALICE, name: 'd', kind: { ...apps, kind: 'Deployment' }, resource, object, ...change };
+}
+
+/** A pod `p` that satisfies every policy, and the same with its spec or its container changed. */
+export function compliantPod(spec: object = {}, container: object = {}): Pod {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'p', namespace: 'ns' },
+    spec: {
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+      containers: [
+        {
+          name: 'c',
+          image: 'i:1',
+          securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+          ...container,
+        },
+      ],
+      ...spec,
+    },
+  };
+}
+
+/** Breaks baseline, in one check only. */
+export function hostNetworkPod(name = 'p'): Pod {
+  return { ...compliantPod({ hostNetwork: true }), metadata: { name, namespace: 'ns' } };
+}
+
+/** Keeps baseline and breaks restricted, in four checks. */
+export function plainPod(name = 'p'): Pod {
+  return { apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { containers: [{ name: 'c', image: 'i:1' }] } };
+}
+
+export const PLAIN_REASONS =
+  'allowPrivilegeEscalation != false, unrestricted capabilities, runAsNonRoot != true, seccompProfile';
+
+export const PLAIN_DETAILS =
+  'allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ' +
+  'unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), ' +
+  'runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), ' +
+  'seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")';
