@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { parsePodSecurity, podSecurityOf, readPodSecuritySource } from '../../src/config/pod-security.ts';
+import { childOf } from '../../src/config/strict.ts';
+import { firstDocument } from '../../src/config/typed-document.ts';
+import { UserError } from '../../src/config/user-error.ts';
+import { MODES, printPolicy } from '../../src/policy/psa/policy.ts';
+
+const HEAD = 'apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n';
+const WRAPPER = 'apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n';
+
+interface RightCase {
+  readonly name: string;
+  readonly text: string;
+  /** enforce, audit, warn */
+  readonly policies: readonly [string, string, string];
+}
+
+const PRIVILEGED = ['privileged:latest', 'privileged:latest', 'privileged:latest'] as const;
+
+const RIGHT: readonly RightCase[] = [
+  { name: 'nothing', text: '', policies: PRIVILEGED },
+  { name: 'kind only', text: HEAD, policies: PRIVILEGED },
+  { name: 'v1beta1', text: HEAD.replace('/v1', '/v1beta1'), policies: PRIVILEGED },
+  { name: 'v1alpha1', text: HEAD.replace('/v1', '/v1alpha1'), policies: PRIVILEGED },
+  {
+    name: 'all defaults',
+    text: `${HEAD}defaults:\n  enforce: baseline\n  enforce-version: v1.30\n  audit: restricted\n  warn: restricted\n  warn-version: v1.999\n`,
+    policies: ['baseline:v1.30', 'restricted:latest', 'restricted:v1.999'],
+  },
+  {
+    name: 'null and the empty text are as good as nothing',
+    text: `${HEAD}defaults: {enforce: "", audit: null}\nexemptions: null\n`,
+    policies: PRIVILEGED,
+  },
+  {
+    name: 'JSON',
+    text: '{"kind":"PodSecurityConfiguration","apiVersion":"pod-security.admission.config.k8s.io/v1","defaults":{"enforce":"baseline"}}',
+    policies: ['baseline:latest', 'privileged:latest', 'privileged:latest'],
+  },
+  {
+    name: 'documents after the first are not read, right or wrong',
+    text: `---\n${HEAD}defaults: {enforce: baseline}\n---\n{:\n---\n${HEAD}defaults: {enforce: restricted}\n`,
+    policies: ['baseline:latest', 'privileged:latest', 'privileged:latest'],
+  },
+  {
+    name: 'within an AdmissionConfiguration, beside other plugins',
+    text: `${WRAPPER}plugins:\n- name: EventRateLimit\n  path: x.yaml\n- name: PodSecurity\n  configuration:\n    ${HEAD.trim().replace('\n', '\n    ')}\n    defaults: {audit: baseline}\n`,
+    policies: ['privileged:latest', 'baseline:latest', 'privileged:latest'],
+  },
+  {
+    name: 'an AdmissionConfiguration that leaves the plugin as it is',
+    text: `${WRAPPER}plugins:\n- name: PodSecurity\n`,
+    policies: PRIVILEGED,
+  },
+];
+
+suite('a right configuration', () => {
+  for (const { name, text, policies } of RIGHT) {
+    test(name, () => {
+      const { defaults } = parsePodSecurity({ file: 'config.yaml', text });
+      assert.deepEqual(
+        MODES.map((mode) => printPolicy(defaults[mode])),
+        policies,
+      );
+    });
+  }
+});
+
+test('exemptions', () => {
+  const lists =
+    '{usernames: [bob, "system:serviceaccount:a:b"], namespaces: [kube-system], runtimeClasses: [kata.example]}';
+  const { exemptions } = parsePodSecurity({ file: 'config.yaml', text: `${HEAD}exemptions: ${lists}\n` });
+  const asked = [
+    exemptions.user('bob'),
+    exemptions.user('system:serviceaccount:a:b'),
+    exemptions.namespace('kube-system'),
+    exemptions.runtimeClass('kata.example'),
+  ];
+  assert.deepEqual(asked, [true, true, true, true]);
+  const others = [exemptions.user('kube-system'), exemptions.namespace(undefined), exemptions.runtimeClass('kata')];
+  assert.deepEqual(others, [false, false, false]);
+});
+
+interface WrongCase {
+  readonly name: string;
+  readonly text: string;
+  readonly expected: string;
+}
+
+const LABEL_RULE =
+  "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
+const WRONG: readonly WrongCase[] = [
+  {
+    name: 'white space only',
+    text: '\n  \n',
+    expected: "Object 'Kind' is missing in 'null' (config.yaml:1:1)",
+  },
+  {
+    name: 'no kind',
+    text: 'apiVersion: pod-security.admission.config.k8s.io/v1\n',
+    expected: `Object 'Kind' is missing in '{"apiVersion":"pod-security.admission.config.k8s.io/v1"}' (config.yaml:1:1)`,
+  },
+  {
+    name: 'no apiVersion',
+    text: '\nkind: PodSecurityConfiguration\n',
+    expected: `Object 'apiVersion' is missing in '{"kind":"PodSecurityConfiguration"}' (config.yaml:2:1)`,
+  },
+  {
+    name: 'an unknown version',
+    text: HEAD.replace('/v1', '/v99'),
+    expected:
+      'no kind "PodSecurityConfiguration" is registered for version "pod-security.admission.config.k8s.io/v99" (config.yaml:1:1, apiVersion)',
+  },
+  {
+    name: 'another kind',
+    text: 'kind: Pod\napiVersion: v1\n',
+    expected: 'no kind "Pod" is registered for version "v1" (config.yaml:1:1, kind)',
+  },
+  {
+    name: 'a list',
+    text: '- a\n',
+    expected:
+      "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type TypeMeta (config.yaml:1:1)",
+  },
+  {
+    name: 'unknown fields, each with its place',
+    text: `${HEAD}deflaults: {}\ndefaults:\n  enforce: baseline\n  enforceVersion: v1.2\nexemptions:\n  groups: [a]\n`,
+    expected: [
+      'strict decoding error: unknown field "deflaults" (config.yaml:3:1, deflaults)',
+      'strict decoding error: unknown field "defaults.enforceVersion" (config.yaml:6:3, defaults.enforceVersion)',
+      'strict decoding error: unknown field "exemptions.groups" (config.yaml:8:3, exemptions.groups)',
+    ].join('\n'),
+  },
+  {
+    name: 'a field in another case, and names that JavaScript knows',
+    text: `${HEAD}Defaults: {}\n__proto__: {}\nconstructor: {}\n`,
+    expected: [
+      'strict decoding error: unknown field "Defaults" (config.yaml:3:1, Defaults)',
+      'strict decoding error: unknown field "__proto__" (config.yaml:4:1, __proto__)',
+      'strict decoding error: unknown field "constructor" (config.yaml:5:1, constructor)',
+    ].join('\n'),
+  },
+  {
+    name: 'a key given twice',
+    text: `${HEAD}defaults:\n  enforce: baseline\n  enforce: restricted\n`,
+    expected: 'strict decoding error: key "enforce" already set in map (config.yaml:5:3, defaults.enforce)',
+  },
+  {
+    name: 'wrong types',
+    text: `${HEAD}defaults:\n  enforce: true\nexemptions:\n  usernames: bob\n  namespaces:\n  - a\n  - 7\n`,
+    expected: [
+      'json: cannot unmarshal bool into Go struct field PodSecurityDefaults.defaults.enforce of type string (config.yaml:4:3, defaults.enforce)',
+      'json: cannot unmarshal string into Go struct field PodSecurityExemptions.exemptions.usernames of type []string (config.yaml:6:3, exemptions.usernames)',
+      'json: cannot unmarshal number into Go struct field PodSecurityExemptions.exemptions.namespaces of type string (config.yaml:9:5, exemptions.namespaces[1])',
+    ].join('\n'),
+  },
+  {
+    name: 'a section that is a text',
+    text: `${HEAD}defaults: baseline\n`,
+    expected:
+      'json: cannot unmarshal string into Go struct field PodSecurityConfiguration.defaults of type PodSecurityDefaults (config.yaml:3:1, defaults)',
+  },
+  {
+    name: 'levels and versions that are none, in the order of the labels',
+    text: `${HEAD}defaults:\n  warn: why\n  audit-version: v2.1\n  enforce: Baseline\n`,
+    expected: [
+      'configuration error: enforce: must be one of privileged, baseline, restricted (config.yaml:6:3, defaults.enforce)',
+      'configuration error: audit-version: must be "latest" or "v1.x" (config.yaml:5:3, defaults.audit-version)',
+      'configuration error: warn: must be one of privileged, baseline, restricted (config.yaml:4:3, defaults.warn)',
+    ].join('\n'),
+  },
+  {
+    name: 'exemptions that match nothing, or twice the same',
+    text: `${HEAD}exemptions:\n  usernames: ["", a, a]\n  runtimeClasses: [ok]\n  namespaces:\n  - a.b\n  - kube-*\n`,
+    expected: [
+      'invalid configuration: exemptions.namespaces[0]: Invalid value: "a.b": must not contain dots (config.yaml:7:5, exemptions.namespaces[0])',
+      `invalid configuration: exemptions.namespaces[1]: Invalid value: "kube-*": ${LABEL_RULE} (config.yaml:8:5, exemptions.namespaces[1])`,
+      'invalid configuration: exemptions.usernames[0]: Invalid value: "": username must not be empty (config.yaml:4:15, exemptions.usernames[0])',
+      'invalid configuration: exemptions.usernames[2]: Duplicate value: "a" (config.yaml:4:22, exemptions.usernames[2])',
+    ].join('\n'),
+  },
+  {
+    name: 'within an AdmissionConfiguration: paths are those of the file',
+    text: `${WRAPPER}plugins:\n- name: PodSecurity\n  configuration:\n    ${HEAD.trim().replace('\n', '\n    ')}\n    defaults:\n      enforce: none\n`,
+    expected:
+      'configuration error: enforce: must be one of privileged, baseline, restricted (config.yaml:9:7, plugins[0].configuration.defaults.enforce)',
+  },
+  {
+    name: 'within an AdmissionConfiguration: an unknown field',
+    text: `${WRAPPER}plugins:\n- name: PodSecurity\n  configuration:\n    ${HEAD.trim().replace('\n', '\n    ')}\n    default: {}\n`,
+    expected: 'strict decoding error: unknown field "default" (config.yaml:8:5, plugins[0].configuration.default)',
+  },
+  {
+    name: 'within an AdmissionConfiguration: no kind',
+    text: `${WRAPPER}plugins:\n- name: PodSecurity\n  configuration: {}\n`,
+    expected: "Object 'Kind' is missing in '{}' (config.yaml:5:3, plugins[0].configuration)",
+  },
+  {
+    name: 'an AdmissionConfiguration with a field that does not exist',
+    text: `${WRAPPER}plugins:\n- name: PodSecurity\n  config: {}\n`,
+    expected: 'strict decoding error: unknown field "plugins[0].config" (config.yaml:5:3, plugins[0].config)',
+  },
+  {
+    name: 'an AdmissionConfiguration of another version',
+    text: WRAPPER.replace('/v1', '/v1beta1'),
+    expected:
+      'no kind "AdmissionConfiguration" is registered for version "apiserver.config.k8s.io/v1beta1" (config.yaml:1:1, apiVersion)',
+  },
+  {
+    name: 'an AdmissionConfiguration for other plugins',
+    text: `${WRAPPER}plugins:\n- name: EventRateLimit\n`,
+    expected: 'no plugin "PodSecurity" in the AdmissionConfiguration (config.yaml:3:1, plugins)',
+  },
+];
+
+suite('a wrong configuration', () => {
+  for (const { name, text, expected } of WRONG) {
+    test(name, () => {
+      assert.throws(
+        () => parsePodSecurity({ file: 'config.yaml', text }),
+        (error) => {
+          assert.ok(error instanceof UserError);
+          assert.equal(error.message, expected);
+          return true;
+        },
+      );
+    });
+  }
+});
+
+test('text that is no YAML', () => {
+  assert.throws(
+    () => parsePodSecurity({ file: 'config.yaml', text: `${HEAD}defaults: {\n` }),
+    /^UserError: error converting YAML to JSON: yaml: .+ \(config\.yaml:\d+:\d+\)$/,
+  );
+});
+
+test('as a part of another document it may do without apiVersion and kind', () => {
+  const text = 'podSecurity:\n  defaults:\n    enforce: baseline\n';
+  const part = childOf(firstDocument({ file: 'config.yaml', text }), ['podSecurity']);
+  assert.equal(podSecurityOf(part).defaults.enforce.level, 'baseline');
+  const wrong = childOf(firstDocument({ file: 'config.yaml', text: `${text}    a: b\n` }), ['podSecurity']);
+  assert.throws(() => podSecurityOf(wrong), {
+    message: 'strict decoding error: unknown field "defaults.a" (config.yaml:4:5, podSecurity.defaults.a)',
+  });
+  const other = childOf(firstDocument({ file: 'config.yaml', text: 'podSecurity: {kind: Pod, apiVersion: v1}' }), [
+    'podSecurity',
+  ]);
+  assert.throws(() => podSecurityOf(other), {
+    message: 'no kind "Pod" is registered for version "v1" (config.yaml:1:15, podSecurity.kind)',
+  });
+});
+
+suite('reading from disk', () => {
+  let folder = '';
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
+    await mkdir(join(folder, 'plugins'));
+    await writeFile(join(folder, 'plugins', 'psa.yaml'), `${HEAD}defaults: {enforce: baseline}\n`);
+    await writeFile(join(folder, 'plain.yaml'), HEAD);
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  const write = async (plugin: string): Promise<string> => {
+    const file = join(folder, 'admission.yaml');
+    await writeFile(file, `${WRAPPER}plugins:\n- name: PodSecurity\n  ${plugin}\n`);
+    return file;
+  };
+
+  test('a plain file', async () => {
+    const file = join(folder, 'plain.yaml');
+    assert.deepEqual(await readPodSecuritySource(file), { file, text: HEAD });
+  });
+
+  test('the path in an AdmissionConfiguration is relative to that file', async () => {
+    const source = await readPodSecuritySource(await write('path: plugins/psa.yaml'));
+    assert.equal(source.file, join(folder, 'plugins', 'psa.yaml'));
+    assert.equal(parsePodSecurity(source).defaults.enforce.level, 'baseline');
+  });
+
+  test('an inline configuration wins over a path', async () => {
+    const file = await write('path: plugins/psa.yaml\n  configuration: {a: b}');
+    assert.equal((await readPodSecuritySource(file)).file, file);
+  });
+
+  test('files that are not there', async () => {
+    await assert.rejects(readPodSecuritySource(join(folder, 'none.yaml')), {
+      name: 'UserError',
+      message: `ENOENT: no such file or directory, open '${join(folder, 'none.yaml')}'`,
+    });
+    await assert.rejects(readPodSecuritySource(await write('path: none.yaml')), {
+      name: 'UserError',
+      message: `ENOENT: no such file or directory, open '${join(folder, 'none.yaml')}'`,
+    });
+  });
+
+  test('an AdmissionConfiguration that is wrong beside its path', async () => {
+    const file = await write('path: plugins/psa.yaml\n  nme: x');
+    await assert.rejects(readPodSecuritySource(file), {
+      name: 'UserError',
+      message: `strict decoding error: unknown field "plugins[0].nme" (${file}:6:3, plugins[0].nme)`,
+    });
+  });
+});
