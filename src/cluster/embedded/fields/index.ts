@@ -5,9 +5,11 @@
 export type * from './types.ts';
 export { loadSchemas, type Schemas } from './schema.ts';
 export { typeOfCrdSchema } from './crd-schema.ts';
-export { decodeBody, decodeValue, type Decoded, type Decoding } from './decode.ts';
+export { decodeBody, type Body, type Decoded } from './decode.ts';
+export { decodeValue, type Decoding } from './decode-value.ts';
 export { applyPatch, type PatchMediaType, type PatchRequest } from './patch.ts';
-export { managerOf, trackUpdate, type UpdateRequest } from './managed-fields.ts';
-export { applyConfiguration, decodeConfiguration, type ApplyRequest } from './apply.ts';
-export { resetFieldsOf, type ResetFields } from './reset-fields.ts';
+export { keepTimes, managerOf, trackUpdate, type Ownership, type UpdateRequest } from './managed-fields.ts';
+export { applyConfiguration, type ApplyRequest } from './apply.ts';
+export { decodeConfiguration } from './decode-configuration.ts';
+export type { OwnedResource } from './reset-fields.ts';
 export { openApiV2, openApiV3, openApiV3Index } from './openapi.ts';

@@ -41,6 +41,8 @@ export interface ObjectType {
   readonly additional?: FieldType;
   /** Owned as a whole. */
   readonly atomic: boolean;
+  /** True in custom resources: values are judged by validation against the schema, not by decoding. */
+  readonly structural?: boolean;
   /** The full name for OpenAPI, such as `io.k8s.api.core.v1.PodSpec`; absent for maps and inline types. */
   readonly name?: string;
   readonly goType: string;
@@ -50,6 +52,7 @@ export interface ObjectType {
 export interface AnyType {
   readonly kind: 'any';
   readonly granular: boolean;
+  readonly goType: string;
 }
 
 export type FieldType = ScalarType | ListType | ObjectType | AnyType;
@@ -64,6 +67,8 @@ export interface Field {
   readonly patch?: PatchStrategy;
   /** What a missing list-map key stands for, and what CustomResourceDefinitions fill in. */
   readonly default?: unknown;
+  /** Keeps `null`, in custom resources. */
+  readonly nullable?: boolean;
   /** The embedded Go struct that holds the field; decoding errors name it in their paths. */
   readonly embedded?: string;
 }

@@ -1,0 +1,14 @@
+/** The types of node/v1. Printed by scripts/field-types. */
+export const node = `
+Overhead
+  podFixed map~v1.ResourceList quantity
+RuntimeClass
+  + meta/v1.TypeMeta
+  metadata! meta/v1.ObjectMeta
+  handler! string
+  overhead *Overhead
+  scheduling *Scheduling
+Scheduling
+  nodeSelector map string atomic
+  tolerations []core/v1.Toleration
+`;

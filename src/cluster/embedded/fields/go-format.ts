@@ -1,0 +1,20 @@
+import { compareBytes } from '../../../kube/order.ts';
+import { isObject } from '../../../kube/types.ts';
+
+/** A JSON value as Go prints it with `%v`: `map[a:1 b:[x y]]`. */
+export function goFormat(value: unknown): string {
+  if (value == null) return '<nil>';
+  if (Array.isArray(value)) return `[${value.map(goFormat).join(' ')}]`;
+  if (!isObject(value)) return typeof value === 'string' ? value : JSON.stringify(value);
+  const members = Object.entries(value).sort(([a], [b]) => compareBytes(a, b));
+  return `map[${members.map(([key, member]) => `${key}:${goFormat(member)}`).join(' ')}]`;
+}
+
+/** The Go type that a decoded JSON value has, as printed with `%T`. */
+export function goTypeOf(value: unknown): string {
+  if (value == null) return '<nil>';
+  if (Array.isArray(value)) return '[]interface {}';
+  if (isObject(value)) return 'map[string]interface {}';
+  if (typeof value === 'number') return Number.isInteger(value) ? 'int64' : 'float64';
+  return typeof value === 'boolean' ? 'bool' : 'string';
+}

@@ -1,0 +1,37 @@
+import { isObject } from '../../../../kube/types.ts';
+import type { FieldType } from '../types.ts';
+import { below, isEmpty, type FieldSet } from './field-set.ts';
+import { fieldElement, itemElement } from './path-element.ts';
+import { fieldType, shapeOf } from './shape.ts';
+
+/**
+ * The value without the given fields; `undefined` where nothing is left of it.
+ * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/typed/remove.go
+ */
+export function removeFields(type: FieldType, value: unknown, fields: FieldSet): unknown {
+  const shape = shapeOf(type, value);
+  if (shape.kind === 'list' && Array.isArray(value)) {
+    const items = value.flatMap((item: unknown) => {
+      const result = itemElement(shape.type, item);
+      if ('error' in result) return [item];
+      return kept(shape.type.items, item, result.element, fields);
+    });
+    return items.length === 0 ? undefined : items;
+  }
+  if (shape.kind === 'object' && isObject(value)) {
+    const entries = Object.entries(value).flatMap(([name, member]) =>
+      kept(fieldType(shape.type, name), member, fieldElement(name), fields).map((rest) => [name, rest] as const),
+    );
+    return entries.length === 0 ? undefined : Object.fromEntries(entries);
+  }
+  // An atomic list or map of which something is to go goes as a whole.
+  return typeof value === 'object' ? undefined : value;
+}
+
+function kept(type: FieldType, value: unknown, element: string, fields: FieldSet): unknown[] {
+  if (fields.members.has(element)) return [];
+  const inner = below(fields, element);
+  if (isEmpty(inner)) return [value];
+  const rest = removeFields(type, value, inner);
+  return rest === undefined ? [] : [rest];
+}
