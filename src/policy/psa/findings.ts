@@ -50,7 +50,7 @@ export function describe(policies: NamespacePolicy, mode: Mode, evaluation: Eval
 }
 
 /** The answer with these findings: a refusal if there is a status for it. */
-export function review({ auditAnnotations, warnings, counts }: Findings, refusal?: Status): PodSecurityReview {
+export function conclude({ auditAnnotations, warnings, counts }: Findings, refusal?: Status): PodSecurityReview {
   const remarks = {
     ...(Object.keys(auditAnnotations).length === 0 ? {} : { auditAnnotations }),
     ...(warnings.length === 0 ? {} : { warnings }),

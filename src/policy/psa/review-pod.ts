@@ -4,7 +4,7 @@ import { ALLOWED, exempt, lookupFailure, refuse, refuseObject, unevaluated } fro
 import { decodeObject, isCore } from './decode.ts';
 import { evaluate } from './evaluate.ts';
 import { exemptionOf } from './exemptions.ts';
-import { describe, noteAudit, noteEnforcement, noteWarning, review, startFindings } from './findings.ts';
+import { conclude, describe, noteAudit, noteEnforcement, noteWarning, startFindings } from './findings.ts';
 import type { NamespaceRules } from './pod-security.ts';
 import { isFullyPrivileged } from './policy.ts';
 import { isSignificantUpdate } from './significant-update.ts';
@@ -72,7 +72,7 @@ function judge(pod: PodLike, rules: NamespaceRules, input: PodSecurityInput): Po
     noteEnforcement(findings, rules, 'deny');
     noteAudit(findings, rules, audited);
     const cause = `violates ${describe(rules, 'enforce', enforced)}`;
-    return review(findings, forbidden(PODS, request.name ?? '', cause));
+    return conclude(findings, forbidden(PODS, request.name ?? '', cause));
   }
   const warned = warn === enforce ? enforced : warn === audit ? audited : evaluate(pod, warn, emulationVersion);
   if (audited.allowed && warned.allowed && rules.errors.length === 0) return rules.passed;
@@ -80,5 +80,5 @@ function judge(pod: PodLike, rules: NamespaceRules, input: PodSecurityInput): Po
   noteEnforcement(findings, rules, 'allow');
   noteAudit(findings, rules, audited);
   noteWarning(findings, rules, warned);
-  return review(findings);
+  return conclude(findings);
 }

@@ -5,7 +5,7 @@ import { ALLOWED, exempt, lookupFailure, unevaluated } from './answers.ts';
 import { decodeObject, printKind, type Decoded } from './decode.ts';
 import { evaluate } from './evaluate.ts';
 import { exemptionOf } from './exemptions.ts';
-import { noteAudit, noteWarning, review, startFindings } from './findings.ts';
+import { conclude, noteAudit, noteWarning, startFindings } from './findings.ts';
 import type { NamespaceRules } from './pod-security.ts';
 import type { PodSecurityInput, PodSecurityReview } from './types.ts';
 
@@ -42,7 +42,7 @@ function reviewTemplate(input: PodSecurityInput, rules: NamespaceRules): PodSecu
   const findings = startFindings(rules);
   noteAudit(findings, rules, audited);
   noteWarning(findings, rules, warned);
-  return review(findings);
+  return conclude(findings);
 }
 
 /** The template; neither template nor error where the kind may do without and does. */
