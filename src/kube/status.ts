@@ -65,7 +65,7 @@ export function invalid(kind: { group: string; kind: string }, name: string, err
   return failure(422, 'Invalid', `${kindName} ${quote(name)} is invalid${cause}`, {
     ...(name === '' ? {} : { name }),
     ...(kind.group === '' ? {} : { group: kind.group }),
-    kind: kind.kind,
+    ...(kind.kind === '' ? {} : { kind: kind.kind }),
     ...(errors.length === 0
       ? {}
       : { causes: errors.map((error) => ({ reason: error.type, message: describe(error), field: error.path })) }),

@@ -1,6 +1,6 @@
 import { ApiError, badRequest } from '../../../kube/status.ts';
 import { isObject } from '../../../kube/types.ts';
-import { jsonKind } from './scalar.ts';
+import { jsonTypeOf } from '../../../kube/unmarshal-error.ts';
 import { parseYaml, type Decoded } from './decode.ts';
 import type { FieldValidation } from './types.ts';
 
@@ -16,7 +16,7 @@ export function decodeConfiguration(body: {
   const { value, error, duplicates } = parseYaml(body.text);
   if (error !== undefined) throw new ApiError(badRequest(`error decoding YAML: ${error}`));
   if (value !== null && !isObject(value)) {
-    const found = `json: cannot unmarshal ${jsonKind(value)} into Go value of type map[string]interface {}`;
+    const found = `json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type map[string]interface {}`;
     throw new ApiError(badRequest(`error decoding YAML: error unmarshaling JSON: while decoding JSON: ${found}`));
   }
   const [duplicate] = duplicates.map((text) => `error converting YAML to JSON: ${text}`);

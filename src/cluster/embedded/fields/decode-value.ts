@@ -2,7 +2,8 @@ import { compareBytes } from '../../../kube/order.ts';
 import { quote } from '../../../kube/quote.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
-import { jsonKind, readScalar } from './scalar.ts';
+import { jsonTypeOf } from '../../../kube/unmarshal-error.ts';
+import { readScalar } from './scalar.ts';
 import type { Field, FieldType, ListType, ObjectType, ScalarType } from './types.ts';
 import { isEmptyValue, zeroOf } from './zero.ts';
 
@@ -67,7 +68,7 @@ function createDecoder() {
       case 'scalar':
         return scalar(type, value, place);
     }
-    fail(jsonKind(value), type.goType, place);
+    fail(jsonTypeOf(value), type.goType, place);
     return undefined;
   }
 

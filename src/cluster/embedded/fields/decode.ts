@@ -5,7 +5,7 @@ import { isObject, type GroupVersionKind } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { decodeValue, MAX_COMPLAINTS } from './decode-value.ts';
 import { scanJson } from './json-text.ts';
-import { jsonKind } from './scalar.ts';
+import { jsonTypeOf } from '../../../kube/unmarshal-error.ts';
 import type { FieldValidation, ObjectType } from './types.ts';
 
 /** A decoded body: what is kept of it, and what to warn of. */
@@ -92,7 +92,7 @@ export function parseYaml(text: string): Parsed {
 /** What `apiVersion` and `kind` of a value say. */
 function kindOf(value: unknown): GroupVersionKind | { error: string } {
   if (value != null && !isObject(value))
-    return { error: parseError(`${CANNOT} ${jsonKind(value)} into Go value of type ${KIND_STRUCT}`) };
+    return { error: parseError(`${CANNOT} ${jsonTypeOf(value)} into Go value of type ${KIND_STRUCT}`) };
   const apiVersion = value?.['apiVersion'] ?? '';
   const kind = value?.['kind'] ?? '';
   if (typeof apiVersion !== 'string') return wrongMember('apiVersion', apiVersion);
@@ -103,7 +103,7 @@ function kindOf(value: unknown): GroupVersionKind | { error: string } {
 }
 
 function wrongMember(name: string, value: unknown): { error: string } {
-  return { error: parseError(`${CANNOT} ${jsonKind(value)} into Go struct field .${name} of type string`) };
+  return { error: parseError(`${CANNOT} ${jsonTypeOf(value)} into Go struct field .${name} of type string`) };
 }
 
 const KIND_STRUCT =

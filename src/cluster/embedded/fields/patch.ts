@@ -9,7 +9,7 @@ import { parseJson, strictError, type Decoded } from './decode.ts';
 import { goFormat } from './go-format.ts';
 import { mergePatch } from './patch/merge-patch.ts';
 import { strategicMerge } from './patch/strategic-merge.ts';
-import { jsonKind } from './scalar.ts';
+import { jsonTypeOf } from '../../../kube/unmarshal-error.ts';
 import type { FieldValidation, ObjectType } from './types.ts';
 
 export type PatchMediaType =
@@ -40,7 +40,7 @@ interface Patched {
 export function applyPatch(request: PatchRequest): Decoded {
   const { value, shown, complaints } = PATCHES[request.mediaType](request);
   if (!isObject(value))
-    throw misfit(shown, `json: cannot unmarshal ${jsonKind(value)} into Go value of type ${request.type.goType}`);
+    throw misfit(shown, `json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type ${request.type.goType}`);
   const { object, error, unknown } = decodeValue(value, request.type);
   if (error !== undefined) throw misfit(shown, error);
   const all = request.fieldValidation === 'Ignore' ? [] : [...complaints, ...unknown].slice(0, MAX_COMPLAINTS);
@@ -79,7 +79,7 @@ const PATCHES: Readonly<Record<PatchMediaType, (request: PatchRequest) => Patche
     if (error !== undefined) throw new ApiError(badRequest(error));
     if (!isObject(value)) {
       throw new ApiError(
-        badRequest(`json: cannot unmarshal ${jsonKind(value)} into Go value of type map[string]interface {}`),
+        badRequest(`json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type map[string]interface {}`),
       );
     }
     return { value: strategicMerge(object, value, type), shown: goFormat(value), complaints: duplicates };
@@ -96,7 +96,7 @@ function parsePatch(text: string, fieldValidation: FieldValidation) {
 
 function patchError(value: unknown, goType: string, fieldValidation: FieldValidation): string {
   if (fieldValidation === 'Ignore') return 'Invalid JSON Patch';
-  return `error decoding patch: json: cannot unmarshal ${jsonKind(value)} into Go value of type ${goType}`;
+  return `error decoding patch: json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type ${goType}`;
 }
 
 /** Any failure of an operation is answered alike, without saying which. */

@@ -1,4 +1,5 @@
 import { quote } from '../../../kube/quote.ts';
+import { jsonTypeOf } from '../../../kube/unmarshal-error.ts';
 import type { ScalarType } from './types.ts';
 
 /** A scalar as it is kept, a complaint in Go's words, or the sign that the JSON value is of a wrong type altogether. */
@@ -31,14 +32,8 @@ export function readScalar(type: ScalarType, value: unknown): Scalar {
   }
 }
 
-/** What Go calls a JSON value in its decoding errors. */
-export function jsonKind(value: unknown): string {
-  if (Array.isArray(value)) return 'array';
-  return typeof value === 'boolean' ? 'bool' : typeof value;
-}
-
 function mismatch(value: unknown): Scalar {
-  return { mismatch: jsonKind(value) };
+  return { mismatch: jsonTypeOf(value) };
 }
 
 function readInteger(value: unknown, limit: number): Scalar {
@@ -49,7 +44,7 @@ function readInteger(value: unknown, limit: number): Scalar {
 /** Types with a decoder of their own do not say in which field they are. */
 function withoutField(result: Scalar, value: unknown, goType: string): Scalar {
   if (!('mismatch' in result)) return result;
-  return { error: `json: cannot unmarshal ${jsonKind(value)} into Go value of type ${goType}` };
+  return { error: `json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type ${goType}` };
 }
 
 function readBase64(text: string): Scalar {
