@@ -78,7 +78,7 @@ function findResource(core: Core, request: ApiRequest): Call {
   if (info.namespaced && scope === '' && !collection) throw name === '' ? methodNotAllowed() : noSuchResource();
   const part = subresourceOf(info, subresource);
   if (subresource !== '' && !part) throw noSuchResource();
-  return { ...rest, group, version, namespace, name, info, scope, ...(part ? { subresource: part } : {}) };
+  return { ...rest, group, version, namespace, name, info, scope, subresource: part };
 }
 
 function handlerOf(call: Call): Handler | undefined {

@@ -39,7 +39,7 @@ export interface ApiRequest {
 /** A request whose resource has been found. */
 export interface Call extends Omit<ApiRequest, 'resource' | 'subresource'> {
   readonly info: ResourceInfo;
-  readonly subresource?: Subresource;
+  readonly subresource: Subresource | undefined;
   /** Where the object lies: `''` for objects of the whole cluster, Namespaces included. */
   readonly scope: string;
 }

@@ -58,9 +58,14 @@ export async function removeObject(core: Core, call: Call, options: DeleteOption
 
 async function admit(core: Core, call: Call, options: DeleteOptions, oldObject: ApiObject): Promise<void> {
   const subject = { operation: 'DELETE', oldObject, options: options.object, dryRun: options.dryRun } as const;
-  const attributes = attributesOf(call, subject);
+  const attributes = attributesOf(withoutSubresource(call), subject);
   await core.admission.mutate(attributes, call.context);
   await core.admission.validate(attributes, call.context);
+}
+
+/** An eviction deletes the pod itself. */
+function withoutSubresource(call: Call): Call {
+  return { ...call, subresource: undefined };
 }
 
 /** An object as its deletion leaves it. Pods are marked on the way out; nothing runs them, so nothing has to stop. */

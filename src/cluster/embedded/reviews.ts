@@ -1,11 +1,12 @@
 import { invalidValue, type FieldError } from '../../kube/field-error.ts';
 import { ApiError, badRequest, invalid } from '../../kube/status.ts';
-import { isObject, type JsonObject, type UserInfo } from '../../kube/types.ts';
+import { isObject, type UserInfo } from '../../kube/types.ts';
 import type { Action } from '../../policy/rbac/index.ts';
 import { attributesOf } from './attributes.ts';
 import type { ApiResult, Call, Core } from './core.ts';
 import { decodeNew } from './create.ts';
 import { editMetadata, timestamp } from './metadata.ts';
+import { omit } from './omit.ts';
 import { readWriteOptions } from './options.ts';
 import { rulesOf } from './rules-review.ts';
 import { at, textAt, textsAt } from './tables/cells.ts';
@@ -111,11 +112,7 @@ function attributeErrors(object: ApiObject): FieldError[] {
 
 /** Reviews have no name; a local one has a namespace. */
 function metadataErrors(object: ApiObject): FieldError[] {
-  const {
-    managedFields: _managedFields,
-    namespace: _namespace,
-    ...rest
-  }: JsonObject = metadataOf(object) as JsonObject;
+  const rest = omit(object.metadata ?? {}, 'managedFields', 'namespace');
   return Object.keys(rest).length > 0 ? [invalidValue('metadata', rest, 'must be empty')] : [];
 }
 

@@ -1,0 +1,92 @@
+import type { EmbeddedCluster } from '../cluster.ts';
+import { openApiV2, openApiV3, openApiV3Index } from '../fields/index.ts';
+import { AGGREGATED, aggregatedDiscovery } from './aggregated-discovery.ts';
+import { apiGroup, apiGroups, apiResources, apiVersions, groupVersionsOf } from './discovery.ts';
+import type { Form } from './negotiation.ts';
+
+/** An answer that is no object of the API. */
+export interface PathAnswer {
+  readonly contentType: string;
+  readonly cacheControl?: string;
+  readonly body: string;
+}
+
+/** Paths that are answered whoever asks. */
+export const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/livez', '/readyz']);
+
+const VERSION = {
+  major: '1',
+  minor: '36',
+  emulationMajor: '1',
+  emulationMinor: '36',
+  minCompatibilityMajor: '1',
+  minCompatibilityMinor: '35',
+  gitVersion: 'v1.36.0+portcullis-embedded',
+  gitCommit: '',
+  gitTreeState: '',
+  buildDate: '1970-01-01T00:00:00Z',
+  goVersion: '',
+  compiler: '',
+  platform: 'embedded',
+};
+
+/** Makes the function that answers for the paths of the server itself; `undefined` for paths that lead nowhere. */
+export function createPaths(
+  cluster: EmbeddedCluster,
+): (path: string, form: Form, address: string) => PathAnswer | undefined {
+  const { registry, schemas } = cluster;
+  const documents = createCache(() => registry.revision());
+  const openApi = (path: string): PathAnswer | undefined => {
+    if (path === '/openapi/v2') return json(documents(path, () => openApiV2(schemas, registry.list())));
+    if (path === '/openapi/v3') return json(documents(path, () => openApiV3Index(groupVersionsOf(registry))));
+    const found = groupVersionOf(path.slice('/openapi/v3'.length));
+    if (!found || !apiResources(registry, found.group, found.version)) return undefined;
+    return json(documents(path, () => openApiV3(schemas, found, registry.list())));
+  };
+
+  return (path, form, address) => {
+    if (OPEN_PATHS.has(path)) return text('ok');
+    if (path === '/version') return json(VERSION);
+    if (path.startsWith('/openapi/')) return openApi(path);
+    if (form === 'discovery' && (path === '/api' || path === '/apis')) {
+      const document = aggregatedDiscovery(registry, path === '/api' ? 'core' : 'groups');
+      return { contentType: AGGREGATED, cacheControl: 'public', body: JSON.stringify(document) };
+    }
+    if (path === '/api') return json(apiVersions(address));
+    if (path === '/apis') return json(apiGroups(registry));
+    const found = groupVersionOf(path);
+    const document = found
+      ? apiResources(registry, found.group, found.version)
+      : apiGroup(registry, path.replace('/apis/', ''));
+    return document && json(document);
+  };
+}
+
+/** The group version of `/api/v1` or `/apis/<group>/<version>`. */
+function groupVersionOf(path: string): { group: string; version: string } | undefined {
+  const [root, first, second, more] = path.split('/').slice(1);
+  if (root === 'api' && first !== undefined && second === undefined) return { group: '', version: first };
+  if (root !== 'apis' || first === undefined || second === undefined || more !== undefined) return undefined;
+  return { group: first, version: second };
+}
+
+/** Keeps what was made until the revision changes. */
+function createCache(revision: () => number): (key: string, make: () => object) => object {
+  const made = new Map<string, object>();
+  let seen = revision();
+  return (key, make) => {
+    if (seen !== revision()) made.clear();
+    seen = revision();
+    const document = made.get(key) ?? make();
+    made.set(key, document);
+    return document;
+  };
+}
+
+function json(document: object): PathAnswer {
+  return { contentType: 'application/json', body: JSON.stringify(document) };
+}
+
+function text(body: string): PathAnswer {
+  return { contentType: 'text/plain; charset=utf-8', body };
+}

@@ -1,0 +1,47 @@
+import type { FastifyReply } from 'fastify';
+import { ApiError, badRequest, failure, internalError, type Status } from '../../../kube/status.ts';
+import type { Warnings } from '../admission/index.ts';
+import { warningHeader } from './warning-header.ts';
+
+/** The largest body that is read, in bytes. */
+export const BODY_LIMIT = 3 * 1024 * 1024;
+
+export function addWarnings(reply: FastifyReply, warnings: Warnings): void {
+  const texts = warnings.list();
+  if (texts.length > 0) void reply.header('warning', texts.map(warningHeader));
+}
+
+export function sendJson(reply: FastifyReply, code: number, body: unknown): FastifyReply {
+  return reply
+    .code(code)
+    .header('content-type', 'application/json')
+    .header('cache-control', 'no-cache, private')
+    .send(`${JSON.stringify(body)}\n`);
+}
+
+export function sendText(reply: FastifyReply, code: number, body: string): FastifyReply {
+  return reply
+    .code(code)
+    .header('content-type', 'text/plain; charset=utf-8')
+    .header('cache-control', 'no-cache, private')
+    .send(body);
+}
+
+export function sendStatus(reply: FastifyReply, status: Status): FastifyReply {
+  const seconds = status.details?.retryAfterSeconds;
+  if (seconds !== undefined) void reply.header('retry-after', String(seconds));
+  return sendJson(reply, status.code, { kind: 'Status', apiVersion: 'v1', ...status, metadata: {} });
+}
+
+/** What to answer for whatever was thrown. */
+export function statusOf(error: unknown): Status {
+  if (error instanceof ApiError) return error.status;
+  const { code, message } =
+    error instanceof Error ? (error as Error & { code?: unknown }) : { code: '', message: String(error) };
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    const text = `Request entity too large: limit is ${BODY_LIMIT}`;
+    return failure(413, 'RequestEntityTooLarge', text);
+  }
+  if (typeof code === 'string' && code.startsWith('FST_ERR_CTP')) return badRequest(message);
+  return internalError(message);
+}
