@@ -100,9 +100,17 @@ async function readInto(
   }
 }
 
-/** Writes values as YAML documents, one after the other. */
+/** Texts that kubectl would not read as texts if they were not quoted, and some others. */
+const AMBIGUOUS = {
+  tag: '!ambiguous',
+  default: true,
+  test: /^(?:[-+.~\d].*|<<|null|y|yes|n|no|true|false|on|off)$/is,
+  resolve: (text: string) => text,
+} as const;
+
+/** Writes values as YAML documents, one after the other, such that kubectl reads the same values. */
 export function printYaml(values: readonly unknown[]): string {
-  return values.map((value) => stringify(value, { aliasDuplicateObjects: false })).join('---\n');
+  return values.map((value) => stringify(value, { compat: [AMBIGUOUS], aliasDuplicateObjects: false })).join('---\n');
 }
 
 /** All but what YAML allows in a text. */
@@ -118,20 +126,25 @@ function readYaml(text: string): readonly Parsed[] {
   const control = text.search(CONTROL);
   if (control >= 0) return [failed(control, 'control characters are not allowed')];
   try {
-    return parseAllDocuments(text, OPTIONS).map((document) => readYamlDocument(document));
+    const documents: Document.Parsed[] = parseAllDocuments(text, OPTIONS);
+    const wentTooDeep = documents.some(({ errors }) => errors.some(({ message }) => STACK_OVERFLOW.test(message)));
+    return wentTooDeep ? [tooDeep(text)] : documents.map((document) => readYamlDocument(document));
   } catch (error) {
-    if (error instanceof RangeError && STACK_OVERFLOW.test(error.message))
-      return [failed(Math.max(text.search(/\S/), 0), TOO_DEEP)];
+    if (error instanceof RangeError && STACK_OVERFLOW.test(error.message)) return [tooDeep(text)];
     throw error;
   }
 }
 
 function readYamlDocument(document: Document.Parsed): Parsed {
   const [error] = document.errors;
-  if (error) return failed(error.pos[0], STACK_OVERFLOW.test(error.message) ? TOO_DEEP : error.message);
+  if (error) return failed(error.pos[0], error.message);
   const reader = createReader();
   const node = reader.read(document.contents);
   return { node, duplicateKeys: reader.duplicateKeys, failure: reader.failure() };
+}
+
+function tooDeep(text: string): Parsed {
+  return failed(Math.max(text.search(/\S/), 0), TOO_DEEP);
 }
 
 function failed(offset: number, message: string): Parsed {

@@ -38,8 +38,8 @@ export interface Parsed {
   readonly failure: Failure | undefined;
 }
 
-/** Deeper nesting is refused: what follows, recursive or not, may rely on it. */
-export const MAX_DEPTH = 1000;
+/** Deeper nesting is refused, so that all who take the value may recurse. */
+export const MAX_DEPTH = 500;
 export const TOO_DEEP = `nested more than ${MAX_DEPTH} levels deep`;
 
 /** Where the field begins (a member at its key), or its nearest parent that exists. */

@@ -1,0 +1,495 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { describe, test, type TestContext } from 'node:test';
+import fc from 'fast-check';
+import { objectsOf, printYaml, readDocuments, readManifests, type Path } from '../../src/config/manifests.ts';
+
+/** What kubectl makes of a text, as JSON: sigs.k8s.io/yaml v1.6.0 was run over each. */
+const scalars: readonly (readonly [text: string, json: string])[] = [
+  ['y', 'true'],
+  ['Yes', 'true'],
+  ['ON', 'true'],
+  ['tRue', '"tRue"'],
+  ['n', 'false'],
+  ['off', 'false'],
+  ['No', 'false'],
+  ['yEs', '"yEs"'],
+  ['~', 'null'],
+  ['Null', 'null'],
+  ['"yes"', '"yes"'],
+  ["'5'", '"5"'],
+  ['010', '8'],
+  ['0777', '511'],
+  ['08', '8'],
+  ['089', '89'],
+  ['0o10', '8'],
+  ['0o8', '"0o8"'],
+  ['0x1F', '31'],
+  ['-0x1f', '-31'],
+  ['0x', '"0x"'],
+  ['0b11', '3'],
+  ['-0b11', '-3'],
+  ['0b12', '"0b12"'],
+  ['1_000', '1000'],
+  ['0x1_F', '31'],
+  ['-_1', '-1'],
+  ['_1', '"_1"'],
+  ['+5', '5'],
+  ['-0', '0'],
+  ['-', '[null]'],
+  ['1.0', '1'],
+  ['1.', '1'],
+  ['.5', '0.5'],
+  ['._5', '"._5"'],
+  ['+.5', '0.5'],
+  ['.', '"."'],
+  ['1e3', '1000'],
+  ['-1E3', '-1000'],
+  ['1e', '"1e"'],
+  ['1e400', '"1e400"'],
+  ['1.2.3', '"1.2.3"'],
+  ['1_000.5', '1000.5'],
+  ['1:30', '"1:30"'],
+  ['2001-01-01', '"2001-01-01"'],
+  ['!!str 5', '"5"'],
+  ['!!str yes', '"yes"'],
+  ['!!int "5"', '5'],
+  ['!!float 5', '5'],
+  ['!!bool yes', 'true'],
+  ["!!null ''", 'null'],
+  ['!!binary aGk=', '"hi"'],
+  ['!!timestamp 2001-01-01', '"2001-01-01"'],
+  ['!!set {a, b}', '{"a":null,"b":null}'],
+  ['!foo 5', '"5"'],
+  ['!foo [1]', '[1]'],
+  ['! 5', '"5"'],
+];
+
+const documents: readonly (readonly [name: string, text: string, json: string])[] = [
+  [
+    'keys are strings',
+    '{1: a, 1.5: b, yes: c, 0x10: d, .inf: e}',
+    '{"1":"a","16":"d","1.5":"b","true":"c",".inf":"e"}',
+  ],
+  ['the last of equal keys counts', 'a: 1\na: 2', '{"a":2}'],
+  ['a merged key gives way to a later one', '<<: {a: 2, b: 3}\na: 1', '{"a":1,"b":3}'],
+  ['a merged key replaces an earlier one', 'a: 1\n<<: {a: 2, b: 3}', '{"a":2,"b":3}'],
+  ['of several merged maps the first wins', '<<: [{a: 1}, {a: 2, b: 3}]', '{"a":1,"b":3}'],
+  ['a quoted merge key is a key', '"<<": {a: 1}', '{"<<":{"a":1}}'],
+  ['aliases are written out', 'a: &x {b: 1}\nc:\n  <<: *x\n  d: *x', '{"a":{"b":1},"c":{"b":1,"d":{"b":1}}}'],
+  ['an alias means the last anchor before it', 'a: &x 1\nb: *x\nc: &x 2\nd: *x', '{"a":1,"b":1,"c":2,"d":2}'],
+  ['an alias inside what an alias means', 'a: &x 1\nb: &y [*x]\nc: &x 2\nd: *y', '{"a":1,"b":[1],"c":2,"d":[1]}'],
+  ['__proto__ is a key like others', '__proto__: {a: 1}', '{"__proto__":{"a":1}}'],
+  ['__proto__ in JSON', '{"__proto__": {"a": 1}}', '{"__proto__":{"a":1}}'],
+  ['carriage returns', 'a: 1\r\nb: 2\r\n', '{"a":1,"b":2}'],
+  ['byte order mark', '\ufeffa: 1', '{"a":1}'],
+  ['tabs after a colon', 'a:\tb', '{"a":"b"}'],
+  ['block scalars', 'a: |\n  x\n   y\nb: >\n  q\n  r\n', '{"a":"x\\n y\\n","b":"q r\\n"}'],
+  ['braces as in JSON, without its quotes', '{a: b, c: [d]}', '{"a":"b","c":["d"]}'],
+  ['JSON with tabs', '{\n\t"a":\t1}', '{"a":1}'],
+  ['JSON knows no YAML words', '{"a": "yes", "<<": "b", "c": "\\ud83d\\ude00\\n"}', '{"a":"yes","<<":"b","c":"😀\\n"}'],
+  ['numbers of JSON', '{"a": [0, -1, 1.5, 1e3, -2.5E-1]}', '{"a":[0,-1,1.5,1000,-0.25]}'],
+];
+
+/** Texts that cannot be read, with place and message; the documents that can are listed as JSON. */
+const broken: readonly (readonly [name: string, text: string, errors: readonly string[], others: readonly string[]])[] =
+  [
+    [
+      'broken YAML in the middle',
+      'a: 1\n---\nb: [1\nc: 2\n---\nd: 3\n',
+      ['f:4:1: Flow sequence in block collection must be sufficiently indented and end with a ]'],
+      ['{"a":1}', '{"d":3}'],
+    ],
+    ['broken JSON in the middle', '{"a":1}\n{"b":}\n{"c":3}', ['f:2:6: expected a JSON value'], ['{"a":1}', '{"c":3}']],
+    ['JSON without end', '{"a": {"b": [1, 2', ["f:1:18: expected ',' or ']'"], []],
+    ['JSON string without end', '{"a": "b\n}', ['f:1:7: string without end'], []],
+    ['JSON with a wrong escape', '{"a": "\\x"}', ['f:1:7: wrong escape or control character in string'], []],
+    ['JSON with a comma at the end', '{"a": [1,],\n"b": {"c": 1,}}', [], ['{"a":[1],"b":{"c":1}}']],
+    ['JSON with a missing colon', '{"a" 1}\n{', ["f:1:6: expected ':'", 'f:2:2: expected a key in double quotes'], []],
+    ['tabs as indentation', 'a:\n\tb: 1', ['f:2:1: Tabs are not allowed as indentation'], []],
+    ['colon in a plain text', 'a: b: c', ['f:1:4: Nested mappings are not allowed in compact mappings'], []],
+    ['control character', 'a: 1\n---\nb: \u0007', ['f:3:4: control characters are not allowed'], ['{"a":1}']],
+    ['unknown alias', 'a: *x', ["f:1:4: unknown anchor 'x' referenced"], []],
+    ['alias to itself', 'a: &x\n- *x', ["f:2:3: anchor 'x' value contains itself"], []],
+    ['merge of a text', 'a: 1\n<<: b', ['f:2:5: map merge requires map or sequence of maps as the value'], []],
+    ['null as key', 'a: 1\n~: 2', ['f:2:1: unsupported map key'], []],
+    ['list as key', '? [a]\n: b', ['f:1:3: unsupported map key'], []],
+    ['infinity', 'a: .inf', ['f:1:4: unsupported value: Infinity'], []],
+    ['wrong tag', 'a: !!int abc', ['f:1:10: cannot decode !!str `abc` as a !!int'], []],
+    ['wrong base64', 'a: !!binary "***"', ['f:1:13: cannot decode !!str `***` as a !!binary'], []],
+    ['deep YAML', '['.repeat(50_000), ['f:1:1: nested more than 500 levels deep'], []],
+    [
+      'deep YAML in blocks',
+      `a: 1\n---\n${'- '.repeat(20_000)}`,
+      ['f:3:1: nested more than 500 levels deep'],
+      ['{"a":1}'],
+    ],
+    ['deep JSON', '{"a":'.repeat(50_000), ['f:1:2506: nested more than 500 levels deep'], []],
+    [
+      'a billion laughs',
+      [
+        'a0: &a0 [x,x,x,x,x,x,x,x,x]',
+        ...Array.from({ length: 9 }, (_, n) => `a${n + 1}: &a${n + 1} [${`*a${n},`.repeat(9)}]`),
+      ].join('\n'),
+      ['f:1:10: document contains excessive aliasing'],
+      [],
+    ],
+    ['a long message is cut', '!'.repeat(1000), [`f:1:1: The ${'!'.repeat(196)}…`], []],
+  ];
+
+/** Streams: each document with its index and line. */
+const streams: readonly (readonly [name: string, text: string, documents: readonly string[]])[] = [
+  ['nothing', '', []],
+  ['white space and comments', '\n# nothing\n---\n\n--- # nor here\n# or here\n', []],
+  ['null documents are left out', '---\n~\n---\na: 1\n---\nnull\n', ['0:4:{"a":1}']],
+  [
+    'a document on the line of its marker',
+    '--- {a: 1}\n--- {b: 2}\n--- |\n text\n',
+    ['0:1:{"a":1}', '1:2:{"b":2}', '2:3:"text\\n"'],
+  ],
+  ['document ends', 'a: 1\n...\nb: 2\n...\n', ['0:1:{"a":1}', '1:3:{"b":2}']],
+  ['three dashes in a text', 'a: |\n  ---\nb: ---x\n', ['0:1:{"a":"---\\n","b":"---x"}']],
+  ['JSON values one after the other', '{"a":1}{"b":2}\n\n{"c":\n3}', ['0:1:{"a":1}', '1:1:{"b":2}', '2:3:{"c":3}']],
+  ['JSON and YAML', '{"a":1}\n---\nb: 2\n---\r\n{"c":3}\r\n', ['0:1:{"a":1}', '1:3:{"b":2}', '2:5:{"c":3}']],
+  ['values that are no objects', 'text\n---\n[1]\n---\n5\n', ['0:1:"text"', '1:3:[1]', '2:5:5']],
+];
+
+const PLACES = `# comment
+apiVersion: v1
+kind: Pod
+spec: &spec
+  "containers":
+    - name: a
+      image: b
+    - {name: c, securityContext: {privileged: true}}
+other:
+  <<: *spec
+copy: *spec
+`;
+
+const positions: readonly (readonly [name: string, path: Path, position: string])[] = [
+  ['the document', [], '2:1'],
+  ['a member at its key', ['kind'], '3:1'],
+  ['a quoted key', ['spec', 'containers'], '5:3'],
+  ['an item', ['spec', 'containers', 0], '6:7'],
+  ['a field of an item', ['spec', 'containers', 0, 'image'], '7:7'],
+  ['a field in braces', ['spec', 'containers', 1, 'securityContext', 'privileged'], '8:35'],
+  ['the nearest parent of what is missing', ['spec', 'containers', 1, 'ports', 0, 'hostPort'], '8:7'],
+  ['the list of a missing item', ['spec', 'containers', 7], '5:3'],
+  ['an index where there is no list', ['spec', 0], '4:1'],
+  ['a name where there is a list', ['spec', 'containers', 'length'], '5:3'],
+  ['a merged member where it is written', ['other', 'containers', 0, 'name'], '6:7'],
+  ['a part of an alias where it is written', ['copy', 'containers', 1], '8:7'],
+  ['nothing at all', ['metadata', 'name'], '2:1'],
+];
+
+describe('readDocuments', () => {
+  for (const [text, json] of scalars) {
+    test(`the scalar ${text}`, () => {
+      const { documents, errors } = readDocuments(`- ${text}`, 'f');
+      assert.deepEqual(errors, []);
+      assert.equal(JSON.stringify(documents[0]?.value), `[${json}]`);
+    });
+  }
+  for (const [name, text, json] of documents) {
+    test(name, () => {
+      const { documents, errors } = readDocuments(text, 'f');
+      assert.deepEqual(errors, []);
+      assert.deepEqual(
+        documents.map(({ value }) => JSON.stringify(value)),
+        [json],
+      );
+    });
+  }
+  for (const [name, text, errors, others] of broken) {
+    test(name, () => {
+      const found = readDocuments(text, 'f');
+      assert.deepEqual(
+        found.errors.map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`),
+        errors,
+      );
+      assert.deepEqual(
+        found.documents.map(({ value }) => JSON.stringify(value)),
+        others,
+      );
+    });
+  }
+  for (const [name, text, expected] of streams) {
+    test(name, () => {
+      const { documents, errors } = readDocuments(text, 'f');
+      assert.deepEqual(errors, []);
+      assert.deepEqual(
+        documents.map(({ index, line, value }) => `${index}:${line}:${JSON.stringify(value)}`),
+        expected,
+      );
+    });
+  }
+  for (const [name, path, expected] of positions) {
+    test(`the position of ${name}`, () => {
+      const position = readDocuments(PLACES, 'f').documents[0]?.positionOf(path);
+      assert.equal(`${position?.line}:${position?.column}`, expected);
+    });
+  }
+
+  test('positions in later documents and in JSON', () => {
+    const text = 'a: 1\r\n---\r\n{"b": [\r\n  {"c": 1}]}\r\n';
+    const position = readDocuments(text, 'f').documents[1]?.positionOf(['b', 0, 'c']);
+    assert.deepEqual(position, { line: 4, column: 4 });
+  });
+
+  test('repeated keys are told, not those that a merge replaces', () => {
+    const text = 'a:\n  - {b: 1, b: 2}\n<<: {c: 1}\nc: 2\nc: 3\n---\n{"d": {"e": 1,\n "e": 2}}';
+    const found = readDocuments(text, 'f').documents.flatMap(({ duplicateKeys }) => duplicateKeys);
+    assert.deepEqual(found, [
+      { path: ['a', 0, 'b'], line: 2, column: 12 },
+      { path: ['c'], line: 4, column: 1 },
+      { path: ['c'], line: 5, column: 1 },
+      { path: ['d', 'e'], line: 8, column: 2 },
+    ]);
+  });
+
+  test('any JSON is read as JSON.parse reads it', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.integer({ min: 0, max: 3 }), (value, indent) => {
+        const text = JSON.stringify(value, undefined, indent);
+        const { documents, errors } = readDocuments(text, 'f');
+        assert.deepEqual(errors, []);
+        assert.deepEqual(documents[0]?.value, JSON.parse(text));
+      }),
+    );
+  });
+
+  test('what is written as YAML is read back', () => {
+    const words = fc.constantFrom(
+      ...scalars.map(([text]) => text),
+      '<<',
+      '---',
+      '# a',
+      ' a',
+      'a: b',
+      'a\n',
+      '2001-01-01',
+    );
+    const texts = fc.oneof(words, fc.string());
+    fc.assert(
+      fc.property(fc.dictionary(texts, fc.oneof(texts, fc.jsonValue())), (value) => {
+        const json = JSON.parse(JSON.stringify(value)) as unknown;
+        assert.deepEqual(readDocuments(printYaml([json]), 'f').documents[0]?.value, json);
+      }),
+    );
+  });
+
+  test('no text makes it fail', () => {
+    const bits = fc.constantFrom(
+      'a',
+      ': ',
+      '- ',
+      '\n',
+      '  ',
+      '---\n',
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      '"',
+      '&a ',
+      '*a',
+      '<<',
+      '? ',
+      '!!int ',
+      '|',
+      '#',
+      '\t',
+    );
+    fc.assert(
+      fc.property(fc.array(fc.oneof(bits, fc.string({ maxLength: 3 })), { maxLength: 40 }), (parts) => {
+        const { documents } = readDocuments(parts.join(''), 'f');
+        for (const document of documents) document.positionOf(['a', 0, 'b']);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
+
+/** The objects of a text: kind, name and place of each. */
+const objects: readonly (readonly [name: string, text: string, expected: readonly string[]])[] = [
+  ['one object', 'apiVersion: v1\nkind: Pod\nmetadata: {name: a}', ['v1 Pod 1:1']],
+  [
+    'a List',
+    'apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod}\n- {apiVersion: apps/v1, kind: Deployment}',
+    ['v1 Pod 4:3', 'apps/v1 Deployment 5:3'],
+  ],
+  [
+    'a list of one kind, whose items do not repeat it',
+    'apiVersion: apps/v1\nkind: DeploymentList\nitems: [{spec: {}}]',
+    ['apps/v1 Deployment 3:9'],
+  ],
+  [
+    'a list in a list',
+    '{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"PodList","items":[{},{}]}]}',
+    ['v1 Pod 1:88', 'v1 Pod 1:91'],
+  ],
+  ['an empty list', 'apiVersion: v1\nkind: PodList\nitems: []', []],
+  [
+    'a kind that only sounds like a list',
+    'apiVersion: x/v1\nkind: AllowList\nspec: {items: [a]}',
+    ['x/v1 AllowList 1:1'],
+  ],
+  ['no kind', 'a: 1', ["f:1:1: Object 'Kind' is missing"]],
+  ['an empty kind', 'apiVersion: v1\nkind: ""', ["f:1:1: Object 'Kind' is missing"]],
+  ['no apiVersion', '# comment\nkind: Pod', ["f:2:1: Object 'apiVersion' is missing"]],
+  ['a kind of the wrong type', 'apiVersion: v1\nkind: [Pod]', ['f:2:1: kind must be a string']],
+  ['an apiVersion of the wrong type', 'apiVersion: 1\nkind: Pod', ['f:1:1: apiVersion must be a string']],
+  ['a text', 'hello', ['f:1:1: expected an object with apiVersion and kind']],
+  [
+    'an item of a List that is none',
+    'apiVersion: v1\nkind: List\nitems: [a, {}]',
+    ['f:3:9: expected an object with apiVersion and kind', "f:3:12: Object 'Kind' is missing"],
+  ],
+];
+
+describe('objectsOf', () => {
+  for (const [name, text, expected] of objects) {
+    test(name, () => {
+      const found = readDocuments(text, 'f').documents.map(objectsOf);
+      assert.deepEqual(
+        [
+          ...found.flatMap((one) =>
+            one.objects.map((object) => `${object.apiVersion} ${object.kind} ${object.line}:${object.column}`),
+          ),
+          ...found.flatMap((one) =>
+            one.errors.map((error) => `${error.file}:${error.line}:${error.column}: ${error.message}`),
+          ),
+        ],
+        expected,
+      );
+    });
+  }
+
+  test('positions in an item of a list are those of its text', () => {
+    const text = 'apiVersion: v1\nkind: PodList\nitems:\n- metadata: {}\n  spec:\n    hostPID: true\n';
+    const [object] = readDocuments(text, 'f').documents.flatMap((document) => objectsOf(document).objects);
+    assert.deepEqual(object?.positionOf(['spec', 'hostPID']), { line: 6, column: 5 });
+    assert.deepEqual(object.value, { apiVersion: 'v1', kind: 'Pod', metadata: {}, spec: { hostPID: true } });
+  });
+});
+
+async function folderWith(context: TestContext, files: Readonly<Record<string, string | Uint8Array>>): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-manifests-'));
+  context.after(() => rm(folder, { recursive: true }));
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(join(folder, name, '..'), { recursive: true });
+    await writeFile(join(folder, name), content);
+  }
+  return folder;
+}
+
+const POD = 'apiVersion: v1\nkind: Pod\n';
+const stdin = Readable.from([]);
+
+describe('readManifests', () => {
+  test('folders give their manifests, sorted, subfolders too, nothing hidden, each file once', async (context) => {
+    const folder = await folderWith(context, {
+      'b.yaml': POD,
+      'a/z.yml': POD,
+      'a/y.json': '{"apiVersion":"v1","kind":"Pod"}',
+      'a/readme.md': 'no manifest',
+      '.git/config.yaml': 'no manifest',
+      'other.txt': POD,
+    });
+    const { objects, errors } = await readManifests([join(folder, 'other.txt'), folder, join(folder, 'b.yaml')], {
+      stdin,
+    });
+    assert.deepEqual(errors, []);
+    assert.deepEqual(
+      objects.map(({ document }) => document.file.slice(folder.length + 1)),
+      ['other.txt', 'a/y.json', 'a/z.yml', 'b.yaml'],
+    );
+  });
+
+  test('links: files are followed, folders are not, nowhere is an error', async (context) => {
+    const folder = await folderWith(context, { 'a.yaml': POD, 'sub/b.txt': POD });
+    await symlink(folder, join(folder, 'sub', 'loop.yaml'));
+    await symlink(join(folder, 'sub', 'b.txt'), join(folder, 'sub', 'c.yaml'));
+    await symlink(join(folder, 'nowhere'), join(folder, 'sub', 'd.yaml'));
+    const { objects, errors } = await readManifests([folder], { stdin });
+    assert.deepEqual(
+      objects.map(({ document }) => document.file.slice(folder.length + 1)),
+      ['a.yaml', 'sub/c.yaml'],
+    );
+    assert.deepEqual(errors, [
+      {
+        file: join(folder, 'sub/d.yaml'),
+        line: 1,
+        column: 1,
+        message: `ENOENT: no such file or directory, open '${join(folder, 'sub/d.yaml')}'`,
+      },
+    ]);
+  });
+
+  test('the standard input', async () => {
+    const input = Readable.from([
+      Buffer.from(`${POD}metadata: {name: "ä`),
+      Buffer.from([0xc3]),
+      Buffer.from([0xa4, 0x22, 0x7d]),
+    ]);
+    const { objects } = await readManifests(['-', '-'], { stdin: input });
+    assert.deepEqual(
+      objects.map(({ document, value }) => [document.file, value.metadata]),
+      [['stdin', { name: 'ää' }]],
+    );
+  });
+
+  test('files that are no text, or too large, do not hide others', async (context) => {
+    const folder = await folderWith(context, {
+      'a.yaml': POD,
+      'binary.yaml': Buffer.concat([Buffer.from('a: 1\nb: '), Buffer.from([0xff, 0xfe, 0x00])]),
+      'nul.yaml': 'a: \0',
+      'huge.yaml': '',
+    });
+    await truncate(join(folder, 'huge.yaml'), 256 * 1024 * 1024 + 1);
+    const { objects, errors } = await readManifests([folder], { stdin });
+    assert.equal(objects.length, 1);
+    assert.deepEqual(
+      errors.map(({ file, line, column, message }) => `${file.slice(folder.length + 1)}:${line}:${column}: ${message}`),
+      [
+        'binary.yaml:2:4: not a text file in UTF-8',
+        'huge.yaml:1:1: larger than 256 MiB',
+        'nul.yaml:1:4: control characters are not allowed',
+      ],
+    );
+  });
+
+  test('paths that do not exist, and folders without manifests', async (context) => {
+    const folder = await folderWith(context, { 'readme.md': '' });
+    const missing = join(folder, 'missing.yaml');
+    await assert.rejects(readManifests([missing], { stdin }), {
+      name: 'UserError',
+      message: `the path "${missing}" does not exist`,
+    });
+    await assert.rejects(readManifests([folder], { stdin }), {
+      name: 'UserError',
+      message: `no .yaml, .yml or .json file in ${folder}`,
+    });
+  });
+
+  test('progress is told, and reading can be stopped', async (context) => {
+    const folder = await folderWith(context, { 'a.yaml': Array(4).fill(POD).join('---\n'), 'b.yaml': POD });
+    const told: string[] = [];
+    const controller = new AbortController();
+    const reading = readManifests([folder], {
+      stdin,
+      signal: controller.signal,
+      onProgress: ({ number, files, percent }) => {
+        told.push(`${number}/${files} ${percent} %`);
+        if (number === 2) controller.abort();
+      },
+    });
+    await assert.rejects(reading, { name: 'AbortError' });
+    assert.deepEqual(told, ['1/2 0 %', '1/2 22 %', '1/2 48 %', '1/2 74 %', '1/2 100 %', '2/2 0 %']);
+  });
+});
