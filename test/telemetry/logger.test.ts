@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
@@ -8,12 +8,13 @@ import { createLogger, type Logger, type LoggerOptions } from '../../src/telemet
 async function logged(t: TestContext, options: LoggerOptions, write: (logger: Logger) => void): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-log-'));
   t.after(() => rm(folder, { recursive: true }));
-  const file = join(folder, 'log');
-  const output = createLogger(options, file);
+  const path = join(folder, 'log');
+  const file = await open(path, 'w');
+  const output = createLogger(options, file.fd);
   write(output.logger);
-  await new Promise((resolve) => setTimeout(resolve, 50));
   output.flush();
-  return readFile(file, 'utf8');
+  await file.close();
+  return readFile(path, 'utf8');
 }
 
 suite('logger', () => {
