@@ -1,0 +1,84 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { Agent, request } from 'node:https';
+import type { KeyPair } from '../../src/tls/key-pair.ts';
+
+export interface ApiClientOptions {
+  readonly port: number;
+  /** In PEM. */
+  readonly authority: string;
+  readonly client?: KeyPair;
+}
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  /** `Warning` headers as sent. */
+  readonly warnings: readonly string[];
+  readonly text: string;
+  /** The parsed body; `undefined` where it is no JSON document. */
+  readonly body: unknown;
+}
+
+export interface ApiClient {
+  /** Sends a request; an object is sent as JSON, a text as it stands. */
+  send(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ApiAnswer>;
+  close(): void;
+}
+
+/** A client that sends what it is told to and nothing else: no User-Agent, no Accept. */
+export function createApiClient({ port, authority, client }: ApiClientOptions): ApiClient {
+  const agent = new Agent({ keepAlive: true, ca: authority, ...client });
+  return {
+    send(method, path, body, headers = {}) {
+      const text = body == null ? '' : typeof body === 'string' ? body : JSON.stringify(body);
+      return new Promise((resolve, reject) => {
+        const sent = request(
+          { agent, host: '127.0.0.1', port, method, path, headers: headersFor(text, headers) },
+          (response) => {
+            const chunks: Buffer[] = [];
+            response.on('data', (chunk: Buffer) => chunks.push(chunk));
+            response.on('error', reject);
+            response.on('end', () => {
+              const received = Buffer.concat(chunks).toString();
+              resolve({
+                status: response.statusCode ?? 0,
+                headers: response.headers,
+                warnings: warningsOf(response.rawHeaders),
+                text: received,
+                body: parse(received),
+              });
+            });
+          },
+        );
+        sent.on('error', reject);
+        sent.end(text);
+      });
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+function headersFor(text: string, headers: Readonly<Record<string, string>>): Record<string, string> {
+  return text === ''
+    ? { ...headers }
+    : { 'content-type': 'application/json', ...lowerCase(headers), 'content-length': String(Buffer.byteLength(text)) };
+}
+
+function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/** Node reads headers as Latin-1; warnings are UTF-8. */
+function warningsOf(raw: readonly string[]): readonly string[] {
+  return raw
+    .filter((_value, index) => raw[index - 1]?.toLowerCase() === 'warning' && index % 2 === 1)
+    .map((value) => Buffer.from(value, 'latin1').toString('utf8'));
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,75 @@
+/** Embedded clusters for tests: on a free port, with certificates of their own. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createHttpsCaller } from '../../src/cluster/embedded/admission/index.ts';
+import { createEmbeddedCluster, type EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
+import { writeKubeconfig } from '../../src/cluster/embedded/http/kubeconfig.ts';
+import { createApiServer } from '../../src/cluster/embedded/http/server.ts';
+import type { KeyPair } from '../../src/tls/key-pair.ts';
+import { createAuthority, createClient, createServing } from '../../src/tls/self-signed.ts';
+import { createApiClient, type ApiClient } from './api-client.ts';
+
+export interface TestCluster {
+  readonly cluster: EmbeddedCluster;
+  readonly port: number;
+  /** In PEM. */
+  readonly authority: string;
+  /** Sends requests as an administrator of `system:masters`. */
+  readonly admin: ApiClient;
+  /** Sends requests as somebody else; without a name, as nobody. */
+  as(username?: string, groups?: readonly string[]): ApiClient;
+  /** A kubeconfig for kubectl, gone with the cluster. */
+  kubeconfig(): Promise<string>;
+  /** What went wrong inside; empty unless there is a defect. */
+  readonly errors: readonly unknown[];
+  stop(): Promise<void>;
+}
+
+/** Starts an empty cluster and serves its API. */
+export async function startCluster(clock: () => Date = () => new Date()): Promise<TestCluster> {
+  const validity = { now: new Date(), days: 1 };
+  const ca = createAuthority(validity);
+  const serving = createServing(ca, { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }, validity);
+  const client = (username: string, groups: readonly string[]): KeyPair =>
+    createClient(ca, { username, groups }, validity);
+  const errors: unknown[] = [];
+  const caller = createHttpsCaller(() => undefined);
+  const cluster = createEmbeddedCluster({ clock, call: caller.call });
+  const server = createApiServer({
+    cluster,
+    tls: { ...serving, clientAuthority: ca.cert },
+    onError: (error) => errors.push(error),
+  });
+  const port = await server.listen(0);
+  const clients: ApiClient[] = [];
+  const connect = (pair?: KeyPair): ApiClient => {
+    const made = createApiClient({ port, authority: ca.cert, ...(pair ? { client: pair } : {}) });
+    clients.push(made);
+    return made;
+  };
+  const administrator = client('admin', ['system:masters']);
+  const folders: string[] = [];
+  return {
+    cluster,
+    port,
+    authority: ca.cert,
+    admin: connect(administrator),
+    as: (username, groups = []) => connect(username === undefined ? undefined : client(username, groups)),
+    async kubeconfig() {
+      const folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
+      folders.push(folder);
+      const path = join(folder, 'kubeconfig');
+      const config = { server: `https://127.0.0.1:${port}`, authority: ca.cert, client: administrator };
+      await writeKubeconfig(path, config);
+      return path;
+    },
+    errors,
+    async stop() {
+      for (const made of clients) made.close();
+      await server.close();
+      caller.close();
+      await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+    },
+  };
+}

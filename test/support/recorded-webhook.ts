@@ -1,0 +1,74 @@
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import type { WebhookExchange } from './transcripts.ts';
+
+/** A call that the webhook got. */
+export interface ReceivedCall {
+  readonly url: string;
+  readonly review: { readonly request: { readonly uid: string } };
+}
+
+/** A webhook that answers what another one answered before. */
+export interface RecordedWebhook {
+  readonly port: number;
+  readonly caBundle: string;
+  /** Sets what to answer from now on, and forgets the calls so far. */
+  play(calls: readonly WebhookExchange[]): void;
+  received(): readonly ReceivedCall[];
+  close(): Promise<void>;
+}
+
+export async function startRecordedWebhook(): Promise<RecordedWebhook> {
+  const validity = { now: new Date(), days: 1 };
+  const authority = createAuthority(validity);
+  const serving = createServing(authority, { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }, validity);
+  let waiting: WebhookExchange[] = [];
+  let received: ReceivedCall[] = [];
+  const take = (url: string): WebhookExchange | undefined => {
+    const index = waiting.findIndex((call) => call.url === url);
+    return index < 0 ? undefined : waiting.splice(index, 1)[0];
+  };
+
+  const server = createServer(serving, (request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const url = request.url ?? '';
+      const review = JSON.parse(Buffer.concat(chunks).toString()) as ReceivedCall['review'];
+      received.push({ url, review });
+      const call = take(url);
+      if (!call?.answer) {
+        // Either the connection is cut, or the answer takes longer than anybody waits.
+        if (!url.startsWith('/slow')) request.socket.destroy();
+        return;
+      }
+      const { status, body } = call.answer;
+      const text = typeof body === 'string' ? body : JSON.stringify(withUid(call, review.request.uid));
+      response.writeHead(status, { 'content-type': typeof body === 'string' ? 'text/plain' : 'application/json' });
+      response.end(text);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    caBundle: Buffer.from(authority.cert).toString('base64'),
+    play(calls) {
+      waiting = [...calls];
+      received = [];
+    },
+    received: () => received,
+    close() {
+      server.closeAllConnections();
+      return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
+    },
+  };
+}
+
+/** The recorded answer, to the review of now: an answer to the recorded uid becomes one to the uid of now. */
+function withUid(call: WebhookExchange, uid: string): unknown {
+  const asked = call.request?.uid ?? (call.body as { request: { uid: string } }).request.uid;
+  const answer = call.answer?.body as { response?: { uid?: string } };
+  if (answer.response?.uid !== asked) return answer;
+  return { ...answer, response: { ...answer.response, uid } };
+}
