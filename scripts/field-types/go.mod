@@ -1,4 +1,4 @@
-module gen
+module field-types
 
 go 1.26.0
 

@@ -168,6 +168,9 @@ func typeName(t, in reflect.Type, visit func(reflect.Type)) string {
 		if t.Name() != "" {
 			return "map~" + localName(t, in) + " " + typeName(t.Elem(), in, visit)
 		}
+		if key := t.Key(); key.Name() != "string" {
+			return "map[" + localName(key, in) + "] " + typeName(t.Elem(), in, visit)
+		}
 		return "map " + typeName(t.Elem(), in, visit)
 	case reflect.Struct:
 		visit(t)
@@ -208,6 +211,8 @@ func notes(field reflect.StructField, in reflect.Type) string {
 		out += " set"
 	case slices.Contains(m["mapType"], "atomic") || slices.Contains(m["structType"], "atomic"):
 		out += " atomic"
+	case slices.Contains(m["structType"], "granular"):
+		out += " granular"
 	}
 	if strategy := field.Tag.Get("patchStrategy"); strategy != "" {
 		out += " patch=" + strategy

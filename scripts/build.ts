@@ -1,0 +1,80 @@
+/** Makes `dist/`, or the folder that is named: the program as a bundle, and the public exports with declarations. */
+import { chmod, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { build, type BuildOptions } from 'esbuild';
+import ts from 'typescript';
+import { collectLicenses } from './licenses.ts';
+
+const OUT = process.argv[2] ?? 'dist';
+const LIBRARIES = { pss: 'src/policy/pss/index.ts', rbac: 'src/policy/rbac/index.ts' };
+
+/** Where a declaration names a source file: the compiler leaves these as they are, which few consumers understand. */
+const SOURCE_NAME = /(\bfrom |\bimport\()('\.[^']*)\.ts(')/g;
+
+const COMMON = {
+  bundle: true,
+  format: 'esm',
+  outdir: OUT,
+  legalComments: 'none',
+  logLevel: 'warning',
+} as const satisfies BuildOptions;
+
+await rm(OUT, { recursive: true, force: true });
+await writeFile(join(OUT, 'LICENSES.txt'), await collectLicenses(await bundleProgram()));
+await bundleLibraries();
+emitDeclarations(Object.values(LIBRARIES));
+
+/**
+ * Bundles the program with its dependencies, so that an image needs no node_modules, in parts, so that a command loads
+ * what it uses. Returns the folders of the packages inside.
+ */
+async function bundleProgram(): Promise<string[]> {
+  const { metafile } = await build({
+    ...COMMON,
+    entryPoints: { main: 'src/main.ts' },
+    chunkNames: 'chunks/[name]-[hash]',
+    platform: 'node',
+    target: 'node24',
+    splitting: true,
+    minifySyntax: true,
+    minifyWhitespace: true,
+    metafile: true,
+    // Packages in CommonJS ask for the modules of Node by require().
+    banner: { js: `import{createRequire}from'node:module';const require=createRequire(import.meta.url);` },
+  });
+  const main = join(OUT, 'main.js');
+  await writeFile(main, `#!/usr/bin/env node\n${await readFile(main, 'utf8')}`);
+  await chmod(main, 0o755);
+  const folders = Object.keys(metafile.inputs).map((path) => /^.*node_modules\/(@[^/]+\/)?[^/]+/.exec(path)?.[0]);
+  return [...new Set(folders)].filter((folder) => folder !== undefined);
+}
+
+/** The libraries are for any JavaScript runtime: they import nothing. */
+async function bundleLibraries(): Promise<void> {
+  await build({ ...COMMON, entryPoints: LIBRARIES, platform: 'neutral', target: 'es2022' });
+}
+
+function emitDeclarations(entries: readonly string[]): void {
+  const config = ts.getParsedCommandLineOfConfigFile(
+    'tsconfig.json',
+    {},
+    { ...ts.sys, onUnRecoverableConfigFileDiagnostic: fail },
+  );
+  const options = {
+    ...config?.options,
+    noEmit: false,
+    declaration: true,
+    emitDeclarationOnly: true,
+    rootDir: 'src',
+    outDir: join(OUT, 'types'),
+  };
+  const files = ts.createCompilerHost(options);
+  const { diagnostics } = ts.createProgram(entries, options, files).emit(undefined, (path, text) => {
+    files.writeFile(path, text.replaceAll(SOURCE_NAME, '$1$2.js$3'), false);
+  });
+  for (const diagnostic of diagnostics) fail(diagnostic);
+}
+
+function fail({ messageText }: ts.Diagnostic): never {
+  throw new Error(ts.flattenDiagnosticMessageText(messageText, '\n'));
+}
