@@ -7,7 +7,7 @@ const INTERRUPTED = 130;
 
 const stopping = new AbortController();
 // Once each: who asks again does not want to wait.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort());
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort(signal));
 // The reader of a pipe may go away at any time, as `head` does; nobody is left to be told.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreBrokenPipe);
 

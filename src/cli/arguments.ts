@@ -33,11 +33,23 @@ export function readArguments(args: readonly string[], options: Options): Argume
     if (token.kind !== 'option') continue;
     const name = names.get(token.name);
     if (name === undefined) throw new UserError(unknownFlag(token.rawName));
-    const value = token.value ?? (options[name]?.value === undefined ? 'true' : undefined);
+    const value = valueOf(token) ?? (options[name]?.value === undefined ? 'true' : undefined);
     if (value === undefined) throw new UserError(`flag needs an argument: ${token.rawName}`);
     typed.set(name, [...(typed.get(name) ?? []), value]);
   }
   return { typed, operands: positionals };
+}
+
+/** The value beside an option; Node takes the equals sign of `-o=json` for a part of it. */
+function valueOf({ rawName, value, inlineValue }: OptionToken): string | undefined {
+  const isShort = !rawName.startsWith('--');
+  return isShort && inlineValue === true ? value?.replace(/^=/, '') : value;
+}
+
+interface OptionToken {
+  readonly rawName: string;
+  readonly value: string | undefined;
+  readonly inlineValue: boolean | undefined;
 }
 
 function flagsOf(options: Options): Record<string, Flag> {

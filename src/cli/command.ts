@@ -20,7 +20,7 @@ export interface Io {
   readonly stdout: Output;
   readonly stderr: Output;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Aborted when the process is asked to stop. */
+  /** Aborted when the process is asked to stop; the reason is the name of the signal. */
   readonly signal: AbortSignal;
 }
 
@@ -49,7 +49,7 @@ export interface Command extends Description {
    * Reads the arguments after the command's name.
    * @throws {UserError} for a wrong option, value or operand
    */
-  prepare(args: readonly string[], env: Io['env']): Invocation;
+  prepare(args: readonly string[], env: Io['env']): Invocation | Promise<Invocation>;
 }
 
 /** Makes a command out of its options and what it does with their values. */
@@ -66,13 +66,14 @@ export function defineCommand<O extends Options>(
     prepare(args, env) {
       const { typed, operands } = readArguments(args, description.options);
       checkOperands(description, operands);
-      const values = resolveValues(description.options, typed, env);
+      const values = resolveValues(description.options, { typed, env });
       return (io) => run(values, operands, io);
     },
   };
 }
 
-function checkOperands({ name, operands }: Description, typed: readonly string[]): void {
+/** @throws {UserError} for operands that are missing or too many */
+export function checkOperands({ name, operands }: Description, typed: readonly string[]): void {
   const [first] = typed;
   if (operands === undefined && first !== undefined) throw new UserError(`unexpected argument ${quote(first)}`);
   if (operands !== undefined && first === undefined) throw new UserError(`${name} needs ${operands}`);

@@ -13,7 +13,11 @@ export async function run(args: readonly string[], commands: readonly Command[],
 }
 
 /** What the arguments ask for: a command, or help. */
-function prepare(args: readonly string[], commands: readonly Command[], env: Io['env']): Invocation {
+function prepare(
+  args: readonly string[],
+  commands: readonly Command[],
+  env: Io['env'],
+): Invocation | Promise<Invocation> {
   const [name = '--help', ...rest] = args;
   if (name === 'help') return showing(helpOn(rest[0], commands));
   if (name === '--help' || name === '-h') return showing(printProgramHelp(commands));

@@ -14,6 +14,8 @@ export interface OptionText {
   readonly aliases?: readonly string[];
   /** The environment variable that counts where the option is not given. */
   readonly env?: string;
+  /** The default as the help shows it, where it is not what was typed: `10s` of 10000. */
+  readonly shown?: string;
   /** `hidden`: works, but the help does not show it. */
   readonly visibility?: 'hidden';
 }
@@ -36,10 +38,11 @@ export type Values<O extends Options> = { readonly [Name in keyof O]: O[Name] ex
 
 /** An option with a value. Given again, the last one counts. */
 export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, text: OptionText): Option<T | D> {
+  const shown = text.shown ?? (typeof fallback === 'string' || typeof fallback === 'number' ? fallback : undefined);
   return {
     ...text,
     value,
-    ...(typeof fallback === 'string' || typeof fallback === 'number' ? { fallback } : {}),
+    ...(shown === undefined ? {} : { fallback: shown }),
     resolve(texts) {
       const last = texts.at(-1);
       return last === undefined ? fallback : parse(last);
@@ -71,21 +74,30 @@ export function withEnvironment<O extends Options>(prefix: string, options: O): 
   return Object.fromEntries(named) as O;
 }
 
-/** The values of all options of a command: what was typed, else the environment, else the default. */
-export function resolveValues<O extends Options>(
-  options: O,
-  typed: ReadonlyMap<string, readonly string[]>,
-  env: Readonly<Record<string, string | undefined>>,
-): Values<O> {
+/** Where values may come from, the first that has one counts: the arguments, the environment, a configuration file. */
+export interface Given {
+  readonly typed: ReadonlyMap<string, readonly string[]>;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly file?: ReadonlyMap<string, readonly string[]>;
+}
+
+/** The values of all options of a command; what is given nowhere has its default. */
+export function resolveValues<O extends Options>(options: O, given: Given): Values<O> {
   const values = Object.entries(options).map(([name, one]) => {
-    const given = typed.get(name);
-    const fromEnv = one.env === undefined ? undefined : env[one.env];
-    if (given !== undefined || one.env === undefined || fromEnv === undefined) {
-      return [name, explain(`${quote(printFlags(name, one))} flag`, given ?? [], one)];
-    }
-    return [name, explain(`environment variable ${one.env}`, [fromEnv], one)];
+    const { source, texts } = findTexts(name, one, given);
+    return [name, explain(source, texts, one)];
   });
   return Object.fromEntries(values) as Values<O>;
+}
+
+function findTexts(name: string, one: OptionText, given: Given): { source: string; texts: readonly string[] } {
+  const flag = { source: `${quote(printFlags(name, one))} flag`, texts: given.typed.get(name) };
+  if (flag.texts) return { source: flag.source, texts: flag.texts };
+  const fromEnv = one.env === undefined ? undefined : given.env[one.env];
+  if (fromEnv !== undefined) return { source: `environment variable ${one.env ?? ''}`, texts: [fromEnv] };
+  const fromFile = given.file?.get(name);
+  if (fromFile) return { source: `option ${quote(name)} of the configuration file`, texts: fromFile };
+  return { source: flag.source, texts: [] };
 }
 
 /** How the help and messages write an option: `-o, --output`. */

@@ -54,3 +54,11 @@ export function keyValue(value: string): readonly [key: string, value: string] {
   if (separator < 1) throw new UserError('must be written key=value');
   return [value.slice(0, separator), value.slice(separator + 1)];
 }
+
+/** `host:port`, the host in brackets if it is an IPv6 address; without one, all addresses. */
+export function listenAddress(value: string): { readonly host: string; readonly port: number } {
+  const [, host = '', digits = ''] = /^(.*):(\d+)$/.exec(value) ?? [];
+  const port = Number(digits);
+  if (digits === '' || port > 65_535) throw new UserError('must be an address and a port, such as 127.0.0.1:8081');
+  return { host: host === '' ? '0.0.0.0' : host.replace(/^\[(.*)\]$/, '$1'), port };
+}

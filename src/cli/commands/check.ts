@@ -7,7 +7,7 @@ import { createProgress } from '../progress.ts';
 import { FORMATS, FORMAT_NAMES } from '../report/formats.ts';
 import { judge } from '../report/judge.ts';
 import { COLOURED, PLAIN, printTable } from '../report/table.ts';
-import { printable, printPlace } from '../report/text.ts';
+import { printable, printPlace, remarksOf } from '../report/text.ts';
 import type { Remark, Report } from '../report/types.ts';
 import { exitCodeOf } from '../report/verdict.ts';
 import { keyValue, oneOf, text } from '../values.ts';
@@ -90,7 +90,7 @@ function writeTable(report: Report, { stdout, stderr, env }: Io): void {
     for (const remark of remarks) stderr.write(`${prefix}: ${printable(`${printPlace(remark)}: ${remark.message}`)}\n`);
   };
   writeRemarks('error', report.errors);
-  writeRemarks('warning', report.warnings);
+  writeRemarks('warning', remarksOf(report));
   const hasColours = stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
   stdout.write(printTable(report, hasColours ? COLOURED : PLAIN));
 }

@@ -13,6 +13,6 @@ export function printYamlReport(report: Report): string {
 }
 
 function dataOf(report: Report) {
-  const { judgements, warnings, errors, failOn } = report;
-  return { summary: summarize(report), failOn, objects: judgements, warnings, errors };
+  const { judgements, unjudged, warnings, errors, failOn } = report;
+  return { summary: summarize(report), failOn, objects: judgements, unjudged, warnings, errors };
 }

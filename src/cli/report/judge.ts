@@ -22,10 +22,8 @@ export function judge(manifests: Manifests, settings: CheckSettings): Report {
   return {
     judgements: outcomes.filter((outcome) => outcome !== undefined && 'findings' in outcome),
     others: outcomes.filter((outcome) => outcome === undefined).length,
-    warnings: [
-      ...manifests.documents.flatMap(repeatedKeys),
-      ...outcomes.filter((outcome) => outcome !== undefined && 'message' in outcome),
-    ],
+    unjudged: outcomes.filter((outcome) => outcome !== undefined && 'message' in outcome),
+    warnings: manifests.documents.flatMap(repeatedKeys),
     errors: manifests.errors,
     failOn: settings.failOn,
   };
@@ -39,22 +37,29 @@ function judgeObject(
 ): Judgement | Remark | undefined {
   if (isNamespace(object)) {
     const policies = index.ofLabels(object);
-    return judgement(object, policies, labelFindings(object, policies));
+    return judgement(object, { policies, findings: labelFindings(object, policies) });
   }
   const path = podPath(object.apiVersion, object.kind);
   if (path && isKnownKind(object.apiVersion, object.kind)) {
     const namespace = namespaceOf(object.value) ?? defaultNamespace;
     const policies = index.ofNamespace(namespace);
-    return { ...judgement(object, policies, podFindings(object, path, policies)), namespace };
+    return judgement(object, { namespace, policies, findings: podFindings(object, path, policies) });
   }
   return mistakenVersion(object);
 }
 
-function judgement(object: ManifestObject, policies: NamespacePolicy, findings: readonly Finding[]): Judgement {
+interface Outcome {
+  readonly namespace?: string;
+  readonly policies: NamespacePolicy;
+  readonly findings: readonly Finding[];
+}
+
+function judgement(object: ManifestObject, { namespace, policies, findings }: Outcome): Judgement {
   const { apiVersion, kind, line, column, value, document } = object;
   return {
     apiVersion,
     kind,
+    ...(namespace === undefined ? {} : { namespace }),
     name: nameOf(value),
     file: document.file,
     line,

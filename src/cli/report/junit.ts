@@ -1,6 +1,6 @@
 import { PROGRAM } from '../command.ts';
-import { printObject, printPlace, printVerdict, printWhy } from './text.ts';
-import type { Finding, Judgement, Remark, Report } from './types.ts';
+import { printObject, printPlace, printVerdict, printWhy, remarksOf } from './text.ts';
+import type { Finding, Judgement, Place, Remark, Report } from './types.ts';
 import { isFailure, summarize } from './verdict.ts';
 import { element, printXml, type Element } from './xml.ts';
 
@@ -11,25 +11,23 @@ import { element, printXml, type Element } from './xml.ts';
 export function printJunit(report: Report): string {
   const { passed, failed, warned, errors } = summarize(report);
   const counts = { tests: passed + failed + warned + errors, failures: failed, errors };
-  const files = new Set([...report.judgements, ...report.errors, ...report.warnings].map(({ file }) => file));
+  const files = new Set([...report.judgements, ...report.errors, ...remarksOf(report)].map(({ file }) => file));
   const suites = [...files].map((file) => suiteOf(file, report));
   return printXml(element('testsuites', { name: `${PROGRAM} check`, ...counts }, suites));
 }
 
 function suiteOf(file: string, all: Report): Element {
-  const isHere = (place: { readonly file: string }): boolean => place.file === file;
-  const report: Report = {
-    ...all,
-    judgements: all.judgements.filter(isHere),
-    errors: all.errors.filter(isHere),
-    warnings: all.warnings.filter(isHere),
-  };
+  const isHere = (place: Place): boolean => place.file === file;
+  const report: Report = { ...all, judgements: all.judgements.filter(isHere), errors: all.errors.filter(isHere) };
   const { failed, errors } = summarize(report);
   const cases = [
     ...report.judgements.map((judgement) => caseOf(judgement, report)),
     ...report.errors.map((error) => errorCase(error)),
   ];
-  const remarks = report.warnings.map((warning) => `${printPlace(warning)}: ${warning.message}`).join('\n');
+  const remarks = remarksOf(all)
+    .filter(isHere)
+    .map((remark) => `${printPlace(remark)}: ${remark.message}`)
+    .join('\n');
   const output = remarks === '' ? [] : [element('system-err', {}, remarks)];
   return element('testsuite', { name: file, tests: cases.length, failures: failed, errors }, [...cases, ...output]);
 }

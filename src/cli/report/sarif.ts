@@ -3,7 +3,7 @@ import { isAbsolute } from 'node:path';
 import { checks } from '../../policy/pss/index.ts';
 import { PROGRAM } from '../command.ts';
 import { VERSION } from '../version.ts';
-import { printObject, printVerdict, printWhy } from './text.ts';
+import { printObject, printVerdict, printWhy, remarksOf } from './text.ts';
 import type { Finding, Judgement, Place, Remark, Report } from './types.ts';
 
 const LEVELS: Readonly<Record<Finding['mode'], string>> = { enforce: 'error', warn: 'warning', audit: 'note' };
@@ -26,7 +26,7 @@ export function printSarif(report: Report): string {
         executionSuccessful: report.errors.length === 0,
         toolExecutionNotifications: [
           ...report.errors.map((error) => notification('error', error)),
-          ...report.warnings.map((warning) => notification('warning', warning)),
+          ...remarksOf(report).map((remark) => notification('warning', remark)),
         ],
       },
     ],
@@ -42,9 +42,14 @@ function ruleOf({ check, reason, remedy }: Finding) {
     id: check,
     shortDescription: { text: level === undefined ? reason : `Pod Security Standards, level ${level}: ${check}` },
     help: { text: remedy },
-    helpUri: level === undefined ? LABELS : `${STANDARDS}#${level}`,
+    helpUri: helpOf(check, level),
     defaultConfiguration: { level: 'error' },
   };
+}
+
+function helpOf(check: string, level: string | undefined): string {
+  if (check === 'labels') return LABELS;
+  return level === undefined ? STANDARDS : `${STANDARDS}#${level}`;
 }
 
 function resultsOf(judgement: Judgement, indexes: ReadonlyMap<string, number>) {

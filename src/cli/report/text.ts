@@ -1,6 +1,6 @@
 /** The texts that all formats have in common. */
 import { quote } from '../../kube/quote.ts';
-import type { Finding, Judgement, Place } from './types.ts';
+import type { Finding, Judgement, Place, Remark, Report } from './types.ts';
 
 /** `web.yaml:12:7` */
 export function printPlace({ file, line, column }: Place): string {
@@ -23,6 +23,11 @@ export function printVerdict({ mode, policy }: Finding): string {
   return mode === 'enforce'
     ? `violates PodSecurity ${quote(policy)}`
     : `would violate PodSecurity ${quote(policy)} (${mode})`;
+}
+
+/** All that does not count for the verdict, but should be known. */
+export function remarksOf({ warnings, unjudged }: Report): readonly Remark[] {
+  return [...warnings, ...unjudged];
 }
 
 /** The text with control characters escaped: names come from files, and must not steer the terminal. */

@@ -51,6 +51,8 @@ export interface Report {
   readonly judgements: readonly Judgement[];
   /** How many objects have no pods. */
   readonly others: number;
+  /** Objects with pods that no API server would take, and why. */
+  readonly unjudged: readonly Remark[];
   /** What changes no verdict. */
   readonly warnings: readonly Remark[];
   /** What could not be read. */

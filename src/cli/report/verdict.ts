@@ -14,16 +14,24 @@ export interface Summary {
   readonly failed: number;
   /** Objects with findings in weaker modes only. */
   readonly warned: number;
+  readonly unjudged: number;
   readonly others: number;
   readonly errors: number;
 }
 
 export function summarize(report: Report): Summary {
-  const { judgements, others, errors } = report;
+  const { judgements, unjudged, others, errors } = report;
   const fails = ({ findings }: Judgement): boolean => findings.some((finding) => isFailure(finding, report));
   const failed = judgements.filter(fails).length;
   const passed = judgements.filter(({ findings }) => findings.length === 0).length;
-  return { passed, failed, warned: judgements.length - passed - failed, others, errors: errors.length };
+  return {
+    passed,
+    failed,
+    warned: judgements.length - passed - failed,
+    unjudged: unjudged.length,
+    others,
+    errors: errors.length,
+  };
 }
 
 /** 2 if something could not be read, else 1 if something fails, else 0. */
@@ -33,13 +41,14 @@ export function exitCodeOf(report: Report): number {
   return failed > 0 ? EXIT.violations : EXIT.passed;
 }
 
-/** `3 objects passed, 1 violates; 2 others have no pods` */
+/** `2 passed, 1 failed, 3 not workloads` */
 export function printSummary(report: Report): string {
-  const { passed, failed, warned, others, errors } = summarize(report);
+  const { passed, failed, warned, unjudged, others, errors } = summarize(report);
   const parts = [
     `${passed} passed`,
     `${failed} failed`,
     ...(warned > 0 ? [`${warned} with warnings`] : []),
+    ...(unjudged > 0 ? [`${unjudged} not judged`] : []),
     ...(others > 0 ? [`${others} not ${others === 1 ? 'a workload' : 'workloads'}`] : []),
     ...(errors > 0 ? [`${errors} unreadable`] : []),
   ];

@@ -15,7 +15,7 @@ export function printXml(root: Element): string {
 }
 
 function print({ name, attributes, content }: Element, indent: string): string {
-  const pairs = Object.entries(attributes).map(([key, value]) => ` ${key}="${escape(String(value))}"`);
+  const pairs = Object.entries(attributes).map(([key, value]) => ` ${key}="${escapeAttribute(String(value))}"`);
   const start = `${indent}<${name}${pairs.join('')}`;
   if (content.length === 0) return `${start}/>`;
   if (typeof content === 'string') return `${start}>${escape(content)}</${name}>`;
@@ -25,12 +25,16 @@ function print({ name, attributes, content }: Element, indent: string): string {
 /** What XML 1.0 has no way to write, not even escaped. */
 const IMPOSSIBLE = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 
+/** Line ends in attributes would be read as spaces. */
+function escapeAttribute(text: string): string {
+  return escape(text).replaceAll('"', '&quot;').replaceAll('\n', '&#10;').replaceAll('\t', '&#9;');
+}
+
 function escape(text: string): string {
   return text
     .replace(IMPOSSIBLE, '\ufffd')
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
     .replaceAll('\r', '&#13;');
 }

@@ -1,0 +1,427 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { promisify } from 'node:util';
+import { VERSION } from '../../../src/cli/version.ts';
+import { runProgram } from '../../support/memory-io.ts';
+
+const fixtures = join(import.meta.dirname, '../../fixtures/check');
+const shop = await readFile(join(fixtures, 'shop.yaml'), 'utf8');
+
+const ERRORS = 'error: stdin:61:1: Flow map in block collection must be sufficiently indented and end with a }\n';
+const WARNINGS = [
+  'warning: stdin:47:5: key "runAsNonRoot" is repeated: the last one counts\n',
+  'warning: stdin:69:1: not judged: no kind "Deployment" is registered for version "extensions/v1beta1"\n',
+].join('');
+
+describe('check writes all that it found', () => {
+  for (const format of ['table', 'json', 'yaml', 'sarif', 'junit', 'github']) {
+    test(`as ${format}`, async () => {
+      const expected = await readFile(join(fixtures, `expected/shop.${format}.txt`), 'utf8');
+      const { code, stdout, stderr } = await runProgram(['check', '-', '-o', format], { stdin: shop });
+      assert.equal(stdout.replace(`"semanticVersion": "${VERSION}"`, '"semanticVersion": "0.1.0"'), expected);
+      assert.equal(stderr, format === 'table' ? ERRORS + WARNINGS : '');
+      assert.equal(code, 2);
+    });
+  }
+});
+
+const POD = `apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {hostPID: true, containers: [{name: c}]}
+`;
+
+function namespace(name: string, labels: Readonly<Record<string, string>>): string {
+  const prefixed = Object.entries(labels).map(([key, value]) => [`pod-security.kubernetes.io/${key}`, value]);
+  const metadata = { name, labels: Object.fromEntries(prefixed) as unknown };
+  return `---\n${JSON.stringify({ apiVersion: 'v1', kind: 'Namespace', metadata })}\n`;
+}
+
+/** Which policies judge what: after the exit code, each object, and in braces its findings in the modes of the policies. */
+const policies: readonly (readonly [name: string, text: string, args: readonly string[], expected: string])[] = [
+  ['restricted by default', POD, [], '1: p {enforce restricted:latest: 5}'],
+  ['a level', POD, ['--level=baseline'], '1: p {enforce baseline:latest: 1}'],
+  ['a level that allows everything', POD, ['--level', 'privileged'], '0: p {}'],
+  ['a version', POD, ['--version=v1.7'], '1: p {enforce restricted:v1.7: 2}'],
+  [
+    'a version that is not known yet',
+    POD,
+    ['--level=baseline', '--version', 'v1.999'],
+    '1: p {enforce baseline:v1.999: 1}',
+  ],
+  [
+    'labels of namespaces that are not among the manifests',
+    POD,
+    ['--namespace-labels=pod-security.kubernetes.io/enforce=privileged,pod-security.kubernetes.io/audit=baseline,a=b'],
+    '0: p {audit baseline:latest: 1}',
+  ],
+  [
+    'labels that come one by one',
+    POD,
+    [
+      '--namespace-labels',
+      'pod-security.kubernetes.io/enforce=baseline',
+      '--namespace-labels=pod-security.kubernetes.io/enforce-version=v1.5',
+    ],
+    '1: p {enforce baseline:v1.5: 1}',
+  ],
+  [
+    'the labels of the namespace',
+    POD + namespace('default', { enforce: 'baseline' }),
+    [],
+    '1: p {enforce baseline:latest: 1} default {}',
+  ],
+  [
+    'the labels of the namespace, not those of others',
+    POD + namespace('default', { enforce: 'baseline' }),
+    ['--namespace-labels=pod-security.kubernetes.io/enforce=privileged'],
+    '1: p {enforce baseline:latest: 1} default {}',
+  ],
+  [
+    'another namespace',
+    POD + namespace('other', { enforce: 'privileged' }),
+    [],
+    '1: p {enforce restricted:latest: 5} other {}',
+  ],
+  [
+    'the namespace for objects without one',
+    POD + namespace('other', { enforce: 'privileged' }),
+    ['-n', 'other'],
+    '0: p {} other {}',
+  ],
+  [
+    'a namespace without labels',
+    POD + namespace('default', {}),
+    ['--level=baseline'],
+    '1: p {enforce baseline:latest: 1} default {}',
+  ],
+  [
+    'labels say nothing of enforce',
+    POD + namespace('default', { warn: 'restricted' }),
+    ['--level=baseline', '--version=v1.20'],
+    '1: p {enforce baseline:v1.20: 1, warn restricted:v1.20: 3} default {}',
+  ],
+  [
+    'a finding counts once, in the strongest mode',
+    POD + namespace('default', { enforce: 'privileged', audit: 'restricted', warn: 'baseline' }),
+    [],
+    '0: p {warn baseline:latest: 1, audit restricted:latest: 4} default {}',
+  ],
+  [
+    'the last of two namespaces with one name',
+    POD + namespace('default', { enforce: 'restricted' }) + namespace('default', { enforce: 'privileged' }),
+    [],
+    '0: p {} default {} default {}',
+  ],
+  [
+    'a wrong label fails',
+    namespace('a', { enforce: 'Baseline', warn: 'x' }),
+    ['--level=privileged'],
+    '1: a {enforce labels: 2}',
+  ],
+  ['fail on warn: enforced', POD, ['--fail-on=warn'], '1: p {enforce restricted:latest: 5}'],
+  [
+    'fail on warn: warned',
+    POD + namespace('default', { enforce: 'privileged', warn: 'baseline' }),
+    ['--fail-on=warn'],
+    '1: p {warn baseline:latest: 1} default {}',
+  ],
+  [
+    'fail on warn: audited',
+    POD + namespace('default', { enforce: 'privileged', audit: 'baseline' }),
+    ['--fail-on=warn'],
+    '0: p {audit baseline:latest: 1} default {}',
+  ],
+  [
+    'fail on audit: audited',
+    POD + namespace('default', { enforce: 'privileged', audit: 'baseline' }),
+    ['--fail-on=audit'],
+    '1: p {audit baseline:latest: 1} default {}',
+  ],
+];
+
+interface JsonReport {
+  readonly summary: Readonly<Record<string, number>>;
+  readonly objects: readonly {
+    readonly name: string;
+    readonly findings: readonly {
+      readonly mode: string;
+      readonly policy?: string;
+      readonly check: string;
+      readonly detail: string;
+    }[];
+  }[];
+  readonly unjudged: readonly { readonly message: string }[];
+}
+
+async function report(args: readonly string[], stdin: string): Promise<JsonReport & { code: number }> {
+  const { code, stdout } = await runProgram(['check', '-', '-o', 'json', ...args], { stdin });
+  return { code, ...(JSON.parse(stdout) as JsonReport) };
+}
+
+describe('check judges by the policies of the namespace', () => {
+  for (const [name, text, args, expected] of policies) {
+    test(name, async () => {
+      const { code, objects } = await report(args, text);
+      const printed = objects.map(({ name, findings }) => {
+        const groups = Map.groupBy(findings, ({ mode, policy, check }) => `${mode} ${policy ?? check}`);
+        return `${name} {${[...groups].map(([key, group]) => `${key}: ${group.length}`).join(', ')}}`;
+      });
+      assert.equal(`${code}: ${printed.join(' ')}`, expected);
+    });
+  }
+});
+
+const SPEC = '{"hostPID":true,"containers":[]}';
+
+/** Which objects have pods. Expected: judged by baseline and refused, or what else is counted. */
+const kinds: readonly (readonly [apiVersion: string, kind: string, body: string, expected: string])[] = [
+  ['v1', 'Pod', `"spec":${SPEC}`, 'failed'],
+  ['v1', 'PodTemplate', `"template":{"spec":${SPEC}}`, 'failed'],
+  ['v1', 'ReplicationController', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
+  ['apps/v1', 'Deployment', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
+  ['apps/v1', 'ReplicaSet', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
+  ['apps/v1', 'StatefulSet', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
+  ['apps/v1', 'DaemonSet', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
+  ['batch/v1', 'Job', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
+  ['batch/v1', 'CronJob', `"spec":{"jobTemplate":{"spec":{"template":{"spec":${SPEC}}}}}`, 'failed'],
+  ['apps/v1', 'Deployment', '"spec":{}', 'passed'],
+  ['apps/v1', 'Deployment', '"spec":{"template":null}', 'passed'],
+  ['v1', 'ConfigMap', '"data":{}', 'others'],
+  ['batch.volcano.sh/v1alpha1', 'Job', `"spec":{"template":{"spec":${SPEC}}}`, 'others'],
+  ['argoproj.io/v1alpha1', 'Rollout', `"spec":{"template":{"spec":${SPEC}}}`, 'others'],
+  [
+    'extensions/v1beta1',
+    'DaemonSet',
+    '"spec":{}',
+    'not judged: no kind "DaemonSet" is registered for version "extensions/v1beta1"',
+  ],
+  [
+    'apps/v1beta2',
+    'Deployment',
+    '"spec":{}',
+    'not judged: no kind "Deployment" is registered for version "apps/v1beta2"',
+  ],
+  ['batch/v1beta1', 'CronJob', '"spec":{}', 'not judged: no kind "CronJob" is registered for version "batch/v1beta1"'],
+  ['v1', 'Deployment', '"spec":{}', 'not judged: no kind "Deployment" is registered for version "v1"'],
+  ['apps/v1', 'Pod', '"spec":{}', 'not judged: no kind "Pod" is registered for version "apps/v1"'],
+  ['v2', 'Pod', '"spec":{}', 'not judged: no kind "Pod" is registered for version "v2"'],
+  ['v1', 'Pod', '"spec":[]', 'json: cannot unmarshal array into Go struct field Pod.spec of type v1.PodSpec'],
+  [
+    'v1',
+    'Pod',
+    '"spec":"","metadata":{}',
+    'json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec',
+  ],
+  ['apps/v1', 'Deployment', '"spec":""', 'json: cannot unmarshal string into Go value of type v1.Pod'],
+  ['apps/v1', 'Deployment', '"spec":{"template":[1]}', 'json: cannot unmarshal array into Go value of type v1.Pod'],
+  ['batch/v1', 'CronJob', '"spec":{"jobTemplate":5}', 'json: cannot unmarshal number into Go value of type v1.Pod'],
+];
+
+describe('check judges every kind with pods', () => {
+  for (const [apiVersion, kind, body, expected] of kinds) {
+    test(`${apiVersion} ${kind} with ${body}`, async () => {
+      const text = `{"apiVersion":"${apiVersion}","kind":"${kind}",${body}}`;
+      const { summary, objects, unjudged } = await report(['--level=baseline'], text);
+      const [finding] = objects.flatMap(({ findings }) => findings);
+      const outcome = Object.entries(summary).find(([, count]) => count > 0)?.[0];
+      assert.equal(unjudged[0]?.message ?? (finding?.check === 'decode' ? finding.detail : outcome), expected);
+    });
+  }
+
+  test('as the API server completes it', async () => {
+    const spec =
+      '{"hostNetwork":true,"containers":[{"name":"c","ports":[{"containerPort":80}]}],"volumes":[{"name":"v"}]}';
+    const { objects } = await report([], `{"apiVersion":"batch/v1","kind":"Job","spec":{"template":{"spec":${spec}}}}`);
+    const checks = objects.flatMap(({ findings }) => findings.map(({ check }) => check));
+    assert.ok(checks.includes('hostPorts'));
+    assert.ok(!checks.includes('restrictedVolumes'));
+  });
+});
+
+/** Mistakes: the message, and whether it points to the help. */
+const mistakes: readonly (readonly [name: string, args: readonly string[], stdin: string, message: string])[] = [
+  ['no path', [], '', 'check needs PATH...'],
+  [
+    'a wrong level',
+    ['--level=Baseline', '-'],
+    '',
+    'invalid argument "Baseline" for "--level" flag: must be one of privileged, baseline, restricted',
+  ],
+  [
+    'a wrong version',
+    ['--version', '1.30', '-'],
+    '',
+    'invalid argument "1.30" for "--version" flag: must be "latest" or "v1.x"',
+  ],
+  [
+    'a wrong mode',
+    ['--fail-on=deny', '-'],
+    '',
+    'invalid argument "deny" for "--fail-on" flag: must be one of enforce, audit, warn',
+  ],
+  [
+    'a wrong format',
+    ['-o', 'xml', '-'],
+    '',
+    'invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml, sarif, junit, github',
+  ],
+  [
+    'a label without value',
+    ['--namespace-labels=a', '-'],
+    '',
+    'invalid argument "a" for "--namespace-labels" flag: must be written key=value',
+  ],
+  [
+    'a label with a wrong value',
+    ['--namespace-labels=pod-security.kubernetes.io/warn=x', '-'],
+    '',
+    'invalid argument "pod-security.kubernetes.io/warn=x" for "--namespace-labels" flag: ' +
+      'metadata.labels[pod-security.kubernetes.io/warn]: Invalid value: "x": must be one of privileged, baseline, restricted',
+  ],
+  [
+    'labels that say nothing',
+    ['--namespace-labels=enforce=baseline', '-'],
+    '',
+    'invalid argument "enforce=baseline" for "--namespace-labels" flag: must have one of ' +
+      'pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/audit, ' +
+      'pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version',
+  ],
+  ['an unknown flag', ['--lvel=baseline', '-'], '', 'unknown flag: --lvel'],
+];
+
+describe('check tells mistakes', () => {
+  for (const [name, args, stdin, message] of mistakes) {
+    test(name, async () => {
+      assert.deepEqual(await runProgram(['check', ...args], { stdin }), {
+        code: 2,
+        stdout: '',
+        stderr: `error: ${message}\nSee 'portcullis check --help' for usage.\n`,
+      });
+    });
+  }
+
+  test('nothing to check', async () => {
+    const outcome = await runProgram(['check', '-'], { stdin: '# nothing\n---\n' });
+    assert.deepEqual(outcome, { code: 2, stdout: '', stderr: 'error: no objects in -\n' });
+  });
+
+  test('a path that does not exist', async () => {
+    const outcome = await runProgram(['check', 'no/such/path']);
+    assert.deepEqual(outcome, { code: 2, stdout: '', stderr: 'error: the path "no/such/path" does not exist\n' });
+  });
+});
+
+async function folderWith(context: TestContext, files: Readonly<Record<string, string | Uint8Array>>): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-check-'));
+  context.after(() => rm(folder, { recursive: true }));
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(join(folder, name, '..'), { recursive: true });
+    await writeFile(join(folder, name), content);
+  }
+  return folder;
+}
+
+describe('check on a terminal', () => {
+  test('progress goes to the terminal and away again', async (context) => {
+    const folder = await folderWith(context, { 'a.yaml': POD, 'b\u001b[2J.yaml': POD });
+    const { stderr } = await runProgram(['check', folder], { terminals: ['stderr'] });
+    const lines = [
+      `Reading ${folder}/a.yaml (1 of 2): 0 %`,
+      `Reading ${folder}/a.yaml (1 of 2): 100 %`,
+      `Reading ${folder}/b\\u001b[2J.yaml (2 of 2): 0 %`,
+      `Reading ${folder}/b\\u001b[2J.yaml (2 of 2): 100 %`,
+      '',
+    ];
+    assert.equal(stderr, lines.map((line) => `\r\u001b[K${line}`).join(''));
+  });
+
+  const surroundings: readonly (readonly [name: string, env: Readonly<Record<string, string>>, isColoured: boolean])[] =
+    [
+      ['has colours', {}, true],
+      ['has none with NO_COLOR', { NO_COLOR: '1' }, false],
+      ['has colours with an empty NO_COLOR', { NO_COLOR: '' }, true],
+      ['has none if it cannot show them', { TERM: 'dumb' }, false],
+    ];
+  for (const [name, env, isColoured] of surroundings) {
+    test(name, async () => {
+      const { stdout } = await runProgram(['check', '-'], { stdin: POD, env, terminals: ['stdout'] });
+      assert.equal(stdout.includes('\u001b[31mhostNamespaces'), isColoured);
+    });
+  }
+
+  test('names from manifests do not reach it as they are', async () => {
+    const stdin =
+      '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"\\u001b[31mred\\nline"},"spec":{"hostPID":true}}';
+    const { stdout } = await runProgram(['check', '--level=baseline', '-'], { stdin });
+    assert.equal(
+      stdout,
+      [
+        'Pod default/\\u001b[31mred\\nline violates PodSecurity "baseline:latest"',
+        '  stdin:1:83  hostNamespaces  host namespaces (hostPID=true)',
+        '                              Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
+        '',
+        '0 passed, 1 failed',
+        '',
+      ].join('\n'),
+    );
+  });
+});
+
+test('names from manifests do not break XML or workflow commands', async () => {
+  const stdin =
+    '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u0001]]><b>&\\n::set-output name=x::%0A"},"spec":{"hostPID":true}}';
+  const junit = await runProgram(['check', '--level=baseline', '-', '-o=junit'], { stdin });
+  assert.match(
+    junit.stdout,
+    /<testcase name="Pod default\/a\ufffd\]\]&gt;&lt;b&gt;&amp;&#10;::set-output name=x::%0A" classname/,
+  );
+  const github = await runProgram(['check', '--level=baseline', '-', '-o=github'], { stdin });
+  assert.deepEqual(github.stdout.split('\n'), [
+    '::error file=stdin,line=1,col=104,title=hostNamespaces::Pod default/a\u0001]]><b>&%0A::set-output name=x::%250A ' +
+      'violates PodSecurity "baseline:latest": host namespaces (hostPID=true)%0AFix: Remove hostNetwork, hostPID and hostIPC ' +
+      'from the pod spec, or set them to false.',
+    '0 passed, 1 failed',
+    '',
+  ]);
+});
+
+test('paths in SARIF are URIs', async (context) => {
+  const folder = await folderWith(context, { 'a b/ü%.yaml': POD });
+  const { stdout } = await runProgram(['check', folder, '-o', 'sarif']);
+  assert.ok(stdout.includes(`"uri": "file://${folder}/a%20b/%C3%BC%25.yaml"`));
+});
+
+test('check stops when the process is asked to', async (context) => {
+  const folder = await folderWith(context, { 'a.yaml': POD });
+  await assert.rejects(runProgram(['check', folder], { signal: AbortSignal.abort() }), { name: 'AbortError' });
+});
+
+describe('check as a process', () => {
+  const main = join(import.meta.dirname, '../../../src/main.ts');
+  const start = (args: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
+    promisify(execFile)(process.execPath, [main, 'check', ...args]).then(
+      (output) => ({ code: 0, ...output }),
+      (error: unknown) => error as { code: number; stdout: string; stderr: string },
+    );
+
+  test('exit codes and streams', async (context) => {
+    const folder = await folderWith(context, { 'good/a.yaml': POD, 'bad/b.yaml': 'a: [' });
+    const passed = await start(['--level=privileged', join(folder, 'good')]);
+    assert.deepEqual(passed, { code: 0, stdout: '1 passed, 0 failed\n', stderr: '' });
+    const { code, stdout } = await start(['--level=baseline', join(folder, 'good')]);
+    assert.equal(code, 1);
+    assert.match(stdout, /hostNamespaces {2}host namespaces \(hostPID=true\)\n[^]*\n0 passed, 1 failed\n$/);
+    const broken = await start([join(folder, 'bad'), join(folder, 'good'), '--level=privileged']);
+    assert.equal(broken.code, 2);
+    assert.equal(broken.stdout, '1 passed, 0 failed, 1 unreadable\n');
+    assert.equal(
+      broken.stderr,
+      `error: ${folder}/bad/b.yaml:1:5: Flow sequence in block collection must be sufficiently indented and end with a ]\n`,
+    );
+  });
+});

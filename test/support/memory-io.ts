@@ -1,0 +1,32 @@
+import { Readable } from 'node:stream';
+import { commands } from '../../src/cli/index.ts';
+import type { Io, Output } from '../../src/cli/command.ts';
+import { run } from '../../src/cli/main.ts';
+
+/** What a command left behind. */
+export interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Surroundings {
+  readonly stdin?: string;
+  readonly env?: Io['env'];
+  /** Which outputs are terminals. */
+  readonly terminals?: readonly ('stdout' | 'stderr')[];
+  readonly signal?: AbortSignal;
+}
+
+/** Runs the program in this process, its streams in memory. */
+export async function runProgram(args: readonly string[], surroundings: Surroundings = {}): Promise<Outcome> {
+  const { stdin = '', env = {}, terminals = [], signal = new AbortController().signal } = surroundings;
+  const written = { stdout: '', stderr: '' };
+  const output = (name: 'stdout' | 'stderr'): Output => ({
+    isTTY: terminals.includes(name),
+    write: (text) => void (written[name] += text),
+  });
+  const io: Io = { stdin: Readable.from([stdin]), stdout: output('stdout'), stderr: output('stderr'), env, signal };
+  const code = await run(args, commands, io);
+  return { code, ...written };
+}
