@@ -2,7 +2,7 @@ import { isObject, type JsonObject } from '../../kube/types.ts';
 import { readPodSpec } from './decode/pod-spec.ts';
 import { jsonTypeOf, objectIn, stringIn, type DecodeError, type Reader, type Struct } from './decode/reader.ts';
 import { clearPod, newPod } from './decode/scratch.ts';
-import type { Annotations, PodFields } from './fields.ts';
+import { SETTING, type Annotations, type PodFields } from './fields.ts';
 
 export type { DecodeError } from './decode/reader.ts';
 
@@ -41,24 +41,15 @@ export function decodeError(podLike: unknown): string | undefined {
 }
 
 function readPod(podLike: JsonObject): void {
-  for (const key in podLike) {
-    if (key === 'metadata') readMetadata(objectIn(reader, POD, key, podLike[key], 'v1.ObjectMeta'));
-    else if (key === 'spec') {
-      const spec = objectIn(reader, POD, key, podLike[key], 'v1.PodSpec');
-      if (spec !== undefined) readPodSpec(reader, spec);
-    }
-    reader.setter = undefined;
-  }
-}
-
-function readMetadata(metadata: JsonObject | undefined): void {
-  for (const key in metadata) {
-    if (key === 'annotations') readAnnotations(objectIn(reader, METADATA, key, metadata[key], 'map[string]string'));
-  }
+  const metadata = objectIn(reader, POD, 'metadata', podLike.metadata, 'v1.ObjectMeta');
+  readAnnotations(objectIn(reader, METADATA, 'annotations', metadata?.annotations, 'map[string]string'));
+  const spec = objectIn(reader, POD, 'spec', podLike.spec, 'v1.PodSpec');
+  if (spec !== undefined) readPodSpec(reader, spec);
 }
 
 function readAnnotations(annotations: JsonObject | undefined): void {
   for (const name in annotations) {
+    reader.pod.settings |= SETTING.annotations;
     reader.index = name;
     stringIn(reader, METADATA, 'annotations[*]', annotations[name]);
   }

@@ -55,9 +55,11 @@ export function createEvaluator(registry: readonly Check[]): Evaluator {
 
   const checksAt: Evaluator['checksAt'] = ({ level, version, emulationVersion }) => {
     const selection = selected[level] ?? selected.restricted;
+    const known = emulationVersion === undefined ? selection.get(version) : undefined;
+    if (known) return known;
     const effective = effectiveVersion(version, emulationVersion, newestVersion);
-    let found = selection.get(effective);
-    if (!found) selection.set(effective, (found = selectChecks(registry, level, effective)));
+    const found = selection.get(effective) ?? selectChecks(registry, level, effective);
+    selection.set(effective, found);
     return found;
   };
 
@@ -87,7 +89,8 @@ function run(
   options: EvaluateOptions,
 ): readonly Violation[] | undefined {
   let violations: Violation[] | undefined;
-  for (const { id, check } of selection) {
+  for (const { id, settings, check } of selection) {
+    if ((settings & pod.settings) === 0) continue;
     const finding = check(pod);
     if (finding === undefined) continue;
     const { reason, detail } = finding;

@@ -4,6 +4,32 @@
  */
 import type { CONTAINER_LISTS } from '../../kube/pod.ts';
 
+/**
+ * Fields that many pods leave alone, each with its bit. Who judges nothing but fields of these can let pods pass
+ * unseen that set none of them.
+ */
+export const SETTING = {
+  annotations: 1 << 0,
+  appArmorProfile: 1 << 1,
+  capabilitiesAdd: 1 << 2,
+  handlerHosts: 1 << 3,
+  hostNamespaces: 1 << 4,
+  hostPorts: 1 << 5,
+  privileged: 1 << 6,
+  procMount: 1 << 7,
+  runAsUser: 1 << 8,
+  seLinuxOptions: 1 << 9,
+  seccompProfile: 1 << 10,
+  sysctls: 1 << 11,
+  volumes: 1 << 12,
+  windowsOptions: 1 << 13,
+} as const;
+
+/** The bit that every pod has. */
+export const EVERY_POD = 1 << 14;
+
+export type Setting = keyof typeof SETTING;
+
 export type ContainerList = (typeof CONTAINER_LISTS)[number];
 
 /** What a security context sets, be it of the pod or of a container. */
@@ -63,6 +89,8 @@ export type Annotations = Readonly<Record<string, string | null>>;
 
 export interface PodFields extends SetterFields {
   list: undefined;
+  /** The bits of what the pod and its containers set; decoding sets them. */
+  settings: number;
   /** A null stands for the empty string. */
   annotations: Annotations;
   hostNetwork: boolean;

@@ -20,7 +20,9 @@ export function containersWhere(
 ): readonly ContainerFields[] | undefined {
   let offenders: ContainerFields[] | undefined;
   for (const container of pod.containers) {
-    if (offends(container)) (offenders ??= []).push(container);
+    if (!offends(container)) continue;
+    if (offenders) offenders.push(container);
+    else offenders = [container];
   }
   return offenders;
 }
@@ -41,7 +43,9 @@ export function volumesWhere(
 ): readonly VolumeFields[] | undefined {
   let offenders: VolumeFields[] | undefined;
   for (const volume of pod.volumes) {
-    if (offends(volume)) (offenders ??= []).push(volume);
+    if (!offends(volume)) continue;
+    if (offenders) offenders.push(volume);
+    else offenders = [volume];
   }
   return offenders;
 }
@@ -57,6 +61,18 @@ export function annotationsWhere(
     if (offends(key, value)) (offenders ??= []).push({ key, value });
   }
   return offenders;
+}
+
+/** What was found in all the containers, in one list. */
+export function allOf<Item>(
+  containers: readonly ContainerFields[],
+  itemsOf: (container: ContainerFields) => readonly Item[],
+): Item[] {
+  const all: Item[] = [];
+  for (const container of containers) {
+    for (const item of itemsOf(container)) all.push(item);
+  }
+  return all;
 }
 
 /** A field that has a value that it may not have; the path starts at the pod spec or at the container. */

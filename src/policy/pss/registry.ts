@@ -1,11 +1,13 @@
 import { compareBytes } from '../../kube/order.ts';
+import { EVERY_POD, SETTING } from './fields.ts';
 import type { Check, Level, Revision, Version } from './types.ts';
 import { compareVersions, parseVersion } from './version.ts';
 
 /** A check as it is at one version. */
 export interface SelectedCheck extends Revision {
   readonly id: string;
-  readonly remedy?: string;
+  /** The bits of which a pod needs one for the check to run. */
+  readonly settings: number;
 }
 
 /** What makes a list of checks unusable; empty if nothing does. */
@@ -42,7 +44,11 @@ export function selectChecks(checks: readonly Check[], level: Level, version: Ve
 /** The newest revision that is not newer than the version; none before the first. */
 function revisionAt(check: Check, version: Version): SelectedCheck[] {
   const revision = check.versions.findLast(({ since }) => compareVersions(since, version) <= 0);
-  return revision ? [{ id: check.id, ...revision }] : [];
+  return revision ? [{ id: check.id, settings: settingsOf(check), ...revision }] : [];
+}
+
+function settingsOf({ passesUnlessSet }: Check): number {
+  return passesUnlessSet?.reduce((bits, name) => bits | SETTING[name], 0) ?? EVERY_POD;
 }
 
 function checkErrors({ id, level, versions }: Check): string[] {

@@ -1,5 +1,5 @@
 import type { FieldError } from '../../kube/field-error.ts';
-import type { PodFields } from './fields.ts';
+import type { PodFields, Setting } from './fields.ts';
 
 /** The levels from the most permissive to the strictest. */
 export const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
@@ -53,6 +53,8 @@ export interface Check {
   readonly level: Exclude<Level, 'privileged'>;
   /** What to do about a violation, in one sentence. */
   readonly remedy?: string;
+  /** Where a check judges these fields only: pods that set none of them pass without it. Absent: it always runs. */
+  readonly passesUnlessSet?: readonly Setting[];
   /** In rising order. */
   readonly versions: readonly Revision[];
 }

@@ -1,8 +1,7 @@
 import { quote } from '../../../kube/quote.ts';
-import { sortedSet } from '../../../kube/order.ts';
 import type { PodFields, Setter, SetterFields } from '../fields.ts';
 import { annotationsWhere, forbidden, forbiddenAnnotation, settersWhere, type Annotation } from '../offenders.ts';
-import { plural, quotedList, settersText } from '../text.ts';
+import { distinct, plural, quotedList, settersText } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';
@@ -21,6 +20,7 @@ export const appArmorProfile: Check = {
   level: 'baseline',
   remedy:
     'Set securityContext.appArmorProfile.type to RuntimeDefault or Localhost, or remove it and the AppArmor annotations.',
+  passesUnlessSet: ['annotations', 'appArmorProfile'],
   versions: [{ since: 'v1.0', check: onlySafeProfiles }],
 };
 
@@ -31,12 +31,12 @@ function onlySafeProfiles(pod: PodFields): Finding | undefined {
 }
 
 function finding(setters: readonly Setter[], annotations: readonly Annotation[]): Finding {
-  const types = sortedSet(setters.map((setter) => setter.appArmorProfile ?? ''));
-  const values = [...types, ...sortedSet(annotations.map(({ key, value }) => `${key}=${quote(value)}`))];
-  const kinds = annotations.length === 0 ? [] : [plural(annotations.length, 'annotation', 'annotations')];
+  const types = distinct(setters.map((setter) => setter.appArmorProfile ?? ''));
+  const values = [...types, ...distinct(annotations.map(({ key, value }) => `${key}=${quote(value)}`))];
+  const other = annotations.length === 0 ? '' : plural(annotations.length, 'annotation', 'annotations');
   return {
     reason: plural(values.length, 'forbidden AppArmor profile', 'forbidden AppArmor profiles'),
-    detail: `${settersText(setters, ...kinds)} must not set AppArmor profile type to ${quotedList(values)}`,
+    detail: `${settersText(setters, other)} must not set AppArmor profile type to ${quotedList(values)}`,
     fields: () => [
       ...setters.map((setter) => forbidden(setter, 'securityContext.appArmorProfile.type', setter.appArmorProfile)),
       ...annotations.map(forbiddenAnnotation),

@@ -1,7 +1,6 @@
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { containersWhere, forbidden } from '../offenders.ts';
-import { namesOf, quotedSet } from '../text.ts';
-import { sortedSet } from '../../../kube/order.ts';
+import { allOf, containersWhere, forbidden } from '../offenders.ts';
+import { distinct, namesOf, quotedSet } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const ADD = 'securityContext.capabilities.add';
@@ -32,17 +31,18 @@ export const capabilitiesBaseline: Check = {
   id: 'capabilities_baseline',
   level: 'baseline',
   remedy: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not give by default.',
+  passesUnlessSet: ['capabilitiesAdd'],
   versions: [{ since: 'v1.0', check: onlyDefaultCapabilities }],
 };
 
 function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {
   const offenders = containersWhere(pod, addsMore);
   if (!offenders) return undefined;
-  const added = offenders.flatMap(notDefault);
+  const added = allOf(offenders, notDefault);
   return {
     reason: 'non-default capabilities',
     detail: `${namesOf(offenders)} must not include ${quotedSet(added)} in ${ADD}`,
-    fields: () => offenders.map((container) => forbidden(container, ADD, sortedSet(notDefault(container)))),
+    fields: () => offenders.map((container) => forbidden(container, ADD, distinct(notDefault(container)))),
   };
 }
 

@@ -1,9 +1,8 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import { sortedSet } from '../../../kube/order.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { containersWhere, forbidden, missing } from '../offenders.ts';
+import { allOf, containersWhere, forbidden, missing } from '../offenders.ts';
 import { unlessWindows } from '../relax.ts';
-import { namesOf, quotedSet } from '../text.ts';
+import { distinct, namesOf, quotedSet } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const ADD = 'securityContext.capabilities.add';
@@ -35,17 +34,15 @@ function dropAll(pod: PodFields): Finding | undefined {
 }
 
 function finding(keeping: readonly ContainerFields[], adding: readonly ContainerFields[]): Finding {
-  const details: string[] = [];
-  if (keeping.length > 0) details.push(`${namesOf(keeping)} must set ${DROP}=["ALL"]`);
-  if (adding.length > 0) {
-    details.push(`${namesOf(adding)} must not include ${quotedSet(adding.flatMap(forbiddenIn))} in ${ADD}`);
-  }
+  const drop = keeping.length === 0 ? '' : `${namesOf(keeping)} must set ${DROP}=["ALL"]`;
+  const added = allOf(adding, forbiddenIn);
+  const add = adding.length === 0 ? '' : `${namesOf(adding)} must not include ${quotedSet(added)} in ${ADD}`;
   return {
     reason: 'unrestricted capabilities',
-    detail: details.join('; '),
+    detail: drop === '' || add === '' ? drop + add : `${drop}; ${add}`,
     fields: () => [
       ...keeping.map(dropError),
-      ...adding.map((container) => forbidden(container, ADD, sortedSet(forbiddenIn(container)))),
+      ...adding.map((container) => forbidden(container, ADD, distinct(forbiddenIn(container)))),
     ],
   };
 }
@@ -68,5 +65,5 @@ function isAllowed(name: string): boolean {
 
 function dropError(container: ContainerFields): FieldError {
   const dropped = container.capabilitiesDrop;
-  return dropped.length === 0 ? missing(container, DROP) : forbidden(container, DROP, sortedSet(dropped));
+  return dropped.length === 0 ? missing(container, DROP) : forbidden(container, DROP, distinct(dropped));
 }

@@ -15,6 +15,7 @@ export const hostNamespaces: Check = {
   id: 'hostNamespaces',
   level: 'baseline',
   remedy: 'Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
+  passesUnlessSet: ['hostNamespaces'],
   versions: [{ since: 'v1.0', check: noHostNamespaces }],
 };
 

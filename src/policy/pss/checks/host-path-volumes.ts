@@ -14,6 +14,7 @@ export const hostPathVolumes: Check = {
   id: 'hostPathVolumes',
   level: 'baseline',
   remedy: 'Replace hostPath in spec.volumes with a persistentVolumeClaim, an emptyDir or another source.',
+  passesUnlessSet: ['volumes'],
   versions: [{ since: 'v1.0', check: noHostPaths }],
 };
 

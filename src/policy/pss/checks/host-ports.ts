@@ -1,7 +1,6 @@
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { containersWhere, forbidden } from '../offenders.ts';
-import { sortedSet } from '../../../kube/order.ts';
-import { namesOf, plural } from '../text.ts';
+import { allOf, containersWhere, forbidden } from '../offenders.ts';
+import { distinct, namesOf, plural } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 /**
@@ -15,6 +14,7 @@ export const hostPorts: Check = {
   id: 'hostPorts',
   level: 'baseline',
   remedy: 'Remove hostPort from the ports of the containers, and reach them through a Service.',
+  passesUnlessSet: ['hostPorts'],
   versions: [{ since: 'v1.0', check: noHostPorts }],
 };
 
@@ -24,7 +24,7 @@ function noHostPorts(pod: PodFields): Finding | undefined {
 }
 
 function finding(offenders: readonly ContainerFields[]): Finding {
-  const ports = sortedSet(offenders.flatMap((container) => container.hostPorts.map(({ value }) => String(value))));
+  const ports = distinct(allOf(offenders, portsIn));
   const verb = plural(offenders.length, 'uses', 'use');
   return {
     reason: 'hostPort',
@@ -36,4 +36,8 @@ function finding(offenders: readonly ContainerFields[]): Finding {
 
 function hasHostPort(container: ContainerFields): boolean {
   return container.hostPorts.length > 0;
+}
+
+function portsIn(container: ContainerFields): string[] {
+  return container.hostPorts.map(({ value }) => String(value));
 }

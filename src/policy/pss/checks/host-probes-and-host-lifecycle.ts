@@ -1,7 +1,6 @@
-import { sortedSet } from '../../../kube/order.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { containersWhere, forbidden } from '../offenders.ts';
-import { containersNamed, plural, quotedList } from '../text.ts';
+import { allOf, containersWhere, forbidden } from '../offenders.ts';
+import { distinct, plural, quotedList } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 /**
@@ -16,6 +15,7 @@ export const hostProbesAndHostLifecycle: Check = {
   id: 'hostProbesAndHostLifecycle',
   level: 'baseline',
   remedy: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it they go to the pod.',
+  passesUnlessSet: ['handlerHosts'],
   versions: [{ since: 'v1.34', check: noHosts }],
 };
 
@@ -26,13 +26,13 @@ function noHosts(pod: PodFields): Finding | undefined {
 
 /** Unlike elsewhere, containers are sorted, and equal names are said once. */
 function finding(offenders: readonly ContainerFields[]): Finding {
-  const names = sortedSet(offenders.map((container) => container.name));
-  const hosts = sortedSet(offenders.flatMap((container) => container.handlerHosts.map(({ value }) => value)));
+  const names = distinct(offenders.map((container) => container.name));
+  const hosts = distinct(allOf(offenders, hostsIn));
   const verb = plural(names.length, 'uses', 'use');
   const noun = plural(hosts.length, 'host', 'hosts');
   return {
     reason: 'probe or lifecycle host',
-    detail: `${containersNamed(names)} ${verb} probe or lifecycle ${noun} ${quotedList(hosts)}`,
+    detail: `${plural(names.length, 'container', 'containers')} ${quotedList(names)} ${verb} probe or lifecycle ${noun} ${quotedList(hosts)}`,
     fields: () =>
       offenders.flatMap((container) =>
         container.handlerHosts.map(({ path, value }) => forbidden(container, path, value)),
@@ -42,4 +42,8 @@ function finding(offenders: readonly ContainerFields[]): Finding {
 
 function namesHost(container: ContainerFields): boolean {
   return container.handlerHosts.length > 0;
+}
+
+function hostsIn(container: ContainerFields): string[] {
+  return container.handlerHosts.map(({ value }) => value);
 }

@@ -14,6 +14,7 @@ export const privileged: Check = {
   id: 'privileged',
   level: 'baseline',
   remedy: 'Remove securityContext.privileged from the containers, or set it to false.',
+  passesUnlessSet: ['privileged'],
   versions: [{ since: 'v1.0', check: notPrivileged }],
 };
 

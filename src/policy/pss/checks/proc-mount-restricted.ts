@@ -12,5 +12,6 @@ export const procMountRestricted: Check = {
   id: 'procMount_restricted',
   level: 'restricted',
   remedy: 'Remove securityContext.procMount from the containers, or set it to Default.',
+  passesUnlessSet: ['procMount'],
   versions: [{ since: 'v1.35', check: onlyDefaultProcMount, overrides: ['procMount'] }],
 };

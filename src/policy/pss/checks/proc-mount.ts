@@ -13,6 +13,7 @@ export const procMount: Check = {
   id: 'procMount',
   level: 'baseline',
   remedy: 'Remove securityContext.procMount from the containers, or set it to Default.',
+  passesUnlessSet: ['procMount'],
   versions: [
     { since: 'v1.0', check: onlyDefaultProcMount },
     { since: 'v1.35', check: unlessUserNamespace(onlyDefaultProcMount) },

@@ -1,7 +1,7 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields, VolumeFields } from '../fields.ts';
 import { forbidden, volumesWhere } from '../offenders.ts';
-import { plural, quotedSet, volumeNames } from '../text.ts';
+import { distinct, plural, quotedList, volumeNames } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
@@ -56,6 +56,7 @@ export const restrictedVolumes: Check = {
   level: 'restricted',
   remedy:
     'Use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret in spec.volumes.',
+  passesUnlessSet: ['volumes'],
   versions: [{ since: 'v1.0', check: onlyAllowedSources, overrides: ['hostPathVolumes'] }],
 };
 
@@ -65,12 +66,12 @@ function onlyAllowedSources(pod: PodFields): Finding | undefined {
 }
 
 function finding(pod: PodFields, offenders: readonly VolumeFields[]): Finding {
-  const types = new Set(offenders.map(typeOf));
+  const types = distinct(offenders.map(typeOf));
   const verb = plural(offenders.length, 'uses', 'use');
-  const noun = plural(types.size, 'type', 'types');
+  const noun = plural(types.length, 'type', 'types');
   return {
     reason: 'restricted volume types',
-    detail: `${volumeNames(offenders)} ${verb} restricted volume ${noun} ${quotedSet([...types])}`,
+    detail: `${volumeNames(offenders)} ${verb} restricted volume ${noun} ${quotedList(types)}`,
     fields: () => offenders.map((volume) => fieldError(pod, volume)),
   };
 }
@@ -79,8 +80,10 @@ function isRestricted(volume: VolumeFields): boolean {
   return !volume.sources.some((source) => ALLOWED_SOURCES.has(source));
 }
 
-function typeOf(volume: VolumeFields): string {
-  return RESTRICTED_SOURCES.find((source) => volume.sources.includes(source)) ?? UNKNOWN;
+/** Every source of an offender is a restricted one. */
+function typeOf({ sources }: VolumeFields): string {
+  const first = sources.length < 2 ? sources[0] : RESTRICTED_SOURCES.find((source) => sources.includes(source));
+  return first ?? UNKNOWN;
 }
 
 function fieldError(pod: PodFields, volume: VolumeFields): FieldError {

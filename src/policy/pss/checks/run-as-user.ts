@@ -16,6 +16,7 @@ export const runAsUser: Check = {
   id: 'runAsUser',
   level: 'restricted',
   remedy: 'Set securityContext.runAsUser to a number other than 0, or remove it.',
+  passesUnlessSet: ['runAsUser'],
   versions: [
     { since: 'v1.23', check: notUserZero },
     { since: 'v1.35', check: unlessUserNamespace(notUserZero) },

@@ -1,7 +1,7 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields, Setter, SetterFields } from '../fields.ts';
 import { forbidden, settersWhere } from '../offenders.ts';
-import { plural, quotedSet, settersText } from '../text.ts';
+import { distinct, plural, quotedList, settersText } from '../text.ts';
 import type { Check, Finding, Rule } from '../types.ts';
 
 const PATH = 'securityContext.seLinuxOptions';
@@ -20,6 +20,7 @@ export const seLinuxOptions: Check = {
   id: 'seLinuxOptions',
   level: 'baseline',
   remedy: 'Remove user and role from securityContext.seLinuxOptions, and use the type container_t or none.',
+  passesUnlessSet: ['seLinuxOptions'],
   versions: [
     { since: 'v1.0', check: onlyTypes(TYPES_V1_0) },
     { since: 'v1.31', check: onlyTypes(TYPES_V1_31) },
@@ -38,9 +39,9 @@ function onlyTypes(types: readonly string[]): Rule {
 }
 
 function finding(offenders: readonly Setter[], isBadType: (setter: SetterFields) => boolean): Finding {
-  const types = new Set(offenders.filter(isBadType).map((setter) => setter.seLinuxType));
+  const types = distinct(offenders.filter(isBadType).map((setter) => setter.seLinuxType));
   const data: string[] = [];
-  if (types.size > 0) data.push(`${plural(types.size, 'type', 'types')} ${quotedSet([...types])}`);
+  if (types.length > 0) data.push(`${plural(types.length, 'type', 'types')} ${quotedList(types)}`);
   if (offenders.some((setter) => setter.seLinuxUser !== '')) data.push('user may not be set');
   if (offenders.some((setter) => setter.seLinuxRole !== '')) data.push('role may not be set');
   return {

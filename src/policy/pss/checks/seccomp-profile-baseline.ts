@@ -1,9 +1,8 @@
-import { sortedSet } from '../../../kube/order.ts';
 import { quote } from '../../../kube/quote.ts';
 import type { PodFields } from '../fields.ts';
 import { annotationsWhere, forbiddenAnnotation } from '../offenders.ts';
 import { onlySafeSeccompProfiles } from '../rules/seccomp-profile.ts';
-import { plural } from '../text.ts';
+import { distinct, plural } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const POD_ANNOTATION = 'seccomp.security.alpha.kubernetes.io/pod';
@@ -23,6 +22,7 @@ export const seccompProfileBaseline: Check = {
   id: 'seccompProfile_baseline',
   level: 'baseline',
   remedy: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it; likewise annotations.',
+  passesUnlessSet: ['annotations', 'seccompProfile'],
   versions: [
     { since: 'v1.0', check: onlySafeAnnotations },
     { since: 'v1.19', check: onlySafeSeccompProfiles },
@@ -32,7 +32,7 @@ export const seccompProfileBaseline: Check = {
 function onlySafeAnnotations(pod: PodFields): Finding | undefined {
   const offenders = annotationsWhere(pod, (key, value) => isProfileOf(pod, key) && isUnsafe(value));
   if (!offenders) return undefined;
-  const items = sortedSet(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
+  const items = distinct(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
   return {
     reason: 'seccompProfile',
     detail: `forbidden ${plural(items.length, 'annotation', 'annotations')} ${items.join(', ')}`,

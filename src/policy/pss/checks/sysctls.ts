@@ -31,6 +31,7 @@ export const sysctls: Check = {
   id: 'sysctls',
   level: 'baseline',
   remedy: 'Remove unsafe sysctls from spec.securityContext.sysctls.',
+  passesUnlessSet: ['sysctls'],
   versions: [
     { since: 'v1.0', check: onlySysctls(SAFE_V1_0) },
     { since: 'v1.27', check: onlySysctls(SAFE_V1_27) },

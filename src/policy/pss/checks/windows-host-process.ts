@@ -17,6 +17,7 @@ export const windowsHostProcess: Check = {
   id: 'windowsHostProcess',
   level: 'baseline',
   remedy: 'Remove securityContext.windowsOptions.hostProcess, or set it to false.',
+  passesUnlessSet: ['windowsOptions'],
   versions: [{ since: 'v1.0', check: noHostProcess }],
 };
 

@@ -1,7 +1,17 @@
 import type { JsonObject } from '../../../kube/types.ts';
-import type { ContainerFields } from '../fields.ts';
+import { SETTING, type ContainerFields } from '../fields.ts';
 import { LIVENESS_PROBE, READINESS_PROBE, STARTUP_PROBE, readHandler, readLifecycle } from './handlers.ts';
-import { booleanIn, int32In, listIn, objectIn, stringIn, stringsIn, type Reader, type Struct } from './reader.ts';
+import {
+  booleanIn,
+  int32In,
+  listIn,
+  objectIn,
+  optionalStringIn,
+  stringIn,
+  stringsIn,
+  type Reader,
+  type Struct,
+} from './reader.ts';
 import { appended, clearContainer } from './scratch.ts';
 import { readSharedField } from './security-context.ts';
 
@@ -14,81 +24,72 @@ const PORT: Struct = { name: 'ContainerPort', path: 'ports[*]' };
 export function readContainer(reader: Reader, container: JsonObject | undefined, into: ContainerFields): void {
   clearContainer(into);
   for (const key in container) {
-    const value = container[key];
-    if (value == null) continue;
     switch (key) {
       case 'name':
-        into.name = stringIn(reader, CONTAINER, key, value);
+        into.name = stringIn(reader, CONTAINER, key, container[key]);
         break;
       case 'image':
         // No check reads it, but the significance of an update depends on it.
-        stringIn(reader, CONTAINER, key, value);
+        stringIn(reader, CONTAINER, key, container[key]);
         break;
       case 'securityContext':
-        into.hasSecurityContext = true;
-        readSecurityContext(reader, objectIn(reader, CONTAINER, key, value, 'v1.SecurityContext'), into);
+        readSecurityContext(reader, objectIn(reader, CONTAINER, key, container[key], 'v1.SecurityContext'), into);
         break;
       case 'ports':
-        readPorts(reader, listIn(reader, CONTAINER, key, value, 'v1.ContainerPort'), into);
+        readPorts(reader, listIn(reader, CONTAINER, key, container[key], 'v1.ContainerPort'), into);
         break;
       case 'livenessProbe':
-        readHandler(reader, LIVENESS_PROBE, objectIn(reader, CONTAINER, key, value, 'v1.Probe'), into);
+        readHandler(reader, LIVENESS_PROBE, objectIn(reader, CONTAINER, key, container[key], 'v1.Probe'), into);
         break;
       case 'readinessProbe':
-        readHandler(reader, READINESS_PROBE, objectIn(reader, CONTAINER, key, value, 'v1.Probe'), into);
+        readHandler(reader, READINESS_PROBE, objectIn(reader, CONTAINER, key, container[key], 'v1.Probe'), into);
         break;
       case 'startupProbe':
-        readHandler(reader, STARTUP_PROBE, objectIn(reader, CONTAINER, key, value, 'v1.Probe'), into);
+        readHandler(reader, STARTUP_PROBE, objectIn(reader, CONTAINER, key, container[key], 'v1.Probe'), into);
         break;
       case 'lifecycle':
-        readLifecycle(reader, objectIn(reader, CONTAINER, key, value, 'v1.Lifecycle'), into);
+        readLifecycle(reader, objectIn(reader, CONTAINER, key, container[key], 'v1.Lifecycle'), into);
     }
   }
 }
 
 function readSecurityContext(reader: Reader, context: JsonObject | undefined, into: ContainerFields): void {
+  into.hasSecurityContext = context !== undefined;
   for (const key in context) {
-    const value = context[key];
-    if (value == null) continue;
     switch (key) {
       case 'privileged':
-        into.privileged = booleanIn(reader, SECURITY_CONTEXT, key, value);
+        reader.pod.settings |= SETTING.privileged;
+        into.privileged = booleanIn(reader, SECURITY_CONTEXT, key, context[key]);
         break;
       case 'allowPrivilegeEscalation':
-        into.allowPrivilegeEscalation = booleanIn(reader, SECURITY_CONTEXT, key, value);
+        into.allowPrivilegeEscalation = booleanIn(reader, SECURITY_CONTEXT, key, context[key]);
         break;
       case 'procMount':
-        into.procMount = stringIn(reader, SECURITY_CONTEXT, key, value, 'v1.ProcMountType');
+        reader.pod.settings |= SETTING.procMount;
+        into.procMount = optionalStringIn(reader, SECURITY_CONTEXT, key, context[key], 'v1.ProcMountType');
         break;
       case 'capabilities':
-        readCapabilities(reader, objectIn(reader, SECURITY_CONTEXT, key, value, 'v1.Capabilities'), into);
+        readCapabilities(reader, objectIn(reader, SECURITY_CONTEXT, key, context[key], 'v1.Capabilities'), into);
         break;
       default:
-        readSharedField(reader, SECURITY_CONTEXT, key, value, into);
+        readSharedField(reader, SECURITY_CONTEXT, key, context, into);
     }
   }
 }
 
 function readCapabilities(reader: Reader, capabilities: JsonObject | undefined, into: ContainerFields): void {
-  for (const key in capabilities) {
-    if (key === 'add') into.capabilitiesAdd = stringsIn(reader, CAPABILITIES, key, capabilities[key], 'v1.Capability');
-    else if (key === 'drop') {
-      into.capabilitiesDrop = stringsIn(reader, CAPABILITIES, key, capabilities[key], 'v1.Capability');
-    }
-  }
+  into.capabilitiesAdd = stringsIn(reader, CAPABILITIES, 'add', capabilities?.add, 'v1.Capability');
+  if (into.capabilitiesAdd.length > 0) reader.pod.settings |= SETTING.capabilitiesAdd;
+  into.capabilitiesDrop = stringsIn(reader, CAPABILITIES, 'drop', capabilities?.drop, 'v1.Capability');
 }
 
 function readPorts(reader: Reader, ports: readonly unknown[], into: ContainerFields): void {
   for (let index = 0; index < ports.length; index++) {
     reader.index = index;
     const port = objectIn(reader, CONTAINER, 'ports[*]', ports[index], 'v1.ContainerPort');
-    for (const key in port) {
-      const value = port[key];
-      if (key !== 'hostPort' || value == null) continue;
-      const hostPort = int32In(reader, PORT, key, value);
-      if (hostPort !== 0) {
-        into.hostPorts = appended(into.hostPorts, { path: `ports[${index}].hostPort`, value: hostPort });
-      }
-    }
+    const hostPort = int32In(reader, PORT, 'hostPort', port?.hostPort) ?? 0;
+    if (hostPort === 0) continue;
+    reader.pod.settings |= SETTING.hostPorts;
+    into.hostPorts = appended(into.hostPorts, { path: `ports[${index}].hostPort`, value: hostPort });
   }
 }

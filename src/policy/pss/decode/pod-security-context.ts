@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../kube/types.ts';
-import type { PodFields, SysctlFields } from '../fields.ts';
+import { SETTING, type PodFields, type SysctlFields } from '../fields.ts';
 import { listIn, objectIn, stringIn, type Reader, type Struct } from './reader.ts';
 import { createPool, newSysctl } from './scratch.ts';
 import { readSharedField } from './security-context.ts';
@@ -12,24 +12,20 @@ const poolOfSysctls = createPool(newSysctl);
 /** Reads the security context of the pod; the reader stands on the pod spec. */
 export function readPodSecurityContext(reader: Reader, context: JsonObject | undefined, into: PodFields): void {
   for (const key in context) {
-    const value = context[key];
-    if (value == null) continue;
-    if (key === 'sysctls') into.sysctls = readSysctls(reader, value);
-    else readSharedField(reader, POD_SECURITY_CONTEXT, key, value, into);
+    if (key === 'sysctls') into.sysctls = readSysctls(reader, context[key]);
+    else readSharedField(reader, POD_SECURITY_CONTEXT, key, context, into);
   }
 }
 
 function readSysctls(reader: Reader, value: unknown): readonly SysctlFields[] {
   const list = listIn(reader, POD_SECURITY_CONTEXT, 'sysctls', value, 'v1.Sysctl');
+  reader.pod.settings |= SETTING.sysctls;
   const sysctls = poolOfSysctls(list.length);
   for (const [index, into] of sysctls.entries()) {
     reader.index = index;
     into.index = index;
-    into.name = '';
     const sysctl = objectIn(reader, POD_SECURITY_CONTEXT, 'sysctls[*]', list[index], 'v1.Sysctl');
-    for (const key in sysctl) {
-      if (key === 'name') into.name = stringIn(reader, SYSCTL, key, sysctl[key]);
-    }
+    into.name = stringIn(reader, SYSCTL, 'name', sysctl?.name);
   }
   return sysctls;
 }

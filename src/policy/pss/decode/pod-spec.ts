@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../kube/types.ts';
-import type { ContainerFields, ContainerList, PodFields } from '../fields.ts';
+import { SETTING, type ContainerFields, type ContainerList, type PodFields } from '../fields.ts';
 import { readContainer } from './container.ts';
 import { readPodSecurityContext } from './pod-security-context.ts';
 import { booleanIn, listIn, objectIn, stringIn, type Reader, type Struct } from './reader.ts';
@@ -32,26 +32,25 @@ export function readPodSpec(reader: Reader, spec: JsonObject): void {
   let containers: readonly unknown[] = NONE;
   let ephemeralContainers: readonly unknown[] = NONE;
   for (const key in spec) {
-    const value = spec[key];
-    if (value == null) continue;
     switch (key) {
       case 'containers':
-        containers = listIn(reader, POD_SPEC, key, value, 'v1.Container');
+        containers = listIn(reader, POD_SPEC, key, spec[key], 'v1.Container');
         break;
       case 'initContainers':
-        initContainers = listIn(reader, POD_SPEC, key, value, 'v1.Container');
+        initContainers = listIn(reader, POD_SPEC, key, spec[key], 'v1.Container');
         break;
       case 'ephemeralContainers':
-        ephemeralContainers = listIn(reader, POD_SPEC, key, value, 'v1.EphemeralContainer');
+        ephemeralContainers = listIn(reader, POD_SPEC, key, spec[key], 'v1.EphemeralContainer');
         break;
       case 'volumes':
-        into.volumes = readVolumes(reader, value);
+        reader.pod.settings |= SETTING.volumes;
+        into.volumes = readVolumes(reader, spec[key]);
         break;
       case 'securityContext':
-        readPodSecurityContext(reader, objectIn(reader, POD_SPEC, key, value, 'v1.PodSecurityContext'), into);
+        readPodSecurityContext(reader, objectIn(reader, POD_SPEC, key, spec[key], 'v1.PodSecurityContext'), into);
         break;
       default:
-        readPlainField(reader, key, value, into);
+        readPlainField(reader, key, spec, into);
     }
   }
   const first = initContainers.length;
@@ -84,31 +83,32 @@ function readContainers(
   }
 }
 
-function readPlainField(reader: Reader, key: string, value: unknown, into: PodFields): void {
+function readPlainField(reader: Reader, key: string, spec: JsonObject, into: PodFields): void {
   switch (key) {
     case 'hostNetwork':
-      into.hostNetwork = booleanIn(reader, POD_SPEC, key, value) === true;
+      reader.pod.settings |= SETTING.hostNamespaces;
+      into.hostNetwork = booleanIn(reader, POD_SPEC, key, spec[key]) === true;
       break;
     case 'hostPID':
-      into.hostPID = booleanIn(reader, POD_SPEC, key, value) === true;
+      reader.pod.settings |= SETTING.hostNamespaces;
+      into.hostPID = booleanIn(reader, POD_SPEC, key, spec[key]) === true;
       break;
     case 'hostIPC':
-      into.hostIPC = booleanIn(reader, POD_SPEC, key, value) === true;
+      reader.pod.settings |= SETTING.hostNamespaces;
+      into.hostIPC = booleanIn(reader, POD_SPEC, key, spec[key]) === true;
       break;
     case 'hostUsers':
-      into.hostUsers = booleanIn(reader, POD_SPEC, key, value);
+      into.hostUsers = booleanIn(reader, POD_SPEC, key, spec[key]);
       break;
     case 'os':
-      readOs(reader, objectIn(reader, POD_SPEC, key, value, 'v1.PodOS'), into);
+      readOs(reader, objectIn(reader, POD_SPEC, key, spec[key], 'v1.PodOS'), into);
       break;
     case 'runtimeClassName':
       // No check reads it, but exemptions do.
-      stringIn(reader, POD_SPEC, key, value);
+      stringIn(reader, POD_SPEC, key, spec[key]);
   }
 }
 
 function readOs(reader: Reader, os: JsonObject | undefined, into: PodFields): void {
-  for (const key in os) {
-    if (key === 'name') into.osName = stringIn(reader, POD_OS, key, os[key], 'v1.OSName');
-  }
+  into.osName = stringIn(reader, POD_OS, 'name', os?.name, 'v1.OSName');
 }

@@ -32,7 +32,7 @@ const MAX_INT64 = 2 ** 63;
 
 export function booleanIn(reader: Reader, struct: Struct, key: string, value: unknown): boolean | undefined {
   if (typeof value === 'boolean') return value;
-  mismatch(reader, struct, key, value, 'bool');
+  if (value != null) mismatch(reader, struct, key, value, 'bool');
   return undefined;
 }
 
@@ -43,11 +43,22 @@ export function stringIn(reader: Reader, struct: Struct, key: string, value: unk
   return '';
 }
 
-export function int32In(reader: Reader, struct: Struct, key: string, value: unknown): number {
+/** Like `stringIn`, but tells an absent string from an empty one. */
+export function optionalStringIn(
+  reader: Reader,
+  struct: Struct,
+  key: string,
+  value: unknown,
+  type: string,
+): string | undefined {
+  return value == null ? undefined : stringIn(reader, struct, key, value, type);
+}
+
+export function int32In(reader: Reader, struct: Struct, key: string, value: unknown): number | undefined {
   return integerIn(reader, struct, key, value, 'int32', MAX_INT32);
 }
 
-export function int64In(reader: Reader, struct: Struct, key: string, value: unknown): number {
+export function int64In(reader: Reader, struct: Struct, key: string, value: unknown): number | undefined {
   return integerIn(reader, struct, key, value, 'int64', MAX_INT64);
 }
 
@@ -80,22 +91,31 @@ export function stringsIn(
   type: string,
 ): readonly string[] {
   const list = listIn(reader, struct, key, value, type);
-  if (list.every(isString)) return list;
-  return list.map((item, index) => {
-    reader.index = index;
-    return stringIn(reader, struct, `${key}[*]`, item, type);
-  });
+  return areStrings(list)
+    ? list
+    : list.map((item, index) => {
+        reader.index = index;
+        return stringIn(reader, struct, `${key}[*]`, item, type);
+      });
 }
 
-function isString(value: unknown): value is string {
-  return typeof value === 'string';
+function areStrings(list: readonly unknown[]): list is readonly string[] {
+  for (const item of list) if (typeof item !== 'string') return false;
+  return true;
 }
 
-function integerIn(reader: Reader, struct: Struct, key: string, value: unknown, type: string, max: number): number {
+function integerIn(
+  reader: Reader,
+  struct: Struct,
+  key: string,
+  value: unknown,
+  type: string,
+  max: number,
+): number | undefined {
   // JSON.parse cannot tell 2^63 from 2^63-1: the bound itself passes.
   if (typeof value === 'number' && Number.isInteger(value) && value >= -max && value <= max) return value;
-  mismatch(reader, struct, key, value, type);
-  return 0;
+  if (value != null) mismatch(reader, struct, key, value, type);
+  return undefined;
 }
 
 /** Notes a value of the wrong type, unless one has been noted before. */

@@ -1,9 +1,17 @@
-import type { Annotations, ContainerFields, PodFields, SetterFields, SysctlFields, VolumeFields } from '../fields.ts';
+import {
+  EVERY_POD,
+  type Annotations,
+  type ContainerFields,
+  type PodFields,
+  type SetterFields,
+  type SysctlFields,
+  type VolumeFields,
+} from '../fields.ts';
 
 /** Lists up to this length are kept for the next pod; longer ones are made anew, so that no pod can bloat the process. */
 const KEPT = 64;
 
-export const NONE: readonly never[] = Object.freeze([]);
+export const NONE: readonly never[] = [];
 export const NO_ANNOTATIONS: Annotations = Object.freeze({});
 
 /** The list with one more item; a list that was empty is made now, later items go into the same. */
@@ -31,6 +39,7 @@ export function newPod(): PodFields {
   return {
     ...newSetter(),
     list: undefined,
+    settings: EVERY_POD,
     annotations: NO_ANNOTATIONS,
     hostNetwork: false,
     hostPID: false,
@@ -46,6 +55,7 @@ export function newPod(): PodFields {
 /** Makes it a pod that sets nothing. */
 export function clearPod(pod: PodFields): void {
   clearSetter(pod);
+  pod.settings = EVERY_POD;
   pod.annotations = NO_ANNOTATIONS;
   pod.hostNetwork = false;
   pod.hostPID = false;

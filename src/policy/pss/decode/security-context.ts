@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../kube/types.ts';
-import type { SetterFields } from '../fields.ts';
+import { SETTING, type SetterFields } from '../fields.ts';
 import { booleanIn, int64In, objectIn, stringIn, type Reader, type Struct } from './reader.ts';
 
 const SECCOMP: Struct = { name: 'SeccompProfile', path: 'securityContext.seccompProfile' };
@@ -8,47 +8,60 @@ const SE_LINUX: Struct = { name: 'SELinuxOptions', path: 'securityContext.seLinu
 const WINDOWS: Struct = { name: 'WindowsSecurityContextOptions', path: 'securityContext.windowsOptions' };
 
 /** Reads a field that the security contexts of pods and of containers share; others are left alone. */
-export function readSharedField(reader: Reader, struct: Struct, key: string, value: unknown, into: SetterFields): void {
+export function readSharedField(
+  reader: Reader,
+  struct: Struct,
+  key: string,
+  context: JsonObject,
+  into: SetterFields,
+): void {
   switch (key) {
     case 'runAsNonRoot':
-      into.runAsNonRoot = booleanIn(reader, struct, key, value);
+      into.runAsNonRoot = booleanIn(reader, struct, key, context[key]);
       break;
     case 'runAsUser':
-      into.runAsUser = int64In(reader, struct, key, value);
+      reader.pod.settings |= SETTING.runAsUser;
+      into.runAsUser = int64In(reader, struct, key, context[key]);
       break;
     case 'seccompProfile':
-      into.seccompProfile = readType(reader, SECCOMP, objectIn(reader, struct, key, value, 'v1.SeccompProfile'));
+      reader.pod.settings |= SETTING.seccompProfile;
+      into.seccompProfile = readType(
+        reader,
+        SECCOMP,
+        objectIn(reader, struct, key, context[key], 'v1.SeccompProfile'),
+        'v1.SeccompProfileType',
+      );
       break;
     case 'appArmorProfile':
-      into.appArmorProfile = readType(reader, APP_ARMOR, objectIn(reader, struct, key, value, 'v1.AppArmorProfile'));
+      reader.pod.settings |= SETTING.appArmorProfile;
+      into.appArmorProfile = readType(
+        reader,
+        APP_ARMOR,
+        objectIn(reader, struct, key, context[key], 'v1.AppArmorProfile'),
+        'v1.AppArmorProfileType',
+      );
       break;
     case 'seLinuxOptions':
-      readSeLinuxOptions(reader, objectIn(reader, struct, key, value, 'v1.SELinuxOptions'), into);
+      reader.pod.settings |= SETTING.seLinuxOptions;
+      readSeLinuxOptions(reader, objectIn(reader, struct, key, context[key], 'v1.SELinuxOptions'), into);
       break;
     case 'windowsOptions':
-      readWindowsOptions(reader, objectIn(reader, struct, key, value, 'v1.WindowsSecurityContextOptions'), into);
+      reader.pod.settings |= SETTING.windowsOptions;
+      readWindowsOptions(reader, objectIn(reader, struct, key, context[key], 'v1.WindowsSecurityContextOptions'), into);
   }
 }
 
-function readType(reader: Reader, struct: Struct, profile: JsonObject | undefined): string {
-  let type = '';
-  for (const key in profile) {
-    if (key === 'type') type = stringIn(reader, struct, key, profile[key], `v1.${struct.name}Type`);
-  }
-  return type;
+/** The type of a profile; empty where it has none, `undefined` where there is no profile. */
+function readType(reader: Reader, struct: Struct, profile: JsonObject | undefined, type: string): string | undefined {
+  return profile && stringIn(reader, struct, 'type', profile.type, type);
 }
 
 function readSeLinuxOptions(reader: Reader, options: JsonObject | undefined, into: SetterFields): void {
-  for (const key in options) {
-    if (key === 'type') into.seLinuxType = stringIn(reader, SE_LINUX, key, options[key]);
-    else if (key === 'user') into.seLinuxUser = stringIn(reader, SE_LINUX, key, options[key]);
-    else if (key === 'role') into.seLinuxRole = stringIn(reader, SE_LINUX, key, options[key]);
-  }
+  into.seLinuxType = stringIn(reader, SE_LINUX, 'type', options?.type);
+  into.seLinuxUser = stringIn(reader, SE_LINUX, 'user', options?.user);
+  into.seLinuxRole = stringIn(reader, SE_LINUX, 'role', options?.role);
 }
 
 function readWindowsOptions(reader: Reader, options: JsonObject | undefined, into: SetterFields): void {
-  for (const key in options) {
-    const value = options[key];
-    if (key === 'hostProcess' && value != null) into.hostProcess = booleanIn(reader, WINDOWS, key, value);
-  }
+  into.hostProcess = booleanIn(reader, WINDOWS, 'hostProcess', options?.hostProcess);
 }

@@ -1,3 +1,4 @@
+import type { JsonObject } from '../../../kube/types.ts';
 import type { VolumeFields } from '../fields.ts';
 import { listIn, objectIn, stringIn, type Reader, type Struct } from './reader.ts';
 import { NONE, createPool, newVolume } from './scratch.ts';
@@ -69,21 +70,15 @@ function readVolume(reader: Reader, json: unknown, index: number, into: VolumeFi
   into.hostPath = undefined;
   const volume = objectIn(reader, POD_SPEC, 'volumes[*]', json, 'v1.Volume');
   for (const key in volume) {
-    const value = volume[key];
-    if (value == null) continue;
-    if (key === 'name') into.name = stringIn(reader, VOLUME, key, value);
-    else readSource(reader, key, value, into);
+    if (key === 'name') into.name = stringIn(reader, VOLUME, key, volume[key]);
+    else readSource(reader, key, volume, into);
   }
 }
 
-function readSource(reader: Reader, key: string, value: unknown, into: VolumeFields): void {
+function readSource(reader: Reader, key: string, volume: JsonObject, into: VolumeFields): void {
   const known = SOURCES.get(key);
-  if (known === undefined) return;
-  const source = objectIn(reader, VOLUME, key, value, known.type);
+  const source = known && objectIn(reader, VOLUME, key, volume[key], known.type);
+  if (known === undefined || source === undefined) return;
   into.sources = into.sources.length === 0 ? known.alone : [...into.sources, key];
-  if (key !== 'hostPath') return;
-  into.hostPath = '';
-  for (const name in source) {
-    if (name === 'path') into.hostPath = stringIn(reader, HOST_PATH, name, source[name]);
-  }
+  if (key === 'hostPath') into.hostPath = stringIn(reader, HOST_PATH, 'path', source.path);
 }
