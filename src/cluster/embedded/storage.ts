@@ -25,6 +25,24 @@ export interface Storage extends Reader {
 /** Resource versions start here, so that a watch from `1` is one from a past that nobody remembers. */
 const FIRST_REVISION = 100;
 
+/** The fields of metadata in the order in which the API server writes them: messages that quote objects show it. */
+const METADATA = [
+  'name',
+  'generateName',
+  'namespace',
+  'uid',
+  'resourceVersion',
+  'generation',
+  'creationTimestamp',
+  'deletionTimestamp',
+  'deletionGracePeriodSeconds',
+  'labels',
+  'annotations',
+  'ownerReferences',
+  'finalizers',
+  'managedFields',
+];
+
 type Objects = Map<string, ApiObject>;
 
 /** Makes an empty storage. */
@@ -38,7 +56,7 @@ export function createStorage(): Storage {
   const historyOf = (resource: ResourceKey): History => entry(histories, resource, () => createHistory(FIRST_REVISION));
   const stamp = (object: ApiObject): ApiObject => {
     revision += 1;
-    const metadata = { ...object.metadata, resourceVersion: String(revision) };
+    const metadata = inOrder({ ...object.metadata, resourceVersion: String(revision) });
     return deepFreeze({ ...object, metadata });
   };
   const tell = (change: StoredChange): void => {
@@ -99,6 +117,11 @@ function select(objects: Objects, namespace: string | undefined): readonly ApiOb
   const keys = [...objects.keys()].sort(compareBytes);
   const wanted = namespace === undefined ? keys : keys.filter((key) => key.startsWith(`${namespace}/`));
   return wanted.map((key) => objects.get(key)).filter((object) => object !== undefined);
+}
+
+function inOrder(metadata: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const known = METADATA.filter((name) => metadata[name] !== undefined).map((name) => [name, metadata[name]] as const);
+  return { ...Object.fromEntries(known), ...metadata };
 }
 
 /** Freezes an object in depth. Parts that are frozen already are taken as frozen below, too: they were stored before. */

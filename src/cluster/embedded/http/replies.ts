@@ -11,12 +11,15 @@ export function addWarnings(reply: FastifyReply, warnings: Warnings): void {
   if (texts.length > 0) void reply.header('warning', texts.map(warningHeader));
 }
 
+/**
+ * Bodies are sent as bytes: a text would make Node write the headers in its encoding, too, and warnings are bytes already.
+ */
 export function sendJson(reply: FastifyReply, code: number, body: unknown): FastifyReply {
   return reply
     .code(code)
     .header('content-type', 'application/json')
     .header('cache-control', 'no-cache, private')
-    .send(`${JSON.stringify(body)}\n`);
+    .send(Buffer.from(`${JSON.stringify(body)}\n`));
 }
 
 export function sendText(reply: FastifyReply, code: number, body: string): FastifyReply {
