@@ -16,17 +16,19 @@ const NAMES = ['a', 'b', '*', '__proto__'];
 const NAMESPACES = ['a', 'b'];
 const name = fc.constantFrom(...NAMES);
 const names = fc.array(name, { maxLength: 3 });
+/** Asterisks are frequent, so that many requests are allowed. */
+const patterns = fc.oneof({ weight: 1, arbitrary: fc.constant(['*']) }, { weight: 1, arbitrary: names });
 
 const rule: fc.Arbitrary<PolicyRule> = fc.record({
-  verbs: names,
-  apiGroups: names,
+  verbs: patterns,
+  apiGroups: patterns,
   resources: fc.array(fc.constantFrom('a', '*', 'a/b', '*/b', '__proto__'), { maxLength: 3 }),
-  resourceNames: names,
+  resourceNames: fc.oneof(fc.constant([]), names),
   nonResourceURLs: fc.array(fc.constantFrom('/a', '/a/*', '/a**', '*'), { maxLength: 2 }),
 });
 const role: fc.Arbitrary<RoleLike> = fc.record({
   metadata: fc.record({ name, namespace: fc.constantFrom(...NAMESPACES) }),
-  rules: fc.array(rule, { maxLength: 2 }),
+  rules: fc.array(rule, { minLength: 1, maxLength: 3 }),
 });
 const subject: fc.Arbitrary<Subject> = fc.record(
   {
@@ -45,8 +47,8 @@ const binding: fc.Arbitrary<RoleBindingLike> = fc.record({
 const objects: fc.Arbitrary<RbacObjects> = fc.record({
   roles: fc.uniqueArray(role, { selector: (one) => `${one.metadata?.namespace}/${one.metadata?.name}` }),
   clusterRoles: fc.uniqueArray(role, { selector: (one) => one.metadata?.name }),
-  roleBindings: fc.array(binding, { maxLength: 6 }),
-  clusterRoleBindings: fc.array(binding, { maxLength: 3 }),
+  roleBindings: fc.array(binding, { minLength: 2, maxLength: 8 }),
+  clusterRoleBindings: fc.array(binding, { minLength: 1, maxLength: 4 }),
 });
 const user: fc.Arbitrary<User> = fc.record({
   username: fc.constantFrom(...NAMES, 'system:serviceaccount:a:a', 'system:serviceaccount:b:b'),
@@ -81,6 +83,38 @@ test('the index answers as a walk over all bindings', () => {
     { numRuns: 500 },
   );
   assert.ok(allowed > 100, `only ${allowed} requests were allowed`);
+});
+
+test('a field of a wrong type never grants more', () => {
+  const field = fc.constantFrom('verbs', 'apiGroups', 'resources', 'resourceNames', 'nonResourceURLs');
+  const wrong = fc.constantFrom<unknown>('*', 1, true, {}, { 0: '*' }, [1], [null], [['*']], ['*', 1]);
+  fc.assert(
+    fc.property(
+      objects,
+      field,
+      wrong,
+      fc.array(fc.tuple(user, action), { minLength: 20 }),
+      (given, key, value, asked) => {
+        const spoil = (role: RoleLike): RoleLike => ({
+          ...role,
+          rules: role.rules?.map((one) => ({ ...one, [key]: value })) ?? [],
+        });
+        const spoilt = { ...given, roles: given.roles.map(spoil), clusterRoles: given.clusterRoles.map(spoil) };
+        const [before, after] = [createAuthorizer(given), createAuthorizer(spoilt)];
+        for (const [who, what] of asked) assert.ok(before(who, what) || !after(who, what));
+      },
+    ),
+  );
+});
+
+test('any JSON is read without an exception', () => {
+  const list = fc.array(fc.jsonValue() as fc.Arbitrary<never>);
+  const lists = fc.record({ roles: list, clusterRoles: list, roleBindings: list, clusterRoleBindings: list });
+  fc.assert(
+    fc.property(lists, user, action, (given, who, what) => {
+      assert.equal(createAuthorizer(given)(who, what), false);
+    }),
+  );
 });
 
 /** The definition: any binding that applies, of any role that has any rule that fits. */
