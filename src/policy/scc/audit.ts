@@ -1,0 +1,53 @@
+import { quote } from '../../kube/quote.ts';
+import { explainOrder } from './order.ts';
+import type { PreparedScc } from './prepare.ts';
+import type { PassedOver, SearchResult } from './search.ts';
+import { aggregate } from './texts.ts';
+
+type Annotations = Readonly<Record<string, string>>;
+
+const WOULD_CHANGE = 'failures final validation after mutating admission';
+
+/** What the audit log says of a pod that is created: which SCCs were passed over and why the chosen one was chosen. */
+export function auditCreate({ passedOver, chosen }: SearchResult, next: PreparedScc | undefined): Annotations {
+  const denied = passedOver.filter(({ because }) => because === 'denied').map(({ scc }) => scc.name);
+  const unfit = passedOver.filter(({ because }) => because !== 'denied');
+  return {
+    denied: denied.join(','),
+    ...Object.fromEntries(unfit.map((one) => [tooRestrictive(one.scc.name), whyNot(one)])),
+    reason: chosen ? whyChosen(chosen.scc, next) : unfit.length === 0 ? 'all denied' : 'all too restrictive or denied',
+  };
+}
+
+/** What the audit log says where the pod may not be changed; `recorded` is the SCC that was chosen before, if any. */
+export function auditUnchanged({ passedOver, chosen }: SearchResult, recorded: string): Annotations {
+  const accepted: Annotations = chosen ? { chosen: chosen.scc.name } : {};
+  if (recorded === '' || chosen?.scc.name === recorded) return accepted;
+  const failure = passedOver.find(({ scc, because }) => because !== 'denied' && scc.name === recorded);
+  const original = `originally chosen ${quote(recorded)}`;
+  const denied = `${original} got denied in final validation after mutating admission`;
+  return {
+    ...(failure ? { [tooRestrictive(recorded)]: whyNot(failure) } : { 'denied-validation': denied }),
+    ...(chosen
+      ? {
+          'reason-validation': `${original} did not pass final validation after mutating admission, but ${quote(chosen.scc.name)} did instead`,
+        }
+      : { 'denied-validation': `${denied}, and no other matched` }),
+    ...accepted,
+  };
+}
+
+function tooRestrictive(name: string): string {
+  return `too-restrictive-${name}`;
+}
+
+function whyNot(passedOver: PassedOver): string {
+  return passedOver.because === 'changes' ? WOULD_CHANGE : aggregate(passedOver.texts());
+}
+
+function whyChosen(chosen: PreparedScc, next: PreparedScc | undefined): string {
+  const name = quote(chosen.name);
+  if (next === undefined) return `${name} is the only one not too restrictive and not denied`;
+  const reason = explainOrder(chosen, next);
+  return `${name} is most restrictive, not denied, and chosen over ${quote(next.name)} because ${name} ${reason}`;
+}

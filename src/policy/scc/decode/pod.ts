@@ -1,0 +1,105 @@
+import type { FieldError } from '../../../kube/field-error.ts';
+import { CONTAINER_LISTS } from '../../../kube/pod.ts';
+import { SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
+import type { JsonObject } from '../../../kube/types.ts';
+import { readContainer, type ContainerFields } from './container.ts';
+import {
+  booleanAt,
+  elementAt,
+  integerAt,
+  integersAt,
+  listAt,
+  NOTHING,
+  objectAt,
+  stringAt,
+  stringMapAt,
+  type Reader,
+} from './reader.ts';
+import { readSeccompProfile, readSeLinuxOptions, type SharedFields } from './security-context.ts';
+import { readVolume, type VolumeFields } from './volume.ts';
+
+/** What decisions read of a pod. */
+export interface PodFields extends SharedFields {
+  readonly json: JsonObject;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** Empty if there is none. */
+  readonly seccompAnnotation: string;
+  /** Empty if there is none. */
+  readonly serviceAccountName: string;
+  readonly hostNetwork: boolean;
+  readonly hostPID: boolean;
+  readonly hostIPC: boolean;
+  readonly hostUsers: boolean | undefined;
+  readonly fsGroup: number | undefined;
+  /** An empty list is none: the API server drops it. */
+  readonly supplementalGroups: readonly number[] | undefined;
+  /** The names. */
+  readonly sysctls: readonly string[];
+  readonly volumes: readonly VolumeFields[];
+  /** Init, regular and ephemeral containers in this order. */
+  readonly containers: readonly ContainerFields[];
+}
+
+export type DecodedPod = { readonly pod: PodFields } | { readonly error: FieldError };
+
+/** Reads a pod, whatever it holds; an error names the first field of a wrong type. */
+export function decodePod(json: JsonObject): DecodedPod {
+  const reader: Reader = { error: undefined };
+  const pod = readPod(reader, json);
+  return reader.error === undefined ? { pod } : { error: reader.error };
+}
+
+function readPod(reader: Reader, json: JsonObject): PodFields {
+  const annotations = stringMapAt(reader, objectAt(reader, json, 'metadata', '') ?? NOTHING, 'annotations', 'metadata');
+  const spec = objectAt(reader, json, 'spec', '') ?? NOTHING;
+  const context = objectAt(reader, spec, 'securityContext', 'spec') ?? NOTHING;
+  const path = 'spec.securityContext';
+  const groups = integersAt(reader, context, 'supplementalGroups', path);
+  return {
+    json,
+    annotations,
+    seccompAnnotation: annotations[SECCOMP_POD_ANNOTATION] ?? '',
+    serviceAccountName: stringAt(reader, spec, 'serviceAccountName', 'spec'),
+    hostNetwork: booleanAt(reader, spec, 'hostNetwork', 'spec') ?? false,
+    hostPID: booleanAt(reader, spec, 'hostPID', 'spec') ?? false,
+    hostIPC: booleanAt(reader, spec, 'hostIPC', 'spec') ?? false,
+    hostUsers: booleanAt(reader, spec, 'hostUsers', 'spec'),
+    runAsUser: integerAt(reader, context, 'runAsUser', path),
+    runAsNonRoot: booleanAt(reader, context, 'runAsNonRoot', path),
+    seLinuxOptions: readSeLinuxOptions(reader, context, path),
+    seccompProfile: readSeccompProfile(reader, context, path),
+    fsGroup: integerAt(reader, context, 'fsGroup', path),
+    supplementalGroups: groups.length === 0 ? undefined : groups,
+    sysctls: readSysctls(reader, context, path),
+    volumes: readVolumes(reader, spec),
+    containers: readContainers(reader, spec, annotations),
+  };
+}
+
+function readSysctls(reader: Reader, context: JsonObject, path: string): readonly string[] {
+  const list = listAt(reader, context, 'sysctls', path);
+  return list.map((_, index) =>
+    stringAt(reader, elementAt(reader, list, index, `${path}.sysctls`), 'name', `${path}.sysctls[${index}]`),
+  );
+}
+
+function readVolumes(reader: Reader, spec: JsonObject): readonly VolumeFields[] {
+  const list = listAt(reader, spec, 'volumes', 'spec');
+  return list.map((_, index) => readVolume(reader, elementAt(reader, list, index, 'spec.volumes'), index));
+}
+
+function readContainers(
+  reader: Reader,
+  spec: JsonObject,
+  annotations: Readonly<Record<string, string>>,
+): readonly ContainerFields[] {
+  const containers: ContainerFields[] = [];
+  for (const list of CONTAINER_LISTS) {
+    const items = listAt(reader, spec, list, 'spec');
+    for (let index = 0; index < items.length; index++) {
+      const json = elementAt(reader, items, index, `spec.${list}`);
+      containers.push(readContainer(reader, json, { list, index, annotations }));
+    }
+  }
+  return containers;
+}

@@ -1,0 +1,58 @@
+import { createMayUse, subjectsOf, subjectTypeFor } from './access.ts';
+import { bindScc } from './bind.ts';
+import { findCandidates } from './candidates.ts';
+import { resolveCompatibility } from './compatibility.ts';
+import type { PodFields } from './decode/pod.ts';
+import { createNamespaceRanges, type NamespaceRanges } from './namespace-ranges.ts';
+import type { PreparedScc } from './prepare.ts';
+import type { SearchInput } from './search.ts';
+import { aggregate } from './texts.ts';
+import type { SccInput } from './types.ts';
+
+/** What one of the two passes is after. */
+interface Pass {
+  readonly requiredScc: string;
+  readonly recordedScc: string;
+  readonly mutable: SearchInput['mutable'];
+}
+
+/** Gathers what the search works on, or says why no pod can be judged. */
+export function prepareSearch(
+  input: SccInput,
+  pod: PodFields,
+  { requiredScc, recordedScc, mutable }: Pass,
+): SearchInput | { readonly error: string } {
+  const { identity, brokenScc, requiredSccs } = resolveCompatibility(input.compatibility);
+  const userNamespaces = input.preferUserNamespaces && pod.hostUsers === false ? 'prefer' : 'ignore';
+  const candidates = findCandidates({ sccs: input.sccs, requiredSccs, requiredScc, recordedScc, userNamespaces });
+  if ('error' in candidates) return candidates;
+  const namespace = createNamespaceRanges(input.namespace);
+  if (namespace.problem !== undefined) return { error: namespace.problem };
+  if (brokenScc === 'refuse') {
+    const errors = bindingErrors(candidates.sccs, namespace);
+    if (errors.length > 0) return { error: aggregate(errors) };
+  }
+  const { serviceAccountName } = pod;
+  const subjects = subjectsOf({
+    userInfo: input.userInfo,
+    serviceAccountName,
+    namespaceName: namespace.name,
+    identity,
+  });
+  const mayUse = createMayUse(input.canUse, namespace.name);
+  return {
+    candidates: candidates.sccs,
+    namespace,
+    pod,
+    subjectTypeOf: (scc) => subjectTypeFor(scc, subjects, mayUse),
+    mutable,
+  };
+}
+
+/** Why SCCs cannot work in the namespace. */
+function bindingErrors(sccs: readonly PreparedScc[], namespace: NamespaceRanges): readonly string[] {
+  return sccs.flatMap((scc) => {
+    const binding = bindScc(scc, namespace);
+    return 'error' in binding ? [binding.error] : [];
+  });
+}

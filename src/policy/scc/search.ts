@@ -1,0 +1,89 @@
+import type { FieldError } from '../../kube/field-error.ts';
+import { quote } from '../../kube/quote.ts';
+import type { SubjectType } from './access.ts';
+import { applyScc, extentOf, unchanged, type Attempt } from './apply.ts';
+import { bindScc } from './bind.ts';
+import type { PodFields } from './decode/pod.ts';
+import type { NamespaceRanges } from './namespace-ranges.ts';
+import type { PreparedScc } from './prepare.ts';
+import { deniedText, printError } from './texts.ts';
+
+const NO_ERRORS: readonly FieldError[] = [];
+
+export interface SearchInput {
+  /** In the order in which they are tried. */
+  readonly candidates: readonly PreparedScc[];
+  readonly namespace: NamespaceRanges;
+  readonly pod: PodFields;
+  readonly subjectTypeOf: (scc: PreparedScc) => SubjectType | undefined;
+  /** What the SCC may change in the pod. */
+  readonly mutable: 'everything' | 'ephemeralContainers' | 'nothing';
+}
+
+/** An SCC that was passed over: not usable, not fitting, or fitting with changes that are not allowed. */
+export interface PassedOver {
+  readonly scc: PreparedScc;
+  readonly because: 'denied' | 'errors' | 'changes';
+  readonly errors: readonly FieldError[];
+  /** What is said of it in messages, made when first asked for. */
+  texts(): readonly string[];
+}
+
+export interface Chosen {
+  readonly scc: PreparedScc;
+  readonly attempt: Attempt;
+  readonly subjectType: SubjectType;
+}
+
+export interface SearchResult {
+  readonly passedOver: readonly PassedOver[];
+  /** The first that is usable and fits. */
+  readonly chosen: Chosen | undefined;
+}
+
+/** Tries the candidates one after the other. */
+export function searchScc(input: SearchInput): SearchResult {
+  const passedOver: PassedOver[] = [];
+  for (const scc of input.candidates) {
+    const subjectType = input.subjectTypeOf(scc);
+    if (subjectType === undefined) {
+      passedOver.push(passOver(scc, 'denied', NO_ERRORS));
+      continue;
+    }
+    const attempt = attemptScc(scc, input);
+    if (attempt.errors.length > 0) passedOver.push(passOver(scc, 'errors', attempt.errors));
+    else if (isAllowed(attempt, input.mutable)) return { passedOver, chosen: { scc, attempt, subjectType } };
+    else passedOver.push(passOver(scc, 'changes', NO_ERRORS));
+  }
+  return { passedOver, chosen: undefined };
+}
+
+/** The next SCC behind the chosen one that is usable and would fit, too. */
+export function findNext(input: SearchInput, chosen: PreparedScc): PreparedScc | undefined {
+  return input.candidates
+    .slice(input.candidates.indexOf(chosen) + 1)
+    .find((scc) => input.subjectTypeOf(scc) !== undefined && attemptScc(scc, input).errors.length === 0);
+}
+
+/** The pod under one SCC. An SCC that cannot work in the namespace fits no pod of it. */
+export function attemptScc(scc: PreparedScc, { namespace, pod }: Pick<SearchInput, 'namespace' | 'pod'>): Attempt {
+  const bound = bindScc(scc, namespace);
+  if (!('error' in bound)) return applyScc(scc, bound.value, pod);
+  return unchanged(pod, [{ type: 'InternalError', path: `provider ${quote(scc.name)}`, detail: bound.error }]);
+}
+
+function passOver(scc: PreparedScc, because: PassedOver['because'], errors: readonly FieldError[]): PassedOver {
+  let texts: readonly string[] | undefined;
+  return {
+    scc,
+    because,
+    errors,
+    texts: () => (texts ??= because === 'denied' ? [deniedText(scc.name)] : errors.map((e) => printError(scc.name, e))),
+  };
+}
+
+function isAllowed(attempt: Attempt, mutable: SearchInput['mutable']): boolean {
+  if (mutable === 'everything') return true;
+  const extent = extentOf(attempt);
+  return extent === 'nothing' || extent === mutable;
+}

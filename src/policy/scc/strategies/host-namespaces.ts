@@ -1,0 +1,64 @@
+import { invalidValue } from '../../../kube/field-error.ts';
+import type { PodFields } from '../decode/pod.ts';
+import type { SccFields } from '../decode/scc.ts';
+import type { ContainerStrategy, PodStrategy } from './types.ts';
+
+/** A namespace of the node that pods may share: its field in pods, the one that allows it in SCCs, its name in messages. */
+interface HostNamespace {
+  readonly field: 'hostNetwork' | 'hostPID' | 'hostIPC';
+  readonly allow: 'allowHostNetwork' | 'allowHostPID' | 'allowHostIPC';
+  readonly name: string;
+}
+
+const NETWORK: HostNamespace = { field: 'hostNetwork', allow: 'allowHostNetwork', name: 'Host network' };
+const PID: HostNamespace = { field: 'hostPID', allow: 'allowHostPID', name: 'Host PID' };
+const IPC: HostNamespace = { field: 'hostIPC', allow: 'allowHostIPC', name: 'Host IPC' };
+
+/** The pod does not share the namespaces of its node, unless the SCC allows it; said of the pod and of each container. */
+export const hostNetworkOfPod = ofPod(NETWORK);
+export const hostNetworkOfContainer = ofContainer(NETWORK);
+export const hostPidOfPod = ofPod(PID);
+export const hostPidOfContainer = ofContainer(PID);
+export const hostIpcOfPod = ofPod(IPC);
+export const hostIpcOfContainer = ofContainer(IPC);
+
+/** The pod runs in a user namespace of its own, if the SCC demands it; the SCC cannot put it there. */
+export const userNamespaceLevel: PodStrategy = (scc) => {
+  if (scc.userNamespaceLevel !== 'RequirePodLevel') return undefined;
+  return {
+    validate({ pod: { hostUsers } }, errors) {
+      if (hostUsers === false) return;
+      errors.push(invalidValue('.spec.hostUsers', hostUsers, 'Host Users must be set to false'));
+    },
+  };
+};
+
+function ofPod(namespace: HostNamespace): PodStrategy {
+  return (scc) => {
+    if (scc[namespace.allow]) return undefined;
+    return {
+      validate({ pod }, errors) {
+        if (isShared(pod, namespace)) errors.push(refuse('.spec', namespace));
+      },
+    };
+  };
+}
+
+function ofContainer(namespace: HostNamespace): ContainerStrategy {
+  return (scc: SccFields) => {
+    if (scc[namespace.allow]) return undefined;
+    return {
+      validate({ pod, container }, errors) {
+        if (isShared(pod, namespace)) errors.push(refuse(container.path, namespace));
+      },
+    };
+  };
+}
+
+function isShared(pod: PodFields, { field }: HostNamespace): boolean {
+  return pod[field];
+}
+
+function refuse(path: string, { field, name }: HostNamespace) {
+  return invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`);
+}

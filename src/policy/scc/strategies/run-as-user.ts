@@ -1,0 +1,91 @@
+import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import type { RunAsUserFields } from '../decode/scc.ts';
+import type { ContainerContext, ContainerStrategy } from './types.ts';
+
+/** Who a container runs as, the values of its pod included. */
+interface EffectiveUser {
+  readonly runAsUser: number | undefined;
+  readonly runAsNonRoot: boolean | undefined;
+}
+
+interface RunAsUserStrategy {
+  /** What the options lack. */
+  problem(options: RunAsUserFields): string | undefined;
+  generate(options: RunAsUserFields): number | undefined;
+  validate(options: RunAsUserFields, user: EffectiveUser, path: string): FieldError | undefined;
+}
+
+type RunAsUserType = 'MustRunAs' | 'MustRunAsRange' | 'MustRunAsNonRoot' | 'RunAsAny';
+
+const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
+  MustRunAs: {
+    problem: ({ uid }) => (uid === undefined ? 'MustRunAs requires a UID' : undefined),
+    generate: ({ uid }) => uid,
+    validate({ uid }, { runAsUser }, path) {
+      if (runAsUser === undefined) return required(`${path}.runAsUser`, '');
+      return runAsUser === uid ? undefined : invalidValue(`${path}.runAsUser`, runAsUser, `must be: ${uid ?? ''}`);
+    },
+  },
+  MustRunAsRange: {
+    problem({ uidRangeMin, uidRangeMax }) {
+      if (uidRangeMin === undefined) return 'MustRunAsRange requires a UIDRangeMin';
+      return uidRangeMax === undefined ? 'MustRunAsRange requires a UIDRangeMax' : undefined;
+    },
+    generate: ({ uidRangeMin }) => uidRangeMin,
+    validate({ uidRangeMin: min = 0, uidRangeMax: max = 0 }, { runAsUser }, path) {
+      if (runAsUser === undefined) return required(`${path}.runAsUser`, '');
+      if (runAsUser >= min && runAsUser <= max) return undefined;
+      return invalidValue(`${path}.runAsUser`, runAsUser, `must be in the ranges: [${min}, ${max}]`);
+    },
+  },
+  MustRunAsNonRoot: {
+    problem: () => undefined,
+    generate: () => undefined,
+    validate(_options, { runAsUser, runAsNonRoot }, path) {
+      if (runAsNonRoot === false) return invalidValue(`${path}.runAsNonRoot`, false, 'must be true');
+      if (runAsUser === 0) return invalidValue(`${path}.runAsUser`, 0, 'running with the root UID is forbidden');
+      const isOpen = runAsNonRoot === undefined && runAsUser === undefined;
+      return isOpen ? required(`${path}.runAsNonRoot`, 'must be true') : undefined;
+    },
+  },
+  RunAsAny: {
+    problem: () => undefined,
+    generate: () => undefined,
+    validate: () => undefined,
+  },
+};
+
+/** The strategies for `runAsUser.type`; a type that is not among them makes the SCC useless. */
+export const RUN_AS_USER: ReadonlyMap<string, RunAsUserStrategy> = new Map(Object.entries(STRATEGIES));
+
+/**
+ * Each container runs as a user that the SCC allows; without a user of its own it gets one. A user other than root
+ * brings `runAsNonRoot: true`, under every strategy.
+ */
+export const runAsUser: ContainerStrategy = ({ runAsUser: { type } }) => {
+  const strategy = RUN_AS_USER.get(type);
+  return (
+    strategy && { generate: generateWith(strategy, type === 'MustRunAsNonRoot'), validate: validateWith(strategy) }
+  );
+};
+
+function generateWith(strategy: RunAsUserStrategy, isNonRoot: boolean) {
+  return ({ pod, bound, container, values }: ContainerContext): void => {
+    values.runAsUser =
+      container.runAsUser ?? (pod.runAsUser === undefined ? strategy.generate(bound.runAsUser) : undefined);
+    if ((container.runAsNonRoot ?? pod.runAsNonRoot) !== undefined) return;
+    const user = values.runAsUser ?? pod.runAsUser;
+    if (user === undefined ? isNonRoot : user > 0) values.runAsNonRoot = true;
+  };
+}
+
+function validateWith(strategy: RunAsUserStrategy) {
+  return ({ pod, bound, container, values }: ContainerContext, errors: FieldError[]): void => {
+    const user = {
+      runAsUser: values.runAsUser ?? pod.runAsUser,
+      runAsNonRoot: values.runAsNonRoot ?? pod.runAsNonRoot,
+    };
+    const error = strategy.validate(bound.runAsUser, user, container.path);
+    if (error) errors.push(error);
+  };
+}

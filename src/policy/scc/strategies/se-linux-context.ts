@@ -1,0 +1,93 @@
+import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { compareBytes } from '../../../kube/order.ts';
+import type { SeLinuxContextFields } from '../decode/scc.ts';
+import type { SeLinuxFields } from '../decode/security-context.ts';
+import type { ContainerStrategy, PodStrategy } from './types.ts';
+
+interface SeLinuxStrategy {
+  /** What the options lack. */
+  problem(options: SeLinuxContextFields): string | undefined;
+  generate(options: SeLinuxContextFields): SeLinuxFields | undefined;
+  validate(options: SeLinuxContextFields, found: SeLinuxFields | undefined, check: Check): void;
+}
+
+/** Where errors lie and where they go. */
+interface Check {
+  readonly path: string;
+  readonly errors: FieldError[];
+}
+
+type SeLinuxType = 'MustRunAs' | 'RunAsAny';
+
+const STRATEGIES: Readonly<Record<SeLinuxType, SeLinuxStrategy>> = {
+  MustRunAs: {
+    problem: ({ seLinuxOptions }) => (seLinuxOptions === undefined ? 'MustRunAs requires SELinuxOptions' : undefined),
+    generate: ({ seLinuxOptions }) => seLinuxOptions,
+    validate({ seLinuxOptions: wanted }, found, { path, errors }) {
+      if (wanted === undefined || found === wanted) return;
+      if (found === undefined) errors.push(required(`${path}.seLinuxOptions`, ''));
+      else compareOptions(wanted, found, { path: `${path}.seLinuxOptions`, errors });
+    },
+  },
+  RunAsAny: { problem: () => undefined, generate: () => undefined, validate: () => undefined },
+};
+
+/** The strategies for `seLinuxContext.type`. */
+export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map(Object.entries(STRATEGIES));
+
+/** The pod has the SELinux options that the SCC demands; without any it gets them. */
+export const seLinuxContextOfPod: PodStrategy = ({ seLinuxContext }) => {
+  const strategy = SE_LINUX_CONTEXT.get(seLinuxContext.type);
+  if (strategy === undefined || strategy === STRATEGIES.RunAsAny) return undefined;
+  return {
+    generate({ pod, bound, podValues }) {
+      podValues.seLinuxOptions = pod.seLinuxOptions ?? strategy.generate(bound.seLinuxContext);
+    },
+    validate({ bound, podValues }, errors) {
+      strategy.validate(bound.seLinuxContext, podValues.seLinuxOptions, { path: '.spec.securityContext', errors });
+    },
+  };
+};
+
+/** Each container has them, too; its own replace those of the pod as a whole. */
+export const seLinuxContextOfContainer: ContainerStrategy = ({ seLinuxContext }) => {
+  const strategy = SE_LINUX_CONTEXT.get(seLinuxContext.type);
+  if (strategy === undefined || strategy === STRATEGIES.RunAsAny) return undefined;
+  return {
+    validate({ bound, podValues, container, values }, errors) {
+      const found = values.seLinuxOptions ?? podValues.seLinuxOptions;
+      strategy.validate(bound.seLinuxContext, found, { path: container.path, errors });
+    },
+  };
+};
+
+const PLAIN_MEMBERS = ['role', 'type', 'user'] as const;
+
+function compareOptions(wanted: SeLinuxFields, found: SeLinuxFields, { path, errors }: Check): void {
+  if (!isSameLevel(wanted.level, found.level)) {
+    errors.push(invalidValue(`${path}.level`, found.level, `must be ${wanted.level}`));
+  }
+  for (const member of PLAIN_MEMBERS) {
+    if (wanted[member] === found[member]) continue;
+    errors.push(invalidValue(`${path}.${member}`, found[member], `must be ${wanted[member]}`));
+  }
+}
+
+/** Categories may stand in any order. */
+function isSameLevel(wanted: string, found: string): boolean {
+  if (wanted === found) return true;
+  const a = splitLevel(wanted);
+  const b = splitLevel(found);
+  return a !== undefined && b !== undefined && a.sensitivity === b.sensitivity && a.categories === b.categories;
+}
+
+function splitLevel(level: string): { readonly sensitivity: string; readonly categories: string } | undefined {
+  const colon = level.indexOf(':');
+  if (colon < 0) return undefined;
+  const categories = level
+    .slice(colon + 1)
+    .split(',')
+    .sort(compareBytes)
+    .join(',');
+  return { sensitivity: level.slice(0, colon), categories };
+}

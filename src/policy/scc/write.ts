@@ -1,0 +1,69 @@
+import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { ownContainerValues, ownPodValues, type Attempt } from './apply.ts';
+
+/** Returns the pod with the values that the SCC gave it, and these annotations; it shares with the input what did not change. */
+export function writePod(attempt: Attempt, annotations: Readonly<Record<string, string>>): JsonObject {
+  const { json } = attempt.pod;
+  return {
+    ...json,
+    metadata: {
+      ...memberOf(json, 'metadata'),
+      annotations: { ...attempt.pod.annotations, ...seccompAnnotation(attempt), ...annotations },
+    },
+    spec: writeSpec(attempt),
+  };
+}
+
+function seccompAnnotation({ podValues }: Attempt): Readonly<Record<string, string>> {
+  const { seccompAnnotation: value } = podValues;
+  return value === '' ? {} : { [SECCOMP_POD_ANNOTATION]: value };
+}
+
+function writeSpec({ pod, podValues, containerValues }: Attempt): JsonObject {
+  const before = memberOf(pod.json, 'spec');
+  // The annotation is no part of the security context.
+  const values = { ...podValues, seccompAnnotation: pod.seccompAnnotation };
+  const spec: Record<string, unknown> = { ...withContext(before, { ...ownPodValues(pod) }, values) };
+  for (const [position, container] of pod.containers.entries()) {
+    const own = before[container.list];
+    const json: unknown = Array.isArray(own) ? own[container.index] : undefined;
+    if (!isObject(json)) continue;
+    const written = withContext(json, { ...ownContainerValues(container) }, { ...containerValues[position] });
+    if (written !== json) spec[container.list] = withElement(spec[container.list], container.index, written);
+  }
+  return spec;
+}
+
+type Values = Readonly<Record<string, unknown>>;
+
+/** Returns the pod spec or container with what is new in its security context; the same object if nothing is. */
+function withContext(owner: JsonObject, before: Values, after: Values): JsonObject {
+  const changes = Object.entries(after).filter(([key, value]) => value !== before[key]);
+  if (changes.length === 0) return owner;
+  const context: Record<string, unknown> = { ...memberOf(owner, 'securityContext') };
+  for (const [key, value] of changes) context[key] = toJson(value);
+  // Only a seccomp profile ever goes away: where its annotation says nothing that can be understood.
+  if (context['seccompProfile'] === undefined) delete context['seccompProfile'];
+  return { ...owner, securityContext: context };
+}
+
+function withElement(list: unknown, index: number, element: JsonObject): unknown {
+  return Array.isArray(list) ? list.with(index, element) : list;
+}
+
+/** Members of objects that are empty are left out. */
+function toJson(value: unknown): unknown {
+  if (Array.isArray(value)) return [...(value as unknown[])];
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== '' && !isEmptyList(member)));
+}
+
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+function memberOf(owner: JsonObject, key: string): JsonObject {
+  const member = owner[key];
+  return isObject(member) ? member : {};
+}
