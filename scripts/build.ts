@@ -40,7 +40,7 @@ async function bundleProgram(): Promise<string[]> {
     minifyWhitespace: true,
     metafile: true,
     // Packages in CommonJS ask for the modules of Node by require().
-    banner: { js: `import{createRequire}from'node:module';const require=createRequire(import.meta.url);` },
+    banner: { js: `import{createRequire as makeRequire}from'node:module';const require=makeRequire(import.meta.url);` },
   });
   const main = join(OUT, 'main.js');
   await writeFile(main, `#!/usr/bin/env node\n${await readFile(main, 'utf8')}`);
