@@ -220,7 +220,7 @@ func notes(field reflect.StructField, in reflect.Type) string {
 			out += ":" + key
 		}
 	}
-	if len(m["default"]) == 1 && m["default"][0] != `""` && m["default"][0] != "0" && !strings.HasPrefix(m["default"][0], "ref(") {
+	if len(m["default"]) == 1 && !strings.HasPrefix(m["default"][0], "ref(") {
 		out += " =" + m["default"][0]
 	}
 	if len(m["default"]) == 1 && strings.HasPrefix(m["default"][0], "ref(ProtocolTCP") {

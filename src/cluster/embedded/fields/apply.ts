@@ -98,16 +98,19 @@ function checkConfiguration({ config, kind, type }: ApplyRequest): void {
   if (config.metadata?.['managedFields'] != null) {
     throw new ApiError(badRequest('metadata.managedFields must be nil'));
   }
-  const error = validateTyped(type, config);
+  const error = validateTyped(type, config, 'refused');
   if (error !== undefined) throw plainError(`failed to create typed patch object (${printObject(config)}): ${error}`);
 }
 
 /** The merged object as Go would write it. */
-function normalized(object: unknown, { config, kind, type }: ApplyRequest): ApiObject {
+function normalized(object: unknown, { config, type }: ApplyRequest): ApiObject {
   const decoding = decodeValue(object, type);
   if (decoding.error === undefined) return decoding.object;
-  const subject = `failed to convert new object (${printObject(config)}) to proper version`;
-  throw plainError(`${subject} (${apiVersionOf(kind)}): ${decoding.error}`);
+  const cause = decoding.error.replace(/Go struct field \S+ of/, 'Go value of');
+  const kind = printKind(config.apiVersion ?? '', config.kind ?? '');
+  throw plainError(
+    `failed to convert new object (${printObject(config)}) to proper version: unable to convert unstructured object to ${kind}: ${cause}`,
+  );
 }
 
 function printObject({ apiVersion = '', kind = '', metadata }: ApiObject): string {

@@ -4,7 +4,7 @@ import { isObject, type JsonObject } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { jsonTypeOf } from '../../../kube/unmarshal-error.ts';
 import { readScalar } from './scalar.ts';
-import type { Field, FieldType, ListType, ObjectType, ScalarType } from './types.ts';
+import type { Field, FieldType, ListType, ObjectType, ScalarKind, ScalarType } from './types.ts';
 import { isEmptyValue, zeroOf } from './zero.ts';
 
 /** What decoding made of a value. */
@@ -44,10 +44,10 @@ interface Place {
 function createDecoder() {
   const unknown = new Set<string>();
   let error: string | undefined;
+  let fatal: string | undefined;
 
-  const fail = (found: string, goType: string, { struct, stack }: Place): void => {
-    const where = struct === '' ? 'Go value' : `Go struct field ${struct}.${stack.join('.')}`;
-    error ??= `json: cannot unmarshal ${found} into ${where} of type ${goType}`;
+  const fail = (found: string, goType: string, place: Place): void => {
+    error ??= mismatchError(found, goType, place);
   };
   const dropped = (path: string): void => {
     if (unknown.size < MAX_COMPLAINTS) unknown.add(`unknown field ${quote(path)}`);
@@ -75,8 +75,10 @@ function createDecoder() {
   function scalar(type: ScalarType, value: unknown, place: Place): unknown {
     const result = readScalar(type, value);
     if ('value' in result) return result.value;
-    if ('error' in result) error ??= result.error;
-    else fail(result.mismatch, type.goType, place);
+    const text = 'error' in result ? result.error : mismatchError(result.mismatch, result.goType, place);
+    // Go goes on after a value of a wrong type, but not after one that a decoder of its own refuses.
+    if (OWN_DECODER.has(type.scalar)) fatal ??= text;
+    else error ??= text;
     return undefined;
   }
 
@@ -145,7 +147,15 @@ function createDecoder() {
     return structural(type, value, path);
   }
 
-  return { decode, result: () => ({ error, unknown: [...unknown] }) };
+  return { decode, result: () => ({ error: fatal ?? error, unknown: [...unknown] }) };
+}
+
+/** The types that Go does not decode itself. */
+const OWN_DECODER: ReadonlySet<ScalarKind> = new Set(['int-or-string', 'quantity', 'time', 'micro-time', 'duration']);
+
+function mismatchError(found: string, goType: string, { struct, stack }: Place): string {
+  const where = struct === '' ? 'Go value' : `Go struct field ${struct}.${stack.join('.')}`;
+  return `json: cannot unmarshal ${found} into ${where} of type ${goType}`;
 }
 
 /** The field as Go writes it: left out when empty, unless it is always written or a pointer. */

@@ -12,6 +12,7 @@ import { resetFieldsOf, type OwnedResource } from './reset-fields.ts';
 import { compare, filtered } from './typed/compare.ts';
 import { difference, isEmpty, union } from './typed/field-set.ts';
 import { deepEqual } from '../../../kube/equal.ts';
+import { validateTyped } from './typed/validate.ts';
 import type { ObjectType } from './types.ts';
 import { emptyObject } from './zero.ts';
 
@@ -51,11 +52,16 @@ export function managerOf(fieldManager: string | undefined, userAgent: string | 
 
 /** Sets `metadata.managedFields` of an object that is created, updated or patched. */
 export function trackUpdate(request: UpdateRequest): void {
-  const { live, object, subresource } = request;
+  const { live, object, subresource, type } = request;
   const owners = ownersBefore(live, object, subresource);
   // An object that was stored without owners gets none until somebody applies to it.
   const untracked = owners.size === 0 && live !== undefined;
-  setOwners(object, untracked ? owners : ownersAfterUpdate(owners, request));
+  // What cannot be told apart cannot be owned: the object goes on without owners, most often to be refused.
+  const untrackable = [withoutOwners(object), withoutOwners(live ?? {})].some(
+    (value) => validateTyped(type, value, 'allowed') !== undefined,
+  );
+  if (untrackable) setOwners(object, new Map());
+  else setOwners(object, untracked ? owners : ownersAfterUpdate(owners, request));
 }
 
 /**

@@ -6,8 +6,9 @@
  *       containers! []Container by=name           "!": written even if empty; a list whose items are told apart by name
  *       dnsPolicy ~DNSPolicy                      a string that Go names DNSPolicy
  *       replicas *int32                           "*": a pointer, so that 0 differs from absent
- *       limits map~ResourceList quantity          a map that Go names ResourceList
+ *       limits map~ResourceList quantity          a map that Go names ResourceList; "map[Key] …": its keys have a name
  *       finalizers []string set patch=merge       a set; how strategic merge patches treat it, with its merge key
+ *       claimRef *ObjectReference granular        "atomic", "granular": owned otherwise than its type says
  *       protocol ~Protocol ="TCP"                 what an absent value stands for
  */
 import type { TypePackage } from './builtin/index.ts';
@@ -66,7 +67,7 @@ function fieldsOf(block: Block, blocks: Blocks, structs: Structs): [string, Fiel
 }
 
 function readField(always: boolean, words: readonly string[], pkg: TypePackage, structs: Structs): Field {
-  const isFlag = (word: string): boolean => /^(by=|patch=|=|set$|atomic$)/.test(word);
+  const isFlag = (word: string): boolean => /^(by=|patch=|=|set$|atomic$|granular$)/.test(word);
   const flags = words.filter(isFlag);
   const name = words.filter((word) => !isFlag(word)).join(' ');
   const value = flags.find((flag) => flag.startsWith('='))?.slice(1);
@@ -93,6 +94,7 @@ function withFlags(type: FieldType, flags: readonly string[]): FieldType {
   if (type.kind === 'list' && keys !== undefined) return { ...type, listType: 'map', keys: keys.split(',') };
   if (type.kind === 'list' && flags.includes('set')) return { ...type, listType: 'set' };
   if (type.kind === 'object' && flags.includes('atomic')) return { ...type, atomic: true };
+  if (type.kind === 'object' && flags.includes('granular')) return { ...type, atomic: false };
   return type;
 }
 
@@ -117,11 +119,17 @@ function typeOf(name: string, pkg: TypePackage, structs: Structs): FieldType {
   if (name.startsWith('map')) {
     const [head = '', ...rest] = name.split(' ');
     const values = typeOf(rest.join(' '), pkg, structs);
-    const goType = head === 'map' ? `map[string]${values.goType}` : goName(pkg, head.slice('map~'.length));
+    const goType = mapName(head, values, pkg);
     return { kind: 'object', fields: new Map(), additional: values, atomic: false, goType };
   }
   if (isScalarKind(name)) return { kind: 'scalar', scalar: name, goType: GO_TYPES[name] };
   return found(structs, pathOf(pkg, name));
+}
+
+function mapName(head: string, values: FieldType, pkg: TypePackage): string {
+  if (head.startsWith('map~')) return goName(pkg, head.slice('map~'.length));
+  const key = /\[(.*)\]/.exec(head)?.[1];
+  return `map[${key === undefined ? 'string' : goName(pkg, key)}]${values.goType}`;
 }
 
 function listOf(items: FieldType): ListType {

@@ -1,50 +1,50 @@
 import { quote } from '../../../kube/quote.ts';
+
 import { jsonTypeOf } from '../../../kube/unmarshal-error.ts';
+import { readTime } from './time.ts';
 import type { ScalarType } from './types.ts';
 
 /** A scalar as it is kept, a complaint in Go's words, or the sign that the JSON value is of a wrong type altogether. */
-export type Scalar = { readonly value: unknown } | { readonly error: string } | { readonly mismatch: string };
+export type Scalar =
+  { readonly value: unknown } | { readonly error: string } | { readonly mismatch: string; readonly goType: string };
 
 /** Reads a JSON value as a scalar of that type. */
 export function readScalar(type: ScalarType, value: unknown): Scalar {
   switch (type.scalar) {
     case 'string':
-      return typeof value === 'string' ? { value } : mismatch(value);
+      return typeof value === 'string' ? { value } : mismatch(value, type.goType);
     case 'boolean':
-      return typeof value === 'boolean' ? { value } : mismatch(value);
+      return typeof value === 'boolean' ? { value } : mismatch(value, type.goType);
     case 'number':
-      return typeof value === 'number' ? { value } : mismatch(value);
+      return typeof value === 'number' ? { value } : mismatch(value, type.goType);
     case 'int32':
-      return readInteger(value, 2 ** 31);
     case 'int64':
-      return readInteger(value, 2 ** 63);
+      return readInteger(value, type.scalar);
     case 'int-or-string':
-      return typeof value === 'string' ? { value } : withoutField(readInteger(value, 2 ** 31), value, 'int32');
+      return typeof value === 'string' ? { value } : readInteger(value, 'int32');
     case 'bytes':
-      return typeof value === 'string' ? readBase64(value) : mismatch(value);
+      return typeof value === 'string' ? readBase64(value) : mismatch(value, type.goType);
     case 'quantity':
       return readQuantity(value);
     case 'duration':
-      return typeof value === 'string' ? readDuration(value) : withoutField(mismatch(value), value, 'string');
+      return typeof value === 'string' ? readDuration(value) : mismatch(value, 'string');
     case 'time':
     case 'micro-time':
-      return typeof value === 'string' ? readTime(value, type.scalar) : withoutField(mismatch(value), value, 'string');
+      return typeof value === 'string' ? readTime(value, type.scalar) : mismatch(value, 'string');
   }
 }
 
-function mismatch(value: unknown): Scalar {
-  return { mismatch: jsonTypeOf(value) };
+function mismatch(value: unknown, goType: string): Scalar {
+  return { mismatch: jsonTypeOf(value), goType };
 }
 
-function readInteger(value: unknown, limit: number): Scalar {
-  if (typeof value !== 'number') return mismatch(value);
-  return Number.isInteger(value) && value >= -limit && value < limit ? { value } : { mismatch: `number ${value}` };
-}
+const LIMITS = { int32: 2 ** 31, int64: 2 ** 63 } as const;
 
-/** Types with a decoder of their own do not say in which field they are. */
-function withoutField(result: Scalar, value: unknown, goType: string): Scalar {
-  if (!('mismatch' in result)) return result;
-  return { error: `json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type ${goType}` };
+function readInteger(value: unknown, scalar: 'int32' | 'int64'): Scalar {
+  if (typeof value !== 'number') return mismatch(value, scalar);
+  const limit = LIMITS[scalar];
+  const fits = Number.isInteger(value) && value >= -limit && value < limit;
+  return fits ? { value } : { mismatch: `number ${value}`, goType: scalar };
 }
 
 function readBase64(text: string): Scalar {
@@ -70,28 +70,4 @@ const DURATION = /^[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)
 
 function readDuration(text: string): Scalar {
   return DURATION.test(text) ? { value: text } : { error: `time: invalid duration ${quote(text)}` };
-}
-
-const TIME = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:[.,](\d+))?(Z|[+-]\d{2}:\d{2})$/;
-
-/** Times are kept in UTC, in whole seconds or in microseconds. */
-function readTime(text: string, scalar: 'time' | 'micro-time'): Scalar {
-  const match = TIME.exec(text);
-  const fraction = match?.[7] ?? '';
-  const date = new Date(text);
-  if (!match || Number.isNaN(date.getTime())) return timeError(text, scalar, text, '2006');
-  if (scalar === 'time') return { value: `${date.toISOString().slice(0, 19)}Z` };
-  if (fraction.length !== 6) {
-    const rest = text.slice(19);
-    return timeError(text, scalar, rest, '.000000');
-  }
-  return { value: `${date.toISOString().slice(0, 19)}.${fraction}Z` };
-}
-
-const LAYOUTS = { time: '2006-01-02T15:04:05Z07:00', 'micro-time': '2006-01-02T15:04:05.000000Z07:00' } as const;
-
-function timeError(text: string, scalar: 'time' | 'micro-time', rest: string, wanted: string): Scalar {
-  return {
-    error: `parsing time ${quote(text)} as ${quote(LAYOUTS[scalar])}: cannot parse ${quote(rest)} as ${quote(wanted)}`,
-  };
 }

@@ -26,7 +26,7 @@ Scale
   spec! ScaleSpec
   status! ScaleStatus
 ScaleSpec
-  replicas int32
+  replicas int32 =0
 ScaleStatus
   replicas! int32
   selector string

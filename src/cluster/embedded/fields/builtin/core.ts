@@ -334,7 +334,7 @@ GCEPersistentDiskVolumeSource
   readOnly boolean
 GRPCAction
   port! int32
-  service! *string
+  service! *string =""
 GitRepoVolumeSource
   repository! string
   revision string
@@ -432,7 +432,7 @@ LoadBalancerIngress
 LoadBalancerStatus
   ingress []LoadBalancerIngress
 LocalObjectReference atomic
-  name string
+  name string =""
 LocalVolumeSource
   path! string
   fsType *string
@@ -473,7 +473,7 @@ NodeAffinity
 NodeAllocatableResourceClaimStatus
   resourceClaimName! string
   containers []string set
-  resources! map quantity
+  resources! map[ResourceName] quantity
 NodeCondition
   type! ~NodeConditionType
   status! ~ConditionStatus
@@ -588,7 +588,7 @@ PersistentVolumeClaimStatus
   capacity map~ResourceList quantity
   conditions []PersistentVolumeClaimCondition by=type patch=merge:type
   allocatedResources map~ResourceList quantity
-  allocatedResourceStatuses map ~ClaimResourceStatus
+  allocatedResourceStatuses map[ResourceName] ~ClaimResourceStatus
   currentVolumeAttributesClassName *string
   modifyVolumeStatus *ModifyVolumeStatus
 PersistentVolumeClaimTemplate
@@ -624,7 +624,7 @@ PersistentVolumeSpec
   capacity map~ResourceList quantity
   + PersistentVolumeSource
   accessModes []~PersistentVolumeAccessMode
-  claimRef *ObjectReference
+  claimRef *ObjectReference granular
   persistentVolumeReclaimPolicy ~PersistentVolumeReclaimPolicy
   storageClassName string
   mountOptions []string
@@ -851,7 +851,7 @@ ReplicationControllerCondition
   message string
 ReplicationControllerSpec
   replicas *int32 =1
-  minReadySeconds int32
+  minReadySeconds int32 =0
   selector map string atomic
   template *PodTemplateSpec
 ReplicationControllerStatus

@@ -26,7 +26,8 @@ export function withoutLastApplied(
   type: ObjectType,
 ): readonly OwnershipConflict[] {
   const last = lastAppliedOf(live);
-  if (!last || last['apiVersion'] !== live.apiVersion || validateTyped(type, last) !== undefined) return conflicts;
+  if (!last || last['apiVersion'] !== live.apiVersion || validateTyped(type, last, 'refused') !== undefined)
+    return conflicts;
   const { removed, modified, added } = compare(type, last, live);
   const allowed = difference(fieldSetOf(type, last), [removed, modified, added].reduce(union, createFieldSet()));
   return conflicts.filter(({ path }) => !hasPath(allowed, path));

@@ -19,7 +19,7 @@ import type { Owners } from './owners.ts';
 export function pruneReleased(type: ObjectType, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
   if (!last || isEmpty(last)) return merged;
   const named = (set: FieldSet): FieldSet => withNamedFields(set, type);
-  const namedOf = (value: unknown): FieldSet => named(value === undefined ? createFieldSet() : fieldSetOf(type, value));
+  const namedOf = (value: unknown): FieldSet => named(fieldSetOf(type, value));
   const all = namedOf(merged);
   const owned = named([...owners.values()].reduce((sum, { fields }) => union(sum, fields), createFieldSet()));
 

@@ -28,7 +28,7 @@ export function mergeLists(
     if (item) merged[at] = mergeItems(item, change);
     else merged.push(change);
   }
-  return orderBy(merged, changes, merged, mergeKey);
+  return orderBy(merged, changes, items, mergeKey);
 }
 
 /** Takes the items with directives out of a patch: entries to delete, and the wish to replace the whole list. */

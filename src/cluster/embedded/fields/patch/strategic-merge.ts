@@ -64,9 +64,11 @@ function mergeOrdered(
   const mergeKey = field?.patch?.mergeKey;
   const items = change === undefined ? [] : listOrThrow(change);
   checkOrder(items, order, mergeKey);
-  const merged = original === undefined ? withoutDirectives(items) : mergeField(listOrThrow(original), change, field);
+  const before = original === undefined ? [] : listOrThrow(original);
+  if (before.length + items.length === 0) throw plainError('no elements in any of the given slices');
+  const merged = original === undefined ? withoutDirectives(items) : mergeField(before, change, field);
   patch.delete(name);
-  members.set(name, orderBy(listOrThrow(merged), order, original === undefined ? [] : listOrThrow(original), mergeKey));
+  members.set(name, orderBy(listOrThrow(merged), order, before, mergeKey));
 }
 
 function listOrThrow(value: unknown): readonly unknown[] {

@@ -7,6 +7,7 @@ import { compareBytes } from '../../../../kube/order.ts';
 import { quote } from '../../../../kube/quote.ts';
 import { isObject } from '../../../../kube/types.ts';
 import type { ListType } from '../types.ts';
+import { zeroOf } from '../zero.ts';
 
 export type PathElement = string;
 
@@ -35,8 +36,11 @@ function keyElement(type: ListType, item: unknown): { element: PathElement } | {
   return { element: `k:${JSON.stringify(Object.fromEntries(pairs))}` };
 }
 
+/** A key that is left out has its default; a string or number that is always written has its zero value. */
 function defaultOf(type: ListType, key: string): unknown {
-  return type.items.kind === 'object' ? type.items.fields.get(key)?.default : undefined;
+  const field = type.items.kind === 'object' ? type.items.fields.get(key) : undefined;
+  if (field?.default !== undefined || !field?.always || field.pointer) return field?.default;
+  return zeroOf(field.type);
 }
 
 function valueElement(item: unknown): { element: PathElement } | { error: string } {
