@@ -95,7 +95,7 @@ function run(
     if (finding === undefined) continue;
     const { reason, detail } = finding;
     const violation = { check: id, reason, detail };
-    (violations ??= []).push(options.fields === true ? { ...violation, fields: finding.fields() } : violation);
+    (violations ??= []).push(options.fields === true ? { ...violation, fields: finding.fields(pod) } : violation);
   }
   return violations;
 }

@@ -60,6 +60,8 @@ export interface Found<Value> {
 export interface ContainerFields extends SetterFields {
   list: ContainerList;
   name: string;
+  /** The name as texts have it, once one has asked for it. */
+  quotedName: string;
   privileged: boolean | undefined;
   procMount: string | undefined;
   allowPrivilegeEscalation: boolean | undefined;

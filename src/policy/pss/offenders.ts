@@ -1,73 +1,37 @@
 import { forbiddenField, required, type FieldError } from '../../kube/field-error.ts';
-import {
-  pathOf,
-  type ContainerFields,
-  type PodFields,
-  type Setter,
-  type SetterFields,
-  type VolumeFields,
-} from './fields.ts';
+import { pathOf, type ContainerFields, type PodFields, type Setter, type SetterFields } from './fields.ts';
 
 export interface Annotation {
   readonly key: string;
   readonly value: string;
 }
 
-/** The containers that offend, in visiting order; `undefined` if none does, so that a pod that passes costs no list. */
-export function containersWhere(
-  pod: PodFields,
-  offends: (container: ContainerFields) => boolean,
-): readonly ContainerFields[] | undefined {
-  let offenders: ContainerFields[] | undefined;
-  for (const container of pod.containers) {
-    if (!offends(container)) continue;
-    if (offenders) offenders.push(container);
-    else offenders = [container];
-  }
-  return offenders;
+const NONE: readonly never[] = [];
+
+/** The pod, if its own security context offends, then the containers whose do. */
+export function settersWhere(pod: PodFields, offends: (setter: SetterFields) => boolean): readonly Setter[] {
+  const containers = pod.containers.filter(offends);
+  return offends(pod) ? [pod, ...containers] : containers;
 }
 
-/** The pod, if its own security context offends, then the containers whose do; `undefined` if none does. */
-export function settersWhere(
-  pod: PodFields,
-  offends: (setter: SetterFields) => boolean,
-): readonly Setter[] | undefined {
-  const containers = containersWhere(pod, offends);
-  return offends(pod) ? [pod, ...(containers ?? [])] : containers;
-}
-
-/** The volumes that offend, in list order; `undefined` if none does. */
-export function volumesWhere(
-  pod: PodFields,
-  offends: (volume: VolumeFields) => boolean,
-): readonly VolumeFields[] | undefined {
-  let offenders: VolumeFields[] | undefined;
-  for (const volume of pod.volumes) {
-    if (!offends(volume)) continue;
-    if (offenders) offenders.push(volume);
-    else offenders = [volume];
-  }
-  return offenders;
-}
-
-/** The annotations that offend, null read as the empty string; `undefined` if none does. */
+/** The annotations that offend, null read as the empty string. */
 export function annotationsWhere(
   pod: PodFields,
   offends: (key: string, value: string) => boolean,
-): readonly Annotation[] | undefined {
+): readonly Annotation[] {
   let offenders: Annotation[] | undefined;
   for (const key in pod.annotations) {
     const value = pod.annotations[key] ?? '';
     if (offends(key, value)) (offenders ??= []).push({ key, value });
   }
-  return offenders;
+  return offenders ?? NONE;
 }
 
-/** What was found in all the containers, in one list. */
-export function allOf<Item>(
+/** What the containers have, in one list. */
+export function allIn<Item>(
   containers: readonly ContainerFields[],
   itemsOf: (container: ContainerFields) => readonly Item[],
-): Item[] {
+): readonly Item[] {
   const all: Item[] = [];
   for (const container of containers) {
     for (const item of itemsOf(container)) all.push(item);

@@ -1,10 +1,33 @@
 import { sortedSet } from '../../kube/order.ts';
-import type { ContainerFields, Setter, VolumeFields } from './fields.ts';
+import type { ContainerFields, PodFields, SetterFields } from './fields.ts';
+
+/** The containers that offend: `container "a"` or `containers "a", "b"`; empty if none does. */
+export function containersText(pod: PodFields, offends: (container: ContainerFields) => boolean): string {
+  let names = '';
+  let count = 0;
+  for (const container of pod.containers) {
+    if (!offends(container)) continue;
+    names = count === 0 ? quotedNameOf(container) : `${names}, ${quotedNameOf(container)}`;
+    count++;
+  }
+  if (count === 0) return '';
+  return count === 1 ? `container ${names}` : `containers ${names}`;
+}
+
+/** Who offends by a security context: `pod`, `container "a"` or `pod and containers "a", "b"`; empty if nobody does. */
+export function settersText(pod: PodFields, offends: (setter: SetterFields) => boolean): string {
+  return both(offends(pod) ? 'pod' : '', ' and ', containersText(pod, offends));
+}
+
+/** Both texts with the separator between them, or the one that is not empty. */
+export function both(one: string, separator: string, other: string): string {
+  return one === '' || other === '' ? one + other : one + separator + other;
+}
 
 /** The items in double quotes, joined with commas; nothing in them is escaped. */
 export function quotedList(items: readonly string[]): string {
   let text = '';
-  for (const item of items) text = append(text, item);
+  for (const item of items) text = text === '' ? `"${item}"` : `${text}, "${item}"`;
   return text;
 }
 
@@ -23,45 +46,12 @@ export function distinct(items: readonly string[]): readonly string[] {
   return items.length < 2 ? items : items.slice(0, 1);
 }
 
-/** `container "a"` or `containers "a", "b"`. */
-export function namesOf(containers: readonly ContainerFields[]): string {
-  return named('container', containers);
-}
-
-/** `volume "v"` or `volumes "v", "w"`. */
-export function volumeNames(volumes: readonly VolumeFields[]): string {
-  return named('volume', volumes);
-}
-
-/** Who sets something, joined with `and`: the pod, its containers, then whatever else the caller names. */
-export function settersText(setters: readonly Setter[], other = ''): string {
-  let names = '';
-  let containers = 0;
-  for (const setter of setters) {
-    if (setter.list === undefined) continue;
-    names = append(names, setter.name);
-    containers++;
-  }
-  const pod = containers < setters.length ? 'pod' : '';
-  const all = containers === 0 ? '' : `${plural(containers, 'container', 'containers')} ${names}`;
-  return both(both(pod, all), other);
-}
-
 /** The one form for exactly 1, else the other. */
 export function plural(count: number, one: string, many: string): string {
   return count === 1 ? one : many;
 }
 
-function named(noun: string, items: readonly { readonly name: string }[]): string {
-  let names = '';
-  for (const { name } of items) names = append(names, name);
-  return `${noun}${items.length === 1 ? '' : 's'} ${names}`;
-}
-
-function append(list: string, item: string): string {
-  return list === '' ? `"${item}"` : `${list}, "${item}"`;
-}
-
-function both(one: string, other: string): string {
-  return one === '' || other === '' ? one + other : `${one} and ${other}`;
+function quotedNameOf(container: ContainerFields): string {
+  if (container.quotedName === '') container.quotedName = `"${container.name}"`;
+  return container.quotedName;
 }

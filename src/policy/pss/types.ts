@@ -32,8 +32,8 @@ export interface Violation {
 export interface Finding {
   readonly reason: string;
   readonly detail: string;
-  /** Called at once or never: the fields of the pod are good during the evaluation only. */
-  fields(): readonly FieldError[];
+  /** The offending fields of that pod; called only where they are asked for. */
+  fields(pod: PodFields): readonly FieldError[];
 }
 
 /** Judges a pod; `undefined` means passed. */

@@ -1,8 +1,8 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import { forbidden, containersWhere, missing } from '../offenders.ts';
-import { unlessWindows } from '../relax.ts';
-import { namesOf } from '../text.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
+import { forbidden, missing } from '../offenders.ts';
+import { unlessWindows } from '../relax.ts';
+import { containersText } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const FIELD = 'securityContext.allowPrivilegeEscalation';
@@ -25,21 +25,22 @@ export const allowPrivilegeEscalation: Check = {
 };
 
 function mustBeFalse(pod: PodFields): Finding | undefined {
-  const offenders = containersWhere(pod, isNotFalse);
-  return (
-    offenders && {
-      reason: 'allowPrivilegeEscalation != false',
-      detail: `${namesOf(offenders)} must set securityContext.allowPrivilegeEscalation=false`,
-      fields: () => offenders.map(fieldError),
-    }
-  );
+  const containers = containersText(pod, isNotFalse);
+  if (containers === '') return undefined;
+  return {
+    reason: 'allowPrivilegeEscalation != false',
+    detail: `${containers} must set securityContext.allowPrivilegeEscalation=false`,
+    fields,
+  };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return pod.containers.filter(isNotFalse).map((container) => {
+    const value = container.allowPrivilegeEscalation ?? 'nil';
+    return container.hasSecurityContext ? forbidden(container, FIELD, value) : missing(container, FIELD, value);
+  });
 }
 
 function isNotFalse(container: ContainerFields): boolean {
   return container.allowPrivilegeEscalation !== false;
-}
-
-function fieldError(container: ContainerFields): FieldError {
-  const value = container.allowPrivilegeEscalation ?? 'nil';
-  return container.hasSecurityContext ? forbidden(container, FIELD, value) : missing(container, FIELD, value);
 }

@@ -1,9 +1,11 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import { quote } from '../../../kube/quote.ts';
-import type { PodFields, Setter, SetterFields } from '../fields.ts';
+import type { PodFields, SetterFields } from '../fields.ts';
 import { annotationsWhere, forbidden, forbiddenAnnotation, settersWhere, type Annotation } from '../offenders.ts';
-import { distinct, plural, quotedList, settersText } from '../text.ts';
+import { both, distinct, plural, quotedList, settersText } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
+const FIELD = 'securityContext.appArmorProfile.type';
 const ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';
 
 /**
@@ -25,27 +27,35 @@ export const appArmorProfile: Check = {
 };
 
 function onlySafeProfiles(pod: PodFields): Finding | undefined {
-  const setters = settersWhere(pod, isUnsafe);
+  const setters = settersText(pod, isUnsafe);
   const annotations = annotationsWhere(pod, isUnsafeAnnotation);
-  return setters || annotations ? finding(setters ?? [], annotations ?? []) : undefined;
+  return setters === '' && annotations.length === 0 ? undefined : finding(pod, setters, annotations);
 }
 
-function finding(setters: readonly Setter[], annotations: readonly Annotation[]): Finding {
-  const types = distinct(setters.map((setter) => setter.appArmorProfile ?? ''));
+function finding(pod: PodFields, setters: string, annotations: readonly Annotation[]): Finding {
+  const types = distinct(settersWhere(pod, isUnsafe).map(typeOf));
   const values = [...types, ...distinct(annotations.map(({ key, value }) => `${key}=${quote(value)}`))];
-  const other = annotations.length === 0 ? '' : plural(annotations.length, 'annotation', 'annotations');
+  const others = annotations.length === 0 ? '' : plural(annotations.length, 'annotation', 'annotations');
   return {
     reason: plural(values.length, 'forbidden AppArmor profile', 'forbidden AppArmor profiles'),
-    detail: `${settersText(setters, other)} must not set AppArmor profile type to ${quotedList(values)}`,
-    fields: () => [
-      ...setters.map((setter) => forbidden(setter, 'securityContext.appArmorProfile.type', setter.appArmorProfile)),
-      ...annotations.map(forbiddenAnnotation),
-    ],
+    detail: `${both(setters, ' and ', others)} must not set AppArmor profile type to ${quotedList(values)}`,
+    fields,
   };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return [
+    ...settersWhere(pod, isUnsafe).map((setter) => forbidden(setter, FIELD, typeOf(setter))),
+    ...annotationsWhere(pod, isUnsafeAnnotation).map(forbiddenAnnotation),
+  ];
 }
 
 function isUnsafe({ appArmorProfile: type }: SetterFields): boolean {
   return type !== undefined && type !== 'RuntimeDefault' && type !== 'Localhost';
+}
+
+function typeOf(setter: SetterFields): string {
+  return setter.appArmorProfile ?? '';
 }
 
 /** Whether or not there is a container of that name. */

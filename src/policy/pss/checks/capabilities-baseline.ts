@@ -1,9 +1,10 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { allOf, containersWhere, forbidden } from '../offenders.ts';
-import { distinct, namesOf, quotedSet } from '../text.ts';
+import { allIn, forbidden } from '../offenders.ts';
+import { containersText, distinct, quotedSet } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
-const ADD = 'securityContext.capabilities.add';
+const FIELD = 'securityContext.capabilities.add';
 const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
   'AUDIT_WRITE',
   'CHOWN',
@@ -36,21 +37,27 @@ export const capabilitiesBaseline: Check = {
 };
 
 function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {
-  const offenders = containersWhere(pod, addsMore);
-  if (!offenders) return undefined;
-  const added = allOf(offenders, notDefault);
+  const containers = containersText(pod, addsMore);
+  if (containers === '') return undefined;
+  const added = allIn(pod.containers, notDefault);
   return {
     reason: 'non-default capabilities',
-    detail: `${namesOf(offenders)} must not include ${quotedSet(added)} in ${ADD}`,
-    fields: () => offenders.map((container) => forbidden(container, ADD, distinct(notDefault(container)))),
+    detail: `${containers} must not include ${quotedSet(added)} in ${FIELD}`,
+    fields,
   };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return pod.containers
+    .filter(addsMore)
+    .map((container) => forbidden(container, FIELD, distinct(notDefault(container))));
 }
 
 function addsMore(container: ContainerFields): boolean {
   return !container.capabilitiesAdd.every(isDefault);
 }
 
-function notDefault(container: ContainerFields): string[] {
+function notDefault(container: ContainerFields): readonly string[] {
   return container.capabilitiesAdd.filter((name) => !isDefault(name));
 }
 

@@ -1,8 +1,8 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { allOf, containersWhere, forbidden, missing } from '../offenders.ts';
+import { allIn, forbidden, missing } from '../offenders.ts';
 import { unlessWindows } from '../relax.ts';
-import { distinct, namesOf, quotedSet } from '../text.ts';
+import { both, containersText, distinct, quotedSet } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const ADD = 'securityContext.capabilities.add';
@@ -28,23 +28,26 @@ export const capabilitiesRestricted: Check = {
 };
 
 function dropAll(pod: PodFields): Finding | undefined {
-  const keeping = containersWhere(pod, keepsSome);
-  const adding = containersWhere(pod, addsSome);
-  return keeping || adding ? finding(keeping ?? [], adding ?? []) : undefined;
+  const keeping = containersText(pod, keepsSome);
+  const adding = containersText(pod, addsSome);
+  if (keeping === '' && adding === '') return undefined;
+  const drop = keeping === '' ? '' : `${keeping} must set ${DROP}=["ALL"]`;
+  const add =
+    adding === '' ? '' : `${adding} must not include ${quotedSet(allIn(pod.containers, notAllowed))} in ${ADD}`;
+  return { reason: 'unrestricted capabilities', detail: both(drop, '; ', add), fields };
 }
 
-function finding(keeping: readonly ContainerFields[], adding: readonly ContainerFields[]): Finding {
-  const drop = keeping.length === 0 ? '' : `${namesOf(keeping)} must set ${DROP}=["ALL"]`;
-  const added = allOf(adding, forbiddenIn);
-  const add = adding.length === 0 ? '' : `${namesOf(adding)} must not include ${quotedSet(added)} in ${ADD}`;
-  return {
-    reason: 'unrestricted capabilities',
-    detail: drop === '' || add === '' ? drop + add : `${drop}; ${add}`,
-    fields: () => [
-      ...keeping.map(dropError),
-      ...adding.map((container) => forbidden(container, ADD, distinct(forbiddenIn(container)))),
-    ],
-  };
+function fields(pod: PodFields): readonly FieldError[] {
+  const adding = pod.containers.filter(addsSome);
+  return [
+    ...pod.containers.filter(keepsSome).map(dropError),
+    ...adding.map((container) => forbidden(container, ADD, distinct(notAllowed(container)))),
+  ];
+}
+
+function dropError(container: ContainerFields): FieldError {
+  const dropped = container.capabilitiesDrop;
+  return dropped.length === 0 ? missing(container, DROP) : forbidden(container, DROP, distinct(dropped));
 }
 
 function keepsSome(container: ContainerFields): boolean {
@@ -55,15 +58,10 @@ function addsSome(container: ContainerFields): boolean {
   return !container.capabilitiesAdd.every(isAllowed);
 }
 
-function forbiddenIn(container: ContainerFields): string[] {
+function notAllowed(container: ContainerFields): readonly string[] {
   return container.capabilitiesAdd.filter((name) => !isAllowed(name));
 }
 
 function isAllowed(name: string): boolean {
   return name === 'NET_BIND_SERVICE';
-}
-
-function dropError(container: ContainerFields): FieldError {
-  const dropped = container.capabilitiesDrop;
-  return dropped.length === 0 ? missing(container, DROP) : forbidden(container, DROP, distinct(dropped));
 }

@@ -1,3 +1,4 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields } from '../fields.ts';
 import { forbidden } from '../offenders.ts';
 import type { Check, Finding } from '../types.ts';
@@ -20,14 +21,11 @@ export const hostNamespaces: Check = {
 };
 
 function noHostNamespaces(pod: PodFields): Finding | undefined {
-  return pod.hostNetwork || pod.hostPID || pod.hostIPC ? finding(pod) : undefined;
+  if (!pod.hostNetwork && !pod.hostPID && !pod.hostIPC) return undefined;
+  const detail = FIELDS.filter((field) => pod[field]).map((field) => `${field}=true`);
+  return { reason: 'host namespaces', detail: detail.join(', '), fields };
 }
 
-function finding(pod: PodFields): Finding {
-  const shared = FIELDS.filter((field) => pod[field]);
-  return {
-    reason: 'host namespaces',
-    detail: shared.map((field) => `${field}=true`).join(', '),
-    fields: () => shared.map((field) => forbidden(pod, field, true)),
-  };
+function fields(pod: PodFields): readonly FieldError[] {
+  return FIELDS.filter((field) => pod[field]).map((field) => forbidden(pod, field, true));
 }

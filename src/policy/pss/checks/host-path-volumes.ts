@@ -1,6 +1,7 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields, VolumeFields } from '../fields.ts';
-import { forbidden, volumesWhere } from '../offenders.ts';
-import { volumeNames } from '../text.ts';
+import { forbidden } from '../offenders.ts';
+import { plural, quotedList } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 /**
@@ -19,14 +20,19 @@ export const hostPathVolumes: Check = {
 };
 
 function noHostPaths(pod: PodFields): Finding | undefined {
-  const offenders = volumesWhere(pod, isHostPath);
-  return (
-    offenders && {
-      reason: 'hostPath volumes',
-      detail: volumeNames(offenders),
-      fields: () => offenders.map(({ index, hostPath }) => forbidden(pod, `volumes[${index}].hostPath`, hostPath)),
-    }
-  );
+  if (!pod.volumes.some(isHostPath)) return undefined;
+  const names = pod.volumes.filter(isHostPath).map(({ name }) => name);
+  return {
+    reason: 'hostPath volumes',
+    detail: `${plural(names.length, 'volume', 'volumes')} ${quotedList(names)}`,
+    fields,
+  };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return pod.volumes
+    .filter(isHostPath)
+    .map(({ index, hostPath }) => forbidden(pod, `volumes[${index}].hostPath`, hostPath));
 }
 
 function isHostPath(volume: VolumeFields): boolean {

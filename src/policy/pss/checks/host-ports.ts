@@ -1,6 +1,7 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { allOf, containersWhere, forbidden } from '../offenders.ts';
-import { distinct, namesOf, plural } from '../text.ts';
+import { allIn, forbidden } from '../offenders.ts';
+import { containersText, distinct, plural } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 /**
@@ -19,25 +20,24 @@ export const hostPorts: Check = {
 };
 
 function noHostPorts(pod: PodFields): Finding | undefined {
-  const offenders = containersWhere(pod, hasHostPort);
-  return offenders && finding(offenders);
+  const containers = containersText(pod, hasHostPort);
+  if (containers === '') return undefined;
+  const ports = distinct(allIn(pod.containers, portsOf));
+  const verb = plural(pod.containers.filter(hasHostPort).length, 'uses', 'use');
+  const noun = plural(ports.length, 'hostPort', 'hostPorts');
+  return { reason: 'hostPort', detail: `${containers} ${verb} ${noun} ${ports.join(', ')}`, fields };
 }
 
-function finding(offenders: readonly ContainerFields[]): Finding {
-  const ports = distinct(allOf(offenders, portsIn));
-  const verb = plural(offenders.length, 'uses', 'use');
-  return {
-    reason: 'hostPort',
-    detail: `${namesOf(offenders)} ${verb} ${plural(ports.length, 'hostPort', 'hostPorts')} ${ports.join(', ')}`,
-    fields: () =>
-      offenders.flatMap((container) => container.hostPorts.map(({ path, value }) => forbidden(container, path, value))),
-  };
+function fields(pod: PodFields): readonly FieldError[] {
+  return pod.containers.flatMap((container) =>
+    container.hostPorts.map(({ path, value }) => forbidden(container, path, value)),
+  );
 }
 
 function hasHostPort(container: ContainerFields): boolean {
   return container.hostPorts.length > 0;
 }
 
-function portsIn(container: ContainerFields): string[] {
+function portsOf(container: ContainerFields): readonly string[] {
   return container.hostPorts.map(({ value }) => String(value));
 }

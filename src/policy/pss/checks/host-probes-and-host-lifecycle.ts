@@ -1,5 +1,6 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { allOf, containersWhere, forbidden } from '../offenders.ts';
+import { allIn, forbidden } from '../offenders.ts';
 import { distinct, plural, quotedList } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
@@ -19,31 +20,30 @@ export const hostProbesAndHostLifecycle: Check = {
   versions: [{ since: 'v1.34', check: noHosts }],
 };
 
-function noHosts(pod: PodFields): Finding | undefined {
-  const offenders = containersWhere(pod, namesHost);
-  return offenders && finding(offenders);
-}
-
 /** Unlike elsewhere, containers are sorted, and equal names are said once. */
-function finding(offenders: readonly ContainerFields[]): Finding {
-  const names = distinct(offenders.map((container) => container.name));
-  const hosts = distinct(allOf(offenders, hostsIn));
-  const verb = plural(names.length, 'uses', 'use');
-  const noun = plural(hosts.length, 'host', 'hosts');
+function noHosts(pod: PodFields): Finding | undefined {
+  if (!pod.containers.some(namesHost)) return undefined;
+  const names = distinct(pod.containers.filter(namesHost).map(({ name }) => name));
+  const hosts = distinct(allIn(pod.containers, hostsOf));
+  const who = names.length === 1 ? `container ${quotedList(names)} uses` : `containers ${quotedList(names)} use`;
+  const what = plural(hosts.length, 'host', 'hosts');
   return {
     reason: 'probe or lifecycle host',
-    detail: `${plural(names.length, 'container', 'containers')} ${quotedList(names)} ${verb} probe or lifecycle ${noun} ${quotedList(hosts)}`,
-    fields: () =>
-      offenders.flatMap((container) =>
-        container.handlerHosts.map(({ path, value }) => forbidden(container, path, value)),
-      ),
+    detail: `${who} probe or lifecycle ${what} ${quotedList(hosts)}`,
+    fields,
   };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return pod.containers.flatMap((container) =>
+    container.handlerHosts.map(({ path, value }) => forbidden(container, path, value)),
+  );
 }
 
 function namesHost(container: ContainerFields): boolean {
   return container.handlerHosts.length > 0;
 }
 
-function hostsIn(container: ContainerFields): string[] {
+function hostsOf(container: ContainerFields): readonly string[] {
   return container.handlerHosts.map(({ value }) => value);
 }

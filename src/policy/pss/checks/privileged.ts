@@ -1,7 +1,10 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { containersWhere, forbidden } from '../offenders.ts';
-import { namesOf } from '../text.ts';
+import { forbidden } from '../offenders.ts';
+import { containersText } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
+
+const FIELD = 'securityContext.privileged';
 
 /**
  * No container may run with the rights of the host.
@@ -19,14 +22,13 @@ export const privileged: Check = {
 };
 
 function notPrivileged(pod: PodFields): Finding | undefined {
-  const offenders = containersWhere(pod, isPrivileged);
-  return (
-    offenders && {
-      reason: 'privileged',
-      detail: `${namesOf(offenders)} must not set securityContext.privileged=true`,
-      fields: () => offenders.map((container) => forbidden(container, 'securityContext.privileged', true)),
-    }
-  );
+  const containers = containersText(pod, isPrivileged);
+  if (containers === '') return undefined;
+  return { reason: 'privileged', detail: `${containers} must not set ${FIELD}=true`, fields };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return pod.containers.filter(isPrivileged).map((container) => forbidden(container, FIELD, true));
 }
 
 function isPrivileged(container: ContainerFields): boolean {

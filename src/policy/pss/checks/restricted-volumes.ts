@@ -1,7 +1,7 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields, VolumeFields } from '../fields.ts';
-import { forbidden, volumesWhere } from '../offenders.ts';
-import { distinct, plural, quotedList, volumeNames } from '../text.ts';
+import { forbidden } from '../offenders.ts';
+import { distinct, plural, quotedList } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
@@ -61,19 +61,26 @@ export const restrictedVolumes: Check = {
 };
 
 function onlyAllowedSources(pod: PodFields): Finding | undefined {
-  const offenders = volumesWhere(pod, isRestricted);
-  return offenders && finding(pod, offenders);
+  return pod.volumes.some(isRestricted) ? finding(pod.volumes.filter(isRestricted)) : undefined;
 }
 
-function finding(pod: PodFields, offenders: readonly VolumeFields[]): Finding {
+function finding(offenders: readonly VolumeFields[]): Finding {
+  const names = quotedList(offenders.map(({ name }) => name));
   const types = distinct(offenders.map(typeOf));
-  const verb = plural(offenders.length, 'uses', 'use');
-  const noun = plural(types.length, 'type', 'types');
+  const who = offenders.length === 1 ? `volume ${names} uses` : `volumes ${names} use`;
+  const what = plural(types.length, 'type', 'types');
   return {
     reason: 'restricted volume types',
-    detail: `${volumeNames(offenders)} ${verb} restricted volume ${noun} ${quotedList(types)}`,
-    fields: () => offenders.map((volume) => fieldError(pod, volume)),
+    detail: `${who} restricted volume ${what} ${quotedList(types)}`,
+    fields,
   };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return pod.volumes.filter(isRestricted).map((volume) => {
+    const type = typeOf(volume);
+    return forbidden(pod, type === UNKNOWN ? `volumes[${volume.index}]` : `volumes[${volume.index}].${type}`);
+  });
 }
 
 function isRestricted(volume: VolumeFields): boolean {
@@ -84,10 +91,4 @@ function isRestricted(volume: VolumeFields): boolean {
 function typeOf({ sources }: VolumeFields): string {
   const first = sources.length < 2 ? sources[0] : RESTRICTED_SOURCES.find((source) => sources.includes(source));
   return first ?? UNKNOWN;
-}
-
-function fieldError(pod: PodFields, volume: VolumeFields): FieldError {
-  const path = `volumes[${volume.index}]`;
-  const type = typeOf(volume);
-  return forbidden(pod, type === UNKNOWN ? path : `${path}.${type}`);
 }

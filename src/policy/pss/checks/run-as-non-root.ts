@@ -1,8 +1,11 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields, SetterFields } from '../fields.ts';
-import { containersWhere, forbidden, missing, settersWhere } from '../offenders.ts';
+import { forbidden, missing, settersWhere } from '../offenders.ts';
 import { unlessUserNamespace } from '../relax.ts';
-import { namesOf, settersText } from '../text.ts';
+import { containersText, settersText } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
+
+const REASON = 'runAsNonRoot != true';
 
 const FIELD = 'securityContext.runAsNonRoot';
 
@@ -29,25 +32,23 @@ function mustNotBeRoot(pod: PodFields): Finding | undefined {
 }
 
 function explicitlyRoot(pod: PodFields): Finding | undefined {
-  const offenders = settersWhere(pod, saysFalse);
-  return (
-    offenders && {
-      reason: 'runAsNonRoot != true',
-      detail: `${settersText(offenders)} must not set securityContext.runAsNonRoot=false`,
-      fields: () => offenders.map((setter) => forbidden(setter, FIELD, false)),
-    }
-  );
+  const setters = settersText(pod, saysFalse);
+  if (setters === '') return undefined;
+  return { reason: REASON, detail: `${setters} must not set ${FIELD}=false`, fields: explicitFields };
 }
 
 function implicitlyRoot(pod: PodFields): Finding | undefined {
-  const offenders = containersWhere(pod, saysNothing);
-  return (
-    offenders && {
-      reason: 'runAsNonRoot != true',
-      detail: `pod or ${namesOf(offenders)} must set securityContext.runAsNonRoot=true`,
-      fields: () => offenders.map((container) => missing(container, FIELD)),
-    }
-  );
+  const containers = containersText(pod, saysNothing);
+  if (containers === '') return undefined;
+  return { reason: REASON, detail: `pod or ${containers} must set ${FIELD}=true`, fields: implicitFields };
+}
+
+function explicitFields(pod: PodFields): readonly FieldError[] {
+  return settersWhere(pod, saysFalse).map((setter) => forbidden(setter, FIELD, false));
+}
+
+function implicitFields(pod: PodFields): readonly FieldError[] {
+  return pod.containers.filter(saysNothing).map((container) => missing(container, FIELD));
 }
 
 function saysFalse(setter: SetterFields): boolean {

@@ -1,3 +1,4 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields, SetterFields } from '../fields.ts';
 import { forbidden, settersWhere } from '../offenders.ts';
 import { unlessUserNamespace } from '../relax.ts';
@@ -24,14 +25,12 @@ export const runAsUser: Check = {
 };
 
 function notUserZero(pod: PodFields): Finding | undefined {
-  const offenders = settersWhere(pod, isZero);
-  return (
-    offenders && {
-      reason: 'runAsUser=0',
-      detail: `${settersText(offenders)} must not set runAsUser=0`,
-      fields: () => offenders.map((setter) => forbidden(setter, 'securityContext.runAsUser', 0)),
-    }
-  );
+  const setters = settersText(pod, isZero);
+  return setters === '' ? undefined : { reason: 'runAsUser=0', detail: `${setters} must not set runAsUser=0`, fields };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return settersWhere(pod, isZero).map((setter) => forbidden(setter, 'securityContext.runAsUser', 0));
 }
 
 function isZero(setter: SetterFields): boolean {

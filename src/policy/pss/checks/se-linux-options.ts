@@ -1,10 +1,10 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import type { PodFields, Setter, SetterFields } from '../fields.ts';
+import type { PodFields, SetterFields } from '../fields.ts';
 import { forbidden, settersWhere } from '../offenders.ts';
-import { distinct, plural, quotedList, settersText } from '../text.ts';
-import type { Check, Finding, Rule } from '../types.ts';
+import { both, distinct, plural, quotedList, settersText } from '../text.ts';
+import type { Check, Rule } from '../types.ts';
 
-const PATH = 'securityContext.seLinuxOptions';
+const FIELD = 'securityContext.seLinuxOptions';
 const TYPES_V1_0 = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
 const TYPES_V1_31 = [...TYPES_V1_0, 'container_engine_t'];
 
@@ -30,30 +30,34 @@ export const seLinuxOptions: Check = {
 function onlyTypes(types: readonly string[]): Rule {
   const allowed = new Set(types);
   const isBadType = (setter: SetterFields): boolean => !allowed.has(setter.seLinuxType);
-  const offends = (setter: SetterFields): boolean =>
-    isBadType(setter) || setter.seLinuxUser !== '' || setter.seLinuxRole !== '';
-  return (pod: PodFields) => {
-    const offenders = settersWhere(pod, offends);
-    return offenders && finding(offenders, isBadType);
+  const offends = (setter: SetterFields): boolean => isBadType(setter) || setsUser(setter) || setsRole(setter);
+  const fields = (pod: PodFields): readonly FieldError[] =>
+    settersWhere(pod, offends).flatMap((setter) => [
+      ...(isBadType(setter) ? [forbidden(setter, `${FIELD}.type`, setter.seLinuxType)] : []),
+      ...(setsUser(setter) ? [forbidden(setter, `${FIELD}.user`, setter.seLinuxUser)] : []),
+      ...(setsRole(setter) ? [forbidden(setter, `${FIELD}.role`, setter.seLinuxRole)] : []),
+    ]);
+  return (pod) => {
+    const setters = settersText(pod, offends);
+    if (setters === '') return undefined;
+    const data = dataText(settersWhere(pod, offends), isBadType);
+    return { reason: 'seLinuxOptions', detail: `${setters} set forbidden ${FIELD}: ${data}`, fields };
   };
 }
 
-function finding(offenders: readonly Setter[], isBadType: (setter: SetterFields) => boolean): Finding {
+/** What is wrong, whoever is to blame. */
+function dataText(offenders: readonly SetterFields[], isBadType: (setter: SetterFields) => boolean): string {
   const types = distinct(offenders.filter(isBadType).map((setter) => setter.seLinuxType));
-  const data: string[] = [];
-  if (types.length > 0) data.push(`${plural(types.length, 'type', 'types')} ${quotedList(types)}`);
-  if (offenders.some((setter) => setter.seLinuxUser !== '')) data.push('user may not be set');
-  if (offenders.some((setter) => setter.seLinuxRole !== '')) data.push('role may not be set');
-  return {
-    reason: 'seLinuxOptions',
-    detail: `${settersText(offenders)} set forbidden ${PATH}: ${data.join('; ')}`,
-    fields: () => offenders.flatMap((setter) => fieldErrors(setter, isBadType(setter))),
-  };
+  const type = types.length === 0 ? '' : `${plural(types.length, 'type', 'types')} ${quotedList(types)}`;
+  const user = offenders.some(setsUser) ? 'user may not be set' : '';
+  const role = offenders.some(setsRole) ? 'role may not be set' : '';
+  return both(both(type, '; ', user), '; ', role);
 }
 
-function fieldErrors(setter: Setter, badType: boolean): FieldError[] {
-  const errors = badType ? [forbidden(setter, `${PATH}.type`, setter.seLinuxType)] : [];
-  if (setter.seLinuxUser !== '') errors.push(forbidden(setter, `${PATH}.user`, setter.seLinuxUser));
-  if (setter.seLinuxRole !== '') errors.push(forbidden(setter, `${PATH}.role`, setter.seLinuxRole));
-  return errors;
+function setsUser(setter: SetterFields): boolean {
+  return setter.seLinuxUser !== '';
+}
+
+function setsRole(setter: SetterFields): boolean {
+  return setter.seLinuxRole !== '';
 }

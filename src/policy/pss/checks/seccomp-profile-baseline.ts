@@ -1,6 +1,7 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import { quote } from '../../../kube/quote.ts';
 import type { PodFields } from '../fields.ts';
-import { annotationsWhere, forbiddenAnnotation } from '../offenders.ts';
+import { annotationsWhere, forbiddenAnnotation, type Annotation } from '../offenders.ts';
 import { onlySafeSeccompProfiles } from '../rules/seccomp-profile.ts';
 import { distinct, plural } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
@@ -30,18 +31,26 @@ export const seccompProfileBaseline: Check = {
 };
 
 function onlySafeAnnotations(pod: PodFields): Finding | undefined {
-  const offenders = annotationsWhere(pod, (key, value) => isProfileOf(pod, key) && isUnsafe(value));
-  if (!offenders) return undefined;
+  const offenders = unsafeAnnotations(pod);
+  if (offenders.length === 0) return undefined;
   const items = distinct(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
   return {
     reason: 'seccompProfile',
     detail: `forbidden ${plural(items.length, 'annotation', 'annotations')} ${items.join(', ')}`,
-    fields: () => offenders.map(forbiddenAnnotation),
+    fields,
   };
 }
 
+function fields(pod: PodFields): readonly FieldError[] {
+  return unsafeAnnotations(pod).map(forbiddenAnnotation);
+}
+
+function unsafeAnnotations(pod: PodFields): readonly Annotation[] {
+  return annotationsWhere(pod, (key, value) => isUnsafe(value) && isProfile(pod, key));
+}
+
 /** Annotations for containers that the pod does not have are of no interest. */
-function isProfileOf(pod: PodFields, key: string): boolean {
+function isProfile(pod: PodFields, key: string): boolean {
   if (key === POD_ANNOTATION) return true;
   if (!key.startsWith(CONTAINER_ANNOTATION_PREFIX)) return false;
   const name = key.slice(CONTAINER_ANNOTATION_PREFIX.length);

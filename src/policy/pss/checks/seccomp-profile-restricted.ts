@@ -1,8 +1,9 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { containersWhere, missing } from '../offenders.ts';
+import { missing } from '../offenders.ts';
 import { unlessWindows } from '../relax.ts';
 import { onlySafeSeccompProfiles } from '../rules/seccomp-profile.ts';
-import { namesOf } from '../text.ts';
+import { containersText } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';
@@ -32,14 +33,14 @@ function mustHaveProfile(pod: PodFields): Finding | undefined {
 }
 
 function noneInContainers(pod: PodFields): Finding | undefined {
-  const offenders = containersWhere(pod, hasNone);
-  return (
-    offenders && {
-      reason: 'seccompProfile',
-      detail: `pod or ${namesOf(offenders)} must set ${FIELD} to "RuntimeDefault" or "Localhost"`,
-      fields: () => offenders.map((container) => missing(container, FIELD)),
-    }
-  );
+  const containers = containersText(pod, hasNone);
+  if (containers === '') return undefined;
+  const detail = `pod or ${containers} must set ${FIELD} to "RuntimeDefault" or "Localhost"`;
+  return { reason: 'seccompProfile', detail, fields };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return pod.containers.filter(hasNone).map((container) => missing(container, FIELD));
 }
 
 function hasNone(container: ContainerFields): boolean {

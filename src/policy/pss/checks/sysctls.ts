@@ -1,3 +1,4 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields, SysctlFields } from '../fields.ts';
 import { forbidden } from '../offenders.ts';
 import type { Check, Rule } from '../types.ts';
@@ -45,13 +46,13 @@ export const sysctls: Check = {
 function onlySysctls(names: readonly string[]): Rule {
   const safe = new Set(names);
   const isUnsafe = ({ name }: SysctlFields): boolean => !safe.has(name);
-  return (pod: PodFields) => {
-    if (!pod.sysctls.some(isUnsafe)) return undefined;
-    const offenders = pod.sysctls.filter(isUnsafe);
-    return {
-      reason: 'forbidden sysctls',
-      detail: offenders.map(({ name }) => name).join(', '),
-      fields: () => offenders.map(({ index, name }) => forbidden(pod, `securityContext.sysctls[${index}].name`, name)),
-    };
+  const fields = (pod: PodFields): readonly FieldError[] =>
+    pod.sysctls
+      .filter(isUnsafe)
+      .map(({ index, name }) => forbidden(pod, `securityContext.sysctls[${index}].name`, name));
+  return ({ sysctls }) => {
+    if (!sysctls.some(isUnsafe)) return undefined;
+    const unsafe = sysctls.filter(isUnsafe).map(({ name }) => name);
+    return { reason: 'forbidden sysctls', detail: unsafe.join(', '), fields };
   };
 }

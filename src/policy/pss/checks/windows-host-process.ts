@@ -1,3 +1,4 @@
+import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields, SetterFields } from '../fields.ts';
 import { forbidden, settersWhere } from '../offenders.ts';
 import { settersText } from '../text.ts';
@@ -22,14 +23,14 @@ export const windowsHostProcess: Check = {
 };
 
 function noHostProcess(pod: PodFields): Finding | undefined {
-  const offenders = settersWhere(pod, isHostProcess);
-  return (
-    offenders && {
-      reason: 'hostProcess',
-      detail: `${settersText(offenders)} must not set ${FIELD}=true`,
-      fields: () => offenders.map((setter) => forbidden(setter, FIELD, true)),
-    }
-  );
+  const setters = settersText(pod, isHostProcess);
+  return setters === ''
+    ? undefined
+    : { reason: 'hostProcess', detail: `${setters} must not set ${FIELD}=true`, fields };
+}
+
+function fields(pod: PodFields): readonly FieldError[] {
+  return settersWhere(pod, isHostProcess).map((setter) => forbidden(setter, FIELD, true));
 }
 
 function isHostProcess(setter: SetterFields): boolean {

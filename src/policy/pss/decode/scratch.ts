@@ -72,6 +72,7 @@ export function newContainer(): ContainerFields {
     ...newSetter(),
     list: 'containers',
     name: '',
+    quotedName: '',
     privileged: undefined,
     procMount: undefined,
     allowPrivilegeEscalation: undefined,
@@ -86,6 +87,7 @@ export function newContainer(): ContainerFields {
 export function clearContainer(container: ContainerFields): void {
   clearSetter(container);
   container.name = '';
+  container.quotedName = '';
   container.privileged = undefined;
   container.procMount = undefined;
   container.allowPrivilegeEscalation = undefined;
