@@ -3,7 +3,7 @@ import { forbidden, notFound, type Status } from '../../../../kube/status.ts';
 import { matchesConditions } from '../../objects/cel/match-conditions.ts';
 import { objectAt, objectsAt } from '../../objects/read.ts';
 import { metadataOf, type ApiObject, type Attributes, type Reader, type ResourceInfo } from '../../types.ts';
-import type { Hook } from './hook.ts';
+import { failsOpen, type Hook } from './hook.ts';
 import { reviewRequest } from './review.ts';
 import { matchesRule } from './rules.ts';
 
@@ -90,7 +90,7 @@ function checkConditions(hook: Hook, attributes: Attributes, resource: ResourceI
   const conditions = objectsAt(hook.webhook, 'matchConditions');
   if (conditions.length === 0) return { called: true, resource };
   const result = matchesConditions(conditions, reviewRequest('', attributes, resource));
-  if (result === false) return SKIP;
   if (result === true) return { called: true, resource };
+  if (result === false || failsOpen(hook)) return SKIP;
   return { called: false, refusal: forbidden(attributes.resource, attributes.name, result.error) };
 }
