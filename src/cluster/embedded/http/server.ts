@@ -4,6 +4,7 @@ import { ApiError, badRequest } from '../../../kube/status.ts';
 import type { UserInfo } from '../../../kube/types.ts';
 import { requireAccess } from '../access.ts';
 import { createWarnings, type Warnings } from '../admission/index.ts';
+import { mediaType } from '../body.ts';
 import type { EmbeddedCluster } from '../cluster.ts';
 import type { ApiResult, WatchResult } from '../core.ts';
 import { createAuthenticator } from './authentication.ts';
@@ -11,6 +12,7 @@ import { headersOf, impersonate } from './impersonation.ts';
 import { negotiate, type Form } from './negotiation.ts';
 import { createPaths, OPEN_PATHS } from './paths.ts';
 import { renderList, renderObject, type TableOptions } from './render.ts';
+import { createProtobufDecoder, PROTOBUF } from './protobuf/decode.ts';
 import { addWarnings, BODY_LIMIT, sendJson, sendStatus, sendText, statusOf } from './replies.ts';
 import { requestInfoOf, type PathRequest, type ResourceRequest } from './request-info.ts';
 import { streamEvents } from './watch-stream.ts';
@@ -45,6 +47,7 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
   const stopping = new AbortController();
   const authenticate = createAuthenticator();
   const paths = createPaths(cluster);
+  const readProtobuf = createProtobufDecoder(cluster.schemas);
   const app = fastify({
     https: { cert: tls.cert, key: tls.key, ca: tls.clientAuthority, requestCert: true, rejectUnauthorized: false },
     bodyLimit: BODY_LIMIT,
@@ -71,6 +74,13 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
       .send(answer.body);
   };
 
+  const readContent = ({ body, headers }: FastifyRequest): { contentType: string; body: string } => {
+    const contentType = headers['content-type'] ?? '';
+    if (!Buffer.isBuffer(body)) return { contentType, body: '' };
+    if (mediaType(contentType) !== PROTOBUF) return { contentType, body: body.toString('utf8') };
+    return { contentType: 'application/json', body: JSON.stringify(readProtobuf(body)) };
+  };
+
   const answerResource = async (exchange: Exchange, wanted: ResourceRequest): Promise<FastifyReply> => {
     const { request, reply, user, query, warnings, signal } = exchange;
     try {
@@ -79,8 +89,7 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
         query,
         user,
         userAgent: request.headers['user-agent'] ?? '',
-        contentType: request.headers['content-type'] ?? '',
-        body: Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '',
+        ...readContent(request),
         context: { warn: warnings.add, audit: () => undefined, signal },
       });
       if (!result) return await sendText(reply, 404, '404 page not found\n');

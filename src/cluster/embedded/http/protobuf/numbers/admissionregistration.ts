@@ -1,0 +1,26 @@
+/** The numbers of the fields of admissionregistration/v1. Printed by scripts/protobuf-numbers.ts. */
+export const admissionregistration = `
+AuditAnnotation key valueExpression
+ExpressionWarning - fieldRef warning
+MatchCondition name expression
+MatchResources namespaceSelector objectSelector resourceRules excludeResourceRules - - matchPolicy
+MutatingWebhook name clientConfig rules failurePolicy namespaceSelector sideEffects timeoutSeconds admissionReviewVersions matchPolicy reinvocationPolicy objectSelector matchConditions
+MutatingWebhookConfiguration metadata webhooks
+NamedRuleWithOperations resourceNames +RuleWithOperations
+ParamKind apiVersion kind
+ParamRef name namespace selector parameterNotFoundAction
+Rule apiGroups apiVersions resources scope
+RuleWithOperations operations +Rule
+ServiceReference namespace name path port
+TypeChecking expressionWarnings
+ValidatingAdmissionPolicy metadata spec status
+ValidatingAdmissionPolicyBinding metadata spec
+ValidatingAdmissionPolicyBindingSpec policyName paramRef matchResources validationActions
+ValidatingAdmissionPolicySpec paramKind matchConstraints validations failurePolicy auditAnnotations matchConditions variables
+ValidatingAdmissionPolicyStatus observedGeneration typeChecking conditions
+ValidatingWebhook name clientConfig rules failurePolicy namespaceSelector sideEffects timeoutSeconds admissionReviewVersions matchPolicy objectSelector matchConditions
+ValidatingWebhookConfiguration metadata webhooks
+Validation expression message reason messageExpression
+Variable name expression
+WebhookClientConfig service caBundle url
+`;
