@@ -1,6 +1,7 @@
 import { readJson } from './json.ts';
 import { createLineIndex, type Position } from './line-index.ts';
 import { offsetOf, type Parsed, type Path } from './node.ts';
+import { readYaml } from './yaml.ts';
 
 /** One document of a file. */
 export interface ManifestDocument {
@@ -34,17 +35,13 @@ export interface Step {
 }
 
 /** Splits a text into its documents and reads each by itself. */
-export function* readSteps(
-  text: string,
-  file: string,
-  readYaml: (text: string) => readonly Parsed[],
-): Generator<Step, void> {
+export function* readSteps(text: string, file: string): Generator<Step, void> {
   const body = text.startsWith('\ufeff') ? text.slice(1) : text;
   const positionAt = createLineIndex(body);
   let index = 0;
   for (const { start, end } of chunksOf(body)) {
     const share = end / body.length;
-    for (const parsed of parse(body.slice(start, end), readYaml)) {
+    for (const parsed of parse(body.slice(start, end))) {
       const position = (offset: number): Position => positionAt(start + offset);
       const { node, failure } = parsed;
       if (failure) yield { error: { file, ...position(failure.offset), message: shorten(failure.message) }, share };
@@ -89,7 +86,7 @@ function* chunksOf(text: string): Generator<{ readonly start: number; readonly e
   yield { start, end: text.length };
 }
 
-function parse(text: string, readYaml: (text: string) => readonly Parsed[]): readonly Parsed[] {
+function parse(text: string): readonly Parsed[] {
   if (!/^\s*\{/.test(text)) return readYaml(text);
   const json = readJson(text);
   if (isReadable(json)) return json;

@@ -1,7 +1,7 @@
 /**
  * A value read from text, with the places where it and its parts stand there.
  *
- * The files of this folder serve `../manifests.ts`; only that one knows the YAML library.
+ * The files of this folder serve `../manifests.ts`; others import that one.
  */
 export interface TextNode {
   readonly value: unknown;
