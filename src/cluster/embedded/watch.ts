@@ -10,6 +10,7 @@ import { apiVersionOf, present, storageKey } from './views.ts';
 const BOOKMARK_MS = 60_000;
 /** Watches without a time limit of their own end after half an hour to an hour. */
 const MIN_TIMEOUT_S = 1800;
+const MAX_TIMEOUT_S = 24 * 3600;
 /** A watcher that is further behind is let go: it can start again from where it was. */
 const MAX_WAITING = 10_000;
 
@@ -19,9 +20,13 @@ export function watch(core: Core, call: Call): ApiResult {
   const latest = core.storage.revision();
   const from = Number(options.resourceVersion);
   if (from > latest) throw tooLarge(from, latest);
-  const timeout = options.timeoutSeconds ?? MIN_TIMEOUT_S * (1 + Math.random());
-  const signal = AbortSignal.any([call.context.signal, AbortSignal.timeout(timeout * 1000)]);
+  const signal = AbortSignal.any([call.context.signal, AbortSignal.timeout(timeoutMs(options.timeoutSeconds ?? 0))]);
   return { kind: 'watch', info: call.info, events: follow(core, call, options, signal) };
+}
+
+function timeoutMs(seconds: number): number {
+  const wanted = seconds > 0 ? seconds : MIN_TIMEOUT_S * (1 + Math.random());
+  return Math.round(Math.min(wanted, MAX_TIMEOUT_S) * 1000);
 }
 
 async function* follow(

@@ -123,7 +123,7 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
   };
 
   app.all('*', async (request, reply) => {
-    const url = new URL(request.raw.url ?? '/', 'https://localhost');
+    const [path = '/', query = ''] = (request.raw.url ?? '/').split(/\?(.*)/s);
     const gone = new AbortController();
     reply.raw.on('close', () => gone.abort());
     const requester = authenticate(request.raw.socket, request.headers.authorization);
@@ -131,11 +131,11 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
       request,
       reply,
       user: impersonate(cluster.access, requester, headersOf(request.raw.rawHeaders)),
-      query: url.searchParams,
+      query: new URLSearchParams(query),
       warnings: createWarnings(),
       signal: AbortSignal.any([gone.signal, stopping.signal]),
     };
-    const wanted = requestInfoOf(request.method, url.pathname, url.searchParams);
+    const wanted = requestInfoOf(request.method, path, exchange.query);
     return wanted.kind === 'path' ? answerPath(exchange, wanted) : answerResource(exchange, wanted);
   });
 
