@@ -51,11 +51,8 @@ export function decodeBody(body: Body): Decoded {
   if (body.fieldValidation === 'Strict' && complaints.length > 0) {
     throw unhandled(kind, body, strictError(complaints));
   }
-  const typed = {
-    ...object,
-    kind: kind.kind,
-    apiVersion: kind.group === '' ? kind.version : `${kind.group}/${kind.version}`,
-  };
+  const apiVersion = kind.group === '' ? kind.version : `${kind.group}/${kind.version}`;
+  const typed = { kind: kind.kind, apiVersion, ...object };
   return { object: typed, warnings: body.fieldValidation === 'Warn' ? complaints : [] };
 }
 

@@ -37,7 +37,7 @@ export function readTime(text: string, scalar: 'time' | 'micro-time'): { value: 
     // Go takes a fraction behind the seconds that its layout does not mention.
     if (element === '05' && scalar === 'time') rest = rest.replace(FRACTION, '');
   }
-  if (rest !== '') return { error: `${parsing(text, layout)}: extra text: ${quote(rest)}` };
+  if (rest !== '') return { error: `parsing time ${quote(text)}: extra text: ${quote(rest)}` };
   const range = outOfRange(parts);
   if (range !== undefined) return { error: `parsing time ${quote(text)}: ${range} out of range` };
   const seconds = new Date(text.replace(',', '.')).toISOString().slice(0, 19);
@@ -54,5 +54,7 @@ function outOfRange(parts: Readonly<Record<string, string>>): string | undefined
   if (Number(parts['15']) > 23) return 'hour';
   if (Number(parts['04']) > 59) return 'minute';
   if (Number(parts['05']) > 59) return 'second';
+  if (Number(parts['Z07:00']?.slice(1, 3) ?? 0) > 23) return 'time zone offset hour';
+  if (Number(parts['Z07:00']?.slice(4) ?? 0) > 59) return 'time zone offset minute';
   return day < 1 || day > new Date(Date.UTC(year, month, 0)).getUTCDate() ? 'day' : undefined;
 }

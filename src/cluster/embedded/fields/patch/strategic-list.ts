@@ -63,7 +63,7 @@ export function orderBy(
   server: readonly unknown[],
   mergeKey: string | undefined,
 ): readonly unknown[] {
-  const key = (item: unknown): unknown => (mergeKey !== undefined && isObject(item) ? item[mergeKey] : item);
+  const key = (item: unknown): unknown => (mergeKey !== undefined && isObject(item) ? keyOf(item, mergeKey) : item);
   const [wanted, before] = [order.map(key), server.map(key)];
   const rank = (ranks: readonly unknown[], item: unknown): number => ranks.indexOf(key(item));
   const right = merged.filter((item) => wanted.includes(key(item))).sort((a, b) => rank(wanted, a) - rank(wanted, b));

@@ -4,7 +4,7 @@
  */
 import { ApiError, badRequest } from '../../../../kube/status.ts';
 import { isObject, type JsonObject } from '../../../../kube/types.ts';
-import { goFormat } from '../go-format.ts';
+import { goFormat, goTypeOf } from '../go-format.ts';
 import { plainError } from '../plain-error.ts';
 import type { Field, FieldType, ObjectType } from '../types.ts';
 import { mergeLists, orderBy } from './strategic-list.ts';
@@ -73,9 +73,8 @@ function mergeOrdered(
 
 function listOrThrow(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value;
-  throw plainError(
-    `expected a []interface {}, but received a ${isObject(value) ? 'map[string]interface {}' : typeof value}`,
-  );
+  const found = value == null ? '%!s(<nil>)' : goTypeOf(value);
+  throw plainError(`expected a []interface {}, but received a ${found}`);
 }
 
 /** What the patch lists must stand in the order that the directive gives. */
@@ -101,7 +100,7 @@ function mergeMember(members: Map<string, unknown>, key: string, value: unknown,
       );
   } else if (value === null) members.delete(name);
   else {
-    const merged = original == null ? withoutDirectives(value) : mergeField(original, value, fieldOf(type, name));
+    const merged = original == null ? asNew(value) : mergeField(original, value, fieldOf(type, name));
     if (merged === undefined) members.delete(name);
     else members.set(name, merged);
   }
@@ -121,17 +120,26 @@ function mergeField(original: unknown, change: unknown, field: Field | undefined
       strategicMerge(item, itemChange, items),
     );
   }
-  return withoutDirectives(change);
+  return asNew(change);
 }
 
-/** The value without nulls and directives; `undefined` where it is nothing but a directive. */
+/** What a value becomes where there was none before: no nulls, no directives; `undefined` if it is but a directive. */
+function asNew(value: unknown): unknown {
+  return withoutDirectives(withoutNulls(value));
+}
+
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (!isObject(value)) return value;
+  const members = Object.entries(value).filter(([, member]) => member !== null);
+  return Object.fromEntries(members.map(([key, member]) => [key, withoutNulls(member)]));
+}
+
 function withoutDirectives(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutDirectives).filter((item) => item !== undefined);
   if (!isObject(value)) return value;
   if (Object.hasOwn(value, DIRECTIVE)) return undefined;
-  const members = Object.entries(value)
-    .filter(([, member]) => member !== null)
-    .map(([key, member]) => [key, withoutDirectives(member)] as const);
+  const members = Object.entries(value).map(([key, member]) => [key, withoutDirectives(member)] as const);
   return Object.fromEntries(members.filter(([, member]) => member !== undefined));
 }
 
