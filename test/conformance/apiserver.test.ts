@@ -54,6 +54,7 @@ describe(
         const actual = { status: answer.status, body: answer.body ?? answer.text };
         assert.deepEqual(reduce(comparable(asNow(actual))), reduce(comparable(lines(recorded))));
         assert.deepEqual(answer.warnings, exchange.response.warning ?? []);
+        assert.equal(answer.headers['content-type'], exchange.response.headers['content-type']);
         const received = webhook.received();
         compareCalls(calls === 'again' ? received.slice(0, 1) : received, exchange.webhookCalls ?? []);
       });

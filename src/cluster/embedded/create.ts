@@ -1,4 +1,4 @@
-import { alreadyExists, ApiError, failure, invalid } from '../../kube/status.ts';
+import { alreadyExists, ApiError, invalid } from '../../kube/status.ts';
 import { attributesOf } from './attributes.ts';
 import { applyDefaults, readBody } from './body.ts';
 import type { ApiResult, Call, Core } from './core.ts';
@@ -43,7 +43,8 @@ export async function createObject(
   await core.admission.validate(attributesOf(call, { ...subject, object }), context);
   const { resourceVersion = '' } = metadataOf(object);
   if (resourceVersion !== '') {
-    throw new ApiError(failure(500, '', 'resourceVersion should not be set on objects to be created'));
+    const message = 'resourceVersion should not be set on objects to be created';
+    throw new ApiError({ metadata: {}, status: 'Failure', message, code: 500 });
   }
   const name = metadataOf(object).name ?? '';
   const key = storageKey(info);

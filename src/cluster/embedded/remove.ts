@@ -5,6 +5,7 @@ import { readDeleteOptions, type DeleteOptions } from './delete-options.ts';
 import { readListOptions } from './list-options.ts';
 import { listObjects } from './list.ts';
 import { timestamp } from './metadata.ts';
+import { orphan } from './orphan.ts';
 import { returnsDeleted } from './traits.ts';
 import { metadataOf, type ApiObject, type ResourceInfo } from './types.ts';
 import { present, storageKey, toStored } from './views.ts';
@@ -51,6 +52,7 @@ export async function removeObject(core: Core, call: Call, options: DeleteOption
     requirePreconditions(call, options, existing);
     const leaving = leavingOf(core, info, existing);
     await admit(core, call, options, existing);
+    if (options.orphan && !options.dryRun) orphan(core, existing);
     const done = options.dryRun ? { object: leaving.object, gone: leaving.gone } : store(core, info, raw, leaving);
     if (done) return done;
   }

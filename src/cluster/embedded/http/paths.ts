@@ -1,5 +1,6 @@
 import type { EmbeddedCluster } from '../cluster.ts';
 import { openApiV2, openApiV3, openApiV3Index } from '../fields/index.ts';
+import type { Registry } from '../registry.ts';
 import { AGGREGATED, aggregatedDiscovery } from './aggregated-discovery.ts';
 import { apiGroup, apiGroups, apiResources, apiVersions, groupVersionsOf } from './discovery.ts';
 import type { Form } from './negotiation.ts';
@@ -47,6 +48,7 @@ export function createPaths(
   return (path, form, address) => {
     if (OPEN_PATHS.has(path)) return text('ok');
     if (path === '/version') return json(VERSION);
+    if (path === '/') return json({ paths: rootPaths(registry) });
     if (path.startsWith('/openapi/')) return openApi(path);
     if (form === 'discovery' && (path === '/api' || path === '/apis')) {
       const document = aggregatedDiscovery(registry, path === '/api' ? 'core' : 'groups');
@@ -60,6 +62,12 @@ export function createPaths(
       : apiGroup(registry, path.replace('/apis/', ''));
     return document && json(document);
   };
+}
+
+function rootPaths(registry: Registry): string[] {
+  const groups = groupVersionsOf(registry).filter(({ group }) => group !== '');
+  const paths = groups.flatMap(({ group, version }) => [`/apis/${group}`, `/apis/${group}/${version}`]);
+  return ['/api', '/api/v1', '/apis', ...paths, ...OPEN_PATHS, '/openapi/v2', '/openapi/v3', '/version'].toSorted();
 }
 
 /** The group version of `/api/v1` or `/apis/<group>/<version>`. */

@@ -27,7 +27,7 @@ export function sendText(reply: FastifyReply, code: number, body: string): Fasti
     .code(code)
     .header('content-type', 'text/plain; charset=utf-8')
     .header('cache-control', 'no-cache, private')
-    .send(body);
+    .send(Buffer.from(body));
 }
 
 export function sendStatus(reply: FastifyReply, status: Status): FastifyReply {

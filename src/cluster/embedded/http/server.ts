@@ -71,7 +71,7 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
     return reply
       .header('content-type', answer.contentType)
       .header('cache-control', answer.cacheControl ?? 'no-cache, private')
-      .send(answer.body);
+      .send(Buffer.from(answer.body));
   };
 
   const readContent = ({ body, headers }: FastifyRequest): { contentType: string; body: string } => {
