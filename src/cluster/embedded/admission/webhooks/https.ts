@@ -64,7 +64,7 @@ function send(
   signal: AbortSignal,
 ): Promise<HttpReply | 'stale'> {
   return new Promise((resolve, reject) => {
-    const headers = { ...HEADERS, 'content-length': Buffer.byteLength(body) };
+    const headers = { ...connection.headers, ...HEADERS, 'content-length': Buffer.byteLength(body) };
     const sent = request(url, { ...connection, method: 'POST', headers, signal }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));

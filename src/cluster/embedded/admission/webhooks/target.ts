@@ -44,7 +44,8 @@ export function targetOf(
   const address = resolveService(service);
   if (!address) return { url, error: `service ${quote(service.name)} not found` };
   const { host, port } = address;
-  const connection = { ...trust, host, port, servername: hostname, headers: { host: hostname } };
+  const headers = { host: `${hostname}:${service.port}` };
+  const connection = { ...trust, hostname: host, port, servername: hostname, headers };
   return { url, connection, key: `${hostname} ${host}:${port} ${bundle}` };
 }
 
