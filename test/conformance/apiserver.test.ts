@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { isObject } from '../../src/kube/types.ts';
 import { comparable } from '../support/comparable.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startEmptyCluster, type TestCluster } from '../support/embedded-cluster.ts';
 import { startRecordedWebhook, type ReceivedCall, type RecordedWebhook } from '../support/recorded-webhook.ts';
 import { readTranscripts, type Exchange, type WebhookExchange } from '../support/transcripts.ts';
 import { exceptionFor } from '../support/transcript-exceptions.ts';
@@ -25,7 +25,7 @@ describe(
     let previous: Exchange | undefined;
 
     before(async () => {
-      cluster = await startCluster();
+      cluster = await startEmptyCluster();
       webhook = await startRecordedWebhook();
       for (const name of ['default', 'kube-node-lease', 'kube-public', 'kube-system']) {
         const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };

@@ -22,12 +22,20 @@ export interface TestCluster {
   /** A kubeconfig for kubectl, gone with the cluster. */
   kubeconfig(): Promise<string>;
   /** What went wrong inside; empty unless there is a defect. */
-  readonly errors: readonly unknown[];
+  readonly errors: unknown[];
   stop(): Promise<void>;
 }
 
-/** Starts an empty cluster and serves its API. */
-export async function startCluster(clock: () => Date = () => new Date()): Promise<TestCluster> {
+/** Starts a cluster with what every cluster has, and serves its API. */
+export async function startCluster(): Promise<TestCluster> {
+  const started = await startEmptyCluster();
+  const onError = (error: unknown): void => void started.errors.push(error);
+  await started.cluster.start({ rootCertificate: started.authority, onError });
+  return started;
+}
+
+/** Starts a cluster in which there is nothing and nobody does any chores, and serves its API. */
+export async function startEmptyCluster(): Promise<TestCluster> {
   const validity = { now: new Date(), days: 1 };
   const ca = createAuthority(validity);
   const serving = createServing(ca, { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }, validity);
@@ -35,7 +43,7 @@ export async function startCluster(clock: () => Date = () => new Date()): Promis
     createClient(ca, { username, groups }, validity);
   const errors: unknown[] = [];
   const caller = createHttpsCaller(() => undefined);
-  const cluster = createEmbeddedCluster({ clock, call: caller.call });
+  const cluster = createEmbeddedCluster({ clock: () => new Date(), call: caller.call });
   const server = createApiServer({
     cluster,
     tls: { ...serving, clientAuthority: ca.cert },
@@ -67,6 +75,7 @@ export async function startCluster(clock: () => Date = () => new Date()): Promis
     errors,
     async stop() {
       for (const made of clients) made.close();
+      cluster.stop();
       await server.close();
       caller.close();
       await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));

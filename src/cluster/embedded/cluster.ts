@@ -4,6 +4,7 @@ import type { Cluster } from '../port.ts';
 import { createAccess, type Access } from './access.ts';
 import { createAdmission, type CallWebhook } from './admission/index.ts';
 import { createApi, type Api } from './api.ts';
+import { startChores, type Chores, type ChoresOptions } from './chores/index.ts';
 import type { Core } from './core.ts';
 import { followDefinitions } from './definitions.ts';
 import { decodeValue, loadSchemas, type Schemas } from './fields/index.ts';
@@ -25,7 +26,7 @@ export interface EmbeddedClusterOptions {
   readonly call: CallWebhook;
 }
 
-/** A Kubernetes cluster in memory. It is empty at first: chores and seed fill it. */
+/** A Kubernetes cluster in memory. It is empty until it is started. */
 export interface EmbeddedCluster extends Cluster {
   readonly store: Store;
   readonly api: Api;
@@ -35,6 +36,11 @@ export interface EmbeddedCluster extends Cluster {
   readonly schemas: Schemas;
   readonly writer: Writer;
   clock(): Date;
+  /** Fills the cluster with what every cluster has and looks after it, until it is stopped. */
+  start(options?: ChoresOptions): Promise<void>;
+  /** Resolves once nothing waits to be looked after. */
+  idle(): Promise<void>;
+  stop(): void;
 }
 
 /** Makes an empty cluster. */
@@ -62,5 +68,21 @@ export function createEmbeddedCluster({ clock, call }: EmbeddedClusterOptions): 
   const api = createApi(core);
   const send = createSend(api, registry);
   const port = createPort({ send, access, store, clock });
-  return { ...port, api, access, storage, registry, schemas, writer: createWriter(send), clock };
+  const writer = createWriter(send);
+  let chores: Chores | undefined;
+  return {
+    ...port,
+    api,
+    access,
+    storage,
+    registry,
+    schemas,
+    writer,
+    clock,
+    async start(options) {
+      chores = await startChores({ storage, registry, writer }, options);
+    },
+    idle: () => chores?.idle() ?? Promise.resolve(),
+    stop: () => chores?.stop(),
+  };
 }

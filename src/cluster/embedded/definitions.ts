@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { typeOfCrdSchema, type Schemas } from './fields/index.ts';
-import * as custom from './objects/custom.ts';
+import { resourcesOfDefinition } from './objects/custom.ts';
 import type { Registry } from './registry.ts';
 import type { Storage } from './storage.ts';
 import { at, itemsAt, textAt } from './tables/cells.ts';
@@ -21,7 +21,7 @@ export function followDefinitions(storage: Storage, registry: Registry, schemas:
     if (resource.group !== DEFINITIONS.group || resource.resource !== DEFINITIONS.resource) return;
     const name = metadataOf(object).name ?? '';
     if (type === 'DELETED') define(name, []);
-    else define(name, custom.resourcesOfDefinition(object), object);
+    else define(name, resourcesOfDefinition(object), object);
   });
 }
 
