@@ -7,7 +7,8 @@ import { checks } from './checks/index.ts';
 import { decode, type DecodeError } from './decode.ts';
 import type { PodFields } from './fields.ts';
 import { newestVersionOf, registryErrors, selectChecks, type SelectedCheck } from './registry.ts';
-import type { Check, Level, Policy, Version, Violation } from './types.ts';
+import { both } from './text.ts';
+import type { Check, Finding, Level, Policy, Version, Violation } from './types.ts';
 import { compareVersions, parseVersion } from './version.ts';
 
 export interface EvaluateOptions extends Policy {
@@ -47,10 +48,12 @@ export function createEvaluator(registry: readonly Check[]): Evaluator {
   const errors = registryErrors(registry);
   if (errors.length > 0) throw new Error(`invalid checks: ${errors.join('; ')}`);
   const newestVersion = newestVersionOf(registry);
+  const startingWithLatest = (level: Level): Map<Version, readonly SelectedCheck[]> =>
+    new Map([['latest', selectChecks(registry, level, newestVersion)]]);
   const selected: Readonly<Record<Level, Map<Version, readonly SelectedCheck[]>>> = {
-    privileged: new Map(),
-    baseline: new Map(),
-    restricted: new Map(),
+    privileged: startingWithLatest('privileged'),
+    baseline: startingWithLatest('baseline'),
+    restricted: startingWithLatest('restricted'),
   };
 
   const checksAt: Evaluator['checksAt'] = ({ level, version, emulationVersion }) => {
@@ -93,11 +96,16 @@ function run(
     if ((settings & pod.settings) === 0) continue;
     const finding = check(pod);
     if (finding === undefined) continue;
-    const { reason, detail } = finding;
-    const violation = { check: id, reason, detail };
-    (violations ??= []).push(options.fields === true ? { ...violation, fields: finding.fields(pod) } : violation);
+    const violation = violationOf(id, finding, pod, options);
+    if (violations) violations.push(violation);
+    else violations = [violation];
   }
   return violations;
+}
+
+function violationOf(check: string, finding: Finding, pod: PodFields, options: EvaluateOptions): Violation {
+  const { reason, detail } = finding;
+  return options.fields === true ? { check, reason, detail, fields: finding.fields(pod) } : { check, reason, detail };
 }
 
 function decodeViolation({ path, value, message }: DecodeError, options: EvaluateOptions): Violation {
@@ -110,10 +118,9 @@ function refusal(violations: readonly Violation[]): Evaluation {
   let reason = '';
   let detail = '';
   for (const violation of violations) {
-    const separator = reason === '' ? '' : ', ';
     const why = violation.reason === '' ? 'unknown forbidden reason' : violation.reason;
-    reason += separator + why;
-    detail += separator + (violation.detail === '' ? why : `${why} (${violation.detail})`);
+    reason = both(reason, ', ', why);
+    detail = both(detail, ', ', violation.detail === '' ? why : why + ' (' + violation.detail + ')');
   }
   return { allowed: false, violations, reason, detail };
 }

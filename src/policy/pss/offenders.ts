@@ -16,12 +16,12 @@ export function settersWhere(pod: PodFields, offends: (setter: SetterFields) => 
 
 /** The annotations that offend, null read as the empty string. */
 export function annotationsWhere(
-  pod: PodFields,
+  { annotations }: PodFields,
   offends: (key: string, value: string) => boolean,
 ): readonly Annotation[] {
   let offenders: Annotation[] | undefined;
-  for (const key in pod.annotations) {
-    const value = pod.annotations[key] ?? '';
+  for (const key in annotations) {
+    const value = annotations[key] ?? '';
     if (offends(key, value)) (offenders ??= []).push({ key, value });
   }
   return offenders ?? NONE;

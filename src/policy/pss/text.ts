@@ -1,5 +1,8 @@
-import { sortedSet } from '../../kube/order.ts';
+import { compareBytes, sortedSet } from '../../kube/order.ts';
 import type { ContainerFields, PodFields, SetterFields } from './fields.ts';
+
+/** Up to here inserting beats sorting. */
+const FEW = 8;
 
 /** The containers that offend: `container "a"` or `containers "a", "b"`; empty if none does. */
 export function containersText(pod: PodFields, offends: (container: ContainerFields) => boolean): string {
@@ -7,11 +10,11 @@ export function containersText(pod: PodFields, offends: (container: ContainerFie
   let count = 0;
   for (const container of pod.containers) {
     if (!offends(container)) continue;
-    names = count === 0 ? quotedNameOf(container) : `${names}, ${quotedNameOf(container)}`;
+    names = count === 0 ? quotedNameOf(container) : names + ', ' + quotedNameOf(container);
     count++;
   }
   if (count === 0) return '';
-  return count === 1 ? `container ${names}` : `containers ${names}`;
+  return (count === 1 ? 'container ' : 'containers ') + names;
 }
 
 /** Who offends by a security context: `pod`, `container "a"` or `pod and containers "a", "b"`; empty if nobody does. */
@@ -27,8 +30,8 @@ export function both(one: string, separator: string, other: string): string {
 /** The items in double quotes, joined with commas; nothing in them is escaped. */
 export function quotedList(items: readonly string[]): string {
   let text = '';
-  for (const item of items) text = text === '' ? `"${item}"` : `${text}, "${item}"`;
-  return text;
+  for (const item of items) text += (text === '' ? '"' : '", "') + item;
+  return text === '' ? '' : text + '"';
 }
 
 /** The distinct items sorted by bytes, as a quoted list. */
@@ -38,12 +41,23 @@ export function quotedSet(items: readonly string[]): string {
 
 /** The distinct items sorted by bytes. */
 export function distinct(items: readonly string[]): readonly string[] {
-  // Mostly there is one value, and a set costs more than all else in a text.
-  const first = items[0];
-  for (const item of items) {
-    if (item !== first) return sortedSet(items);
+  if (items.length < 2) return items;
+  if (items.length > FEW) return sortedSet(items);
+  const sorted: string[] = [];
+  for (const item of items) insert(sorted, item);
+  return sorted;
+}
+
+/** Keeps the list sorted and free of repetitions; for a few items that is many times faster than a set and a sort. */
+function insert(sorted: string[], item: string): void {
+  let place = sorted.length;
+  for (let before = sorted[place - 1]; before !== undefined; before = sorted[place - 1]) {
+    if (before === item) return;
+    if (compareBytes(before, item) < 0) break;
+    place--;
   }
-  return items.length < 2 ? items : items.slice(0, 1);
+  if (place === sorted.length) sorted.push(item);
+  else sorted.splice(place, 0, item);
 }
 
 /** The one form for exactly 1, else the other. */
@@ -52,6 +66,6 @@ export function plural(count: number, one: string, many: string): string {
 }
 
 function quotedNameOf(container: ContainerFields): string {
-  if (container.quotedName === '') container.quotedName = `"${container.name}"`;
+  if (container.quotedName === '') container.quotedName = '"' + container.name + '"';
   return container.quotedName;
 }

@@ -72,7 +72,7 @@ function readSecurityContext(reader: Reader, context: JsonObject | undefined, in
         readCapabilities(reader, objectIn(reader, SECURITY_CONTEXT, key, context[key], 'v1.Capabilities'), into);
         break;
       default:
-        readSharedField(reader, SECURITY_CONTEXT, key, context, into);
+        readSharedField(reader, SECURITY_CONTEXT, key, context[key], into);
     }
   }
 }

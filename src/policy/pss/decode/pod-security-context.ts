@@ -13,7 +13,7 @@ const poolOfSysctls = createPool(newSysctl);
 export function readPodSecurityContext(reader: Reader, context: JsonObject | undefined, into: PodFields): void {
   for (const key in context) {
     if (key === 'sysctls') into.sysctls = readSysctls(reader, context[key]);
-    else readSharedField(reader, POD_SECURITY_CONTEXT, key, context, into);
+    else readSharedField(reader, POD_SECURITY_CONTEXT, key, context[key], into);
   }
 }
 

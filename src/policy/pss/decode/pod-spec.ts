@@ -50,7 +50,7 @@ export function readPodSpec(reader: Reader, spec: JsonObject): void {
         readPodSecurityContext(reader, objectIn(reader, POD_SPEC, key, spec[key], 'v1.PodSecurityContext'), into);
         break;
       default:
-        readPlainField(reader, key, spec, into);
+        readPlainField(reader, key, spec[key], into);
     }
   }
   const first = initContainers.length;
@@ -83,29 +83,29 @@ function readContainers(
   }
 }
 
-function readPlainField(reader: Reader, key: string, spec: JsonObject, into: PodFields): void {
+function readPlainField(reader: Reader, key: string, value: unknown, into: PodFields): void {
   switch (key) {
     case 'hostNetwork':
       reader.pod.settings |= SETTING.hostNamespaces;
-      into.hostNetwork = booleanIn(reader, POD_SPEC, key, spec[key]) === true;
+      into.hostNetwork = booleanIn(reader, POD_SPEC, key, value) === true;
       break;
     case 'hostPID':
       reader.pod.settings |= SETTING.hostNamespaces;
-      into.hostPID = booleanIn(reader, POD_SPEC, key, spec[key]) === true;
+      into.hostPID = booleanIn(reader, POD_SPEC, key, value) === true;
       break;
     case 'hostIPC':
       reader.pod.settings |= SETTING.hostNamespaces;
-      into.hostIPC = booleanIn(reader, POD_SPEC, key, spec[key]) === true;
+      into.hostIPC = booleanIn(reader, POD_SPEC, key, value) === true;
       break;
     case 'hostUsers':
-      into.hostUsers = booleanIn(reader, POD_SPEC, key, spec[key]);
+      into.hostUsers = booleanIn(reader, POD_SPEC, key, value);
       break;
     case 'os':
-      readOs(reader, objectIn(reader, POD_SPEC, key, spec[key], 'v1.PodOS'), into);
+      readOs(reader, objectIn(reader, POD_SPEC, key, value, 'v1.PodOS'), into);
       break;
     case 'runtimeClassName':
       // No check reads it, but exemptions do.
-      stringIn(reader, POD_SPEC, key, spec[key]);
+      stringIn(reader, POD_SPEC, key, value);
   }
 }
 

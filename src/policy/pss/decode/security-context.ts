@@ -8,27 +8,21 @@ const SE_LINUX: Struct = { name: 'SELinuxOptions', path: 'securityContext.seLinu
 const WINDOWS: Struct = { name: 'WindowsSecurityContextOptions', path: 'securityContext.windowsOptions' };
 
 /** Reads a field that the security contexts of pods and of containers share; others are left alone. */
-export function readSharedField(
-  reader: Reader,
-  struct: Struct,
-  key: string,
-  context: JsonObject,
-  into: SetterFields,
-): void {
+export function readSharedField(reader: Reader, struct: Struct, key: string, value: unknown, into: SetterFields): void {
   switch (key) {
     case 'runAsNonRoot':
-      into.runAsNonRoot = booleanIn(reader, struct, key, context[key]);
+      into.runAsNonRoot = booleanIn(reader, struct, key, value);
       break;
     case 'runAsUser':
       reader.pod.settings |= SETTING.runAsUser;
-      into.runAsUser = int64In(reader, struct, key, context[key]);
+      into.runAsUser = int64In(reader, struct, key, value);
       break;
     case 'seccompProfile':
       reader.pod.settings |= SETTING.seccompProfile;
       into.seccompProfile = readType(
         reader,
         SECCOMP,
-        objectIn(reader, struct, key, context[key], 'v1.SeccompProfile'),
+        objectIn(reader, struct, key, value, 'v1.SeccompProfile'),
         'v1.SeccompProfileType',
       );
       break;
@@ -37,17 +31,17 @@ export function readSharedField(
       into.appArmorProfile = readType(
         reader,
         APP_ARMOR,
-        objectIn(reader, struct, key, context[key], 'v1.AppArmorProfile'),
+        objectIn(reader, struct, key, value, 'v1.AppArmorProfile'),
         'v1.AppArmorProfileType',
       );
       break;
     case 'seLinuxOptions':
       reader.pod.settings |= SETTING.seLinuxOptions;
-      readSeLinuxOptions(reader, objectIn(reader, struct, key, context[key], 'v1.SELinuxOptions'), into);
+      readSeLinuxOptions(reader, objectIn(reader, struct, key, value, 'v1.SELinuxOptions'), into);
       break;
     case 'windowsOptions':
       reader.pod.settings |= SETTING.windowsOptions;
-      readWindowsOptions(reader, objectIn(reader, struct, key, context[key], 'v1.WindowsSecurityContextOptions'), into);
+      readWindowsOptions(reader, objectIn(reader, struct, key, value, 'v1.WindowsSecurityContextOptions'), into);
   }
 }
 

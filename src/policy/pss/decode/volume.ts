@@ -1,4 +1,3 @@
-import type { JsonObject } from '../../../kube/types.ts';
 import type { VolumeFields } from '../fields.ts';
 import { listIn, objectIn, stringIn, type Reader, type Struct } from './reader.ts';
 import { NONE, createPool, newVolume } from './scratch.ts';
@@ -71,13 +70,13 @@ function readVolume(reader: Reader, json: unknown, index: number, into: VolumeFi
   const volume = objectIn(reader, POD_SPEC, 'volumes[*]', json, 'v1.Volume');
   for (const key in volume) {
     if (key === 'name') into.name = stringIn(reader, VOLUME, key, volume[key]);
-    else readSource(reader, key, volume, into);
+    else readSource(reader, key, volume[key], into);
   }
 }
 
-function readSource(reader: Reader, key: string, volume: JsonObject, into: VolumeFields): void {
+function readSource(reader: Reader, key: string, value: unknown, into: VolumeFields): void {
   const known = SOURCES.get(key);
-  const source = known && objectIn(reader, VOLUME, key, volume[key], known.type);
+  const source = known && objectIn(reader, VOLUME, key, value, known.type);
   if (known === undefined || source === undefined) return;
   into.sources = into.sources.length === 0 ? known.alone : [...into.sources, key];
   if (key === 'hostPath') into.hostPath = stringIn(reader, HOST_PATH, 'path', source.path);
