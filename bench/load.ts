@@ -3,6 +3,8 @@ import { connect, type TLSSocket } from 'node:tls';
 /** One measured load. Times in milliseconds. */
 export interface LoadResult {
   readonly requests: number;
+  /** Sent before, and not measured. */
+  readonly warmup: number;
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -28,13 +30,15 @@ export async function load(target: Target, bodies: readonly string[], options: L
   const messages = bodies.map((body) => message(target, body));
   const sockets = await Promise.all(Array.from({ length: options.connections }, () => dial(target)));
   try {
-    await run(sockets, messages, Math.ceil(options.requests / 10));
+    const warmup = Math.ceil(options.requests / 10);
+    await run(sockets, messages, warmup);
     const startMs = performance.now();
     const latencies = await run(sockets, messages, options.requests);
     const seconds = (performance.now() - startMs) / 1000;
     latencies.sort();
     return {
       requests: options.requests,
+      warmup,
       perSecond: options.requests / seconds,
       p50Ms: latencies[Math.floor(latencies.length * 0.5)] ?? 0,
       p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? 0,
@@ -75,7 +79,10 @@ async function run(
       let received = '';
       const send = (): void => {
         index = next++;
-        if (index >= requests) { finish(); return; }
+        if (index >= requests) {
+          finish();
+          return;
+        }
         startMs = performance.now();
         socket.write(messages[index % messages.length] ?? Buffer.alloc(0));
       };
@@ -84,8 +91,10 @@ async function run(
         const end = received.indexOf('\r\n\r\n');
         if (end < 0) return;
         const length = /content-length: (\d+)/i.exec(received.slice(0, end))?.[1];
-        if (!received.startsWith('HTTP/1.1 200 ') || length === undefined)
-          { fail(new Error(received.slice(0, 200))); return; }
+        if (!received.startsWith('HTTP/1.1 200 ') || length === undefined) {
+          fail(new Error(received.slice(0, 200)));
+          return;
+        }
         if (received.length < end + 4 + Number(length)) return;
         received = '';
         latencies[index] = performance.now() - startMs;

@@ -28,10 +28,10 @@ export interface Configuration {
 }
 
 /**
- * Makes the content of a file ready for use; an empty one means the defaults.
+ * Makes the content of a file ready for use; an empty one means the defaults. The options must be among those named.
  * @throws {UserError} that tells, line by line, what is wrong and where
  */
-export function parseConfiguration(source: Source): Configuration {
+export function parseConfiguration(source: Source, optionNames: readonly string[]): Configuration {
   const root = source.text === '' ? undefined : firstDocument(source);
   if (!root || !isOfKind(root, PORTCULLIS_CONFIGURATION)) {
     return { podSecurity: parsePodSecurity(source), options: new Map() };
@@ -44,18 +44,19 @@ export function parseConfiguration(source: Source): Configuration {
   const podSecurity = childOf(root, ['podSecurity']);
   return {
     podSecurity: podSecurity.value == null ? createPodSecurity(DEFAULT_CONFIGURATION) : podSecurityOf(podSecurity),
-    options: readOptions(childOf(root, ['options'])),
+    options: readOptions(childOf(root, ['options']), optionNames),
   };
 }
 
-function readOptions(node: ConfigNode): Map<string, readonly string[]> {
+function readOptions(node: ConfigNode, names: readonly string[]): Map<string, readonly string[]> {
   if (node.value == null) return new Map();
   if (!isObject(node.value)) throw userError(node, '', [{ message: 'must be an object of option names', path: [] }]);
   const issues: Issue[] = [];
   const options = new Map<string, readonly string[]>();
   for (const [name, value] of Object.entries(node.value)) {
     const items: readonly unknown[] = Array.isArray(value) ? value : [value];
-    if (items.every(isScalar)) options.set(name, items.map(String));
+    if (!names.includes(name)) issues.push({ message: `unknown option "${name}"`, path: [name] });
+    else if (items.every(isScalar)) options.set(name, items.map(String));
     else issues.push({ message: 'must be a text, a number, true, false, or a list of these', path: [name] });
   }
   if (issues.length > 0) throw userError(node, '', issues);

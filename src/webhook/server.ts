@@ -1,7 +1,7 @@
 /**
  * The admission server: Fastify over TLS. It reads the store and answers; it never writes to a cluster.
  */
-import type { SecureContextOptions } from 'node:tls';
+import type { SecureContextOptions, Server } from 'node:tls';
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify';
 import { registerAdmission, type AdmissionDeps } from './admission.ts';
 import { trackConnections, type Connections } from './connections.ts';
@@ -17,6 +17,8 @@ export interface ServerDeps extends AdmissionDeps {
 export interface AdmissionServer {
   readonly app: FastifyInstance;
   readonly connections: Connections;
+  /** Serves another certificate from now on; open connections end with their next answer, so that clients see it. */
+  useCertificate(tls: SecureContextOptions): void;
 }
 
 /** Builds the server; it does not listen. */
@@ -61,7 +63,14 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
       .type('text/plain; charset=utf-8')
       .send(`${printError(error)}\n`);
   });
-  return { app, connections };
+  return {
+    app,
+    connections,
+    useCertificate(tls) {
+      (app.server as unknown as Server).setSecureContext(tls);
+      connections.renew();
+    },
+  };
 }
 
 /** The body arrives as bytes: the envelope is read by `readEnvelope`, which says what is wrong with it. */

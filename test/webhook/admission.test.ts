@@ -245,8 +245,7 @@ suite('connections', () => {
     const before = socket.getPeerX509Certificate()?.serialNumber;
     await exchange(socket);
     const renewed = createServing(server.authority, NAMES, { now: new Date(), days: 2 });
-    (server.app.server as unknown as { setSecureContext(options: object): void }).setSecureContext(renewed);
-    server.connections.renew();
+    server.useCertificate(renewed);
     assert.match(await exchange(socket), /^HTTP\/1\.1 200 OK[^]*connection: close/i);
     const next = await dial(server);
     assert.notEqual(next.getPeerX509Certificate()?.serialNumber, before);

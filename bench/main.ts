@@ -1,0 +1,32 @@
+/**
+ * `npm run bench [-- --only evaluate|serve] [--peer URL] [--json FILE]`: all numbers in one run, so that they compare.
+ */
+import { writeFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import { parseArgs } from 'node:util';
+import { benchEvaluate } from './evaluate.ts';
+import { keeps, printTable, type Row } from './row.ts';
+import { benchServe } from './serve.ts';
+
+const { values } = parseArgs({
+  options: { only: { type: 'string' }, peer: { type: 'string' }, json: { type: 'string' } },
+});
+
+const parts: Readonly<Record<string, () => Promise<Row[]>>> = {
+  evaluate: benchEvaluate,
+  serve: () => benchServe(values.peer),
+};
+const names = values.only === undefined ? Object.keys(parts) : values.only.split(',');
+const rows: Row[] = [];
+process.stdout.write(`${process.version} on ${cpus().length} × ${cpus()[0]?.model ?? 'an unknown processor'}\n`);
+for (const name of names) {
+  const part = parts[name];
+  if (!part) throw new Error(`--only: must be among ${Object.keys(parts).join(', ')}`);
+  const measured = await part();
+  process.stdout.write(`\n${name}\n${printTable(measured)}\n`);
+  rows.push(...measured);
+}
+if (values.json !== undefined) {
+  const results = rows.map((row) => ({ ...row, ok: keeps(row) }));
+  await writeFile(values.json, `${JSON.stringify({ node: process.version, results }, undefined, 2)}\n`);
+}

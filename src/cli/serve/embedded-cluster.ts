@@ -1,0 +1,117 @@
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createHttpsCaller } from '../../cluster/embedded/admission/index.ts';
+import { createEmbeddedCluster } from '../../cluster/embedded/cluster.ts';
+import { startChores } from '../../cluster/embedded/chores/index.ts';
+import { writeKubeconfig } from '../../cluster/embedded/http/kubeconfig.ts';
+import { createApiServer } from '../../cluster/embedded/http/server.ts';
+import { metadataOf, type ApiObject } from '../../cluster/embedded/types.ts';
+import type { Store } from '../../cluster/store.ts';
+import type { JsonObject } from '../../kube/types.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { keepCertificates, type Certificates } from '../../tls/certificate-folder.ts';
+import { orAddressError } from './listen.ts';
+import type { ServeValues } from './options.ts';
+import { createAll, readSeed } from './seed.ts';
+
+export interface RunningCluster {
+  readonly store: Store;
+  readonly certificates: Certificates;
+  /** Registers the webhooks that listen on that port of this machine, and fills the cluster. */
+  open(webhooks: { readonly port: number; readonly authority: string }): Promise<void>;
+  /** Lets the cluster trust webhooks whose certificates that authority has signed, in PEM. */
+  trust(authority: string): Promise<void>;
+  /** Where the cluster is and how to reach it, for people. */
+  greeting(): string;
+  stop(): Promise<void>;
+}
+
+export interface EmbeddedOptions {
+  readonly values: ServeValues;
+  readonly logger: Logger;
+}
+
+const HOST = '127.0.0.1';
+/** Where a server of that name and namespace would be found in a cluster. */
+const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
+const CONFIGURATIONS = { group: 'admissionregistration.k8s.io', resource: 'validatingwebhookconfigurations' };
+const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
+
+/** The root of the package: its manifests lie beside the sources, and beside the bundle. */
+const ROOT = fileURLToPath(new URL(import.meta.url.includes('/dist/') ? '..' : '../../..', import.meta.url));
+
+/** Starts the embedded cluster and serves its API; it has no webhooks yet, and nothing in it but what every cluster has. */
+export async function startEmbeddedCluster({ values, logger }: EmbeddedOptions): Promise<RunningCluster> {
+  const folder = values['cert-dir'];
+  const seed = await readSeed(values.manifests ?? join(ROOT, 'examples/cluster'));
+  const configurations = await readSeed(join(ROOT, 'webhook-config/psa.yaml'));
+  const certificates = await keepCertificates({
+    folder,
+    dnsNames: ['localhost', `${SERVICE.name}.${SERVICE.namespace}.svc`],
+    ipAddresses: [HOST, '::1'],
+    clients: new Map([['admin', ADMIN]]),
+    now: () => new Date(),
+  });
+
+  let webhookPort = 0;
+  const caller = createHttpsCaller(({ namespace, name }) =>
+    namespace === SERVICE.namespace && name === SERVICE.name ? { host: HOST, port: webhookPort } : undefined,
+  );
+  const cluster = createEmbeddedCluster({ clock: () => new Date(), call: caller.call });
+  const log = logger.child({ logger: 'cluster' });
+  const chores = await startChores(cluster, {
+    rootCertificate: certificates.authority.cert,
+    onError: (err, chore, key) => log.warn({ err, chore, key }, 'chore failed, it is tried again'),
+  });
+  const server = createApiServer({
+    cluster,
+    tls: { ...certificates.serving, clientAuthority: certificates.authority.cert },
+    onError: (err) => log.error({ err }, 'request to the embedded cluster failed'),
+  });
+  const wanted = { host: HOST, port: values['cluster-port'], option: 'cluster-port' };
+  const port = await orAddressError(server.listen(wanted.port), wanted);
+  const kubeconfigFile = join(folder, 'kubeconfig');
+  const client = certificates.clients.get('admin');
+  if (!client) throw new Error('no client certificate was made');
+  await writeKubeconfig(kubeconfigFile, {
+    server: `https://${HOST}:${port}`,
+    authority: certificates.authority.cert,
+    client,
+  });
+
+  return {
+    store: cluster.store,
+    certificates,
+    async open({ port: webhooksPort, authority }) {
+      webhookPort = webhooksPort;
+      const trusting = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
+      // What the cluster starts with has been there before the webhooks: they do not judge it.
+      await createAll(cluster, chores, seed);
+      await createAll(cluster, chores, trusting);
+    },
+    async trust(authority) {
+      for (const { value } of configurations) {
+        const name = metadataOf(value).name ?? '';
+        const current = cluster.storage.get(CONFIGURATIONS, '', name);
+        if (current) await cluster.writer.update(CONFIGURATIONS, withBundle(current, authority));
+      }
+    },
+    greeting: () =>
+      `Portcullis answers reviews at https://${HOST}:${webhookPort}, for an embedded cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${kubeconfigFile}\n  kubectl get namespaces --show-labels\n\n`,
+    async stop() {
+      chores.stop();
+      await server.close();
+      caller.close();
+    },
+  };
+}
+
+/** A webhook configuration whose webhooks trust that authority. */
+function withBundle(configuration: JsonObject, authority: string): ApiObject {
+  const caBundle = Buffer.from(authority).toString('base64');
+  const webhooks = configuration.webhooks as readonly { readonly clientConfig: object }[];
+  return {
+    ...configuration,
+    webhooks: webhooks.map((webhook) => ({ ...webhook, clientConfig: { ...webhook.clientConfig, caBundle } })),
+  };
+}

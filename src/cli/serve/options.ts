@@ -1,0 +1,49 @@
+import { LOG_FORMATS, LOG_LEVELS } from '../../telemetry/logger.ts';
+import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
+import { list, option, withEnvironment, type Values } from '../options.ts';
+import { durationMs, integer, listenAddress, oneOf, text } from '../values.ts';
+
+const port = integer(0, 65_535);
+
+/** The options of `serve`, named as Kubernetes' own servers name them. */
+export const serveOptions = withEnvironment('PORTCULLIS', {
+  config: option('FILE', text, undefined, {
+    help: 'Configuration: a PodSecurityConfiguration, alone or in an AdmissionConfiguration, or a PortcullisConfiguration. Followed while the server runs',
+  }),
+  'bind-address': option('IP', text, '127.0.0.1', { help: 'Address that serves reviews; 0.0.0.0 for all' }),
+  'secure-port': option('PORT', port, 8443, { help: 'Port that serves reviews, over TLS; 0 for a free one' }),
+  'health-probe-bind-address': option(
+    'ADDRESS',
+    listenAddress,
+    { host: '127.0.0.1', port: 8081 },
+    {
+      help: 'Address and port of /livez, /readyz, /healthz and /metrics, without TLS',
+      shown: '127.0.0.1:8081',
+    },
+  ),
+  'tls-cert-file': option('FILE', text, undefined, {
+    help: 'Serving certificate in PEM, its chain behind it; followed while the server runs',
+  }),
+  'tls-private-key-file': option('FILE', text, undefined, { help: 'The key of --tls-cert-file' }),
+  'tls-min-version': option('VERSION', oneOf(TLS_VERSIONS), 'VersionTLS12', {
+    help: `Lowest TLS version to speak: ${TLS_VERSIONS.join(' or ')}`,
+  }),
+  'tls-cipher-suites': list('SUITE', oneOf(TLS_CIPHER_SUITES), {
+    help: 'Cipher suites of TLS 1.2, by their IANA names; absent, those that Go prefers',
+  }),
+  'cert-dir': option('DIR', text, 'certs', {
+    help: 'Where the certificates made for the embedded cluster are kept, and its kubeconfig',
+  }),
+  manifests: option('DIR', text, undefined, {
+    help: 'Manifests that the embedded cluster starts with; absent, the example cluster',
+  }),
+  'cluster-port': option('PORT', port, 6443, { help: 'Port of the embedded cluster, on 127.0.0.1; 0 for a free one' }),
+  'shutdown-delay-duration': option('DURATION', durationMs, 10_000, {
+    help: 'How long the server goes on serving after SIGTERM, so that nobody is sent to it any more when it stops',
+    shown: '10s',
+  }),
+  'log-level': option('LEVEL', oneOf(LOG_LEVELS), 'info', { help: `One of ${LOG_LEVELS.join(', ')}` }),
+  'logging-format': option('FORMAT', oneOf(LOG_FORMATS), 'json', { help: `One of ${LOG_FORMATS.join(', ')}` }),
+});
+
+export type ServeValues = Values<typeof serveOptions>;

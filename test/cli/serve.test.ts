@@ -1,0 +1,340 @@
+/** The server as people run it: a process of its own, real files, real signals. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { cp, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import type { KeyPair } from '../../src/tls/key-pair.ts';
+import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import { post } from '../support/https.ts';
+import { podReview } from '../support/reviews.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+interface Finished {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+interface Running {
+  readonly port: number;
+  readonly probes: string;
+  readonly folder: string;
+  /** The log lines so far. */
+  readonly log: () => Record<string, unknown>[];
+  /** Waits for a log line with that message. */
+  readonly logged: (message: string) => Promise<Record<string, unknown>>;
+  readonly stop: (signal?: NodeJS.Signals) => Promise<Finished>;
+}
+
+let folder: string;
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'portcullis-serve-'));
+});
+after(() => rm(folder, { recursive: true }));
+
+const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
+
+function start(args: readonly string[], env: Record<string, string> = {}) {
+  const child = spawn(process.execPath, [MAIN, 'serve', ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const finished = new Promise<Finished>((resolve) => {
+    child.once('close', (code) => resolve({ code, stdout, stderr }));
+  });
+  return { child, finished, output: () => ({ stdout, stderr }) };
+}
+
+async function serve(args: readonly string[], env: Record<string, string> = {}): Promise<Running> {
+  const own = await mkdtemp(join(folder, 'run-'));
+  const { child, finished, output } = start([...FREE_PORTS, `--cert-dir=${own}`, ...args], env);
+  const log = (): Record<string, unknown>[] =>
+    output()
+      .stderr.split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  const logged = async (message: string): Promise<Record<string, unknown>> => {
+    for (let tries = 0; tries < 400; tries++) {
+      const line = log().find((entry) => entry.msg === message);
+      if (line) return line;
+      if (child.exitCode !== null) break;
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+    throw new Error(`never logged: ${message}\n${output().stderr}`);
+  };
+  const { port, probesPort } = await logged('serving');
+  return {
+    port: Number(port),
+    probes: `http://127.0.0.1:${String(probesPort)}`,
+    folder: own,
+    log,
+    logged,
+    stop(signal = 'SIGINT') {
+      child.kill(signal);
+      return finished;
+    },
+  };
+}
+
+const CONFIGURATION = (enforce: string): string => `apiVersion: pod-security.admission.config.k8s.io/v1
+kind: PodSecurityConfiguration
+defaults:
+  enforce: ${enforce}
+`;
+
+/** Asks for a privileged pod in a namespace without labels, where the defaults count. */
+async function ask(running: Running, ca?: string): Promise<boolean> {
+  const authority = ca ?? (await readFile(join(running.folder, 'ca.crt'), 'utf8'));
+  const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
+  const body = JSON.stringify(podReview({ namespace: 'legacy', spec }));
+  const answer = await post({ port: running.port, ca: authority }, '/psa/validate', body, 'application/json');
+  assert.equal(answer.status, 200, answer.body);
+  return (JSON.parse(answer.body) as { response: { allowed: boolean } }).response.allowed;
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 200; tries++) {
+    if (await condition()) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error('it never came true');
+}
+
+suite('what cannot start says why', () => {
+  const MISTAKES: readonly {
+    readonly name: string;
+    readonly args: readonly string[];
+    readonly env?: Record<string, string>;
+    readonly stderr: string | RegExp;
+  }[] = [
+    {
+      name: 'an unknown flag',
+      args: ['--secure-prot=1'],
+      stderr: "error: unknown flag: --secure-prot\nSee 'portcullis serve --help' for usage.\n",
+    },
+    {
+      name: 'an operand',
+      args: ['now'],
+      stderr: 'error: unexpected argument "now"\nSee \'portcullis serve --help\' for usage.\n',
+    },
+    {
+      name: 'a port that is none',
+      args: ['--secure-port=http'],
+      stderr:
+        'error: invalid argument "http" for "--secure-port" flag: must be a whole number from 0 to 65535\nSee \'portcullis serve --help\' for usage.\n',
+    },
+    {
+      name: 'a wrong environment variable',
+      args: [],
+      env: { PORTCULLIS_LOG_LEVEL: 'loud' },
+      stderr:
+        'error: invalid argument "loud" for environment variable PORTCULLIS_LOG_LEVEL: must be one of error, warn, info, debug, trace\nSee \'portcullis serve --help\' for usage.\n',
+    },
+    {
+      name: 'a certificate without its key',
+      args: ['--tls-cert-file=x'],
+      stderr: 'error: --tls-cert-file and --tls-private-key-file go together: give both, or neither\n',
+    },
+    {
+      name: 'a certificate that is not there',
+      args: ['--tls-cert-file=/nowhere/tls.crt', '--tls-private-key-file=/nowhere/tls.key'],
+      stderr: /^error: ENOENT: no such file or directory, open '\/nowhere\/tls\.(crt|key)'\n$/,
+    },
+    {
+      name: 'a configuration that is not there',
+      args: ['--config=/nowhere/config.yaml'],
+      stderr:
+        "error: ENOENT: no such file or directory, open '/nowhere/config.yaml'\nSee 'portcullis serve --help' for usage.\n",
+    },
+    {
+      name: 'manifests that are not there',
+      args: ['--manifests=/nowhere'],
+      stderr: /^error: .*\/nowhere.*\n$/,
+    },
+  ];
+  for (const { name, args, env, stderr } of MISTAKES) {
+    test(name, async () => {
+      const result = await start(
+        [...FREE_PORTS, `--cert-dir=${folder}/mistakes`, ...args].filter(
+          (arg, index, all) =>
+            // The mistake replaces what it is about.
+            all.findLastIndex((other) => other.split('=')[0] === arg.split('=')[0]) === index,
+        ),
+        env,
+      ).finished;
+      assert.equal(result.code, 2);
+      if (typeof stderr === 'string') assert.equal(result.stderr, stderr);
+      else assert.match(result.stderr, stderr);
+      assert.equal(result.stdout, '');
+    });
+  }
+
+  test('a wrong configuration, with line and column', async () => {
+    const file = join(folder, 'wrong.yaml');
+    await writeFile(file, CONFIGURATION('strict'));
+    const result = await start(['--config', file]).finished;
+    assert.equal(result.code, 2);
+    assert.equal(
+      result.stderr,
+      `error: configuration error: enforce: must be one of privileged, baseline, restricted (${file}:4:3, defaults.enforce)\nSee 'portcullis serve --help' for usage.\n`,
+    );
+  });
+
+  test('an option that does not exist, in the file', async () => {
+    const file = join(folder, 'options.yaml');
+    await writeFile(
+      file,
+      'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\noptions:\n  log-level: debug\n  securePort: 1\n',
+    );
+    const result = await start(['--config', file]).finished;
+    assert.equal(result.code, 2);
+    assert.equal(
+      result.stderr,
+      `error: unknown option "securePort" (${file}:5:3, options.securePort)\nSee 'portcullis serve --help' for usage.\n`,
+    );
+  });
+
+  test('a port in use', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => other.once('listening', resolve));
+    const { port } = other.address() as AddressInfo;
+    const result = await start([...FREE_PORTS.slice(1), `--cert-dir=${folder}/busy`, `--secure-port=${port}`]).finished;
+    other.close();
+    assert.equal(result.code, 2);
+    assert.match(
+      result.stderr,
+      new RegExp(
+        `error: cannot listen on 127\\.0\\.0\\.1:${port}: the port is in use; choose another with --secure-port\n$`,
+      ),
+    );
+  });
+});
+
+suite('a running server', () => {
+  test('answers reviews, probes and metrics, keeps its keys to itself, and ends with Ctrl-C at once', async () => {
+    const running = await serve([]);
+    assert.equal(await ask(running), true);
+    assert.equal(await (await fetch(`${running.probes}/readyz`)).text(), 'ok');
+    assert.match(
+      await (await fetch(`${running.probes}/readyz?verbose`)).text(),
+      /^\[\+\]ping ok\n\[\+\]informer-sync ok\n/,
+    );
+    assert.match(
+      await (await fetch(`${running.probes}/metrics`)).text(),
+      /^portcullis_serving_certificate_expiry_timestamp_seconds \d+$/m,
+    );
+    for (const file of ['ca.key', 'tls.key', 'kubeconfig']) {
+      assert.equal((await stat(join(running.folder, file))).mode & 0o777, 0o600, file);
+    }
+    const startMs = performance.now();
+    const { code, stdout } = await running.stop();
+    assert.equal(code, 0);
+    assert.ok(performance.now() - startMs < 3000);
+    assert.match(
+      stdout,
+      /^Portcullis answers reviews at https:\/\/127\.0\.0\.1:\d+, for an embedded cluster at https:\/\/127\.0\.0\.1:\d+\n\n {2}export KUBECONFIG=/,
+    );
+  });
+
+  test('serves on after SIGTERM, unready, for as long as it was told', async () => {
+    const running = await serve(['--shutdown-delay-duration=700ms']);
+    const finished = running.stop('SIGTERM');
+    await running.logged('stopping');
+    const ready = await fetch(`${running.probes}/readyz`);
+    assert.deepEqual(
+      [ready.status, await ready.text()],
+      [500, '[+]ping ok\n[+]informer-sync ok\n[-]shutdown failed: the server drains\nreadyz check failed\n'],
+    );
+    assert.equal(await ask(running), true);
+    assert.equal((await finished).code, 0);
+  });
+
+  test('follows its configuration, and keeps the last good one', async () => {
+    const file = join(folder, 'config.yaml');
+    await writeFile(file, CONFIGURATION('restricted'));
+    const running = await serve(['--config', file]);
+    assert.equal(await ask(running), false);
+    await writeFile(file, CONFIGURATION('sloppy'));
+    const refused = await running.logged('configuration not loaded, the last good one stays');
+    assert.equal(
+      refused.reason,
+      `configuration error: enforce: must be one of privileged, baseline, restricted (${file}:4:3, defaults.enforce)`,
+    );
+    assert.equal(await ask(running), false);
+    assert.match(
+      await (await fetch(`${running.probes}/metrics`)).text(),
+      /^portcullis_config_last_reload_successful 0$/m,
+    );
+    await writeFile(file, CONFIGURATION('privileged'));
+    await until(() => ask(running));
+    assert.match(
+      await (await fetch(`${running.probes}/metrics`)).text(),
+      /^portcullis_config_last_reload_successful 1$/m,
+    );
+    await running.stop();
+  });
+
+  test('takes options from the file, the environment over it, and what is typed over both', async () => {
+    const file = join(folder, 'precedence.yaml');
+    await writeFile(
+      file,
+      `apiVersion: config.portcullis.dev/v1alpha1
+kind: PortcullisConfiguration
+options: {log-level: debug, shutdown-delay-duration: 1h, logging-format: text}
+podSecurity: {defaults: {enforce: baseline}}
+`,
+    );
+    const running = await serve(['--logging-format=json', '--config', file], {
+      PORTCULLIS_SHUTDOWN_DELAY_DURATION: '10ms',
+    });
+    assert.equal(await ask(running), false);
+    assert.equal((await running.stop('SIGTERM')).code, 0);
+  });
+
+  test('serves another certificate as soon as the files hold one', async () => {
+    const validity = { now: new Date(), days: 2 };
+    const names = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
+    const authority = createAuthority(validity);
+    const files = { cert: join(folder, 'tls.crt'), key: join(folder, 'tls.key') };
+    const put = async (pair: KeyPair): Promise<void> => {
+      for (const part of ['cert', 'key'] as const) {
+        await writeFile(`${files[part]}.new`, pair[part]);
+        await rename(`${files[part]}.new`, files[part]);
+      }
+    };
+    const chain = (issuer: KeyPair): KeyPair => {
+      const { cert, key } = createServing(issuer, names, validity);
+      return { cert: cert + issuer.cert, key };
+    };
+    await put(chain(authority));
+    const running = await serve([`--tls-cert-file=${files.cert}`, `--tls-private-key-file=${files.key}`]);
+    assert.equal(await ask(running, authority.cert), true);
+    const other = createAuthority(validity);
+    await put(chain(other));
+    await running.logged('serving certificate loaded');
+    assert.equal(await ask(running, other.cert), true);
+    await writeFile(files.cert, 'nonsense');
+    await running.logged('serving certificate not loaded, the last good one stays');
+    assert.equal(await ask(running, other.cert), true);
+    await running.stop();
+  });
+
+  test('keeps its certificates from one start to the next', async () => {
+    const first = await serve([]);
+    await first.stop();
+    const kept = join(folder, 'kept');
+    await cp(first.folder, kept, { recursive: true });
+    const second = await serve([`--cert-dir=${kept}`]);
+    assert.equal(await readFile(join(kept, 'tls.crt'), 'utf8'), await readFile(join(first.folder, 'tls.crt'), 'utf8'));
+    await second.stop();
+  });
+});
