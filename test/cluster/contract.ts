@@ -1,0 +1,171 @@
+/** What a cluster promises, whichever it is: the same tests for every adapter of the port. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Cluster } from '../../src/cluster/port.ts';
+import { ApiError } from '../../src/kube/status.ts';
+
+export interface ContractCluster {
+  readonly cluster: Cluster;
+  /** Reads the reasons of the events that were written. */
+  events(): Promise<readonly string[]>;
+  stop(): Promise<void>;
+}
+
+const options = { fieldManager: 'contract' };
+
+/** Runs the suite against an adapter whose cluster has nothing in the namespaces `contract-*`. */
+export function clusterContract(name: string, makeCluster: () => Promise<ContractCluster>): void {
+  describe(`${name} keeps the promises of the port`, () => {
+    let made: ContractCluster;
+    let cluster: Cluster;
+    before(async () => {
+      made = await makeCluster();
+      cluster = made.cluster;
+      await cluster.create('Namespace', { metadata: { name: 'contract-a' } }, options);
+    });
+    after(() => made.stop());
+
+    const account = (name: string, more: object = {}) => ({ metadata: { name, namespace: 'contract-a', ...more } });
+
+    test('what is written is in the store at once', async () => {
+      const created = await cluster.create('ServiceAccount', account('written'), options);
+      assert.equal(cluster.store.get('ServiceAccount', 'written', 'contract-a')?.metadata?.uid, created.metadata?.uid);
+      const patch = [{ op: 'add', path: '/metadata/labels', value: { a: 'b' } }] as const;
+      await cluster.patch('ServiceAccount', { name: 'written', namespace: 'contract-a' }, patch, options);
+      assert.deepEqual(cluster.store.get('ServiceAccount', 'written', 'contract-a')?.metadata?.labels, { a: 'b' });
+      await cluster.remove('ServiceAccount', 'written', 'contract-a');
+      assert.equal(cluster.store.get('ServiceAccount', 'written', 'contract-a'), undefined);
+    });
+
+    test('every write gives a new resource version', async () => {
+      const first = await cluster.create('ServiceAccount', account('versions'), options);
+      const labelled = { ...first, metadata: { ...first.metadata, labels: { a: 'b' } } };
+      const second = await cluster.update('ServiceAccount', labelled, options);
+      assert.notEqual(first.metadata?.resourceVersion, second.metadata?.resourceVersion);
+      assert.deepEqual(await cluster.get('ServiceAccount', 'versions', 'contract-a'), second);
+    });
+
+    test('subscribers hear of writes', async () => {
+      const heard: string[] = [];
+      const leave = cluster.store.subscribe(({ kind, type, object }) => {
+        if (object.metadata?.name === 'heard') heard.push(`${type} ${kind}`);
+      });
+      await cluster.create('ServiceAccount', account('heard'), options);
+      await cluster.remove('ServiceAccount', 'heard', 'contract-a');
+      leave();
+      assert.deepEqual(heard, ['put ServiceAccount', 'remove ServiceAccount']);
+    });
+
+    test('what is missing is a 404', async () => {
+      const missing = 'serviceaccounts "missing" not found';
+      await rejects(cluster.get('ServiceAccount', 'missing', 'contract-a'), 404, missing);
+      await rejects(cluster.remove('ServiceAccount', 'missing', 'contract-a'), 404, missing);
+      await rejects(cluster.update('ServiceAccount', account('missing'), options), 404, missing);
+      const key = { name: 'missing', namespace: 'contract-a' };
+      await rejects(cluster.patch('ServiceAccount', key, [], options), 404, missing);
+    });
+
+    test('a name that is taken is a 409', async () => {
+      await cluster.create('ServiceAccount', account('taken'), options);
+      const message = 'serviceaccounts "taken" already exists';
+      await rejects(cluster.create('ServiceAccount', account('taken'), options), 409, message);
+    });
+
+    test('a stale resource version is a 409', async () => {
+      const first = await cluster.create('ServiceAccount', account('stale'), options);
+      const change = (labels: Record<string, string>) => ({ ...first, metadata: { ...first.metadata, labels } });
+      await cluster.update('ServiceAccount', change({ a: '1' }), options);
+      const message =
+        'Operation cannot be fulfilled on serviceaccounts "stale": the object has been modified; please apply your changes to the latest version and try again';
+      await rejects(cluster.update('ServiceAccount', change({ a: '2' }), options), 409, message);
+      assert.deepEqual(cluster.store.get('ServiceAccount', 'stale', 'contract-a')?.metadata?.labels, { a: '1' });
+    });
+
+    test('an object that cannot be is a 422', async () => {
+      const wrong = { metadata: { name: 'Upper', namespace: 'contract-a' } };
+      await assert.rejects(cluster.create('ServiceAccount', wrong, options), (error) => {
+        return (
+          error instanceof ApiError && error.status.code === 422 && error.status.details?.kind === 'ServiceAccount'
+        );
+      });
+    });
+
+    test('a dry run is checked and leaves no trace', async () => {
+      const dry = { ...options, dryRun: true };
+      const answered = await cluster.create('ServiceAccount', account('dry'), dry);
+      assert.equal(answered.metadata?.name, 'dry');
+      assert.equal(cluster.store.get('ServiceAccount', 'dry', 'contract-a'), undefined);
+      await cluster.create('ServiceAccount', account('wet'), options);
+      await rejects(cluster.create('ServiceAccount', account('wet'), dry), 409, 'serviceaccounts "wet" already exists');
+    });
+
+    test('a status update changes the status and nothing else', async () => {
+      const pod = await cluster.create(
+        'Pod',
+        { ...account('status'), spec: { containers: [{ name: 'c', image: 'i' }] } },
+        options,
+      );
+      const changed = {
+        ...pod,
+        metadata: { ...pod.metadata, labels: { no: 'no' } },
+        status: { ...pod.status, phase: 'Running' },
+      };
+      const updated = await cluster.updateStatus('Pod', changed, options);
+      assert.equal(updated.status?.phase, 'Running');
+      const ignored = await cluster.update('Pod', { ...updated, status: { phase: 'Failed' } }, options);
+      assert.equal(ignored.status?.phase, 'Running');
+    });
+
+    test('applying owns fields, gives up what is left out, and leaves alone what others own', async () => {
+      const labels = (wanted: Record<string, string>) => account('applied', { labels: wanted });
+      await cluster.apply('ServiceAccount', labels({ a: '1', b: '1' }), { fieldManager: 'one' });
+      await cluster.apply('ServiceAccount', labels({ c: '2' }), { fieldManager: 'two' });
+      const after = await cluster.apply('ServiceAccount', labels({ a: '1' }), { fieldManager: 'one' });
+      assert.deepEqual(after.metadata?.labels, { a: '1', c: '2' });
+    });
+
+    test('applying over what another owns is a 409, unless forced', async () => {
+      const labels = (wanted: Record<string, string>) => account('fought', { labels: wanted });
+      await cluster.apply('ServiceAccount', labels({ a: '1' }), { fieldManager: 'one' });
+      const message = 'Apply failed with 1 conflict: conflict with "one": .metadata.labels.a';
+      await rejects(cluster.apply('ServiceAccount', labels({ a: '2' }), { fieldManager: 'two' }), 409, message);
+      const forced = await cluster.apply('ServiceAccount', labels({ a: '2' }), { fieldManager: 'two', force: true });
+      assert.deepEqual(forced.metadata?.labels, { a: '2' });
+    });
+
+    test('events can be written', async () => {
+      const regarding = await cluster.get('Namespace', 'contract-a');
+      await cluster.event({
+        regarding: { apiVersion: 'v1', kind: 'Namespace', ...regarding },
+        type: 'Warning',
+        reason: 'Tested',
+        action: 'Testing',
+        note: 'a note',
+        reportingController: 'contract',
+      });
+      assert.ok((await made.events()).includes('Tested'));
+    });
+
+    test('access is reviewed by the roles that are bound', async () => {
+      const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods'] }];
+      await cluster.create('Role', { ...account('reader'), rules }, options);
+      const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'reader' };
+      const subjects = [{ kind: 'User', apiGroup: 'rbac.authorization.k8s.io', name: 'erin' }];
+      await cluster.create('RoleBinding', { ...account('reader'), roleRef, subjects }, options);
+      const may = (verb: string, namespace: string) =>
+        cluster.reviewAccess({ username: 'erin', groups: [] }, { verb, resource: 'pods', namespace });
+      assert.equal(await may('get', 'contract-a'), true);
+      assert.equal(await may('delete', 'contract-a'), false);
+      assert.equal(await may('get', 'contract-b'), false);
+    });
+  });
+}
+
+async function rejects(promise: Promise<unknown>, code: number, message: string): Promise<void> {
+  await assert.rejects(promise, (error) => {
+    assert.ok(error instanceof ApiError, String(error));
+    assert.equal(error.status.message, message);
+    assert.equal(error.status.code, code);
+    return true;
+  });
+}

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createStore, type Change } from '../../src/cluster/store.ts';
+import type { Namespace, Pod } from '../../src/kube/types.ts';
+
+const namespace = (name: string): Namespace => ({ metadata: { name } });
+const pod = (name: string, space: string, phase = 'Pending'): Pod => ({
+  metadata: { name, namespace: space },
+  status: { phase },
+});
+
+test('objects are found by kind, name and namespace', () => {
+  const store = createStore();
+  store.put('Namespace', namespace('a'));
+  store.put('Pod', pod('p', 'a'));
+  assert.equal(store.get('Namespace', 'a')?.metadata?.name, 'a');
+  assert.equal(store.get('Pod', 'p', 'a')?.status?.phase, 'Pending');
+  assert.equal(store.get('Pod', 'p'), undefined);
+  assert.equal(store.get('Pod', 'p', 'b'), undefined);
+  assert.equal(store.get('Pod', '__proto__', 'constructor'), undefined);
+});
+
+test('lists are of everything or of one namespace, in the order of arrival', () => {
+  const store = createStore();
+  for (const [name, space] of [
+    ['b', 'x'],
+    ['a', 'x'],
+    ['c', 'y'],
+  ] as const) {
+    store.put('Pod', pod(name, space));
+  }
+  const names = (pods: readonly Pod[]): unknown[] => pods.map(({ metadata }) => metadata?.name);
+  assert.deepEqual(names(store.list('Pod')), ['b', 'a', 'c']);
+  assert.deepEqual(names(store.list('Pod', 'x')), ['b', 'a']);
+  assert.deepEqual(names(store.list('Pod', 'z')), []);
+});
+
+test('a list stays the same while its kind does, and is another one after a change', () => {
+  const store = createStore();
+  store.put('Pod', pod('a', 'x'));
+  const before = store.list('Pod');
+  store.put('Namespace', namespace('x'));
+  assert.equal(store.list('Pod'), before);
+  store.put('Pod', pod('a', 'x', 'Running'));
+  assert.notEqual(store.list('Pod'), before);
+  assert.equal(before[0]?.status?.phase, 'Pending');
+});
+
+test('revisions rise with changes of their own kind', () => {
+  const store = createStore();
+  assert.equal(store.revision('Pod'), 0);
+  store.put('Pod', pod('a', 'x'));
+  store.put('Namespace', namespace('x'));
+  assert.equal(store.revision('Pod'), 1);
+  store.remove('Pod', 'nothing', 'x');
+  assert.equal(store.revision('Pod'), 1);
+  store.remove('Pod', 'a', 'x');
+  assert.equal(store.revision('Pod'), 2);
+});
+
+test('subscribers are told what was and what is, until they leave', () => {
+  const store = createStore();
+  const changes: Change[] = [];
+  const leave = store.subscribe((change) => changes.push(change));
+  const first = pod('a', 'x');
+  const second = pod('a', 'x', 'Running');
+  store.put('Pod', first);
+  store.put('Pod', second);
+  store.remove('Pod', 'a', 'x');
+  leave();
+  store.put('Pod', first);
+  assert.deepEqual(changes, [
+    { kind: 'Pod', type: 'put', object: first },
+    { kind: 'Pod', type: 'put', object: second, before: first },
+    { kind: 'Pod', type: 'remove', object: second, before: second },
+  ]);
+});
+
+test('a store is synced once it is told so', () => {
+  const store = createStore();
+  assert.equal(store.synced(), false);
+  store.markSynced();
+  assert.equal(store.synced(), true);
+});
