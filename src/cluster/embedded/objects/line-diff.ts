@@ -1,3 +1,5 @@
+import { compareBytes } from '../../../kube/order.ts';
+
 const CONTEXT = 3;
 
 /** A unified diff of two values as indented JSON, as the API server appends it to some refusals. */
@@ -12,7 +14,18 @@ export function lineDiff(before: unknown, after: unknown): string {
 type Line = readonly [mark: ' ' | '-' | '+', text: string];
 
 function linesOf(value: unknown): readonly string[] {
-  return JSON.stringify(value, undefined, 1).split('\n');
+  return JSON.stringify(inOrder(value), undefined, 1).split('\n');
+}
+
+/** The order of fields is no difference. */
+function inOrder(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(inOrder);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => compareBytes(a, b))
+      .map(([field, part]) => [field, inOrder(part)]),
+  );
 }
 
 /** The longest common subsequence, as pairs of line numbers. */

@@ -64,7 +64,9 @@ function send(
   signal: AbortSignal,
 ): Promise<HttpReply | 'stale'> {
   return new Promise((resolve, reject) => {
-    const headers = { ...connection.headers, ...HEADERS, 'content-length': Buffer.byteLength(body) };
+    // The name of the service, wherever that is reached.
+    const [, , host = ''] = url.split(/[/?]/);
+    const headers = { ...HEADERS, host, 'content-length': Buffer.byteLength(body) };
     const sent = request(url, { ...connection, method: 'POST', headers, signal }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));

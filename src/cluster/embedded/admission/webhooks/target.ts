@@ -44,8 +44,7 @@ export function targetOf(
   const address = resolveService(service);
   if (!address) return { url, error: `service ${quote(service.name)} not found` };
   const { host, port } = address;
-  const headers = { host: `${hostname}:${service.port}` };
-  const connection = { ...trust, hostname: host, port, servername: hostname, headers };
+  const connection = { ...trust, hostname: host, port, servername: hostname };
   return { url, connection, key: `${hostname} ${host}:${port} ${bundle}` };
 }
 

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { labelKeyErrors, labelValueErrors } from '../../src/kube/label.ts';
+import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
+
+const NAME =
+  "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const SUBDOMAIN =
+  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+describe('keys', () => {
+  const cases: [key: string, errors: string[]][] = [
+    ['a', []],
+    ['A_b.c-1', []],
+    ['example.com/name', []],
+    ['', ['name part must be non-empty', `name part ${NAME}`]],
+    ['-a', [`name part ${NAME}`]],
+    ['__proto__', [`name part ${NAME}`]],
+    ['a'.repeat(64), ['name part must be no more than 63 bytes']],
+    ['/a', ['prefix part must be non-empty']],
+    ['Example.com/a', [`prefix part ${SUBDOMAIN}`]],
+    ['a/b/c', [`a valid label key ${NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`]],
+  ];
+  for (const [key, errors] of cases) {
+    test(JSON.stringify(key), () => assert.deepEqual(labelKeyErrors(key), errors));
+  }
+});
+
+describe('values', () => {
+  const rule =
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+  const cases: [value: string, errors: string[]][] = [
+    ['', []],
+    ['a.b_C-1', []],
+    ['a b', [rule]],
+    ['a\n', [rule]],
+    ['é', [rule]],
+    ['a'.repeat(64), ['must be no more than 63 bytes']],
+  ];
+  for (const [value, errors] of cases) {
+    test(JSON.stringify(value), () => assert.deepEqual(labelValueErrors(value), errors));
+  }
+});
+
+describe('selectors', () => {
+  const labels = { app: 'web', tier: 'front' };
+  const expression = (key: string, operator: string, ...values: string[]): unknown => ({
+    matchExpressions: [{ key, operator, values }],
+  });
+  const cases: [name: string, selector: unknown, matches: boolean][] = [
+    ['nothing', undefined, false],
+    ['null', null, false],
+    ['everything', {}, true],
+    ['a label', { matchLabels: { app: 'web' } }, true],
+    ['another value', { matchLabels: { app: 'db' } }, false],
+    ['a key that every object has', { matchLabels: { constructor: 'web' } }, false],
+    ['In', expression('app', 'In', 'db', 'web'), true],
+    ['not In', expression('app', 'In', 'db'), false],
+    ['In, absent', expression('zone', 'In', 'a'), false],
+    ['NotIn', expression('app', 'NotIn', 'db'), true],
+    ['not NotIn', expression('app', 'NotIn', 'web'), false],
+    ['NotIn, absent', expression('zone', 'NotIn', 'a'), true],
+    ['Exists', expression('app', 'Exists'), true],
+    ['Exists, absent', expression('toString', 'Exists'), false],
+    ['DoesNotExist', expression('zone', 'DoesNotExist'), true],
+    ['an unknown operator', expression('app', 'Like', 'web'), false],
+    ['all must hold', { matchLabels: { app: 'web' }, ...(expression('tier', 'In', 'back') as object) }, false],
+  ];
+  for (const [name, selector, matches] of cases) {
+    test(name, () => assert.equal(matchesLabelSelector(selector, labels), matches));
+  }
+  test('without labels', () => {
+    assert.equal(matchesLabelSelector({}, undefined), true);
+    assert.equal(matchesLabelSelector({ matchLabels: { a: 'b' } }, undefined), false);
+  });
+});
