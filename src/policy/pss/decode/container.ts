@@ -78,18 +78,26 @@ function readSecurityContext(reader: Reader, context: JsonObject | undefined, in
 }
 
 function readCapabilities(reader: Reader, capabilities: JsonObject | undefined, into: ContainerFields): void {
-  into.capabilitiesAdd = stringsIn(reader, CAPABILITIES, 'add', capabilities?.add, 'v1.Capability');
-  if (into.capabilitiesAdd.length > 0) reader.pod.settings |= SETTING.capabilitiesAdd;
-  into.capabilitiesDrop = stringsIn(reader, CAPABILITIES, 'drop', capabilities?.drop, 'v1.Capability');
+  for (const key in capabilities) {
+    if (key === 'drop') {
+      into.capabilitiesDrop = stringsIn(reader, CAPABILITIES, key, capabilities[key], 'v1.Capability');
+    } else if (key === 'add') {
+      into.capabilitiesAdd = stringsIn(reader, CAPABILITIES, key, capabilities[key], 'v1.Capability');
+      if (into.capabilitiesAdd.length > 0) reader.pod.settings |= SETTING.capabilitiesAdd;
+    }
+  }
 }
 
 function readPorts(reader: Reader, ports: readonly unknown[], into: ContainerFields): void {
   for (let index = 0; index < ports.length; index++) {
     reader.index = index;
     const port = objectIn(reader, CONTAINER, 'ports[*]', ports[index], 'v1.ContainerPort');
-    const hostPort = int32In(reader, PORT, 'hostPort', port?.hostPort) ?? 0;
-    if (hostPort === 0) continue;
-    reader.pod.settings |= SETTING.hostPorts;
-    into.hostPorts = appended(into.hostPorts, { path: `ports[${index}].hostPort`, value: hostPort });
+    for (const key in port) {
+      if (key !== 'hostPort') continue;
+      const hostPort = int32In(reader, PORT, key, port[key]) ?? 0;
+      if (hostPort === 0) continue;
+      reader.pod.settings |= SETTING.hostPorts;
+      into.hostPorts = appended(into.hostPorts, { path: `ports[${index}].hostPort`, value: hostPort });
+    }
   }
 }

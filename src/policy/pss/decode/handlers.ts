@@ -31,20 +31,23 @@ export function readHandler(
   handler: JsonObject | undefined,
   into: ContainerFields,
 ): void {
-  if (handler === undefined) return;
-  const { httpGet, tcpSocket } = handler;
-  if (httpGet != null)
-    readHost(reader, struct.httpGet, objectIn(reader, struct, 'httpGet', httpGet, 'v1.HTTPGetAction'), into);
-  if (tcpSocket != null)
-    readHost(reader, struct.tcpSocket, objectIn(reader, struct, 'tcpSocket', tcpSocket, 'v1.TCPSocketAction'), into);
+  for (const key in handler) {
+    if (key === 'httpGet') {
+      readHost(reader, struct.httpGet, objectIn(reader, struct, key, handler[key], 'v1.HTTPGetAction'), into);
+    } else if (key === 'tcpSocket') {
+      readHost(reader, struct.tcpSocket, objectIn(reader, struct, key, handler[key], 'v1.TCPSocketAction'), into);
+    }
+  }
 }
 
 function readHost(reader: Reader, struct: Struct, action: JsonObject | undefined, into: ContainerFields): void {
-  if (action?.host == null) return;
-  const host = stringIn(reader, struct, 'host', action.host);
-  if (host === '') return;
-  reader.pod.settings |= SETTING.handlerHosts;
-  into.handlerHosts = appended(into.handlerHosts, { path: `${struct.path}.host`, value: host });
+  for (const key in action) {
+    if (key !== 'host') continue;
+    const host = stringIn(reader, struct, key, action[key]);
+    if (host === '') continue;
+    reader.pod.settings |= SETTING.handlerHosts;
+    into.handlerHosts = appended(into.handlerHosts, { path: `${struct.path}.host`, value: host });
+  }
 }
 
 function handler(name: string, path: string): Handler {
