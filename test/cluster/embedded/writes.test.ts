@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { isObject, type JsonObject } from '../../../src/kube/types.ts';
+import type { JsonObject } from '../../../src/kube/types.ts';
+import { messageOf, metadataOf, objectOf } from '../../support/answers.ts';
 import type { ApiAnswer } from '../../support/api-client.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
 
@@ -289,19 +290,6 @@ function lease(name: string): JsonObject {
   return { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name } };
 }
 
-function objectOf({ body }: ApiAnswer): JsonObject {
-  assert.ok(isObject(body));
-  return body;
-}
-
-function metadataOf(object: JsonObject): JsonObject {
-  return isObject(object['metadata']) ? object['metadata'] : {};
-}
-
 function metadata(answer: ApiAnswer): JsonObject {
   return metadataOf(objectOf(answer));
-}
-
-function messageOf(answer: ApiAnswer): unknown {
-  return objectOf(answer)['message'];
 }

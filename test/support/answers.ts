@@ -1,0 +1,29 @@
+/** Reads of answers, for tests that look at a part of them. */
+import assert from 'node:assert/strict';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import type { ApiAnswer } from './api-client.ts';
+
+/** The body, which must be an object. */
+export function objectOf({ body, text }: ApiAnswer): JsonObject {
+  assert.ok(isObject(body), text);
+  return body;
+}
+
+/** The metadata of an object. */
+export function metadataOf(object: JsonObject): JsonObject {
+  return isObject(object['metadata']) ? object['metadata'] : {};
+}
+
+export function messageOf(answer: ApiAnswer): unknown {
+  return objectOf(answer)['message'];
+}
+
+export function itemsOf(answer: ApiAnswer): readonly JsonObject[] {
+  const { items } = objectOf(answer);
+  assert.ok(Array.isArray(items));
+  return items.filter(isObject);
+}
+
+export function namesOf(answer: ApiAnswer): unknown[] {
+  return itemsOf(answer).map((item) => metadataOf(item)['name']);
+}
