@@ -8,7 +8,7 @@ export interface LineWriter {
 }
 
 /** Written as soon as that much waits, and in any case after the delay. */
-const BATCH_LENGTH = 8192;
+const BATCH_LENGTH = 65_536;
 const DELAY_MS = 100;
 /** What a reader that has stopped reading may cost in memory; beyond it lines are dropped, and their number is told. */
 const HELD_LENGTH = 16 * 1024 * 1024;
