@@ -60,12 +60,9 @@ describe('watching', () => {
 
   test('keeps to its namespace and its resource', async () => {
     const version = await now();
-    await send('POST', '/api/v1/namespaces/default/configmaps', { ...configMap('elsewhere') });
-    await send('POST', maps.replace('configmaps', 'secrets'), {
-      apiVersion: 'v1',
-      kind: 'Secret',
-      metadata: { name: 's' },
-    });
+    await send('POST', '/api/v1/namespaces/default/secrets', secret('elsewhere'));
+    const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'other' } };
+    await send('POST', secrets.replace('secrets', 'configmaps'), map);
     assert.deepEqual(await watch(`resourceVersion=${version}`), []);
   });
 
