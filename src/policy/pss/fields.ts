@@ -51,26 +51,32 @@ export interface SetterFields {
   hostProcess: boolean | undefined;
 }
 
-/** A value that was found in a list or deep inside a container, with its path from there. */
-export interface Found<Value> {
+/** A port of the host that a container takes. */
+export interface HostPort {
+  /** The place in the container's list of ports. */
+  readonly index: number;
+  readonly port: number;
+}
+
+/** A host that a probe or a lifecycle hook names. */
+export interface HandlerHost {
+  /** From the container to the host. */
   readonly path: string;
-  readonly value: Value;
+  readonly host: string;
 }
 
 export interface ContainerFields extends SetterFields {
   list: ContainerList;
   name: string;
-  /** The name as texts have it, once one has asked for it. */
-  quotedName: string;
   privileged: boolean | undefined;
   procMount: string | undefined;
   allowPrivilegeEscalation: boolean | undefined;
   capabilitiesAdd: readonly string[];
   capabilitiesDrop: readonly string[];
   /** Those that are not 0. */
-  hostPorts: readonly Found<number>[];
-  /** The hosts that probes and lifecycle handlers name by `httpGet` or `tcpSocket`; those that are not empty. */
-  handlerHosts: readonly Found<string>[];
+  hostPorts: readonly HostPort[];
+  /** Those that are not empty, of `httpGet` and `tcpSocket`. */
+  handlerHosts: readonly HandlerHost[];
 }
 
 export interface VolumeFields {
@@ -104,6 +110,8 @@ export interface PodFields extends SetterFields {
   volumes: readonly VolumeFields[];
   /** All containers: init, regular, ephemeral. */
   containers: readonly ContainerFields[];
+  /** The names of all of them as texts have it, once one has asked. */
+  allNames: string;
 }
 
 export type Setter = PodFields | ContainerFields;

@@ -6,15 +6,23 @@ const FEW = 8;
 
 /** The containers that offend: `container "a"` or `containers "a", "b"`; empty if none does. */
 export function containersText(pod: PodFields, offends: (container: ContainerFields) => boolean): string {
-  let names = '';
   let count = 0;
-  for (const container of pod.containers) {
-    if (!offends(container)) continue;
-    names = count === 0 ? quotedNameOf(container) : names + ', ' + quotedNameOf(container);
-    count++;
-  }
+  for (const container of pod.containers) if (offends(container)) count++;
   if (count === 0) return '';
-  return (count === 1 ? 'container ' : 'containers ') + names;
+  // Mostly all containers offend alike, by several checks.
+  if (count === pod.containers.length) return allContainersText(pod);
+  return named('container', pod.containers.filter(offends));
+}
+
+/** `volume "v"` or `volumes "v", "w"`. */
+export function named(noun: string, items: readonly { readonly name: string }[]): string {
+  let text = items.length === 1 ? noun + ' "' : noun + 's "';
+  let separator = '';
+  for (const { name } of items) {
+    text += separator + name;
+    separator = '", "';
+  }
+  return text + '"';
 }
 
 /** Who offends by a security context: `pod`, `container "a"` or `pod and containers "a", "b"`; empty if nobody does. */
@@ -65,7 +73,7 @@ export function plural(count: number, one: string, many: string): string {
   return count === 1 ? one : many;
 }
 
-function quotedNameOf(container: ContainerFields): string {
-  if (container.quotedName === '') container.quotedName = '"' + container.name + '"';
-  return container.quotedName;
+function allContainersText(pod: PodFields): string {
+  if (pod.allNames === '') pod.allNames = named('container', pod.containers);
+  return pod.allNames;
 }

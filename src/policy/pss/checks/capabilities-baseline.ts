@@ -42,7 +42,7 @@ function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {
   const added = allIn(pod.containers, notDefault);
   return {
     reason: 'non-default capabilities',
-    detail: `${containers} must not include ${quotedSet(added)} in ${FIELD}`,
+    detail: `${containers} must not include ${quotedSet(added)} in securityContext.capabilities.add`,
     fields,
   };
 }

@@ -31,9 +31,11 @@ function dropAll(pod: PodFields): Finding | undefined {
   const keeping = containersText(pod, keepsSome);
   const adding = containersText(pod, addsSome);
   if (keeping === '' && adding === '') return undefined;
-  const drop = keeping === '' ? '' : `${keeping} must set ${DROP}=["ALL"]`;
+  const drop = keeping === '' ? '' : `${keeping} must set securityContext.capabilities.drop=["ALL"]`;
   const add =
-    adding === '' ? '' : `${adding} must not include ${quotedSet(allIn(pod.containers, notAllowed))} in ${ADD}`;
+    adding === ''
+      ? ''
+      : `${adding} must not include ${quotedSet(allIn(pod.containers, notAllowed))} in securityContext.capabilities.add`;
   return { reason: 'unrestricted capabilities', detail: both(drop, '; ', add), fields };
 }
 

@@ -1,6 +1,7 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields } from '../fields.ts';
 import { forbidden } from '../offenders.ts';
+import { both } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const FIELDS = ['hostNetwork', 'hostPID', 'hostIPC'] as const;
@@ -22,8 +23,9 @@ export const hostNamespaces: Check = {
 
 function noHostNamespaces(pod: PodFields): Finding | undefined {
   if (!pod.hostNetwork && !pod.hostPID && !pod.hostIPC) return undefined;
-  const detail = FIELDS.filter((field) => pod[field]).map((field) => `${field}=true`);
-  return { reason: 'host namespaces', detail: detail.join(', '), fields };
+  const network = pod.hostNetwork ? 'hostNetwork=true' : '';
+  const processes = both(pod.hostPID ? 'hostPID=true' : '', ', ', pod.hostIPC ? 'hostIPC=true' : '');
+  return { reason: 'host namespaces', detail: both(network, ', ', processes), fields };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {

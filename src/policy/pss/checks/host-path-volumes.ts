@@ -1,7 +1,7 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields, VolumeFields } from '../fields.ts';
 import { forbidden } from '../offenders.ts';
-import { plural, quotedList } from '../text.ts';
+import { named } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 /**
@@ -21,12 +21,7 @@ export const hostPathVolumes: Check = {
 
 function noHostPaths(pod: PodFields): Finding | undefined {
   if (!pod.volumes.some(isHostPath)) return undefined;
-  const names = pod.volumes.filter(isHostPath).map(({ name }) => name);
-  return {
-    reason: 'hostPath volumes',
-    detail: `${plural(names.length, 'volume', 'volumes')} ${quotedList(names)}`,
-    fields,
-  };
+  return { reason: 'hostPath volumes', detail: named('volume', pod.volumes.filter(isHostPath)), fields };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {

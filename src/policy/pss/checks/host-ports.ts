@@ -1,5 +1,5 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import type { ContainerFields, PodFields } from '../fields.ts';
+import type { ContainerFields, HostPort, PodFields } from '../fields.ts';
 import { allIn, forbidden } from '../offenders.ts';
 import { containersText, distinct, plural } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
@@ -22,7 +22,7 @@ export const hostPorts: Check = {
 function noHostPorts(pod: PodFields): Finding | undefined {
   const containers = containersText(pod, hasHostPort);
   if (containers === '') return undefined;
-  const ports = distinct(allIn(pod.containers, portsOf));
+  const ports = distinct(allIn(pod.containers, hostPortsOf).map(({ port }) => String(port)));
   const verb = plural(pod.containers.filter(hasHostPort).length, 'uses', 'use');
   const noun = plural(ports.length, 'hostPort', 'hostPorts');
   return { reason: 'hostPort', detail: `${containers} ${verb} ${noun} ${ports.join(', ')}`, fields };
@@ -30,7 +30,7 @@ function noHostPorts(pod: PodFields): Finding | undefined {
 
 function fields(pod: PodFields): readonly FieldError[] {
   return pod.containers.flatMap((container) =>
-    container.hostPorts.map(({ path, value }) => forbidden(container, path, value)),
+    container.hostPorts.map(({ index, port }) => forbidden(container, `ports[${index}].hostPort`, port)),
   );
 }
 
@@ -38,6 +38,6 @@ function hasHostPort(container: ContainerFields): boolean {
   return container.hostPorts.length > 0;
 }
 
-function portsOf(container: ContainerFields): readonly string[] {
-  return container.hostPorts.map(({ value }) => String(value));
+function hostPortsOf(container: ContainerFields): readonly HostPort[] {
+  return container.hostPorts;
 }

@@ -1,5 +1,5 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import type { ContainerFields, PodFields } from '../fields.ts';
+import type { ContainerFields, HandlerHost, PodFields } from '../fields.ts';
 import { allIn, forbidden } from '../offenders.ts';
 import { distinct, plural, quotedList } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
@@ -24,7 +24,7 @@ export const hostProbesAndHostLifecycle: Check = {
 function noHosts(pod: PodFields): Finding | undefined {
   if (!pod.containers.some(namesHost)) return undefined;
   const names = distinct(pod.containers.filter(namesHost).map(({ name }) => name));
-  const hosts = distinct(allIn(pod.containers, hostsOf));
+  const hosts = distinct(allIn(pod.containers, handlerHostsOf).map(({ host }) => host));
   const who = names.length === 1 ? `container ${quotedList(names)} uses` : `containers ${quotedList(names)} use`;
   const what = plural(hosts.length, 'host', 'hosts');
   return {
@@ -36,7 +36,7 @@ function noHosts(pod: PodFields): Finding | undefined {
 
 function fields(pod: PodFields): readonly FieldError[] {
   return pod.containers.flatMap((container) =>
-    container.handlerHosts.map(({ path, value }) => forbidden(container, path, value)),
+    container.handlerHosts.map(({ path, host }) => forbidden(container, path, host)),
   );
 }
 
@@ -44,6 +44,6 @@ function namesHost(container: ContainerFields): boolean {
   return container.handlerHosts.length > 0;
 }
 
-function hostsOf(container: ContainerFields): readonly string[] {
-  return container.handlerHosts.map(({ value }) => value);
+function handlerHostsOf(container: ContainerFields): readonly HandlerHost[] {
+  return container.handlerHosts;
 }

@@ -1,7 +1,7 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { PodFields, VolumeFields } from '../fields.ts';
 import { forbidden } from '../offenders.ts';
-import { distinct, plural, quotedList } from '../text.ts';
+import { distinct, named, plural, quotedList } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
@@ -65,13 +65,12 @@ function onlyAllowedSources(pod: PodFields): Finding | undefined {
 }
 
 function finding(offenders: readonly VolumeFields[]): Finding {
-  const names = quotedList(offenders.map(({ name }) => name));
   const types = distinct(offenders.map(typeOf));
-  const who = offenders.length === 1 ? `volume ${names} uses` : `volumes ${names} use`;
-  const what = plural(types.length, 'type', 'types');
+  const verb = plural(offenders.length, 'uses', 'use');
+  const noun = plural(types.length, 'type', 'types');
   return {
     reason: 'restricted volume types',
-    detail: `${who} restricted volume ${what} ${quotedList(types)}`,
+    detail: `${named('volume', offenders)} ${verb} restricted volume ${noun} ${quotedList(types)}`,
     fields,
   };
 }

@@ -34,13 +34,21 @@ function mustNotBeRoot(pod: PodFields): Finding | undefined {
 function explicitlyRoot(pod: PodFields): Finding | undefined {
   const setters = settersText(pod, saysFalse);
   if (setters === '') return undefined;
-  return { reason: REASON, detail: `${setters} must not set ${FIELD}=false`, fields: explicitFields };
+  return {
+    reason: REASON,
+    detail: `${setters} must not set securityContext.runAsNonRoot=false`,
+    fields: explicitFields,
+  };
 }
 
 function implicitlyRoot(pod: PodFields): Finding | undefined {
   const containers = containersText(pod, saysNothing);
   if (containers === '') return undefined;
-  return { reason: REASON, detail: `pod or ${containers} must set ${FIELD}=true`, fields: implicitFields };
+  return {
+    reason: REASON,
+    detail: `pod or ${containers} must set securityContext.runAsNonRoot=true`,
+    fields: implicitFields,
+  };
 }
 
 function explicitFields(pod: PodFields): readonly FieldError[] {

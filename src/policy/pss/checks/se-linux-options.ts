@@ -41,7 +41,11 @@ function onlyTypes(types: readonly string[]): Rule {
     const setters = settersText(pod, offends);
     if (setters === '') return undefined;
     const data = dataText(settersWhere(pod, offends), isBadType);
-    return { reason: 'seLinuxOptions', detail: `${setters} set forbidden ${FIELD}: ${data}`, fields };
+    return {
+      reason: 'seLinuxOptions',
+      detail: `${setters} set forbidden securityContext.seLinuxOptions: ${data}`,
+      fields,
+    };
   };
 }
 

@@ -26,7 +26,11 @@ function noHostProcess(pod: PodFields): Finding | undefined {
   const setters = settersText(pod, isHostProcess);
   return setters === ''
     ? undefined
-    : { reason: 'hostProcess', detail: `${setters} must not set ${FIELD}=true`, fields };
+    : {
+        reason: 'hostProcess',
+        detail: `${setters} must not set securityContext.windowsOptions.hostProcess=true`,
+        fields,
+      };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {

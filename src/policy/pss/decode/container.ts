@@ -97,7 +97,7 @@ function readPorts(reader: Reader, ports: readonly unknown[], into: ContainerFie
       const hostPort = int32In(reader, PORT, key, port[key]) ?? 0;
       if (hostPort === 0) continue;
       reader.pod.settings |= SETTING.hostPorts;
-      into.hostPorts = appended(into.hostPorts, { path: `ports[${index}].hostPort`, value: hostPort });
+      into.hostPorts = appended(into.hostPorts, { index, port: hostPort });
     }
   }
 }

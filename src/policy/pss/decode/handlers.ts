@@ -5,8 +5,12 @@ import { appended } from './scratch.ts';
 
 /** Something that the kubelet does to a container over the network: a probe or a lifecycle hook. */
 interface Handler extends Struct {
-  readonly httpGet: Struct;
-  readonly tcpSocket: Struct;
+  readonly httpGet: Action;
+  readonly tcpSocket: Action;
+}
+
+interface Action extends Struct {
+  readonly hostPath: string;
 }
 
 const LIFECYCLE: Struct = { name: 'Lifecycle', path: 'lifecycle' };
@@ -40,13 +44,13 @@ export function readHandler(
   }
 }
 
-function readHost(reader: Reader, struct: Struct, action: JsonObject | undefined, into: ContainerFields): void {
+function readHost(reader: Reader, struct: Action, action: JsonObject | undefined, into: ContainerFields): void {
   for (const key in action) {
     if (key !== 'host') continue;
     const host = stringIn(reader, struct, key, action[key]);
     if (host === '') continue;
     reader.pod.settings |= SETTING.handlerHosts;
-    into.handlerHosts = appended(into.handlerHosts, { path: `${struct.path}.host`, value: host });
+    into.handlerHosts = appended(into.handlerHosts, { path: struct.hostPath, host });
   }
 }
 
@@ -54,7 +58,11 @@ function handler(name: string, path: string): Handler {
   return {
     name,
     path,
-    httpGet: { name: 'HTTPGetAction', path: `${path}.httpGet` },
-    tcpSocket: { name: 'TCPSocketAction', path: `${path}.tcpSocket` },
+    httpGet: action('HTTPGetAction', `${path}.httpGet`),
+    tcpSocket: action('TCPSocketAction', `${path}.tcpSocket`),
   };
+}
+
+function action(name: string, path: string): Action {
+  return { name, path, hostPath: `${path}.host` };
 }

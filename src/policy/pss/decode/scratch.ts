@@ -49,6 +49,7 @@ export function newPod(): PodFields {
     sysctls: NONE,
     volumes: NONE,
     containers: NONE,
+    allNames: '',
   };
 }
 
@@ -65,6 +66,7 @@ export function clearPod(pod: PodFields): void {
   pod.sysctls = NONE;
   pod.volumes = NONE;
   pod.containers = NONE;
+  pod.allNames = '';
 }
 
 export function newContainer(): ContainerFields {
@@ -72,7 +74,6 @@ export function newContainer(): ContainerFields {
     ...newSetter(),
     list: 'containers',
     name: '',
-    quotedName: '',
     privileged: undefined,
     procMount: undefined,
     allowPrivilegeEscalation: undefined,
@@ -87,7 +88,6 @@ export function newContainer(): ContainerFields {
 export function clearContainer(container: ContainerFields): void {
   clearSetter(container);
   container.name = '';
-  container.quotedName = '';
   container.privileged = undefined;
   container.procMount = undefined;
   container.allowPrivilegeEscalation = undefined;

@@ -11,7 +11,11 @@ export function onlyDefaultProcMount(pod: PodFields): Finding | undefined {
   const containers = containersText(pod, isNotDefault);
   if (containers === '') return undefined;
   const types = pod.containers.filter(isNotDefault).map(typeOf);
-  return { reason: 'procMount', detail: `${containers} must not set ${FIELD} to ${quotedSet(types)}`, fields };
+  return {
+    reason: 'procMount',
+    detail: `${containers} must not set securityContext.procMount to ${quotedSet(types)}`,
+    fields,
+  };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {

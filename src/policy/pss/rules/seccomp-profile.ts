@@ -11,7 +11,11 @@ export function onlySafeSeccompProfiles(pod: PodFields): Finding | undefined {
   const setters = settersText(pod, isUnsafe);
   if (setters === '') return undefined;
   const types = settersWhere(pod, isUnsafe).map(typeOf);
-  return { reason: 'seccompProfile', detail: `${setters} must not set ${FIELD} to ${quotedSet(types)}`, fields };
+  return {
+    reason: 'seccompProfile',
+    detail: `${setters} must not set securityContext.seccompProfile.type to ${quotedSet(types)}`,
+    fields,
+  };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {
