@@ -88,7 +88,9 @@ export function notSupported(path: string, value: unknown, supported: readonly s
 
 function printValue(value: unknown): string {
   if (typeof value === 'string') return quote(value);
-  return JSON.stringify(value ?? null).replaceAll(/[<>&\u2028\u2029]/g, escapeUnit);
+  if (value == null) return 'null';
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  return JSON.stringify(value).replaceAll(/[<>&\u2028\u2029]/g, escapeUnit);
 }
 
 /** Go's JSON is fit to stand in HTML. */
