@@ -1,7 +1,8 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import type { ContainerFields } from './decode/container.ts';
 import type { PodFields } from './decode/pod.ts';
-import type { PreparedScc } from './prepare.ts';
+import type { SccFields } from './decode/scc.ts';
+import { CONTAINER_STRATEGIES, POD_STRATEGIES } from './strategies/index.ts';
 import type { Bound, ContainerContext, ContainerValues, PodContext, PodValues } from './strategies/types.ts';
 
 /** A pod under one SCC: the values that it would have, and what is wrong with them. The pod itself stays as it is. */
@@ -14,22 +15,43 @@ export interface Attempt {
   readonly errors: readonly FieldError[];
 }
 
+const GENERATE_POD = POD_STRATEGIES.map(({ generate }) => generate).filter((step) => step !== undefined);
+const VALIDATE_POD = POD_STRATEGIES.map(({ validate }) => validate).filter((step) => step !== undefined);
+const GENERATE_CONTAINER = CONTAINER_STRATEGIES.map(({ generate }) => generate).filter((step) => step !== undefined);
+const VALIDATE_CONTAINER = CONTAINER_STRATEGIES.map(({ validate }) => validate).filter((step) => step !== undefined);
+
+/** A message with more is of no use; and a pod may be made to cause millions of errors. */
+const MAX_ERRORS = 1000;
+
+interface ApplyInput {
+  readonly scc: SccFields;
+  readonly bound: Bound;
+  readonly pod: PodFields;
+  /** At the first error the values are incomplete: for those who only want to know whether the pod fits. */
+  readonly stop: 'at the end' | 'at the first error';
+}
+
 /** Generates what the pod leaves open, and validates the outcome. */
-export function applyScc(scc: PreparedScc, bound: Bound, pod: PodFields): Attempt {
-  const rules = scc.rules();
+export function applyScc({ scc, bound, pod, stop }: ApplyInput): Attempt {
+  const maxErrors = stop === 'at the end' ? MAX_ERRORS : 0;
   const errors: FieldError[] = [];
   const podValues = ownPodValues(pod);
-  const context: PodContext = { pod, bound, podValues };
-  for (const rule of rules.pod) rule.generate?.(context);
-  for (const rule of rules.pod) rule.validate?.(context, errors);
-  const containerValues = pod.containers.map((container) => {
+  const context: PodContext = { scc, bound, pod, podValues };
+  for (const generate of GENERATE_POD) generate(context);
+  for (const validate of VALIDATE_POD) validate(context, errors);
+  const containerValues: ContainerValues[] = [];
+  for (const container of pod.containers) {
+    if (errors.length > maxErrors) break;
     const values = ownContainerValues(container);
-    const inner: ContainerContext = { pod, bound, podValues, container, values };
-    for (const rule of rules.container) rule.generate?.(inner);
-    for (const rule of rules.container) rule.validate?.(inner, errors);
-    return values;
-  });
+    applyToContainer({ scc, bound, pod, podValues, container, values }, errors);
+    containerValues.push(values);
+  }
   return { pod, podValues, containerValues, errors };
+}
+
+function applyToContainer(context: ContainerContext, errors: FieldError[]): void {
+  for (const generate of GENERATE_CONTAINER) generate(context);
+  for (const validate of VALIDATE_CONTAINER) validate(context, errors);
 }
 
 /** A pod as it is, with what is wrong. */

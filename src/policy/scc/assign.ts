@@ -9,7 +9,7 @@ import { prepareSearch } from './prepare-search.ts';
 import { readRequest } from './request.ts';
 import { findNext, searchScc, type SearchInput, type SearchResult } from './search.ts';
 import { isUnprocessed } from './skip.ts';
-import { aggregate, printList } from './texts.ts';
+import { aggregate, distinctTexts, printList } from './texts.ts';
 import type { SccDecision, SccInput } from './types.ts';
 import { writePod } from './write.ts';
 
@@ -38,7 +38,11 @@ export function assignScc(input: SccInput): SccDecision {
   const result = searchScc(search);
   const audit = search.mutable === 'everything' ? auditWithNext(search, result) : auditUnchanged(result, '');
   const { chosen } = result;
-  if (chosen === undefined) return refuse(UNABLE + aggregate(refusalTexts(search, result)), audit);
+  if (chosen === undefined)
+    return refuse(
+      UNABLE + aggregate([...distinctTexts(result.passedOver), ...hintTexts(search, result.passedOver)]),
+      audit,
+    );
   return accept({
     object: writePod(chosen.attempt, {
       [POD_SCC_ANNOTATIONS.scc]: chosen.scc.name,
@@ -65,7 +69,8 @@ export function validateScc(input: SccInput): SccDecision {
   const result = searchScc(search);
   const audit = auditUnchanged(result, recordedScc);
   if (result.chosen) return accept({ auditAnnotations: audit });
-  return refuse(UNABLE + printList(refusalTexts(search, result)), audit);
+  const texts = result.passedOver.flatMap((one) => one.texts());
+  return refuse(UNABLE + printList([...texts, ...hintTexts(search, result.passedOver)]), audit);
 }
 
 function mutableIn({ operation, subResource }: SccInput): SearchInput['mutable'] {
@@ -87,10 +92,6 @@ function requiredSccOf(pod: JsonObject): string {
 
 function auditWithNext(search: SearchInput, result: SearchResult): Annotations {
   return auditCreate(result, result.chosen && findNext(search, result.chosen.scc));
-}
-
-function refusalTexts(search: SearchInput, { passedOver }: SearchResult): readonly string[] {
-  return [...passedOver.flatMap((one) => one.texts()), ...hintTexts(search, passedOver)];
 }
 
 function accept(given: { readonly object?: unknown; readonly auditAnnotations?: Annotations }): SccDecision {

@@ -2,7 +2,7 @@ import { quote } from '../../kube/quote.ts';
 import { explainOrder } from './order.ts';
 import type { PreparedScc } from './prepare.ts';
 import type { PassedOver, SearchResult } from './search.ts';
-import { aggregate } from './texts.ts';
+import { aggregate, distinctTexts } from './texts.ts';
 
 type Annotations = Readonly<Record<string, string>>;
 
@@ -10,13 +10,20 @@ const WOULD_CHANGE = 'failures final validation after mutating admission';
 
 /** What the audit log says of a pod that is created: which SCCs were passed over and why the chosen one was chosen. */
 export function auditCreate({ passedOver, chosen }: SearchResult, next: PreparedScc | undefined): Annotations {
-  const denied = passedOver.filter(({ because }) => because === 'denied').map(({ scc }) => scc.name);
-  const unfit = passedOver.filter(({ because }) => because !== 'denied');
-  return {
-    denied: denied.join(','),
-    ...Object.fromEntries(unfit.map((one) => [tooRestrictive(one.scc.name), whyNot(one)])),
-    reason: chosen ? whyChosen(chosen.scc, next) : unfit.length === 0 ? 'all denied' : 'all too restrictive or denied',
-  };
+  const denied: string[] = [];
+  const annotations: Record<string, string> = {};
+  for (const one of passedOver) {
+    if (one.because === 'denied') denied.push(one.scc.name);
+    else annotations[tooRestrictive(one.scc.name)] = whyNot(one);
+  }
+  const isAllDenied = denied.length === passedOver.length;
+  annotations['denied'] = denied.join(',');
+  annotations['reason'] = chosen
+    ? whyChosen(chosen.scc, next)
+    : isAllDenied
+      ? 'all denied'
+      : 'all too restrictive or denied';
+  return annotations;
 }
 
 /** What the audit log says where the pod may not be changed; `recorded` is the SCC that was chosen before, if any. */
@@ -42,7 +49,7 @@ function tooRestrictive(name: string): string {
 }
 
 function whyNot(passedOver: PassedOver): string {
-  return passedOver.because === 'changes' ? WOULD_CHANGE : aggregate(passedOver.texts());
+  return passedOver.because === 'changes' ? WOULD_CHANGE : aggregate(distinctTexts([passedOver]));
 }
 
 function whyChosen(chosen: PreparedScc, next: PreparedScc | undefined): string {

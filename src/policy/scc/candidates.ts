@@ -21,16 +21,15 @@ export type Candidates = { readonly sccs: readonly PreparedScc[] } | { readonly 
 /** The SCCs to try, in order, or why there are none. */
 export function findCandidates(input: CandidatesInput): Candidates {
   const ordered = orderSccs(input.sccs);
-  const missing = input.requiredSccs.filter((name) => !ordered.some((scc) => scc.name === name));
+  const missing = input.requiredSccs.filter((name) => !ordered.byName.has(name));
   if (missing.length > 0) return { error: `${RESOURCE} cache is missing ${sortedSet(missing).join(', ')}` };
-  if (input.requiredScc !== '') return findRequired(ordered, input.requiredScc);
-  if (ordered.length === 0) return { error: 'no SecurityContextConstraints found in cluster' };
-  const sccs = input.userNamespaces === 'prefer' ? preferUserNamespaces(ordered) : ordered;
+  if (input.requiredScc !== '') return findRequired(ordered.byName.get(input.requiredScc), input.requiredScc);
+  if (ordered.sccs.length === 0) return { error: 'no SecurityContextConstraints found in cluster' };
+  const sccs = input.userNamespaces === 'prefer' ? preferUserNamespaces(ordered.sccs) : ordered.sccs;
   return { sccs: moveToFront(sccs, input.recordedScc) };
 }
 
-function findRequired(sccs: readonly PreparedScc[], name: string): Candidates {
-  const required = sccs.find((scc) => scc.name === name);
+function findRequired(required: PreparedScc | undefined, name: string): Candidates {
   if (required) return { sccs: [required] };
   const cause = `${RESOURCE} ${quote(name)} not found`;
   return { error: `failed to retrieve the required SCC ${quote(name)}: ${cause}` };

@@ -1,5 +1,5 @@
 import { forbiddenField, printFieldError } from '../../kube/field-error.ts';
-import { attemptScc, type PassedOver, type SearchInput } from './search.ts';
+import { fitsScc, type PassedOver, type SearchInput } from './search.ts';
 
 const HINT = printFieldError(
   forbiddenField(
@@ -16,5 +16,5 @@ export function hintTexts(search: SearchInput, passedOver: readonly PassedOver[]
   const restricted = passedOver.find(({ scc, because }) => because === 'denied' && scc.name === 'restricted');
   const isSuperseded = passedOver.some(({ scc }) => scc.name === 'restricted-v2');
   if (restricted === undefined || !isSuperseded) return [];
-  return attemptScc(restricted.scc, search).errors.length === 0 ? [HINT] : [];
+  return fitsScc(restricted.scc, search) ? [HINT] : [];
 }

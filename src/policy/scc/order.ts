@@ -2,23 +2,31 @@ import { compareBytes } from '../../kube/order.ts';
 import { prepareScc, type PreparedScc } from './prepare.ts';
 import { explainScores } from './score.ts';
 
-interface Ordered {
-  /** What the list held then. */
-  readonly from: readonly unknown[];
+/** SCCs in the order in which they are tried. */
+export interface OrderedSccs {
   readonly sccs: readonly PreparedScc[];
+  readonly byName: ReadonlyMap<string, PreparedScc>;
 }
 
-const ordered = new WeakMap<readonly unknown[], Ordered>();
+interface Remembered extends OrderedSccs {
+  /** What the list held then. */
+  readonly from: readonly unknown[];
+}
 
-/** The SCCs in the order in which they are tried: higher priority, lower score, name. Remembered per list. */
-export function orderSccs(sccs: readonly unknown[]): readonly PreparedScc[] {
-  const known = ordered.get(sccs);
-  if (known && known.from.length === sccs.length && known.from.every((scc, index) => scc === sccs[index])) {
-    return known.sccs;
-  }
-  const result = sccs.map(prepareScc).sort(compareSccs);
-  ordered.set(sccs, { from: [...sccs], sccs: result });
-  return result;
+const remembered = new WeakMap<readonly unknown[], Remembered>();
+
+/** Sorts SCCs: higher priority, lower score, name. Remembered per list. */
+export function orderSccs(sccs: readonly unknown[]): OrderedSccs {
+  const known = remembered.get(sccs);
+  if (known && isSameList(known.from, sccs)) return known;
+  const sorted = sccs.map(prepareScc).sort(compareSccs);
+  const ordered = { from: [...sccs], sccs: sorted, byName: new Map(sorted.map((scc) => [scc.name, scc])) };
+  remembered.set(sccs, ordered);
+  return ordered;
+}
+
+function isSameList(a: readonly unknown[], b: readonly unknown[]): boolean {
+  return a.length === b.length && a.every((item, index) => item === b[index]);
 }
 
 /** The same order for a pod with a user namespace: of equal priority and score, SCCs that require one come first. */

@@ -1,5 +1,5 @@
 import { createMayUse, subjectsOf, subjectTypeFor } from './access.ts';
-import { bindScc } from './bind.ts';
+import { bindingError } from './bind.ts';
 import { findCandidates } from './candidates.ts';
 import { resolveCompatibility } from './compatibility.ts';
 import type { PodFields } from './decode/pod.ts';
@@ -30,7 +30,7 @@ export function prepareSearch(
   if (namespace.problem !== undefined) return { error: namespace.problem };
   if (brokenScc === 'refuse') {
     const errors = bindingErrors(candidates.sccs, namespace);
-    if (errors.length > 0) return { error: aggregate(errors) };
+    if (errors.length > 0) return { error: aggregate([...new Set(errors)]) };
   }
   const { serviceAccountName } = pod;
   const subjects = subjectsOf({
@@ -51,8 +51,5 @@ export function prepareSearch(
 
 /** Why SCCs cannot work in the namespace. */
 function bindingErrors(sccs: readonly PreparedScc[], namespace: NamespaceRanges): readonly string[] {
-  return sccs.flatMap((scc) => {
-    const binding = bindScc(scc, namespace);
-    return 'error' in binding ? [binding.error] : [];
-  });
+  return sccs.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined);
 }

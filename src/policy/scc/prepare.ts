@@ -1,23 +1,17 @@
 import { decodeScc, type SccFields } from './decode/scc.ts';
+import { needsOf, type Needs } from './needs.ts';
 import { scoreOf } from './score.ts';
-import { CONTAINER_STRATEGIES, POD_STRATEGIES } from './strategies/index.ts';
-import type { ContainerRule, PodRule } from './strategies/types.ts';
+import { deniedText } from './texts.ts';
 
 /** An SCC as decisions use it. */
 export interface PreparedScc {
   readonly name: string;
   readonly fields: SccFields;
-  /** Its first field of a wrong type, as a message. */
-  readonly problem: string | undefined;
   /** The higher, the laxer. */
   readonly score: number;
-  /** Built when first tried. */
-  rules(): Rules;
-}
-
-export interface Rules {
-  readonly pod: readonly PodRule[];
-  readonly container: readonly ContainerRule[];
+  readonly needs: Needs;
+  /** What is said where it may not be used. */
+  readonly deniedText: string;
 }
 
 const prepared = new WeakMap<object, PreparedScc>();
@@ -32,13 +26,6 @@ export function prepareScc(scc: unknown): PreparedScc {
 
 function prepare(scc: unknown): PreparedScc {
   const { fields, problem } = decodeScc(scc);
-  let rules: Rules | undefined;
-  return { name: fields.name, fields, problem, score: scoreOf(fields), rules: () => (rules ??= rulesOf(fields)) };
-}
-
-function rulesOf(fields: SccFields): Rules {
-  return {
-    pod: POD_STRATEGIES.map((strategy) => strategy(fields)).filter((rule) => rule !== undefined),
-    container: CONTAINER_STRATEGIES.map((strategy) => strategy(fields)).filter((rule) => rule !== undefined),
-  };
+  const { name } = fields;
+  return { name, fields, score: scoreOf(fields), needs: needsOf(fields, problem), deniedText: deniedText(name) };
 }

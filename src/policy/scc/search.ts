@@ -6,7 +6,7 @@ import { bindScc } from './bind.ts';
 import type { PodFields } from './decode/pod.ts';
 import type { NamespaceRanges } from './namespace-ranges.ts';
 import type { PreparedScc } from './prepare.ts';
-import { deniedText, printError } from './texts.ts';
+import { printError, type Said } from './texts.ts';
 
 const NO_ERRORS: readonly FieldError[] = [];
 
@@ -21,12 +21,9 @@ export interface SearchInput {
 }
 
 /** An SCC that was passed over: not usable, not fitting, or fitting with changes that are not allowed. */
-export interface PassedOver {
+export interface PassedOver extends Said {
   readonly scc: PreparedScc;
   readonly because: 'denied' | 'errors' | 'changes';
-  readonly errors: readonly FieldError[];
-  /** What is said of it in messages, made when first asked for. */
-  texts(): readonly string[];
 }
 
 export interface Chosen {
@@ -62,14 +59,23 @@ export function searchScc(input: SearchInput): SearchResult {
 export function findNext(input: SearchInput, chosen: PreparedScc): PreparedScc | undefined {
   return input.candidates
     .slice(input.candidates.indexOf(chosen) + 1)
-    .find((scc) => input.subjectTypeOf(scc) !== undefined && attemptScc(scc, input).errors.length === 0);
+    .find((scc) => input.subjectTypeOf(scc) !== undefined && fitsScc(scc, input));
 }
 
 /** The pod under one SCC. An SCC that cannot work in the namespace fits no pod of it. */
 export function attemptScc(scc: PreparedScc, { namespace, pod }: Pick<SearchInput, 'namespace' | 'pod'>): Attempt {
   const bound = bindScc(scc, namespace);
-  if (!('error' in bound)) return applyScc(scc, bound.value, pod);
+  if (!('error' in bound)) return applyScc({ scc: scc.fields, bound: bound.value, pod, stop: 'at the end' });
   return unchanged(pod, [{ type: 'InternalError', path: `provider ${quote(scc.name)}`, detail: bound.error }]);
+}
+
+/** True if the pod fits the SCC; finds out faster than an attempt. */
+export function fitsScc(scc: PreparedScc, { namespace, pod }: Pick<SearchInput, 'namespace' | 'pod'>): boolean {
+  const bound = bindScc(scc, namespace);
+  return (
+    !('error' in bound) &&
+    applyScc({ scc: scc.fields, bound: bound.value, pod, stop: 'at the first error' }).errors.length === 0
+  );
 }
 
 function passOver(scc: PreparedScc, because: PassedOver['because'], errors: readonly FieldError[]): PassedOver {
@@ -78,7 +84,7 @@ function passOver(scc: PreparedScc, because: PassedOver['because'], errors: read
     scc,
     because,
     errors,
-    texts: () => (texts ??= because === 'denied' ? [deniedText(scc.name)] : errors.map((e) => printError(scc.name, e))),
+    texts: () => (texts ??= because === 'denied' ? [scc.deniedText] : errors.map((e) => printError(scc.name, e))),
   };
 }
 

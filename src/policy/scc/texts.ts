@@ -9,14 +9,46 @@ export function deniedText(sccName: string): string {
 /** One thing that an SCC does not allow; paths that begin with a dot are relative to the SCC. */
 export function printError(sccName: string, error: FieldError): string {
   const text = printFieldError(error);
-  return error.path.startsWith('.') ? `provider ${sccName}: ${text}` : text;
+  return isRelative(error) ? `provider ${sccName}: ${text}` : text;
 }
 
-/** Several texts as one, as Kubernetes aggregates errors: equal ones once, in brackets if more than one is left. */
+function isRelative({ path }: FieldError): boolean {
+  return path.startsWith('.');
+}
+
+/** What is said of one SCC: the errors, and a text for each. */
+export interface Said {
+  readonly errors: readonly FieldError[];
+  texts(): readonly string[];
+}
+
+const MAX_COMPARED = 16;
+
+/**
+ * What is said of several SCCs, equal texts once. Texts in which the SCC is named can only be equal to others of the same
+ * SCC; a few of these are compared with each other, which costs less than to hash them.
+ */
+export function distinctTexts(said: readonly Said[]): readonly string[] {
+  const distinct: string[] = [];
+  const seen = new Set<string>();
+  for (const { errors, texts } of said) {
+    const own = texts();
+    for (let index = 0; index < own.length; index++) {
+      const text = own[index] ?? '';
+      const error = errors[index];
+      const isNamed = error === undefined || isRelative(error);
+      if (isNamed && own.length <= MAX_COMPARED ? own.indexOf(text) < index : seen.has(text)) continue;
+      if (!isNamed || own.length > MAX_COMPARED) seen.add(text);
+      distinct.push(text);
+    }
+  }
+  return distinct;
+}
+
+/** Several texts as one, as Kubernetes aggregates errors: in brackets if more than one. */
 export function aggregate(texts: readonly string[]): string {
-  const distinct = [...new Set(texts)];
-  if (distinct.length === 0) return '<nil>';
-  return distinct.length === 1 ? (distinct[0] ?? '') : `[${distinct.join(', ')}]`;
+  if (texts.length === 0) return '<nil>';
+  return texts.length === 1 ? (texts[0] ?? '') : `[${texts.join(', ')}]`;
 }
 
 /** Several texts as one, as Go prints a list. */

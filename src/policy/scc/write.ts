@@ -39,10 +39,14 @@ type Values = Readonly<Record<string, unknown>>;
 
 /** Returns the pod spec or container with what is new in its security context; the same object if nothing is. */
 function withContext(owner: JsonObject, before: Values, after: Values): JsonObject {
-  const changes = Object.entries(after).filter(([key, value]) => value !== before[key]);
-  if (changes.length === 0) return owner;
-  const context: Record<string, unknown> = { ...memberOf(owner, 'securityContext') };
-  for (const [key, value] of changes) context[key] = toJson(value);
+  let context: Record<string, unknown> | undefined;
+  for (const key of Object.keys(after)) {
+    const value = after[key];
+    if (value === before[key]) continue;
+    context ??= { ...memberOf(owner, 'securityContext') };
+    context[key] = toJson(value);
+  }
+  if (context === undefined) return owner;
   // Only a seccomp profile ever goes away: where its annotation says nothing that can be understood.
   if (context['seccompProfile'] === undefined) delete context['seccompProfile'];
   return { ...owner, securityContext: context };

@@ -24,7 +24,7 @@ export function objectAt(reader: Reader, owner: JsonObject, key: string, path: s
 export function listAt(reader: Reader, owner: JsonObject, key: string, path: string): readonly unknown[] {
   const value = owner[key];
   if (value == null) return NO_ITEMS;
-  if (Array.isArray(value)) return value;
+  if (Array.isArray(value)) return value.length === 0 ? NO_ITEMS : value;
   mismatch(reader, path, key, value, 'a list');
   return NO_ITEMS;
 }

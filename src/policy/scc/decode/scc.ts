@@ -36,6 +36,12 @@ export interface GroupFields {
   readonly ranges: readonly Range[];
 }
 
+export interface SeccompProfilesFields {
+  /** Without the wildcard. */
+  readonly names: readonly string[];
+  readonly isAnyAllowed: boolean;
+}
+
 /** What decisions read of an SCC: lists and booleans that are absent are empty and false. */
 export interface SccFields {
   readonly name: string;
@@ -60,7 +66,7 @@ export interface SccFields {
   readonly supplementalGroups: GroupFields;
   readonly fsGroup: GroupFields;
   readonly readOnlyRootFilesystem: boolean;
-  readonly seccompProfiles: readonly string[];
+  readonly seccompProfiles: SeccompProfilesFields;
   readonly allowedUnsafeSysctls: readonly string[];
   readonly forbiddenSysctls: readonly string[];
 }
@@ -102,7 +108,7 @@ function readScc(reader: Reader, scc: JsonObject): SccFields {
     supplementalGroups: readGroups(reader, scc, 'supplementalGroups'),
     fsGroup: readGroups(reader, scc, 'fsGroup'),
     readOnlyRootFilesystem: booleanAt(reader, scc, 'readOnlyRootFilesystem', '') ?? false,
-    seccompProfiles: stringsAt(reader, scc, 'seccompProfiles', ''),
+    seccompProfiles: readSeccompProfiles(reader, scc),
     allowedUnsafeSysctls: stringsAt(reader, scc, 'allowedUnsafeSysctls', ''),
     forbiddenSysctls: stringsAt(reader, scc, 'forbiddenSysctls', ''),
   };
@@ -124,6 +130,12 @@ function readSeLinuxContext(reader: Reader, scc: JsonObject): SeLinuxContextFiel
     type: stringAt(reader, options, 'type', 'seLinuxContext'),
     seLinuxOptions: readSeLinuxOptions(reader, options, 'seLinuxContext'),
   };
+}
+
+function readSeccompProfiles(reader: Reader, scc: JsonObject): SeccompProfilesFields {
+  const profiles = stringsAt(reader, scc, 'seccompProfiles', '');
+  const isAnyAllowed = profiles.includes('*');
+  return { names: isAnyAllowed ? profiles.filter((name) => name !== '*') : profiles, isAnyAllowed };
 }
 
 function readGroups(reader: Reader, scc: JsonObject, field: 'fsGroup' | 'supplementalGroups'): GroupFields {

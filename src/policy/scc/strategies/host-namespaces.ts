@@ -1,7 +1,5 @@
-import { invalidValue } from '../../../kube/field-error.ts';
-import type { PodFields } from '../decode/pod.ts';
-import type { SccFields } from '../decode/scc.ts';
-import type { ContainerStrategy, PodStrategy } from './types.ts';
+import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
+import type { ContainerStrategy, PodContext, PodStrategy } from './types.ts';
 
 /** A namespace of the node that pods may share: its field in pods, the one that allows it in SCCs, its name in messages. */
 interface HostNamespace {
@@ -23,42 +21,26 @@ export const hostIpcOfPod = ofPod(IPC);
 export const hostIpcOfContainer = ofContainer(IPC);
 
 /** The pod runs in a user namespace of its own, if the SCC demands it; the SCC cannot put it there. */
-export const userNamespaceLevel: PodStrategy = (scc) => {
-  if (scc.userNamespaceLevel !== 'RequirePodLevel') return undefined;
-  return {
-    validate({ pod: { hostUsers } }, errors) {
-      if (hostUsers === false) return;
-      errors.push(invalidValue('.spec.hostUsers', hostUsers, 'Host Users must be set to false'));
-    },
-  };
+export const userNamespaceLevel: PodStrategy = {
+  validate({ scc, pod: { hostUsers } }, errors) {
+    if (scc.userNamespaceLevel !== 'RequirePodLevel' || hostUsers === false) return;
+    errors.push(invalidValue('.spec.hostUsers', hostUsers, 'Host Users must be set to false'));
+  },
 };
 
 function ofPod(namespace: HostNamespace): PodStrategy {
-  return (scc) => {
-    if (scc[namespace.allow]) return undefined;
-    return {
-      validate({ pod }, errors) {
-        if (isShared(pod, namespace)) errors.push(refuse('.spec', namespace));
-      },
-    };
-  };
+  return { validate: (context, errors) => refuseShared(context, namespace, { path: '.spec', errors }) };
 }
 
 function ofContainer(namespace: HostNamespace): ContainerStrategy {
-  return (scc: SccFields) => {
-    if (scc[namespace.allow]) return undefined;
-    return {
-      validate({ pod, container }, errors) {
-        if (isShared(pod, namespace)) errors.push(refuse(container.path, namespace));
-      },
-    };
-  };
+  return { validate: (context, errors) => refuseShared(context, namespace, { path: context.container.path, errors }) };
 }
 
-function isShared(pod: PodFields, { field }: HostNamespace): boolean {
-  return pod[field];
-}
-
-function refuse(path: string, { field, name }: HostNamespace) {
-  return invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`);
+function refuseShared(
+  { scc, pod }: PodContext,
+  { field, allow, name }: HostNamespace,
+  { path, errors }: { readonly path: string; readonly errors: FieldError[] },
+): void {
+  if (pod[field] && !scc[allow])
+    errors.push(invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`));
 }

@@ -5,15 +5,13 @@ import type { ContainerStrategy } from './types.ts';
  * No container takes a port of the node, unless the SCC allows it. As in the original, each container is charged with the
  * ports of all.
  */
-export const allowHostPorts: ContainerStrategy = (scc) => {
-  if (scc.allowHostPorts) return undefined;
-  return {
-    validate({ pod: { containers }, container }, errors) {
-      for (const { hostPorts, path } of containers) {
-        for (const port of hostPorts) {
-          errors.push(invalidValue(`${container.path}${path}.hostPort`, port, 'Host ports are not allowed to be used'));
-        }
+export const allowHostPorts: ContainerStrategy = {
+  validate({ scc, pod: { containers }, container }, errors) {
+    if (scc.allowHostPorts) return;
+    for (const { hostPorts, path } of containers) {
+      for (const port of hostPorts) {
+        errors.push(invalidValue(`${container.path}${path}.hostPort`, port, 'Host ports are not allowed to be used'));
       }
-    },
-  };
+    }
+  },
 };

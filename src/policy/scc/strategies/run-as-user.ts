@@ -1,6 +1,6 @@
 import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
 import type { RunAsUserFields } from '../decode/scc.ts';
-import type { ContainerContext, ContainerStrategy } from './types.ts';
+import type { ContainerStrategy } from './types.ts';
 
 /** Who a container runs as, the values of its pod included. */
 interface EffectiveUser {
@@ -10,7 +10,7 @@ interface EffectiveUser {
 
 interface RunAsUserStrategy {
   /** What the options lack. */
-  problem(options: RunAsUserFields): string | undefined;
+  defect(options: RunAsUserFields): string | undefined;
   generate(options: RunAsUserFields): number | undefined;
   validate(options: RunAsUserFields, user: EffectiveUser, path: string): FieldError | undefined;
 }
@@ -19,7 +19,7 @@ type RunAsUserType = 'MustRunAs' | 'MustRunAsRange' | 'MustRunAsNonRoot' | 'RunA
 
 const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
   MustRunAs: {
-    problem: ({ uid }) => (uid === undefined ? 'MustRunAs requires a UID' : undefined),
+    defect: ({ uid }) => (uid === undefined ? 'MustRunAs requires a UID' : undefined),
     generate: ({ uid }) => uid,
     validate({ uid }, { runAsUser }, path) {
       if (runAsUser === undefined) return required(`${path}.runAsUser`, '');
@@ -27,7 +27,7 @@ const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
     },
   },
   MustRunAsRange: {
-    problem({ uidRangeMin, uidRangeMax }) {
+    defect({ uidRangeMin, uidRangeMax }) {
       if (uidRangeMin === undefined) return 'MustRunAsRange requires a UIDRangeMin';
       return uidRangeMax === undefined ? 'MustRunAsRange requires a UIDRangeMax' : undefined;
     },
@@ -39,7 +39,7 @@ const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
     },
   },
   MustRunAsNonRoot: {
-    problem: () => undefined,
+    defect: () => undefined,
     generate: () => undefined,
     validate(_options, { runAsUser, runAsNonRoot }, path) {
       if (runAsNonRoot === false) return invalidValue(`${path}.runAsNonRoot`, false, 'must be true');
@@ -48,44 +48,30 @@ const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
       return isOpen ? required(`${path}.runAsNonRoot`, 'must be true') : undefined;
     },
   },
-  RunAsAny: {
-    problem: () => undefined,
-    generate: () => undefined,
-    validate: () => undefined,
-  },
+  RunAsAny: { defect: () => undefined, generate: () => undefined, validate: () => undefined },
 };
 
 /** The strategies for `runAsUser.type`; a type that is not among them makes the SCC useless. */
 export const RUN_AS_USER: ReadonlyMap<string, RunAsUserStrategy> = new Map(Object.entries(STRATEGIES));
 
 /**
- * Each container runs as a user that the SCC allows; without a user of its own it gets one. A user other than root
- * brings `runAsNonRoot: true`, under every strategy.
+ * Each container runs as a user that the SCC allows; without a user it gets one. A user other than root brings
+ * `runAsNonRoot: true`, under every strategy.
  */
-export const runAsUser: ContainerStrategy = ({ runAsUser: { type } }) => {
-  const strategy = RUN_AS_USER.get(type);
-  return (
-    strategy && { generate: generateWith(strategy, type === 'MustRunAsNonRoot'), validate: validateWith(strategy) }
-  );
-};
-
-function generateWith(strategy: RunAsUserStrategy, isNonRoot: boolean) {
-  return ({ pod, bound, container, values }: ContainerContext): void => {
-    values.runAsUser =
-      container.runAsUser ?? (pod.runAsUser === undefined ? strategy.generate(bound.runAsUser) : undefined);
-    if ((container.runAsNonRoot ?? pod.runAsNonRoot) !== undefined) return;
+export const runAsUser: ContainerStrategy = {
+  generate({ scc, pod, bound, values }) {
+    const type = scc.runAsUser.type;
+    if (pod.runAsUser === undefined) values.runAsUser ??= RUN_AS_USER.get(type)?.generate(bound.runAsUser);
+    if ((values.runAsNonRoot ?? pod.runAsNonRoot) !== undefined) return;
     const user = values.runAsUser ?? pod.runAsUser;
-    if (user === undefined ? isNonRoot : user > 0) values.runAsNonRoot = true;
-  };
-}
-
-function validateWith(strategy: RunAsUserStrategy) {
-  return ({ pod, bound, container, values }: ContainerContext, errors: FieldError[]): void => {
+    if (user === undefined ? type === 'MustRunAsNonRoot' : user > 0) values.runAsNonRoot = true;
+  },
+  validate({ scc, pod, bound, container, values }, errors) {
     const user = {
       runAsUser: values.runAsUser ?? pod.runAsUser,
       runAsNonRoot: values.runAsNonRoot ?? pod.runAsNonRoot,
     };
-    const error = strategy.validate(bound.runAsUser, user, container.path);
+    const error = RUN_AS_USER.get(scc.runAsUser.type)?.validate(bound.runAsUser, user, container.path);
     if (error) errors.push(error);
-  };
-}
+  },
+};

@@ -4,61 +4,55 @@ import type { SeLinuxContextFields } from '../decode/scc.ts';
 import type { SeLinuxFields } from '../decode/security-context.ts';
 import type { ContainerStrategy, PodStrategy } from './types.ts';
 
-interface SeLinuxStrategy {
-  /** What the options lack. */
-  problem(options: SeLinuxContextFields): string | undefined;
-  generate(options: SeLinuxContextFields): SeLinuxFields | undefined;
-  validate(options: SeLinuxContextFields, found: SeLinuxFields | undefined, check: Check): void;
-}
-
 /** Where errors lie and where they go. */
 interface Check {
   readonly path: string;
   readonly errors: FieldError[];
 }
 
+interface SeLinuxStrategy {
+  /** What the options lack. */
+  defect(options: SeLinuxContextFields): string | undefined;
+  generate(options: SeLinuxContextFields): SeLinuxFields | undefined;
+  validate(options: SeLinuxContextFields, found: SeLinuxFields | undefined, check: Check): void;
+}
+
 type SeLinuxType = 'MustRunAs' | 'RunAsAny';
 
 const STRATEGIES: Readonly<Record<SeLinuxType, SeLinuxStrategy>> = {
   MustRunAs: {
-    problem: ({ seLinuxOptions }) => (seLinuxOptions === undefined ? 'MustRunAs requires SELinuxOptions' : undefined),
+    defect: ({ seLinuxOptions }) => (seLinuxOptions === undefined ? 'MustRunAs requires SELinuxOptions' : undefined),
     generate: ({ seLinuxOptions }) => seLinuxOptions,
     validate({ seLinuxOptions: wanted }, found, { path, errors }) {
       if (wanted === undefined || found === wanted) return;
-      if (found === undefined) errors.push(required(`${path}.seLinuxOptions`, ''));
-      else compareOptions(wanted, found, { path: `${path}.seLinuxOptions`, errors });
+      if (found === undefined) errors.push(required(path, ''));
+      else compareOptions(wanted, found, { path, errors });
     },
   },
-  RunAsAny: { problem: () => undefined, generate: () => undefined, validate: () => undefined },
+  RunAsAny: { defect: () => undefined, generate: () => undefined, validate: () => undefined },
 };
 
 /** The strategies for `seLinuxContext.type`. */
 export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map(Object.entries(STRATEGIES));
 
 /** The pod has the SELinux options that the SCC demands; without any it gets them. */
-export const seLinuxContextOfPod: PodStrategy = ({ seLinuxContext }) => {
-  const strategy = SE_LINUX_CONTEXT.get(seLinuxContext.type);
-  if (strategy === undefined || strategy === STRATEGIES.RunAsAny) return undefined;
-  return {
-    generate({ pod, bound, podValues }) {
-      podValues.seLinuxOptions = pod.seLinuxOptions ?? strategy.generate(bound.seLinuxContext);
-    },
-    validate({ bound, podValues }, errors) {
-      strategy.validate(bound.seLinuxContext, podValues.seLinuxOptions, { path: '.spec.securityContext', errors });
-    },
-  };
+export const seLinuxContextOfPod: PodStrategy = {
+  generate({ scc, bound, podValues }) {
+    podValues.seLinuxOptions ??= SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.generate(bound.seLinuxContext);
+  },
+  validate({ scc, bound, podValues }, errors) {
+    const check = { path: '.spec.securityContext.seLinuxOptions', errors };
+    SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.validate(bound.seLinuxContext, podValues.seLinuxOptions, check);
+  },
 };
 
 /** Each container has them, too; its own replace those of the pod as a whole. */
-export const seLinuxContextOfContainer: ContainerStrategy = ({ seLinuxContext }) => {
-  const strategy = SE_LINUX_CONTEXT.get(seLinuxContext.type);
-  if (strategy === undefined || strategy === STRATEGIES.RunAsAny) return undefined;
-  return {
-    validate({ bound, podValues, container, values }, errors) {
-      const found = values.seLinuxOptions ?? podValues.seLinuxOptions;
-      strategy.validate(bound.seLinuxContext, found, { path: container.path, errors });
-    },
-  };
+export const seLinuxContextOfContainer: ContainerStrategy = {
+  validate({ scc, bound, podValues, container, values }, errors) {
+    const found = values.seLinuxOptions ?? podValues.seLinuxOptions;
+    const check = { path: `${container.path}.seLinuxOptions`, errors };
+    SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.validate(bound.seLinuxContext, found, check);
+  },
 };
 
 const PLAIN_MEMBERS = ['role', 'type', 'user'] as const;
@@ -76,6 +70,7 @@ function compareOptions(wanted: SeLinuxFields, found: SeLinuxFields, { path, err
 /** Categories may stand in any order. */
 function isSameLevel(wanted: string, found: string): boolean {
   if (wanted === found) return true;
+  if (wanted.length !== found.length) return false;
   const a = splitLevel(wanted);
   const b = splitLevel(found);
   return a !== undefined && b !== undefined && a.sensitivity === b.sensitivity && a.categories === b.categories;

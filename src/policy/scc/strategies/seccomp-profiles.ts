@@ -1,6 +1,6 @@
 import { forbiddenField, type FieldError } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import type { SccFields } from '../decode/scc.ts';
+import type { SeccompProfilesFields } from '../decode/scc.ts';
 import type { SeccompProfile } from '../decode/security-context.ts';
 import type { ContainerStrategy, PodStrategy } from './types.ts';
 
@@ -13,53 +13,41 @@ const LOCALHOST_PREFIX = 'localhost/';
  * The pod has a seccomp profile that the SCC allows; without any it gets the first. Annotation and field are made to
  * agree, and the annotation goes before the field.
  */
-export const seccompProfilesOfPod: PodStrategy = (scc) => {
-  const allowed = allowedProfiles(scc);
-  return {
-    generate({ pod, podValues }) {
-      const { seccompAnnotation, seccompProfile } = pod;
-      podValues.seccompAnnotation =
-        seccompAnnotation || (seccompProfile ? annotationOf(seccompProfile) : (allowed.names[0] ?? ''));
-      if (podValues.seccompAnnotation === '') return;
-      podValues.seccompProfile = unlessSame(seccompProfile, profileOf(podValues.seccompAnnotation));
-    },
-    validate({ podValues: { seccompAnnotation, seccompProfile } }, errors) {
-      const profile = seccompAnnotation || (seccompProfile ? annotationOf(seccompProfile) : '');
-      validateProfile(allowed, profile, { key: SECCOMP_POD_ANNOTATION, errors });
-    },
-  };
+export const seccompProfilesOfPod: PodStrategy = {
+  generate({ scc, podValues }) {
+    const { seccompAnnotation, seccompProfile } = podValues;
+    const profile = seccompProfile ? annotationOf(seccompProfile) : (scc.seccompProfiles.names[0] ?? '');
+    podValues.seccompAnnotation = seccompAnnotation === '' ? profile : seccompAnnotation;
+    if (podValues.seccompAnnotation === '') return;
+    podValues.seccompProfile = unlessSame(seccompProfile, profileOf(podValues.seccompAnnotation));
+  },
+  validate({ scc, podValues: { seccompAnnotation, seccompProfile } }, errors) {
+    const isByField = seccompAnnotation === '' && seccompProfile !== undefined;
+    const profile = isByField ? annotationOf(seccompProfile) : seccompAnnotation;
+    validateProfile(scc.seccompProfiles, profile, { key: SECCOMP_POD_ANNOTATION, errors });
+  },
 };
 
 /** Each container has a profile that the SCC allows, by its field, its annotation or the pod. */
-export const seccompProfilesOfContainer: ContainerStrategy = (scc) => {
-  const allowed = allowedProfiles(scc);
-  return {
-    generate({ container, values }) {
-      if (container.seccompAnnotation === undefined) return;
-      values.seccompProfile = unlessSame(container.seccompProfile, profileOf(container.seccompAnnotation));
-    },
-    validate({ podValues, container, values }, errors) {
-      const profile = values.seccompProfile
-        ? annotationOf(values.seccompProfile)
-        : (container.seccompAnnotation ??
-          (podValues.seccompProfile ? annotationOf(podValues.seccompProfile) : podValues.seccompAnnotation));
-      validateProfile(allowed, profile, { key: SECCOMP_CONTAINER_ANNOTATION_PREFIX + container.name, errors });
-    },
-  };
+export const seccompProfilesOfContainer: ContainerStrategy = {
+  generate({ container, values }) {
+    if (container.seccompAnnotation === undefined) return;
+    values.seccompProfile = unlessSame(values.seccompProfile, profileOf(container.seccompAnnotation));
+  },
+  validate({ scc, podValues, container, values }, errors) {
+    const profile = values.seccompProfile
+      ? annotationOf(values.seccompProfile)
+      : (container.seccompAnnotation ??
+        (podValues.seccompProfile ? annotationOf(podValues.seccompProfile) : podValues.seccompAnnotation));
+    validateProfile(scc.seccompProfiles, profile, {
+      key: SECCOMP_CONTAINER_ANNOTATION_PREFIX + container.name,
+      errors,
+    });
+  },
 };
 
-/** The profiles of an SCC, its wildcard apart. */
-export interface AllowedProfiles {
-  readonly names: readonly string[];
-  readonly isAnyAllowed: boolean;
-}
-
-export function allowedProfiles({ seccompProfiles }: Pick<SccFields, 'seccompProfiles'>): AllowedProfiles {
-  return { names: seccompProfiles.filter((name) => name !== '*'), isAnyAllowed: seccompProfiles.includes('*') };
-}
-
 function validateProfile(
-  { names, isAnyAllowed }: AllowedProfiles,
+  { names, isAnyAllowed }: SeccompProfilesFields,
   profile: string,
   { key, errors }: { readonly key: string; readonly errors: FieldError[] },
 ): void {

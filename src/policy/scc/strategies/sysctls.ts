@@ -25,16 +25,16 @@ export const SAFE_SYSCTLS: readonly { readonly name: string; readonly kernel?: s
 const SAFE = new Set(SAFE_SYSCTLS.map(({ name }) => name));
 
 /** The pod sets no sysctl that is forbidden, and of those that are not safe only the allowed ones. */
-export const sysctls: PodStrategy = ({ allowedUnsafeSysctls, forbiddenSysctls }) => ({
-  validate({ pod }, errors) {
+export const sysctls: PodStrategy = {
+  validate({ scc, pod }, errors) {
     for (const [index, name] of pod.sysctls.entries()) {
-      const isForbidden = matchesAny(forbiddenSysctls, name);
-      if (!isForbidden && (SAFE.has(name) || matchesAny(allowedUnsafeSysctls, name))) continue;
+      const isForbidden = matchesAny(scc.forbiddenSysctls, name);
+      if (!isForbidden && (SAFE.has(name) || matchesAny(scc.allowedUnsafeSysctls, name))) continue;
       const what = isForbidden ? 'sysctl' : 'unsafe sysctl';
       errors.push(forbiddenField(`spec.securityContext.sysctls[${index}]`, `${what} ${quote(name)} is not allowed`));
     }
   },
-});
+};
 
 /** A pattern that ends in `*` stands for all that begin with the rest. */
 function matchesAny(patterns: readonly string[], name: string): boolean {

@@ -35,8 +35,9 @@ export interface ContainerValues {
 
 /** A pod under an SCC. */
 export interface PodContext {
-  readonly pod: PodFields;
+  readonly scc: SccFields;
   readonly bound: Bound;
+  readonly pod: PodFields;
   readonly podValues: PodValues;
 }
 
@@ -46,18 +47,17 @@ export interface ContainerContext extends PodContext {
   readonly values: ContainerValues;
 }
 
-/** What one field of an SCC does with the pod itself. */
-export interface PodRule {
-  generate?(context: PodContext): void;
-  validate?(context: PodContext, errors: FieldError[]): void;
+/**
+ * What is done with the pod itself for one field of an SCC: `generate` sets what the pod leaves open, `validate` notes
+ * what the SCC does not allow. A rule keeps nothing of an SCC: hundreds of them are tried, and memory is slower than code.
+ */
+export interface PodStrategy {
+  readonly generate?: (context: PodContext) => void;
+  readonly validate?: (context: PodContext, errors: FieldError[]) => void;
 }
 
-/** What one field of an SCC does with each container. */
-export interface ContainerRule {
-  generate?(context: ContainerContext): void;
-  validate?(context: ContainerContext, errors: FieldError[]): void;
+/** What is done with each container for one field of an SCC. */
+export interface ContainerStrategy {
+  readonly generate?: (context: ContainerContext) => void;
+  readonly validate?: (context: ContainerContext, errors: FieldError[]) => void;
 }
-
-/** The rule of an SCC; `undefined` where its field neither generates nor refuses anything. */
-export type PodStrategy = (scc: SccFields) => PodRule | undefined;
-export type ContainerStrategy = (scc: SccFields) => ContainerRule | undefined;
