@@ -1,7 +1,8 @@
 import { ApiError, badRequest } from '../../../kube/status.ts';
 import { isObject } from '../../../kube/types.ts';
 import { jsonTypeOf } from '../../../kube/unmarshal-error.ts';
-import { parseYaml, type Decoded } from './decode.ts';
+import type { Decoded } from './decode.ts';
+import { parseYaml } from './parse.ts';
 import type { FieldValidation } from './types.ts';
 
 /**

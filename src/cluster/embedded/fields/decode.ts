@@ -1,11 +1,10 @@
-import { readDocuments } from '../../../config/manifests.ts';
 import { quote } from '../../../kube/quote.ts';
 import { ApiError, badRequest } from '../../../kube/status.ts';
-import { isObject, type GroupVersionKind } from '../../../kube/types.ts';
+import type { GroupVersionKind } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
+import { kindError, kindOf, parseError, withDefaults } from './body-kind.ts';
 import { decodeValue, MAX_COMPLAINTS } from './decode-value.ts';
-import { scanJson } from './json-text.ts';
-import { jsonTypeOf } from '../../../kube/unmarshal-error.ts';
+import { parseJson, parseYaml } from './parse.ts';
 import type { FieldValidation, ObjectType } from './types.ts';
 
 /** A decoded body: what is kept of it, and what to warn of. */
@@ -22,13 +21,6 @@ export interface Body {
   /** What the URL stands for; a body without kind or version is taken to be of it. */
   readonly kind: GroupVersionKind;
   readonly fieldValidation: FieldValidation;
-}
-
-/** Parsed text: its value, or why there is none, and the complaints about fields that come twice. */
-export interface Parsed {
-  readonly value: unknown;
-  readonly error?: string;
-  readonly duplicates: readonly string[];
 }
 
 /**
@@ -59,73 +51,6 @@ export function decodeBody(body: Body): Decoded {
 /** Several complaints as one error. */
 export function strictError(complaints: readonly string[]): string {
   return `strict decoding error: ${complaints.join(', ')}`;
-}
-
-/** Parses JSON; the error is Go's. */
-export function parseJson(text: string): Parsed {
-  const { error, duplicates } = scanJson(text);
-  if (error !== undefined) return { value: undefined, error, duplicates: [] };
-  return { value: JSON.parse(text) as unknown, duplicates: duplicates.map((path) => `duplicate field ${quote(path)}`) };
-}
-
-/** Parses the first YAML document of a text, which may as well be JSON. */
-export function parseYaml(text: string): Parsed {
-  const { documents, errors } = readDocuments(text, '');
-  const [error] = errors;
-  if (error) {
-    return {
-      value: undefined,
-      error: `error converting YAML to JSON: yaml: line ${error.line}: ${error.message}`,
-      duplicates: [],
-    };
-  }
-  const keys = (documents[0]?.duplicateKeys ?? []).map(
-    ({ line, path }) => `  line ${line}: key ${quote(String(path.at(-1)))} already set in map`,
-  );
-  const duplicates = keys.length === 0 ? [] : [['yaml: unmarshal errors:', ...keys].join('\n')];
-  return { value: documents[0]?.value ?? null, duplicates };
-}
-
-/** What `apiVersion` and `kind` of a value say. */
-function kindOf(value: unknown): GroupVersionKind | { error: string } {
-  if (value != null && !isObject(value))
-    return { error: parseError(`${CANNOT} ${jsonTypeOf(value)} into Go value of type ${KIND_STRUCT}`) };
-  const apiVersion = value?.['apiVersion'] ?? '';
-  const kind = value?.['kind'] ?? '';
-  if (typeof apiVersion !== 'string') return wrongMember('apiVersion', apiVersion);
-  if (typeof kind !== 'string') return wrongMember('kind', kind);
-  const parts = apiVersion.split('/');
-  if (parts.length > 2) return { error: `unexpected GroupVersion string: ${apiVersion}` };
-  return { group: parts.length === 2 ? (parts[0] ?? '') : '', version: parts.at(-1) ?? '', kind };
-}
-
-function wrongMember(name: string, value: unknown): { error: string } {
-  return { error: parseError(`${CANNOT} ${jsonTypeOf(value)} into Go struct field .${name} of type string`) };
-}
-
-const KIND_STRUCT =
-  'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }';
-
-const CANNOT = 'json: cannot unmarshal';
-
-function parseError(text: string): string {
-  return `couldn't get version/kind; json parse error: ${text}`;
-}
-
-function withDefaults(sent: GroupVersionKind, expected: GroupVersionKind): GroupVersionKind {
-  const kind = sent.kind === '' ? expected.kind : sent.kind;
-  if (sent.version === '' && (sent.group === '' || sent.group === expected.group)) return { ...expected, kind };
-  return { ...sent, kind };
-}
-
-function kindError(kind: GroupVersionKind, expected: GroupVersionKind): string | undefined {
-  const { group, version } = expected;
-  if (kind.group === group && kind.version === version) {
-    if (kind.kind === expected.kind) return undefined;
-    return `converting (${version}.${kind.kind}) to (${group === '' ? 'core' : group.split('.')[0]}.${expected.kind}): unknown conversion`;
-  }
-  const apiVersion = kind.group === '' ? kind.version : `${kind.group}/${kind.version}`;
-  return `no kind ${quote(kind.kind)} is registered for version ${quote(apiVersion)} in scheme "pkg/api/legacyscheme/scheme.go:30"`;
 }
 
 /** Within fields that are dropped nobody looks for duplicates. */

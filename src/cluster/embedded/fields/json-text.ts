@@ -3,6 +3,7 @@
  * @see https://github.com/golang/go/blob/go1.26.0/src/encoding/json/scanner.go
  */
 import { quote } from '../../../kube/quote.ts';
+import { scanToken } from './json-token.ts';
 
 export interface JsonScan {
   /** `invalid character '}' looking for beginning of value`, `unexpected end of JSON input`, …; absent for good JSON. */
@@ -14,7 +15,12 @@ export interface JsonScan {
 /** Go's own limit is 10000; ours keeps recursion over what was read well away from the end of the stack. */
 const MAX_DEPTH = 1000;
 
+/** What may come next. */
+type Expectation = 'value' | 'item or end' | 'key' | 'key or end' | 'colon' | 'comma or end' | 'end of text';
+
+/** An object or list that is being read. */
 interface Container {
+  /** Of an object, those that have been. */
   readonly keys: Set<string> | undefined;
   readonly path: string;
   /** Of the member that is being read. */
@@ -22,84 +28,89 @@ interface Container {
   index: number;
 }
 
-/** What may come next. */
-type Expectation = 'value' | 'item or end' | 'key' | 'key or end' | 'colon' | 'comma or end' | 'end of text';
+interface State {
+  readonly text: string;
+  at: number;
+  expected: Expectation;
+  readonly open: Container[];
+  readonly duplicates: Set<string>;
+}
 
 /** Reads a text from end to end without recursion and without keeping its values. */
 export function scanJson(text: string): JsonScan {
-  const open: Container[] = [];
-  const duplicates = new Set<string>();
-  let expected: Expectation = 'value';
-  let at = 0;
-
-  const bad = (context: string, position = at): JsonScan => ({
-    error: syntaxError(text, position, context),
-    duplicates: [],
-  });
-  const ended = (): Expectation => (open.length === 0 ? 'end of text' : 'comma or end');
-
+  const state: State = { text, at: 0, expected: 'value', open: [], duplicates: new Set() };
   for (;;) {
-    at = skipSpace(text, at);
-    const inner = open.at(-1);
-    const char = text.charAt(at);
-    if (char === '') return expected === 'end of text' ? { duplicates: [...duplicates] } : bad('');
-    switch (expected) {
-      case 'value':
-      case 'item or end': {
-        if (char === '{' || char === '[') {
-          if (open.length >= MAX_DEPTH) return { error: 'exceeded max depth', duplicates: [] };
-          open.push({ keys: char === '{' ? new Set() : undefined, path: pathOf(inner), key: '', index: 0 });
-          expected = char === '{' ? 'key or end' : 'item or end';
-          at++;
-        } else if (char === ']' && expected === 'item or end') {
-          open.pop();
-          expected = ended();
-          at++;
-        } else {
-          const token = scanToken(text, at);
-          if ('context' in token) return bad(token.context, token.at);
-          at = token.end;
-          expected = ended();
-        }
-        break;
-      }
-      case 'key':
-      case 'key or end': {
-        if (char === '}' && expected === 'key or end') {
-          open.pop();
-          expected = ended();
-          at++;
-          break;
-        }
-        if (char !== '"' || !inner) return bad('looking for beginning of object key string');
-        const token = scanToken(text, at);
-        if ('context' in token) return bad(token.context, token.at);
-        inner.key = JSON.parse(text.slice(at, token.end)) as string;
-        if (inner.keys?.has(inner.key)) duplicates.add(pathOf(inner));
-        inner.keys?.add(inner.key);
-        at = token.end;
-        expected = 'colon';
-        break;
-      }
-      case 'colon':
-        if (char !== ':') return bad('after object key');
-        expected = 'value';
-        at++;
-        break;
-      case 'comma or end':
-        if (char === ',') {
-          if (inner) inner.index++;
-          expected = inner?.keys ? 'key' : 'value';
-        } else if (char === (inner?.keys ? '}' : ']')) {
-          open.pop();
-          expected = ended();
-        } else return bad(inner?.keys ? 'after object key:value pair' : 'after array element');
-        at++;
-        break;
-      case 'end of text':
-        return bad('after top-level value');
-    }
+    skipSpace(state);
+    const char = text.charAt(state.at);
+    if (char === '' && state.expected === 'end of text') return { duplicates: [...state.duplicates] };
+    const error = char === '' ? syntaxError(state, '') : STEPS[state.expected](state, char);
+    if (error !== undefined) return { error, duplicates: [] };
   }
+}
+
+/** What to do with the next character; each returns the error where it may not come. */
+const STEPS: Readonly<Record<Expectation, (state: State, char: string) => string | undefined>> = {
+  value: readValue,
+  'item or end': (state, char) => (char === ']' ? close(state) : readValue(state, char)),
+  key: readKey,
+  'key or end': (state, char) => (char === '}' ? close(state) : readKey(state, char)),
+  colon(state, char) {
+    if (char !== ':') return syntaxError(state, 'after object key');
+    return advance(state, 'value');
+  },
+  'comma or end'(state, char) {
+    const inner = state.open.at(-1);
+    const isObject = inner?.keys !== undefined;
+    if (char === (isObject ? '}' : ']')) return close(state);
+    if (char !== ',') return syntaxError(state, isObject ? 'after object key:value pair' : 'after array element');
+    if (inner) inner.index++;
+    return advance(state, isObject ? 'key' : 'value');
+  },
+  'end of text': (state) => syntaxError(state, 'after top-level value'),
+};
+
+function readValue(state: State, char: string): string | undefined {
+  if (char === '{' || char === '[') return open(state, char);
+  const token = scanToken(state.text, state.at);
+  if ('context' in token) return syntaxError({ ...state, at: token.at }, token.context);
+  state.at = token.end;
+  state.expected = afterValue(state);
+  return undefined;
+}
+
+function readKey(state: State, char: string): string | undefined {
+  const inner = state.open.at(-1);
+  if (char !== '"' || !inner) return syntaxError(state, 'looking for beginning of object key string');
+  const token = scanToken(state.text, state.at);
+  if ('context' in token) return syntaxError({ ...state, at: token.at }, token.context);
+  inner.key = JSON.parse(state.text.slice(state.at, token.end)) as string;
+  if (inner.keys?.has(inner.key)) state.duplicates.add(pathOf(inner));
+  inner.keys?.add(inner.key);
+  state.at = token.end;
+  state.expected = 'colon';
+  return undefined;
+}
+
+function open(state: State, char: '{' | '['): string | undefined {
+  if (state.open.length >= MAX_DEPTH) return 'exceeded max depth';
+  const path = pathOf(state.open.at(-1));
+  state.open.push({ keys: char === '{' ? new Set() : undefined, path, key: '', index: 0 });
+  return advance(state, char === '{' ? 'key or end' : 'item or end');
+}
+
+function close(state: State): string | undefined {
+  state.open.pop();
+  return advance(state, afterValue(state));
+}
+
+function afterValue({ open: containers }: State): Expectation {
+  return containers.length === 0 ? 'end of text' : 'comma or end';
+}
+
+function advance(state: State, expected: Expectation): string | undefined {
+  state.at++;
+  state.expected = expected;
+  return undefined;
 }
 
 function pathOf(container: Container | undefined): string {
@@ -109,78 +120,11 @@ function pathOf(container: Container | undefined): string {
   return path === '' ? key : `${path}.${key}`;
 }
 
-type Token = { readonly end: number } | { readonly context: string; readonly at: number };
-
-/** A string, number or word; or what is wrong with it. */
-function scanToken(text: string, at: number): Token {
-  const char = text.charAt(at);
-  if (char === '"') return scanString(text, at + 1);
-  if (char === '-' || (char >= '0' && char <= '9')) return scanNumber(text, at);
-  const word = WORDS.find((candidate) => candidate.startsWith(char));
-  return word === undefined ? { context: 'looking for beginning of value', at } : scanWord(text, at, word);
+function skipSpace(state: State): void {
+  while (state.at < state.text.length && ' \t\r\n'.includes(state.text.charAt(state.at))) state.at++;
 }
 
-const WORDS = ['true', 'false', 'null'];
-
-function scanWord(text: string, at: number, word: string): Token {
-  for (let index = 1; index < word.length; index++) {
-    const wanted = word.charAt(index);
-    if (text.charAt(at + index) !== wanted) {
-      return { context: `in literal ${word} (expecting '${wanted}')`, at: at + index };
-    }
-  }
-  return { end: at + word.length };
-}
-
-function scanString(text: string, start: number): Token {
-  for (let at = start; ; at++) {
-    const char = text.charAt(at);
-    if (char === '"') return { end: at + 1 };
-    if (char === '' || char < ' ') return { context: 'in string literal', at };
-    if (char !== '\\') continue;
-    at++;
-    const escaped = text.charAt(at);
-    if (escaped === '' || !'bfnrt\\/"u'.includes(escaped)) return { context: 'in string escape code', at };
-    if (escaped !== 'u') continue;
-    for (let digit = 0; digit < 4; digit++) {
-      at++;
-      if (!/[0-9a-fA-F]/.test(text.charAt(at))) return { context: 'in \\u hexadecimal character escape', at };
-    }
-  }
-}
-
-function scanNumber(text: string, start: number): Token {
-  const digits = (from: number): number => {
-    let at = from;
-    while (isDigit(text.charAt(at))) at++;
-    return at;
-  };
-  let at = text.charAt(start) === '-' ? start + 1 : start;
-  if (!isDigit(text.charAt(at))) return { context: 'in numeric literal', at };
-  at = text.charAt(at) === '0' ? at + 1 : digits(at);
-  if (text.charAt(at) === '.') {
-    if (!isDigit(text.charAt(at + 1))) return { context: 'after decimal point in numeric literal', at: at + 1 };
-    at = digits(at + 1);
-  }
-  if (text.charAt(at).toLowerCase() === 'e') {
-    at += /[+-]/.test(text.charAt(at + 1)) ? 2 : 1;
-    if (!isDigit(text.charAt(at))) return { context: 'in exponent of numeric literal', at };
-    at = digits(at);
-  }
-  return { end: at };
-}
-
-function isDigit(char: string): boolean {
-  return char >= '0' && char <= '9' && char !== '';
-}
-
-function skipSpace(text: string, start: number): number {
-  let at = start;
-  while (' \t\r\n'.includes(text.charAt(at)) && at < text.length) at++;
-  return at;
-}
-
-function syntaxError(text: string, at: number, context: string): string {
+function syntaxError({ text, at }: Pick<State, 'text' | 'at'>, context: string): string {
   if (at >= text.length) return 'unexpected end of JSON input';
   return `invalid character ${printByte(text, at)} ${context}`;
 }

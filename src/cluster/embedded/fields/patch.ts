@@ -5,7 +5,8 @@ import { ApiError, badRequest, failure, invalid } from '../../../kube/status.ts'
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { decodeValue, MAX_COMPLAINTS } from './decode-value.ts';
-import { parseJson, strictError, type Decoded } from './decode.ts';
+import { strictError, type Decoded } from './decode.ts';
+import { parseJson } from './parse.ts';
 import { goFormat } from './go-format.ts';
 import { mergePatch } from './patch/merge-patch.ts';
 import { strategicMerge } from './patch/strategic-merge.ts';
