@@ -1,0 +1,27 @@
+import { spawn, spawnSync } from 'node:child_process';
+
+/** True where kubectl can be run. */
+export const hasKubectl = spawnSync('kubectl', ['version', '--client'], { stdio: 'ignore' }).status === 0;
+
+export interface KubectlResult {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Makes the function that runs kubectl against a cluster; texts for stdin are optional. */
+export function createKubectl(kubeconfig: string): (args: readonly string[], stdin?: string) => Promise<KubectlResult> {
+  return (args, stdin = '') =>
+    new Promise((resolve, reject) => {
+      const env = { ...process.env, KUBECONFIG: kubeconfig };
+      const child = spawn('kubectl', args, { env, timeout: 20_000 });
+      let stdout = '';
+      let stderr = '';
+      child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+      child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+      child.on('error', reject);
+      child.on('close', (code) => resolve({ code: code ?? -1, stdout, stderr }));
+      child.stdin.on('error', () => undefined);
+      child.stdin.end(stdin);
+    });
+}
