@@ -85,7 +85,7 @@ function checkBySchema(object: ApiObject, old: ApiObject | undefined, schema: Js
 function hasRules(schema: JsonObject): boolean {
   if (objectsAt(schema, 'x-kubernetes-validations').length > 0) return true;
   const parts = [...Object.values(objectAt(schema, 'properties')), schema['items'], schema['additionalProperties']];
-  return parts.some((part) => hasRules(objectAt({ part }, 'part')) && part !== undefined);
+  return parts.some((part) => part !== undefined && hasRules(objectAt({ part }, 'part')));
 }
 
 function isUntouched({ path }: FieldError, object: ApiObject, old: ApiObject): boolean {

@@ -1,4 +1,4 @@
-/** The types of networking/v1. Printed by scripts/field-types. */
+/** The types of networking/v1. In the notation of notation.ts, as of Kubernetes 1.36. */
 export const networking = `
 HTTPIngressPath
   path string

@@ -1,4 +1,4 @@
-/** The types of rbac/v1. Printed by scripts/field-types. */
+/** The types of rbac/v1. In the notation of notation.ts, as of Kubernetes 1.36. */
 export const rbac = `
 AggregationRule
   clusterRoleSelectors []meta/v1.LabelSelector
