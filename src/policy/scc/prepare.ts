@@ -1,3 +1,4 @@
+import { printFieldError } from '../../kube/field-error.ts';
 import { decodeScc, type SccFields } from './decode/scc.ts';
 import { needsOf, type Needs } from './needs.ts';
 import { scoreOf } from './score.ts';
@@ -25,7 +26,13 @@ export function prepareScc(scc: unknown): PreparedScc {
 }
 
 function prepare(scc: unknown): PreparedScc {
-  const { fields, problem } = decodeScc(scc);
+  const { fields, error } = decodeScc(scc);
   const { name } = fields;
-  return { name, fields, score: scoreOf(fields), needs: needsOf(fields, problem), deniedText: deniedText(name) };
+  return {
+    name,
+    fields,
+    score: scoreOf(fields),
+    needs: needsOf(fields, error && printFieldError(error)),
+    deniedText: deniedText(name),
+  };
 }

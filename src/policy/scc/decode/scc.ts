@@ -1,4 +1,4 @@
-import { printFieldError } from '../../../kube/field-error.ts';
+import type { FieldError } from '../../../kube/field-error.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import {
   booleanAt,
@@ -52,6 +52,8 @@ export interface SccFields {
   readonly defaultAddCapabilities: readonly string[];
   readonly requiredDropCapabilities: readonly string[];
   readonly allowedCapabilities: readonly string[];
+  /** Decisions on pods read `volumes` alone. */
+  readonly allowHostDirVolumePlugin: boolean;
   readonly volumes: readonly string[];
   readonly allowedFlexVolumes: readonly string[];
   readonly allowHostNetwork: boolean;
@@ -73,15 +75,15 @@ export interface SccFields {
 
 export interface DecodedScc {
   readonly fields: SccFields;
-  /** The first field of a wrong type, as a message; nothing may then be granted by the rest. */
-  readonly problem: string | undefined;
+  /** The first field of a wrong type; the rest then grants nothing. */
+  readonly error: FieldError | undefined;
 }
 
 /** Reads an SCC, whatever it holds. */
 export function decodeScc(scc: unknown): DecodedScc {
   const reader: Reader = { error: undefined };
   const fields = readScc(reader, isObject(scc) ? scc : NOTHING);
-  return { fields, problem: reader.error && printFieldError(reader.error) };
+  return { fields, error: reader.error };
 }
 
 function readScc(reader: Reader, scc: JsonObject): SccFields {
@@ -94,6 +96,7 @@ function readScc(reader: Reader, scc: JsonObject): SccFields {
     defaultAddCapabilities: stringsAt(reader, scc, 'defaultAddCapabilities', ''),
     requiredDropCapabilities: stringsAt(reader, scc, 'requiredDropCapabilities', ''),
     allowedCapabilities: stringsAt(reader, scc, 'allowedCapabilities', ''),
+    allowHostDirVolumePlugin: booleanAt(reader, scc, 'allowHostDirVolumePlugin', '') ?? false,
     volumes: stringsAt(reader, scc, 'volumes', ''),
     allowedFlexVolumes: readDrivers(reader, scc),
     allowHostNetwork: booleanAt(reader, scc, 'allowHostNetwork', '') ?? false,

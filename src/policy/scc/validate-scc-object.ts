@@ -1,0 +1,114 @@
+import { dnsSubdomainErrors } from '../../kube/dns-name.ts';
+import { invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
+import { sortedSet } from '../../kube/order.ts';
+import { isObject } from '../../kube/types.ts';
+import { decodeScc, type GroupFields, type Range, type SccFields } from './decode/scc.ts';
+import { GROUPS } from './strategies/groups.ts';
+import { RUN_AS_USER } from './strategies/run-as-user.ts';
+import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
+import { sysctlListErrors, sysctlOverlaps } from './validate-sysctls.ts';
+
+/**
+ * What is wrong with an SCC itself, in the order of the original; of fields with a wrong type only the first is told.
+ * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints
+ */
+export function sccObjectErrors(scc: unknown): readonly FieldError[] {
+  const { fields, error } = decodeScc(scc);
+  if (error !== undefined) return [error];
+  return [
+    ...nameErrors(scc, fields),
+    ...(fields.priority < 0 ? [invalidValue('priority', fields.priority, 'priority cannot be negative')] : []),
+    ...strategyErrors(fields),
+    ...capabilityErrors(fields),
+    ...escalationErrors(fields),
+    ...volumeErrors(fields),
+    ...sysctlListErrors('allowedUnsafeSysctls', fields.allowedUnsafeSysctls),
+    ...sysctlListErrors('forbiddenSysctls', fields.forbiddenSysctls),
+    ...sysctlOverlaps(fields.allowedUnsafeSysctls, fields.forbiddenSysctls),
+  ];
+}
+
+function nameErrors(scc: unknown, { name }: SccFields): readonly FieldError[] {
+  if (name !== '') return dnsSubdomainErrors(name).map((error) => invalidValue('metadata.name', name, error));
+  return hasGenerateName(scc) ? [] : [required('metadata.name', 'name or generateName is required')];
+}
+
+function hasGenerateName(scc: unknown): boolean {
+  const metadata = isObject(scc) ? scc['metadata'] : undefined;
+  return isObject(metadata) && typeof metadata['generateName'] === 'string' && metadata['generateName'] !== '';
+}
+
+function strategyErrors({ runAsUser, seLinuxContext, fsGroup, supplementalGroups }: SccFields): readonly FieldError[] {
+  const { uid } = runAsUser;
+  return [
+    ...typeErrors('runAsUser', runAsUser.type, RUN_AS_USER),
+    ...(uid !== undefined && uid < 0 ? [invalidValue('runAsUser.uid', uid, 'uid cannot be negative')] : []),
+    ...typeErrors('seLinuxContext', seLinuxContext.type, SE_LINUX_CONTEXT),
+    ...groupErrors('fsGroup', fsGroup),
+    ...groupErrors('supplementalGroups', supplementalGroups),
+  ];
+}
+
+function typeErrors(field: string, type: string, strategies: ReadonlyMap<string, unknown>): readonly FieldError[] {
+  if (strategies.has(type)) return [];
+  const valid = sortedSet(strategies.keys()).join(', ');
+  return [invalidValue(`${field}.type`, type, `invalid strategy type.  Valid values are ${valid}`)];
+}
+
+function groupErrors(field: string, { type, ranges }: GroupFields): readonly FieldError[] {
+  const typeError = GROUPS.has(type) ? [] : [notSupported(`${field}.type`, type, sortedSet(GROUPS.keys()))];
+  return [...typeError, ...ranges.flatMap((range, index) => rangeErrors(`${field}.ranges[${index}]`, range))];
+}
+
+function rangeErrors(path: string, { min, max }: Range): readonly FieldError[] {
+  const errors: FieldError[] = [];
+  if (min < 0) errors.push(invalidValue(`${path}.min`, min, 'min cannot be negative'));
+  if (max < 0) errors.push(invalidValue(`${path}.max`, max, 'max cannot be negative'));
+  if (min > max) {
+    const range = { ...(min === 0 ? {} : { min }), ...(max === 0 ? {} : { max }) };
+    errors.push(invalidValue(`${path}.min`, range, 'min cannot be greater than max'));
+  }
+  return errors;
+}
+
+function capabilityErrors(scc: SccFields): readonly FieldError[] {
+  const { requiredDropCapabilities: dropped } = scc;
+  const listedTwice = (field: 'defaultAddCapabilities' | 'allowedCapabilities'): readonly FieldError[] =>
+    scc[field]
+      .filter((name) => dropped.includes(name))
+      .map((name) => invalidValue(field, name, `capability is listed in ${field} and requiredDropCapabilities`));
+  const errors = [...listedTwice('defaultAddCapabilities'), ...listedTwice('allowedCapabilities')];
+  if (!scc.allowedCapabilities.includes('*') || dropped.length === 0) return errors;
+  const detail = 'required capabilities must be empty when all capabilities are allowed by a wildcard';
+  return [...errors, invalidValue('requiredDropCapabilities', dropped, detail)];
+}
+
+function escalationErrors(scc: SccFields): readonly FieldError[] {
+  if (scc.defaultAllowPrivilegeEscalation !== true || scc.allowPrivilegeEscalation !== false) return [];
+  const detail =
+    'Cannot set DefaultAllowPrivilegeEscalation to true without also setting AllowPrivilegeEscalation to true';
+  return [invalidValue('defaultAllowPrivilegeEscalation', true, detail)];
+}
+
+function volumeErrors({ volumes, allowedFlexVolumes: drivers }: SccFields): readonly FieldError[] {
+  const errors: FieldError[] = [];
+  if (volumes.includes('none') && volumes.length > 1) {
+    errors.push(invalidValue('volumes', volumes, "if 'none' is specified, no other values are allowed"));
+  }
+  if (drivers.length === 0) return errors;
+  if (!volumes.includes('flexVolume') && !volumes.includes('*')) {
+    const detail = "volumes does not include 'flexVolume' or '*', so no flex volumes are allowed";
+    return [
+      ...errors,
+      invalidValue(
+        'allowedFlexVolumes',
+        drivers.map((driver) => ({ driver })),
+        detail,
+      ),
+    ];
+  }
+  for (const [index, driver] of drivers.entries()) {
+    if (driver === '') errors.push(required(`allowedFlexVolumes[${index}].driver`, 'must specify a driver'));
+  }
+  return errors;
+}
