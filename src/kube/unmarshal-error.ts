@@ -5,7 +5,9 @@
  */
 export function unmarshalError(value: unknown, field: string, type: string): string {
   const target = field === '' ? 'value' : `struct field ${field}`;
-  return `json: cannot unmarshal ${jsonTypeOf(value)} into Go ${target} of type ${type}`;
+  // A number that does not fit its integer type is named itself.
+  const found = typeof value === 'number' && type.startsWith('int') ? `number ${value}` : jsonTypeOf(value);
+  return `json: cannot unmarshal ${found} into Go ${target} of type ${type}`;
 }
 
 /** The JSON type as Go names it: `string`, `number`, `bool`, `array` or `object`. */

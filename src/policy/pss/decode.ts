@@ -1,6 +1,7 @@
 import { isObject, type JsonObject } from '../../kube/types.ts';
+import { unmarshalError } from '../../kube/unmarshal-error.ts';
 import { readPodSpec } from './decode/pod-spec.ts';
-import { jsonTypeOf, objectIn, stringIn, type DecodeError, type Reader, type Struct } from './decode/reader.ts';
+import { objectIn, stringIn, type DecodeError, type Reader, type Struct } from './decode/reader.ts';
 import { clearPod, newPod } from './decode/scratch.ts';
 import { SETTING, type Annotations, type PodFields } from './fields.ts';
 
@@ -28,16 +29,17 @@ export function decode(podLike: unknown): Decoded {
   reader.setter = undefined;
   clearPod(reader.pod);
   if (isObject(podLike)) readPod(podLike);
-  else {
-    const message = `json: cannot unmarshal ${jsonTypeOf(podLike)} into Go value of type v1.Pod`;
-    reader.error = { path: '', value: podLike, message };
-  }
+  else reader.error = { path: '', value: podLike, message: noObject(podLike) };
   return reader;
 }
 
 /** What is wrong with the types in a pod or pod template, as the API server words it; `undefined` if nothing is. */
 export function decodeError(podLike: unknown): string | undefined {
   return decode(podLike).error?.message;
+}
+
+function noObject(podLike: unknown): string {
+  return podLike == null ? 'there is no pod' : unmarshalError(podLike, '', 'v1.Pod');
 }
 
 function readPod(podLike: JsonObject): void {

@@ -1,4 +1,5 @@
 import { isObject, type JsonObject } from '../../../kube/types.ts';
+import { unmarshalError } from '../../../kube/unmarshal-error.ts';
 import { pathOf, type PodFields, type SetterFields } from '../fields.ts';
 import { NONE } from './scratch.ts';
 
@@ -27,7 +28,6 @@ export interface Struct {
   readonly path: string;
 }
 
-const MAX_INT32 = 2 ** 31;
 const MAX_INT64 = 2 ** 63;
 
 export function booleanIn(reader: Reader, struct: Struct, key: string, value: unknown): boolean | undefined {
@@ -55,11 +55,16 @@ export function optionalStringIn(
 }
 
 export function int32In(reader: Reader, struct: Struct, key: string, value: unknown): number | undefined {
-  return integerIn(reader, struct, key, value, 'int32', MAX_INT32);
+  if (typeof value === 'number' && (value | 0) === value) return value;
+  if (value != null) mismatch(reader, struct, key, value, 'int32');
+  return undefined;
 }
 
+/** JSON.parse cannot tell 2^63 from 2^63-1: the bound itself passes. */
 export function int64In(reader: Reader, struct: Struct, key: string, value: unknown): number | undefined {
-  return integerIn(reader, struct, key, value, 'int64', MAX_INT64);
+  if (typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= MAX_INT64) return value;
+  if (value != null) mismatch(reader, struct, key, value, 'int64');
+  return undefined;
 }
 
 /** The type is the name of the struct in the API, for the message. */
@@ -104,40 +109,18 @@ function areStrings(list: readonly unknown[]): list is readonly string[] {
   return true;
 }
 
-function integerIn(
-  reader: Reader,
-  struct: Struct,
-  key: string,
-  value: unknown,
-  type: string,
-  max: number,
-): number | undefined {
-  // JSON.parse cannot tell 2^63 from 2^63-1: the bound itself passes.
-  if (typeof value === 'number' && Number.isInteger(value) && value >= -max && value <= max) return value;
-  if (value != null) mismatch(reader, struct, key, value, type);
-  return undefined;
-}
-
 /** Notes a value of the wrong type, unless one has been noted before. */
-export function mismatch(reader: Reader, struct: Struct, key: string, value: unknown, type: string): void {
+function mismatch(reader: Reader, struct: Struct, key: string, value: unknown, type: string): void {
   if (reader.error !== undefined) return;
   const field = joinPath(struct.path, key);
   const { setter } = reader;
   const path = joinPath(setter === undefined ? '' : pathOf(setter), field);
   const goPath = joinPath(setter === undefined ? '' : joinPath('spec', setter.list ?? ''), field);
-  const found = typeof value === 'number' && type.startsWith('int') ? `number ${value}` : jsonTypeOf(value);
   reader.error = {
     path: path.replace('[*]', () => `[${reader.index}]`),
     value,
-    message: `json: cannot unmarshal ${found} into Go struct field ${struct.name}.${goPath.replace('[*]', '')} of type ${type}`,
+    message: unmarshalError(value, `${struct.name}.${goPath.replace('[*]', '')}`, type),
   };
-}
-
-/** The type of a JSON value, as Go names it. */
-export function jsonTypeOf(value: unknown): string {
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return 'array';
-  return typeof value === 'boolean' ? 'bool' : typeof value;
 }
 
 function joinPath(parent: string, child: string): string {
