@@ -73,7 +73,8 @@ function findResource(core: Core, request: ApiRequest): Call {
   if (!info) throw noSuchResource();
   const isNamespace = group === '' && resource === 'namespaces';
   const scope = isNamespace ? '' : namespace;
-  const collection = name === '' && (rest.verb === 'list' || rest.verb === 'watch');
+  // Those of a collection may have a name, too: that which their field selector gives.
+  const collection = rest.verb === 'list' || rest.verb === 'watch';
   if (!info.namespaced && scope !== '') throw noSuchResource();
   if (info.namespaced && scope === '' && !collection) throw name === '' ? methodNotAllowed() : noSuchResource();
   const part = subresourceOf(info, subresource);

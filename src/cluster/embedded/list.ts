@@ -64,7 +64,7 @@ function objectsAt(core: Core, call: Call, revision: number): readonly ApiObject
   const now = core.storage.list(key, namespace);
   if (revision >= core.storage.revision()) return now.map((object) => present(call.info, object));
   const history = core.storage.history(key);
-  if (revision < history.oldest()) throw expired();
+  if (revision < history.oldest()) throw expired(call.query.has('continue') ? 'continue' : 'resourceVersion');
   return history
     .undo(core.storage.list(key), revision)
     .filter((object) => namespace === undefined || metadataOf(object).namespace === namespace)
@@ -72,10 +72,14 @@ function objectsAt(core: Core, call: Call, revision: number): readonly ApiObject
     .map((object) => present(call.info, object));
 }
 
-function expired(): ApiError {
-  const message =
-    'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.';
-  return new ApiError(failure(410, 'Expired', message));
+const EXPIRED = {
+  continue:
+    'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.',
+  resourceVersion: 'The resourceVersion for the provided list is too old.',
+};
+
+function expired(parameter: keyof typeof EXPIRED): ApiError {
+  return new ApiError(failure(410, 'Expired', EXPIRED[parameter]));
 }
 
 /** The form of the API server: keys below the scope of the request, the first one being right behind the last shown. */

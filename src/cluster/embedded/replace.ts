@@ -125,7 +125,7 @@ export function completeChanged(call: Call, object: ApiObject, existing: ApiObje
   if (metadata['deletionGracePeriodSeconds'] == null) keep(metadata, old, 'deletionGracePeriodSeconds');
   const errors = info.strategy.validateUpdate(object, existing, subresource);
   if (errors.length > 0) throw new ApiError(invalid(info, call.name, errors));
-  for (const warning of info.strategy.warnings(object)) context.warn(warning);
+  if (subresource === '') for (const warning of info.strategy.warnings(object)) context.warn(warning);
   keepTimes(metadata, old);
 }
 

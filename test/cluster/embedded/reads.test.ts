@@ -88,6 +88,17 @@ describe('reading', () => {
       assert.deepEqual(seen, seen.toSorted());
     });
 
+    test('of all namespaces can be of one name', async () => {
+      const answer = await send('GET', '/api/v1/configmaps?fieldSelector=metadata.name%3Da');
+      assert.deepEqual(namesOf(answer), ['a']);
+    });
+
+    test('of a version that is forgotten are refused', async () => {
+      const answer = await send('GET', `${MAPS}?resourceVersion=1&resourceVersionMatch=Exact`);
+      assert.equal(answer.status, 410);
+      assert.equal(messageOf(answer), 'The resourceVersion for the provided list is too old.');
+    });
+
     const refused: readonly [query: string, status: number, message: string | RegExp][] = [
       ['limit=x', 400, 'strconv.ParseInt: parsing "x": invalid syntax'],
       ['labelSelector=a,,b', 400, "found ',', expected: identifier after ','"],

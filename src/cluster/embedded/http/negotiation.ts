@@ -21,7 +21,8 @@ const FORMS: Readonly<Record<string, Form>> = {
 
 /** Picks the first acceptable form that can be served. Throws ApiError 406 where there is none. */
 export function negotiate(accept: string | undefined, served: readonly Form[]): Form {
-  if (accept === undefined || accept.trim() === '') return 'plain';
+  // Some paths have one form only, whatever is asked for.
+  if (served.length === 0 || accept === undefined || accept.trim() === '') return 'plain';
   const clauses = accept
     .split(',')
     .map(readClause)

@@ -4,13 +4,7 @@ import type { Registry } from '../registry.ts';
 import { AGGREGATED, aggregatedDiscovery } from './aggregated-discovery.ts';
 import { apiGroup, apiGroups, apiResources, apiVersions, groupVersionsOf } from './discovery.ts';
 import type { Form } from './negotiation.ts';
-
-/** An answer that is no object of the API. */
-export interface PathAnswer {
-  readonly contentType: string;
-  readonly cacheControl?: string;
-  readonly body: string;
-}
+import type { Body } from './replies.ts';
 
 /** Paths that are answered whoever asks. */
 export const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/livez', '/readyz']);
@@ -32,12 +26,10 @@ const VERSION = {
 };
 
 /** Makes the function that answers for the paths of the server itself; `undefined` for paths that lead nowhere. */
-export function createPaths(
-  cluster: EmbeddedCluster,
-): (path: string, form: Form, address: string) => PathAnswer | undefined {
+export function createPaths(cluster: EmbeddedCluster): (path: string, form: Form, address: string) => Body | undefined {
   const { registry, schemas } = cluster;
   const documents = createCache(() => registry.revision());
-  const openApi = (path: string): PathAnswer | undefined => {
+  const openApi = (path: string): Body | undefined => {
     if (path === '/openapi/v2') return json(documents(path, () => openApiV2(schemas, registry.list())));
     if (path === '/openapi/v3') return json(documents(path, () => openApiV3Index(groupVersionsOf(registry))));
     const found = groupVersionOf(path.slice('/openapi/v3'.length));
@@ -91,10 +83,10 @@ function createCache(revision: () => number): (key: string, make: () => object) 
   };
 }
 
-function json(document: object): PathAnswer {
+function json(document: object): Body {
   return { contentType: 'application/json', body: JSON.stringify(document) };
 }
 
-function text(body: string): PathAnswer {
+function text(body: string): Body {
   return { contentType: 'text/plain; charset=utf-8', body };
 }

@@ -11,23 +11,29 @@ export function addWarnings(reply: FastifyReply, warnings: Warnings): void {
   if (texts.length > 0) void reply.header('warning', texts.map(warningHeader));
 }
 
+export interface Body {
+  readonly contentType: string;
+  readonly cacheControl?: string;
+  readonly body: string;
+}
+
 /**
  * Bodies are sent as bytes: a text would make Node write the headers in its encoding, too, and warnings are bytes already.
  */
-export function sendJson(reply: FastifyReply, code: number, body: unknown): FastifyReply {
+export function sendBody(reply: FastifyReply, code: number, { contentType, cacheControl, body }: Body): FastifyReply {
   return reply
     .code(code)
-    .header('content-type', 'application/json')
-    .header('cache-control', 'no-cache, private')
-    .send(Buffer.from(`${JSON.stringify(body)}\n`));
+    .header('content-type', contentType)
+    .header('cache-control', cacheControl ?? 'no-cache, private')
+    .send(Buffer.from(body));
+}
+
+export function sendJson(reply: FastifyReply, code: number, object: unknown): FastifyReply {
+  return sendBody(reply, code, { contentType: 'application/json', body: `${JSON.stringify(object)}\n` });
 }
 
 export function sendText(reply: FastifyReply, code: number, body: string): FastifyReply {
-  return reply
-    .code(code)
-    .header('content-type', 'text/plain; charset=utf-8')
-    .header('cache-control', 'no-cache, private')
-    .send(Buffer.from(body));
+  return sendBody(reply, code, { contentType: 'text/plain; charset=utf-8', body });
 }
 
 export function sendStatus(reply: FastifyReply, status: Status): FastifyReply {
