@@ -6,7 +6,7 @@ import { ApiError } from '../../../kube/status.ts';
 import type { Admission, ApiObject, Attributes, Reader, ResourceInfo, ResourceKey } from '../types.ts';
 import { defaultTolerations } from './default-tolerations.ts';
 import { createNamespaceLifecycle } from './namespace-lifecycle.ts';
-import type { Plugin } from './plugin.ts';
+import type { Plugin, Refusal } from './plugin.ts';
 import { createPriorityPlugin } from './priority.ts';
 import { createRuntimeClassPlugin } from './runtime-class.ts';
 import { createServiceAccountPlugin } from './service-account.ts';
@@ -52,7 +52,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
       const copy = given.object && { object: structuredClone(given.object) };
       let attributes: Attributes = { ...given, ...copy };
       const pass = async (round: 0 | 1): Promise<ApiObject | undefined> => {
-        runPlugins(plugins, 'admit', attributes);
+        for (const { admit } of plugins) throwIfRefused(await admit?.(attributes));
         const object = await mutate({ attributes, context, surroundings, line, decode }, rounds, round);
         attributes = { ...attributes, ...(object && { object }) };
         return object;
@@ -62,15 +62,12 @@ export function createAdmission(options: AdmissionOptions): Admission {
       return rounds.changed ? pass(1) : object;
     },
     async validate(attributes, context) {
-      runPlugins(plugins, 'validate', attributes);
+      for (const plugin of plugins) throwIfRefused(plugin.validate?.(attributes));
       await validate(attributes, context, surroundings, line);
     },
   };
 }
 
-function runPlugins(plugins: readonly Plugin[], phase: 'admit' | 'validate', attributes: Attributes): void {
-  for (const plugin of plugins) {
-    const refusal = plugin[phase]?.(attributes);
-    if (refusal) throw new ApiError(refusal);
-  }
+function throwIfRefused(refusal: Refusal): void {
+  if (refusal) throw new ApiError(refusal);
 }

@@ -1,11 +1,14 @@
 import { forbidden, type Status } from '../../../kube/status.ts';
 import { metadataOf, type Attributes } from '../types.ts';
 
+/** A refusal, if there is one. */
+export type Refusal = Status | undefined;
+
 /** A step of admission that is built in. Returns a refusal, or nothing. */
 export interface Plugin {
   /** May change `attributes.object` in place. */
-  readonly admit?: (attributes: Attributes) => Status | undefined;
-  readonly validate?: (attributes: Attributes) => Status | undefined;
+  readonly admit?: (attributes: Attributes) => Refusal | Promise<Refusal>;
+  readonly validate?: (attributes: Attributes) => Refusal;
 }
 
 /** 403, naming the object even if its name has not been generated yet. */

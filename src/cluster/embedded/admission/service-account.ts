@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { quote } from '../../../kube/quote.ts';
 import type { Status } from '../../../kube/status.ts';
 import type { JsonObject } from '../../../kube/types.ts';
@@ -18,14 +19,14 @@ export function createServiceAccountPlugin(reader: Reader, suffix: () => string)
     reader.get(SERVICE_ACCOUNTS, attributes.namespace, textAt(spec, 'serviceAccountName'));
 
   return {
-    admit(attributes) {
+    async admit(attributes) {
       const pod = newPod(attributes);
       if (!pod) return undefined;
       const spec = objectAt(pod, 'spec') as Record<string, unknown>;
       // The kubelet made it of a file and would not know it again, were it changed.
       if (isMirror(pod)) return refuseMirror(attributes, spec);
       setAccount(spec);
-      const account = accountOf(attributes, spec);
+      const account = await patiently(() => accountOf(attributes, spec), isDefault(spec));
       if (!account) return missing(attributes, spec);
       if (mountsToken(spec, account)) mountToken(spec, suffix);
       if (objectsAt(spec, 'imagePullSecrets').length === 0 && objectsAt(account, 'imagePullSecrets').length > 0) {
@@ -47,6 +48,24 @@ export function createServiceAccountPlugin(reader: Reader, suffix: () => string)
   };
 }
 
+const DEFAULT = 'default';
+const ATTEMPTS = 10;
+const PAUSE_MS = 20;
+
+function isDefault(spec: JsonObject): boolean {
+  return textAt(spec, 'serviceAccountName') === DEFAULT;
+}
+
+/** The default account of a new namespace may be under way still. */
+async function patiently<T>(read: () => T | undefined, mayCome: boolean): Promise<T | undefined> {
+  let found = read();
+  for (let attempt = 1; found === undefined && mayCome && attempt < ATTEMPTS; attempt++) {
+    await setTimeout(PAUSE_MS);
+    found = read();
+  }
+  return found;
+}
+
 function newPod(attributes: Attributes): ApiObject | undefined {
   return attributes.operation === 'CREATE' && isOnPods(attributes) ? attributes.object : undefined;
 }
@@ -62,7 +81,7 @@ function isMirror(pod: ApiObject): boolean {
 }
 
 function setAccount(spec: Record<string, unknown>): void {
-  const name = textAt(spec, 'serviceAccountName') || 'default';
+  const name = textAt(spec, 'serviceAccountName') || DEFAULT;
   spec['serviceAccountName'] = name;
   spec['serviceAccount'] = name;
 }
