@@ -7,7 +7,7 @@ import type { EmbeddedCluster } from '../cluster.ts';
 import { createAuthenticator } from './authentication.ts';
 import type { Exchange } from './exchange.ts';
 import { headersOf, impersonate } from './impersonation.ts';
-import { negotiate } from './negotiation.ts';
+import { negotiate, type Form } from './negotiation.ts';
 import { createPaths, OPEN_PATHS } from './paths.ts';
 import { BODY_LIMIT, sendBody, sendStatus, sendText, statusOf } from './replies.ts';
 import { requestInfoOf, type PathRequest } from './request-info.ts';
@@ -31,6 +31,9 @@ export interface ApiServer {
 /** How long a client may take to send a request, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
+/** Longer than clients keep idle connections, so that they never use one that is just being closed. */
+const KEEP_ALIVE_MS = 180_000;
+
 /** Makes the server; it does not listen yet. */
 export function createApiServer({ cluster, tls, onError }: ApiServerOptions): ApiServer {
   const stopping = new AbortController();
@@ -41,6 +44,7 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
     https: { cert: tls.cert, key: tls.key, ca: tls.clientAuthority, requestCert: true, rejectUnauthorized: false },
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: true,
     frameworkErrors: (error, _request, reply) => void sendStatus(reply, badRequest(error.message)),
   });
@@ -54,7 +58,7 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
 
   const answerPath = ({ request, reply, user }: Exchange, { verb, path }: PathRequest): FastifyReply => {
     if (!OPEN_PATHS.has(path)) requireAccess(cluster.access, user, { verb, nonResourceURL: path });
-    const form = negotiate(request.headers.accept, path === '/api' || path === '/apis' ? ['discovery', 'plain'] : []);
+    const form = negotiate(request.headers.accept, formsOf(path));
     const answer = paths(path, form, request.headers.host ?? '');
     return answer ? sendBody(reply, 200, answer) : sendText(reply, 404, '404 page not found\n');
   };
@@ -86,4 +90,10 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
       await app.close();
     },
   };
+}
+
+/** The forms of a path. Those that are always the same are sent whatever is asked for. */
+function formsOf(path: string): readonly Form[] {
+  if (path === '/api' || path === '/apis') return ['discovery', 'plain'];
+  return path === '/openapi/v2' ? ['plain'] : [];
 }

@@ -234,6 +234,15 @@ describe('the API over HTTP', () => {
       assert.equal((await send('GET', '/apis/example.com/v1/gadgets')).status, 404);
     });
 
+    test('has the old OpenAPI document in JSON only', async () => {
+      const protobuf = 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf';
+      assert.equal((await send('GET', '/openapi/v2', undefined, { accept: protobuf })).status, 406);
+      const { swagger } = objectOf(
+        await send('GET', '/openapi/v2', undefined, { accept: `${protobuf},application/json` }),
+      );
+      assert.equal(swagger, '2.0');
+    });
+
     test('names the paths at the root', async () => {
       const { paths } = objectOf(await send('GET', '/')) as { paths?: string[] };
       assert.ok(paths?.includes('/apis/apps/v1'));
