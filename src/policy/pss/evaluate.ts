@@ -6,16 +6,14 @@ import type { PodLike } from '../../kube/types.ts';
 import { checks } from './checks/index.ts';
 import { decode, type DecodeError } from './decode.ts';
 import type { PodFields } from './fields.ts';
-import { newestVersionOf, registryErrors, selectChecks, type SelectedCheck } from './registry.ts';
+import { registryErrors } from './registry.ts';
+import { createSelector, newestVersionOf, type SelectOptions, type SelectedCheck, type Selector } from './select.ts';
 import { both } from './text.ts';
-import type { Check, Finding, Level, Policy, Version, Violation } from './types.ts';
-import { compareVersions, parseVersion } from './version.ts';
+import type { Check, Finding, Version, Violation } from './types.ts';
 
-export interface EvaluateOptions extends Policy {
+export interface EvaluateOptions extends SelectOptions {
   /** Attach the offending fields to each violation. */
   readonly fields?: boolean;
-  /** Judge as a release would that knows no version newer than this one. */
-  readonly emulationVersion?: Version;
 }
 
 /** The verdict on one pod. Both texts are empty if it is allowed. */
@@ -33,7 +31,7 @@ export interface Evaluator {
   /** Judges a pod or a pod template. A version that is none counts as `latest`. */
   evaluatePod(pod: PodLike, options: EvaluateOptions): Evaluation;
   /** The checks that run at a policy, in order. */
-  checksAt(policy: Policy & Pick<EvaluateOptions, 'emulationVersion'>): readonly SelectedCheck[];
+  readonly checksAt: Selector;
   /** Newer versions are judged like this one. */
   readonly newestVersion: Version;
 }
@@ -48,24 +46,7 @@ export function createEvaluator(registry: readonly Check[]): Evaluator {
   const errors = registryErrors(registry);
   if (errors.length > 0) throw new Error(`invalid checks: ${errors.join('; ')}`);
   const newestVersion = newestVersionOf(registry);
-  const startingWithLatest = (level: Level): Map<Version, readonly SelectedCheck[]> =>
-    new Map([['latest', selectChecks(registry, level, newestVersion)]]);
-  const selected: Readonly<Record<Level, Map<Version, readonly SelectedCheck[]>>> = {
-    privileged: startingWithLatest('privileged'),
-    baseline: startingWithLatest('baseline'),
-    restricted: startingWithLatest('restricted'),
-  };
-
-  const checksAt: Evaluator['checksAt'] = ({ level, version, emulationVersion }) => {
-    const selection = selected[level] ?? selected.restricted;
-    const known = emulationVersion === undefined ? selection.get(version) : undefined;
-    if (known) return known;
-    const effective = effectiveVersion(version, emulationVersion, newestVersion);
-    const found = selection.get(effective) ?? selectChecks(registry, level, effective);
-    selection.set(effective, found);
-    return found;
-  };
-
+  const checksAt = createSelector(registry);
   return {
     newestVersion,
     checksAt,
@@ -79,12 +60,6 @@ export function createEvaluator(registry: readonly Check[]): Evaluator {
 }
 
 export const { evaluatePod, checksAt, newestVersion } = createEvaluator(checks);
-
-function effectiveVersion(version: Version, emulation: Version | undefined, newest: Version): Version {
-  const known = emulation === undefined || compareVersions(emulation, newest) > 0 ? newest : emulation;
-  const asked = parseVersion(version) ?? 'latest';
-  return compareVersions(asked, known) > 0 ? known : asked;
-}
 
 function run(
   selection: readonly SelectedCheck[],

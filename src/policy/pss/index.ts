@@ -10,7 +10,7 @@ export {
   type Evaluation,
   type Evaluator,
 } from './evaluate.ts';
-export type { SelectedCheck } from './registry.ts';
+export type { SelectOptions, SelectedCheck, Selector } from './select.ts';
 export {
   LEVELS,
   isLevel,

@@ -1,14 +1,5 @@
-import { compareBytes } from '../../kube/order.ts';
-import { EVERY_POD, SETTING } from './fields.ts';
-import type { Check, Level, Revision, Version } from './types.ts';
+import type { Check, Level } from './types.ts';
 import { compareVersions, parseVersion } from './version.ts';
-
-/** A check as it is at one version. */
-export interface SelectedCheck extends Revision {
-  readonly id: string;
-  /** The bits of which a pod needs one for the check to run. */
-  readonly settings: number;
-}
 
 /** What makes a list of checks unusable; empty if nothing does. */
 export function registryErrors(checks: readonly Check[]): string[] {
@@ -18,37 +9,6 @@ export function registryErrors(checks: readonly Check[]): string[] {
     ...new Set(repeated.map((id) => `check "${id}" is registered more than once`)),
     ...checks.flatMap((check) => [...checkErrors(check), ...overrideErrors(check, levels)]),
   ];
-}
-
-/** The newest version for which a check has a revision: newer ones are the same as this one. */
-export function newestVersionOf(checks: readonly Check[]): Version {
-  const starts = checks.flatMap((check) => check.versions.map(({ since }) => since));
-  return starts.reduce((newest, since) => (compareVersions(since, newest) > 0 ? since : newest), 'v1.0');
-}
-
-/** The checks that judge a pod at a level and version, in the order in which their violations are told. */
-export function selectChecks(checks: readonly Check[], level: Level, version: Version): readonly SelectedCheck[] {
-  if (level === 'privileged') return [];
-  const select = (of: Check['level']): SelectedCheck[] =>
-    checks
-      .filter((check) => check.level === of)
-      .sort((a, b) => compareBytes(a.id, b.id))
-      .flatMap((check) => revisionAt(check, version));
-  const baseline = select('baseline');
-  if (level === 'baseline') return baseline;
-  const restricted = select('restricted');
-  const overridden = new Set(restricted.flatMap((check) => check.overrides ?? []));
-  return [...baseline.filter((check) => !overridden.has(check.id)), ...restricted];
-}
-
-/** The newest revision that is not newer than the version; none before the first. */
-function revisionAt(check: Check, version: Version): SelectedCheck[] {
-  const revision = check.versions.findLast(({ since }) => compareVersions(since, version) <= 0);
-  return revision ? [{ id: check.id, settings: settingsOf(check), ...revision }] : [];
-}
-
-function settingsOf({ passesUnlessSet }: Check): number {
-  return passesUnlessSet?.reduce((bits, name) => bits | SETTING[name], 0) ?? EVERY_POD;
 }
 
 function checkErrors({ id, level, versions }: Check): string[] {

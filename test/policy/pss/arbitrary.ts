@@ -1,0 +1,110 @@
+import fc, { type Arbitrary } from 'fast-check';
+import type { PodLike } from '../../../src/kube/types.ts';
+import type { Version } from '../../../src/policy/pss/index.ts';
+
+/**
+ * Pods of the right types, near the edges of the checks. Fields are mostly left as a compliant pod has them, so that
+ * many pods break no rule or just one.
+ */
+export function pods(): Arbitrary<PodLike> {
+  return fc.record({ metadata: maybe(metadata), spec }).map((pod) => JSON.parse(JSON.stringify(pod)) as PodLike);
+}
+
+/** The versions that are known, one that is newer, and `latest`. */
+export function versions(): Arbitrary<Version> {
+  return fc.oneof(
+    fc.integer({ min: 0, max: 38 }).map((minor): Version => `v1.${minor}`),
+    fc.constant<Version>('latest'),
+  );
+}
+
+const annotationKeys = [
+  'example.org/a',
+  'container.apparmor.security.beta.kubernetes.io/a',
+  'container.seccomp.security.alpha.kubernetes.io/a',
+  'seccomp.security.alpha.kubernetes.io/pod',
+];
+
+const metadata = fc.record(
+  {
+    annotations: fc.dictionary(
+      fc.constantFrom(...annotationKeys),
+      fc.constantFrom('', 'runtime/default', 'unconfined'),
+    ),
+  },
+  { requiredKeys: [] },
+);
+
+const profile = mostly({ type: 'RuntimeDefault' }, { type: 'Localhost' }, { type: 'Unconfined' }, {});
+const seLinuxOptions = mostly(
+  {},
+  { type: 'container_t' },
+  { type: 'container_engine_t' },
+  { type: 'spc_t' },
+  { user: 'u', role: 'r' },
+);
+
+const shared = {
+  runAsNonRoot: mostly(true, false, undefined),
+  runAsUser: mostly(1000, 0, undefined),
+  seccompProfile: profile,
+  appArmorProfile: maybe(profile),
+  seLinuxOptions: maybe(seLinuxOptions),
+  windowsOptions: mostly(undefined, { hostProcess: true }, { hostProcess: false }),
+};
+
+const capabilities = fc.record({
+  drop: mostly(['ALL'], [], ['NET_RAW']),
+  add: mostly(undefined, ['NET_BIND_SERVICE'], ['CHOWN'], ['SYS_ADMIN', 'CHOWN']),
+});
+
+const securityContext = fc.record({
+  ...shared,
+  capabilities: mostlyPresent(capabilities),
+  allowPrivilegeEscalation: mostly(false, true, undefined),
+  privileged: mostly(undefined, true, false),
+  procMount: mostly(undefined, 'Default', 'Unmasked', ''),
+});
+
+const handler = mostly({ httpGet: { port: 80 } }, { tcpSocket: { host: 'h' } }, { httpGet: { host: '' } });
+
+const container = fc.record({
+  name: fc.constantFrom('a', 'b', 'c'),
+  securityContext: mostlyPresent(securityContext),
+  ports: mostly(undefined, [{ containerPort: 80 }], [{ hostPort: 80 }, { hostPort: 0 }]),
+  livenessProbe: maybe(handler),
+  lifecycle: maybe(fc.record({ postStart: handler })),
+});
+
+const volume = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom({ emptyDir: {} }, { configMap: {} }, { projected: {} }, { image: {} }) },
+  { weight: 1, arbitrary: fc.constantFrom({ hostPath: { path: '/' } }, { nfs: {} }, {}, { hostPath: {}, secret: {} }) },
+);
+
+const spec = fc.record({
+  hostNetwork: mostly(undefined, true, false),
+  hostPID: mostly(undefined, true),
+  hostIPC: mostly(undefined, true),
+  hostUsers: mostly(undefined, false, true),
+  os: mostly(undefined, { name: 'windows' }, { name: 'linux' }),
+  securityContext: mostlyPresent(
+    fc.record({ ...shared, sysctls: mostly([], [{ name: 'net.ipv4.tcp_rmem' }], [{ name: 'kernel.msgmax' }]) }),
+  ),
+  volumes: fc.array(volume, { maxLength: 3 }),
+  initContainers: fc.array(container, { maxLength: 1 }),
+  containers: fc.array(container, { maxLength: 2 }),
+  ephemeralContainers: maybe(fc.array(container, { maxLength: 1 })),
+});
+
+/** The first value fifteen times out of sixteen, else one of the others. */
+function mostly<T>(usual: T, ...others: readonly T[]): Arbitrary<T> {
+  return fc.oneof({ weight: 15, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constantFrom(...others) });
+}
+
+function mostlyPresent<T>(usual: Arbitrary<T>): Arbitrary<T | undefined> {
+  return fc.oneof({ weight: 15, arbitrary: usual }, { weight: 1, arbitrary: fc.constant(undefined) });
+}
+
+function maybe<T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> {
+  return fc.oneof({ weight: 4, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
+}
