@@ -1,0 +1,241 @@
+/** Security context constraints against what OpenShift answers. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
+import type { JsonObject, Namespace } from '../../src/kube/types.ts';
+import { psaLevelOf } from '../../src/policy/psa/scc-level.ts';
+import { assignScc, validateScc, type SccDecision, type SccInput } from '../../src/policy/scc/index.ts';
+import { orderSccs, preferUserNamespaces } from '../../src/policy/scc/order.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { canUseBy, contextOf, laxScc, podErrors, type Grant } from '../support/scc.ts';
+import { admissionAreas, messageOf, withoutPrefixes } from '../support/scc-areas/admission.ts';
+import type { Case } from '../support/scc-areas/area.ts';
+import { objectAreas } from '../support/scc-areas/objects.ts';
+import { STRATEGY_AREAS } from '../support/scc-areas/strategies.ts';
+
+const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
+const skip = existsSync(folder) ? false : `no conformance data in ${folder}`;
+
+/** Areas that other parts of the program decide. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  'admission.namespaceSkip': 'the selectors of the webhook configurations',
+  'admission.execScope': 'the webhook for exec and attach',
+  'allocation.mcsRange': 'the allocation of ranges',
+  'allocation.mcsLabel': 'the allocation of ranges',
+  'allocation.allocate': 'the allocation of ranges',
+  'allocation.repair': 'the allocation of ranges',
+  subjectReview: 'the review of subjects',
+};
+
+const standard = skip ? [] : readJson<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
+const AREAS = { ...STRATEGY_AREAS, ...objectAreas(standard), ...admissionAreas(standard) };
+
+suite('the steps of the original', { skip }, () => {
+  const cases = skip ? [] : readJson<readonly Case[]>('scc/cases.json');
+  for (const [area, inArea] of Map.groupBy(cases, (one) => one.area)) {
+    const elsewhere = ELSEWHERE[area];
+    if (elsewhere !== undefined) continue;
+    test(`${area}: ${inArea.length} cases, decided by ${AREAS[area]?.by ?? 'nothing'}`, async (t) => {
+      for (const one of inArea) await t.test(one.name, () => checkIn(area, one));
+    });
+  }
+  test('the areas that are left are decided elsewhere', (t) => {
+    for (const [area, where] of Object.entries(ELSEWHERE)) t.diagnostic(`${area}: ${where}`);
+    const areas = new Set(cases.map(({ area }) => area));
+    assert.deepEqual(
+      [...areas].filter((area) => !Object.hasOwn(AREAS, area) && !Object.hasOwn(ELSEWHERE, area)),
+      [],
+    );
+  });
+});
+
+function checkIn(area: string, one: Case): void {
+  const found = AREAS[area];
+  assert.ok(found, 'nothing decides this area');
+  found.check(one);
+}
+
+test('the standard SCCs are those of the platform, descriptions apart', { skip }, () => {
+  const withoutMetadata = (sccs: readonly SecurityContextConstraints[]): object =>
+    Object.fromEntries(sccs.map(({ metadata, ...fields }) => [metadata?.name, fields]));
+  assert.deepEqual(withoutMetadata(STANDARD_SCCS.map(({ scc }) => scc)), withoutMetadata(standard));
+});
+
+interface Pass {
+  readonly allowed: boolean;
+  readonly object?: JsonObject;
+  readonly message?: string;
+  readonly auditAnnotations?: Readonly<Record<string, string>>;
+}
+
+interface RandomRequest extends Omit<SccInput, 'canUse' | 'object'> {
+  readonly id: string;
+  readonly object: JsonObject;
+  readonly grants: readonly Grant[];
+  readonly expect: { readonly mutate?: Pass; readonly validate?: Pass };
+}
+
+for (const [file, passes] of [
+  ['scc-admission-random', 2178],
+  ['scc-second-pass-random', 570],
+] as const) {
+  test(`${file}: both passes`, { skip }, () => {
+    let compared = 0;
+    for (const request of readLines<RandomRequest>(`random/${file}.ndjson.gz`)) {
+      const { mutate, validate } = request.expect;
+      const input: SccInput = { ...request, canUse: canUseBy(request.grants), compatibility: 'openshift' };
+      for (const [pass, decide, object] of [
+        [mutate, assignScc, request.object],
+        [validate, validateScc, mutate?.object ?? request.object],
+      ] as const) {
+        if (pass === undefined) continue;
+        assert.deepEqual(outcomeOf(decide({ ...input, object }), object), expected(pass), request.id);
+        compared++;
+      }
+    }
+    assert.equal(compared, passes);
+  });
+}
+
+function outcomeOf(decision: SccDecision, pod: JsonObject): Pass {
+  const { allowed, auditAnnotations } = decision;
+  const message = messageOf(decision, pod);
+  return {
+    allowed,
+    auditAnnotations,
+    ...(message === undefined ? {} : { message }),
+    ...(decision.allowed && decision.object !== undefined ? { object: decision.object as JsonObject } : {}),
+  };
+}
+
+function expected({ auditAnnotations = {}, ...pass }: Pass): Pass {
+  return { ...pass, auditAnnotations: withoutPrefixes(auditAnnotations) };
+}
+
+suite('levels of SCCs', { skip }, () => {
+  interface RandomScc {
+    readonly id: string;
+    readonly scc: SecurityContextConstraints;
+    readonly namespace: Namespace;
+    readonly expect: { readonly level: string; readonly error?: string };
+  }
+
+  test('scc-to-pss-random', () => {
+    let compared = 0;
+    for (const { id, scc, namespace, expect } of readLines<RandomScc>('random/scc-to-pss-random.ndjson.gz')) {
+      const { level, error } = psaLevelOf(scc, namespace, { profile: 'upstream' });
+      assert.deepEqual([level, error !== undefined], [expect.level, expect.error !== undefined], id);
+      compared++;
+    }
+    assert.equal(compared, 1500);
+  });
+
+  interface LevelInput extends JsonObject {
+    readonly namespaceAnnotations?: Readonly<Record<string, string>>;
+    readonly scc?: JsonObject;
+  }
+
+  interface LevelExpect {
+    readonly level?: string;
+    readonly error?: boolean;
+  }
+
+  interface LevelCase {
+    readonly area: string;
+    readonly name: string;
+    readonly input: LevelInput;
+    readonly expect: LevelExpect;
+    readonly productExpect?: LevelExpect;
+  }
+
+  /** All but the part of a case that is judged. */
+  const strict = laxScc({
+    allowPrivilegeEscalation: false,
+    requiredDropCapabilities: ['ALL'],
+    seLinuxContext: { type: 'MustRunAs' },
+    runAsUser: { type: 'MustRunAsNonRoot' },
+    seccompProfiles: ['runtime/default'],
+    volumes: [],
+  });
+
+  const { cases } = skip ? { cases: [] } : readJson<{ readonly cases: readonly LevelCase[] }>('rollout/cases.json');
+  for (const { area, name, input, expect, productExpect } of cases) {
+    if (!area.startsWith('scc-to-pss/')) continue;
+    test(`${area}: ${name}`, () => {
+      const { namespaceAnnotations: annotations = {}, scc = {}, ...part } = input;
+      const namespace = { metadata: { name: 'demo', annotations } };
+      const whole = area === 'scc-to-pss/whole' ? laxScc({ ...scc, ...part }) : { ...strict, ...part };
+      const upstream = psaLevelOf(whole, namespace, { profile: 'upstream' });
+      if (expect.error) assert.ok(upstream.error !== undefined);
+      // This part lets volumes pass that another part holds against the SCC.
+      else if (area === 'scc-to-pss/hostDir')
+        assert.equal(upstream.level === 'privileged', expect.level === 'privileged');
+      else assert.deepEqual(upstream, { level: expect.level });
+      if (!productExpect) return;
+      assert.deepEqual(psaLevelOf(whole, namespace, { profile: 'accurate' }), { level: productExpect.level });
+    });
+  }
+});
+
+suite('user namespaces', { skip }, () => {
+  interface NamespaceInput {
+    readonly userNamespaceLevel: string | null;
+    readonly hostUsers: boolean | null;
+    readonly preferUserNamespaceProfiles?: boolean;
+    readonly sccs: readonly string[];
+  }
+
+  interface NamespaceCase {
+    readonly area: string;
+    readonly name: string;
+    readonly input: NamespaceInput;
+    readonly expect: {
+      readonly error?: string;
+      readonly order?: readonly string[];
+      readonly scores?: Readonly<Record<string, number>>;
+    };
+  }
+
+  const cases = skip ? [] : readJson<readonly NamespaceCase[]>('kubelet/cases.json');
+  for (const { area, name, input, expect } of cases) {
+    if (area === 'scc-user-namespace') {
+      test(name, () => {
+        const { userNamespaceLevel, hostUsers } = input;
+        const errors = podErrors(contextOf(laxScc({ userNamespaceLevel }), { spec: { hostUsers } }));
+        assert.deepEqual(
+          errors.map((error) => error.replace(/^\./, '')),
+          expect.error === undefined ? [] : [expect.error],
+        );
+      });
+    }
+    if (area === 'scc-order') {
+      test(name, () => {
+        const { sccs } = orderSccs(standard.filter(({ metadata }) => input.sccs.includes(metadata?.name ?? '')));
+        const isPreferred = input.preferUserNamespaceProfiles === true && input.hostUsers === false;
+        const ordered = isPreferred ? preferUserNamespaces(sccs) : sccs;
+        assert.deepEqual(
+          ordered.map((scc) => scc.name),
+          expect.order,
+        );
+        for (const scc of ordered) {
+          if (expect.scores) assert.equal(scc.score, expect.scores[scc.name]);
+        }
+      });
+    }
+  }
+});
+
+function readJson<T>(file: string): T {
+  return JSON.parse(readFileSync(join(folder, file), 'utf8')) as T;
+}
+
+function readLines<T>(file: string): T[] {
+  const text = gunzipSync(readFileSync(join(folder, file))).toString('utf8');
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as T);
+}

@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict';
+import type { Operation } from '../../../src/kube/admission.ts';
+import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
+import { createMayUse, subjectsOf, subjectTypeFor } from '../../../src/policy/scc/access.ts';
+import { findCandidates } from '../../../src/policy/scc/candidates.ts';
+import { assignScc, validateScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
+import { createNamespaceRanges } from '../../../src/policy/scc/namespace-ranges.ts';
+import { prepareScc } from '../../../src/policy/scc/prepare.ts';
+import { readRequest } from '../../../src/policy/scc/request.ts';
+import { attemptScc } from '../../../src/policy/scc/search.ts';
+import { isIgnoredUpdate } from '../../../src/policy/scc/skip.ts';
+import { printError } from '../../../src/policy/scc/texts.ts';
+import { writePod } from '../../../src/policy/scc/write.ts';
+import { canUseBy, laxScc, podFieldsOf, type Grant } from '../scc.ts';
+import { area, type Area } from './area.ts';
+
+interface User {
+  readonly name: string;
+  readonly groups: readonly string[];
+}
+
+interface CaseGrant {
+  readonly user?: string;
+  readonly group?: string;
+  readonly namespace?: string;
+  readonly scc?: string;
+}
+
+interface ApplicableInput {
+  readonly sccs: readonly SecurityContextConstraints[];
+  readonly user: User;
+  readonly namespace: string;
+  readonly grants: readonly CaseGrant[];
+}
+
+interface SubjectTypeInput {
+  readonly scc: SecurityContextConstraints;
+  readonly user: User;
+  readonly namespace: string;
+  readonly serviceAccountName: string;
+  readonly grants: readonly CaseGrant[];
+}
+
+interface CandidatesInput {
+  readonly sccs: readonly SecurityContextConstraints[];
+  readonly requiredScc: string;
+  readonly recordedScc: string;
+  readonly mutationAllowed: boolean;
+}
+
+interface RequestInput {
+  readonly operation?: Operation;
+  readonly subresource?: string;
+  readonly pod: JsonObject;
+  readonly oldPod?: JsonObject | null;
+  readonly namespace?: Namespace;
+  readonly sccs?: readonly SecurityContextConstraints[];
+  readonly sccsFrom?: string;
+  readonly user?: User;
+  readonly grants?: readonly CaseGrant[];
+}
+
+interface AdmitExpect extends JsonObject {
+  readonly allowed: boolean;
+  readonly message?: string;
+  readonly messageContains?: string;
+  readonly messageNotContains?: string;
+  readonly validateAllowed?: boolean;
+}
+
+interface AssignExpect {
+  readonly valid: boolean;
+  readonly errors?: readonly string[];
+  readonly pod?: unknown;
+}
+
+type Annotations = Readonly<Record<string, string>>;
+
+/** Requests for pods, and the steps on the way; `standard` are the SCCs of the platform. */
+export function admissionAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
+  const requestOf = (input: RequestInput): SccInput => ({
+    operation: input.operation ?? 'CREATE',
+    subResource: input.subresource,
+    object: input.pod,
+    oldObject: input.oldPod ?? undefined,
+    namespace: input.namespace ?? {},
+    userInfo: { username: input.user?.name ?? '', groups: input.user?.groups ?? [] },
+    sccs: input.sccsFrom === undefined ? withRequired(input.sccs ?? []) : standard,
+    canUse: canUseBy((input.grants ?? []).map(grantOf)),
+    compatibility: 'openshift',
+  });
+  return {
+    'access.findApplicable': area('access', (input: ApplicableInput, expect: { readonly names: readonly string[] }) => {
+      const mayUse = createMayUse(canUseBy(input.grants.map(grantOf)), input.namespace);
+      const subject = { username: input.user.name, groups: input.user.groups };
+      const usable = input.sccs.map(prepareScc).filter((scc) => mayUse(subject, scc));
+      assert.deepEqual({ names: usable.map(({ name }) => name) }, expect);
+    }),
+    'access.subjectType': area('access', (input: SubjectTypeInput, { type }: { readonly type: string }) => {
+      const subjects = subjectsOf({
+        userInfo: { username: input.user.name, groups: input.user.groups },
+        serviceAccountName: input.serviceAccountName,
+        namespaceName: input.namespace,
+        identity: 'openshift',
+      });
+      const mayUse = createMayUse(canUseBy(input.grants.map(grantOf)), input.namespace);
+      assert.equal(subjectTypeFor(prepareScc(input.scc), subjects, mayUse) ?? 'none', type);
+    }),
+    'provider.assign': area(
+      'an attempt, written into the pod',
+      ({ scc, pod }: { readonly scc: unknown; readonly pod: JsonObject }, expect: AssignExpect) => {
+        const prepared = prepareScc(scc);
+        const namespace = createNamespaceRanges({});
+        const attempt = attemptScc(prepared, { namespace, pod: podFieldsOf(pod) });
+        assert.deepEqual(
+          attempt.errors.map((error) => printError(prepared.name, error)),
+          expect.errors ?? [],
+        );
+        if (expect.valid) assert.deepEqual(withoutEmptyAnnotations(writePod(attempt, {})), expect.pod);
+      },
+    ),
+    'admission.ignore': area('the reading of a request', (input: RequestInput, expect: { readonly ignored: boolean }) =>
+      assert.equal(readRequest(requestOf(input)).verdict === 'ignore', expect.ignored),
+    ),
+    'admission.ignoreMetadata': area(
+      'the reading of a request',
+      (
+        input: { readonly newMetadata: unknown; readonly oldMetadata: unknown },
+        expect: { readonly ignored: boolean },
+      ) =>
+        assert.equal(isIgnoredUpdate({ metadata: input.newMetadata }, { metadata: input.oldMetadata }), expect.ignored),
+    ),
+    'admission.candidates': area('the candidates', (input: CandidatesInput, expect: JsonObject) => {
+      const candidates = findCandidates({
+        sccs: input.sccs,
+        requiredSccs: [],
+        requiredScc: input.requiredScc,
+        // The pass that may change pods looks at no recorded SCC.
+        recordedScc: input.mutationAllowed ? '' : input.recordedScc,
+        userNamespaces: 'ignore',
+      });
+      const found = 'error' in candidates ? candidates : { names: candidates.sccs.map(({ name }) => name) };
+      assert.deepEqual(found, expect);
+    }),
+    'admission.admit': area('assignScc, then validateScc', (input: RequestInput, expect: AdmitExpect) => {
+      const request = requestOf(input);
+      const decision = assignScc(request);
+      checkMessage(messageOf(decision, input.pod), expect);
+      const pod = (decision.allowed ? decision.object : input.pod) as JsonObject;
+      if (decision.allowed) checkPod(pod, expect);
+      if (expect.validateAllowed === undefined) return;
+      assert.equal(validateScc({ ...request, object: pod }).allowed, expect.validateAllowed, 'the second pass');
+    }),
+    'admission.validate': area('validateScc', (input: RequestInput, expect: AdmitExpect) => {
+      const decision = validateScc(requestOf(input));
+      assert.equal(messageOf(decision, input.pod), expect.message);
+      assert.equal(decision.allowed, expect.allowed);
+    }),
+    'admission.audit': area(
+      'assignScc',
+      (input: RequestInput, { annotations }: { readonly annotations: Annotations }) =>
+        assert.deepEqual(assignScc(requestOf(input)).auditAnnotations, withoutPrefixes(annotations)),
+    ),
+  };
+}
+
+/** Keys of audit annotations as a webhook gives them. */
+export function withoutPrefixes(annotations: Annotations = {}): Annotations {
+  return Object.fromEntries(
+    Object.entries(annotations).map(([key, value]) => [key.slice(key.indexOf('/') + 1), value]),
+  );
+}
+
+/** The message of a refusal as the API server shows it. */
+export function messageOf(decision: SccDecision, pod: JsonObject): string | undefined {
+  if (decision.allowed) return undefined;
+  const { name, generateName } = pod['metadata'] as Annotations;
+  return `pods "${name ?? generateName ?? 'Unknown'}" is forbidden: ${decision.status.message}`;
+}
+
+function checkMessage(message: string | undefined, expect: AdmitExpect): void {
+  assert.equal(message === undefined, expect.allowed, message);
+  if (message === undefined) return;
+  if (expect.message !== undefined) assert.equal(message, expect.message);
+  assert.ok(message.includes(expect.messageContains ?? ''), message);
+  if (expect.messageNotContains !== undefined) assert.ok(!message.includes(expect.messageNotContains), message);
+}
+
+/** Cases name the parts of the pod that they look at. */
+function checkPod(pod: JsonObject, expect: AdmitExpect): void {
+  const spec = pod['spec'] as Readonly<Record<string, readonly { readonly securityContext?: JsonObject }[]>>;
+  const { annotations = {} } = pod['metadata'] as { readonly annotations?: JsonObject };
+  const contextsIn = (...lists: string[]): (JsonObject | undefined)[] =>
+    lists.flatMap((list) => spec[list] ?? []).map(({ securityContext }) => securityContext);
+  const all = contextsIn('initContainers', 'containers', 'ephemeralContainers');
+  const parts = {
+    pod,
+    scc: annotations[POD_SCC_ANNOTATIONS.scc],
+    subjectType: annotations[POD_SCC_ANNOTATIONS.subjectType],
+    podSeccompAnnotation: annotations[SECCOMP_POD_ANNOTATION] ?? null,
+    podSecurityContext: spec['securityContext'],
+    containerSecurityContexts: all,
+    containerCapabilities: all.map((context) => context?.['capabilities']),
+    ephemeralContainerSecurityContexts: contextsIn('ephemeralContainers'),
+  };
+  for (const [part, value] of Object.entries(parts)) {
+    if (expect[part] !== undefined) assert.deepEqual(value, expect[part], part);
+  }
+}
+
+const REQUIRED = [
+  ...['anyuid', 'hostaccess', 'hostmount-anyuid', 'hostnetwork', 'hostnetwork-v2', 'nonroot', 'nonroot-v2'],
+  ...['privileged', 'restricted', 'restricted-v2'],
+];
+
+/** OpenShift judges no pod unless these exist; nobody may use those that are added. */
+function withRequired(sccs: readonly SecurityContextConstraints[]): readonly SecurityContextConstraints[] {
+  const names = new Set(sccs.map(({ metadata }) => metadata?.name));
+  return [...sccs, ...REQUIRED.filter((name) => !names.has(name)).map((name) => laxScc({ name }))];
+}
+
+function grantOf({ scc, ...grant }: CaseGrant): Grant {
+  return { ...grant, sccs: [scc ?? '*'] };
+}
+
+function withoutEmptyAnnotations(pod: JsonObject): JsonObject {
+  const { annotations, ...metadata } = pod['metadata'] as { readonly annotations: object };
+  return Object.keys(annotations).length === 0 ? { ...pod, metadata } : pod;
+}

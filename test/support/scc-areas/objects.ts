@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { printFieldError } from '../../../src/kube/field-error.ts';
+import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
+import { bindScc } from '../../../src/policy/scc/bind.ts';
+import { defaultScc } from '../../../src/policy/scc/default-scc.ts';
+import type { Range } from '../../../src/policy/scc/decode/scc.ts';
+import { createNamespaceRanges, parseBlock, parseBlocks } from '../../../src/policy/scc/namespace-ranges.ts';
+import type { Needs } from '../../../src/policy/scc/needs.ts';
+import { orderSccs } from '../../../src/policy/scc/order.ts';
+import { prepareScc } from '../../../src/policy/scc/prepare.ts';
+import { explainScores } from '../../../src/policy/scc/score.ts';
+import { sccObjectErrors } from '../../../src/policy/scc/validate-scc-object.ts';
+import { laxScc } from '../scc.ts';
+import { area, type Area } from './area.ts';
+
+interface DefaultExpect {
+  readonly object?: unknown;
+  readonly fields?: JsonObject;
+}
+
+interface BuildInput {
+  readonly scc: SecurityContextConstraints;
+  readonly namespace: Namespace;
+}
+
+interface BuildExpect {
+  readonly valid: boolean;
+  readonly resolved?: unknown;
+  readonly error?: string;
+}
+
+interface Block {
+  readonly start: number;
+  readonly end: number;
+}
+
+interface GroupsExpect {
+  readonly valid: boolean;
+  readonly ranges?: readonly Range[];
+  readonly error?: string;
+}
+
+interface PointsInput {
+  readonly scc: SecurityContextConstraints | string;
+  readonly sccsFrom?: string;
+}
+
+const RANGES = 'the ranges of a namespace';
+const SCORE = 'the score of an SCC';
+
+/** SCCs themselves, their order, and what they take from a namespace; `standard` are the SCCs of the platform. */
+export function objectAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
+  return {
+    'scc.default': area(
+      'the defaulting of SCCs',
+      ({ scc }: { readonly scc: SecurityContextConstraints }, { object, fields = {} }: DefaultExpect) => {
+        const defaulted = { ...defaultScc(scc) } as JsonObject;
+        if (object !== undefined) assert.deepEqual(defaulted, object);
+        for (const [field, value] of Object.entries(fields)) assert.deepEqual(defaulted[field], value, field);
+      },
+    ),
+    'scc.validate': area(
+      'the validation of SCCs',
+      ({ scc }: { readonly scc: unknown }, { errors }: { readonly errors: readonly string[] }) =>
+        assert.deepEqual(sccObjectErrors(scc).map(printFieldError), errors),
+    ),
+    'sort.order': area(
+      'the order of SCCs',
+      ({ sccs = standard }: { readonly sccs?: readonly unknown[] }, { names }: { readonly names: readonly string[] }) =>
+        assert.deepEqual(
+          orderSccs(sccs).sccs.map(({ name }) => name),
+          names,
+        ),
+    ),
+    'sort.points': area(SCORE, ({ scc }: PointsInput, { points }: { readonly points: number }) => {
+      const found = typeof scc === 'string' ? standard.find(({ metadata }) => metadata?.name === scc) : scc;
+      assert.equal(prepareScc(found).score, points);
+    }),
+    // Points for capabilities start at 5000.
+    'sort.volumePoints': area(SCORE, (scc: object, { points }: { readonly points: number }) =>
+      assert.equal(prepareScc(scc).score - 5000, points),
+    ),
+    'sort.capabilityPoints': area(SCORE, (scc: object, { points }: { readonly points: number }) =>
+      assert.equal(prepareScc(scc).score, points),
+    ),
+    'sort.reason': area(
+      SCORE,
+      ({ lower, higher }: { readonly lower: number; readonly higher: number }, expect: { readonly reason: string }) =>
+        assert.equal(explainScores(lower, higher), expect.reason),
+    ),
+    'provider.build': area(
+      'the binding of an SCC to a namespace',
+      ({ scc, namespace }: BuildInput, expect: BuildExpect) => {
+        const ranges = createNamespaceRanges(namespace);
+        const bound = bindScc(prepareScc(scc), ranges);
+        if (expect.valid) assert.deepEqual('value' in bound && withoutGaps(bound.value), expect.resolved);
+        else assert.equal(ranges.problem ?? ('error' in bound ? bound.error : undefined), expect.error);
+      },
+    ),
+    'preallocation.uid': needs('uidRange'),
+    'preallocation.seLinuxLevel': needs('seLinuxLevel'),
+    'preallocation.fsGroup': needs('fsGroup'),
+    'preallocation.supplementalGroups': needs('supplementalGroups'),
+    'annotations.parseBlock': area(
+      RANGES,
+      ({ value }: { readonly value: string }, { valid, start, end }: Block & { readonly valid: boolean }) => {
+        const block = parseBlock(value);
+        assert.deepEqual('value' in block ? block.value : undefined, valid ? { min: start, max: end } : undefined);
+      },
+    ),
+    'annotations.parseGroups': area(
+      RANGES,
+      (
+        { value }: { readonly value: string },
+        { valid, blocks = [] }: { readonly valid: boolean; readonly blocks?: readonly Block[] },
+      ) => {
+        const found = parseBlocks(value);
+        const expected = blocks.map(({ start, end }) => ({ min: start, max: end }));
+        assert.deepEqual('value' in found ? found.value : undefined, valid ? expected : undefined);
+      },
+    ),
+    'annotations.fsGroup': bindsGroups('fsGroup'),
+    'annotations.supplementalGroups': bindsGroups('supplementalGroups'),
+  };
+}
+
+function needs(what: Exclude<keyof Needs, 'defect'>): Area {
+  return area('the needs of an SCC', (scc: object, { requires }: { readonly requires: boolean }) =>
+    assert.equal(prepareScc(scc).needs[what], requires),
+  );
+}
+
+function bindsGroups(field: 'fsGroup' | 'supplementalGroups'): Area {
+  return area(
+    'the binding of an SCC to a namespace',
+    (input: { readonly namespaceAnnotations: JsonObject }, { valid, ranges, error = '' }: GroupsExpect) => {
+      const scc = prepareScc(laxScc({ name: 'x', [field]: { type: 'MustRunAs' } }));
+      const metadata = { name: 'default', annotations: input.namespaceAnnotations };
+      const bound = bindScc(scc, createNamespaceRanges({ metadata }));
+      if (valid) assert.deepEqual('value' in bound && bound.value[field].ranges, ranges);
+      else {
+        const what = 'unable to find pre-allocated group annotation for namespace default';
+        assert.equal('error' in bound && bound.error, `${what} while trying to configure SCC x: ${error}`);
+      }
+    },
+  );
+}
+
+/** Without members that are undefined or empty. */
+function withoutGaps(value: unknown): unknown {
+  const text = JSON.stringify(value, (_key, member: unknown) =>
+    member === '' || (Array.isArray(member) && member.length === 0) ? undefined : member,
+  );
+  return JSON.parse(text) as unknown;
+}

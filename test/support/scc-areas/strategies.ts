@@ -1,0 +1,303 @@
+import assert from 'node:assert/strict';
+import { printFieldError, type FieldError } from '../../../src/kube/field-error.ts';
+import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import type { JsonObject } from '../../../src/kube/types.ts';
+import { decodeScc } from '../../../src/policy/scc/decode/scc.ts';
+import { VOLUME_TYPES } from '../../../src/policy/scc/decode/volume.ts';
+import { GROUPS } from '../../../src/policy/scc/strategies/groups.ts';
+import { RUN_AS_USER } from '../../../src/policy/scc/strategies/run-as-user.ts';
+import { SE_LINUX_CONTEXT } from '../../../src/policy/scc/strategies/se-linux-context.ts';
+import {
+  seccompProfilesOfContainer,
+  seccompProfilesOfPod,
+} from '../../../src/policy/scc/strategies/seccomp-profiles.ts';
+import { SAFE_SYSCTLS } from '../../../src/policy/scc/strategies/sysctls.ts';
+import { writePod } from '../../../src/policy/scc/write.ts';
+import { containerContextOf, containerErrors, contextOf, generateContainer, laxScc, podErrors } from '../scc.ts';
+import { area, type Area } from './area.ts';
+
+interface Errors {
+  readonly errors: readonly string[];
+}
+
+interface Construct {
+  readonly valid: boolean;
+  readonly error?: string;
+}
+
+interface CapabilitiesInput extends JsonObject {
+  readonly containerCapabilities: JsonObject | null;
+}
+
+interface UserInput {
+  readonly runAsUser: unknown;
+}
+
+interface EffectiveUserInput extends UserInput {
+  readonly effectiveRunAsUser: number | null;
+  readonly effectiveRunAsNonRoot: boolean | null;
+  readonly path: string;
+}
+
+interface GroupInput {
+  readonly groups: readonly number[] | null;
+  readonly path: string;
+  readonly field: string;
+}
+
+interface SeLinuxInput {
+  readonly type: string;
+  readonly policySELinuxOptions: unknown;
+  readonly podSELinuxOptions: unknown;
+  readonly path: string;
+}
+
+interface SeccompGenerateInput extends JsonObject {
+  readonly podAnnotations: JsonObject;
+  readonly podSeccompProfile: unknown;
+}
+
+interface PodInput extends JsonObject {
+  readonly pod: unknown;
+}
+
+interface SccPodInput {
+  readonly scc: SecurityContextConstraints;
+  readonly pod: unknown;
+}
+
+interface SccContainerInput extends SccPodInput {
+  readonly containerIndex: number;
+}
+
+interface SyncExpect {
+  readonly annotations: unknown;
+  readonly podSeccompProfile: unknown;
+  readonly containerSeccompProfile: unknown;
+}
+
+interface SysctlInput extends JsonObject {
+  readonly safeSysctls: readonly string[];
+  readonly requested: readonly string[];
+}
+
+interface SysctlExpect {
+  readonly allowed: readonly string[];
+  readonly disallowed: readonly string[];
+  readonly errorWhenAlone: unknown;
+}
+
+interface VolumeExpect {
+  readonly fsType: string;
+  readonly errorWhenNoneAllowed: string;
+  readonly allowedBy: readonly string[];
+}
+
+const POD_STEPS = 'the validating steps for the pod';
+const CONTAINER_STEPS = 'the validating steps for a container';
+const GENERATING_STEPS = 'the generating steps for a container, written into the pod';
+
+/** The strategies of single fields. */
+export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
+  'capabilities.generate': area(
+    GENERATING_STEPS,
+    ({ containerCapabilities, ...scc }: CapabilitiesInput, expect: { readonly capabilities: unknown }) => {
+      const written = generateContainer(laxScc(scc), podWithCapabilities(containerCapabilities), 0);
+      assert.deepEqual(written?.['capabilities'] ?? null, expect.capabilities);
+    },
+  ),
+  'capabilities.validate': area(
+    CONTAINER_STEPS,
+    ({ containerCapabilities, ...scc }: CapabilitiesInput, expect: Errors) =>
+      assert.deepEqual(errorsOfContainer(laxScc(scc), podWithCapabilities(containerCapabilities), 0), expect.errors),
+  ),
+  'user.construct': area('the strategies for runAsUser', (scc: UserInput, expect: Construct) => {
+    const options = decodeScc(scc).fields.runAsUser;
+    checkDefect(RUN_AS_USER.get(options.type)?.defect(options), expect);
+  }),
+  'user.generate': area('the strategies for runAsUser', (scc: UserInput, { uid }: { readonly uid: number | null }) => {
+    const options = decodeScc(scc).fields.runAsUser;
+    assert.equal(RUN_AS_USER.get(options.type)?.generate(options) ?? null, uid);
+  }),
+  'user.validate': area('the strategies for runAsUser', (input: EffectiveUserInput, { errors }: Errors) => {
+    const options = decodeScc({ runAsUser: input.runAsUser }).fields.runAsUser;
+    const user = {
+      runAsUser: input.effectiveRunAsUser ?? undefined,
+      runAsNonRoot: input.effectiveRunAsNonRoot ?? undefined,
+    };
+    const error = RUN_AS_USER.get(options.type)?.validate(options, user, input.path);
+    assert.deepEqual(error ? [printFieldError(error)] : [], errors);
+  }),
+  'group.construct': area('the strategies for groups', (fsGroup: unknown, expect: Construct) => {
+    const options = decodeScc({ fsGroup }).fields.fsGroup;
+    checkDefect(GROUPS.get(options.type)?.defect(options), expect);
+  }),
+  'group.generate': area(
+    'the strategies for groups',
+    (fsGroup: unknown, expect: { readonly list: unknown; readonly single: unknown }) => {
+      const options = decodeScc({ fsGroup }).fields.fsGroup;
+      const single = GROUPS.get(options.type)?.generate(options) ?? null;
+      assert.deepEqual({ single, list: single === null ? null : [single] }, expect);
+    },
+  ),
+  'group.validate': area('the strategies for groups', (input: GroupInput, expect: Errors) => {
+    const options = decodeScc({ fsGroup: input }).fields.fsGroup;
+    const errors: FieldError[] = [];
+    const check = { path: `${input.path}.${input.field}`, errors };
+    GROUPS.get(options.type)?.validate(options, input.groups ?? undefined, check);
+    assert.deepEqual(errors.map(printFieldError), expect.errors);
+  }),
+  'selinux.construct': area('the strategies for seLinuxContext', (seLinuxContext: unknown, expect: Construct) => {
+    const options = decodeScc({ seLinuxContext }).fields.seLinuxContext;
+    checkDefect(SE_LINUX_CONTEXT.get(options.type)?.defect(options), expect);
+  }),
+  'selinux.generate': area(
+    'the strategies for seLinuxContext',
+    (seLinuxContext: unknown, { seLinuxOptions }: { readonly seLinuxOptions: unknown }) => {
+      const options = decodeScc({ seLinuxContext }).fields.seLinuxContext;
+      assert.deepEqual(plain(SE_LINUX_CONTEXT.get(options.type)?.generate(options)), seLinuxOptions);
+    },
+  ),
+  'selinux.validate': area('the strategies for seLinuxContext', (input: SeLinuxInput, expect: Errors) => {
+    const optionsWith = (seLinuxOptions: unknown) =>
+      decodeScc({ seLinuxContext: { type: input.type, seLinuxOptions } }).fields.seLinuxContext;
+    const options = optionsWith(input.policySELinuxOptions);
+    const found = optionsWith(input.podSELinuxOptions).seLinuxOptions;
+    const errors: FieldError[] = [];
+    SE_LINUX_CONTEXT.get(options.type)?.validate(options, found, { path: input.path, errors });
+    assert.deepEqual(errors.map(printFieldError), expect.errors);
+  }),
+  'seccomp.construct': area(
+    'the decoding of an SCC',
+    (scc: unknown, { allowAny, allowed }: { readonly allowAny: boolean; readonly allowed: readonly string[] }) =>
+      assert.deepEqual(plain(decodeScc(scc).fields.seccompProfiles), { names: allowed, isAnyAllowed: allowAny }),
+  ),
+  'seccomp.generate': area(
+    'the strategy for seccompProfiles of pods',
+    ({ podAnnotations, podSeccompProfile, ...scc }: SeccompGenerateInput, expect: { readonly profile: string }) => {
+      const spec = { securityContext: { seccompProfile: podSeccompProfile } };
+      const context = contextOf(scc, { metadata: { annotations: podAnnotations }, spec });
+      seccompProfilesOfPod.generate?.(context);
+      assert.equal(context.podValues.seccompAnnotation, expect.profile);
+    },
+  ),
+  'seccomp.validatePod': area(POD_STEPS, ({ pod, ...scc }: PodInput, { errors }: Errors) =>
+    assert.deepEqual(podErrors(contextOf(laxScc(scc), pod)), errors),
+  ),
+  'seccomp.validateContainer': area(
+    CONTAINER_STEPS,
+    ({ pod, containerIndex, ...scc }: PodInput & { readonly containerIndex: number }, { errors }: Errors) =>
+      assert.deepEqual(errorsOfContainer(laxScc(scc), pod, containerIndex), errors),
+  ),
+  'seccomp.sync': area(
+    'the strategies for seccompProfiles',
+    ({ scc, pod, containerIndex }: SccContainerInput, expect: SyncExpect) => {
+      const context = contextOf(scc, pod);
+      seccompProfilesOfPod.generate?.(context);
+      const container = containerContextOf(contextOf(scc, pod), containerIndex);
+      seccompProfilesOfContainer.generate?.(container);
+      const { metadata } = writePod({ ...context, containerValues: [], errors: [] }, {}) as { metadata: JsonObject };
+      assert.deepEqual(metadata['annotations'], expect.annotations);
+      assert.deepEqual(plain(context.podValues.seccompProfile), expect.podSeccompProfile);
+      assert.deepEqual(plain(container.values.seccompProfile), expect.containerSeccompProfile);
+    },
+  ),
+  'sysctl.validate': area(
+    `${POD_STEPS}, under names that are safe here`,
+    ({ safeSysctls, requested, ...scc }: SysctlInput, expect: SysctlExpect) => {
+      const alias = (name: string): string => SAFE_SYSCTLS[safeSysctls.indexOf(name)]?.name ?? name;
+      const found = requested.map((name) => {
+        const pod = { spec: { securityContext: { sysctls: [{ name: alias(name), value: '1' }] } } };
+        return {
+          name,
+          errors: podErrors(contextOf(laxScc(scc), pod)).map((error) => error.replace(alias(name), name)),
+        };
+      });
+      const alone = found.flatMap(({ name, errors }) => errors.map((error) => [name, error] as const));
+      assert.deepEqual(
+        {
+          allowed: found.filter(({ errors }) => errors.length === 0).map(({ name }) => name),
+          disallowed: found.filter(({ errors }) => errors.length > 0).map(({ name }) => name),
+          errorWhenAlone: Object.fromEntries(alone),
+        },
+        expect,
+      );
+    },
+  ),
+  'sysctl.safeList': area(
+    'the table of safe sysctls, cut to the kernel: the program itself takes every kernel for a new one',
+    (input: { readonly kernelVersion: string | null }, expect: { readonly safeSysctls: readonly string[] }) => {
+      const kernel = numbersOf(input.kernelVersion ?? '0.0');
+      const safe = SAFE_SYSCTLS.filter((sysctl) => {
+        const since = numbersOf(sysctl.kernel ?? '0.0');
+        return kernel.major > since.major || (kernel.major === since.major && kernel.minor >= since.minor);
+      });
+      assert.deepEqual(
+        safe.map(({ name }) => name),
+        expect.safeSysctls,
+      );
+    },
+  ),
+  'volumes.types': area(POD_STEPS, ({ volumeField }: { readonly volumeField: string }, expect: VolumeExpect) => {
+    const pod = podWithVolume(volumeField);
+    const errorsWith = (volumes: readonly string[]): string[] => podErrors(contextOf(laxScc({ volumes }), pod));
+    // An empty projected volume is one that the API server may have injected.
+    const allows = (type: string): boolean =>
+      errorsWith([type]).length === 0 && !(type === 'secret' && expect.fsType === 'projected');
+    assert.deepEqual(errorsWith([]).map(withoutRoot), [expect.errorWhenNoneAllowed]);
+    assert.deepEqual([...VOLUME_TYPES, '*'].filter(allows), expect.allowedBy);
+  }),
+  'volumes.projected': area(POD_STEPS, checkPodErrors),
+  'volumes.allows': area(
+    POD_STEPS,
+    (
+      { volumes, fsType }: { readonly volumes: unknown; readonly fsType: string },
+      expect: { readonly allowed: boolean },
+    ) => assert.equal(podErrors(contextOf(laxScc({ volumes }), podWithVolume(fsType))).length === 0, expect.allowed),
+  ),
+  'provider.validatePod': area(POD_STEPS, checkPodErrors),
+  'provider.validateContainer': area(
+    CONTAINER_STEPS,
+    ({ scc, pod, containerIndex }: SccContainerInput, { errors }: Errors) =>
+      assert.deepEqual(errorsOfContainer(scc, pod, containerIndex), errors),
+  ),
+  'provider.createContainer': area(
+    GENERATING_STEPS,
+    ({ scc, pod, containerIndex }: SccContainerInput, expect: { readonly securityContext: unknown }) =>
+      assert.deepEqual(generateContainer(scc, pod, containerIndex) ?? null, expect.securityContext),
+  ),
+};
+
+function checkPodErrors({ scc, pod }: SccPodInput, { errors }: Errors): void {
+  assert.deepEqual(podErrors(contextOf(scc, pod)).map(withoutRoot), errors);
+}
+
+function checkDefect(defect: string | undefined, { valid, error }: Construct): void {
+  assert.equal(defect, valid ? undefined : error);
+}
+
+function errorsOfContainer(scc: unknown, pod: unknown, index: number): string[] {
+  return containerErrors(containerContextOf(contextOf(scc, pod), index));
+}
+
+function podWithCapabilities(capabilities: JsonObject | null): JsonObject {
+  return { spec: { containers: [capabilities === null ? {} : { securityContext: { capabilities } }] } };
+}
+
+function podWithVolume(source: string): JsonObject {
+  return { spec: { volumes: [{ name: 'v', [source]: {} }] } };
+}
+
+/** Cases have the path `spec` where messages begin with a dot. */
+function withoutRoot(error: string): string {
+  return error.replace(/^\./, '');
+}
+
+function numbersOf(version: string): { readonly major: number; readonly minor: number } {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  return { major, minor };
+}
+
+function plain(value: object | undefined): unknown {
+  return value === undefined ? null : { ...value };
+}

@@ -1,0 +1,95 @@
+/** What tests of security context constraints share: grants, objects to fill in, and steps of the decision on their own. */
+import type { FieldError } from '../../src/kube/field-error.ts';
+import { printFieldError } from '../../src/kube/field-error.ts';
+import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
+import type { JsonObject, Namespace } from '../../src/kube/types.ts';
+import { ownContainerValues, ownPodValues } from '../../src/policy/scc/apply.ts';
+import { decodePod, type PodFields } from '../../src/policy/scc/decode/pod.ts';
+import { decodeScc } from '../../src/policy/scc/decode/scc.ts';
+import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../src/policy/scc/strategies/index.ts';
+import type { ContainerContext, PodContext } from '../../src/policy/scc/strategies/types.ts';
+import type { CanUse } from '../../src/policy/scc/types.ts';
+import { writePod } from '../../src/policy/scc/write.ts';
+
+/** Who may use which SCCs, in place of RBAC; without a namespace in all of them, `*` for every SCC. */
+export interface Grant {
+  readonly user?: string;
+  readonly group?: string;
+  readonly namespace?: string;
+  readonly sccs: readonly string[];
+}
+
+export function canUseBy(grants: readonly Grant[]): CanUse {
+  return (subject, sccName, namespaceName) =>
+    grants.some(
+      ({ user, group, namespace, sccs }) =>
+        (user === undefined ? subject.groups.includes(group ?? '') : user === subject.username) &&
+        (namespace === undefined || namespace === namespaceName) &&
+        (sccs.includes('*') || sccs.includes(sccName)),
+    );
+}
+
+/** An SCC that leaves everything to the pod except for the fields given. */
+export function laxScc({ name = 'lax', ...fields }: JsonObject): SecurityContextConstraints {
+  const any = { type: 'RunAsAny' };
+  return {
+    apiVersion: 'security.openshift.io/v1',
+    kind: 'SecurityContextConstraints',
+    runAsUser: any,
+    seLinuxContext: any,
+    fsGroup: any,
+    supplementalGroups: any,
+    ...fields,
+    metadata: { name: String(name) },
+  };
+}
+
+/** A namespace with these ranges. */
+export function namespaceWith(ranges: Readonly<Record<string, string>>, name = 'demo'): Namespace {
+  return { metadata: { name, annotations: ranges } };
+}
+
+/** A pod under an SCC that needs nothing of its namespace, before anything was generated. */
+export function contextOf(scc: unknown, pod: unknown): PodContext {
+  const { fields } = decodeScc(scc);
+  const decoded = podFieldsOf(pod);
+  return { scc: fields, bound: fields, pod: decoded, podValues: ownPodValues(decoded) };
+}
+
+export function containerContextOf(context: PodContext, index: number): ContainerContext {
+  const container = context.pod.containers[index];
+  if (container === undefined) throw new RangeError(`there is no container ${index}`);
+  return { ...context, container, values: ownContainerValues(container) };
+}
+
+/** What an SCC holds against the pod itself, or against a container, as they stand. */
+export function podErrors(context: PodContext): string[] {
+  const errors: FieldError[] = [];
+  for (const { validate } of POD_STRATEGIES) validate?.(context, errors);
+  return errors.map(printFieldError);
+}
+
+export function containerErrors(context: ContainerContext): string[] {
+  const errors: FieldError[] = [];
+  for (const { validate } of CONTAINER_STRATEGIES) validate?.(context, errors);
+  return errors.map(printFieldError);
+}
+
+export function podFieldsOf(pod: unknown): PodFields {
+  const decoded = decodePod(pod as JsonObject);
+  if ('error' in decoded) throw new TypeError(printFieldError(decoded.error));
+  return decoded.pod;
+}
+
+/** The security context of a container with what an SCC generates for it alone; `undefined` if there is none. */
+export function generateContainer(scc: unknown, pod: unknown, index: number): JsonObject | undefined {
+  const context = containerContextOf(contextOf(scc, pod), index);
+  for (const { generate } of CONTAINER_STRATEGIES) generate?.(context);
+  const containerValues = context.pod.containers.map((container, position) =>
+    position === index ? context.values : ownContainerValues(container),
+  );
+  const { spec } = writePod({ ...context, containerValues, errors: [] }, {}) as {
+    readonly spec: { readonly containers: readonly { readonly securityContext?: JsonObject }[] };
+  };
+  return spec.containers[index]?.securityContext;
+}
