@@ -67,9 +67,9 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
     ),
     'sort.order': area(
       'the order of SCCs',
-      ({ sccs = standard }: { readonly sccs?: readonly unknown[] }, { names }: { readonly names: readonly string[] }) =>
+      ({ sccs }: { readonly sccs: readonly unknown[] | string }, { names }: { readonly names: readonly string[] }) =>
         assert.deepEqual(
-          orderSccs(sccs).sccs.map(({ name }) => name),
+          orderSccs(typeof sccs === 'string' ? standard : sccs).sccs.map(({ name }) => name),
           names,
         ),
     ),
