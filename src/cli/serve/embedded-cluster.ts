@@ -2,7 +2,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createHttpsCaller } from '../../cluster/embedded/admission/index.ts';
 import { createEmbeddedCluster } from '../../cluster/embedded/cluster.ts';
-import { startChores } from '../../cluster/embedded/chores/index.ts';
 import { writeKubeconfig } from '../../cluster/embedded/http/kubeconfig.ts';
 import { createApiServer } from '../../cluster/embedded/http/server.ts';
 import { metadataOf, type ApiObject } from '../../cluster/embedded/types.ts';
@@ -59,7 +58,7 @@ export async function startEmbeddedCluster({ values, logger }: EmbeddedOptions):
   );
   const cluster = createEmbeddedCluster({ clock: () => new Date(), call: caller.call });
   const log = logger.child({ logger: 'cluster' });
-  const chores = await startChores(cluster, {
+  await cluster.start({
     rootCertificate: certificates.authority.cert,
     onError: (err, chore, key) => log.warn({ err, chore, key }, 'chore failed, it is tried again'),
   });
@@ -86,8 +85,8 @@ export async function startEmbeddedCluster({ values, logger }: EmbeddedOptions):
       webhookPort = webhooksPort;
       const trusting = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
       // What the cluster starts with has been there before the webhooks: they do not judge it.
-      await createAll(cluster, chores, seed);
-      await createAll(cluster, chores, trusting);
+      await createAll(cluster, seed);
+      await createAll(cluster, trusting);
     },
     async trust(authority) {
       for (const { value } of configurations) {
@@ -99,7 +98,7 @@ export async function startEmbeddedCluster({ values, logger }: EmbeddedOptions):
     greeting: () =>
       `Portcullis answers reviews at https://${HOST}:${webhookPort}, for an embedded cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${kubeconfigFile}\n  kubectl get namespaces --show-labels\n\n`,
     async stop() {
-      chores.stop();
+      cluster.stop();
       await server.close();
       caller.close();
     },

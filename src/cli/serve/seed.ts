@@ -1,6 +1,5 @@
 import { readManifests, type ManifestObject } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
-import type { Chores } from '../../cluster/embedded/chores/index.ts';
 import type { EmbeddedCluster } from '../../cluster/embedded/cluster.ts';
 import type { ApiObject } from '../../cluster/embedded/types.ts';
 import { ApiError } from '../../kube/status.ts';
@@ -45,11 +44,7 @@ export async function readSeed(path: string): Promise<readonly ManifestObject[]>
  * Creates objects one after another, each when what follows from the one before is done (a namespace's service account).
  * Rejects with a UserError that names file and line of what the cluster refuses.
  */
-export async function createAll(
-  cluster: EmbeddedCluster,
-  chores: Chores,
-  objects: readonly ManifestObject[],
-): Promise<void> {
+export async function createAll(cluster: EmbeddedCluster, objects: readonly ManifestObject[]): Promise<void> {
   for (const { value, document, line } of objects) {
     const object = draft(value) as ApiObject;
     const place = `${document.file}:${line}`;
@@ -59,7 +54,7 @@ export async function createAll(
     if (resource.namespaced) object.metadata = { namespace: 'default', ...object.metadata };
     try {
       await cluster.writer.create(resource, object, { fieldManager: FIELD_MANAGER });
-      await chores.idle();
+      await cluster.idle();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       throw new UserError(`${place}: ${error.message}`, { cause: error });

@@ -6,6 +6,7 @@ import { requireAccess } from './access.ts';
 import type { Call, Core, ObjectResult } from './core.ts';
 import { createObject } from './create.ts';
 import { modified } from './errors.ts';
+import { keepTimes } from './fields/index.ts';
 import { keyOf } from './keys.ts';
 import { matchName, matchNamespace, editMetadata } from './metadata.ts';
 import type { WriteOptions } from './options.ts';
@@ -126,24 +127,12 @@ export function completeChanged(call: Call, object: ApiObject, existing: ApiObje
   const errors = info.strategy.validateUpdate(object, existing, subresource);
   if (errors.length > 0) throw new ApiError(invalid(info, call.name, errors));
   if (subresource === '') for (const warning of info.strategy.warnings(object)) context.warn(warning);
-  keepTimes(metadata, old);
+  keepTimes(object, existing);
 }
 
 function keep(metadata: Record<string, unknown>, old: Readonly<Record<string, unknown>>, field: string): void {
   if (old[field] === undefined) Reflect.deleteProperty(metadata, field);
   else metadata[field] = old[field];
-}
-
-/** Entries of managedFields that differ in nothing but their time are as they were: nothing has changed. */
-function keepTimes(metadata: Record<string, unknown>, old: Readonly<Record<string, unknown>>): void {
-  if (isDeepStrictEqual(withoutTimes(metadata['managedFields']), withoutTimes(old['managedFields']))) {
-    keep(metadata, old, 'managedFields');
-  }
-}
-
-function withoutTimes(entries: unknown): unknown {
-  if (!Array.isArray(entries)) return undefined;
-  return entries.map((entry: Record<string, unknown>) => ({ ...entry, time: '' }));
 }
 
 /** True if the object was being deleted and nothing holds it any longer. */

@@ -91,7 +91,8 @@ function refuseConflicts(conflicts: readonly OwnershipConflict[], live: ApiObjec
 }
 
 function checkConfiguration({ config, kind, type }: ApplyRequest): void {
-  const { apiVersion = '', kind: name = '' } = config;
+  const apiVersion = textOf(config.apiVersion);
+  const name = textOf(config.kind);
   if (apiVersion !== apiVersionOf(kind) || name !== kind.kind) {
     throw new ApiError(badRequest(`invalid object type: ${printKind(apiVersion, name)}`));
   }
@@ -107,15 +108,19 @@ function normalized(object: unknown, { config, type }: ApplyRequest): ApiObject 
   const decoding = decodeValue(object, type);
   if (decoding.error === undefined) return decoding.object;
   const cause = decoding.error.replace(/Go struct field \S+ of/, 'Go value of');
-  const kind = printKind(config.apiVersion ?? '', config.kind ?? '');
+  const kind = printKind(textOf(config.apiVersion), textOf(config.kind));
   throw plainError(
     `failed to convert new object (${printObject(config)}) to proper version: unable to convert unstructured object to ${kind}: ${cause}`,
   );
 }
 
-function printObject({ apiVersion = '', kind = '', metadata }: ApiObject): string {
-  const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-  return `${text(metadata?.['namespace'])}/${text(metadata?.['name'])}; ${printKind(apiVersion, kind)}`;
+function printObject({ apiVersion, kind, metadata }: ApiObject): string {
+  return `${textOf(metadata?.['namespace'])}/${textOf(metadata?.['name'])}; ${printKind(textOf(apiVersion), textOf(kind))}`;
+}
+
+/** What a requester has sent in place of a text counts as none. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 /** `apps/v1, Kind=Deployment`; the core group is empty: `/v1, Kind=Pod`. */
