@@ -1,9 +1,8 @@
 import { dnsSubdomainErrors } from '../../../kube/dns-name.ts';
-import { forbiddenField, invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
 import { quote } from '../../../kube/quote.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
-import { unsupported } from './errors.ts';
 import { objectAt, objectsAt, textAt, textsAt } from './read.ts';
 import { readJsonPath } from './schema/columns.ts';
 import { structuralErrors } from './schema/structural.ts';
@@ -64,7 +63,7 @@ function groupErrors(group: string): FieldError[] {
 }
 
 function scopeError(scope: string): FieldError {
-  return scope === '' ? required('spec.scope', '') : unsupported('spec.scope', scope, ['Cluster', 'Namespaced']);
+  return scope === '' ? required('spec.scope', '') : notSupported('spec.scope', scope, ['Cluster', 'Namespaced']);
 }
 
 const DNS_1035 = '[a-z]([-a-z0-9]*[a-z0-9])?';

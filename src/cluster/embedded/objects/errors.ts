@@ -1,17 +1,6 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/dns-name.ts';
-import { invalidValue, required } from '../../../kube/field-error.ts';
-import { quote } from '../../../kube/quote.ts';
-
-/** A value that is not one of a list, which is printed in the order given. */
-export function unsupported(path: string, value: unknown, supported: readonly string[]): FieldError {
-  return {
-    type: 'FieldValueNotSupported',
-    path,
-    value,
-    detail: `supported values: ${supported.map(quote).join(', ')}`,
-  };
-}
+import { invalidValue, notSupported, required } from '../../../kube/field-error.ts';
 
 /** A reference to something that does not exist. */
 export function notFoundValue(path: string, value: unknown): FieldError {
@@ -26,7 +15,7 @@ export function tooLong(path: string, maxBytes: number): FieldError {
 export function oneOf(path: string, value: unknown, supported: readonly string[]): FieldError[] {
   return value == null || (typeof value === 'string' && supported.includes(value))
     ? []
-    : [unsupported(path, value, supported)];
+    : [notSupported(path, value, supported)];
 }
 
 export function label(path: string, value: string): FieldError[] {

@@ -1,8 +1,8 @@
 import { semanticEqual } from '../../../kube/equal.ts';
-import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
-import { nonNegative, unsupported } from './errors.ts';
+import { nonNegative } from './errors.ts';
 import { SUBDOMAIN } from './metadata.ts';
 import { objectAt, textAt } from './read.ts';
 import type { KindRules } from './strategy.ts';
@@ -63,7 +63,9 @@ function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
     ...counts.flatMap((field) => nonNegative(`${path}.${field}`, spec[field])),
     ...templateErrors(template, `${path}.template`),
     ...(policy === 'Always' || policy === '' ? [required(at, 'valid values: "OnFailure", "Never"')] : []),
-    ...(['', 'Always', 'OnFailure', 'Never'].includes(policy) ? [] : [unsupported(at, policy, ['OnFailure', 'Never'])]),
+    ...(['', 'Always', 'OnFailure', 'Never'].includes(policy)
+      ? []
+      : [notSupported(at, policy, ['OnFailure', 'Never'])]),
   ];
 }
 
@@ -83,7 +85,7 @@ function cronJobErrors(cronJob: ApiObject): FieldError[] {
   return [
     ...(schedule === '' ? [required('spec.schedule', '')] : scheduleErrors(schedule)),
     ...limits.flatMap((field) => nonNegative(`spec.${field}`, spec[field])),
-    ...(policies.includes(policy) ? [] : [unsupported('spec.concurrencyPolicy', policy, policies)]),
+    ...(policies.includes(policy) ? [] : [notSupported('spec.concurrencyPolicy', policy, policies)]),
     ...jobSpecErrors(objectAt(objectAt(spec, 'jobTemplate'), 'spec'), 'spec.jobTemplate.spec'),
   ];
 }

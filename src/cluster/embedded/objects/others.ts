@@ -1,7 +1,7 @@
 import { semanticEqual } from '../../../kube/equal.ts';
-import { forbiddenField, invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
 import type { ApiObject } from '../types.ts';
-import { label, portNumber, subdomain, unsupported } from './errors.ts';
+import { label, portNumber, subdomain } from './errors.ts';
 import { LABEL } from './metadata.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt } from './read.ts';
 import type { KindRules } from './strategy.ts';
@@ -78,7 +78,7 @@ function serviceErrors(service: ApiObject): FieldError[] {
   const needsPorts = type !== 'ExternalName' && spec['clusterIP'] !== 'None';
   return [
     ...(needsPorts && ports.length === 0 ? [required('spec.ports', '')] : []),
-    ...(SERVICE_TYPES.includes(type) ? [] : [unsupported('spec.type', type, SERVICE_TYPES)]),
+    ...(SERVICE_TYPES.includes(type) ? [] : [notSupported('spec.type', type, SERVICE_TYPES)]),
     ...ports.flatMap((port, index) => [
       ...(ports.length > 1 && textAt(port, 'name') === '' ? [required(`spec.ports[${index}].name`, '')] : []),
       ...portNumber(`spec.ports[${index}].port`, numberAt(port, 'port') ?? 0),

@@ -1,9 +1,8 @@
 import { dnsSubdomainErrors } from '../../../kube/dns-name.ts';
 import { semanticEqual } from '../../../kube/equal.ts';
-import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
-import { unsupported } from './errors.ts';
 import { PATH_SEGMENT } from './metadata.ts';
 import { hasField, objectAt, objectsAt, textAt, textsAt } from './read.ts';
 import { selectorErrors } from './selector.ts';
@@ -92,8 +91,8 @@ function binding(namespaced: boolean, kinds: readonly string[]): KindRules {
 function roleRefErrors(roleRef: JsonObject, kinds: readonly string[]): FieldError[] {
   const [apiGroup, kind, name] = [textAt(roleRef, 'apiGroup'), textAt(roleRef, 'kind'), textAt(roleRef, 'name')];
   return [
-    ...(apiGroup === GROUP ? [] : [unsupported('roleRef.apiGroup', apiGroup, [GROUP])]),
-    ...(kinds.includes(kind) ? [] : [unsupported('roleRef.kind', kind, kinds)]),
+    ...(apiGroup === GROUP ? [] : [notSupported('roleRef.apiGroup', apiGroup, [GROUP])]),
+    ...(kinds.includes(kind) ? [] : [notSupported('roleRef.kind', kind, kinds)]),
     ...(name === ''
       ? [required('roleRef.name', '')]
       : PATH_SEGMENT(name).map((error) => invalidValue('roleRef.name', name, error))),
@@ -107,12 +106,12 @@ function subjectErrors(subject: JsonObject, path: string, namespaced: boolean): 
     return [
       ...missing,
       ...(name === '' ? [] : dnsSubdomainErrors(name).map((error) => invalidValue(`${path}.name`, name, error))),
-      ...(apiGroup === '' ? [] : [unsupported(`${path}.apiGroup`, apiGroup, [''])]),
+      ...(apiGroup === '' ? [] : [notSupported(`${path}.apiGroup`, apiGroup, [''])]),
       ...(!namespaced && textAt(subject, 'namespace') === '' ? [required(`${path}.namespace`, '')] : []),
     ];
   }
   if (kind !== 'User' && kind !== 'Group') {
-    return [...missing, unsupported(`${path}.kind`, kind, ['ServiceAccount', 'User', 'Group'])];
+    return [...missing, notSupported(`${path}.kind`, kind, ['ServiceAccount', 'User', 'Group'])];
   }
-  return apiGroup === GROUP ? missing : [...missing, unsupported(`${path}.apiGroup`, apiGroup, [GROUP])];
+  return apiGroup === GROUP ? missing : [...missing, notSupported(`${path}.apiGroup`, apiGroup, [GROUP])];
 }

@@ -1,11 +1,11 @@
 import { X509Certificate } from 'node:crypto';
 import { dnsSubdomainErrors } from '../../../kube/dns-name.ts';
-import { duplicate, invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { duplicate, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
 import { labelKeyErrors } from '../../../kube/label.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { conditionError } from './cel/match-conditions.ts';
-import { oneOf, portNumber, unsupported } from './errors.ts';
+import { oneOf, portNumber } from './errors.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt, textsAt } from './read.ts';
 import { selectorErrors } from './selector.ts';
 import type { KindRules } from './strategy.ts';
@@ -74,7 +74,7 @@ function ruleErrors(rule: JsonObject, path: string): FieldError[] {
   return [
     ...listErrors(operations, `${path}.operations`, 'other operations'),
     ...operations.flatMap((operation, index) =>
-      OPERATIONS.includes(operation) ? [] : [unsupported(`${path}.operations[${index}]`, operation, OPERATIONS)],
+      OPERATIONS.includes(operation) ? [] : [notSupported(`${path}.operations[${index}]`, operation, OPERATIONS)],
     ),
     ...listErrors(textsAt(rule, 'apiGroups'), `${path}.apiGroups`, 'other API groups'),
     ...listErrors(textsAt(rule, 'apiVersions'), `${path}.apiVersions`, 'other API versions'),

@@ -1,9 +1,9 @@
 import { semanticEqual } from '../../../kube/equal.ts';
-import { forbiddenField, invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
 import { matchesLabelSelector } from '../../../kube/label-selector.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
-import { nonNegative, unsupported } from './errors.ts';
+import { nonNegative } from './errors.ts';
 import { hasField, objectAt, textAt } from './read.ts';
 import { isEmptySelector, selectorErrors } from './selector.ts';
 import { batchRules } from './jobs.ts';
@@ -83,7 +83,7 @@ function onlyAlways(spec: JsonObject, kind: string): FieldError[] {
   const policy = textAt(spec, 'restartPolicy');
   const path = 'spec.template.spec';
   return [
-    ...(policy === 'Always' ? [] : [unsupported(`${path}.restartPolicy`, policy, ['Always'])]),
+    ...(policy === 'Always' ? [] : [notSupported(`${path}.restartPolicy`, policy, ['Always'])]),
     ...(hasField(spec, 'activeDeadlineSeconds')
       ? [forbiddenField(`${path}.activeDeadlineSeconds`, `activeDeadlineSeconds in ${kind} is not Supported`)]
       : []),

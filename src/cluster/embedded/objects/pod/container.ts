@@ -1,6 +1,6 @@
-import { duplicate, invalidValue, required, type FieldError } from '../../../../kube/field-error.ts';
+import { duplicate, invalidValue, notSupported, required, type FieldError } from '../../../../kube/field-error.ts';
 import type { JsonObject } from '../../../../kube/types.ts';
-import { descendingPath, notFoundValue, portNumber, requiredLabel, unsupported } from '../errors.ts';
+import { descendingPath, notFoundValue, portNumber, requiredLabel } from '../errors.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt } from '../read.ts';
 import { portName } from './handlers.ts';
 import { validateResources } from './resources.ts';
@@ -31,7 +31,7 @@ export function validateContainer(container: JsonObject, path: string, { spec, v
 function chosen(container: JsonObject, field: string, path: string, supported: readonly string[]): FieldError[] {
   const value = textAt(container, field);
   if (value === '') return [required(`${path}.${field}`, '')];
-  return supported.includes(value) ? [] : [unsupported(`${path}.${field}`, value, supported)];
+  return supported.includes(value) ? [] : [notSupported(`${path}.${field}`, value, supported)];
 }
 
 const PROTOCOLS = ['SCTP', 'TCP', 'UDP'];
@@ -137,7 +137,7 @@ const PROPAGATIONS = ['Bidirectional', 'HostToContainer', 'None'];
 function propagationErrors(mount: JsonObject, container: JsonObject, path: string): FieldError[] {
   if (!hasField(mount, 'mountPropagation')) return [];
   const value = textAt(mount, 'mountPropagation');
-  if (!PROPAGATIONS.includes(value)) return [unsupported(path, value, PROPAGATIONS)];
+  if (!PROPAGATIONS.includes(value)) return [notSupported(path, value, PROPAGATIONS)];
   const isPrivileged = objectAt(container, 'securityContext')['privileged'] === true;
   if (value !== 'Bidirectional' || isPrivileged) return [];
   const detail = 'Bidirectional mount propagation is available only to privileged containers';

@@ -1,6 +1,13 @@
-import { duplicate, forbiddenField, invalidValue, required, type FieldError } from '../../../../kube/field-error.ts';
+import {
+  duplicate,
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  required,
+  type FieldError,
+} from '../../../../kube/field-error.ts';
 import type { JsonObject } from '../../../../kube/types.ts';
-import { notFoundValue, unsupported } from '../errors.ts';
+import { notFoundValue } from '../errors.ts';
 import { hasField, numberAt, objectsAt, textAt } from '../read.ts';
 import { validateContainer, type Surroundings } from './container.ts';
 import { forbidHandlers, validateHandlers } from './handlers.ts';
@@ -106,7 +113,7 @@ const RESTARTS = ['Always', 'Never', 'OnFailure'];
 function restartErrors(container: JsonObject, path: string): FieldError[] {
   if (!hasField(container, 'restartPolicy')) return [];
   const value = textAt(container, 'restartPolicy');
-  return RESTARTS.includes(value) ? [] : [unsupported(`${path}.restartPolicy`, value, RESTARTS)];
+  return RESTARTS.includes(value) ? [] : [notSupported(`${path}.restartPolicy`, value, RESTARTS)];
 }
 
 function hostPortConflicts(containers: readonly JsonObject[], path: string): FieldError[] {

@@ -1,6 +1,6 @@
-import { forbiddenField, invalidValue, required, type FieldError } from '../../../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../../kube/field-error.ts';
 import type { JsonObject } from '../../../../kube/types.ts';
-import { nonNegative, portNumber, unsupported } from '../errors.ts';
+import { nonNegative, portNumber } from '../errors.ts';
 import { hasField, numberAt, objectAt, textAt, textsAt } from '../read.ts';
 
 const PROBES = ['livenessProbe', 'readinessProbe', 'startupProbe'] as const;
@@ -67,7 +67,7 @@ function actionErrors(kind: string, action: JsonObject, path: string, graceSecon
       return [
         ...(textAt(action, 'path') === '' ? [required(`${path}.path`, '')] : []),
         ...port(action, path),
-        ...(['HTTP', 'HTTPS'].includes(scheme) ? [] : [unsupported(`${path}.scheme`, scheme, ['HTTP', 'HTTPS'])]),
+        ...(['HTTP', 'HTTPS'].includes(scheme) ? [] : [notSupported(`${path}.scheme`, scheme, ['HTTP', 'HTTPS'])]),
       ];
     }
     case 'sleep': {

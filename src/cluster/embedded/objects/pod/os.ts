@@ -1,7 +1,6 @@
-import { forbiddenField, invalidValue, required, type FieldError } from '../../../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../../kube/field-error.ts';
 import { CONTAINER_LISTS } from '../../../../kube/pod.ts';
 import type { JsonObject } from '../../../../kube/types.ts';
-import { unsupported } from '../errors.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../read.ts';
 
 /** Checks what depends on the operating system: the fields of the other one may not be set. */
@@ -13,7 +12,7 @@ function osErrors(spec: JsonObject, path: string): FieldError[] {
   const name = textAt(objectAt(spec, 'os'), 'name');
   if (name === '') return [required(`${path}.os.name`, '')];
   if (name === 'linux') return forbid(spec, path, ['windowsOptions'], ['windowsOptions'], 'linux');
-  if (name !== 'windows') return [unsupported(`${path}.os`, name, ['linux', 'windows'])];
+  if (name !== 'windows') return [notSupported(`${path}.os`, name, ['linux', 'windows'])];
   return [
     ...forbid(spec, path, NOT_IN_WINDOWS_PODS, NOT_IN_WINDOWS_CONTAINERS, 'windows'),
     ...['hostPID', 'hostIPC', 'shareProcessNamespace']

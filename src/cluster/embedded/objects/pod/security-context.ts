@@ -1,6 +1,6 @@
-import { duplicate, invalidValue, required, type FieldError } from '../../../../kube/field-error.ts';
+import { duplicate, invalidValue, notSupported, required, type FieldError } from '../../../../kube/field-error.ts';
 import type { JsonObject } from '../../../../kube/types.ts';
-import { descendingPath, id, oneOf, unsupported } from '../errors.ts';
+import { descendingPath, id, oneOf } from '../errors.ts';
 import { hasField, objectAt, objectsAt, textAt, textsAt } from '../read.ts';
 
 const PROFILE_TYPES = ['Localhost', 'RuntimeDefault', 'Unconfined'];
@@ -51,7 +51,7 @@ function profileErrors(context: JsonObject, field: string, name: string, path: s
   const file = `${path}.${field}.localhostProfile`;
   const errors: FieldError[] = [];
   if (type === '') errors.push(required(`${path}.${field}.type`, `type is required when ${field} is set`));
-  else if (!PROFILE_TYPES.includes(type)) errors.push(unsupported(`${path}.${field}.type`, type, PROFILE_TYPES));
+  else if (!PROFILE_TYPES.includes(type)) errors.push(notSupported(`${path}.${field}.type`, type, PROFILE_TYPES));
   if (type === 'Localhost') {
     if (!hasField(profile, 'localhostProfile')) {
       errors.push(required(file, `must be set when ${name} type is Localhost`));

@@ -1,8 +1,8 @@
 import { dnsSubdomainErrors } from '../../../../kube/dns-name.ts';
-import { forbiddenField, invalidValue, required, type FieldError } from '../../../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../../kube/field-error.ts';
 import { labelKeyErrors, labelValueErrors } from '../../../../kube/label.ts';
 import type { JsonObject } from '../../../../kube/types.ts';
-import { inRange, label, unsupported } from '../errors.ts';
+import { inRange, label } from '../errors.ts';
 import { labelErrors } from '../metadata.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt } from '../read.ts';
 import { validateContainers } from './containers.ts';
@@ -43,7 +43,7 @@ export function validatePodSpec(spec: JsonObject, path: string, owner: Owner): F
 function chosen(spec: JsonObject, field: string, path: string, supported: readonly string[]): FieldError[] {
   const value = textAt(spec, field);
   if (value === '') return [required(`${path}.${field}`, '')];
-  return supported.includes(value) ? [] : [unsupported(`${path}.${field}`, value, supported)];
+  return supported.includes(value) ? [] : [notSupported(`${path}.${field}`, value, supported)];
 }
 
 /** In a template the host port may be left out: the pod gets it when it is made. */
@@ -110,7 +110,7 @@ function tolerationErrors(spec: JsonObject, path: string): FieldError[] {
         ? [invalidValue(`${at}.effect`, effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")]
         : []),
       ...operatorErrors(operator, value, `${at}.operator`),
-      ...(effect === '' || EFFECTS.includes(effect) ? [] : [unsupported(`${at}.effect`, effect, EFFECTS)]),
+      ...(effect === '' || EFFECTS.includes(effect) ? [] : [notSupported(`${at}.effect`, effect, EFFECTS)]),
     ];
   });
 }
@@ -121,7 +121,7 @@ function operatorErrors(operator: string, value: string, path: string): FieldErr
   if (operator === 'Exists') {
     return value === '' ? [] : [invalidValue(path, value, "value must be empty when `operator` is 'Exists'")];
   }
-  if (operator !== '' && operator !== 'Equal') return [unsupported(path, operator, ['Equal', 'Exists'])];
+  if (operator !== '' && operator !== 'Equal') return [notSupported(path, operator, ['Equal', 'Exists'])];
   const errors = labelValueErrors(value);
   return errors.length === 0 ? [] : [invalidValue(path, value, errors.join(';'))];
 }

@@ -1,6 +1,13 @@
-import { duplicate, forbiddenField, invalidValue, required, type FieldError } from '../../../../kube/field-error.ts';
+import {
+  duplicate,
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  required,
+  type FieldError,
+} from '../../../../kube/field-error.ts';
 import type { JsonObject } from '../../../../kube/types.ts';
-import { descendingPath, noBacksteps, requiredLabel, subdomain, unsupported } from '../errors.ts';
+import { descendingPath, noBacksteps, requiredLabel, subdomain } from '../errors.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt } from '../read.ts';
 
 /** What validation found, and the names of the volumes that are sound. */
@@ -57,7 +64,7 @@ const SOURCES: Readonly<Record<string, (source: JsonObject, path: string) => Fie
     const type = textAt(source, 'type');
     return [
       ...noBacksteps(`${path}.path`, value),
-      ...(HOST_PATH_TYPES.includes(type) ? [] : [unsupported(`${path}.type`, type, HOST_PATH_TYPES)]),
+      ...(HOST_PATH_TYPES.includes(type) ? [] : [notSupported(`${path}.type`, type, HOST_PATH_TYPES)]),
     ];
   },
   secret: (source, path) => [...needs(source, 'secretName', path), ...files(source, path)],

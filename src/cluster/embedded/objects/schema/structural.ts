@@ -1,7 +1,6 @@
-import { forbiddenField, invalidValue, required, type FieldError } from '../../../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../../kube/field-error.ts';
 import { isObject, type JsonObject } from '../../../../kube/types.ts';
 import { ruleError } from '../cel/rules.ts';
-import { unsupported } from '../errors.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../read.ts';
 
 /** Where a schema stands; what must be said of its type depends on it. */
@@ -43,7 +42,7 @@ function typeErrors(schema: JsonObject, path: string, place: Place): FieldError[
     const isEither = schema['x-kubernetes-int-or-string'] === true;
     return place === 'junctor' || isOpen || isEither ? [] : [required(`${path}.type`, MISSING_TYPE[place])];
   }
-  if (!TYPES.includes(type)) return [unsupported(`${path}.type`, type, TYPES)];
+  if (!TYPES.includes(type)) return [notSupported(`${path}.type`, type, TYPES)];
   return place === 'root' && type !== 'object'
     ? [invalidValue(`${path}.type`, type, 'must be object at the root')]
     : [];
@@ -64,7 +63,7 @@ function extensionErrors(schema: JsonObject, path: string, place: Place): FieldE
       : []),
     ...(listType === '' || ['atomic', 'map', 'set'].includes(listType)
       ? []
-      : [unsupported(`${path}.x-kubernetes-list-type`, listType, ['atomic', 'map', 'set'])]),
+      : [notSupported(`${path}.x-kubernetes-list-type`, listType, ['atomic', 'map', 'set'])]),
     ...(listType === 'map' && !Array.isArray(schema['x-kubernetes-list-map-keys'])
       ? [required(`${path}.x-kubernetes-list-map-keys`, 'must not be empty if x-kubernetes-list-type is map')]
       : []),
@@ -85,7 +84,7 @@ function ruleErrors(schema: JsonObject, path: string, place: Place): FieldError[
     return [
       ...(textAt(rule, 'rule').trim() === '' ? [required(`${at}.rule`, 'rule is not specified')] : []),
       ...(error === undefined ? [] : [invalidValue(`${at}.rule`, rule['rule'], error)]),
-      ...(reason === '' || REASONS.includes(reason) ? [] : [unsupported(`${at}.reason`, reason, REASONS)]),
+      ...(reason === '' || REASONS.includes(reason) ? [] : [notSupported(`${at}.reason`, reason, REASONS)]),
       ...['messageExpression', 'optionalOldSelf']
         .filter((field) => hasField(rule, field) && rule[field] !== false && rule[field] !== '')
         .map((field) => forbiddenField(`${at}.${field}`, 'not supported by the embedded cluster')),

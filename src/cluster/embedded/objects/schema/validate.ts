@@ -1,8 +1,8 @@
 import { deepEqual } from '../../../../kube/equal.ts';
-import { required, type FieldError } from '../../../../kube/field-error.ts';
+import { notSupported, required, type FieldError } from '../../../../kube/field-error.ts';
 import { quote } from '../../../../kube/quote.ts';
 import { isObject, type JsonObject } from '../../../../kube/types.ts';
-import { tooLong, unsupported } from '../errors.ts';
+import { tooLong } from '../errors.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt } from '../read.ts';
 import { formatError } from './format.ts';
 
@@ -129,7 +129,7 @@ function enumErrors(value: unknown, schema: JsonObject, path: string): FieldErro
   const values = schema['enum'];
   if (!Array.isArray(values) || values.some((allowed) => deepEqual(allowed, value))) return [];
   const texts = values.map((allowed) => (typeof allowed === 'string' ? allowed : JSON.stringify(allowed)));
-  return [unsupported(at(path), value, texts)];
+  return [notSupported(at(path), value, texts)];
 }
 
 function objectErrors(value: JsonObject, schema: JsonObject, path: string): FieldError[] {
