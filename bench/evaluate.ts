@@ -1,0 +1,78 @@
+/** How long it takes to judge one pod, in process. Runs by itself, too: `node bench/evaluate.ts`. */
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import type { Draft, Pod, PodLike } from '../src/kube/types.ts';
+import { evaluatePod } from '../src/policy/pss/index.ts';
+import { pods } from '../test/policy/pss/arbitrary.ts';
+import { restrictedPodReviews } from './reviews.ts';
+import { printTable, type Row } from './row.ts';
+
+const POLICY = { level: 'restricted', version: 'latest' } as const;
+const ROUNDS = 60;
+const EVALUATIONS_PER_ROUND = 30_000;
+
+/** Measures evaluations at restricted:latest: of pods that pass, of pods that fail with their texts, of random ones. */
+export async function benchEvaluate(): Promise<Row[]> {
+  const passing = deploymentPods();
+  return [
+    ...measure('passing', passing, 0.5),
+    ...measure('failing', passing.map(withoutSecurity)),
+    ...measure('random', await randomPods(), 1.5),
+  ];
+}
+
+/** The fastest round: whatever else runs on the machine can only slow a round down. */
+function measure(name: string, given: readonly PodLike[], atMostMicros?: number): Row[] {
+  const repetitions = Math.ceil(EVALUATIONS_PER_ROUND / given.length);
+  let micros = Infinity;
+  for (let round = 0; round < ROUNDS; round++) {
+    const start = performance.now();
+    for (let repetition = 0; repetition < repetitions; repetition++) {
+      for (const pod of given) evaluatePod(pod, POLICY);
+    }
+    micros = Math.min(micros, ((performance.now() - start) * 1000) / (repetitions * given.length));
+  }
+  return [
+    {
+      name: `${name}, each`,
+      value: micros,
+      unit: 'µs',
+      ...(atMostMicros === undefined ? {} : { target: { atMost: atMostMicros } }),
+    },
+    { name: `${name}, per second`, value: 1e6 / micros, unit: 'evaluations/s' },
+  ];
+}
+
+/** Pods of Deployments as an API server sends them, half of them with one container, half with two. */
+function deploymentPods(): readonly Pod[] {
+  return restrictedPodReviews('shop')
+    .slice(0, 100)
+    .map((review, index) => {
+      const pod = (JSON.parse(review) as { request: { object: Draft<Pod> } }).request.object;
+      const [container] = pod.spec?.containers ?? [];
+      if (container && index % 2 === 1) pod.spec?.containers.push({ ...structuredClone(container), name: 'proxy' });
+      return pod;
+    });
+}
+
+/** The pod as somebody writes it who has not heard of Pod Security. */
+function withoutSecurity(pod: Pod): PodLike {
+  const text = JSON.stringify(pod, (key, value: unknown) => (key === 'securityContext' ? undefined : value));
+  return JSON.parse(text) as PodLike;
+}
+
+/** A fixed mix: the one of the conformance data, or else our own. */
+async function randomPods(): Promise<readonly PodLike[]> {
+  const file = join(process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance', 'random/pss-random.ndjson.gz');
+  if (!existsSync(file)) return fc.sample(pods(), { seed: 1, numRuns: 1500 });
+  const lines = gunzipSync(await readFile(file))
+    .toString()
+    .trim()
+    .split('\n');
+  return lines.map((line) => (JSON.parse(line) as { pod: PodLike }).pod);
+}
+
+if (import.meta.main) process.stdout.write(`${printTable(await benchEvaluate())}\n`);
