@@ -1,89 +1,21 @@
 /** The server as people run it: a process of its own, real files, real signals. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { cp, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-
-interface Finished {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-interface Running {
-  readonly port: number;
-  readonly probes: string;
-  readonly folder: string;
-  /** The log lines so far. */
-  readonly log: () => Record<string, unknown>[];
-  /** Waits for a log line with that message. */
-  readonly logged: (message: string) => Promise<Record<string, unknown>>;
-  readonly stop: (signal?: NodeJS.Signals) => Promise<Finished>;
-}
+import { FREE_PORTS, serve, start, type Running } from '../support/serve-process.ts';
 
 let folder: string;
 before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'portcullis-serve-'));
+  folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
 });
 after(() => rm(folder, { recursive: true }));
-
-const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
-
-function start(args: readonly string[], env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, [MAIN, 'serve', ...args], {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let stdout = '';
-  let stderr = '';
-  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
-  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-  const finished = new Promise<Finished>((resolve) => {
-    child.once('close', (code) => resolve({ code, stdout, stderr }));
-  });
-  return { child, finished, output: () => ({ stdout, stderr }) };
-}
-
-async function serve(args: readonly string[], env: Record<string, string> = {}): Promise<Running> {
-  const own = await mkdtemp(join(folder, 'run-'));
-  const { child, finished, output } = start([...FREE_PORTS, `--cert-dir=${own}`, ...args], env);
-  const log = (): Record<string, unknown>[] =>
-    output()
-      .stderr.split('\n')
-      .slice(0, -1)
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
-  const logged = async (message: string): Promise<Record<string, unknown>> => {
-    for (let tries = 0; tries < 400; tries++) {
-      const line = log().find((entry) => entry.msg === message);
-      if (line) return line;
-      if (child.exitCode !== null) break;
-      await new Promise((resolve) => setTimeout(resolve, 25));
-    }
-    throw new Error(`never logged: ${message}\n${output().stderr}`);
-  };
-  const { port, probesPort } = await logged('serving');
-  return {
-    port: Number(port),
-    probes: `http://127.0.0.1:${String(probesPort)}`,
-    folder: own,
-    log,
-    logged,
-    stop(signal = 'SIGINT') {
-      child.kill(signal);
-      return finished;
-    },
-  };
-}
 
 const CONFIGURATION = (enforce: string): string => `apiVersion: pod-security.admission.config.k8s.io/v1
 kind: PodSecurityConfiguration
@@ -93,7 +25,7 @@ defaults:
 
 /** Asks for a privileged pod in a namespace without labels, where the defaults count. */
 async function ask(running: Running, ca?: string): Promise<boolean> {
-  const authority = ca ?? (await readFile(join(running.folder, 'ca.crt'), 'utf8'));
+  const authority = ca ?? (await running.authority());
   const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
   const body = JSON.stringify(podReview({ namespace: 'legacy', spec }));
   const answer = await post({ port: running.port, ca: authority }, '/psa/validate', body, 'application/json');
@@ -330,11 +262,12 @@ podSecurity: {defaults: {enforce: baseline}}
 
   test('keeps its certificates from one start to the next', async () => {
     const first = await serve([]);
-    await first.stop();
     const kept = join(folder, 'kept');
     await cp(first.folder, kept, { recursive: true });
+    const certificate = await readFile(join(kept, 'tls.crt'), 'utf8');
+    await first.stop();
     const second = await serve([`--cert-dir=${kept}`]);
-    assert.equal(await readFile(join(kept, 'tls.crt'), 'utf8'), await readFile(join(first.folder, 'tls.crt'), 'utf8'));
+    assert.equal(await readFile(join(kept, 'tls.crt'), 'utf8'), certificate);
     await second.stop();
   });
 });

@@ -1,0 +1,88 @@
+/** `portcullis serve` as people run it: a process of its own, on free ports. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface Finished {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A process that has been started; it may or may not serve. */
+export interface Started {
+  readonly child: ChildProcess;
+  readonly finished: Promise<Finished>;
+  output(): { readonly stdout: string; readonly stderr: string };
+}
+
+/** A server that serves. */
+export interface Running {
+  readonly port: number;
+  readonly probes: string;
+  /** Its `--cert-dir`. */
+  readonly folder: string;
+  readonly kubeconfig: string;
+  /** In PEM. */
+  authority(): Promise<string>;
+  /** Waits for a log line with that message. */
+  logged(message: string): Promise<Record<string, unknown>>;
+  stop(signal?: NodeJS.Signals): Promise<Finished>;
+}
+
+export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
+
+/** Starts the program with these arguments, whatever comes of it. */
+export function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Started {
+  const child = spawn(process.execPath, [MAIN, 'serve', ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const finished = new Promise<Finished>((resolve) => {
+    child.once('close', (code) => resolve({ code, stdout, stderr }));
+  });
+  return { child, finished, output: () => ({ stdout, stderr }) };
+}
+
+/** Starts a server and waits until it serves. Its folder is gone once it has been stopped. */
+export async function serve(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Running> {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-serve-'));
+  const { child, finished, output } = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env);
+  const log = (): Record<string, unknown>[] =>
+    output()
+      .stderr.split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  const logged = async (message: string): Promise<Record<string, unknown>> => {
+    for (let tries = 0; tries < 800; tries++) {
+      const line = log().find((entry) => entry.msg === message);
+      if (line) return line;
+      if (child.exitCode !== null) break;
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+    throw new Error(`never logged: ${message}\n${output().stderr}`);
+  };
+  const { port, probesPort } = await logged('serving');
+  return {
+    port: Number(port),
+    probes: `http://127.0.0.1:${String(probesPort)}`,
+    folder,
+    kubeconfig: join(folder, 'kubeconfig'),
+    authority: () => readFile(join(folder, 'ca.crt'), 'utf8'),
+    logged,
+    async stop(signal = 'SIGINT') {
+      child.kill(signal);
+      const result = await finished;
+      await rm(folder, { recursive: true, force: true });
+      return result;
+    },
+  };
+}
