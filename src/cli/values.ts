@@ -44,7 +44,7 @@ export function decimal(min: number, max: number): Parse<number> {
 /** A Go duration such as `5s` or `1m30s`, in milliseconds. */
 export function durationMs(value: string): number {
   const duration = parseDurationMs(value);
-  if (duration === undefined) throw new UserError('must be a positive duration such as 5s or 1m30s');
+  if (duration === undefined) throw new UserError('must be a duration such as 5s or 1m30s');
   return duration;
 }
 

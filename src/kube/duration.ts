@@ -9,16 +9,17 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
+const PART = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g;
+const DURATION = new RegExp(`^(?:${PART.source})+$`);
+
 /**
- * A Go duration such as `5s` or `1m30s`, in milliseconds; `undefined` if it is none or not positive.
+ * A Go duration such as `5s`, `1m30s` or `0`, in milliseconds; `undefined` if the text is none, or a negative one.
  * @see https://pkg.go.dev/time#ParseDuration
  */
 export function parseDurationMs(text: string): number | undefined {
-  if (!/^(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*$/.test(text))
-    return undefined;
+  if (text === '0') return 0;
+  if (!DURATION.test(text)) return undefined;
   let total = 0;
-  for (const [, amount, unit] of text.matchAll(/([\d.]+)(ns|us|µs|μs|ms|s|m|h)/g)) {
-    total += Number(amount) * (UNITS_MS[unit ?? ''] ?? Number.NaN);
-  }
-  return total > 0 && Number.isFinite(total) ? total : undefined;
+  for (const [, amount, unit = ''] of text.matchAll(PART)) total += Number(amount) * (UNITS_MS[unit] ?? 0);
+  return Number.isFinite(total) ? total : undefined;
 }

@@ -80,7 +80,7 @@ function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connec
   };
 }
 
-/** The API server puts its patience on the URL, as `?timeout=5s`; a value that is no duration is ignored. */
+/** The API server puts its patience on the URL, as `?timeout=5s`; what is no duration, or none at all, is ignored. */
 function contextOf(request: FastifyRequest, store: Store, now: () => number, startMs: number): WebhookContext {
   const { timeout } = request.query as { readonly timeout?: unknown };
   const timeoutMs = typeof timeout === 'string' ? patienceMs(timeout) : undefined;
@@ -91,7 +91,7 @@ function contextOf(request: FastifyRequest, store: Store, now: () => number, sta
 let lastPatience: { readonly text: string; readonly ms: number | undefined } = { text: '', ms: undefined };
 
 function patienceMs(text: string): number | undefined {
-  if (text !== lastPatience.text) lastPatience = { text, ms: parseDurationMs(text) };
+  if (text !== lastPatience.text) lastPatience = { text, ms: parseDurationMs(text) || undefined };
   return lastPatience.ms;
 }
 

@@ -182,7 +182,7 @@ const mistakes: readonly (readonly [args: readonly string[], env: Io['env'], std
   [
     ['paint', '--drying-time=5', 'door'],
     {},
-    'error: invalid argument "5" for "--drying-time" flag: must be a positive duration such as 5s or 1m30s\n' +
+    'error: invalid argument "5" for "--drying-time" flag: must be a duration such as 5s or 1m30s\n' +
       "See 'portcullis paint --help' for usage.\n",
   ],
   [

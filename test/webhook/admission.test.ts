@@ -149,6 +149,7 @@ suite('what a webhook is told', () => {
     { query: '?timeout=soon', patienceMs: undefined },
     { query: '?timeout=-5s', patienceMs: undefined },
     { query: '?timeout=5', patienceMs: undefined },
+    { query: '?timeout=0s', patienceMs: undefined },
     { query: '?timeout=5s&timeout=6s', patienceMs: undefined },
   ];
   const seen: WebhookContext[] = [];
