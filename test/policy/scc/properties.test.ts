@@ -1,0 +1,200 @@
+/** What must hold for every pod and every SCC. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { apply, diff } from '../../../src/kube/json-patch.ts';
+import { POD_SCC_ANNOTATIONS } from '../../../src/kube/scc.ts';
+import type { JsonObject } from '../../../src/kube/types.ts';
+import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
+import { orderSccs, preferUserNamespaces } from '../../../src/policy/scc/order.ts';
+import { create, pod } from './arbitrary.ts';
+
+const RUNS = { numRuns: 1000 };
+
+/** The pod as admitted; `undefined` if it was refused. */
+function assigned(input: SccInput): JsonObject | undefined {
+  const decision = assignScc(input);
+  return decision.allowed ? (decision.object as JsonObject) : undefined;
+}
+
+function chosenOf(object: JsonObject | undefined): unknown {
+  const { annotations } = (object?.['metadata'] ?? {}) as { readonly annotations?: JsonObject };
+  return annotations?.[POD_SCC_ANNOTATIONS.scc];
+}
+
+test('assigning twice changes nothing more', () => {
+  fc.assert(
+    fc.property(create, (input) => {
+      const once = assigned(input);
+      if (once !== undefined) assert.deepEqual(assigned({ ...input, object: once }), once);
+    }),
+    RUNS,
+  );
+});
+
+test('what was assigned is valid, whatever the compatibility', () => {
+  fc.assert(
+    fc.property(create, fc.constantFrom('openshift' as const, {}), (input, compatibility) => {
+      const object = assigned({ ...input, compatibility });
+      if (object === undefined) return;
+      const decision = validateScc({ ...input, compatibility, object });
+      assert.ok(decision.allowed, decision.allowed ? '' : decision.status.message);
+      assert.deepEqual(decision.auditAnnotations, { chosen: chosenOf(object) });
+    }),
+    RUNS,
+  );
+});
+
+test('the patch makes the pod', () => {
+  fc.assert(
+    fc.property(create, (input) => {
+      const object = assigned(input);
+      if (object !== undefined) assert.deepEqual(apply(input.object, diff(input.object, object)), object);
+    }),
+    RUNS,
+  );
+});
+
+test('the first SCC of the order is chosen that fits and is usable', () => {
+  fc.assert(
+    fc.property(create, (input) => {
+      const { sccs } = orderSccs(input.sccs);
+      const hasUserNamespace = ((input.object as JsonObject)['spec'] as JsonObject)['hostUsers'] === false;
+      const ordered = input.preferUserNamespaces && hasUserNamespace ? preferUserNamespaces(sccs) : sccs;
+      const admits = (name: string): boolean =>
+        assignScc({ ...input, sccs: input.sccs.filter(({ metadata }) => metadata?.name === name) }).allowed;
+      assert.equal(chosenOf(assigned(input)), ordered.find(({ name }) => admits(name))?.name);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('who the service account is taken for changes the subject at most', () => {
+  fc.assert(
+    fc.property(create, (input) => {
+      const [accurate, original] = (['accurate', 'openshift'] as const).map((identity) =>
+        assigned({ ...input, compatibility: { identity } }),
+      );
+      assert.equal(chosenOf(accurate), chosenOf(original));
+    }),
+    RUNS,
+  );
+});
+
+test('updates change nothing but the annotations of the decision, and ephemeral containers where they may', () => {
+  fc.assert(
+    fc.property(create, pod, fc.constantFrom(undefined, 'ephemeralcontainers', 'resize'), (input, oldObject, sub) => {
+      const object = assigned({ ...input, operation: 'UPDATE', oldObject, subResource: sub });
+      if (object === undefined || object === input.object) return;
+      const changed = diff(input.object, object).map(({ path }) => path);
+      const mayChange =
+        sub === 'ephemeralcontainers'
+          ? /^\/(metadata\/annotations|spec\/ephemeralContainers)/
+          : /^\/metadata\/annotations/;
+      for (const path of changed) assert.match(path, mayChange);
+    }),
+    RUNS,
+  );
+});
+
+test('the input is never changed', () => {
+  fc.assert(
+    fc.property(create, (input) => {
+      const before = structuredClone({ ...input, canUse: undefined });
+      deepFreeze({ ...input, canUse: undefined });
+      const object = assigned(input) ?? input.object;
+      validateScc({ ...input, object });
+      assignScc({ ...input, operation: 'UPDATE', oldObject: object });
+      assert.deepEqual({ ...input, canUse: undefined }, before);
+    }),
+    RUNS,
+  );
+});
+
+const key = fc.constantFrom(
+  ...['metadata', 'name', 'annotations', 'spec', 'os', 'containers', 'initContainers', 'securityContext', 'ports'],
+  ...['capabilities', 'add', 'volumes', 'projected', 'sources', 'sysctls', 'type', 'ranges', 'runAsUser', 'users'],
+  ...['openshift.io/scc', 'openshift.io/required-scc', 'openshift.io/sa.scc.uid-range', 'openshift.io/sa.scc.mcs'],
+  ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'length'],
+);
+const leaf = fc.oneof(fc.constantFrom(null, true, 0, -1, 1e300, '', 'MustRunAs', 'RunAsAny'), fc.string(), fc.double());
+const { json } = fc.letrec<{ json: unknown }>((tie) => ({
+  json: fc.oneof(
+    { maxDepth: 6, depthSize: 'medium' },
+    leaf,
+    fc.array(tie('json'), { maxLength: 3 }),
+    // As JSON.parse makes objects: every key a property of its own.
+    fc
+      .array(fc.tuple(key, tie('json')), { maxLength: 5 })
+      .map((members) => JSON.parse(JSON.stringify(toObject(members))) as unknown),
+  ),
+}));
+
+test('no input makes it throw', () => {
+  const operation = fc.constantFrom('CREATE' as const, 'UPDATE' as const, 'DELETE' as const, 'CONNECT' as const);
+  const request = fc.record({
+    operation,
+    object: json,
+    oldObject: json,
+    namespace: json,
+    userInfo: json,
+    sccs: fc.array(json),
+  });
+  fc.assert(
+    fc.property(create, request, fc.constantFrom('openshift' as const, {}), (input, odd, compatibility) => {
+      for (const member of Object.keys(odd)) {
+        const mixed = { ...input, compatibility, [member]: odd[member as keyof typeof odd] } as SccInput;
+        for (const decide of [assignScc, validateScc]) decide(mixed);
+      }
+      for (const decide of [assignScc, validateScc]) decide({ ...input, ...odd, compatibility } as SccInput);
+    }),
+    RUNS,
+  );
+});
+
+/** Members of pods that decisions do not read, or whose name anything may have. */
+const UNREAD =
+  /^\/(apiVersion|kind|metadata\/name)$|\/(image|containerPort|value)$|\/volumes\/\d+\/name$|\/projected\/./;
+
+test('a value of the wrong type is refused wherever decisions read one', () => {
+  fc.assert(
+    fc.property(create, fc.nat(), (input, at) => {
+      const paths = pathsOf(input.object, '').filter((path) => !UNREAD.test(path));
+      const path = paths[at % paths.length] ?? '/spec';
+      const value = typeof getAt(input.object, path) === 'object' ? 'odd' : { odd: true };
+      const object = apply(input.object, [{ op: 'replace', path, value }]);
+      const decision = assignScc({ ...input, object, canUse: () => true });
+      const message = decision.allowed ? '' : decision.status.message;
+      assert.match(message, /^object was marked as kind pod but was unable to be converted: /, path);
+    }),
+    RUNS,
+  );
+});
+
+function getAt(value: unknown, path: string): unknown {
+  return path
+    .split('/')
+    .slice(1)
+    .map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((member, name) => (member as JsonObject)[name], value);
+}
+
+function pathsOf(value: unknown, path: string): string[] {
+  if (typeof value !== 'object' || value === null) return [path];
+  const inner = Object.entries(value).flatMap(([name, member]) =>
+    pathsOf(member, `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
+  );
+  return path === '' ? inner : [path, ...inner];
+}
+
+function toObject(members: readonly (readonly [string, unknown])[]): Record<string, unknown> {
+  const object = Object.create(null) as Record<string, unknown>;
+  for (const [name, value] of members) object[name] = value;
+  return object;
+}
+
+function deepFreeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return;
+  Object.freeze(value);
+  for (const member of Object.values(value)) deepFreeze(member);
+}
