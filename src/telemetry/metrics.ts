@@ -1,4 +1,5 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { createTally, createTimings, type Tally, type Timing } from './hot.ts';
 
 /** All metrics of this program; one registry, made once and handed down. */
 export interface Metrics {
@@ -7,15 +8,16 @@ export interface Metrics {
   readonly contentType: string;
   /** @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/metrics/metrics.go */
   readonly podSecurity: {
-    readonly evaluations: Counter<
+    readonly evaluations: Tally<
       'decision' | 'policy_level' | 'policy_version' | 'mode' | 'request_operation' | 'resource' | 'subresource'
     >;
-    readonly exemptions: Counter<'request_operation' | 'resource' | 'subresource'>;
-    readonly errors: Counter<'fatal' | 'request_operation' | 'resource' | 'subresource'>;
+    readonly exemptions: Tally<'request_operation' | 'resource' | 'subresource'>;
+    readonly errors: Tally<'fatal' | 'request_operation' | 'resource' | 'subresource'>;
   };
   readonly webhook: {
-    readonly requests: Counter<'webhook' | 'code'>;
-    readonly duration: Histogram<'webhook'>;
+    readonly requests: Tally<'webhook' | 'code'>;
+    /** By the path of the webhook. */
+    readonly duration: (webhook: string) => Timing;
     readonly inFlight: Gauge;
   };
   readonly config: { readonly lastReloadSuccessful: Gauge; readonly lastReloadSuccess: Gauge };
@@ -41,7 +43,7 @@ export function createMetrics(build: { readonly version: string }): Metrics {
     expose: () => registry.metrics(),
     contentType: registry.contentType,
     podSecurity: {
-      evaluations: new Counter({
+      evaluations: createTally({
         name: 'pod_security_evaluations_total',
         help: '[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.',
         labelNames: [
@@ -55,13 +57,13 @@ export function createMetrics(build: { readonly version: string }): Metrics {
         ],
         registers,
       }),
-      exemptions: new Counter({
+      exemptions: createTally({
         name: 'pod_security_exemptions_total',
         help: '[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.',
         labelNames: ['request_operation', 'resource', 'subresource'],
         registers,
       }),
-      errors: new Counter({
+      errors: createTally({
         name: 'pod_security_errors_total',
         help: '[ALPHA] Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted profile being used for evaluation.',
         labelNames: ['fatal', 'request_operation', 'resource', 'subresource'],
@@ -69,19 +71,21 @@ export function createMetrics(build: { readonly version: string }): Metrics {
       }),
     },
     webhook: {
-      requests: new Counter({
+      requests: createTally({
         name: 'portcullis_webhook_requests_total',
         help: 'Admission reviews answered, by webhook path and HTTP status code.',
         labelNames: ['webhook', 'code'],
         registers,
       }),
-      duration: new Histogram({
-        name: 'portcullis_webhook_request_duration_seconds',
-        help: 'Time from the parsed review to its answer.',
-        labelNames: ['webhook'],
-        buckets: DURATION_BUCKETS,
-        registers,
-      }),
+      duration: createTimings(
+        {
+          name: 'portcullis_webhook_request_duration_seconds',
+          help: 'Time from the parsed review to its answer.',
+          labelNames: ['webhook'],
+          registers,
+        },
+        DURATION_BUCKETS,
+      ),
       inFlight: new Gauge({
         name: 'portcullis_webhook_requests_in_flight',
         help: 'Admission reviews that wait for their answer.',

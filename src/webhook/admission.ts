@@ -30,14 +30,13 @@ type Answer = (request: FastifyRequest, reply: FastifyReply) => FastifyReply | P
 /** The life of one review. Synchronous as long as the webhook is: nothing is awaited that need not be. */
 function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connections): Answer {
   const { store, logger, metrics, now } = deps;
-  const duration = metrics.webhook.duration.labels(webhook.path);
-  const codes = new Map<number, { inc(): void }>();
+  const duration = metrics.webhook.duration(webhook.path);
+  const answered = metrics.webhook.requests.cell({ webhook: webhook.path, code: '200' });
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
 
   const send = (reply: FastifyReply, code: number, body: string): FastifyReply => {
-    let counter = codes.get(code);
-    if (!counter) codes.set(code, (counter = metrics.webhook.requests.labels(webhook.path, String(code))));
-    counter.inc();
+    const cell = code === 200 ? answered : metrics.webhook.requests.cell({ webhook: webhook.path, code: String(code) });
+    cell.count++;
     if (connections.shouldClose(reply.request.raw.socket)) reply.header('connection', 'close');
     return reply
       .code(code)
@@ -97,23 +96,36 @@ function patienceMs(text: string): number | undefined {
 
 /** The answer; its patch is the difference between what came and what the decision made of it. */
 function printReview(request: AdmissionRequest, decision: Decision): string {
-  const response: Record<string, unknown> = { uid: request.uid, allowed: decision.allowed };
-  if (!decision.allowed) response.status = decision.status;
-  else if (decision.object !== undefined) {
-    const patch = diff(request.object, decision.object);
-    if (patch.length > 0) {
-      response.patchType = 'JSONPatch';
-      response.patch = Buffer.from(JSON.stringify(patch)).toString('base64');
-    }
-  }
-  if (decision.auditAnnotations) response.auditAnnotations = decision.auditAnnotations;
-  if (decision.warnings && decision.warnings.length > 0) response.warnings = decision.warnings;
-  return `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":${JSON.stringify(response)}}`;
+  return `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":${JSON.stringify(request.uid)},${printVerdict(request, decision)}}}`;
+}
+
+/** The texts of decisions that many reviews share, as those of a namespace whose pods pass. */
+const verdicts = new WeakMap<Decision, string>();
+
+function printVerdict(request: AdmissionRequest, decision: Decision): string {
+  const known = verdicts.get(decision);
+  if (known !== undefined) return known;
+  const patch = decision.allowed && decision.object !== undefined ? diff(request.object, decision.object) : [];
+  const { auditAnnotations, warnings } = decision;
+  const verdict = JSON.stringify({
+    allowed: decision.allowed,
+    ...(decision.allowed ? {} : { status: decision.status }),
+    ...(patch.length === 0 ? {} : { patchType: 'JSONPatch', patch: toBase64(JSON.stringify(patch)) }),
+    ...(auditAnnotations ? { auditAnnotations } : {}),
+    ...(warnings && warnings.length > 0 ? { warnings } : {}),
+  }).slice(1, -1);
+  // A patch belongs to the object of its request.
+  if (!decision.allowed || decision.object === undefined) verdicts.set(decision, verdict);
+  return verdict;
+}
+
+function toBase64(text: string): string {
+  return Buffer.from(text).toString('base64');
 }
 
 function logDecision(log: Logger, request: AdmissionRequest, decision: Decision, durationMs: number): void {
   const line = facts(request);
-  line.durationMs = durationMs;
+  line.durationMs = Math.round(durationMs * 1000) / 1000;
   line.decision = decision.allowed ? 'allow' : 'deny';
   if (!decision.allowed) line.reason = decision.status.message;
   log.info(line, 'reviewed');

@@ -2,48 +2,56 @@ import type { AdmissionRequest } from '../kube/admission.ts';
 import { policyVersionLabel, requestLabels } from '../policy/psa/metric-labels.ts';
 import type { PodSecurityCount } from '../policy/psa/types.ts';
 import { newestVersion } from '../policy/pss/evaluate.ts';
+import type { Cell } from '../telemetry/hot.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 const OPERATIONS = ['create', 'update'] as const;
 
+type Counts = readonly PodSecurityCount[];
+
 /** Records what reviews count; the series that upstream shows from the start begin at 0. */
 export function createPodSecurityRecorder(
   metrics: Metrics['podSecurity'],
-): (request: AdmissionRequest, counts: readonly PodSecurityCount[]) => void {
+): (request: AdmissionRequest, counts: Counts) => void {
   for (const request_operation of OPERATIONS) {
     const pod = { request_operation, resource: 'pod', subresource: '' };
-    metrics.evaluations.inc(
-      { ...pod, decision: 'allow', policy_level: 'privileged', policy_version: 'latest', mode: 'enforce' },
-      0,
-    );
-    metrics.exemptions.inc(pod, 0);
-    metrics.exemptions.inc({ ...pod, resource: 'controller' }, 0);
+    metrics.evaluations.cell({
+      decision: 'allow',
+      policy_level: 'privileged',
+      policy_version: 'latest',
+      mode: 'enforce',
+      ...pod,
+    });
+    metrics.exemptions.cell(pod);
+    metrics.exemptions.cell({ ...pod, resource: 'controller' });
   }
+  // Pods that pass share the counts of their namespace: what these mean for a kind of request is found out once.
+  const known = new WeakMap<Counts, Map<string, readonly Cell[]>>();
   return (request, counts) => {
-    for (const count of counts) record(metrics, request, count);
+    const { group, resource } = request.resource;
+    const key = `${request.operation} ${group}/${resource}/${request.requestSubResource ?? ''}`;
+    let byRequest = known.get(counts);
+    if (!byRequest) known.set(counts, (byRequest = new Map<string, readonly Cell[]>()));
+    let cells = byRequest.get(key);
+    if (!cells) byRequest.set(key, (cells = counts.map((count) => cellOf(metrics, request, count))));
+    for (const cell of cells) cell.count++;
   };
 }
 
-function record(metrics: Metrics['podSecurity'], request: AdmissionRequest, count: PodSecurityCount): void {
+function cellOf(metrics: Metrics['podSecurity'], request: AdmissionRequest, count: PodSecurityCount): Cell {
   const labels = requestLabels(request);
   switch (count.metric) {
-    case 'exemptions': {
-      metrics.exemptions.inc({ ...labels });
-      return;
-    }
-    case 'errors': {
-      metrics.errors.inc({ ...labels, fatal: String(count.fatal) });
-      return;
-    }
-    case 'evaluations': {
-      metrics.evaluations.inc({
-        ...labels,
+    case 'exemptions':
+      return metrics.exemptions.cell(labels);
+    case 'errors':
+      return metrics.errors.cell({ fatal: String(count.fatal), ...labels });
+    case 'evaluations':
+      return metrics.evaluations.cell({
         decision: count.decision,
-        mode: count.mode,
         policy_level: count.policy.level,
         policy_version: policyVersionLabel(count.policy, newestVersion),
+        mode: count.mode,
+        ...labels,
       });
-      return;
-    }
   }
 }

@@ -26,7 +26,7 @@ const HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ['fastify', ['webhook/', 'cluster/embedded/http/']],
   ['node-forge', ['tls/']],
   ['pino', ['telemetry/']],
-  ['prom-client', ['telemetry/metrics.ts']],
+  ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts']],
   ['yaml', ['config/manifests.ts', 'config/manifests/']],
   ['@marcbachmann/cel-js', ['cluster/embedded/']],

@@ -59,7 +59,7 @@ test('series that exist from the start', async () => {
     [
       ...['create', 'update'].map(
         (operation) =>
-          `pod_security_evaluations_total{request_operation="${operation}",resource="pod",subresource="",decision="allow",policy_level="privileged",policy_version="latest",mode="enforce"} 0`,
+          `pod_security_evaluations_total{decision="allow",policy_level="privileged",policy_version="latest",mode="enforce",request_operation="${operation}",resource="pod",subresource=""} 0`,
       ),
       ...['create', 'update'].flatMap((operation) =>
         ['pod', 'controller'].map(
@@ -83,7 +83,7 @@ interface CountCase {
 }
 
 const evaluation = (decision: string, level: string, version: string, mode: string, request: string) =>
-  `pod_security_evaluations_total{${request},decision="${decision}",mode="${mode}",policy_level="${level}",policy_version="${version}"} 1`;
+  `pod_security_evaluations_total{decision="${decision}",policy_level="${level}",policy_version="${version}",mode="${mode}",${request}} 1`;
 
 const CREATE_POD = 'request_operation="create",resource="pod",subresource=""';
 const CREATE_CONTROLLER = 'request_operation="create",resource="controller",subresource=""';
@@ -129,7 +129,7 @@ const COUNTS: readonly CountCase[] = [
     request: deploymentRequest({ spec: { template: hostNetworkPod() } }),
     expected: [
       evaluation('deny', 'baseline', 'latest', 'warn', CREATE_CONTROLLER),
-      `pod_security_errors_total{${CREATE_CONTROLLER},fatal="false"} 1`,
+      `pod_security_errors_total{fatal="false",${CREATE_CONTROLLER}} 1`,
     ],
   },
   {
@@ -143,7 +143,7 @@ const COUNTS: readonly CountCase[] = [
     name: 'a pod that cannot be decoded',
     labels: { enforce: 'baseline' },
     request: podRequest(7),
-    expected: [`pod_security_errors_total{${CREATE_POD},fatal="true"} 1`],
+    expected: [`pod_security_errors_total{fatal="true",${CREATE_POD}} 1`],
   },
   {
     name: 'namespaces count nowhere',

@@ -1,6 +1,6 @@
 import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
 import { quote } from '../../kube/quote.ts';
-import type { GroupVersionKind, KubeObject } from '../../kube/types.ts';
+import { isObject, type GroupVersionKind, type KubeObject } from '../../kube/types.ts';
 import { decodeError } from '../pss/decode.ts';
 import { isKnownKind } from './known-kinds.ts';
 import { wrongType, type Shape } from './shape.ts';
@@ -42,6 +42,9 @@ const TYPE_META: Shape = { apiVersion: 'string', kind: 'string' };
 
 /** The kind, or what is wrong with what stands in its place. */
 function kindOf(raw: unknown, requestKind: GroupVersionKind): GroupVersionKind | string {
+  if (isObject(raw) && raw.apiVersion === requestKind.version && raw.kind === requestKind.kind && !requestKind.group) {
+    return requestKind;
+  }
   const error = wrongType(raw, TYPE_META, '');
   if (error !== undefined) return `couldn't get version/kind; json parse error: ${error}`;
   const { apiVersion, kind } = raw as KubeObject;

@@ -28,11 +28,11 @@ const CASES: readonly Case[] = [
     expected: into('bool', 'labels.__proto__', 'string'),
   },
   { name: 'a text for a struct', value: '{"spec":"x"}', expected: into('string', 'spec', 'struct') },
-  { name: 'a fraction', value: '{"spec":{"replicas":1.5}}', expected: into('number', 'spec.replicas', 'int32') },
+  { name: 'a fraction', value: '{"spec":{"replicas":1.5}}', expected: into('number 1.5', 'spec.replicas', 'int32') },
   {
     name: 'more than 32 bits',
     value: '{"spec":{"replicas":2147483648}}',
-    expected: into('number', 'spec.replicas', 'int32'),
+    expected: into('number 2147483648', 'spec.replicas', 'int32'),
   },
   {
     name: 'an object that cannot be converted',
