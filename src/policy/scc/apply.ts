@@ -3,7 +3,14 @@ import type { ContainerFields } from './decode/container.ts';
 import type { PodFields } from './decode/pod.ts';
 import type { SccFields } from './decode/scc.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from './strategies/index.ts';
-import type { Bound, ContainerContext, ContainerValues, PodContext, PodValues } from './strategies/types.ts';
+import {
+  MAX_ERRORS,
+  type Bound,
+  type ContainerContext,
+  type ContainerValues,
+  type PodContext,
+  type PodValues,
+} from './strategies/types.ts';
 
 /** A pod under one SCC: the values that it would have, and what is wrong with them. The pod itself stays as it is. */
 export interface Attempt {
@@ -20,9 +27,6 @@ const VALIDATE_POD = POD_STRATEGIES.map(({ validate }) => validate).filter((step
 const GENERATE_CONTAINER = CONTAINER_STRATEGIES.map(({ generate }) => generate).filter((step) => step !== undefined);
 const VALIDATE_CONTAINER = CONTAINER_STRATEGIES.map(({ validate }) => validate).filter((step) => step !== undefined);
 
-/** A message with more is of no use; and a pod may be made to cause millions of errors. */
-const MAX_ERRORS = 1000;
-
 interface ApplyInput {
   readonly scc: SccFields;
   readonly bound: Bound;
@@ -33,7 +37,7 @@ interface ApplyInput {
 
 /** Generates what the pod leaves open, and validates the outcome. */
 export function applyScc({ scc, bound, pod, stop }: ApplyInput): Attempt {
-  const maxErrors = stop === 'at the end' ? MAX_ERRORS : 0;
+  const maxErrors = stop === 'at the end' ? MAX_ERRORS - 1 : 0;
   const errors: FieldError[] = [];
   const podValues = ownPodValues(pod);
   const context: PodContext = { scc, bound, pod, podValues };

@@ -9,7 +9,7 @@ import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/i
 import { orderSccs, preferUserNamespaces } from '../../../src/policy/scc/order.ts';
 import { create, pod } from './arbitrary.ts';
 
-const RUNS = { numRuns: 1000 };
+const RUNS = { numRuns: 300 };
 
 /** The pod as admitted; `undefined` if it was refused. */
 function assigned(input: SccInput): JsonObject | undefined {
@@ -65,7 +65,7 @@ test('the first SCC of the order is chosen that fits and is usable', () => {
         assignScc({ ...input, sccs: input.sccs.filter(({ metadata }) => metadata?.name === name) }).allowed;
       assert.equal(chosenOf(assigned(input)), ordered.find(({ name }) => admits(name))?.name);
     }),
-    { numRuns: 300 },
+    { numRuns: 200 },
   );
 });
 

@@ -1,5 +1,5 @@
 import { invalidValue } from '../../../kube/field-error.ts';
-import type { ContainerStrategy } from './types.ts';
+import { MAX_ERRORS, type ContainerStrategy } from './types.ts';
 
 /**
  * No container takes a port of the node, unless the SCC allows it. As in the original, each container is charged with the
@@ -10,6 +10,7 @@ export const allowHostPorts: ContainerStrategy = {
     if (scc.allowHostPorts) return;
     for (const { hostPorts, path } of containers) {
       for (const port of hostPorts) {
+        if (errors.length >= MAX_ERRORS) return;
         errors.push(invalidValue(`${container.path}${path}.hostPort`, port, 'Host ports are not allowed to be used'));
       }
     }

@@ -1,6 +1,6 @@
 import { forbiddenField } from '../../../kube/field-error.ts';
 import { quote } from '../../../kube/quote.ts';
-import type { PodStrategy } from './types.ts';
+import { MAX_ERRORS, type PodStrategy } from './types.ts';
 
 /**
  * The sysctls that need no permission, some of them from a version of the kernel on. A node's kernel is not known here:
@@ -28,6 +28,7 @@ const SAFE = new Set(SAFE_SYSCTLS.map(({ name }) => name));
 export const sysctls: PodStrategy = {
   validate({ scc, pod }, errors) {
     for (const [index, name] of pod.sysctls.entries()) {
+      if (errors.length >= MAX_ERRORS) return;
       const isForbidden = matchesAny(scc.forbiddenSysctls, name);
       if (!isForbidden && (SAFE.has(name) || matchesAny(scc.allowedUnsafeSysctls, name))) continue;
       const what = isForbidden ? 'sysctl' : 'unsafe sysctl';

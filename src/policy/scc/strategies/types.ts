@@ -4,6 +4,9 @@ import type { PodFields } from '../decode/pod.ts';
 import type { GroupFields, RunAsUserFields, SccFields, SeLinuxContextFields } from '../decode/scc.ts';
 import type { SeccompProfile, SeLinuxFields } from '../decode/security-context.ts';
 
+/** A message with more is of no use, and a pod may be made to cause millions: whoever can note many stops here. */
+export const MAX_ERRORS = 1000;
+
 /** The four strategies that may take their values from the namespace, these values filled in. */
 export interface Bound {
   readonly runAsUser: RunAsUserFields;

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { explainOrder, orderSccs } from '../../../src/policy/scc/order.ts';
+import { prepareScc } from '../../../src/policy/scc/prepare.ts';
+import { laxScc } from '../../support/scc.ts';
+import { STANDARD } from './requests.ts';
+
+const STANDARD_ORDER: readonly (readonly [name: string, score: number])[] = [
+  ['anyuid', 154_950],
+  ['restricted-v2', 132_010],
+  ['restricted-v3', 132_010],
+  ['restricted', 134_800],
+  ['nested-container', 135_020],
+  ['nonroot-v2', 142_010],
+  ['nonroot', 144_800],
+  ['hostmount-anyuid', 254_950],
+  ['hostmount-anyuid-v2', 284_950],
+  ['hostnetwork-v2', 1_332_010],
+  ['hostnetwork', 1_334_800],
+  ['hostaccess', 1_434_800],
+  ['privileged', 3_089_000],
+];
+
+test('the standard SCCs with their scores', () => {
+  assert.deepEqual(
+    orderSccs([...STANDARD].reverse()).sccs.map(({ name, score }) => [name, score]),
+    STANDARD_ORDER,
+  );
+});
+
+test('names are compared byte by byte', () => {
+  const names = ['b', 'a-', 'Z', 'a', 'ä'];
+  assert.deepEqual(
+    orderSccs(names.map((name) => laxScc({ name }))).sccs.map(({ name }) => name),
+    ['Z', 'a', 'a-', 'b', 'ä'],
+  );
+});
+
+test('a list that was changed is sorted again', () => {
+  const list = [laxScc({ name: 'b' })];
+  orderSccs(list);
+  list.push(laxScc({ name: 'a' }));
+  assert.deepEqual(
+    orderSccs(list).sccs.map(({ name }) => name),
+    ['a', 'b'],
+  );
+});
+
+suite('the score', () => {
+  const cases: readonly (readonly [name: string, scc: object, score: number])[] = [
+    ['nothing but unknown types', {}, 5000],
+    ['volumes that everybody has', { volumes: ['secret', 'none'] }, 5000],
+    ['other volumes', { volumes: ['nfs'] }, 105_000],
+    ['host paths beside others', { volumes: ['nfs', 'hostPath'] }, 205_000],
+    ['capabilities added and allowed', { defaultAddCapabilities: ['A'], allowedCapabilities: ['B', 'C'] }, 5320],
+    ['all capabilities by another name', { allowedCapabilities: ['all'] }, 9000],
+    ['never above what is above it', { allowedCapabilities: ['*'], defaultAddCapabilities: Array(9).fill('A') }, 9999],
+    ['never below zero', { requiredDropCapabilities: Array(101).fill('A') }, 0],
+    ['types with a prototype', { runAsUser: { type: 'constructor' } }, 5000],
+  ];
+  for (const [name, scc, score] of cases) test(name, () => assert.equal(prepareScc(scc).score, score));
+});
+
+suite('why one comes before the other', () => {
+  const reasons: readonly (readonly [first: object, second: object, reason: string])[] = [
+    [{ priority: 1 }, {}, 'has higher priority'],
+    [{ allowHostNetwork: true }, { allowHostPorts: true }, 'forbids host ports'],
+    [{}, { volumes: ['*'] }, 'forbids host volume mounts'],
+    [{ runAsUser: { type: 'MustRunAs', uid: 1 } }, {}, 'permits less runAs strategies'],
+    [{ requiredDropCapabilities: ['ALL'] }, {}, 'permits less capabilities'],
+    [{ name: 'a' }, { name: 'b' }, 'ordered by name'],
+  ];
+  for (const [first, second, reason] of reasons) {
+    test(reason, () =>
+      assert.equal(explainOrder(prepareScc(laxScc({ ...first })), prepareScc(laxScc({ ...second }))), reason),
+    );
+  }
+});

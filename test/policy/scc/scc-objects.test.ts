@@ -1,0 +1,179 @@
+/** SCCs as they are stored. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { printFieldError } from '../../../src/kube/field-error.ts';
+import type { JsonObject } from '../../../src/kube/types.ts';
+import { VOLUME_TYPES } from '../../../src/policy/scc/decode/volume.ts';
+import { defaultScc } from '../../../src/policy/scc/default-scc.ts';
+import { sccObjectErrors } from '../../../src/policy/scc/validate-scc-object.ts';
+import { laxScc } from '../../support/scc.ts';
+
+suite('defaults', () => {
+  test('every field that the schema demands', () => {
+    assert.deepEqual(defaultScc({ metadata: { name: 'a' } }), {
+      metadata: { name: 'a' },
+      priority: null,
+      allowPrivilegedContainer: false,
+      defaultAddCapabilities: null,
+      requiredDropCapabilities: null,
+      allowedCapabilities: null,
+      allowHostDirVolumePlugin: false,
+      volumes: VOLUME_TYPES.filter((type) => type !== 'hostPath').sort(),
+      allowHostNetwork: false,
+      allowHostPorts: false,
+      allowHostPID: false,
+      allowHostIPC: false,
+      allowPrivilegeEscalation: true,
+      seLinuxContext: {},
+      runAsUser: {},
+      supplementalGroups: { type: 'RunAsAny' },
+      fsGroup: { type: 'RunAsAny' },
+      readOnlyRootFilesystem: false,
+      users: [],
+      groups: [],
+    });
+  });
+
+  const volumes: readonly (readonly [given: JsonObject, expected: readonly string[]])[] = [
+    [{ allowHostDirVolumePlugin: true }, ['*']],
+    [{ allowHostDirVolumePlugin: true, volumes: [] }, ['hostPath']],
+    [{ volumes: [] }, ['none']],
+    [{ volumes: ['hostPath'] }, []],
+    [{ volumes: ['secret', 'nfs', 'secret', 'hostPath'] }, ['nfs', 'secret']],
+    [{ allowHostDirVolumePlugin: true, volumes: ['none'] }, ['hostPath', 'none']],
+  ];
+  for (const [given, expected] of volumes) {
+    test(`volumes of ${JSON.stringify(given)}`, () => assert.deepEqual(defaultScc(given).volumes, expected));
+  }
+
+  test('what is set stays', () => {
+    const scc = {
+      priority: 3,
+      allowPrivilegeEscalation: false,
+      fsGroup: { type: 'MustRunAs' },
+      users: ['a'],
+      other: 1,
+    };
+    const defaulted = defaultScc(scc) as JsonObject;
+    for (const [field, value] of Object.entries(scc)) assert.deepEqual(defaulted[field], value);
+  });
+
+  test('a field of a wrong type leaves all as it is', () => {
+    const scc = { volumes: 'all' } as never;
+    assert.equal(defaultScc(scc), scc);
+  });
+});
+
+const TYPES = 'invalid strategy type.  Valid values are';
+
+suite('validation', () => {
+  const cases: readonly (readonly [name: string, fields: JsonObject, errors: readonly string[]])[] = [
+    ['all right', {}, []],
+    ['a name', { name: 'A b' }, []],
+    ['priority', { priority: -1 }, ['priority: Invalid value: -1: priority cannot be negative']],
+    [
+      'types',
+      { runAsUser: {}, seLinuxContext: { type: 'x' }, fsGroup: { type: 'MustRunAsRange' }, supplementalGroups: null },
+      [
+        `runAsUser.type: Invalid value: "": ${TYPES} MustRunAs, MustRunAsNonRoot, MustRunAsRange, RunAsAny`,
+        `seLinuxContext.type: Invalid value: "x": ${TYPES} MustRunAs, RunAsAny`,
+        'fsGroup.type: Unsupported value: "MustRunAsRange": supported values: "MustRunAs", "RunAsAny"',
+        'supplementalGroups.type: Unsupported value: "": supported values: "MustRunAs", "RunAsAny"',
+      ],
+    ],
+    [
+      'a user',
+      { runAsUser: { type: 'MustRunAs', uid: -1 } },
+      ['runAsUser.uid: Invalid value: -1: uid cannot be negative'],
+    ],
+    [
+      'ranges',
+      { fsGroup: { type: 'MustRunAs', ranges: [{ min: 1, max: 2 }, { min: -1, max: -2 }, { min: 1 }] } },
+      [
+        'fsGroup.ranges[1].min: Invalid value: -1: min cannot be negative',
+        'fsGroup.ranges[1].max: Invalid value: -2: max cannot be negative',
+        'fsGroup.ranges[1].min: Invalid value: {"min":-1,"max":-2}: min cannot be greater than max',
+        'fsGroup.ranges[2].min: Invalid value: {"min":1}: min cannot be greater than max',
+      ],
+    ],
+    [
+      'capabilities',
+      {
+        defaultAddCapabilities: ['A', 'B'],
+        allowedCapabilities: ['*', 'B'],
+        requiredDropCapabilities: ['A', 'B', '<'],
+      },
+      [
+        'defaultAddCapabilities: Invalid value: "A": capability is listed in defaultAddCapabilities and requiredDropCapabilities',
+        'defaultAddCapabilities: Invalid value: "B": capability is listed in defaultAddCapabilities and requiredDropCapabilities',
+        'allowedCapabilities: Invalid value: "B": capability is listed in allowedCapabilities and requiredDropCapabilities',
+        'requiredDropCapabilities: Invalid value: ["A","B","\\u003c"]: required capabilities must be empty when all capabilities are allowed by a wildcard',
+      ],
+    ],
+    [
+      'escalation by default where it is forbidden',
+      { defaultAllowPrivilegeEscalation: true, allowPrivilegeEscalation: false },
+      [
+        'defaultAllowPrivilegeEscalation: Invalid value: true: Cannot set DefaultAllowPrivilegeEscalation to true without also setting AllowPrivilegeEscalation to true',
+      ],
+    ],
+    [
+      'none and more',
+      { volumes: ['none', 'secret'] },
+      [`volumes: Invalid value: ["none","secret"]: if 'none' is specified, no other values are allowed`],
+    ],
+    [
+      'drivers of volumes that are not allowed',
+      { volumes: ['secret'], allowedFlexVolumes: [{ driver: 'a' }, {}] },
+      [
+        `allowedFlexVolumes: Invalid value: [{"driver":"a"},{"driver":""}]: volumes does not include 'flexVolume' or '*', so no flex volumes are allowed`,
+      ],
+    ],
+    [
+      'a driver without a name',
+      { volumes: ['*'], allowedFlexVolumes: [{ driver: 'a' }, {}] },
+      ['allowedFlexVolumes[1].driver: Required value: must specify a driver'],
+    ],
+    [
+      'sysctls',
+      { allowedUnsafeSysctls: ['', 'a.*.b', 'net/*', '*'], forbiddenSysctls: ['x'.repeat(254)] },
+      [
+        'allowedUnsafeSysctls[0]: Invalid value: "": empty sysctl not allowed',
+        ...['a.*.b', 'net/*'].map(
+          (pattern, index) =>
+            `allowedUnsafeSysctls[${index + 1}]: Invalid value: "${pattern}": must have at most 253 characters and match regex ([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]`,
+        ),
+        "allowedUnsafeSysctls.items: Forbidden: if '*' is present, must not specify other sysctls",
+        `forbiddenSysctls[0]: Invalid value: "${'x'.repeat(254)}": must have at most 253 characters and match regex ([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]`,
+        `forbiddenSysctls[0]: Invalid value: "${'x'.repeat(254)}": sysctl overlaps with *`,
+      ],
+    ],
+    [
+      'sysctls that are allowed and forbidden',
+      { allowedUnsafeSysctls: ['a.b', 'c.*', 'd.e.*'], forbiddenSysctls: ['a.*', 'c.d', 'd.*', 'a.b'] },
+      [
+        'allowedUnsafeSysctls[0]: Invalid value: "a.b": sysctl overlaps with a.*',
+        'allowedUnsafeSysctls[0]: Invalid value: "a.b": sysctl overlaps with a.b',
+        'forbiddenSysctls[1]: Invalid value: "c.d": sysctl overlaps with c.*',
+        'allowedUnsafeSysctls[2]: Invalid value: "d.e.*": sysctl overlaps with d.*',
+      ],
+    ],
+    ['a wrong type', { volumes: ['secret', 7] }, ['volumes: Invalid value: ["secret",7]: must be a list of strings']],
+  ];
+  for (const [name, fields, errors] of cases) {
+    test(name, () => {
+      const found = sccObjectErrors(laxScc({ name: 'a', ...fields })).map(printFieldError);
+      if (name === 'a name')
+        assert.match(found.join(), /^metadata\.name: Invalid value: "A b": a lowercase RFC 1123 subdomain/);
+      else assert.deepEqual(found, errors);
+    });
+  }
+
+  test('no name', () => {
+    const scc = laxScc({});
+    assert.deepEqual(sccObjectErrors({ ...scc, metadata: {} }).map(printFieldError), [
+      'metadata.name: Required value: name or generateName is required',
+    ]);
+    assert.deepEqual(sccObjectErrors({ ...scc, metadata: { generateName: 'a-' } }), []);
+  });
+});
