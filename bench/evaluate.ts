@@ -11,8 +11,8 @@ import { restrictedPodReviews } from './reviews.ts';
 import { printTable, type Row } from './row.ts';
 
 const POLICY = { level: 'restricted', version: 'latest' } as const;
-const ROUNDS = 60;
-const EVALUATIONS_PER_ROUND = 30_000;
+const ROUNDS = 600;
+const EVALUATIONS_PER_ROUND = 3_000;
 
 /** Measures evaluations at restricted:latest: of pods that pass, of pods that fail with their texts, of random ones. */
 export async function benchEvaluate(): Promise<Row[]> {

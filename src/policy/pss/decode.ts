@@ -18,7 +18,12 @@ export interface Decoded {
 }
 
 /** The one that every call fills again, so that a pod that passes costs no memory. */
-const reader: Reader = { error: undefined, pod: newPod(), setter: undefined, index: 0 };
+const reader: Reader = {
+  error: undefined,
+  pod: newPod(),
+  setter: undefined,
+  index: 0,
+};
 
 /**
  * Reads the fields that decisions depend on, out of whatever a requester sent as a pod or a pod template. The result is

@@ -2,10 +2,11 @@
  * The Pod Security Standards: does a pod keep a level at a version? What is here sees the pod alone, never its
  * namespace, its requester or the cluster, and judges whatever is sent: nothing throws.
  */
+import type { FieldError } from '../../kube/field-error.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { checks } from './checks/index.ts';
 import { decode, type DecodeError } from './decode.ts';
-import type { PodFields } from './fields.ts';
+import { EVERY_POD, type PodFields } from './fields.ts';
 import { registryErrors } from './registry.ts';
 import { createSelector, newestVersionOf, type SelectOptions, type SelectedCheck, type Selector } from './select.ts';
 import { both } from './text.ts';
@@ -36,7 +37,12 @@ export interface Evaluator {
   readonly newestVersion: Version;
 }
 
-const ALLOWED: Evaluation = Object.freeze({ allowed: true, violations: Object.freeze([]), reason: '', detail: '' });
+const ALLOWED: Evaluation = Object.freeze({
+  allowed: true,
+  violations: Object.freeze([]),
+  reason: '',
+  detail: '',
+});
 
 /**
  * Prepares the evaluation by a list of checks, in any order.
@@ -53,20 +59,18 @@ export function createEvaluator(registry: readonly Check[]): Evaluator {
     evaluatePod(pod, options) {
       if (options.level === 'privileged') return ALLOWED;
       const { error, pod: fields } = decode(pod);
-      const violations = error ? [decodeViolation(error, options)] : run(checksAt(options), fields, options);
-      return violations ? refusal(violations) : ALLOWED;
+      return run(error ? [undecodable(error)] : checksAt(options), fields, options);
     },
   };
 }
 
 export const { evaluatePod, checksAt, newestVersion } = createEvaluator(checks);
 
-function run(
-  selection: readonly SelectedCheck[],
-  pod: PodFields,
-  options: EvaluateOptions,
-): readonly Violation[] | undefined {
+/** Every check has its say; there is no early end. */
+function run(selection: readonly SelectedCheck[], pod: PodFields, options: EvaluateOptions): Evaluation {
   let violations: Violation[] | undefined;
+  let reasons = '';
+  let details = '';
   for (const { id, settings, check } of selection) {
     if ((settings & pod.settings) === 0) continue;
     const finding = check(pod);
@@ -74,8 +78,11 @@ function run(
     const violation = violationOf(id, finding, pod, options);
     if (violations) violations.push(violation);
     else violations = [violation];
+    const reason = finding.reason || 'unknown forbidden reason';
+    reasons = both(reasons, ', ', reason);
+    details = both(details, ', ', finding.detail ? reason + ' (' + finding.detail + ')' : reason);
   }
-  return violations;
+  return violations ? { allowed: false, violations, reason: reasons, detail: details } : ALLOWED;
 }
 
 function violationOf(check: string, finding: Finding, pod: PodFields, options: EvaluateOptions): Violation {
@@ -83,19 +90,13 @@ function violationOf(check: string, finding: Finding, pod: PodFields, options: E
   return options.fields === true ? { check, reason, detail, fields: finding.fields(pod) } : { check, reason, detail };
 }
 
-function decodeViolation({ path, value, message }: DecodeError, options: EvaluateOptions): Violation {
-  const violation = { check: 'decode', reason: 'undecodable field', detail: message };
-  if (options.fields !== true) return violation;
-  return { ...violation, fields: [{ type: 'FieldValueTypeInvalid', path, value, detail: message }] };
-}
-
-function refusal(violations: readonly Violation[]): Evaluation {
-  let reason = '';
-  let detail = '';
-  for (const violation of violations) {
-    const why = violation.reason === '' ? 'unknown forbidden reason' : violation.reason;
-    reason = both(reason, ', ', why);
-    detail = both(detail, ', ', violation.detail === '' ? why : why + ' (' + violation.detail + ')');
-  }
-  return { allowed: false, violations, reason, detail };
+/** The one check of a pod that cannot be decoded. */
+function undecodable({ path, value, message: detail }: DecodeError): SelectedCheck {
+  const fields = (): FieldError[] => [{ type: 'FieldValueTypeInvalid', path, value, detail }];
+  const check = (): Finding => ({
+    reason: 'undecodable field',
+    detail,
+    fields,
+  });
+  return { id: 'decode', since: 'v1.0', settings: EVERY_POD, check };
 }

@@ -70,7 +70,16 @@ function selectChecks(checks: readonly Check[], level: Level, version: Version):
 /** The newest revision that is not newer than the version; none before the first. */
 function revisionAt(check: Check, version: Version): SelectedCheck[] {
   const revision = check.versions.findLast(({ since }) => compareVersions(since, version) <= 0);
-  return revision ? [{ overrides: [], ...revision, id: check.id, settings: settingsOf(check) }] : [];
+  return revision
+    ? [
+        {
+          overrides: [],
+          ...revision,
+          id: check.id,
+          settings: settingsOf(check),
+        },
+      ]
+    : [];
 }
 
 function settingsOf({ passesUnlessSet }: Check): number {

@@ -32,7 +32,8 @@ export function settersText(pod: PodFields, offends: (setter: SetterFields) => b
 
 /** Both texts with the separator between them, or the one that is not empty. */
 export function both(one: string, separator: string, other: string): string {
-  return one === '' || other === '' ? one + other : one + separator + other;
+  if (!one) return other;
+  return other ? one + separator + other : one;
 }
 
 /** The items in double quotes, joined with commas; nothing in them is escaped. */
@@ -74,6 +75,6 @@ export function plural(count: number, one: string, many: string): string {
 }
 
 function allContainersText(pod: PodFields): string {
-  if (pod.allNames === '') pod.allNames = named('container', pod.containers);
+  if (!pod.allNames) pod.allNames = named('container', pod.containers);
   return pod.allNames;
 }

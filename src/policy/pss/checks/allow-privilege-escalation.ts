@@ -26,7 +26,7 @@ export const allowPrivilegeEscalation: Check = {
 
 function mustBeFalse(pod: PodFields): Finding | undefined {
   const containers = containersText(pod, isNotFalse);
-  if (containers === '') return undefined;
+  if (!containers) return undefined;
   return {
     reason: 'allowPrivilegeEscalation != false',
     detail: `${containers} must set securityContext.allowPrivilegeEscalation=false`,

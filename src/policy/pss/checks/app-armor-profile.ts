@@ -29,7 +29,7 @@ export const appArmorProfile: Check = {
 function onlySafeProfiles(pod: PodFields): Finding | undefined {
   const setters = settersText(pod, isUnsafe);
   const annotations = annotationsWhere(pod, isUnsafeAnnotation);
-  return setters === '' && annotations.length === 0 ? undefined : finding(pod, setters, annotations);
+  return !setters && annotations.length === 0 ? undefined : finding(pod, setters, annotations);
 }
 
 function finding(pod: PodFields, setters: string, annotations: readonly Annotation[]): Finding {

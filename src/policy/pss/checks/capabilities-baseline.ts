@@ -1,11 +1,8 @@
-import type { FieldError } from '../../../kube/field-error.ts';
-import type { ContainerFields, PodFields } from '../fields.ts';
-import { allIn, forbidden } from '../offenders.ts';
-import { containersText, distinct, quotedSet } from '../text.ts';
+import type { PodFields } from '../fields.ts';
+import { onlyAdding } from '../rules/capabilities.ts';
 import type { Check, Finding } from '../types.ts';
 
-const FIELD = 'securityContext.capabilities.add';
-const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
+const add = onlyAdding([
   'AUDIT_WRITE',
   'CHOWN',
   'DAC_OVERRIDE',
@@ -37,30 +34,6 @@ export const capabilitiesBaseline: Check = {
 };
 
 function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {
-  const containers = containersText(pod, addsMore);
-  if (containers === '') return undefined;
-  const added = allIn(pod.containers, notDefault);
-  return {
-    reason: 'non-default capabilities',
-    detail: `${containers} must not include ${quotedSet(added)} in securityContext.capabilities.add`,
-    fields,
-  };
-}
-
-function fields(pod: PodFields): readonly FieldError[] {
-  return pod.containers
-    .filter(addsMore)
-    .map((container) => forbidden(container, FIELD, distinct(notDefault(container))));
-}
-
-function addsMore(container: ContainerFields): boolean {
-  return !container.capabilitiesAdd.every(isDefault);
-}
-
-function notDefault(container: ContainerFields): readonly string[] {
-  return container.capabilitiesAdd.filter((name) => !isDefault(name));
-}
-
-function isDefault(name: string): boolean {
-  return DEFAULT_CAPABILITIES.has(name);
+  const detail = add.detailOf(pod);
+  return detail ? { reason: 'non-default capabilities', detail, fields: add.fieldsOf } : undefined;
 }

@@ -1,11 +1,12 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../fields.ts';
-import { allIn, forbidden, missing } from '../offenders.ts';
+import { forbidden, missing } from '../offenders.ts';
 import { unlessWindows } from '../relax.ts';
-import { both, containersText, distinct, quotedSet } from '../text.ts';
+import { onlyAdding } from '../rules/capabilities.ts';
+import { both, containersText, distinct } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
-const ADD = 'securityContext.capabilities.add';
+const add = onlyAdding(['NET_BIND_SERVICE']);
 const DROP = 'securityContext.capabilities.drop';
 const overrides = ['capabilities_baseline'];
 
@@ -29,22 +30,18 @@ export const capabilitiesRestricted: Check = {
 
 function dropAll(pod: PodFields): Finding | undefined {
   const keeping = containersText(pod, keepsSome);
-  const adding = containersText(pod, addsSome);
-  if (keeping === '' && adding === '') return undefined;
-  const drop = keeping === '' ? '' : `${keeping} must set securityContext.capabilities.drop=["ALL"]`;
-  const add =
-    adding === ''
-      ? ''
-      : `${adding} must not include ${quotedSet(allIn(pod.containers, notAllowed))} in securityContext.capabilities.add`;
-  return { reason: 'unrestricted capabilities', detail: both(drop, '; ', add), fields };
+  const adding = add.detailOf(pod);
+  if (!keeping && !adding) return undefined;
+  const dropping = keeping ? `${keeping} must set securityContext.capabilities.drop=["ALL"]` : '';
+  return {
+    reason: 'unrestricted capabilities',
+    detail: both(dropping, '; ', adding),
+    fields,
+  };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {
-  const adding = pod.containers.filter(addsSome);
-  return [
-    ...pod.containers.filter(keepsSome).map(dropError),
-    ...adding.map((container) => forbidden(container, ADD, distinct(notAllowed(container)))),
-  ];
+  return [...pod.containers.filter(keepsSome).map(dropError), ...add.fieldsOf(pod)];
 }
 
 function dropError(container: ContainerFields): FieldError {
@@ -54,16 +51,4 @@ function dropError(container: ContainerFields): FieldError {
 
 function keepsSome(container: ContainerFields): boolean {
   return !container.capabilitiesDrop.includes('ALL');
-}
-
-function addsSome(container: ContainerFields): boolean {
-  return !container.capabilitiesAdd.every(isAllowed);
-}
-
-function notAllowed(container: ContainerFields): readonly string[] {
-  return container.capabilitiesAdd.filter((name) => !isAllowed(name));
-}
-
-function isAllowed(name: string): boolean {
-  return name === 'NET_BIND_SERVICE';
 }

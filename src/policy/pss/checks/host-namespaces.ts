@@ -25,7 +25,11 @@ function noHostNamespaces(pod: PodFields): Finding | undefined {
   if (!pod.hostNetwork && !pod.hostPID && !pod.hostIPC) return undefined;
   const network = pod.hostNetwork ? 'hostNetwork=true' : '';
   const processes = both(pod.hostPID ? 'hostPID=true' : '', ', ', pod.hostIPC ? 'hostIPC=true' : '');
-  return { reason: 'host namespaces', detail: both(network, ', ', processes), fields };
+  return {
+    reason: 'host namespaces',
+    detail: both(network, ', ', processes),
+    fields,
+  };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {

@@ -21,7 +21,11 @@ export const hostPathVolumes: Check = {
 
 function noHostPaths(pod: PodFields): Finding | undefined {
   if (!pod.volumes.some(isHostPath)) return undefined;
-  return { reason: 'hostPath volumes', detail: named('volume', pod.volumes.filter(isHostPath)), fields };
+  return {
+    reason: 'hostPath volumes',
+    detail: named('volume', pod.volumes.filter(isHostPath)),
+    fields,
+  };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {

@@ -21,11 +21,15 @@ export const hostPorts: Check = {
 
 function noHostPorts(pod: PodFields): Finding | undefined {
   const containers = containersText(pod, hasHostPort);
-  if (containers === '') return undefined;
+  if (!containers) return undefined;
   const ports = distinct(allIn(pod.containers, hostPortsOf).map(({ port }) => String(port)));
   const verb = plural(pod.containers.filter(hasHostPort).length, 'uses', 'use');
   const noun = plural(ports.length, 'hostPort', 'hostPorts');
-  return { reason: 'hostPort', detail: `${containers} ${verb} ${noun} ${ports.join(', ')}`, fields };
+  return {
+    reason: 'hostPort',
+    detail: `${containers} ${verb} ${noun} ${ports.join(', ')}`,
+    fields,
+  };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {

@@ -23,8 +23,12 @@ export const privileged: Check = {
 
 function notPrivileged(pod: PodFields): Finding | undefined {
   const containers = containersText(pod, isPrivileged);
-  if (containers === '') return undefined;
-  return { reason: 'privileged', detail: `${containers} must not set securityContext.privileged=true`, fields };
+  if (!containers) return undefined;
+  return {
+    reason: 'privileged',
+    detail: `${containers} must not set securityContext.privileged=true`,
+    fields,
+  };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {

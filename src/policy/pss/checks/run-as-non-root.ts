@@ -33,7 +33,7 @@ function mustNotBeRoot(pod: PodFields): Finding | undefined {
 
 function explicitlyRoot(pod: PodFields): Finding | undefined {
   const setters = settersText(pod, saysFalse);
-  if (setters === '') return undefined;
+  if (!setters) return undefined;
   return {
     reason: REASON,
     detail: `${setters} must not set securityContext.runAsNonRoot=false`,
@@ -43,7 +43,7 @@ function explicitlyRoot(pod: PodFields): Finding | undefined {
 
 function implicitlyRoot(pod: PodFields): Finding | undefined {
   const containers = containersText(pod, saysNothing);
-  if (containers === '') return undefined;
+  if (!containers) return undefined;
   return {
     reason: REASON,
     detail: `pod or ${containers} must set securityContext.runAsNonRoot=true`,

@@ -26,7 +26,13 @@ export const runAsUser: Check = {
 
 function notUserZero(pod: PodFields): Finding | undefined {
   const setters = settersText(pod, isZero);
-  return setters === '' ? undefined : { reason: 'runAsUser=0', detail: `${setters} must not set runAsUser=0`, fields };
+  return !setters
+    ? undefined
+    : {
+        reason: 'runAsUser=0',
+        detail: `${setters} must not set runAsUser=0`,
+        fields,
+      };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {

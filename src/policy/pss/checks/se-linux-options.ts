@@ -39,7 +39,7 @@ function onlyTypes(types: readonly string[]): Rule {
     ]);
   return (pod) => {
     const setters = settersText(pod, offends);
-    if (setters === '') return undefined;
+    if (!setters) return undefined;
     const data = dataText(settersWhere(pod, offends), isBadType);
     return {
       reason: 'seLinuxOptions',

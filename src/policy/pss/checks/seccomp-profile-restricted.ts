@@ -34,7 +34,7 @@ function mustHaveProfile(pod: PodFields): Finding | undefined {
 
 function noneInContainers(pod: PodFields): Finding | undefined {
   const containers = containersText(pod, hasNone);
-  if (containers === '') return undefined;
+  if (!containers) return undefined;
   const detail = `pod or ${containers} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"`;
   return { reason: 'seccompProfile', detail, fields };
 }

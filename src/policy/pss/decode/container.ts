@@ -16,8 +16,14 @@ import { appended, clearContainer } from './scratch.ts';
 import { readSharedField } from './security-context.ts';
 
 const CONTAINER: Struct = { name: 'Container', path: '' };
-const SECURITY_CONTEXT: Struct = { name: 'SecurityContext', path: 'securityContext' };
-const CAPABILITIES: Struct = { name: 'Capabilities', path: 'securityContext.capabilities' };
+const SECURITY_CONTEXT: Struct = {
+  name: 'SecurityContext',
+  path: 'securityContext',
+};
+const CAPABILITIES: Struct = {
+  name: 'Capabilities',
+  path: 'securityContext.capabilities',
+};
 const PORT: Struct = { name: 'ContainerPort', path: 'ports[*]' };
 
 /** Reads a container; the reader stands on it. */
@@ -58,8 +64,8 @@ function readSecurityContext(reader: Reader, context: JsonObject | undefined, in
   for (const key in context) {
     switch (key) {
       case 'privileged':
-        reader.pod.settings |= SETTING.privileged;
         into.privileged = booleanIn(reader, SECURITY_CONTEXT, key, context[key]);
+        if (into.privileged) reader.pod.settings |= SETTING.privileged;
         break;
       case 'allowPrivilegeEscalation':
         into.allowPrivilegeEscalation = booleanIn(reader, SECURITY_CONTEXT, key, context[key]);

@@ -50,7 +50,10 @@ function readHost(reader: Reader, struct: Action, action: JsonObject | undefined
     const host = stringIn(reader, struct, key, action[key]);
     if (host === '') continue;
     reader.pod.settings |= SETTING.handlerHosts;
-    into.handlerHosts = appended(into.handlerHosts, { path: struct.hostPath, host });
+    into.handlerHosts = appended(into.handlerHosts, {
+      path: struct.hostPath,
+      host,
+    });
   }
 }
 

@@ -4,7 +4,10 @@ import { listIn, objectIn, stringIn, type Reader, type Struct } from './reader.t
 import { createPool, newSysctl } from './scratch.ts';
 import { readSharedField } from './security-context.ts';
 
-const POD_SECURITY_CONTEXT: Struct = { name: 'PodSecurityContext', path: 'securityContext' };
+const POD_SECURITY_CONTEXT: Struct = {
+  name: 'PodSecurityContext',
+  path: 'securityContext',
+};
 const SYSCTL: Struct = { name: 'Sysctl', path: 'securityContext.sysctls[*]' };
 
 const poolOfSysctls = createPool(newSysctl);

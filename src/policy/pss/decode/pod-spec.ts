@@ -14,8 +14,16 @@ interface ContainerKind {
 
 const POD_SPEC: Struct = { name: 'PodSpec', path: '' };
 const POD_OS: Struct = { name: 'PodOS', path: 'os' };
-const INIT: ContainerKind = { list: 'initContainers', element: 'initContainers[*]', type: 'v1.Container' };
-const REGULAR: ContainerKind = { list: 'containers', element: 'containers[*]', type: 'v1.Container' };
+const INIT: ContainerKind = {
+  list: 'initContainers',
+  element: 'initContainers[*]',
+  type: 'v1.Container',
+};
+const REGULAR: ContainerKind = {
+  list: 'containers',
+  element: 'containers[*]',
+  type: 'v1.Container',
+};
 const EPHEMERAL: ContainerKind = {
   list: 'ephemeralContainers',
   element: 'ephemeralContainers[*]',
@@ -49,8 +57,27 @@ export function readPodSpec(reader: Reader, spec: JsonObject): void {
       case 'securityContext':
         readPodSecurityContext(reader, objectIn(reader, POD_SPEC, key, spec[key], 'v1.PodSecurityContext'), into);
         break;
-      default:
-        readPlainField(reader, key, spec[key], into);
+      case 'hostNetwork':
+        into.hostNetwork = booleanIn(reader, POD_SPEC, key, spec[key]) === true;
+        if (into.hostNetwork) reader.pod.settings |= SETTING.hostNamespaces;
+        break;
+      case 'hostPID':
+        into.hostPID = booleanIn(reader, POD_SPEC, key, spec[key]) === true;
+        if (into.hostPID) reader.pod.settings |= SETTING.hostNamespaces;
+        break;
+      case 'hostIPC':
+        into.hostIPC = booleanIn(reader, POD_SPEC, key, spec[key]) === true;
+        if (into.hostIPC) reader.pod.settings |= SETTING.hostNamespaces;
+        break;
+      case 'hostUsers':
+        into.hostUsers = booleanIn(reader, POD_SPEC, key, spec[key]);
+        break;
+      case 'os':
+        readOs(reader, objectIn(reader, POD_SPEC, key, spec[key], 'v1.PodOS'), into);
+        break;
+      case 'runtimeClassName':
+        // No check reads it, but exemptions do.
+        stringIn(reader, POD_SPEC, key, spec[key]);
     }
   }
   const first = initContainers.length;
@@ -80,32 +107,6 @@ function readContainers(
     reader.setter = container;
     readContainer(reader, json, container);
     reader.setter = spec;
-  }
-}
-
-function readPlainField(reader: Reader, key: string, value: unknown, into: PodFields): void {
-  switch (key) {
-    case 'hostNetwork':
-      reader.pod.settings |= SETTING.hostNamespaces;
-      into.hostNetwork = booleanIn(reader, POD_SPEC, key, value) === true;
-      break;
-    case 'hostPID':
-      reader.pod.settings |= SETTING.hostNamespaces;
-      into.hostPID = booleanIn(reader, POD_SPEC, key, value) === true;
-      break;
-    case 'hostIPC':
-      reader.pod.settings |= SETTING.hostNamespaces;
-      into.hostIPC = booleanIn(reader, POD_SPEC, key, value) === true;
-      break;
-    case 'hostUsers':
-      into.hostUsers = booleanIn(reader, POD_SPEC, key, value);
-      break;
-    case 'os':
-      readOs(reader, objectIn(reader, POD_SPEC, key, value, 'v1.PodOS'), into);
-      break;
-    case 'runtimeClassName':
-      // No check reads it, but exemptions do.
-      stringIn(reader, POD_SPEC, key, value);
   }
 }
 

@@ -2,10 +2,22 @@ import type { JsonObject } from '../../../kube/types.ts';
 import { SETTING, type SetterFields } from '../fields.ts';
 import { booleanIn, int64In, objectIn, stringIn, type Reader, type Struct } from './reader.ts';
 
-const SECCOMP: Struct = { name: 'SeccompProfile', path: 'securityContext.seccompProfile' };
-const APP_ARMOR: Struct = { name: 'AppArmorProfile', path: 'securityContext.appArmorProfile' };
-const SE_LINUX: Struct = { name: 'SELinuxOptions', path: 'securityContext.seLinuxOptions' };
-const WINDOWS: Struct = { name: 'WindowsSecurityContextOptions', path: 'securityContext.windowsOptions' };
+const SECCOMP: Struct = {
+  name: 'SeccompProfile',
+  path: 'securityContext.seccompProfile',
+};
+const APP_ARMOR: Struct = {
+  name: 'AppArmorProfile',
+  path: 'securityContext.appArmorProfile',
+};
+const SE_LINUX: Struct = {
+  name: 'SELinuxOptions',
+  path: 'securityContext.seLinuxOptions',
+};
+const WINDOWS: Struct = {
+  name: 'WindowsSecurityContextOptions',
+  path: 'securityContext.windowsOptions',
+};
 
 /** Reads a field that the security contexts of pods and of containers share; others are left alone. */
 export function readSharedField(reader: Reader, struct: Struct, key: string, value: unknown, into: SetterFields): void {
@@ -14,8 +26,8 @@ export function readSharedField(reader: Reader, struct: Struct, key: string, val
       into.runAsNonRoot = booleanIn(reader, struct, key, value);
       break;
     case 'runAsUser':
-      reader.pod.settings |= SETTING.runAsUser;
       into.runAsUser = int64In(reader, struct, key, value);
+      if (into.runAsUser === 0) reader.pod.settings |= SETTING.runAsUser;
       break;
     case 'seccompProfile':
       reader.pod.settings |= SETTING.seccompProfile;
@@ -36,11 +48,9 @@ export function readSharedField(reader: Reader, struct: Struct, key: string, val
       );
       break;
     case 'seLinuxOptions':
-      reader.pod.settings |= SETTING.seLinuxOptions;
       readSeLinuxOptions(reader, objectIn(reader, struct, key, value, 'v1.SELinuxOptions'), into);
       break;
     case 'windowsOptions':
-      reader.pod.settings |= SETTING.windowsOptions;
       readWindowsOptions(reader, objectIn(reader, struct, key, value, 'v1.WindowsSecurityContextOptions'), into);
   }
 }
@@ -54,8 +64,10 @@ function readSeLinuxOptions(reader: Reader, options: JsonObject | undefined, int
   into.seLinuxType = stringIn(reader, SE_LINUX, 'type', options?.type);
   into.seLinuxUser = stringIn(reader, SE_LINUX, 'user', options?.user);
   into.seLinuxRole = stringIn(reader, SE_LINUX, 'role', options?.role);
+  if (into.seLinuxType || into.seLinuxUser || into.seLinuxRole) reader.pod.settings |= SETTING.seLinuxOptions;
 }
 
 function readWindowsOptions(reader: Reader, options: JsonObject | undefined, into: SetterFields): void {
   into.hostProcess = booleanIn(reader, WINDOWS, 'hostProcess', options?.hostProcess);
+  if (into.hostProcess) reader.pod.settings |= SETTING.windowsOptions;
 }

@@ -4,7 +4,10 @@ import { NONE, createPool, newVolume } from './scratch.ts';
 
 const POD_SPEC: Struct = { name: 'PodSpec', path: '' };
 const VOLUME: Struct = { name: 'Volume', path: 'volumes[*]' };
-const HOST_PATH: Struct = { name: 'HostPathVolumeSource', path: 'volumes[*].hostPath' };
+const HOST_PATH: Struct = {
+  name: 'HostPathVolumeSource',
+  path: 'volumes[*].hostPath',
+};
 
 /**
  * The sources of volumes, each with its type in the API.

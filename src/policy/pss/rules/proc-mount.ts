@@ -9,7 +9,7 @@ const FIELD = 'securityContext.procMount';
 /** Refuses every type of mount but `Default`; the empty string is another type. */
 export function onlyDefaultProcMount(pod: PodFields): Finding | undefined {
   const containers = containersText(pod, isNotDefault);
-  if (containers === '') return undefined;
+  if (!containers) return undefined;
   const types = pod.containers.filter(isNotDefault).map(typeOf);
   return {
     reason: 'procMount',

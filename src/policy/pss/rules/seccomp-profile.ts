@@ -9,7 +9,7 @@ const FIELD = 'securityContext.seccompProfile.type';
 /** Refuses profiles of any type but RuntimeDefault and Localhost; a pod without profiles passes. */
 export function onlySafeSeccompProfiles(pod: PodFields): Finding | undefined {
   const setters = settersText(pod, isUnsafe);
-  if (setters === '') return undefined;
+  if (!setters) return undefined;
   const types = settersWhere(pod, isUnsafe).map(typeOf);
   return {
     reason: 'seccompProfile',
