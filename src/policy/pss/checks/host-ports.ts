@@ -1,7 +1,7 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, HostPort, PodFields } from '../fields.ts';
 import { allIn, forbidden } from '../offenders.ts';
-import { containersText, distinct, plural } from '../text.ts';
+import { distinct, named, plural } from '../text.ts';
 import type { Check, Finding } from '../types.ts';
 
 /**
@@ -20,16 +20,12 @@ export const hostPorts: Check = {
 };
 
 function noHostPorts(pod: PodFields): Finding | undefined {
-  const containers = containersText(pod, hasHostPort);
-  if (!containers) return undefined;
-  const ports = distinct(allIn(pod.containers, hostPortsOf).map(({ port }) => String(port)));
-  const verb = plural(pod.containers.filter(hasHostPort).length, 'uses', 'use');
+  const offenders = pod.containers.filter(takesHostPort);
+  if (offenders.length === 0) return undefined;
+  const ports = distinct(allIn(offenders, hostPortsOf).map(({ port }) => String(port)));
+  const verb = plural(offenders.length, 'uses', 'use');
   const noun = plural(ports.length, 'hostPort', 'hostPorts');
-  return {
-    reason: 'hostPort',
-    detail: `${containers} ${verb} ${noun} ${ports.join(', ')}`,
-    fields,
-  };
+  return { reason: 'hostPort', detail: `${named('container', offenders)} ${verb} ${noun} ${ports.join(', ')}`, fields };
 }
 
 function fields(pod: PodFields): readonly FieldError[] {
@@ -38,7 +34,7 @@ function fields(pod: PodFields): readonly FieldError[] {
   );
 }
 
-function hasHostPort(container: ContainerFields): boolean {
+function takesHostPort(container: ContainerFields): boolean {
   return container.hostPorts.length > 0;
 }
 

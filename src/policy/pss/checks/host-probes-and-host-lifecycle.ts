@@ -22,9 +22,10 @@ export const hostProbesAndHostLifecycle: Check = {
 
 /** Unlike elsewhere, containers are sorted, and equal names are said once. */
 function noHosts(pod: PodFields): Finding | undefined {
-  if (!pod.containers.some(namesHost)) return undefined;
-  const names = distinct(pod.containers.filter(namesHost).map(({ name }) => name));
-  const hosts = distinct(allIn(pod.containers, handlerHostsOf).map(({ host }) => host));
+  const offenders = pod.containers.filter(namesHost);
+  if (offenders.length === 0) return undefined;
+  const names = distinct(offenders.map(({ name }) => name));
+  const hosts = distinct(allIn(offenders, handlerHostsOf).map(({ host }) => host));
   const who = names.length === 1 ? `container ${quotedList(names)} uses` : `containers ${quotedList(names)} use`;
   const what = plural(hosts.length, 'host', 'hosts');
   return {
