@@ -4,10 +4,11 @@ import { createLineWriter } from './line-writer.ts';
 export type { Logger };
 
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
 export const LOG_FORMATS = ['json', 'text'] as const;
 
 export interface LoggerOptions {
-  readonly level: (typeof LOG_LEVELS)[number] | 'silent';
+  readonly level: LogLevel | 'silent';
   readonly format: (typeof LOG_FORMATS)[number];
 }
 

@@ -6,7 +6,7 @@ import { certificateFiles, followCertificate, loadCertificate, recordExpiry } fr
 import { followConfiguration, loadConfiguration, type LoadedConfiguration } from '../serve/configuration.ts';
 import { startEmbeddedCluster } from '../serve/embedded-cluster.ts';
 import { listen } from '../serve/listen.ts';
-import { serveOptions, type ServeValues } from '../serve/options.ts';
+import { logLevelOf, serveOptions, type ServeValues } from '../serve/options.ts';
 import { drain } from '../serve/shutdown.ts';
 import { VERSION } from '../version.ts';
 import { createLogger } from '../../telemetry/logger.ts';
@@ -48,7 +48,7 @@ export const serve: Command = {
 };
 
 async function run(values: ServeValues, configuration: LoadedConfiguration, io: Io): Promise<number> {
-  const output = createLogger({ level: values['log-level'], format: values['logging-format'] });
+  const output = createLogger({ level: logLevelOf(values), format: values['logging-format'] });
   const stopping = new AbortController();
   const closing: (() => unknown)[] = [() => output.flush(), () => stopping.abort()];
   try {

@@ -1,4 +1,4 @@
-import { LOG_FORMATS, LOG_LEVELS } from '../../telemetry/logger.ts';
+import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
 import { list, option, withEnvironment, type Values } from '../options.ts';
 import { durationMs, integer, listenAddress, oneOf, text } from '../values.ts';
@@ -43,7 +43,17 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     shown: '10s',
   }),
   'log-level': option('LEVEL', oneOf(LOG_LEVELS), 'info', { help: `One of ${LOG_LEVELS.join(', ')}` }),
+  v: option('N', integer(0, 10), undefined, {
+    help: 'Verbosity as klog counts it, instead of --log-level: up to 3 info, up to 5 debug, else trace',
+    short: 'v',
+  }),
   'logging-format': option('FORMAT', oneOf(LOG_FORMATS), 'json', { help: `One of ${LOG_FORMATS.join(', ')}` }),
 });
 
 export type ServeValues = Values<typeof serveOptions>;
+
+/** The level to log at, however it was asked for. */
+export function logLevelOf({ v, 'log-level': level }: ServeValues): LogLevel {
+  if (v === undefined) return level;
+  return v <= 3 ? 'info' : v <= 5 ? 'debug' : 'trace';
+}
