@@ -41,6 +41,4 @@ function fields(pod: PodFields): readonly FieldError[] {
   });
 }
 
-function isNotFalse(container: ContainerFields): boolean {
-  return container.allowPrivilegeEscalation !== false;
-}
+const isNotFalse = (container: ContainerFields): boolean => container.allowPrivilegeEscalation !== false;

@@ -50,9 +50,8 @@ function fields(pod: PodFields): readonly FieldError[] {
   ];
 }
 
-function isUnsafe({ appArmorProfile: type }: SetterFields): boolean {
-  return type !== undefined && type !== 'RuntimeDefault' && type !== 'Localhost';
-}
+const isUnsafe = ({ appArmorProfile: type }: SetterFields): boolean =>
+  type !== undefined && type !== 'RuntimeDefault' && type !== 'Localhost';
 
 function typeOf(setter: SetterFields): string {
   return setter.appArmorProfile ?? '';

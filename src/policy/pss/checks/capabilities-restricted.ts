@@ -49,6 +49,4 @@ function dropError(container: ContainerFields): FieldError {
   return dropped.length === 0 ? missing(container, DROP) : forbidden(container, DROP, distinct(dropped));
 }
 
-function keepsSome(container: ContainerFields): boolean {
-  return !container.capabilitiesDrop.includes('ALL');
-}
+const keepsSome = (container: ContainerFields): boolean => !container.capabilitiesDrop.includes('ALL');

@@ -34,6 +34,4 @@ function fields(pod: PodFields): readonly FieldError[] {
     .map(({ index, hostPath }) => forbidden(pod, `volumes[${index}].hostPath`, hostPath));
 }
 
-function isHostPath(volume: VolumeFields): boolean {
-  return volume.hostPath !== undefined;
-}
+const isHostPath = (volume: VolumeFields): boolean => volume.hostPath !== undefined;

@@ -34,9 +34,7 @@ function fields(pod: PodFields): readonly FieldError[] {
   );
 }
 
-function takesHostPort(container: ContainerFields): boolean {
-  return container.hostPorts.length > 0;
-}
+const takesHostPort = (container: ContainerFields): boolean => container.hostPorts.length > 0;
 
 function hostPortsOf(container: ContainerFields): readonly HostPort[] {
   return container.hostPorts;

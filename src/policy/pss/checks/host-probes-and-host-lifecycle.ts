@@ -41,9 +41,7 @@ function fields(pod: PodFields): readonly FieldError[] {
   );
 }
 
-function namesHost(container: ContainerFields): boolean {
-  return container.handlerHosts.length > 0;
-}
+const namesHost = (container: ContainerFields): boolean => container.handlerHosts.length > 0;
 
 function handlerHostsOf(container: ContainerFields): readonly HandlerHost[] {
   return container.handlerHosts;

@@ -35,6 +35,4 @@ function fields(pod: PodFields): readonly FieldError[] {
   return pod.containers.filter(isPrivileged).map((container) => forbidden(container, FIELD, true));
 }
 
-function isPrivileged(container: ContainerFields): boolean {
-  return container.privileged === true;
-}
+const isPrivileged = (container: ContainerFields): boolean => container.privileged === true;

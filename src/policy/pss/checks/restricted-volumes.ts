@@ -88,10 +88,8 @@ function fields(pod: PodFields): readonly FieldError[] {
   });
 }
 
-function isRestricted(volume: VolumeFields): boolean {
-  for (const source of volume.sources) if (ALLOWED_SOURCES.has(source)) return false;
-  return true;
-}
+const isAllowed = (source: string): boolean => ALLOWED_SOURCES.has(source);
+const isRestricted = ({ sources }: VolumeFields): boolean => !sources.some(isAllowed);
 
 /** Every source of an offender is a restricted one. */
 function typeOf({ sources }: VolumeFields): string {

@@ -59,10 +59,6 @@ function implicitFields(pod: PodFields): readonly FieldError[] {
   return pod.containers.filter(saysNothing).map((container) => missing(container, FIELD));
 }
 
-function saysFalse(setter: SetterFields): boolean {
-  return setter.runAsNonRoot === false;
-}
+const saysFalse = (setter: SetterFields): boolean => setter.runAsNonRoot === false;
 
-function saysNothing(container: ContainerFields): boolean {
-  return container.runAsNonRoot === undefined;
-}
+const saysNothing = (container: ContainerFields): boolean => container.runAsNonRoot === undefined;

@@ -39,6 +39,4 @@ function fields(pod: PodFields): readonly FieldError[] {
   return settersWhere(pod, isZero).map((setter) => forbidden(setter, 'securityContext.runAsUser', 0));
 }
 
-function isZero(setter: SetterFields): boolean {
-  return setter.runAsUser === 0;
-}
+const isZero = (setter: SetterFields): boolean => setter.runAsUser === 0;

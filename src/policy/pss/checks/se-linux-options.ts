@@ -58,10 +58,6 @@ function dataText(offenders: readonly SetterFields[], isBadType: (setter: Setter
   return both(both(type, '; ', user), '; ', role);
 }
 
-function setsUser(setter: SetterFields): boolean {
-  return setter.seLinuxUser !== '';
-}
+const setsUser = (setter: SetterFields): boolean => setter.seLinuxUser !== '';
 
-function setsRole(setter: SetterFields): boolean {
-  return setter.seLinuxRole !== '';
-}
+const setsRole = (setter: SetterFields): boolean => setter.seLinuxRole !== '';

@@ -58,6 +58,5 @@ function isProfile(pod: PodFields, key: string): boolean {
 }
 
 /** The empty string, too, is no profile. */
-function isUnsafe(value: string): boolean {
-  return value !== 'runtime/default' && value !== 'docker/default' && !value.startsWith('localhost/');
-}
+const isUnsafe = (value: string): boolean =>
+  value !== 'runtime/default' && value !== 'docker/default' && !value.startsWith('localhost/');

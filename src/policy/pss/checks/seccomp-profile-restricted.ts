@@ -43,6 +43,4 @@ function fields(pod: PodFields): readonly FieldError[] {
   return pod.containers.filter(hasNone).map((container) => missing(container, FIELD));
 }
 
-function hasNone(container: ContainerFields): boolean {
-  return container.seccompProfile === undefined;
-}
+const hasNone = (container: ContainerFields): boolean => container.seccompProfile === undefined;

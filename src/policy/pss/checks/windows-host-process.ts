@@ -37,6 +37,4 @@ function fields(pod: PodFields): readonly FieldError[] {
   return settersWhere(pod, isHostProcess).map((setter) => forbidden(setter, FIELD, true));
 }
 
-function isHostProcess(setter: SetterFields): boolean {
-  return setter.hostProcess === true;
-}
+const isHostProcess = (setter: SetterFields): boolean => setter.hostProcess === true;

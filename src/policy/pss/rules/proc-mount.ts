@@ -22,9 +22,8 @@ function fields(pod: PodFields): readonly FieldError[] {
   return pod.containers.filter(isNotDefault).map((container) => forbidden(container, FIELD, typeOf(container)));
 }
 
-function isNotDefault(container: ContainerFields): boolean {
-  return container.procMount !== undefined && container.procMount !== 'Default';
-}
+const isNotDefault = (container: ContainerFields): boolean =>
+  container.procMount !== undefined && container.procMount !== 'Default';
 
 function typeOf(container: ContainerFields): string {
   return container.procMount ?? '';

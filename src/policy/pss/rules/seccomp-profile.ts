@@ -22,9 +22,8 @@ function fields(pod: PodFields): readonly FieldError[] {
   return settersWhere(pod, isUnsafe).map((setter) => forbidden(setter, FIELD, typeOf(setter)));
 }
 
-function isUnsafe({ seccompProfile: type }: SetterFields): boolean {
-  return type !== undefined && type !== 'RuntimeDefault' && type !== 'Localhost';
-}
+const isUnsafe = ({ seccompProfile: type }: SetterFields): boolean =>
+  type !== undefined && type !== 'RuntimeDefault' && type !== 'Localhost';
 
 function typeOf(setter: SetterFields): string {
   return setter.seccompProfile ?? '';
