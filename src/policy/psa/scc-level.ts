@@ -120,12 +120,12 @@ function privilegedIf(isPrivileged: boolean): Level {
   return isPrivileged ? 'privileged' : 'restricted';
 }
 
-function judgeCapabilities({ scc, profile }: Subject): Level {
-  const added = profile === 'accurate' ? scc.defaultAddCapabilities : [];
-  const allowed = [...scc.allowedCapabilities, ...added];
+function judgeCapabilities({ scc: { capabilities }, profile }: Subject): Level {
+  const added = profile === 'accurate' ? capabilities.defaultAdd : [];
+  const allowed = [...capabilities.allowed, ...added];
   if (allowed.some((name) => !BASELINE_CAPABILITIES.has(name))) return 'privileged';
   const isNetBindAtMost = allowed.every((name) => name === 'NET_BIND_SERVICE');
-  return isNetBindAtMost && scc.requiredDropCapabilities.includes('ALL') ? 'restricted' : 'baseline';
+  return isNetBindAtMost && capabilities.requiredDrop.includes('ALL') ? 'restricted' : 'baseline';
 }
 
 function judgeVolumes({ scc: { volumes }, profile }: Subject): Level | { readonly error: string } {

@@ -42,9 +42,9 @@ export function subjectTypeFor(
 
 /** By the users and groups of the SCC, else by the authorizer. */
 export function createMayUse(canUse: CanUse, namespaceName: string): (subject: Subject, scc: PreparedScc) => boolean {
-  return (subject, { name, fields }) =>
-    fields.users.includes(subject.username) ||
-    (fields.groups.length > 0 && subject.groups.some((group) => fields.groups.includes(group))) ||
+  return (subject, { name, users, groups }) =>
+    users.includes(subject.username) ||
+    (groups.length > 0 && subject.groups.some((group) => groups.includes(group))) ||
     canUse(subject, name, namespaceName);
 }
 

@@ -9,7 +9,7 @@ import { prepareSearch } from './prepare-search.ts';
 import { readRequest } from './request.ts';
 import { findNext, searchScc, type SearchInput, type SearchResult } from './search.ts';
 import { isUnprocessed } from './skip.ts';
-import { aggregate, distinctTexts, printList } from './texts.ts';
+import { aggregate, distinctTexts, printList, textsOf } from './texts.ts';
 import type { SccDecision, SccInput } from './types.ts';
 import { writePod } from './write.ts';
 
@@ -69,7 +69,7 @@ export function validateScc(input: SccInput): SccDecision {
   const result = searchScc(search);
   const audit = auditUnchanged(result, recordedScc);
   if (result.chosen) return accept({ auditAnnotations: audit });
-  const texts = result.passedOver.flatMap((one) => one.texts());
+  const texts = result.passedOver.flatMap(textsOf);
   return refuse(UNABLE + printList([...texts, ...hintTexts(search, result.passedOver)]), audit);
 }
 

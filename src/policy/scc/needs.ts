@@ -23,7 +23,18 @@ export function needsOf(scc: SccFields, problem: string | undefined): Needs {
     fsGroup: fsGroup.type === 'MustRunAs' && fsGroup.ranges.length === 0,
     supplementalGroups: supplementalGroups.type === 'MustRunAs' && supplementalGroups.ranges.length === 0,
   };
-  return { ...needs, defect: problem ?? findDefect(scc, needs) };
+  const defect = problem ?? findDefect(scc, needs);
+  return defect === undefined ? shared(needs) : { ...needs, defect };
+}
+
+const known = new Map<string, Needs>();
+
+/** Equal needs are the same object: they are asked of every SCC, and there are only a few. */
+function shared(needs: Omit<Needs, 'defect'>): Needs {
+  const key = Object.values(needs).join();
+  let same = known.get(key);
+  if (same === undefined) known.set(key, (same = { ...needs, defect: undefined }));
+  return same;
 }
 
 function findDefect(scc: SccFields, needs: Omit<Needs, 'defect'>): string | undefined {

@@ -4,9 +4,11 @@ import { needsOf, type Needs } from './needs.ts';
 import { scoreOf } from './score.ts';
 import { deniedText } from './texts.ts';
 
-/** An SCC as decisions use it. */
+/** An SCC as decisions use it. At hand lies what is asked of every SCC; `fields` are read of those that are tried. */
 export interface PreparedScc {
   readonly name: string;
+  readonly users: readonly string[];
+  readonly groups: readonly string[];
   readonly fields: SccFields;
   /** The higher, the laxer. */
   readonly score: number;
@@ -27,9 +29,11 @@ export function prepareScc(scc: unknown): PreparedScc {
 
 function prepare(scc: unknown): PreparedScc {
   const { fields, error } = decodeScc(scc);
-  const { name } = fields;
+  const { name, users, groups } = fields;
   return {
     name,
+    users,
+    groups,
     fields,
     score: scoreOf(fields),
     needs: needsOf(fields, error && printFieldError(error)),

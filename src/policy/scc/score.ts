@@ -1,3 +1,4 @@
+import type { CapabilitiesFields } from './decode/capabilities.ts';
 import type { SccFields } from './decode/scc.ts';
 
 /** Each weighs more than all that come after it together. */
@@ -32,7 +33,7 @@ export function scoreOf(scc: SccFields): number {
     scoreOfVolumes(scc.volumes) +
     scoreOfType(scc.seLinuxContext.type) +
     scoreOfType(scc.runAsUser.type) +
-    scoreOfCapabilities(scc)
+    scoreOfCapabilities(scc.capabilities)
   );
 }
 
@@ -68,8 +69,7 @@ function scoreOfVolumes(volumes: readonly string[]): number {
   return volumes.every((type) => TRIVIAL_VOLUMES.has(type)) ? 0 : NON_TRIVIAL_VOLUMES;
 }
 
-function scoreOfCapabilities(scc: SccFields): number {
-  const { defaultAddCapabilities: added, allowedCapabilities: allowed, requiredDropCapabilities: dropped } = scc;
+function scoreOfCapabilities({ defaultAdd: added, allowed, requiredDrop: dropped }: CapabilitiesFields): number {
   const { base, addOne, allowAll, allowOne, dropAll, dropOne, max } = CAPABILITIES;
   const forAllowed = allowed.includes('*') || hasAll(allowed) ? allowAll : allowed.length * allowOne;
   const forDropped = hasAll(dropped) ? dropAll : dropped.length * dropOne;

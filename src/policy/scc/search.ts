@@ -6,7 +6,6 @@ import { bindScc } from './bind.ts';
 import type { PodFields } from './decode/pod.ts';
 import type { NamespaceRanges } from './namespace-ranges.ts';
 import type { PreparedScc } from './prepare.ts';
-import { printError, type Said } from './texts.ts';
 
 const NO_ERRORS: readonly FieldError[] = [];
 
@@ -21,9 +20,13 @@ export interface SearchInput {
 }
 
 /** An SCC that was passed over: not usable, not fitting, or fitting with changes that are not allowed. */
-export interface PassedOver extends Said {
+export interface PassedOver {
   readonly scc: PreparedScc;
   readonly because: 'denied' | 'errors' | 'changes';
+  /** Empty unless it does not fit. */
+  readonly errors: readonly FieldError[];
+  /** Made when first asked for, by `textsOf`. */
+  texts?: readonly string[];
 }
 
 export interface Chosen {
@@ -44,13 +47,13 @@ export function searchScc(input: SearchInput): SearchResult {
   for (const scc of input.candidates) {
     const subjectType = input.subjectTypeOf(scc);
     if (subjectType === undefined) {
-      passedOver.push(passOver(scc, 'denied', NO_ERRORS));
+      passedOver.push({ scc, because: 'denied', errors: NO_ERRORS });
       continue;
     }
     const attempt = attemptScc(scc, input);
-    if (attempt.errors.length > 0) passedOver.push(passOver(scc, 'errors', attempt.errors));
+    if (attempt.errors.length > 0) passedOver.push({ scc, because: 'errors', errors: attempt.errors });
     else if (isAllowed(attempt, input.mutable)) return { passedOver, chosen: { scc, attempt, subjectType } };
-    else passedOver.push(passOver(scc, 'changes', NO_ERRORS));
+    else passedOver.push({ scc, because: 'changes', errors: NO_ERRORS });
   }
   return { passedOver, chosen: undefined };
 }
@@ -76,16 +79,6 @@ export function fitsScc(scc: PreparedScc, { namespace, pod }: Pick<SearchInput, 
     !('error' in bound) &&
     applyScc({ scc: scc.fields, bound: bound.value, pod, stop: 'at the first error' }).errors.length === 0
   );
-}
-
-function passOver(scc: PreparedScc, because: PassedOver['because'], errors: readonly FieldError[]): PassedOver {
-  let texts: readonly string[] | undefined;
-  return {
-    scc,
-    because,
-    errors,
-    texts: () => (texts ??= because === 'denied' ? [scc.deniedText] : errors.map((e) => printError(scc.name, e))),
-  };
 }
 
 function isAllowed(attempt: Attempt, mutable: SearchInput['mutable']): boolean {

@@ -1,5 +1,6 @@
 import { printFieldError, type FieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/quote.ts';
+import type { PassedOver } from './search.ts';
 
 /** Said of an SCC that neither the requester nor the service account of the pod may use. */
 export function deniedText(sccName: string): string {
@@ -12,14 +13,10 @@ export function printError(sccName: string, error: FieldError): string {
   return isRelative(error) ? `provider ${sccName}: ${text}` : text;
 }
 
-function isRelative({ path }: FieldError): boolean {
-  return path.startsWith('.');
-}
-
-/** What is said of one SCC: the errors, and a text for each. */
-export interface Said {
-  readonly errors: readonly FieldError[];
-  texts(): readonly string[];
+/** What is said of an SCC that was passed over; nothing of one that would only have changed the pod. */
+export function textsOf(one: PassedOver): readonly string[] {
+  if (one.because === 'denied') return [one.scc.deniedText];
+  return (one.texts ??= one.errors.map((error) => printError(one.scc.name, error)));
 }
 
 const MAX_COMPARED = 16;
@@ -28,21 +25,30 @@ const MAX_COMPARED = 16;
  * What is said of several SCCs, equal texts once. Texts in which the SCC is named can only be equal to others of the same
  * SCC; a few of these are compared with each other, which costs less than to hash them.
  */
-export function distinctTexts(said: readonly Said[]): readonly string[] {
+export function distinctTexts(passedOver: readonly PassedOver[]): readonly string[] {
   const distinct: string[] = [];
-  const seen = new Set<string>();
-  for (const { errors, texts } of said) {
-    const own = texts();
-    for (let index = 0; index < own.length; index++) {
-      const text = own[index] ?? '';
-      const error = errors[index];
-      const isNamed = error === undefined || isRelative(error);
-      if (isNamed && own.length <= MAX_COMPARED ? own.indexOf(text) < index : seen.has(text)) continue;
-      if (!isNamed || own.length > MAX_COMPARED) seen.add(text);
+  let seen: Set<string> | undefined;
+  for (const one of passedOver) {
+    if (one.because === 'denied') {
+      distinct.push(one.scc.deniedText);
+      continue;
+    }
+    const texts = textsOf(one);
+    for (let index = 0; index < texts.length; index++) {
+      const text = texts[index] ?? '';
+      const error = one.errors[index];
+      if (texts.length <= MAX_COMPARED && error !== undefined && isRelative(error)) {
+        if (texts.indexOf(text) < index) continue;
+      } else if (seen?.has(text)) continue;
+      else (seen ??= new Set()).add(text);
       distinct.push(text);
     }
   }
   return distinct;
+}
+
+function isRelative({ path }: FieldError): boolean {
+  return path.startsWith('.');
 }
 
 /** Several texts as one, as Kubernetes aggregates errors: in brackets if more than one. */

@@ -71,16 +71,16 @@ function rangeErrors(path: string, { min, max }: Range): readonly FieldError[] {
   return errors;
 }
 
-function capabilityErrors(scc: SccFields): readonly FieldError[] {
-  const { requiredDropCapabilities: dropped } = scc;
-  const listedTwice = (field: 'defaultAddCapabilities' | 'allowedCapabilities'): readonly FieldError[] =>
-    scc[field]
-      .filter((name) => dropped.includes(name))
+function capabilityErrors({ capabilities }: SccFields): readonly FieldError[] {
+  const { defaultAdd, allowed, requiredDrop } = capabilities;
+  const listedTwice = (field: string, names: readonly string[]): readonly FieldError[] =>
+    names
+      .filter((name) => requiredDrop.includes(name))
       .map((name) => invalidValue(field, name, `capability is listed in ${field} and requiredDropCapabilities`));
-  const errors = [...listedTwice('defaultAddCapabilities'), ...listedTwice('allowedCapabilities')];
-  if (!scc.allowedCapabilities.includes('*') || dropped.length === 0) return errors;
+  const errors = [...listedTwice('defaultAddCapabilities', defaultAdd), ...listedTwice('allowedCapabilities', allowed)];
+  if (!allowed.includes('*') || requiredDrop.length === 0) return errors;
   const detail = 'required capabilities must be empty when all capabilities are allowed by a wildcard';
-  return [...errors, invalidValue('requiredDropCapabilities', dropped, detail)];
+  return [...errors, invalidValue('requiredDropCapabilities', requiredDrop, detail)];
 }
 
 function escalationErrors(scc: SccFields): readonly FieldError[] {

@@ -25,7 +25,9 @@ function writeSpec({ pod, podValues, containerValues }: Attempt): JsonObject {
   // The annotation is no part of the security context.
   const values = { ...podValues, seccompAnnotation: pod.seccompAnnotation };
   const spec: Record<string, unknown> = { ...withContext(before, { ...ownPodValues(pod) }, values) };
-  for (const [position, container] of pod.containers.entries()) {
+  for (let position = 0; position < pod.containers.length; position++) {
+    const container = pod.containers[position];
+    if (container === undefined) continue;
     const own = before[container.list];
     const json: unknown = Array.isArray(own) ? own[container.index] : undefined;
     if (!isObject(json)) continue;

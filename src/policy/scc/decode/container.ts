@@ -44,7 +44,7 @@ interface Place {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-const NO_PORTS: readonly number[] = Object.freeze([]);
+const NO_PORTS: readonly number[] = [];
 
 export function readContainer(reader: Reader, json: JsonObject, { list, index, annotations }: Place): ContainerFields {
   const path = `.${list}[${index}]`;

@@ -7,11 +7,28 @@ import { isObject, type JsonObject } from '../../../kube/types.ts';
  */
 export interface Reader {
   error: FieldError | undefined;
+  /** Where texts that return are kept once; absent: each stays as it came. */
+  readonly words?: Words;
+}
+
+/** Gives the same text for equal ones, as long as they are not too many. */
+export type Words = (text: string) => string;
+
+const MAX_WORDS = 1000;
+
+export function createWords(): Words {
+  const known = new Map<string, string>();
+  return (text) => {
+    const same = known.get(text);
+    if (same !== undefined) return same;
+    if (known.size < MAX_WORDS) known.set(text, text);
+    return text;
+  };
 }
 
 /** Stands for an object that is absent. */
-export const NOTHING: JsonObject = Object.freeze({});
-const NO_ITEMS: readonly never[] = Object.freeze([]);
+export const NOTHING: JsonObject = {};
+const NO_ITEMS: readonly never[] = [];
 
 export function objectAt(reader: Reader, owner: JsonObject, key: string, path: string): JsonObject | undefined {
   const value = owner[key];
@@ -39,7 +56,7 @@ export function elementAt(reader: Reader, list: readonly unknown[], index: numbe
 
 export function stringAt(reader: Reader, owner: JsonObject, key: string, path: string): string {
   const value = owner[key];
-  if (typeof value === 'string') return value;
+  if (typeof value === 'string') return reader.words ? reader.words(value) : value;
   if (value != null) mismatch(reader, path, key, value, 'a string');
   return '';
 }
@@ -60,7 +77,7 @@ export function integerAt(reader: Reader, owner: JsonObject, key: string, path: 
 
 export function stringsAt(reader: Reader, owner: JsonObject, key: string, path: string): readonly string[] {
   const list = listAt(reader, owner, key, path);
-  if (list.every((item) => typeof item === 'string')) return list;
+  if (list.every((item) => typeof item === 'string')) return reader.words ? list.map(reader.words) : list;
   mismatch(reader, path, key, list, 'a list of strings');
   return NO_ITEMS;
 }

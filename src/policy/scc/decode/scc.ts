@@ -1,7 +1,9 @@
 import type { FieldError } from '../../../kube/field-error.ts';
+import { readSccCapabilities, type CapabilitiesFields } from './capabilities.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import {
   booleanAt,
+  createWords,
   elementAt,
   integerAt,
   listAt,
@@ -49,9 +51,7 @@ export interface SccFields {
   readonly users: readonly string[];
   readonly groups: readonly string[];
   readonly allowPrivilegedContainer: boolean;
-  readonly defaultAddCapabilities: readonly string[];
-  readonly requiredDropCapabilities: readonly string[];
-  readonly allowedCapabilities: readonly string[];
+  readonly capabilities: CapabilitiesFields;
   /** Decisions on pods read `volumes` alone. */
   readonly allowHostDirVolumePlugin: boolean;
   readonly volumes: readonly string[];
@@ -73,6 +73,9 @@ export interface SccFields {
   readonly forbiddenSysctls: readonly string[];
 }
 
+/** SCCs have most of their words in common. */
+const WORDS = createWords();
+
 export interface DecodedScc {
   readonly fields: SccFields;
   /** The first field of a wrong type; the rest then grants nothing. */
@@ -81,7 +84,7 @@ export interface DecodedScc {
 
 /** Reads an SCC, whatever it holds. */
 export function decodeScc(scc: unknown): DecodedScc {
-  const reader: Reader = { error: undefined };
+  const reader: Reader = { error: undefined, words: WORDS };
   const fields = readScc(reader, isObject(scc) ? scc : NOTHING);
   return { fields, error: reader.error };
 }
@@ -93,9 +96,7 @@ function readScc(reader: Reader, scc: JsonObject): SccFields {
     users: stringsAt(reader, scc, 'users', ''),
     groups: stringsAt(reader, scc, 'groups', ''),
     allowPrivilegedContainer: booleanAt(reader, scc, 'allowPrivilegedContainer', '') ?? false,
-    defaultAddCapabilities: stringsAt(reader, scc, 'defaultAddCapabilities', ''),
-    requiredDropCapabilities: stringsAt(reader, scc, 'requiredDropCapabilities', ''),
-    allowedCapabilities: stringsAt(reader, scc, 'allowedCapabilities', ''),
+    capabilities: readSccCapabilities(reader, scc),
     allowHostDirVolumePlugin: booleanAt(reader, scc, 'allowHostDirVolumePlugin', '') ?? false,
     volumes: stringsAt(reader, scc, 'volumes', ''),
     allowedFlexVolumes: readDrivers(reader, scc),

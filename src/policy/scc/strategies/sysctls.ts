@@ -27,8 +27,8 @@ const SAFE = new Set(SAFE_SYSCTLS.map(({ name }) => name));
 /** The pod sets no sysctl that is forbidden, and of those that are not safe only the allowed ones. */
 export const sysctls: PodStrategy = {
   validate({ scc, pod }, errors) {
-    for (const [index, name] of pod.sysctls.entries()) {
-      if (errors.length >= MAX_ERRORS) return;
+    for (let index = 0; index < pod.sysctls.length && errors.length < MAX_ERRORS; index++) {
+      const name = pod.sysctls[index] ?? '';
       const isForbidden = matchesAny(scc.forbiddenSysctls, name);
       if (!isForbidden && (SAFE.has(name) || matchesAny(scc.allowedUnsafeSysctls, name))) continue;
       const what = isForbidden ? 'sysctl' : 'unsafe sysctl';
