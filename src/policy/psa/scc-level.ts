@@ -4,7 +4,7 @@ import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
 import type { Level } from '../pss/types.ts';
 import { decodeScc, type SccFields } from '../scc/decode/scc.ts';
-import { createNamespaceRanges, type NamespaceRanges } from '../scc/namespace-ranges.ts';
+import { namespaceRangesOf, type NamespaceRanges } from '../scc/namespace-ranges.ts';
 
 /**
  * `upstream`: as OpenShift converts SCCs, with its standards frozen at v1.0. `accurate`: by the newest standards, with
@@ -30,7 +30,7 @@ export function psaLevelOf(
 ): SccLevel {
   const { fields, error } = decodeScc(scc);
   if (error !== undefined) return { level: 'privileged', error: printFieldError(error) };
-  const subject: Subject = { scc: fields, namespace: createNamespaceRanges(namespace), profile };
+  const subject: Subject = { scc: fields, namespace: namespaceRangesOf(namespace), profile };
   const levels = JUDGEMENTS.map((judge) => judge(subject));
   const failure = levels.find((level) => typeof level !== 'string');
   if (typeof failure === 'object') return { level: 'privileged', error: failure.error };
@@ -172,7 +172,7 @@ function judgeUser({ scc, namespace, profile }: Subject): Level | { readonly err
 }
 
 function ofNamespace(namespace: NamespaceRanges, profile: SccLevelProfile): Level | { readonly error: string } {
-  const range = namespace.uidRange();
+  const range = namespace.uidRange;
   if ('value' in range) return ofLowestUser(range.value.min);
   return profile === 'accurate' ? 'baseline' : { error: `namespace ${quote(namespace.name)}: ${range.error}` };
 }

@@ -14,7 +14,7 @@ export function auditCreate({ passedOver, chosen }: SearchResult, next: Prepared
   const annotations: Record<string, string> = {};
   for (const one of passedOver) {
     if (one.because === 'denied') denied.push(one.scc.name);
-    else annotations[tooRestrictive(one.scc.name)] = whyNot(one);
+    else annotations[one.scc.auditKey] = whyNot(one);
   }
   const isAllDenied = denied.length === passedOver.length;
   annotations['denied'] = denied.join(',');
@@ -34,7 +34,7 @@ export function auditUnchanged({ passedOver, chosen }: SearchResult, recorded: s
   const original = `originally chosen ${quote(recorded)}`;
   const denied = `${original} got denied in final validation after mutating admission`;
   return {
-    ...(failure ? { [tooRestrictive(recorded)]: whyNot(failure) } : { 'denied-validation': denied }),
+    ...(failure ? { [failure.scc.auditKey]: whyNot(failure) } : { 'denied-validation': denied }),
     ...(chosen
       ? {
           'reason-validation': `${original} did not pass final validation after mutating admission, but ${quote(chosen.scc.name)} did instead`,
@@ -42,10 +42,6 @@ export function auditUnchanged({ passedOver, chosen }: SearchResult, recorded: s
       : { 'denied-validation': `${denied}, and no other matched` }),
     ...accepted,
   };
-}
-
-function tooRestrictive(name: string): string {
-  return `too-restrictive-${name}`;
 }
 
 function whyNot(passedOver: PassedOver): string {

@@ -17,7 +17,7 @@ export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Found<Bou
       seLinuxContext: needs.seLinuxLevel ? bindSeLinuxContext(fields, namespace) : fields.seLinuxContext,
       fsGroup: needs.fsGroup ? bindFsGroup(fields, namespace) : fields.fsGroup,
       supplementalGroups: needs.supplementalGroups
-        ? { type: fields.supplementalGroups.type, ranges: valueOf(namespace.groupRanges(), []) }
+        ? { type: fields.supplementalGroups.type, ranges: valueOf(namespace.groupRanges, []) }
         : fields.supplementalGroups,
     },
   };
@@ -26,9 +26,9 @@ export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Found<Bou
 /** Why an SCC cannot work in the namespace; `undefined` if it can. */
 export function bindingError({ name, needs }: PreparedScc, namespace: NamespaceRanges): string | undefined {
   const missing =
-    (needs.uidRange ? lackOf('uid', namespace.uidRange()) : undefined) ??
-    (needs.seLinuxLevel ? lackOf('mcs', namespace.seLinuxLevel()) : undefined) ??
-    (needs.fsGroup || needs.supplementalGroups ? lackOf('group', namespace.groupRanges()) : undefined);
+    (needs.uidRange ? lackOf('uid', namespace.uidRange) : undefined) ??
+    (needs.seLinuxLevel ? lackOf('mcs', namespace.seLinuxLevel) : undefined) ??
+    (needs.fsGroup || needs.supplementalGroups ? lackOf('group', namespace.groupRanges) : undefined);
   if (missing) {
     const where = `for namespace ${namespace.name} while trying to configure SCC ${name}`;
     return `unable to find pre-allocated ${missing.what} annotation ${where}: ${missing.why}`;
@@ -38,19 +38,19 @@ export function bindingError({ name, needs }: PreparedScc, namespace: NamespaceR
 }
 
 function bindRunAsUser({ runAsUser }: SccFields, namespace: NamespaceRanges): RunAsUserFields {
-  const range = valueOf(namespace.uidRange(), undefined);
+  const range = valueOf(namespace.uidRange, undefined);
   return { type: runAsUser.type, uid: runAsUser.uid, uidRangeMin: range?.min, uidRangeMax: range?.max };
 }
 
 function bindSeLinuxContext({ seLinuxContext }: SccFields, namespace: NamespaceRanges): SeLinuxContextFields {
   const { role = '', type = '', user = '' } = seLinuxContext.seLinuxOptions ?? {};
-  const level = valueOf(namespace.seLinuxLevel(), '');
+  const level = valueOf(namespace.seLinuxLevel, '');
   return { type: seLinuxContext.type, seLinuxOptions: { level, role, type, user } };
 }
 
 /** Only the first id of the first block. */
 function bindFsGroup({ fsGroup }: SccFields, namespace: NamespaceRanges): Bound['fsGroup'] {
-  const [first] = valueOf(namespace.groupRanges(), []);
+  const [first] = valueOf(namespace.groupRanges, []);
   return { type: fsGroup.type, ranges: first ? [{ min: first.min, max: first.min }] : [] };
 }
 

@@ -5,32 +5,69 @@ import type { Range } from './decode/scc.ts';
 /** A value, or why there is none. */
 export type Found<T> = { readonly value: T } | { readonly error: string };
 
-/** The ids and the level that belong to a namespace; each is read from its annotation when first asked for. */
+/** The ids and the level that belong to a namespace. */
 export interface NamespaceRanges {
   readonly name: string;
   /** Why pods of the namespace cannot be judged at all. */
   readonly problem: string | undefined;
-  uidRange(): Found<Range>;
-  seLinuxLevel(): Found<string>;
+  readonly uidRange: Found<Range>;
+  readonly seLinuxLevel: Found<string>;
   /** At least one. */
-  groupRanges(): Found<readonly Range[]>;
+  readonly groupRanges: Found<readonly Range[]>;
+}
+
+/** The annotations as they stand; `undefined` if absent. */
+interface Source {
+  readonly name: string;
+  readonly uidRange: string | undefined;
+  readonly mcs: string | undefined;
+  readonly supplementalGroups: string | undefined;
 }
 
 const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
+const remembered = new WeakMap<object, { readonly source: Source; readonly ranges: NamespaceRanges }>();
 
-export function createNamespaceRanges(namespace: unknown): NamespaceRanges {
+/** Reads the ranges of a namespace; remembered for as long as the object lives. */
+export function namespaceRangesOf(namespace: unknown): NamespaceRanges {
+  const source = readSource(namespace);
+  if (!isObject(namespace)) return parse(source, `namespace "${source.name}" not found`);
+  const known = remembered.get(namespace);
+  if (known && isSame(known.source, source)) return known.ranges;
+  const missing = source.uidRange === undefined ? uidRange : source.mcs === undefined ? mcs : undefined;
+  const ranges = parse(source, missing && `unable to find annotation ${missing}`);
+  remembered.set(namespace, { source, ranges });
+  return ranges;
+}
+
+function readSource(namespace: unknown): Source {
   const metadata = isObject(namespace) && isObject(namespace['metadata']) ? namespace['metadata'] : {};
-  const name = typeof metadata['name'] === 'string' ? metadata['name'] : '';
-  const annotationOf = (key: string): string | undefined => {
-    const value = isObject(metadata['annotations']) ? metadata['annotations'][key] : undefined;
-    return typeof value === 'string' ? value : undefined;
+  const annotations = isObject(metadata['annotations']) ? metadata['annotations'] : {};
+  return {
+    name: textOf(metadata['name']) ?? '',
+    uidRange: textOf(annotations[uidRange]),
+    mcs: textOf(annotations[mcs]),
+    supplementalGroups: textOf(annotations[supplementalGroups]),
   };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+function isSame(a: Source, b: Source): boolean {
+  return (
+    a.name === b.name && a.uidRange === b.uidRange && a.mcs === b.mcs && a.supplementalGroups === b.supplementalGroups
+  );
+}
+
+function parse(source: Source, problem: string | undefined): NamespaceRanges {
+  const { name } = source;
   return {
     name,
-    problem: isObject(namespace) ? findProblem(name, annotationOf) : cannotFetch(name, `namespace "${name}" not found`),
-    uidRange: once(() => filled(uidRange, annotationOf(uidRange), parseBlock)),
-    seLinuxLevel: once(() => filled(mcs, annotationOf(mcs), (value) => ({ value }))),
-    groupRanges: once(() => parseGroups(name, annotationOf(supplementalGroups) ?? annotationOf(uidRange))),
+    problem: problem === undefined ? undefined : `error fetching namespace "${name}": ${problem}`,
+    uidRange: filled(uidRange, source.uidRange, parseBlock),
+    seLinuxLevel: filled(mcs, source.mcs, (value) => ({ value })),
+    groupRanges: parseGroups(name, source.supplementalGroups ?? source.uidRange),
   };
 }
 
@@ -86,18 +123,4 @@ function parseGroups(name: string, text: string | undefined): Found<readonly Ran
 function filled<T>(key: string, text: string | undefined, parse: (text: string) => Found<T>): Found<T> {
   if (text === undefined) return { error: `unable to find annotation ${key}` };
   return text === '' ? { error: `found annotation ${key} but it was empty` } : parse(text);
-}
-
-function findProblem(name: string, annotationOf: (key: string) => string | undefined): string | undefined {
-  const missing = [uidRange, mcs].find((key) => annotationOf(key) === undefined);
-  return missing === undefined ? undefined : cannotFetch(name, `unable to find annotation ${missing}`);
-}
-
-function cannotFetch(name: string, cause: string): string {
-  return `error fetching namespace "${name}": ${cause}`;
-}
-
-function once<T>(read: () => Found<T>): () => Found<T> {
-  let found: Found<T> | undefined;
-  return () => (found ??= read());
 }

@@ -3,7 +3,7 @@ import { bindingError } from './bind.ts';
 import { findCandidates } from './candidates.ts';
 import { resolveCompatibility } from './compatibility.ts';
 import type { PodFields } from './decode/pod.ts';
-import { createNamespaceRanges, type NamespaceRanges } from './namespace-ranges.ts';
+import { namespaceRangesOf, type NamespaceRanges } from './namespace-ranges.ts';
 import type { PreparedScc } from './prepare.ts';
 import type { SearchInput } from './search.ts';
 import { aggregate } from './texts.ts';
@@ -26,7 +26,7 @@ export function prepareSearch(
   const userNamespaces = input.preferUserNamespaces && pod.hostUsers === false ? 'prefer' : 'ignore';
   const candidates = findCandidates({ sccs: input.sccs, requiredSccs, requiredScc, recordedScc, userNamespaces });
   if ('error' in candidates) return candidates;
-  const namespace = createNamespaceRanges(input.namespace);
+  const namespace = namespaceRangesOf(input.namespace);
   if (namespace.problem !== undefined) return { error: namespace.problem };
   if (brokenScc === 'refuse') {
     const errors = bindingErrors(candidates.sccs, namespace);

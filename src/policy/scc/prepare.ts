@@ -2,7 +2,7 @@ import { printFieldError } from '../../kube/field-error.ts';
 import { decodeScc, type SccFields } from './decode/scc.ts';
 import { needsOf, type Needs } from './needs.ts';
 import { scoreOf } from './score.ts';
-import { deniedText } from './texts.ts';
+import { auditKey, deniedText } from './texts.ts';
 
 /** An SCC as decisions use it. At hand lies what is asked of every SCC; `fields` are read of those that are tried. */
 export interface PreparedScc {
@@ -13,6 +13,8 @@ export interface PreparedScc {
   /** The higher, the laxer. */
   readonly score: number;
   readonly needs: Needs;
+  /** The key of what the audit log says of it. */
+  readonly auditKey: string;
   /** What is said where it may not be used. */
   readonly deniedText: string;
 }
@@ -37,6 +39,7 @@ function prepare(scc: unknown): PreparedScc {
     fields,
     score: scoreOf(fields),
     needs: needsOf(fields, error && printFieldError(error)),
+    auditKey: auditKey(name),
     deniedText: deniedText(name),
   };
 }

@@ -7,6 +7,11 @@ export function deniedText(sccName: string): string {
   return `provider ${quote(sccName)}: Forbidden: not usable by user or serviceaccount`;
 }
 
+/** The key under which the audit log says why an SCC was passed over. */
+export function auditKey(sccName: string): string {
+  return `too-restrictive-${sccName}`;
+}
+
 /** One thing that an SCC does not allow; paths that begin with a dot are relative to the SCC. */
 export function printError(sccName: string, error: FieldError): string {
   const text = printFieldError(error);
@@ -23,7 +28,7 @@ const MAX_COMPARED = 16;
 
 /**
  * What is said of several SCCs, equal texts once. Texts in which the SCC is named can only be equal to others of the same
- * SCC; a few of these are compared with each other, which costs less than to hash them.
+ * SCC: there the errors are compared, if they are few, which costs less than to hash their texts.
  */
 export function distinctTexts(passedOver: readonly PassedOver[]): readonly string[] {
   const distinct: string[] = [];
@@ -33,18 +38,29 @@ export function distinctTexts(passedOver: readonly PassedOver[]): readonly strin
       distinct.push(one.scc.deniedText);
       continue;
     }
+    const { errors } = one;
     const texts = textsOf(one);
-    for (let index = 0; index < texts.length; index++) {
-      const text = texts[index] ?? '';
-      const error = one.errors[index];
-      if (texts.length <= MAX_COMPARED && error !== undefined && isRelative(error)) {
-        if (texts.indexOf(text) < index) continue;
+    for (let index = 0; index < errors.length; index++) {
+      const error = errors[index];
+      const text = texts[index];
+      if (error === undefined || text === undefined) continue;
+      if (isRelative(error) && errors.length <= MAX_COMPARED) {
+        if (isRepeated(errors, index, error)) continue;
       } else if (seen?.has(text)) continue;
       else (seen ??= new Set()).add(text);
       distinct.push(text);
     }
   }
   return distinct;
+}
+
+/** True if the error stands in the list before its place, too. */
+function isRepeated(errors: readonly FieldError[], place: number, { path, value, detail }: FieldError): boolean {
+  for (let index = 0; index < place; index++) {
+    const other = errors[index];
+    if (other?.path === path && other.value === value && other.detail === detail) return true;
+  }
+  return false;
 }
 
 function isRelative({ path }: FieldError): boolean {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createNamespaceRanges, parseBlock, parseBlocks } from '../../../src/policy/scc/namespace-ranges.ts';
+import { namespaceRangesOf, parseBlock, parseBlocks } from '../../../src/policy/scc/namespace-ranges.ts';
 
 suite('blocks of ids', () => {
   const cases: readonly (readonly [text: string, expected: unknown])[] = [
@@ -38,8 +38,8 @@ suite('blocks of ids', () => {
 suite('namespaces', () => {
   test('groups fall back to the range of users, if they have no annotation', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': '7/2' };
-    const ranges = createNamespaceRanges({ metadata: { name: 'a', annotations } });
-    assert.deepEqual(ranges.groupRanges(), { value: [{ min: 7, max: 8 }] });
+    const ranges = namespaceRangesOf({ metadata: { name: 'a', annotations } });
+    assert.deepEqual(ranges.groupRanges, { value: [{ min: 7, max: 8 }] });
   });
 
   for (const [given, problem] of [
@@ -50,6 +50,6 @@ suite('namespaces', () => {
       'error fetching namespace "a": unable to find annotation openshift.io/sa.scc.uid-range',
     ],
   ] as const) {
-    test(problem, () => assert.equal(createNamespaceRanges(given).problem, problem));
+    test(problem, () => assert.equal(namespaceRangesOf(given).problem, problem));
   }
 });

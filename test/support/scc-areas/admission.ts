@@ -5,7 +5,7 @@ import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
 import { createMayUse, subjectsOf, subjectTypeFor } from '../../../src/policy/scc/access.ts';
 import { findCandidates } from '../../../src/policy/scc/candidates.ts';
 import { assignScc, validateScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
-import { createNamespaceRanges } from '../../../src/policy/scc/namespace-ranges.ts';
+import { namespaceRangesOf } from '../../../src/policy/scc/namespace-ranges.ts';
 import { prepareScc } from '../../../src/policy/scc/prepare.ts';
 import { readRequest } from '../../../src/policy/scc/request.ts';
 import { attemptScc } from '../../../src/policy/scc/search.ts';
@@ -111,7 +111,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
       'an attempt, written into the pod',
       ({ scc, pod }: { readonly scc: unknown; readonly pod: JsonObject }, expect: AssignExpect) => {
         const prepared = prepareScc(scc);
-        const namespace = createNamespaceRanges({});
+        const namespace = namespaceRangesOf({});
         const attempt = attemptScc(prepared, { namespace, pod: podFieldsOf(pod) });
         assert.deepEqual(
           attempt.errors.map((error) => printError(prepared.name, error)),

@@ -5,7 +5,7 @@ import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
 import { bindScc } from '../../../src/policy/scc/bind.ts';
 import { defaultScc } from '../../../src/policy/scc/default-scc.ts';
 import type { Range } from '../../../src/policy/scc/decode/scc.ts';
-import { createNamespaceRanges, parseBlock, parseBlocks } from '../../../src/policy/scc/namespace-ranges.ts';
+import { namespaceRangesOf, parseBlock, parseBlocks } from '../../../src/policy/scc/namespace-ranges.ts';
 import type { Needs } from '../../../src/policy/scc/needs.ts';
 import { orderSccs } from '../../../src/policy/scc/order.ts';
 import { prepareScc } from '../../../src/policy/scc/prepare.ts';
@@ -92,7 +92,7 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
     'provider.build': area(
       'the binding of an SCC to a namespace',
       ({ scc, namespace }: BuildInput, expect: BuildExpect) => {
-        const ranges = createNamespaceRanges(namespace);
+        const ranges = namespaceRangesOf(namespace);
         const bound = bindScc(prepareScc(scc), ranges);
         if (expect.valid) assert.deepEqual('value' in bound && withoutGaps(bound.value), expect.resolved);
         else assert.equal(ranges.problem ?? ('error' in bound ? bound.error : undefined), expect.error);
@@ -137,7 +137,7 @@ function bindsGroups(field: 'fsGroup' | 'supplementalGroups'): Area {
     (input: { readonly namespaceAnnotations: JsonObject }, { valid, ranges, error = '' }: GroupsExpect) => {
       const scc = prepareScc(laxScc({ name: 'x', [field]: { type: 'MustRunAs' } }));
       const metadata = { name: 'default', annotations: input.namespaceAnnotations };
-      const bound = bindScc(scc, createNamespaceRanges({ metadata }));
+      const bound = bindScc(scc, namespaceRangesOf({ metadata }));
       if (valid) assert.deepEqual('value' in bound && bound.value[field].ranges, ranges);
       else {
         const what = 'unable to find pre-allocated group annotation for namespace default';

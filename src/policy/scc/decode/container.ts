@@ -1,6 +1,7 @@
 import type { CONTAINER_LISTS } from '../../../kube/pod.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX } from '../../../kube/scc.ts';
 import type { JsonObject } from '../../../kube/types.ts';
+import { pathTo, placeOf } from './paths.ts';
 import {
   booleanAt,
   elementAt,
@@ -24,6 +25,8 @@ export interface ContainerFields extends SharedFields {
   readonly list: (typeof CONTAINER_LISTS)[number];
   /** In its list. */
   readonly index: number;
+  /** `containers[0]`. */
+  readonly place: string;
   /** `.containers[0]`, as in messages. */
   readonly path: string;
   readonly name: string;
@@ -47,15 +50,16 @@ interface Place {
 const NO_PORTS: readonly number[] = [];
 
 export function readContainer(reader: Reader, json: JsonObject, { list, index, annotations }: Place): ContainerFields {
-  const path = `.${list}[${index}]`;
-  const specPath = `spec${path}`;
+  const place = placeOf(list, index);
+  const specPath = pathTo('spec', place);
   const context = objectAt(reader, json, 'securityContext', specPath) ?? NOTHING;
-  const contextPath = `${specPath}.securityContext`;
+  const contextPath = pathTo(specPath, 'securityContext');
   const name = stringAt(reader, json, 'name', specPath);
   return {
     list,
     index,
-    path,
+    place,
+    path: pathTo('', place),
     name,
     runAsUser: integerAt(reader, context, 'runAsUser', contextPath),
     runAsNonRoot: booleanAt(reader, context, 'runAsNonRoot', contextPath),
@@ -73,7 +77,7 @@ export function readContainer(reader: Reader, json: JsonObject, { list, index, a
 function readCapabilities(reader: Reader, context: JsonObject, path: string): Capabilities | undefined {
   const capabilities = objectAt(reader, context, 'capabilities', path);
   if (capabilities === undefined) return undefined;
-  const own = `${path}.capabilities`;
+  const own = pathTo(path, 'capabilities');
   return { add: stringsAt(reader, capabilities, 'add', own), drop: stringsAt(reader, capabilities, 'drop', own) };
 }
 

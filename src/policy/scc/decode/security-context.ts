@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../../kube/types.ts';
+import { pathTo } from './paths.ts';
 import { objectAt, stringAt, type Reader } from './reader.ts';
 
 /** Empty members are absent ones. */
@@ -26,7 +27,7 @@ export interface SharedFields {
 export function readSeLinuxOptions(reader: Reader, context: JsonObject, path: string): SeLinuxFields | undefined {
   const options = objectAt(reader, context, 'seLinuxOptions', path);
   if (options === undefined) return undefined;
-  const own = `${path}.seLinuxOptions`;
+  const own = pathTo(path, 'seLinuxOptions');
   return {
     level: stringAt(reader, options, 'level', own),
     role: stringAt(reader, options, 'role', own),
@@ -38,7 +39,7 @@ export function readSeLinuxOptions(reader: Reader, context: JsonObject, path: st
 export function readSeccompProfile(reader: Reader, context: JsonObject, path: string): SeccompProfile | undefined {
   const profile = objectAt(reader, context, 'seccompProfile', path);
   if (profile === undefined) return undefined;
-  const own = `${path}.seccompProfile`;
+  const own = pathTo(path, 'seccompProfile');
   const type = stringAt(reader, profile, 'type', own);
   const localhostProfile = stringAt(reader, profile, 'localhostProfile', own);
   return profile['localhostProfile'] == null ? { type } : { type, localhostProfile };

@@ -1,4 +1,5 @@
 import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
+import { pathTo } from '../decode/paths.ts';
 import { complete, type CapabilitiesFields } from '../decode/capabilities.ts';
 import type { Capabilities } from '../decode/container.ts';
 import type { ContainerStrategy } from './types.ts';
@@ -13,7 +14,7 @@ export const capabilities: ContainerStrategy = {
     values.capabilities = own === undefined ? scc.capabilities.ofNone : complete(scc.capabilities, own);
   },
   validate({ scc, container, values: { capabilities: found } }, errors) {
-    const path = `${container.path}.capabilities`;
+    const path = pathTo(container.path, 'capabilities');
     if (found !== undefined) validateCapabilities(scc.capabilities, found, { path, errors });
     else if (scc.capabilities.ofNone !== undefined) {
       errors.push(invalidValue(path, null, 'required capabilities are not set on the securityContext'));
@@ -29,11 +30,11 @@ function validateCapabilities(
   if (allowed.includes('*')) return;
   for (const name of add) {
     if (defaultAdd.includes(name) || allowed.includes(name)) continue;
-    errors.push(invalidValue(`${path}.add`, name, 'capability may not be added'));
+    errors.push(invalidValue(pathTo(path, 'add'), name, 'capability may not be added'));
   }
   for (const name of requiredDrop) {
     if (drop.includes(name)) continue;
     const value = drop.length === 0 ? null : drop;
-    errors.push(invalidValue(`${path}.drop`, value, `${name} is required to be dropped but was not found`));
+    errors.push(invalidValue(pathTo(path, 'drop'), value, `${name} is required to be dropped but was not found`));
   }
 }

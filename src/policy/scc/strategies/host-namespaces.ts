@@ -1,4 +1,5 @@
 import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
+import { pathTo } from '../decode/paths.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './types.ts';
 
 /** A namespace of the node that pods may share: its field in pods, the one that allows it in SCCs, its name in messages. */
@@ -42,5 +43,5 @@ function refuseShared(
   { path, errors }: { readonly path: string; readonly errors: FieldError[] },
 ): void {
   if (pod[field] && !scc[allow])
-    errors.push(invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`));
+    errors.push(invalidValue(pathTo(path, field), true, `${name} is not allowed to be used`));
 }

@@ -1,4 +1,5 @@
 import { invalidValue } from '../../../kube/field-error.ts';
+import { pathTo } from '../decode/paths.ts';
 import { MAX_ERRORS, type ContainerStrategy } from './types.ts';
 
 /**
@@ -8,10 +9,11 @@ import { MAX_ERRORS, type ContainerStrategy } from './types.ts';
 export const allowHostPorts: ContainerStrategy = {
   validate({ scc, pod: { containers }, container }, errors) {
     if (scc.allowHostPorts) return;
-    for (const { hostPorts, path } of containers) {
+    for (const { hostPorts, place } of containers) {
       for (const port of hostPorts) {
         if (errors.length >= MAX_ERRORS) return;
-        errors.push(invalidValue(`${container.path}${path}.hostPort`, port, 'Host ports are not allowed to be used'));
+        const path = pathTo(pathTo(container.path, place), 'hostPort');
+        errors.push(invalidValue(path, port, 'Host ports are not allowed to be used'));
       }
     }
   },

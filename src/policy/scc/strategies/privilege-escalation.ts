@@ -1,4 +1,5 @@
 import { invalidValue } from '../../../kube/field-error.ts';
+import { pathTo } from '../decode/paths.ts';
 import type { ContainerStrategy } from './types.ts';
 
 /**
@@ -16,6 +17,6 @@ export const allowPrivilegeEscalation: ContainerStrategy = {
   validate({ scc, container: { path }, values: { allowPrivilegeEscalation: value } }, errors) {
     if (scc.allowPrivilegeEscalation !== false || value === false) return;
     const detail = 'Allowing privilege escalation for containers is not allowed';
-    errors.push(invalidValue(`${path}.allowPrivilegeEscalation`, value, detail));
+    errors.push(invalidValue(pathTo(path, 'allowPrivilegeEscalation'), value, detail));
   },
 };

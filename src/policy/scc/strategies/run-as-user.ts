@@ -1,4 +1,5 @@
 import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { pathTo } from '../decode/paths.ts';
 import type { RunAsUserFields } from '../decode/scc.ts';
 import type { ContainerStrategy } from './types.ts';
 
@@ -22,8 +23,10 @@ const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
     defect: ({ uid }) => (uid === undefined ? 'MustRunAs requires a UID' : undefined),
     generate: ({ uid }) => uid,
     validate({ uid }, { runAsUser }, path) {
-      if (runAsUser === undefined) return required(`${path}.runAsUser`, '');
-      return runAsUser === uid ? undefined : invalidValue(`${path}.runAsUser`, runAsUser, `must be: ${uid ?? ''}`);
+      if (runAsUser === undefined) return required(pathTo(path, 'runAsUser'), '');
+      return runAsUser === uid
+        ? undefined
+        : invalidValue(pathTo(path, 'runAsUser'), runAsUser, `must be: ${uid ?? ''}`);
     },
   },
   MustRunAsRange: {
@@ -33,19 +36,19 @@ const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
     },
     generate: ({ uidRangeMin }) => uidRangeMin,
     validate({ uidRangeMin: min = 0, uidRangeMax: max = 0 }, { runAsUser }, path) {
-      if (runAsUser === undefined) return required(`${path}.runAsUser`, '');
+      if (runAsUser === undefined) return required(pathTo(path, 'runAsUser'), '');
       if (runAsUser >= min && runAsUser <= max) return undefined;
-      return invalidValue(`${path}.runAsUser`, runAsUser, `must be in the ranges: [${min}, ${max}]`);
+      return invalidValue(pathTo(path, 'runAsUser'), runAsUser, `must be in the ranges: [${min}, ${max}]`);
     },
   },
   MustRunAsNonRoot: {
     defect: () => undefined,
     generate: () => undefined,
     validate(_options, { runAsUser, runAsNonRoot }, path) {
-      if (runAsNonRoot === false) return invalidValue(`${path}.runAsNonRoot`, false, 'must be true');
-      if (runAsUser === 0) return invalidValue(`${path}.runAsUser`, 0, 'running with the root UID is forbidden');
+      if (runAsNonRoot === false) return invalidValue(pathTo(path, 'runAsNonRoot'), false, 'must be true');
+      if (runAsUser === 0) return invalidValue(pathTo(path, 'runAsUser'), 0, 'running with the root UID is forbidden');
       const isOpen = runAsNonRoot === undefined && runAsUser === undefined;
-      return isOpen ? required(`${path}.runAsNonRoot`, 'must be true') : undefined;
+      return isOpen ? required(pathTo(path, 'runAsNonRoot'), 'must be true') : undefined;
     },
   },
   RunAsAny: { defect: () => undefined, generate: () => undefined, validate: () => undefined },

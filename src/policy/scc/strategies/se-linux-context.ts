@@ -1,4 +1,5 @@
 import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { pathTo } from '../decode/paths.ts';
 import { compareBytes } from '../../../kube/order.ts';
 import type { SeLinuxContextFields } from '../decode/scc.ts';
 import type { SeLinuxFields } from '../decode/security-context.ts';
@@ -50,7 +51,7 @@ export const seLinuxContextOfPod: PodStrategy = {
 export const seLinuxContextOfContainer: ContainerStrategy = {
   validate({ scc, bound, podValues, container, values }, errors) {
     const found = values.seLinuxOptions ?? podValues.seLinuxOptions;
-    const check = { path: `${container.path}.seLinuxOptions`, errors };
+    const check = { path: pathTo(container.path, 'seLinuxOptions'), errors };
     SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.validate(bound.seLinuxContext, found, check);
   },
 };
@@ -59,11 +60,11 @@ const PLAIN_MEMBERS = ['role', 'type', 'user'] as const;
 
 function compareOptions(wanted: SeLinuxFields, found: SeLinuxFields, { path, errors }: Check): void {
   if (!isSameLevel(wanted.level, found.level)) {
-    errors.push(invalidValue(`${path}.level`, found.level, `must be ${wanted.level}`));
+    errors.push(invalidValue(pathTo(path, 'level'), found.level, `must be ${wanted.level}`));
   }
   for (const member of PLAIN_MEMBERS) {
     if (wanted[member] === found[member]) continue;
-    errors.push(invalidValue(`${path}.${member}`, found[member], `must be ${wanted[member]}`));
+    errors.push(invalidValue(pathTo(path, member), found[member], `must be ${wanted[member]}`));
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JsonObject } from '../../../../src/kube/types.ts';
-import { createNamespaceRanges } from '../../../../src/policy/scc/namespace-ranges.ts';
+import { namespaceRangesOf } from '../../../../src/policy/scc/namespace-ranges.ts';
 import { prepareScc } from '../../../../src/policy/scc/prepare.ts';
 import { attemptScc } from '../../../../src/policy/scc/search.ts';
 import { printError } from '../../../../src/policy/scc/texts.ts';
@@ -33,7 +33,7 @@ export function checkStrategies(cases: readonly StrategyCase[]): void {
     test(name, () => {
       const before = podOf(parts);
       const prepared = prepareScc(laxScc({ ...scc, name: 'some' }));
-      const attempt = attemptScc(prepared, { namespace: createNamespaceRanges({}), pod: podFieldsOf(before) });
+      const attempt = attemptScc(prepared, { namespace: namespaceRangesOf({}), pod: podFieldsOf(before) });
       const errors = attempt.errors.map((error) => printError('some', error));
       assert.deepEqual(errors, expected.errors ?? []);
       if (expected.errors) return;
