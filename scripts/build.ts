@@ -6,7 +6,12 @@ import ts from 'typescript';
 import { collectLicenses } from './licenses.ts';
 
 const OUT = process.argv[2] ?? 'dist';
-const LIBRARIES = { pss: 'src/policy/pss/index.ts', rbac: 'src/policy/rbac/index.ts' };
+const LIBRARIES = {
+  pss: 'src/policy/pss/index.ts',
+  scc: 'src/policy/scc/index.ts',
+  psa: 'src/policy/psa/scc-level.ts',
+  rbac: 'src/policy/rbac/index.ts',
+};
 
 /** Where a declaration names a source file: the compiler leaves these as they are, which few consumers understand. */
 const SOURCE_NAME = /(\bfrom |\bimport\()('\.[^']*)\.ts(')/g;
