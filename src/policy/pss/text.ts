@@ -55,7 +55,7 @@ export function quotedSet(items: readonly string[]): string {
 export function distinct(items: readonly string[]): readonly string[] {
   if (items.length < 2) return items;
   if (items.length > FEW) return sortedSet(items);
-  const sorted: string[] = [];
+  const sorted = items.slice(0, 1);
   for (const item of items) insert(sorted, item);
   return sorted;
 }
