@@ -38,11 +38,10 @@ export function assignScc(input: SccInput): SccDecision {
   const result = searchScc(search);
   const audit = search.mutable === 'everything' ? auditWithNext(search, result) : auditUnchanged(result, '');
   const { chosen } = result;
-  if (chosen === undefined)
-    return refuse(
-      UNABLE + aggregate([...distinctTexts(result.passedOver), ...hintTexts(search, result.passedOver)]),
-      audit,
-    );
+  if (chosen === undefined) {
+    const texts = [...distinctTexts(result.passedOver), ...hintTexts(search, result.passedOver)];
+    return refuse(UNABLE + aggregate(texts), audit);
+  }
   return accept({
     object: writePod(chosen.attempt, {
       [POD_SCC_ANNOTATIONS.scc]: chosen.scc.name,
@@ -69,8 +68,8 @@ export function validateScc(input: SccInput): SccDecision {
   const result = searchScc(search);
   const audit = auditUnchanged(result, recordedScc);
   if (result.chosen) return accept({ auditAnnotations: audit });
-  const texts = result.passedOver.flatMap(textsOf);
-  return refuse(UNABLE + printList([...texts, ...hintTexts(search, result.passedOver)]), audit);
+  const texts = [...result.passedOver.flatMap(textsOf), ...hintTexts(search, result.passedOver)];
+  return refuse(UNABLE + printList(texts), audit);
 }
 
 function mutableIn({ operation, subResource }: SccInput): SearchInput['mutable'] {

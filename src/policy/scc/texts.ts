@@ -32,6 +32,7 @@ const MAX_COMPARED = 16;
  */
 export function distinctTexts(passedOver: readonly PassedOver[]): readonly string[] {
   const distinct: string[] = [];
+  const isOneOnly = passedOver.length === 1;
   let seen: Set<string> | undefined;
   for (const one of passedOver) {
     if (one.because === 'denied') {
@@ -44,7 +45,7 @@ export function distinctTexts(passedOver: readonly PassedOver[]): readonly strin
       const error = errors[index];
       const text = texts[index];
       if (error === undefined || text === undefined) continue;
-      if (isRelative(error) && errors.length <= MAX_COMPARED) {
+      if ((isOneOnly || isRelative(error)) && errors.length <= MAX_COMPARED) {
         if (isRepeated(errors, index, error)) continue;
       } else if (seen?.has(text)) continue;
       else (seen ??= new Set()).add(text);
