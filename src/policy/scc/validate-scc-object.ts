@@ -10,7 +10,7 @@ import { sysctlListErrors, sysctlOverlaps } from './validate-sysctls.ts';
 
 /**
  * What is wrong with an SCC itself, in the order of the original; of fields with a wrong type only the first is told.
- * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints
+ * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints/validation/validation.go
  */
 export function sccObjectErrors(scc: unknown): readonly FieldError[] {
   const { fields, error } = decodeScc(scc);
