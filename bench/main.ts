@@ -1,9 +1,10 @@
 /**
- * `npm run bench [-- --only evaluate|serve] [--peer URL] [--json FILE]`: all numbers in one run, so that they compare.
+ * `npm run bench [-- --only evaluate|assign|serve] [--peer URL] [--json FILE]`: all numbers in one run, so that they compare.
  */
 import { writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
+import { benchAssign } from './assign.ts';
 import { benchEvaluate } from './evaluate.ts';
 import { keeps, printTable, type Row } from './row.ts';
 import { benchServe } from './serve.ts';
@@ -14,6 +15,7 @@ const { values } = parseArgs({
 
 const parts: Readonly<Record<string, () => Promise<Row[]>>> = {
   evaluate: benchEvaluate,
+  assign: benchAssign,
   serve: () => benchServe(values.peer),
 };
 const names = values.only === undefined ? Object.keys(parts) : values.only.split(',');

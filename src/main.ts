@@ -5,6 +5,12 @@ import { run } from './cli/main.ts';
 /** What a shell reports of a program that was interrupted. */
 const INTERRUPTED = 130;
 
+/** The oldest Node that has all that is used here. */
+const NODE_VERSION = 24;
+const isOld = Number.parseInt(process.versions.node) < NODE_VERSION;
+if (isOld)
+  process.stderr.write(`error: this is Node ${process.version}; portcullis runs on Node ${NODE_VERSION} or newer\n`);
+
 const stopping = new AbortController();
 // Once each: who asks again does not want to wait.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort(signal));
@@ -22,11 +28,13 @@ const io: Io = {
   signal: stopping.signal,
 };
 
-process.exitCode = await run(process.argv.slice(2), commands, io).catch((error: unknown) => {
-  if (stopping.signal.aborted) return INTERRUPTED;
-  console.error(error);
-  return EXIT.usage;
-});
+process.exitCode = isOld
+  ? EXIT.usage
+  : await run(process.argv.slice(2), commands, io).catch((error: unknown) => {
+      if (stopping.signal.aborted) return INTERRUPTED;
+      console.error(error);
+      return EXIT.usage;
+    });
 
 function ignoreBrokenPipe(error: Error): void {
   if (!('code' in error) || error.code !== 'EPIPE') throw error;

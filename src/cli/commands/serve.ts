@@ -102,7 +102,11 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
       option: 'health-probe-bind-address',
     });
     closing.push(() => probes.close());
-    await cluster.open({ port, authority: (ownCertificate ?? cluster.certificates.authority).cert });
+    await cluster.open({
+      host: reachable(host),
+      port,
+      authority: (ownCertificate ?? cluster.certificates.authority).cert,
+    });
     logger.info({ host, port, probesPort, version: VERSION }, 'serving');
     io.stdout.write(cluster.greeting());
 
@@ -114,6 +118,12 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
   } finally {
     for (const close of closing.reverse()) await close();
   }
+}
+
+/** Where this machine reaches a server that listens on that address. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  return host === '::' ? '::1' : host;
 }
 
 function stopped(signal: AbortSignal): Promise<void> {

@@ -1,4 +1,5 @@
-import { join } from 'node:path';
+import { isIP } from 'node:net';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createHttpsCaller } from '../../cluster/embedded/admission/index.ts';
 import { createEmbeddedCluster } from '../../cluster/embedded/cluster.ts';
@@ -16,8 +17,8 @@ import { createAll, readSeed } from './seed.ts';
 export interface RunningCluster {
   readonly store: Store;
   readonly certificates: Certificates;
-  /** Registers the webhooks that listen on that port of this machine, and fills the cluster. */
-  open(webhooks: { readonly port: number; readonly authority: string }): Promise<void>;
+  /** Registers the webhooks that listen there, and fills the cluster. */
+  open(webhooks: { readonly host: string; readonly port: number; readonly authority: string }): Promise<void>;
   /** Lets the cluster trust webhooks whose certificates that authority has signed, in PEM. */
   trust(authority: string): Promise<void>;
   /** Where the cluster is and how to reach it, for people. */
@@ -47,14 +48,14 @@ export async function startEmbeddedCluster({ values, logger }: EmbeddedOptions):
   const certificates = await keepCertificates({
     folder,
     dnsNames: ['localhost', `${SERVICE.name}.${SERVICE.namespace}.svc`],
-    ipAddresses: [HOST, '::1'],
+    ipAddresses: [HOST, '::1', ...(isIP(values['bind-address']) === 0 ? [] : [values['bind-address']])],
     clients: new Map([['admin', ADMIN]]),
     now: () => new Date(),
   });
 
-  let webhookPort = 0;
+  let webhook = { host: HOST, port: 0 };
   const caller = createHttpsCaller(({ namespace, name }) =>
-    namespace === SERVICE.namespace && name === SERVICE.name ? { host: HOST, port: webhookPort } : undefined,
+    namespace === SERVICE.namespace && name === SERVICE.name ? webhook : undefined,
   );
   const cluster = createEmbeddedCluster({ clock: () => new Date(), call: caller.call });
   const log = logger.child({ logger: 'cluster' });
@@ -81,8 +82,8 @@ export async function startEmbeddedCluster({ values, logger }: EmbeddedOptions):
   return {
     store: cluster.store,
     certificates,
-    async open({ port: webhooksPort, authority }) {
-      webhookPort = webhooksPort;
+    async open({ authority, ...address }) {
+      webhook = address;
       const trusting = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
       // What the cluster starts with has been there before the webhooks: they do not judge it.
       await createAll(cluster, seed);
@@ -96,13 +97,17 @@ export async function startEmbeddedCluster({ values, logger }: EmbeddedOptions):
       }
     },
     greeting: () =>
-      `Portcullis answers reviews at https://${HOST}:${webhookPort}, for an embedded cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${kubeconfigFile}\n  kubectl get namespaces --show-labels\n\n`,
+      `Portcullis answers reviews at https://${printHost(webhook.host)}:${webhook.port}, for an embedded cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${resolve(kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\n`,
     async stop() {
       cluster.stop();
       await server.close();
       caller.close();
     },
   };
+}
+
+function printHost(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
 }
 
 /** A webhook configuration whose webhooks trust that authority. */

@@ -50,6 +50,12 @@ const steps: readonly Step[] = [
   { run: 'describe pod web -n shop', says: /^Name: +web\n(.*\n)*Status: +Pending\n/ },
   { run: 'get nothing', says: 'error: the server doesn\'t have a resource type "nothing"\n', code: 1 },
 
+  {
+    run: 'apply -f -',
+    stdin: 'apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { name: x }\n',
+    says: /no matches for kind "Ingress" in version "networking\.k8s\.io\/v1"\nensure CRDs are installed first\n$/,
+    code: 1,
+  },
   { run: 'apply -f -', stdin: POD('a'), says: 'pod/applied created\n' },
   { run: 'apply -f -', stdin: POD('a'), says: 'pod/applied unchanged\n' },
   { run: 'diff -f -', stdin: POD('b'), says: /\n- {2}- image: a\n\+ {2}- image: b\n/, code: 1 },

@@ -1,7 +1,7 @@
 import { ApiError, failure } from '../../../kube/status.ts';
 
 /** In which form an answer is wanted. */
-export type Form = 'plain' | 'table' | 'metadata' | 'metadata-list' | 'discovery';
+export type Form = 'plain' | 'table' | 'metadata' | 'metadata-list' | 'discovery' | 'openapi-protobuf';
 
 interface Clause {
   readonly type: string;
@@ -9,6 +9,8 @@ interface Clause {
   readonly quality: number;
 }
 
+/** The protobuf form of an OpenAPI v2 document, in whatever version. */
+export const OPENAPI_PROTOBUF = 'application/com.github.proto-openapi.spec.v2';
 const JSON_TYPES = ['application/json', 'application/*', '*/*'];
 
 /** By `as`, `g` and `v` of the media type. */
@@ -32,6 +34,9 @@ export function negotiate(accept: string | undefined, served: readonly Form[]): 
     const form = formOf(parameters);
     if (form !== undefined && served.includes(form)) return form;
   }
+  // JSON says more: this is for those who take nothing else.
+  const takesProtobuf = clauses.some(({ type }) => type.startsWith(OPENAPI_PROTOBUF));
+  if (takesProtobuf && served.includes('openapi-protobuf')) return 'openapi-protobuf';
   const message = 'only the following media types are accepted: application/json';
   throw new ApiError(failure(406, 'NotAcceptable', message));
 }

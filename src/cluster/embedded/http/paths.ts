@@ -3,7 +3,7 @@ import { openApiV2, openApiV3, openApiV3Index } from '../fields/index.ts';
 import type { Registry } from '../registry.ts';
 import { AGGREGATED, aggregatedDiscovery } from './aggregated-discovery.ts';
 import { apiGroup, apiGroups, apiResources, apiVersions, groupVersionsOf } from './discovery.ts';
-import type { Form } from './negotiation.ts';
+import { OPENAPI_PROTOBUF, type Form } from './negotiation.ts';
 import type { Body } from './replies.ts';
 
 /** Paths that are answered whoever asks. */
@@ -25,11 +25,22 @@ const VERSION = {
   platform: 'embedded',
 };
 
+/**
+ * A document that describes nothing, in protobuf: `swagger` and `info`. kubectl asks for it when the v3 documents do not
+ * have a kind; from one without the kind it learns that there is nothing to validate, and goes on to say what is missing.
+ * @see https://github.com/google/gnostic-models/blob/main/openapiv2/OpenAPIv2.proto
+ */
+const EMPTY_OPENAPI_V2: Body = {
+  contentType: `${OPENAPI_PROTOBUF}.v1.0+protobuf`,
+  body: '\n\u00032.0\u0012\u0015\n\nKubernetes\u0012\u0007v1.36.0',
+};
+
 /** Makes the function that answers for the paths of the server itself; `undefined` for paths that lead nowhere. */
 export function createPaths(cluster: EmbeddedCluster): (path: string, form: Form, address: string) => Body | undefined {
   const { registry, schemas } = cluster;
   const documents = createCache(() => registry.revision());
-  const openApi = (path: string): Body | undefined => {
+  const openApi = (path: string, form: Form): Body | undefined => {
+    if (form === 'openapi-protobuf') return EMPTY_OPENAPI_V2;
     if (path === '/openapi/v2') return json(documents(path, () => openApiV2(schemas, registry.list())));
     if (path === '/openapi/v3') return json(documents(path, () => openApiV3Index(groupVersionsOf(registry))));
     const found = groupVersionOf(path.slice('/openapi/v3'.length));
@@ -41,7 +52,7 @@ export function createPaths(cluster: EmbeddedCluster): (path: string, form: Form
     if (OPEN_PATHS.has(path)) return text('ok');
     if (path === '/version') return json(VERSION);
     if (path === '/') return json({ paths: rootPaths(registry) });
-    if (path.startsWith('/openapi/')) return openApi(path);
+    if (path.startsWith('/openapi/')) return openApi(path, form);
     if (form === 'discovery' && (path === '/api' || path === '/apis')) {
       const document = aggregatedDiscovery(registry, path === '/api' ? 'core' : 'groups');
       return { contentType: AGGREGATED, cacheControl: 'public', body: JSON.stringify(document) };

@@ -95,5 +95,5 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
 /** The forms of a path. Those that are always the same are sent whatever is asked for. */
 function formsOf(path: string): readonly Form[] {
   if (path === '/api' || path === '/apis') return ['discovery', 'plain'];
-  return path === '/openapi/v2' ? ['plain'] : [];
+  return path === '/openapi/v2' ? ['plain', 'openapi-protobuf'] : [];
 }
