@@ -215,6 +215,17 @@ suite('a running server', () => {
     await running.stop();
   });
 
+  test('keeps its configuration when the file is emptied, since the defaults ask for nothing', async () => {
+    const file = join(folder, 'emptied.yaml');
+    await writeFile(file, CONFIGURATION('restricted'));
+    const running = await serve(['--config', file]);
+    await writeFile(file, '');
+    const refused = await running.logged('configuration not loaded, the last good one stays');
+    assert.equal(refused.reason, `${file} is empty`);
+    assert.equal(await ask(running), false);
+    await running.stop();
+  });
+
   test('takes options from the file, the environment over it, and what is typed over both', async () => {
     const file = join(folder, 'precedence.yaml');
     await writeFile(

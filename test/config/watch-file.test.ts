@@ -100,3 +100,50 @@ suite('watching a file', () => {
     assert.deepEqual(told, []);
   });
 });
+
+interface Reads {
+  readonly name: string;
+  /** What is read, time after time, of a file that held `one` before. */
+  readonly reads: readonly (string | Error)[];
+  readonly told: readonly string[];
+}
+
+const READS: readonly Reads[] = [
+  { name: 'nothing new', reads: ['one', 'one'], told: [] },
+  { name: 'another content, once it stays', reads: ['two', 'two', 'two'], told: ['two'] },
+  { name: 'another content that does not stay', reads: ['two', 'three', 'four'], told: [] },
+  { name: 'a file that is emptied and written again', reads: ['', 'two', 'two'], told: ['two'] },
+  { name: 'a file that grows', reads: ['t', 'tw', 'two', 'two'], told: ['two'] },
+  { name: 'what it was before', reads: ['two', 'one', 'one'], told: [] },
+  { name: 'a file that stays empty', reads: ['', ''], told: [''] },
+  { name: 'gone, and back as it was', reads: [new Error('gone'), 'one', 'one'], told: ['gone', 'one'] },
+  { name: 'gone while it is written', reads: ['two', new Error('gone'), 'two', 'two'], told: ['gone', 'two'] },
+  {
+    name: 'each reason once',
+    reads: [new Error('gone'), new Error('gone'), new Error('locked'), new Error('gone')],
+    told: ['gone', 'locked', 'gone'],
+  },
+];
+
+suite('what is told of a file that is read again and again', () => {
+  for (const { name, reads, told } of READS) {
+    test(name, async () => {
+      const left = [...reads];
+      const heard: string[] = [];
+      const ending = new AbortController();
+      await watchFile({
+        read() {
+          const text = left.shift();
+          if (text === undefined) ending.abort();
+          return text instanceof Error ? Promise.reject(text) : Promise.resolve({ file: 'f', text: text ?? '' });
+        },
+        initial: { file: 'f', text: 'one' },
+        onChange: ({ text }) => heard.push(text),
+        onError: (error) => heard.push((error as Error).message),
+        signal: ending.signal,
+        intervalMs: 0,
+      });
+      assert.deepEqual(heard, told);
+    });
+  }
+});

@@ -1,6 +1,7 @@
 import { parseConfiguration, type Configuration } from '../../config/configuration.ts';
 import { readPodSecuritySource } from '../../config/pod-security.ts';
 import type { Source } from '../../config/source.ts';
+import { UserError } from '../../config/user-error.ts';
 import { watchFile } from '../../config/watch-file.ts';
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -46,6 +47,8 @@ export function followConfiguration({ file, loaded, logger, metrics, signal }: F
   };
   const onChange = (source: Source): void => {
     try {
+      // At start an empty file asks for the defaults. Later it is a file that was lost, and the defaults ask for nothing.
+      if (source.text === '') throw new UserError(`${source.file} is empty`);
       const next = parse(source);
       const sameOptions = printOptions(next) === printOptions(loaded);
       accept(next);
