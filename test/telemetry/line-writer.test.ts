@@ -55,4 +55,45 @@ suite('line writer', () => {
     child.kill('SIGKILL');
     assert.equal(verdict, 'true');
   });
+
+  test('a reader that has stopped does not keep the process from ending', async () => {
+    const child = spawn(
+      process.execPath,
+      script(`
+        process.stdout.on('error', () => {});
+        for (let index = 0; index < 1000; index++) writer.write('x'.repeat(1023) + '\\n');
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        writer.flush();`),
+      { stdio: ['ignore', 'pipe', 'ignore'] },
+    );
+    child.stdout.pause();
+    const code = await Promise.race([
+      new Promise((resolve) => child.once('exit', resolve)),
+      new Promise((resolve) => setTimeout(resolve, 5000, 'still alive').unref()),
+    ]);
+    child.kill('SIGKILL');
+    assert.equal(code, 0);
+  });
+
+  test('at the end of the process, what a slow reader cannot take at once arrives all the same', async () => {
+    const child = spawn(
+      process.execPath,
+      script(`
+        process.stdout.on('error', () => {});
+        for (let index = 0; index < 400; index++) writer.write(index + ' ' + 'x'.repeat(1000) + '\\n');
+        writer.flush();`),
+      { stdio: ['ignore', 'pipe', 'ignore'] },
+    );
+    let text = '';
+    for await (const chunk of child.stdout) {
+      text += String(chunk);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    // What was under way when the end came may be there twice.
+    const numbers = new Set(text.split('\n').map((line) => line.split(' ')[0]));
+    assert.deepEqual(
+      Array.from({ length: 400 }, (_, index) => String(index)).filter((number) => !numbers.has(number)),
+      [],
+    );
+  });
 });
