@@ -5,7 +5,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { readSteps, type ManifestDocument, type ManifestError, type Step } from './manifests/documents.ts';
-import { listManifestFiles, readManifestText, STDIN } from './manifests/files.ts';
+import { listManifestFiles, readManifestText, STDIN, type TextOptions } from './manifests/files.ts';
 import { objectsOf, type ManifestObject, type ManifestObjects } from './manifests/objects.ts';
 
 export type { DuplicateKeyPosition, ManifestDocument, ManifestError } from './manifests/documents.ts';
@@ -31,12 +31,9 @@ export function readDocuments(text: string, file: string): Documents {
 /** The objects of several files, in order. */
 export interface Manifests extends Documents, ManifestObjects {}
 
-export interface ReadOptions {
-  readonly stdin: AsyncIterable<Uint8Array | string>;
+export interface ReadOptions extends TextOptions {
   /** Called at each percent of each file. */
   readonly onProgress?: (progress: ReadProgress) => void;
-  /** Stops the reading when it is aborted. */
-  readonly signal?: AbortSignal;
 }
 
 /** The file that is read now, the number of the file among all, and how much of it has been read. */
@@ -62,7 +59,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
       await setImmediate(undefined, options.signal ? { signal: options.signal } : {});
     };
     await onPercent(0);
-    const content = await readManifestText(path, options.stdin);
+    const content = await readManifestText(path, options);
     if ('message' in content) found.errors.push({ file, ...content });
     else await readInto(found, readSteps(content.text, file), onPercent);
   }

@@ -27,8 +27,8 @@ function printBlock(judgement: Judgement, findings: readonly Finding[], report: 
   const emphasis = isFailure(first, report) ? 'red' : 'yellow';
   const title = `${printObject(judgement)} ${printVerdict(first)}`;
   const rows = findings.flatMap(rowsOf);
-  const placeWidth = Math.max(...rows.map(({ place }) => place.length));
-  const checkWidth = Math.max(...rows.map(({ check }) => check.length));
+  const placeWidth = longest(rows.map(({ place }) => place));
+  const checkWidth = longest(rows.map(({ check }) => check));
   const lines = rows.map(({ place, check, text, tone }) => {
     const cells = [place.padEnd(placeWidth), style(emphasis, check.padEnd(checkWidth)), style(tone, text)];
     return `  ${cells.join('  ')}`.trimEnd();
@@ -53,4 +53,8 @@ function rowsOf(finding: Finding): Row[] {
     text: texts[index] ?? '',
     tone: index === 0 ? 'bold' : 'dim',
   }));
+}
+
+function longest(texts: readonly string[]): number {
+  return texts.reduce((longest, { length }) => Math.max(longest, length), 0);
 }

@@ -30,7 +30,13 @@ export function remarksOf({ warnings, unjudged }: Report): readonly Remark[] {
   return [...warnings, ...unjudged];
 }
 
-/** The text with control characters escaped: names come from files, and must not steer the terminal. */
+/** Control characters, those beyond ASCII too, and what turns the direction of writing or ends a line. */
+const STEERING = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
+
+/** The text with such characters escaped: names come from files, and must neither steer the terminal nor deceive. */
 export function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, (character) => JSON.stringify(character).slice(1, -1));
+  return text.replace(STEERING, (character) => {
+    const short = JSON.stringify(character).slice(1, -1);
+    return short === character ? `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}` : short;
+  });
 }

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { addAbortSignal, Readable } from 'node:stream';
 import { compareBytes } from '../../kube/order.ts';
 import { UserError } from '../user-error.ts';
 import { createLineIndex, type Position } from './line-index.ts';
@@ -50,7 +51,7 @@ async function filesBelow(folder: string): Promise<string[]> {
   for (const entry of entries.sort((a, b) => compareBytes(a.name, b.name))) {
     const path = join(folder, entry.name);
     if (entry.name.startsWith('.')) continue;
-    if (entry.isDirectory()) found.push(...(await filesBelow(path)));
+    if (entry.isDirectory()) for (const file of await filesBelow(path)) found.push(file);
     else if (EXTENSIONS.test(entry.name) && (entry.isFile() || (await linksToFile(path)))) found.push(path);
   }
   return found;
@@ -67,14 +68,26 @@ async function linksToFile(path: string): Promise<boolean> {
 /** The text of a file, or why it has none and where. */
 export type FileText = { readonly text: string } | (Position & { readonly message: string });
 
-/** Reads a file, or the standard input for `-`. A file that cannot be read gives a message, so that others go on. */
-export async function readManifestText(path: string, stdin: AsyncIterable<Uint8Array | string>): Promise<FileText> {
+export interface TextOptions {
+  readonly stdin: AsyncIterable<Uint8Array | string>;
+  /** Stops the reading when it is aborted. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Reads a file, or the standard input for `-`. A file that cannot be read gives a message, so that others go on.
+ * Rejects when the signal is aborted.
+ */
+export async function readManifestText(path: string, { stdin, signal }: TextOptions): Promise<FileText> {
+  const stream = path === STDIN.path ? stdin : createReadStream(path);
+  // The other end of a pipe may stay silent for ever.
+  if (signal && stream instanceof Readable) addAbortSignal(signal, stream);
   try {
-    const bytes = await readBytes(path === STDIN.path ? stdin : createReadStream(path));
+    const bytes = await readBytes(stream);
     return bytes === undefined ? problem(`larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB`) : decode(bytes);
   } catch (error) {
-    if (codeOf(error) !== undefined) return problem(reasonOf(error));
-    throw error;
+    if (signal?.aborted || codeOf(error) === undefined) throw error;
+    return problem(reasonOf(error));
   }
 }
 

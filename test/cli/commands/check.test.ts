@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
+import { PLAIN, printTable } from '../../../src/cli/report/table.ts';
 import { VERSION } from '../../../src/cli/version.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
@@ -372,6 +373,52 @@ describe('check on a terminal', () => {
   });
 });
 
+const STEERING: readonly (readonly [what: string, name: string, shown: string])[] = [
+  ['an escape sequence', 'a\u001b[2Jb', 'a\\u001b[2Jb'],
+  ['its form of one character', 'a\u009b2Jb', 'a\\u009b2Jb'],
+  ['a carriage return', 'a\rb', 'a\\rb'],
+  ['a null', 'a\u0000b', 'a\\u0000b'],
+  ['a delete', 'a\u007fb', 'a\\u007fb'],
+  ['a turn of the direction of writing', 'a\u202eb', 'a\\u202eb'],
+  ['line ends beyond ASCII', 'a\u0085b\u2028c\u2029d', 'a\\u0085b\\u2028c\\u2029d'],
+  ['letters beyond ASCII', 'é\u00a0ж😀', 'é\u00a0ж😀'],
+];
+
+describe('what does not reach the terminal as it is', () => {
+  for (const [what, name, shown] of STEERING) {
+    test(what, async () => {
+      const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { hostPID: true } });
+      const { stdout } = await runProgram(['check', '--level=baseline', '-'], { stdin });
+      assert.equal(stdout.split('\n')[0], `Pod default/${shown} violates PodSecurity "baseline:latest"`);
+    });
+  }
+});
+
+test('a finding in very many places', () => {
+  const fields = Array.from({ length: 200_000 }, (_, index) => ({ path: '', file: 'a.yaml', line: index, column: 1 }));
+  const finding = { check: 'c', mode: 'enforce', policy: 'p', reason: 'r', detail: '', remedy: 'Do.', fields } as const;
+  const judgement = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    namespace: 'n',
+    name: 'p',
+    file: 'a.yaml',
+    line: 1,
+    column: 1,
+    policies: { enforce: 'p', audit: 'p', warn: 'p' },
+    findings: [finding],
+  };
+  const report = {
+    judgements: [judgement],
+    others: 0,
+    unjudged: [],
+    warnings: [],
+    errors: [],
+    failOn: 'enforce',
+  } as const;
+  assert.equal(printTable(report, PLAIN).split('\n').length, 200_004);
+});
+
 test('names from manifests do not break XML or workflow commands', async () => {
   const stdin =
     '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u0001]]><b>&\\n::set-output name=x::%0A"},"spec":{"hostPID":true}}';
@@ -408,6 +455,15 @@ describe('check as a process', () => {
       (output) => ({ code: 0, ...output }),
       (error: unknown) => error as { code: number; stdout: string; stderr: string },
     );
+
+  test('a signal ends it while it waits for its standard input', async () => {
+    const child = spawn(process.execPath, [main, 'check', '-'], { stdio: ['pipe', 'ignore', 'pipe'] });
+    // It has been loaded when it takes what it is given.
+    await new Promise((resolve) => child.stdin.write(' '.repeat(1_000_000), resolve));
+    child.kill('SIGINT');
+    const code = await new Promise((resolve) => child.once('exit', resolve));
+    assert.equal(code, 130);
+  });
 
   test('exit codes and streams', async (context) => {
     const folder = await folderWith(context, { 'good/a.yaml': POD, 'bad/b.yaml': 'a: [' });
