@@ -8,6 +8,8 @@ export interface Connections {
   /** From now on every connection closes after its next answer; new ones are still served (shutdown). */
   drain(): void;
   draining(): boolean;
+  /** Ends the connections on which nothing has been asked yet: nobody waits for an answer there. */
+  endUnused(): void;
   /** True if the next answer on that connection has to be its last. */
   shouldClose(socket: Socket): boolean;
 }
@@ -17,7 +19,22 @@ export function trackConnections(app: FastifyInstance): Connections {
   const generations = new WeakMap<Socket, number>();
   let generation = 0;
   let draining = false;
-  app.server.on('secureConnection', (socket: Socket) => generations.set(socket, generation));
+  /** Those without TLS yet, by their peers. */
+  const opening = new Map<string, Socket>();
+  const open = new Set<Socket>();
+  app.server.on('connection', (socket: Socket) => {
+    const peer = peerOf(socket);
+    opening.set(peer, socket);
+    socket.once('close', () => {
+      if (opening.get(peer) === socket) opening.delete(peer);
+    });
+  });
+  app.server.on('secureConnection', (socket: Socket) => {
+    opening.delete(peerOf(socket));
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    generations.set(socket, generation);
+  });
   return {
     renew: () => {
       generation++;
@@ -26,6 +43,15 @@ export function trackConnections(app: FastifyInstance): Connections {
       draining = true;
     },
     draining: () => draining,
+    endUnused() {
+      for (const socket of opening.values()) socket.destroy();
+      for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
+    },
     shouldClose: (socket) => draining || (generation > 0 && generations.get(socket) !== generation),
   };
+}
+
+/** The socket below TLS and the one above it are two, with one peer. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress}:${remotePort}`;
 }

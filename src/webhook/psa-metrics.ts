@@ -1,11 +1,28 @@
 import type { AdmissionRequest } from '../kube/admission.ts';
-import { policyVersionLabel, requestLabels } from '../policy/psa/metric-labels.ts';
+import { policyVersionLabel, requestLabels, type RequestLabels } from '../policy/psa/metric-labels.ts';
 import type { PodSecurityCount } from '../policy/psa/types.ts';
 import { newestVersion } from '../policy/pss/evaluate.ts';
 import type { Cell } from '../telemetry/hot.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 const OPERATIONS = ['create', 'update'] as const;
+
+/** Those of Kubernetes. Whoever reaches this server may send any other name, and a series lives for ever: they are one. */
+const SUBRESOURCES: ReadonlySet<string> = new Set([
+  '',
+  'attach',
+  'binding',
+  'ephemeralcontainers',
+  'eviction',
+  'exec',
+  'log',
+  'portforward',
+  'proxy',
+  'resize',
+  'scale',
+  'status',
+]);
+const OTHER = 'other';
 
 type Counts = readonly PodSecurityCount[];
 
@@ -28,18 +45,23 @@ export function createPodSecurityRecorder(
   // Pods that pass share the counts of their namespace: what these mean for a kind of request is found out once.
   const known = new WeakMap<Counts, Map<string, readonly Cell[]>>();
   return (request, counts) => {
-    const { group, resource } = request.resource;
-    const key = `${request.operation} ${group}/${resource}/${request.requestSubResource ?? ''}`;
+    const labels = labelsOf(request);
+    const key = `${labels.request_operation} ${labels.resource} ${labels.subresource}`;
     let byRequest = known.get(counts);
     if (!byRequest) known.set(counts, (byRequest = new Map<string, readonly Cell[]>()));
     let cells = byRequest.get(key);
-    if (!cells) byRequest.set(key, (cells = counts.map((count) => cellOf(metrics, request, count))));
+    if (!cells) byRequest.set(key, (cells = counts.map((count) => cellOf(metrics, labels, count))));
     for (const cell of cells) cell.count++;
   };
 }
 
-function cellOf(metrics: Metrics['podSecurity'], request: AdmissionRequest, count: PodSecurityCount): Cell {
+/** A bounded set of values, whatever is asked. */
+function labelsOf(request: AdmissionRequest): RequestLabels {
   const labels = requestLabels(request);
+  return SUBRESOURCES.has(labels.subresource) ? labels : { ...labels, subresource: OTHER };
+}
+
+function cellOf(metrics: Metrics['podSecurity'], labels: RequestLabels, count: PodSecurityCount): Cell {
   switch (count.metric) {
     case 'exemptions':
       return metrics.exemptions.cell(labels);

@@ -2,7 +2,7 @@
  * The admission server: Fastify over TLS. It reads the store and answers; it never writes to a cluster.
  */
 import type { SecureContextOptions, Server } from 'node:tls';
-import Fastify, { type FastifyError, type FastifyInstance } from 'fastify';
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
 import { registerAdmission, type AdmissionDeps } from './admission.ts';
 import { trackConnections, type Connections } from './connections.ts';
 
@@ -28,6 +28,8 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
     https: {
       ...deps.tls,
       ALPNProtocols: ['http/1.1'],
+      // As long as an API server waits for it.
+      handshakeTimeout: 10_000,
       headersTimeout: 32_000,
       connectionsCheckingInterval: 5_000,
       maxHeaderSize: 1024 * 1024,
@@ -41,6 +43,9 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
     logger: false,
+    frameworkErrors: (error, _request, reply) => {
+      refuse(reply, error);
+    },
   }) as unknown as FastifyInstance;
   const connections = trackConnections(app);
   acceptJson(app);
@@ -56,12 +61,8 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
       ),
   );
   app.setErrorHandler<FastifyError>((error, _request, reply) => {
-    const code = error.statusCode ?? 500;
-    if (code >= 500) deps.logger.error({ err: error, logger: 'webhook' }, 'request failed');
-    void reply
-      .code(code)
-      .type('text/plain; charset=utf-8')
-      .send(`${printError(error)}\n`);
+    if (codeOf(error) >= 500) deps.logger.error({ err: error, logger: 'webhook' }, 'request failed');
+    refuse(reply, error);
   });
   return {
     app,
@@ -73,6 +74,8 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
   };
 }
 
+const NO_JSON = 'unable to process a request with a non-json content type';
+
 /** The body arrives as bytes: the envelope is read by `readEnvelope`, which says what is wrong with it. */
 function acceptJson(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
@@ -80,7 +83,7 @@ function acceptJson(app: FastifyInstance): void {
     done(null, body);
   });
   app.addContentTypeParser('*', (_request, _payload, done) => {
-    done(badRequest('unable to process a request with a non-json content type'));
+    done(badRequest(NO_JSON));
   });
 }
 
@@ -88,11 +91,23 @@ function badRequest(message: string): Error & { statusCode: number } {
   return Object.assign(new Error(message), { statusCode: 400 });
 }
 
+function refuse(reply: FastifyReply, error: FastifyError): void {
+  void reply
+    .code(codeOf(error))
+    .type('text/plain; charset=utf-8')
+    .send(`${printError(error)}\n`);
+}
+
+function codeOf({ code, statusCode = 500 }: FastifyError): number {
+  return code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' ? 400 : statusCode;
+}
+
 function printError(error: FastifyError): string {
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
     return `request entity is too large; limit is ${BODY_LIMIT_BYTES} bytes`;
   }
-  return (error.statusCode ?? 500) >= 500 ? 'internal server error' : error.message;
+  if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return NO_JSON;
+  return codeOf(error) >= 500 ? 'internal server error' : error.message;
 }
 
 function greeting(paths: readonly string[]): string {

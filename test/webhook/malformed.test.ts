@@ -50,6 +50,13 @@ const CASES: readonly Case[] = [
     answer: 'unable to process a request with a non-json content type\n',
   },
   {
+    name: 'a content type that is none',
+    body: '{}',
+    contentType: 'json',
+    status: 400,
+    answer: 'unable to process a request with a non-json content type\n',
+  },
+  {
     name: 'JSON cut short',
     body: '{"apiVersion":"admission.k8s.io/v1"',
     status: 400,
@@ -222,6 +229,14 @@ suite('malformed reviews', () => {
     assert.deepEqual(
       [response.status, response.body],
       [404, 'no webhook at POST /nothing; POST an AdmissionReview to /allow\n'],
+    );
+  });
+
+  test('a path that cannot be decoded', async () => {
+    const response = await post(server, '/%', request({}), json);
+    assert.deepEqual(
+      [response.status, response.headers['content-type'], response.body],
+      [400, 'text/plain; charset=utf-8', "'/%' is not a valid url component\n"],
     );
   });
 

@@ -6,12 +6,15 @@ const GRACE_MS = 25_000;
 
 /**
  * Ends an admission server without losing a review: for the delay it serves on, unready, and lets every connection end
- * with its next answer; then it takes no more connections and waits for what is under way.
+ * with its next answer; then it takes no more connections and waits for what is under way. Nobody waits on connections that
+ * clients have opened in advance.
  */
 export async function drain({ app, connections }: AdmissionServer, delayMs: number): Promise<void> {
   connections.drain();
   await sleep(delayMs);
   const impatient = setTimeout(() => app.server.closeAllConnections(), GRACE_MS);
-  await app.close();
+  const closed = app.close();
+  connections.endUnused();
+  await closed;
   clearTimeout(impatient);
 }
