@@ -430,4 +430,18 @@ suite('the end', () => {
       assert.match(text, received);
     });
   }
+
+  test('comes after the answer to a client that is still connecting', async () => {
+    const server = await startAdmissionServer([{ path: PATH, decide }]);
+    const socket = await openTcp(server);
+    const ended = drain(server, 0);
+    await sleep(100);
+    const secure = await ready(connectTls({ socket, ca: server.ca, host: '127.0.0.1' }), 'secureConnect');
+    secure.write(WHOLE);
+    let text = '';
+    secure.on('data', (data: Buffer) => (text += data.toString()));
+    await ended;
+    await sleep(20);
+    assert.match(text, /^HTTP\/1\.1 200 OK\r\n[^]*connection: close[^]*"allowed":true/i);
+  });
 });
