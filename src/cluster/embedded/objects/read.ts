@@ -2,11 +2,10 @@ import { isObject, type JsonObject } from '../../../kube/types.ts';
 
 /** Reads of decoded objects: what is missing or has another type reads as empty. */
 
-const NOTHING: JsonObject = {};
-
 export function objectAt(parent: JsonObject | undefined, field: string): JsonObject {
   const value = parent?.[field];
-  return isObject(value) ? value : NOTHING;
+  // A new one each time: whoever writes into it must not write into that of others.
+  return isObject(value) ? value : {};
 }
 
 /** The objects in a list; anything else in it is left out. */
