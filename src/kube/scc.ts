@@ -76,6 +76,17 @@ export interface SecurityContextConstraints extends KubeObject {
 }
 
 /**
+ * Which blocks of ids are taken; the only one is named `scc-uid`.
+ * @see https://github.com/openshift/api/blob/master/securityinternal/v1/types.go
+ */
+export interface RangeAllocation extends KubeObject {
+  /** `<start>-<end>/<size of a block>` */
+  readonly range?: string | null;
+  /** In base64 a big-endian unsigned integer without leading zero bytes: a bit that is set is a block that is taken. */
+  readonly data?: string | null;
+}
+
+/**
  * Annotations of pods: the SCC that admitted it, who was allowed to use that SCC, and the only one that may be used.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */

@@ -25,6 +25,7 @@ import type {
   V1ServiceAccount,
   V1StatefulSet,
 } from '@kubernetes/client-node';
+import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 
 /** A client-node model as it is on the wire: dates are strings, nothing may be changed, `null` is as good as absent. */
 export type Wire<T> = T extends Date
@@ -74,7 +75,7 @@ export interface KubeObject {
 }
 
 /** Every kind that this program keeps in its store. */
-export interface Kinds {
+export interface Kinds extends WorkloadKinds {
   Namespace: Namespace;
   Pod: Pod;
   ServiceAccount: ServiceAccount;
@@ -82,6 +83,8 @@ export interface Kinds {
   ClusterRole: ClusterRole;
   RoleBinding: RoleBinding;
   ClusterRoleBinding: ClusterRoleBinding;
+  SecurityContextConstraints: SecurityContextConstraints;
+  RangeAllocation: RangeAllocation;
 }
 
 export type Kind = keyof Kinds;

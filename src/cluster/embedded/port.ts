@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
 import type { Kind, Kinds, KubeObject } from '../../kube/types.ts';
 import type { Cluster, EventNote, WriteOptions } from '../port.ts';
 import type { Store } from '../store.ts';
 import type { Access } from './access.ts';
-import { RESOURCES } from './mirror.ts';
 import { APPLY } from './options.ts';
 import type { OwnRequest, Send } from './requests.ts';
 import type { ResourceKey } from './types.ts';
@@ -87,8 +87,7 @@ function queryOf({ fieldManager, dryRun }: WriteOptions): Record<string, string>
 
 /** Objects in the store need not say what they are; bodies must. */
 function typed(kind: Kind, object: KubeObject): KubeObject {
-  const { group } = RESOURCES[kind];
-  return { apiVersion: group === '' ? 'v1' : `${group}/v1`, kind, ...object };
+  return { apiVersion: apiVersionOf(kind), kind, ...object };
 }
 
 function eventOf(note: EventNote, now: Date): { metadata: { name: string; namespace: string } } {

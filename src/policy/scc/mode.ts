@@ -1,0 +1,60 @@
+import { quote } from '../../kube/quote.ts';
+import type { Namespace } from '../../kube/types.ts';
+import type { Compatibility } from './types.ts';
+
+/** What becomes of a decision: it holds; it is only told; there is none. From the strictest on. */
+export const SCC_MODES = ['enforce', 'report', 'off'] as const;
+export type SccMode = (typeof SCC_MODES)[number];
+
+/** The label of a namespace that says its mode. */
+export const SCC_MODE_LABEL = 'portcullis.dev/scc';
+
+const RUN_LEVEL_LABEL = 'openshift.io/run-level';
+const DISABLE_LABEL = 'security.openshift.io/disable-securitycontextconstraints';
+
+/** How a cluster wants SCCs to work. */
+export interface SccSettings {
+  /** Of namespaces whose label says nothing. */
+  readonly mode: SccMode;
+  /** Namespaces where SCCs never count, whatever their labels. */
+  readonly exemptNamespaces: readonly string[];
+  readonly compatibility: Compatibility;
+  /** See `SccInput`. */
+  readonly preferUserNamespaces: boolean;
+}
+
+/** The namespaces of the cluster itself; outside OpenShift `default` is not among them. */
+export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = [
+  'kube-system',
+  'kube-public',
+  'openshift',
+  'openshift-infra',
+  'openshift-node',
+  'portcullis',
+];
+
+export interface NamespaceMode {
+  readonly mode: SccMode;
+  /** What is wrong with the label: such a namespace is held to what is strictest. */
+  readonly problem?: string;
+}
+
+/**
+ * The mode that counts in a namespace.
+ * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/openshiftkubeapiserver/patch.go
+ */
+export function sccModeOf(
+  namespace: Namespace,
+  settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>,
+): NamespaceMode {
+  const { name = '', labels = {} } = namespace.metadata ?? {};
+  if (settings.mode === 'off' || settings.exemptNamespaces.includes(name)) return { mode: 'off' };
+  if (labels[RUN_LEVEL_LABEL] === '0' || labels[RUN_LEVEL_LABEL] === '1') return { mode: 'off' };
+  if (labels[DISABLE_LABEL] === 'true') return { mode: 'off' };
+  const label = labels[SCC_MODE_LABEL];
+  if (label === undefined) return { mode: settings.mode };
+  const mode = SCC_MODES.find((one) => one === label);
+  if (mode !== undefined) return { mode };
+  const problem = `label ${SCC_MODE_LABEL}: unknown mode ${quote(label)}, taken for "enforce"; must be one of ${SCC_MODES.join(', ')}`;
+  return { mode: 'enforce', problem };
+}
