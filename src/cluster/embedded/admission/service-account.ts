@@ -1,11 +1,11 @@
 import { setTimeout } from 'node:timers/promises';
 import { quote } from '../../../kube/quote.ts';
 import type { Status } from '../../../kube/status.ts';
+import { mountsToken, mountToken } from '../../../kube/token-volume.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../objects/read.ts';
 import type { ApiObject, Attributes, Reader } from '../types.ts';
 import { isOn, isOnPods, refuse, type Plugin } from './plugin.ts';
-import { mountToken } from './token-volume.ts';
 
 const SERVICE_ACCOUNTS = { group: '', resource: 'serviceaccounts' };
 const MIRROR = 'kubernetes.io/config.mirror';
@@ -90,12 +90,6 @@ function missing(attributes: Attributes, spec: JsonObject): Status {
   const name = textAt(spec, 'serviceAccountName');
   const path = `${attributes.namespace}/${name}`;
   return refuse(attributes, `error looking up service account ${path}: serviceaccount ${quote(name)} not found`);
-}
-
-/** The pod's wish counts first, then that of the account. */
-function mountsToken(spec: JsonObject, account: ApiObject): boolean {
-  const wish = spec['automountServiceAccountToken'] ?? account['automountServiceAccountToken'];
-  return wish == null || wish === true;
 }
 
 function refuseMirror(attributes: Attributes, spec: JsonObject): Status | undefined {
