@@ -32,6 +32,8 @@ export interface AdmissionRequest {
 interface Remarks {
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;
+  /** For the log line of the review; nothing of it is sent. */
+  readonly facts?: Readonly<Record<string, string>>;
 }
 
 /** `object` is the changed object; absent, nothing changes. */

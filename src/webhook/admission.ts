@@ -128,6 +128,7 @@ function logDecision(log: Logger, request: AdmissionRequest, decision: Decision,
   line.durationMs = Math.round(durationMs * 1000) / 1000;
   line.decision = decision.allowed ? 'allow' : 'deny';
   if (!decision.allowed) line.reason = decision.status.message;
+  if (decision.facts) Object.assign(line, decision.facts);
   log.info(line, 'reviewed');
 }
 

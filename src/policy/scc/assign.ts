@@ -7,10 +7,10 @@ import type { PodFields } from './decode/pod.ts';
 import { hintTexts } from './hint.ts';
 import { prepareSearch } from './prepare-search.ts';
 import { readRequest } from './request.ts';
-import { findNext, searchScc, type SearchInput, type SearchResult } from './search.ts';
+import { findNext, searchScc, type Chosen, type SearchInput, type SearchResult } from './search.ts';
 import { isUnprocessed } from './skip.ts';
 import { aggregate, distinctTexts, printList, textsOf } from './texts.ts';
-import type { SccDecision, SccInput } from './types.ts';
+import type { SccDecision, SccFacts, SccInput } from './types.ts';
 import { writePod } from './write.ts';
 
 const UNABLE = 'unable to validate against any security context constraint: ';
@@ -48,6 +48,7 @@ export function assignScc(input: SccInput): SccDecision {
       [POD_SCC_ANNOTATIONS.subjectType]: chosen.subjectType,
     }),
     auditAnnotations: audit,
+    facts: factsOf(chosen),
   });
 }
 
@@ -67,12 +68,13 @@ export function validateScc(input: SccInput): SccDecision {
   if ('error' in search) return refuse(search.error);
   const result = searchScc(search);
   const audit = auditUnchanged(result, recordedScc);
-  if (result.chosen) return accept({ auditAnnotations: audit });
+  if (result.chosen) return accept({ auditAnnotations: audit, facts: factsOf(result.chosen) });
   const texts = [...result.passedOver.flatMap(textsOf), ...hintTexts(search, result.passedOver)];
   return refuse(UNABLE + printList(texts), audit);
 }
 
-function mutableIn({ operation, subResource }: SccInput): SearchInput['mutable'] {
+/** What the first pass may change in the pod. */
+export function mutableIn({ operation, subResource }: SccInput): SearchInput['mutable'] {
   if (operation === 'CREATE') return 'everything';
   return subResource === 'ephemeralcontainers' ? 'ephemeralContainers' : 'nothing';
 }
@@ -82,6 +84,7 @@ function mayPass({ compatibility }: SccInput, { json }: PodFields, oldPod: JsonO
   return resolveCompatibility(compatibility).unprocessedPods === 'pass' && isUnprocessed(json, oldPod);
 }
 
+/** The only SCC that a pod accepts; empty: any. */
 function requiredSccOf(pod: JsonObject): string {
   const metadata = pod['metadata'];
   const annotations = isObject(metadata) ? metadata['annotations'] : undefined;
@@ -93,7 +96,13 @@ function auditWithNext(search: SearchInput, result: SearchResult): Annotations {
   return auditCreate(result, result.chosen && findNext(search, result.chosen.scc));
 }
 
-function accept(given: { readonly object?: unknown; readonly auditAnnotations?: Annotations }): SccDecision {
+function factsOf({ scc, subjectType }: Chosen): SccFacts {
+  return { scc: scc.name, subjectType };
+}
+
+function accept(
+  given: Partial<Pick<SccDecision & { readonly allowed: true }, 'object' | 'auditAnnotations' | 'facts'>>,
+): SccDecision {
   return { allowed: true, warnings: [], auditAnnotations: {}, ...given };
 }
 

@@ -69,7 +69,12 @@ interface Remarks {
   readonly warnings: readonly string[];
   /** Without the prefix that the API server puts in front. */
   readonly auditAnnotations: Readonly<Record<string, string>>;
+  /** The SCC that admits the pod; absent of a pod that is refused or has nothing to do with SCCs. */
+  readonly facts?: SccFacts;
 }
+
+/** Which SCC admits a pod, and who was allowed to use it. */
+export type SccFacts = Readonly<Record<'scc' | 'subjectType', string>>;
 
 /**
  * The answer to a request. Of the pass that assigns, `object` is the pod as admitted, which shares with the input all that

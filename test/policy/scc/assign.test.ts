@@ -42,6 +42,7 @@ suite('a pod becomes what its SCC makes of it', () => {
         allowed: true,
         warnings: [],
         auditAnnotations: { chosen: name },
+        facts: decision.facts,
       });
     });
   }
@@ -240,7 +241,13 @@ suite('updates', () => {
   test('a label on an admitted pod', () => {
     const object = { ...oldObject, metadata: { ...(oldObject['metadata'] as JsonObject), labels: { a: 'b' } } };
     const decision = assignScc(request({ operation: 'UPDATE', object, oldObject }));
-    assert.deepEqual(decision, { allowed: true, object, warnings: [], auditAnnotations: { chosen: 'restricted-v2' } });
+    assert.deepEqual(decision, {
+      allowed: true,
+      object,
+      warnings: [],
+      auditAnnotations: { chosen: 'restricted-v2' },
+      facts: { scc: 'restricted-v2', subjectType: 'serviceaccount' },
+    });
   });
 
   test('the required SCC cannot be changed', () => {
