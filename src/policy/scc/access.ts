@@ -40,6 +40,18 @@ export function subjectTypeFor(
   return mayUse(user, scc) ? 'user' : undefined;
 }
 
+/** All who may use the SCC in the namespace, in the same order. */
+export function subjectTypesFor(
+  scc: PreparedScc,
+  { serviceAccount, user }: Subjects,
+  mayUse: (subject: Subject, scc: PreparedScc) => boolean,
+): readonly SubjectType[] {
+  const types: SubjectType[] = [];
+  if (serviceAccount && mayUse(serviceAccount, scc)) types.push('serviceaccount');
+  if (mayUse(user, scc)) types.push('user');
+  return types;
+}
+
 /** By the users and groups of the SCC, else by the authorizer. */
 export function createMayUse(canUse: CanUse, namespaceName: string): (subject: Subject, scc: PreparedScc) => boolean {
   return (subject, { name, users, groups }) =>

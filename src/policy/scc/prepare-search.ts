@@ -22,8 +22,8 @@ export function prepareSearch(
   pod: PodFields,
   { requiredScc, recordedScc, mutable }: Pass,
 ): SearchInput | { readonly error: string } {
-  const { identity, brokenScc, requiredSccs } = resolveCompatibility(input.compatibility);
-  const userNamespaces = input.preferUserNamespaces && pod.hostUsers === false ? 'prefer' : 'ignore';
+  const { brokenScc, requiredSccs } = resolveCompatibility(input.compatibility);
+  const userNamespaces = userNamespacesIn(input, pod);
   const candidates = findCandidates({ sccs: input.sccs, requiredSccs, requiredScc, recordedScc, userNamespaces });
   if ('error' in candidates) return candidates;
   const namespace = namespaceRangesOf(input.namespace);
@@ -32,18 +32,34 @@ export function prepareSearch(
     const errors = bindingErrors(candidates.sccs, namespace);
     if (errors.length > 0) return { error: aggregate([...new Set(errors)]) };
   }
-  const { serviceAccountName } = pod;
+  return createSearch(input, pod, { candidates: candidates.sccs, mutable });
+}
+
+/** What a user namespace of the pod means for the order of the SCCs. */
+export function userNamespacesIn({ preferUserNamespaces }: SccInput, { hostUsers }: PodFields): 'prefer' | 'ignore' {
+  return preferUserNamespaces && hostUsers === false ? 'prefer' : 'ignore';
+}
+
+/** The search among these SCCs, whatever speaks against judging the pod. */
+export function createSearch(
+  input: SccInput,
+  pod: PodFields,
+  { candidates, mutable }: Pick<SearchInput, 'candidates' | 'mutable'>,
+): SearchInput {
+  const namespace = namespaceRangesOf(input.namespace);
   const subjects = subjectsOf({
     userInfo: input.userInfo,
-    serviceAccountName,
+    serviceAccountName: pod.serviceAccountName,
     namespaceName: namespace.name,
-    identity,
+    identity: resolveCompatibility(input.compatibility).identity,
   });
   const mayUse = createMayUse(input.canUse, namespace.name);
   return {
-    candidates: candidates.sccs,
+    candidates,
     namespace,
     pod,
+    subjects,
+    mayUse,
     subjectTypeOf: (scc) => subjectTypeFor(scc, subjects, mayUse),
     mutable,
   };

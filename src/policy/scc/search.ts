@@ -1,11 +1,12 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/quote.ts';
-import type { SubjectType } from './access.ts';
+import type { Subjects, SubjectType } from './access.ts';
 import { applyScc, extentOf, unchanged, type Attempt } from './apply.ts';
 import { bindScc } from './bind.ts';
 import type { PodFields } from './decode/pod.ts';
 import type { NamespaceRanges } from './namespace-ranges.ts';
 import type { PreparedScc } from './prepare.ts';
+import type { Subject } from './types.ts';
 
 const NO_ERRORS: readonly FieldError[] = [];
 
@@ -14,6 +15,10 @@ export interface SearchInput {
   readonly candidates: readonly PreparedScc[];
   readonly namespace: NamespaceRanges;
   readonly pod: PodFields;
+  readonly subjects: Subjects;
+  /** By the SCC itself or the authorizer. */
+  readonly mayUse: (subject: Subject, scc: PreparedScc) => boolean;
+  /** As who of the two the SCC may be used. */
   readonly subjectTypeOf: (scc: PreparedScc) => SubjectType | undefined;
   /** What the SCC may change in the pod. */
   readonly mutable: 'everything' | 'ephemeralContainers' | 'nothing';
@@ -81,7 +86,15 @@ export function fitsScc(scc: PreparedScc, { namespace, pod }: Pick<SearchInput, 
   );
 }
 
-function isAllowed(attempt: Attempt, mutable: SearchInput['mutable']): boolean {
+/** True if the SCC would admit the pod whoever may use it: the pod fits, and nothing is changed that may not be. */
+export function admits(scc: PreparedScc, input: SearchInput): boolean {
+  if (input.mutable === 'everything') return fitsScc(scc, input);
+  const attempt = attemptScc(scc, input);
+  return attempt.errors.length === 0 && isAllowed(attempt, input.mutable);
+}
+
+/** True if the attempt changes no more than what may change. */
+export function isAllowed(attempt: Attempt, mutable: SearchInput['mutable']): boolean {
   if (mutable === 'everything') return true;
   const extent = extentOf(attempt);
   return extent === 'nothing' || extent === mutable;

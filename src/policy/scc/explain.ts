@@ -1,0 +1,152 @@
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { subjectTypesFor, type SubjectType } from './access.ts';
+import { assignScc, mutableIn } from './assign.ts';
+import { bindingError } from './bind.ts';
+import { findCandidates } from './candidates.ts';
+import type { PodFields } from './decode/pod.ts';
+import { findGrantable, findNearest, type Nearest } from './nearest.ts';
+import { obstaclesOf, type Obstacle } from './obstacles.ts';
+import { createSearch, userNamespacesIn } from './prepare-search.ts';
+import type { PreparedScc } from './prepare.ts';
+import { readRequest } from './request.ts';
+import { attemptScc, isAllowed, type SearchInput } from './search.ts';
+import { distinctTexts } from './texts.ts';
+import type { SccDecision, SccInput } from './types.ts';
+import { writePod } from './write.ts';
+
+/** What one SCC means for a pod. */
+export interface ExplainedScc {
+  readonly name: string;
+  readonly priority: number;
+  /** The higher, the laxer. */
+  readonly score: number;
+  /** False where the pod requires another SCC by its annotation. */
+  readonly isCandidate: boolean;
+  /** Both identities are judged, the service account first. */
+  readonly usableBy: readonly SubjectType[];
+  readonly fits: boolean;
+  /** Why it does not fit, as in refusals. */
+  readonly errors: readonly string[];
+  /** The fields of the pod behind the errors. */
+  readonly obstacles: readonly Obstacle[];
+  /** Why it can work for no pod of the namespace. */
+  readonly broken?: string;
+  /** The pod as it would become, if it fits. */
+  readonly object?: JsonObject;
+}
+
+/** Everything that SCCs say of a request. */
+export interface SccExplanation {
+  /** What `assignScc` decides. */
+  readonly decision: SccDecision;
+  /** All of them in the order in which they are tried; none where the request is decided before SCCs are looked at. */
+  readonly sccs: readonly ExplainedScc[];
+  /** Absent for a request that is refused, or that SCCs have nothing to do with. */
+  readonly chosen?: string;
+  /** The next one that is usable and fits. */
+  readonly next?: string;
+  /** Why the chosen one comes before the next. */
+  readonly reason?: string;
+  /** Of a pod that is refused: the usable SCC that the fewest fields stand in the way of; if none is usable, of all. */
+  readonly nearest?: string;
+  /** Of a pod that is refused: the least permissive SCC that would admit it, if its use were granted. */
+  readonly grantable?: string;
+}
+
+const MAY_NOT_CHANGE = 'the SCC would change the pod, which an update may not';
+
+/** Says for every SCC what it means for a pod, whether it may be used or not, and what is decided in the end. */
+export function explainScc(input: SccInput): SccExplanation {
+  const decision = assignScc(input);
+  const read = readRequest(input);
+  if (read.verdict !== 'judge') return { decision, sccs: [] };
+  const { pod } = read.request;
+  const search = createSearch(input, pod, { candidates: allInOrder(input, pod), mutable: mutableIn(input) });
+  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
+  const judged = search.candidates.map((scc) => judge(scc, search, requiredScc));
+  const sccs = judged.map(({ explained }) => explained);
+  return { decision, sccs, ...(decision.allowed ? choiceOf(decision, sccs) : adviceOn(search, judged)) };
+}
+
+interface Judged {
+  readonly scc: PreparedScc;
+  readonly errors: ReturnType<typeof attemptScc>['errors'];
+  readonly explained: ExplainedScc;
+}
+
+function allInOrder(input: SccInput, pod: PodFields): readonly PreparedScc[] {
+  const userNamespaces = userNamespacesIn(input, pod);
+  const found = findCandidates({
+    sccs: input.sccs,
+    requiredSccs: [],
+    requiredScc: '',
+    recordedScc: '',
+    userNamespaces,
+  });
+  return 'error' in found ? [] : found.sccs;
+}
+
+function judge(scc: PreparedScc, search: SearchInput, requiredScc: string): Judged {
+  const { name, score, fields } = scc;
+  const attempt = attemptScc(scc, search);
+  const { errors } = attempt;
+  const fits = errors.length === 0 && isAllowed(attempt, search.mutable);
+  const broken = bindingError(scc, search.namespace);
+  const usableBy = subjectTypesFor(scc, search.subjects, search.mayUse);
+  const [subjectType] = usableBy;
+  const annotations = {
+    [POD_SCC_ANNOTATIONS.scc]: name,
+    ...(subjectType === undefined ? {} : { [POD_SCC_ANNOTATIONS.subjectType]: subjectType }),
+  };
+  const texts = distinctTexts([{ scc, because: 'errors', errors }]);
+  const explained = {
+    name,
+    priority: fields.priority,
+    score,
+    isCandidate: requiredScc === '' || requiredScc === name,
+    usableBy,
+    fits,
+    errors: fits || texts.length > 0 ? texts : [MAY_NOT_CHANGE],
+    obstacles: obstaclesOf(search.pod, errors),
+    ...(broken === undefined ? {} : { broken }),
+    ...(fits ? { object: writePod(attempt, annotations) } : {}),
+  };
+  return { scc, errors, explained };
+}
+
+type Choice = Pick<SccExplanation, 'chosen' | 'next' | 'reason'>;
+
+function choiceOf(decision: SccDecision & { allowed: true }, sccs: readonly ExplainedScc[]): Choice {
+  const name = recordedIn(decision.object);
+  const place = sccs.findIndex((scc) => scc.name === name);
+  // An update of a pod that no SCC was ever asked about stays without one.
+  if (name === undefined || place < 0) return {};
+  const next = sccs
+    .slice(place + 1)
+    .find(({ isCandidate, usableBy, fits }) => isCandidate && usableBy.length > 0 && fits);
+  const reason = decision.auditAnnotations['reason'];
+  return { chosen: name, ...(next ? { next: next.name } : {}), ...(reason === undefined ? {} : { reason }) };
+}
+
+function recordedIn(object: unknown): string | undefined {
+  const metadata = isObject(object) ? object['metadata'] : undefined;
+  const annotations = isObject(metadata) ? metadata['annotations'] : undefined;
+  const name = isObject(annotations) ? annotations[POD_SCC_ANNOTATIONS.scc] : undefined;
+  return typeof name === 'string' ? name : undefined;
+}
+
+type Advice = Pick<SccExplanation, 'nearest' | 'grantable'>;
+
+function adviceOn(search: SearchInput, judged: readonly Judged[]): Advice {
+  const candidates = judged.filter(({ explained }) => explained.isCandidate);
+  const isUsable = ({ explained }: Judged): boolean => explained.usableBy.length > 0;
+  const usable = candidates.filter(isUsable);
+  const nearest: Nearest | undefined = findNearest(search.pod, usable.length > 0 ? usable : candidates);
+  const denied = candidates.filter((one) => !isUsable(one)).map(({ scc }) => scc);
+  const grantable = findGrantable(search, denied);
+  return {
+    ...(nearest ? { nearest: nearest.scc.name } : {}),
+    ...(grantable ? { grantable: grantable.name } : {}),
+  };
+}
