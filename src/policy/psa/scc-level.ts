@@ -12,6 +12,16 @@ import { namespaceRangesOf, type NamespaceRanges } from '../scc/namespace-ranges
  */
 export type SccLevelProfile = 'upstream' | 'accurate';
 
+export interface SccLevelOptions {
+  readonly profile: SccLevelProfile;
+  /**
+   * `aware`: the pods of an SCC that requires user namespaces may run as anybody and as `container_engine_t`, as the
+   * standards let them from v1.35 on; right only where no kubelet is older than 1.30, for older ones give pods no user
+   * namespace. Left open: `aware` for the profile `accurate`, `ignore` for `upstream`.
+   */
+  readonly userNamespaces?: 'aware' | 'ignore';
+}
+
 export interface SccLevel {
   /** The strictest level that all pods satisfy which the SCC admits, as far as SCCs govern pods. */
   readonly level?: Level;
@@ -26,11 +36,12 @@ export interface SccLevel {
 export function psaLevelOf(
   scc: SecurityContextConstraints,
   namespace: Namespace,
-  { profile }: { readonly profile: SccLevelProfile },
+  { profile, userNamespaces = profile === 'accurate' ? 'aware' : 'ignore' }: SccLevelOptions,
 ): SccLevel {
   const { fields, error } = decodeScc(scc);
   if (error !== undefined) return { level: 'privileged', error: printFieldError(error) };
-  const subject: Subject = { scc: fields, namespace: namespaceRangesOf(namespace), profile };
+  const hasUserNamespaces = userNamespaces === 'aware' && fields.userNamespaceLevel === 'RequirePodLevel';
+  const subject: Subject = { scc: fields, namespace: namespaceRangesOf(namespace), profile, hasUserNamespaces };
   const levels = JUDGEMENTS.map((judge) => judge(subject));
   const failure = levels.find((level) => typeof level !== 'string');
   if (typeof failure === 'object') return { level: 'privileged', error: failure.error };
@@ -43,6 +54,8 @@ interface Subject {
   readonly scc: SccFields;
   readonly namespace: NamespaceRanges;
   readonly profile: SccLevelProfile;
+  /** Its pods have user namespaces, and these count. */
+  readonly hasUserNamespaces: boolean;
 }
 
 /** What one part of an SCC amounts to. */
@@ -136,10 +149,11 @@ function judgeVolumes({ scc: { volumes }, profile }: Subject): Level | { readonl
   return { error: `unknown volume type ${quote(unknown)}` };
 }
 
-function judgeSeLinux({ scc: { seLinuxContext }, profile }: Subject): Level {
+function judgeSeLinux({ scc: { seLinuxContext }, profile, hasUserNamespaces }: Subject): Level {
   if (seLinuxContext.type !== 'MustRunAs') return 'privileged';
   const { type = '', user = '', role = '' } = seLinuxContext.seLinuxOptions ?? {};
-  return privilegedIf(!SE_LINUX_TYPES[profile].has(type) || user !== '' || role !== '');
+  const isKnown = SE_LINUX_TYPES[hasUserNamespaces ? 'accurate' : profile].has(type);
+  return privilegedIf(!isKnown || user !== '' || role !== '');
 }
 
 function judgeSeccomp({ scc: { seccompProfiles } }: Subject): Level {
@@ -153,8 +167,8 @@ function isConfined(profile: string): boolean {
 }
 
 /** From v1.35 on the standards do not ask who runs in a pod with a user namespace. */
-function judgeUser({ scc, namespace, profile }: Subject): Level | { readonly error: string } {
-  if (profile === 'accurate' && scc.userNamespaceLevel === 'RequirePodLevel') return 'restricted';
+function judgeUser({ scc, namespace, profile, hasUserNamespaces }: Subject): Level | { readonly error: string } {
+  if (hasUserNamespaces) return 'restricted';
   const { type, uid, uidRangeMin, uidRangeMax } = scc.runAsUser;
   switch (type) {
     case 'MustRunAsNonRoot':

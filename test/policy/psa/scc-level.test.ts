@@ -89,6 +89,48 @@ suite('one field at a time', () => {
   }
 });
 
+suite('user namespaces that count change two parts of an SCC that requires them', () => {
+  const engine = { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } };
+  const required = { userNamespaceLevel: 'RequirePodLevel' };
+  const anybody = { type: 'RunAsAny' };
+  const cases: readonly (readonly [fields: JsonObject, ignore: Level, aware: Level])[] = [
+    [{ ...required, runAsUser: anybody }, 'baseline', 'restricted'],
+    [{ ...required, runAsUser: { type: 'Maybe' } }, 'privileged', 'restricted'],
+    [{ ...required, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 0, uidRangeMax: 9 } }, 'baseline', 'restricted'],
+    [{ ...required, seLinuxContext: engine }, 'privileged', 'restricted'],
+    [
+      { ...required, seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'spc_t' } } },
+      'privileged',
+      'privileged',
+    ],
+    [{ ...required, seccompProfiles: ['*'] }, 'privileged', 'privileged'],
+    [{ ...required, requiredDropCapabilities: [] }, 'baseline', 'baseline'],
+    [{ ...required, allowedUnsafeSysctls: ['net.ipv4.tcp_rmem'] }, 'privileged', 'privileged'],
+    [{ runAsUser: anybody }, 'baseline', 'baseline'],
+    [{ userNamespaceLevel: 'AllowHostLevel', seLinuxContext: engine }, 'privileged', 'privileged'],
+  ];
+  for (const [fields, ignore, aware] of cases) {
+    test(JSON.stringify(fields), () => {
+      const scc = laxScc({ ...STRICT, ...fields });
+      const levelWith = (userNamespaces: 'aware' | 'ignore') =>
+        psaLevelOf(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
+      assert.deepEqual([levelWith('ignore'), levelWith('aware')], [ignore, aware]);
+    });
+  }
+
+  test('a namespace without a range does not matter to them', () => {
+    const scc = laxScc({ ...STRICT, ...required, runAsUser: { type: 'MustRunAsRange' } });
+    const level = psaLevelOf(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
+    assert.deepEqual(level, { level: 'restricted' });
+  });
+
+  test('the accurate profile can leave them out', () => {
+    const scc = laxScc({ ...STRICT, ...required, runAsUser: anybody });
+    const level = psaLevelOf(scc, NAMESPACE, { profile: 'accurate', userNamespaces: 'ignore' });
+    assert.deepEqual(level, { level: 'baseline' });
+  });
+});
+
 suite('what cannot be judged', () => {
   const range = { runAsUser: { type: 'MustRunAsRange' } };
   const missing = 'namespace "demo": unable to find annotation openshift.io/sa.scc.uid-range';
