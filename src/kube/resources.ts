@@ -16,6 +16,7 @@ const BATCH = { group: 'batch', version: 'v1' } as const;
 /** The resource of each kind that this program reads or writes. */
 export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   Namespace: { ...CORE, resource: 'namespaces', scope: 'Cluster' },
+  Node: { ...CORE, resource: 'nodes', scope: 'Cluster' },
   Pod: { ...CORE, resource: 'pods', scope: 'Namespaced' },
   ServiceAccount: { ...CORE, resource: 'serviceaccounts', scope: 'Namespaced' },
   PodTemplate: { ...CORE, resource: 'podtemplates', scope: 'Namespaced' },

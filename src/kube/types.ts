@@ -13,6 +13,7 @@ import type {
   V1EphemeralContainer,
   V1Job,
   V1Namespace,
+  V1Node,
   V1ObjectMeta,
   V1Pod,
   V1PodSpec,
@@ -55,6 +56,7 @@ export type PodTemplateSpec = Wire<V1PodTemplateSpec>;
 export type Container = Wire<V1Container>;
 export type EphemeralContainer = Wire<V1EphemeralContainer>;
 export type Namespace = Wire<V1Namespace>;
+export type Node = Wire<V1Node>;
 export type ServiceAccount = Wire<V1ServiceAccount>;
 export type Role = Wire<V1Role>;
 export type ClusterRole = Wire<V1ClusterRole>;
@@ -77,6 +79,7 @@ export interface KubeObject {
 /** Every kind that this program keeps in its store. */
 export interface Kinds extends WorkloadKinds {
   Namespace: Namespace;
+  Node: Node;
   Pod: Pod;
   ServiceAccount: ServiceAccount;
   Role: Role;
