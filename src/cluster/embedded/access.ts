@@ -1,34 +1,8 @@
-import { createAuthorizer, type Action } from '../../policy/rbac/index.ts';
+import type { Action } from '../../policy/rbac/index.ts';
 import { ApiError, forbidden, failure } from '../../kube/status.ts';
 import { quote } from '../../kube/quote.ts';
-import type { Kind, UserInfo } from '../../kube/types.ts';
-import type { Store } from '../store.ts';
-
-/** True if the user may do it, by the roles and bindings of now. */
-export type Access = (user: UserInfo, action: Action) => boolean;
-
-const MASTERS = 'system:masters';
-const SOURCES: readonly Kind[] = ['Role', 'ClusterRole', 'RoleBinding', 'ClusterRoleBinding'];
-
-/** Answers from the roles and bindings in the store; members of `system:masters` may do everything. */
-export function createAccess(store: Store): Access {
-  let seen = '';
-  let authorize = createAuthorizer({ roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] });
-  return (user, action) => {
-    if (user.groups?.includes(MASTERS)) return true;
-    const revisions = SOURCES.map((kind) => store.revision(kind)).join();
-    if (revisions !== seen) {
-      seen = revisions;
-      authorize = createAuthorizer({
-        roles: store.list('Role'),
-        clusterRoles: store.list('ClusterRole'),
-        roleBindings: store.list('RoleBinding'),
-        clusterRoleBindings: store.list('ClusterRoleBinding'),
-      });
-    }
-    return authorize(user, action);
-  };
-}
+import type { UserInfo } from '../../kube/types.ts';
+import type { Access } from '../select.ts';
 
 /** Throws ApiError 403, worded as the API server does, unless the user may do it. */
 export function requireAccess(access: Access, user: UserInfo, action: Action): void {

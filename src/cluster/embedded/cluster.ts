@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createStore, type Store } from '../store.ts';
 import type { Cluster } from '../port.ts';
-import { createAccess, type Access } from './access.ts';
+import { accessOf, type Access } from '../select.ts';
 import { createAdmission, type CallWebhook } from './admission/index.ts';
 import { createApi, type Api } from './api.ts';
 import { startChores, type Chores, type ChoresOptions } from './chores/index.ts';
@@ -51,7 +51,7 @@ export function createEmbeddedCluster({ clock, call }: EmbeddedClusterOptions): 
   const store = createStore();
   mirror(storage, store);
   followDefinitions(storage, registry, schemas);
-  const access = createAccess(store);
+  const access = accessOf(store);
   const admission = createAdmission({
     reader: storage,
     versionsOf: ({ group, resource }) =>

@@ -1,5 +1,5 @@
 import type { UserInfo } from '../../kube/types.ts';
-import type { Access } from './access.ts';
+import type { Access } from '../select.ts';
 import type { Schemas } from './fields/index.ts';
 import type { Registry } from './registry.ts';
 import type { Storage } from './storage.ts';

@@ -3,7 +3,7 @@ import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
 import type { Kind, Kinds, KubeObject } from '../../kube/types.ts';
 import type { Cluster, EventNote, WriteOptions } from '../port.ts';
 import type { Store } from '../store.ts';
-import type { Access } from './access.ts';
+import type { Access } from '../select.ts';
 import { APPLY } from './options.ts';
 import type { OwnRequest, Send } from './requests.ts';
 import type { ResourceKey } from './types.ts';

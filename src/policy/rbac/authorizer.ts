@@ -1,6 +1,35 @@
-import { indexGrants } from './grants.ts';
-import { ruleAllows } from './rules.ts';
-import type { Authorizer, RbacObjects } from './types.ts';
+import { createGrantIndex, type GrantIndex } from './grant-index.ts';
+import { ruleAllows, ruleCovers } from './rules.ts';
+import type { Action, Authorizer, RbacKind, RbacObjects, User } from './types.ts';
+
+/** The names of objects: these, or any. */
+export type Names = ReadonlySet<string> | 'any';
+
+/** An authorizer that follows the objects as they change. */
+export interface Rbac extends Pick<GrantIndex, 'put' | 'remove'> {
+  readonly allows: Authorizer;
+  /** For which objects the user may do it, whatever name the action gives. */
+  namesFor(user: User, action: Action): Names;
+}
+
+/** Makes an authorizer that knows no roles yet. */
+export function createRbac(): Rbac {
+  const { put, remove, someRule } = createGrantIndex();
+  return {
+    put,
+    remove,
+    allows: (user, action) => someRule(user, placeOf(action), (rule) => ruleAllows(rule, action)),
+    namesFor(user, action) {
+      const names = new Set<string>();
+      const isAny = someRule(user, placeOf(action), (rule) => {
+        if (!ruleCovers(rule, action)) return false;
+        for (const name of rule.resourceNames) names.add(name);
+        return rule.resourceNames.length === 0;
+      });
+      return isAny ? 'any' : names;
+    },
+  };
+}
 
 /**
  * Makes the function that answers whether a user may do something, as the RBAC authorizer of the API server does. It
@@ -8,15 +37,16 @@ import type { Authorizer, RbacObjects } from './types.ts';
  * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/
  */
 export function createAuthorizer(objects: RbacObjects): Authorizer {
-  const index = indexGrants(objects);
-  return (user, action) => {
-    // A path of the server belongs to no namespace: only what is granted in the whole cluster counts.
-    const namespace = action.nonResourceURL == null ? (action.namespace ?? '') : '';
-    for (const grants of index.grantsOf(user, namespace)) {
-      for (const rules of grants) {
-        for (const rule of rules) if (ruleAllows(rule, action)) return true;
-      }
-    }
-    return false;
-  };
+  const { put, allows } = createRbac();
+  const putAll = (kind: RbacKind, all: readonly unknown[]): void => all.forEach((object) => put(kind, object));
+  putAll('ClusterRole', objects.clusterRoles);
+  putAll('Role', objects.roles);
+  putAll('ClusterRoleBinding', objects.clusterRoleBindings);
+  putAll('RoleBinding', objects.roleBindings);
+  return allows;
+}
+
+/** A path of the server belongs to no namespace: only what is granted in the whole cluster counts. */
+function placeOf({ nonResourceURL, namespace }: Action): string {
+  return nonResourceURL == null ? (namespace ?? '') : '';
 }

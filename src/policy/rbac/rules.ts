@@ -42,12 +42,20 @@ function readTexts(value: unknown): readonly string[] | undefined {
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/rbac/v1/evaluation_helpers.go
  */
 export function ruleAllows(rule: Rule, action: Action): boolean {
-  if (!matches(rule.verbs, action.verb)) return false;
-  if (action.nonResourceURL != null) return matchesUrl(rule.nonResourceURLs, action.nonResourceURL);
+  if (action.nonResourceURL != null) {
+    return matches(rule.verbs, action.verb) && matchesUrl(rule.nonResourceURLs, action.nonResourceURL);
+  }
   return (
-    matches(rule.apiGroups, action.apiGroup ?? '') &&
-    matchesResource(rule.resources, action.resource ?? '', action.subresource ?? '') &&
-    (rule.resourceNames.length === 0 || rule.resourceNames.includes(action.name ?? ''))
+    ruleCovers(rule, action) && (rule.resourceNames.length === 0 || rule.resourceNames.includes(action.name ?? ''))
+  );
+}
+
+/** True if the rule grants the action on objects of that resource, at least on those whose names it gives. */
+export function ruleCovers(rule: Rule, { verb, apiGroup, resource, subresource }: Action): boolean {
+  return (
+    matches(rule.verbs, verb) &&
+    matches(rule.apiGroups, apiGroup ?? '') &&
+    matchesResource(rule.resources, resource ?? '', subresource ?? '')
   );
 }
 

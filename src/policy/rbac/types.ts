@@ -36,6 +36,10 @@ export interface RoleBindingLike {
   readonly roleRef: { readonly kind: string; readonly name: string };
 }
 
+/** The kinds of objects that grant access. */
+export const RBAC_KINDS = ['Role', 'ClusterRole', 'RoleBinding', 'ClusterRoleBinding'] as const;
+export type RbacKind = (typeof RBAC_KINDS)[number];
+
 /** All that grants access in a cluster. */
 export interface RbacObjects {
   readonly roles: readonly RoleLike[];

@@ -1,6 +1,7 @@
 import { ApiError, badRequest } from '../../../kube/status.ts';
 import type { UserInfo } from '../../../kube/types.ts';
-import { requireAccess, type Access } from '../access.ts';
+import type { Access } from '../../select.ts';
+import { requireAccess } from '../access.ts';
 
 const EXTRA = 'impersonate-extra-';
 const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
