@@ -1,5 +1,6 @@
+import type { Found } from '../../kube/found.ts';
 import type { RunAsUserFields, SccFields, SeLinuxContextFields } from './decode/scc.ts';
-import type { Found, NamespaceRanges } from './namespace-ranges.ts';
+import type { NamespaceRanges } from './namespace-ranges.ts';
 import type { PreparedScc } from './prepare.ts';
 import type { Bound } from './strategies/types.ts';
 

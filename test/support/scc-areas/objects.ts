@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { printFieldError } from '../../../src/kube/field-error.ts';
+import { parseIdBlock, parseIdBlocks } from '../../../src/kube/id-block.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
 import { bindScc } from '../../../src/policy/scc/bind.ts';
 import { defaultScc } from '../../../src/policy/scc/default-scc.ts';
 import type { Range } from '../../../src/policy/scc/decode/scc.ts';
-import { namespaceRangesOf, parseBlock, parseBlocks } from '../../../src/policy/scc/namespace-ranges.ts';
+import { namespaceRangesOf } from '../../../src/policy/scc/namespace-ranges.ts';
 import type { Needs } from '../../../src/policy/scc/needs.ts';
 import { orderSccs } from '../../../src/policy/scc/order.ts';
 import { prepareScc } from '../../../src/policy/scc/prepare.ts';
@@ -105,7 +106,7 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
     'annotations.parseBlock': area(
       RANGES,
       ({ value }: { readonly value: string }, { valid, start, end }: Block & { readonly valid: boolean }) => {
-        const block = parseBlock(value);
+        const block = parseIdBlock(value);
         assert.deepEqual('value' in block ? block.value : undefined, valid ? { min: start, max: end } : undefined);
       },
     ),
@@ -115,7 +116,7 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
         { value }: { readonly value: string },
         { valid, blocks = [] }: { readonly valid: boolean; readonly blocks?: readonly Block[] },
       ) => {
-        const found = parseBlocks(value);
+        const found = parseIdBlocks(value);
         const expected = blocks.map(({ start, end }) => ({ min: start, max: end }));
         assert.deepEqual('value' in found ? found.value : undefined, valid ? expected : undefined);
       },
