@@ -3,7 +3,6 @@ import { printFlags, type Option } from './options.ts';
 
 /** The help of the program: its commands. */
 export function printProgramHelp(commands: readonly Command[]): string {
-  const width = Math.max(...commands.map(({ name }) => name.length));
   return [
     `${PROGRAM} is a pod security admission server for Kubernetes.`,
     '',
@@ -11,7 +10,7 @@ export function printProgramHelp(commands: readonly Command[]): string {
     `  ${PROGRAM} COMMAND [options]`,
     '',
     'Commands:',
-    ...commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`),
+    ...printCommands(commands.map(({ name, summary }) => [name, summary])),
     '',
     'Options:',
     '  -h, --help     Show this help',
@@ -20,6 +19,25 @@ export function printProgramHelp(commands: readonly Command[]): string {
     `Use "${PROGRAM} COMMAND --help" for the options of a command.`,
     '',
   ].join('\n');
+}
+
+/** The help of the commands that begin with the same word. */
+export function printGroupHelp(word: string, commands: readonly Command[]): string {
+  return [
+    'Usage:',
+    `  ${PROGRAM} ${word} COMMAND [options]`,
+    '',
+    'Commands:',
+    ...printCommands(commands.map(({ name, summary }) => [name.slice(word.length + 1), summary])),
+    '',
+    `Use "${PROGRAM} ${word} COMMAND --help" for the options of a command.`,
+    '',
+  ].join('\n');
+}
+
+function printCommands(rows: readonly (readonly [name: string, summary: string])[]): string[] {
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return rows.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`);
 }
 
 /** The help of one command. */

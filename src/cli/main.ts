@@ -1,14 +1,13 @@
 import { UserError } from '../config/user-error.ts';
 import { quote } from '../kube/quote.ts';
 import { EXIT, PROGRAM, type Command, type Invocation, type Io } from './command.ts';
-import { printCommandHelp, printProgramHelp } from './help.ts';
+import { printCommandHelp, printGroupHelp, printProgramHelp } from './help.ts';
 import { printVersion } from './version.ts';
 
 /** Runs the command that the arguments name; resolves to the exit code. A mistake of the user is told in one line. */
 export async function run(args: readonly string[], commands: readonly Command[], io: Io): Promise<number> {
-  const command = commands.find(({ name }) => name === args[0]);
-  const subject = command ? `${PROGRAM} ${command.name}` : PROGRAM;
-  const invocation = await attempt(io, `See '${subject} --help' for usage.\n`, () => prepare(args, commands, io.env));
+  const hint = `See '${subjectOf(args, commands)} --help' for usage.\n`;
+  const invocation = await attempt(io, hint, () => prepare(args, commands, io.env));
   return typeof invocation === 'number' ? invocation : await attempt(io, '', () => invocation(io));
 }
 
@@ -19,22 +18,47 @@ function prepare(
   env: Io['env'],
 ): Invocation | Promise<Invocation> {
   const [name = '--help', ...rest] = args;
-  if (name === 'help') return showing(helpOn(rest[0], commands));
-  if (name === '--help' || name === '-h') return showing(printProgramHelp(commands));
+  if (name === 'help') return showing(helpOn(rest, commands));
   if (name === '--version') return showing(printVersion());
-  if (name.startsWith('-')) throw new UserError(`unknown flag: ${name}`);
-  const command = findCommand(name, commands);
-  return asksForHelp(rest) ? showing(printCommandHelp(command)) : command.prepare(rest, env);
+  const command = commandAt(args, commands);
+  if (!command) return showing(helpOn(asksForHelp(args) ? args.slice(0, 1) : args, commands));
+  const typed = args.slice(wordsOf(command).length);
+  return asksForHelp(typed) ? showing(printCommandHelp(command)) : command.prepare(typed, env);
 }
 
-function helpOn(name: string | undefined, commands: readonly Command[]): string {
-  return name === undefined ? printProgramHelp(commands) : printCommandHelp(findCommand(name, commands));
+/** The help of the program, of a group of commands, or of a command. */
+function helpOn(words: readonly string[], commands: readonly Command[]): string {
+  const command = commandAt(words, commands);
+  if (command) return printCommandHelp(command);
+  const [word = '--help', ...rest] = words;
+  if (word === '--help' || word === '-h') return printProgramHelp(commands);
+  const group = groupOf(word, commands);
+  const [unknown] = group.length === 0 ? words : rest;
+  if (unknown === undefined) return printGroupHelp(word, group);
+  if (unknown.startsWith('-')) throw new UserError(`unknown flag: ${unknown}`);
+  throw new UserError(`unknown command ${quote(unknown)} for ${quote(subjectOf(words, commands))}`);
 }
 
-function findCommand(name: string, commands: readonly Command[]): Command {
-  const command = commands.find((one) => one.name === name);
-  if (!command) throw new UserError(`unknown command ${quote(name)} for ${quote(PROGRAM)}`);
-  return command;
+/** As much of the arguments as names a command, or a group of commands, behind the name of the program. */
+function subjectOf(args: readonly string[], commands: readonly Command[]): string {
+  const command = commandAt(args, commands);
+  if (command) return `${PROGRAM} ${command.name}`;
+  const [word = ''] = args;
+  return groupOf(word, commands).length === 0 ? PROGRAM : `${PROGRAM} ${word}`;
+}
+
+/** The command whose words the arguments begin with. */
+function commandAt(args: readonly string[], commands: readonly Command[]): Command | undefined {
+  return commands.find((command) => wordsOf(command).every((word, index) => word === args[index]));
+}
+
+/** The commands of two words that begin with that one. */
+function groupOf(word: string, commands: readonly Command[]): readonly Command[] {
+  return commands.filter(({ name }) => name.startsWith(`${word} `));
+}
+
+function wordsOf({ name }: Command): readonly string[] {
+  return name.split(' ');
 }
 
 /** Whatever else was typed, right or wrong: whoever asks for help gets it. */

@@ -40,14 +40,34 @@ const fail = defineCommand({
   run: () => Promise.reject(new UserError('the wall is missing')),
 });
 
+const build = defineCommand({
+  name: 'wall build',
+  summary: 'Build a wall',
+  operands: 'STONE...',
+  options: { high: flag({ help: 'Higher than usual' }) },
+  run(values, operands, io) {
+    io.stdout.write(JSON.stringify([values, operands]));
+    return Promise.resolve(0);
+  },
+});
+
+const raze = defineCommand({
+  name: 'wall raze',
+  summary: 'Tear it down',
+  options: {},
+  run: () => Promise.reject(new UserError('it is too high')),
+});
+
 const PROGRAM_HELP = `portcullis is a pod security admission server for Kubernetes.
 
 Usage:
   portcullis COMMAND [options]
 
 Commands:
-  paint  Paint things
-  fail   Fail
+  paint       Paint things
+  wall build  Build a wall
+  wall raze   Tear it down
+  fail        Fail
 
 Options:
   -h, --help     Show this help
@@ -75,6 +95,26 @@ Examples:
   portcullis paint door
 `;
 
+const WALL_HELP = `Usage:
+  portcullis wall COMMAND [options]
+
+Commands:
+  build  Build a wall
+  raze   Tear it down
+
+Use "portcullis wall COMMAND --help" for the options of a command.
+`;
+
+const BUILD_HELP = `Build a wall.
+
+Usage:
+  portcullis wall build [options] STONE...
+
+Options:
+      --high  Higher than usual
+  -h, --help  Show this help
+`;
+
 interface Outcome {
   readonly code: number;
   readonly stdout: string;
@@ -90,7 +130,7 @@ async function runWith(args: readonly string[], env: Io['env'] = {}): Promise<Ou
     env,
     signal: new AbortController().signal,
   };
-  return { code: await run(args, [paint, fail], io), ...written };
+  return { code: await run(args, [paint, build, raze, fail], io), ...written };
 }
 
 const helps: readonly (readonly [args: readonly string[], stdout: string])[] = [
@@ -102,6 +142,13 @@ const helps: readonly (readonly [args: readonly string[], stdout: string])[] = [
   [['help', 'paint'], PAINT_HELP],
   [['paint', '--help'], PAINT_HELP],
   [['paint', '--unknown', '-h'], PAINT_HELP],
+  [['wall'], WALL_HELP],
+  [['wall', '--help'], WALL_HELP],
+  [['wall', '-h', 'build'], WALL_HELP],
+  [['wall', 'burn', '--help'], WALL_HELP],
+  [['help', 'wall'], WALL_HELP],
+  [['wall', 'build', '--help'], BUILD_HELP],
+  [['help', 'wall', 'build'], BUILD_HELP],
 ];
 
 const DEFAULTS = { colour: 'red', layers: 1, tool: [], room: 'HALL', 'dry-run': false, secret: false };
@@ -146,10 +193,25 @@ const given: readonly (readonly [
   ],
 ];
 
+const SEE_WALL = "See 'portcullis wall --help' for usage.\n";
+
 const mistakes: readonly (readonly [args: readonly string[], env: Io['env'], stderr: string])[] = [
   [['pant'], {}, 'error: unknown command "pant" for "portcullis"\nSee \'portcullis --help\' for usage.\n'],
   [['--paint'], {}, "error: unknown flag: --paint\nSee 'portcullis --help' for usage.\n"],
   [['help', 'x'], {}, 'error: unknown command "x" for "portcullis"\nSee \'portcullis --help\' for usage.\n'],
+  [['wall', 'burn'], {}, `error: unknown command "burn" for "portcullis wall"\n${SEE_WALL}`],
+  [
+    ['help', 'wall', 'burn'],
+    {},
+    'error: unknown command "burn" for "portcullis wall"\nSee \'portcullis --help\' for usage.\n',
+  ],
+  [['wall', '--high'], {}, `error: unknown flag: --high\n${SEE_WALL}`],
+  [['build'], {}, 'error: unknown command "build" for "portcullis"\nSee \'portcullis --help\' for usage.\n'],
+  [['wall build'], {}, 'error: unknown command "wall build" for "portcullis"\nSee \'portcullis --help\' for usage.\n'],
+  [['wal'], {}, 'error: unknown command "wal" for "portcullis"\nSee \'portcullis --help\' for usage.\n'],
+  [['pant', '--help'], {}, 'error: unknown command "pant" for "portcullis"\nSee \'portcullis --help\' for usage.\n'],
+  [['wall', 'build'], {}, "error: wall build needs STONE...\nSee 'portcullis wall build --help' for usage.\n"],
+  [['wall', 'raze'], {}, 'error: it is too high\n'],
   [['paint'], {}, "error: paint needs THING...\nSee 'portcullis paint --help' for usage.\n"],
   [['paint', '--clour=red', 'door'], {}, "error: unknown flag: --clour\nSee 'portcullis paint --help' for usage.\n"],
   [['paint', '-x', 'door'], {}, "error: unknown shorthand flag: -x\nSee 'portcullis paint --help' for usage.\n"],
@@ -195,6 +257,10 @@ const mistakes: readonly (readonly [args: readonly string[], env: Io['env'], std
 ];
 
 describe('run', () => {
+  test('reads the operands and options of a command of two words', async () => {
+    const stdout = '[{"high":true},["build","wall"]]';
+    assert.deepEqual(await runWith(['wall', 'build', '--high', 'build', 'wall']), { code: 0, stdout, stderr: '' });
+  });
   for (const [args, stdout] of helps) {
     test(`shows help for ${JSON.stringify(args)}`, async () => {
       assert.deepEqual(await runWith(args), { code: 0, stdout, stderr: '' });
