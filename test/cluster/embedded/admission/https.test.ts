@@ -5,7 +5,7 @@ import { createServer as createTcpServer, type AddressInfo } from 'node:net';
 import type { IncomingMessage, Server as PlainServer, ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { createHttpsCaller, type HttpsCaller } from '../../../../src/cluster/embedded/admission/index.ts';
-import { networkError } from '../../../../src/cluster/embedded/admission/webhooks/network-error.ts';
+import { networkError } from '../../../../src/cluster/network-error.ts';
 import type { JsonObject } from '../../../../src/kube/types.ts';
 import { createAuthority, createServing } from '../../../../src/tls/self-signed.ts';
 
