@@ -6,6 +6,7 @@ import { decodeScc, type GroupFields, type Range, type SccFields } from './decod
 import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
+import { MAX_ERRORS } from './strategies/types.ts';
 import { sysctlListErrors, sysctlOverlaps } from './validate-sysctls.ts';
 
 /**
@@ -15,7 +16,7 @@ import { sysctlListErrors, sysctlOverlaps } from './validate-sysctls.ts';
 export function sccObjectErrors(scc: unknown): readonly FieldError[] {
   const { fields, error } = decodeScc(scc);
   if (error !== undefined) return [error];
-  return [
+  const errors = [
     ...nameErrors(scc, fields),
     ...(fields.priority < 0 ? [invalidValue('priority', fields.priority, 'priority cannot be negative')] : []),
     ...strategyErrors(fields),
@@ -26,6 +27,12 @@ export function sccObjectErrors(scc: unknown): readonly FieldError[] {
     ...sysctlListErrors('forbiddenSysctls', fields.forbiddenSysctls),
     ...sysctlOverlaps(fields.allowedUnsafeSysctls, fields.forbiddenSysctls),
   ];
+  return errors.length > MAX_ERRORS ? errors.slice(0, MAX_ERRORS) : errors;
+}
+
+/** The first field of a wrong type. */
+export function sccTypeError(scc: unknown): FieldError | undefined {
+  return decodeScc(scc).error;
 }
 
 function nameErrors(scc: unknown, { name }: SccFields): readonly FieldError[] {
@@ -73,9 +80,10 @@ function rangeErrors(path: string, { min, max }: Range): readonly FieldError[] {
 
 function capabilityErrors({ capabilities }: SccFields): readonly FieldError[] {
   const { defaultAdd, allowed, requiredDrop } = capabilities;
+  const dropped = new Set(requiredDrop);
   const listedTwice = (field: string, names: readonly string[]): readonly FieldError[] =>
     names
-      .filter((name) => requiredDrop.includes(name))
+      .filter((name) => dropped.has(name))
       .map((name) => invalidValue(field, name, `capability is listed in ${field} and requiredDropCapabilities`));
   const errors = [...listedTwice('defaultAddCapabilities', defaultAdd), ...listedTwice('allowedCapabilities', allowed)];
   if (!allowed.includes('*') || requiredDrop.length === 0) return errors;

@@ -1,11 +1,15 @@
 import { forbiddenField, invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { MAX_ERRORS } from './strategies/types.ts';
 
 const PATTERN = '([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]';
 const IS_PATTERN = new RegExp(`^${PATTERN}$`);
 const MAX_LENGTH = 253;
+/** Linux does not have many more, and each is compared with each. */
+const MAX_PATTERNS = 1000;
 
 /** What is wrong with a list of patterns for sysctls. */
 export function sysctlListErrors(path: string, patterns: readonly string[]): readonly FieldError[] {
+  if (patterns.length > MAX_PATTERNS) return [tooMany(path, patterns.length)];
   const errors = patterns.flatMap((pattern, index) => patternErrors(`${path}[${index}]`, pattern));
   const isCatchAll = patterns.some((pattern) => pattern.startsWith('*') && isValid(pattern));
   if (!isCatchAll || patterns.length < 2) return errors;
@@ -14,12 +18,16 @@ export function sysctlListErrors(path: string, patterns: readonly string[]): rea
 
 /** Patterns that are allowed and forbidden at once, told of the one that is covered by the other. */
 export function sysctlOverlaps(allowed: readonly string[], forbidden: readonly string[]): readonly FieldError[] {
-  return allowed.flatMap((ours, i) =>
-    forbidden.flatMap((theirs, j) => {
-      if (covers(theirs, ours)) return [overlap(`allowedUnsafeSysctls[${i}]`, ours, theirs)];
-      return covers(ours, theirs) ? [overlap(`forbiddenSysctls[${j}]`, theirs, ours)] : [];
-    }),
-  );
+  const errors: FieldError[] = [];
+  if (allowed.length > MAX_PATTERNS || forbidden.length > MAX_PATTERNS) return errors;
+  for (const [i, ours] of allowed.entries()) {
+    for (const [j, theirs] of forbidden.entries()) {
+      if (errors.length === MAX_ERRORS) return errors;
+      if (covers(theirs, ours)) errors.push(overlap(`allowedUnsafeSysctls[${i}]`, ours, theirs));
+      else if (covers(ours, theirs)) errors.push(overlap(`forbiddenSysctls[${j}]`, theirs, ours));
+    }
+  }
+  return errors;
 }
 
 function patternErrors(path: string, pattern: string): readonly FieldError[] {
@@ -30,6 +38,10 @@ function patternErrors(path: string, pattern: string): readonly FieldError[] {
 
 function isValid(pattern: string): boolean {
   return pattern.length <= MAX_LENGTH && IS_PATTERN.test(pattern);
+}
+
+function tooMany(path: string, length: number): FieldError {
+  return { type: 'FieldValueTooMany', path, value: length, detail: `must have at most ${MAX_PATTERNS} items` };
 }
 
 /** True if all that the second pattern matches is matched by the first. */
