@@ -11,6 +11,7 @@ import { findNext, searchScc, type Chosen, type SearchInput, type SearchResult }
 import { isUnprocessed } from './skip.ts';
 import { aggregate, distinctTexts, printList, textsOf } from './texts.ts';
 import type { SccDecision, SccFacts, SccInput } from './types.ts';
+import { admissionWarnings, refusalWarnings, unjudgedWarnings } from './warnings.ts';
 import { writePod } from './write.ts';
 
 const UNABLE = 'unable to validate against any security context constraint: ';
@@ -34,13 +35,16 @@ export function assignScc(input: SccInput): SccDecision {
   }
   if (oldPod && mayPass(input, pod, oldPod)) return accept({ object: input.object });
   const search = prepareSearch(input, pod, { requiredScc, recordedScc: '', mutable: mutableIn(input) });
-  if ('error' in search) return refuse(search.error);
+  if ('error' in search) return refuse(search.error, { warnings: advise(input, () => unjudgedWarnings(input, pod)) });
   const result = searchScc(search);
   const audit = search.mutable === 'everything' ? auditWithNext(search, result) : auditUnchanged(result, '');
   const { chosen } = result;
   if (chosen === undefined) {
     const texts = [...distinctTexts(result.passedOver), ...hintTexts(search, result.passedOver)];
-    return refuse(UNABLE + aggregate(texts), audit);
+    return refuse(UNABLE + aggregate(texts), {
+      auditAnnotations: audit,
+      warnings: advise(input, () => refusalWarnings(input, search, result)),
+    });
   }
   return accept({
     object: writePod(chosen.attempt, {
@@ -49,6 +53,7 @@ export function assignScc(input: SccInput): SccDecision {
     }),
     auditAnnotations: audit,
     facts: factsOf(chosen),
+    warnings: advise(input, () => admissionWarnings(input, search, chosen)),
   });
 }
 
@@ -65,12 +70,15 @@ export function validateScc(input: SccInput): SccDecision {
     return refuse(`required scc/${requiredScc} does not match the suggested scc/${recordedScc}`);
   }
   const search = prepareSearch(input, pod, { requiredScc, recordedScc, mutable: 'nothing' });
-  if ('error' in search) return refuse(search.error);
+  if ('error' in search) return refuse(search.error, { warnings: advise(input, () => unjudgedWarnings(input, pod)) });
   const result = searchScc(search);
   const audit = auditUnchanged(result, recordedScc);
   if (result.chosen) return accept({ auditAnnotations: audit, facts: factsOf(result.chosen) });
   const texts = [...result.passedOver.flatMap(textsOf), ...hintTexts(search, result.passedOver)];
-  return refuse(UNABLE + printList(texts), audit);
+  return refuse(UNABLE + printList(texts), {
+    auditAnnotations: audit,
+    warnings: advise(input, () => refusalWarnings(input, search, result)),
+  });
 }
 
 /** What the first pass may change in the pod. */
@@ -100,12 +108,18 @@ function factsOf({ scc, subjectType }: Chosen): SccFacts {
   return { scc: scc.name, subjectType };
 }
 
-function accept(
-  given: Partial<Pick<SccDecision & { readonly allowed: true }, 'object' | 'auditAnnotations' | 'facts'>>,
-): SccDecision {
+/** OpenShift says nothing beside its decisions. */
+function advise({ compatibility }: SccInput, warnings: () => readonly string[]): readonly string[] {
+  return compatibility === 'openshift' ? [] : warnings();
+}
+
+type Given<Allowed extends boolean> = Partial<Omit<SccDecision & { readonly allowed: Allowed }, 'allowed' | 'status'>>;
+
+function accept(given: Given<true>): SccDecision {
   return { allowed: true, warnings: [], auditAnnotations: {}, ...given };
 }
 
-function refuse(message: string, auditAnnotations: Annotations = {}): SccDecision {
-  return { allowed: false, status: failure(403, 'Forbidden', message), warnings: [], auditAnnotations };
+function refuse(message: string, given: Given<false> = {}): SccDecision {
+  const status = failure(403, 'Forbidden', message);
+  return { allowed: false, status, warnings: [], auditAnnotations: {}, ...given };
 }

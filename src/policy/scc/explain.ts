@@ -1,16 +1,16 @@
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import type { JsonObject } from '../../kube/types.ts';
 import { subjectTypesFor, type SubjectType } from './access.ts';
+import { adviceOn } from './advice.ts';
 import { assignScc, mutableIn } from './assign.ts';
 import { bindingError } from './bind.ts';
 import { findCandidates } from './candidates.ts';
 import type { PodFields } from './decode/pod.ts';
-import { findGrantable, findNearest, type Nearest } from './nearest.ts';
 import { obstaclesOf, type Obstacle } from './obstacles.ts';
-import { createSearch, userNamespacesIn } from './prepare-search.ts';
+import { createSearch, prepareSearch, userNamespacesIn } from './prepare-search.ts';
 import type { PreparedScc } from './prepare.ts';
 import { readRequest } from './request.ts';
-import { attemptScc, isAllowed, type SearchInput } from './search.ts';
+import { attemptScc, isAllowed, searchScc, type SearchInput } from './search.ts';
 import { distinctTexts } from './texts.ts';
 import type { SccDecision, SccInput } from './types.ts';
 import { writePod } from './write.ts';
@@ -63,16 +63,8 @@ export function explainScc(input: SccInput): SccExplanation {
   if (read.verdict !== 'judge') return { decision, sccs: [] };
   const { pod } = read.request;
   const search = createSearch(input, pod, { candidates: allInOrder(input, pod), mutable: mutableIn(input) });
-  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
-  const judged = search.candidates.map((scc) => judge(scc, search, requiredScc));
-  const sccs = judged.map(({ explained }) => explained);
-  return { decision, sccs, ...(decision.allowed ? choiceOf(decision, sccs) : adviceOn(search, judged)) };
-}
-
-interface Judged {
-  readonly scc: PreparedScc;
-  readonly errors: ReturnType<typeof attemptScc>['errors'];
-  readonly explained: ExplainedScc;
+  const sccs = search.candidates.map((scc) => explain(scc, search));
+  return { decision, sccs, ...(decision.allowed ? choiceOf(decision, sccs) : adviceFor(input, pod)) };
 }
 
 function allInOrder(input: SccInput, pod: PodFields): readonly PreparedScc[] {
@@ -87,7 +79,8 @@ function allInOrder(input: SccInput, pod: PodFields): readonly PreparedScc[] {
   return 'error' in found ? [] : found.sccs;
 }
 
-function judge(scc: PreparedScc, search: SearchInput, requiredScc: string): Judged {
+function explain(scc: PreparedScc, search: SearchInput): ExplainedScc {
+  const requiredScc = requiredSccOf(search.pod);
   const { name, score, fields } = scc;
   const attempt = attemptScc(scc, search);
   const { errors } = attempt;
@@ -100,7 +93,7 @@ function judge(scc: PreparedScc, search: SearchInput, requiredScc: string): Judg
     ...(subjectType === undefined ? {} : { [POD_SCC_ANNOTATIONS.subjectType]: subjectType }),
   };
   const texts = distinctTexts([{ scc, because: 'errors', errors }]);
-  const explained = {
+  return {
     name,
     priority: fields.priority,
     score,
@@ -112,41 +105,33 @@ function judge(scc: PreparedScc, search: SearchInput, requiredScc: string): Judg
     ...(broken === undefined ? {} : { broken }),
     ...(fits ? { object: writePod(attempt, annotations) } : {}),
   };
-  return { scc, errors, explained };
 }
 
 type Choice = Pick<SccExplanation, 'chosen' | 'next' | 'reason'>;
 
-function choiceOf(decision: SccDecision & { allowed: true }, sccs: readonly ExplainedScc[]): Choice {
-  const name = recordedIn(decision.object);
-  const place = sccs.findIndex((scc) => scc.name === name);
+function choiceOf({ facts, auditAnnotations }: SccDecision, sccs: readonly ExplainedScc[]): Choice {
+  const place = sccs.findIndex(({ name }) => name === facts?.scc);
   // An update of a pod that no SCC was ever asked about stays without one.
-  if (name === undefined || place < 0) return {};
+  if (facts === undefined || place < 0) return {};
   const next = sccs
     .slice(place + 1)
     .find(({ isCandidate, usableBy, fits }) => isCandidate && usableBy.length > 0 && fits);
-  const reason = decision.auditAnnotations['reason'];
-  return { chosen: name, ...(next ? { next: next.name } : {}), ...(reason === undefined ? {} : { reason }) };
+  const reason = auditAnnotations['reason'];
+  return { chosen: facts.scc, ...(next ? { next: next.name } : {}), ...(reason === undefined ? {} : { reason }) };
 }
 
-function recordedIn(object: unknown): string | undefined {
-  const metadata = isObject(object) ? object['metadata'] : undefined;
-  const annotations = isObject(metadata) ? metadata['annotations'] : undefined;
-  const name = isObject(annotations) ? annotations[POD_SCC_ANNOTATIONS.scc] : undefined;
-  return typeof name === 'string' ? name : undefined;
-}
-
-type Advice = Pick<SccExplanation, 'nearest' | 'grantable'>;
-
-function adviceOn(search: SearchInput, judged: readonly Judged[]): Advice {
-  const candidates = judged.filter(({ explained }) => explained.isCandidate);
-  const isUsable = ({ explained }: Judged): boolean => explained.usableBy.length > 0;
-  const usable = candidates.filter(isUsable);
-  const nearest: Nearest | undefined = findNearest(search.pod, usable.length > 0 ? usable : candidates);
-  const denied = candidates.filter((one) => !isUsable(one)).map(({ scc }) => scc);
-  const grantable = findGrantable(search, denied);
+/** None where the request was refused for another reason than the SCCs. */
+function adviceFor(input: SccInput, pod: PodFields): Pick<SccExplanation, 'nearest' | 'grantable'> {
+  const requiredScc = requiredSccOf(pod);
+  const search = prepareSearch(input, pod, { requiredScc, recordedScc: '', mutable: mutableIn(input) });
+  if ('error' in search) return {};
+  const { nearest, grantable } = adviceOn(search, searchScc(search));
   return {
     ...(nearest ? { nearest: nearest.scc.name } : {}),
     ...(grantable ? { grantable: grantable.name } : {}),
   };
+}
+
+function requiredSccOf({ annotations }: PodFields): string {
+  return annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
 }

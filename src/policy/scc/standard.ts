@@ -238,6 +238,11 @@ function bindingOf(name: string, groups: readonly string[]): ClusterRoleBinding 
   };
 }
 
+/** The ClusterRole that ships for the use of an SCC; `undefined` if the SCC is none of the platform. */
+export function standardRoleOf(scc: string): string | undefined {
+  return Object.hasOwn(DEFINITIONS, scc) ? roleNameOf(scc) : undefined;
+}
+
 function roleNameOf(scc: string): string {
   return `system:openshift:scc:${scc}`;
 }

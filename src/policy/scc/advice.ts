@@ -1,0 +1,90 @@
+import type { FieldError } from '../../kube/field-error.ts';
+import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
+import { ownContainerValues, ownPodValues, type Attempt } from './apply.ts';
+import { obstaclesOf, type Obstacle } from './obstacles.ts';
+import type { PreparedScc } from './prepare.ts';
+import { admits, attemptScc, type SearchInput, type SearchResult } from './search.ts';
+
+/** What would help a pod that no SCC admits. */
+export interface Advice {
+  /**
+   * Of the SCCs that may be used, the one that the fewest fields stand in the way of, of several the first; where none may
+   * be used, and none would admit the pod, of all. Absent if they are broken.
+   */
+  readonly nearest?: Nearest;
+  /**
+   * Of the SCCs that may not be used but would admit the pod, the least permissive, whatever its priority: what is granted
+   * lasts.
+   */
+  readonly grantable?: PreparedScc;
+  /** The first SCC that would admit the pod if it were allowed to change it, with the fields. */
+  readonly changing?: { readonly scc: PreparedScc; readonly paths: readonly string[] };
+}
+
+/** An SCC with what stands in its way: at least one field. */
+export interface Nearest {
+  readonly scc: PreparedScc;
+  readonly obstacles: readonly Obstacle[];
+}
+
+/** Finds what would help a pod for which a search found nothing. */
+export function adviceOn(search: SearchInput, { passedOver }: SearchResult): Advice {
+  const denied = passedOver.filter(({ because }) => because === 'denied').map(({ scc }) => scc);
+  const grantable = findGrantable(search, denied);
+  const isAnyUsable = denied.length < passedOver.length;
+  const misfits = isAnyUsable || grantable ? passedOver : denied.map((scc) => attempted(scc, search));
+  const nearest = findNearest(search, misfits);
+  const changing = passedOver.find(({ because }) => because === 'changes')?.scc;
+  return {
+    ...(nearest ? { nearest } : {}),
+    ...(grantable ? { grantable } : {}),
+    ...(changing ? { changing: { scc: changing, paths: changedFields(attemptScc(changing, search)) } } : {}),
+  };
+}
+
+interface Misfit {
+  readonly scc: PreparedScc;
+  readonly errors: readonly FieldError[];
+}
+
+function attempted(scc: PreparedScc, search: SearchInput): Misfit {
+  return { scc, errors: attemptScc(scc, search).errors };
+}
+
+function findNearest({ pod }: SearchInput, misfits: readonly Misfit[]): Nearest | undefined {
+  let nearest: Nearest | undefined;
+  for (const { scc, errors } of misfits) {
+    if (errors.length === 0) continue;
+    const obstacles = obstaclesOf(pod, errors);
+    if (obstacles.length === 0 || obstacles.length >= (nearest?.obstacles.length ?? Infinity)) continue;
+    nearest = { scc, obstacles };
+  }
+  return nearest;
+}
+
+function findGrantable(search: SearchInput, denied: readonly PreparedScc[]): PreparedScc | undefined {
+  let best: PreparedScc | undefined;
+  for (const scc of denied) {
+    if (scc.score < (best?.score ?? Infinity) && admits(scc, search)) best = scc;
+  }
+  return best;
+}
+
+/** The fields of the pod that an attempt gave other values. */
+function changedFields({ pod, podValues, containerValues }: Attempt): readonly string[] {
+  const { seccompAnnotation, ...ofContext } = podValues;
+  const paths = changedKeys(ownPodValues(pod), ofContext).map((key) => `spec.securityContext.${key}`);
+  if (seccompAnnotation !== pod.seccompAnnotation) paths.push(`metadata.annotations[${SECCOMP_POD_ANNOTATION}]`);
+  for (const [index, container] of pod.containers.entries()) {
+    const values = containerValues[index] ?? {};
+    for (const key of changedKeys(ownContainerValues(container), values)) {
+      paths.push(`spec.${container.place}.securityContext.${key}`);
+    }
+  }
+  return paths;
+}
+
+function changedKeys(before: object, after: object): string[] {
+  const own = new Map<string, unknown>(Object.entries(before));
+  return Object.entries(after).flatMap(([key, value]) => (own.get(key) === value ? [] : [key]));
+}
