@@ -58,9 +58,9 @@ function warnOfEverybody(scc: PreparedScc, { sccs, canUse }: SccWarningsInput): 
     .map(({ name }) => name);
   if (preempted.length === 0 || !isForEverybody(scc, canUse)) return [];
   const known = ['anyuid', 'restricted-v2'].filter((name) => preempted.includes(name));
-  const which = (known.length === 0 ? preempted : known).join(' and ');
+  const which = known.length === 0 ? firstOf(preempted, 2) : known;
   return [
-    `all users may use SCC ${quote(scc.name)}, and its priority ${priority} puts it before ${which}: it takes over every pod that fits it`,
+    `all users may use SCC ${quote(scc.name)}, and its priority ${priority} puts it before ${listed(which)}: it takes over every pod that fits it`,
   ];
 }
 
@@ -85,12 +85,15 @@ function warnOfWins({ name }: PreparedScc, input: SccWarningsInput): readonly st
 function warnOfWin(name: string, { from, reason, namespaces, pods }: Win): string {
   const why = reason === 'ordered by name' ? 'it comes first by name' : `it ${reason}`;
   for (let shown = Math.min(namespaces.length, MAX_NAMESPACES); ; shown--) {
-    const rest = namespaces.length - shown;
-    const named = [...namespaces.slice(0, shown), ...(rest === 0 ? [] : [`${rest} more`])];
-    const where = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${listed(named)}`;
+    const where = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${listed(firstOf(namespaces, shown))}`;
     const text = `SCC ${quote(name)} would win ${count(pods, 'pod')} of SCC ${quote(from)} in ${where} when created again: ${why}`;
     if (text.length <= MAX_LENGTH || shown <= 1) return text;
   }
+}
+
+/** The first names, and how many there are beside them. */
+function firstOf(names: readonly string[], shown: number): readonly string[] {
+  return names.length <= shown ? names : [...names.slice(0, shown), `${names.length - shown} more`];
 }
 
 function listed(names: readonly string[]): string {
