@@ -11,6 +11,7 @@ import { assignScc, validateScc, type SccDecision, type SccInput } from '../../s
 import { orderSccs, preferUserNamespaces } from '../../src/policy/scc/order.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { canUseBy, contextOf, laxScc, podErrors, type Grant } from '../support/scc.ts';
+import { ALLOCATION_AREAS } from '../support/scc-areas/allocation.ts';
 import { admissionAreas, messageOf, withoutPrefixes } from '../support/scc-areas/admission.ts';
 import type { Case } from '../support/scc-areas/area.ts';
 import { objectAreas } from '../support/scc-areas/objects.ts';
@@ -23,15 +24,11 @@ const skip = existsSync(folder) ? false : `no conformance data in ${folder}`;
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'admission.namespaceSkip': 'the selectors of the webhook configurations',
   'admission.execScope': 'the webhook for exec and attach',
-  'allocation.mcsRange': 'the allocation of ranges',
-  'allocation.mcsLabel': 'the allocation of ranges',
-  'allocation.allocate': 'the allocation of ranges',
-  'allocation.repair': 'the allocation of ranges',
   subjectReview: 'the review of subjects',
 };
 
 const standard = skip ? [] : readJson<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
-const AREAS = { ...STRATEGY_AREAS, ...objectAreas(standard), ...admissionAreas(standard) };
+const AREAS = { ...STRATEGY_AREAS, ...objectAreas(standard), ...admissionAreas(standard), ...ALLOCATION_AREAS };
 
 suite('the steps of the original', { skip }, () => {
   const cases = skip ? [] : readJson<readonly Case[]>('scc/cases.json');

@@ -1,0 +1,51 @@
+import type { Found } from '../../kube/found.ts';
+import { quote } from '../../kube/quote.ts';
+import type { RangeAllocation } from '../../kube/scc.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { emptyBitmap, parseBitmap, type Bitmap } from './bitmap.ts';
+import { ownBlockOf } from './in-use.ts';
+import { blockAt, blockCountOf, blocksTouching, parseUidRange, printUidRange, type UidRange } from './uid-range.ts';
+
+/** The name of the object that says which blocks are taken. */
+export const RANGE_ALLOCATION_NAME = 'scc-uid';
+
+/** The fields of the state object that say which blocks are taken. */
+export type RangeState = Required<Pick<RangeAllocation, 'range' | 'data'>>;
+
+/** The blocks that are taken; an error if the object is none of this range, or broken. */
+export function readState(object: RangeAllocation, range: UidRange): Found<Bitmap> {
+  const expected = printUidRange(range);
+  if (object.range !== expected) {
+    return { error: `conflicting UID range; expected ${expected}, got ${object.range ?? ''}` };
+  }
+  const taken = parseBitmap(object.data ?? '');
+  return taken ? { value: taken } : { error: `data of RangeAllocation ${quote(RANGE_ALLOCATION_NAME)} is no base64` };
+}
+
+export function printState(range: UidRange, taken: Bitmap): RangeState {
+  return { range: printUidRange(range), data: taken.print() };
+}
+
+/** The blocks that namespaces have; ids that are no block of the range do not count. */
+export function blocksOfNamespaces(namespaces: readonly Namespace[], range: UidRange): Bitmap {
+  const taken = emptyBitmap();
+  for (const namespace of namespaces) {
+    const index = ownBlockOf(namespace, range);
+    if (index !== undefined) taken.add(index);
+  }
+  return taken;
+}
+
+/** Blocks of the range that the state object calls taken, also where it is the state of another range. */
+export function blocksOfState(object: RangeAllocation, range: UidRange): Bitmap {
+  const recorded = parseUidRange(object.range ?? '');
+  const taken = emptyBitmap();
+  if ('error' in recorded) return taken;
+  const count = blockCountOf(recorded.value);
+  for (const index of parseBitmap(object.data ?? '')?.values() ?? []) {
+    const touched = index < count ? blocksTouching(range, blockAt(recorded.value, index)) : undefined;
+    if (!touched) continue;
+    for (let block = touched.first; block <= touched.last; block++) taken.add(block);
+  }
+  return taken;
+}

@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import type { RangeAllocation } from '../../../src/kube/scc.ts';
+import type { Namespace } from '../../../src/kube/types.ts';
+import { createAllocator } from '../../../src/policy/uid-range/allocate.ts';
+import { annotationsOfBlock, needOf } from '../../../src/policy/uid-range/annotations.ts';
+import { emptyBitmap } from '../../../src/policy/uid-range/bitmap.ts';
+import { ORPHANED_MS, planRepair } from '../../../src/policy/uid-range/repair.ts';
+import { blocksOfState, printState, readState } from '../../../src/policy/uid-range/state.ts';
+import { DEFAULT_RANGES, type RangeSettings } from '../../../src/policy/uid-range/settings.ts';
+
+const UIDS = 'openshift.io/sa.scc.uid-range';
+const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
+const MCS = 'openshift.io/sa.scc.mcs';
+
+/** Blocks 10-11, 12-13, 14-15, 16-17 and 18-19; labels c1,c0 c3,c2 c5,c0 c6,c0 and c6,c5. */
+const SMALL: RangeSettings = {
+  uidRange: { start: 10, end: 20, blockSize: 2 },
+  mcsRange: { prefix: 's0:', length: 2, categories: 10 },
+  labelsPerBlock: 5,
+};
+
+suite('the next block', () => {
+  const cases: readonly (readonly [
+    name: string,
+    taken: readonly number[],
+    namespaces: readonly Readonly<Record<string, string>>[],
+    next: number | undefined,
+  ])[] = [
+    ['the first', [], [], 0],
+    ['the lowest that is free', [0, 1, 3], [], 2],
+    ['none is left', [0, 1, 2, 3, 4], [], undefined],
+    ['what lies beyond the range does not count', [5, 6], [], 0],
+    ['ids that overlap a block', [], [{ [UIDS]: '11/2' }], 2],
+    ['ids of another size', [], [{ [UIDS]: '10/5' }], 3],
+    ['a block that the state does not know', [], [{ [UIDS]: '10/2' }], 1],
+    ['a label that belongs to a block', [], [{ [UIDS]: '500/9', [MCS]: 's0:c1,c0' }], 1],
+    ['another label of that block', [], [{ [MCS]: 's0:c3,c1' }], 1],
+    ['a label with another prefix', [], [{ [MCS]: 's1:c1,c0' }], 0],
+    ['a label with categories beyond the range', [], [{ [MCS]: 's0:c900,c10' }], 0],
+    ['annotations that say nothing', [], [{ [UIDS]: 'x', [MCS]: '' }], 0],
+    ['ids that span the whole range', [0], [{ [UIDS]: '0-4294967295' }], 1],
+    ['ids that span the whole range, and all is taken', [0, 1, 2, 3, 4], [{ [UIDS]: '0-4294967295' }], undefined],
+  ];
+  for (const [name, taken, namespaces, next] of cases) {
+    test(name, () => assert.equal(createAllocator(SMALL)(bitmapOf(taken), namespaces.map(namespaceWith)), next));
+  }
+
+  test('a label of 5 categories far beyond the last block', () => {
+    const settings = { ...DEFAULT_RANGES, mcsRange: { prefix: 's0:', length: 5, categories: 1024 } };
+    const namespace = namespaceWith({ [MCS]: 's0:c1023,c1022,c1021,c1020,c1019' });
+    assert.equal(createAllocator(settings)(emptyBitmap(), [namespace]), 0);
+  });
+
+  test('no block is given twice, the lowest first, until none is left', () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.nat(4)), fc.array(fc.nat(9)), (before, starts) => {
+        const allocate = createAllocator(SMALL);
+        const taken = bitmapOf(before);
+        const others = starts.map((start) => namespaceWith({ [UIDS]: `${10 + start}/2` }));
+        const given: number[] = [];
+        for (let next = allocate(taken, others); next !== undefined; next = allocate(taken, others)) {
+          taken.add(next);
+          given.push(next);
+        }
+        assert.deepEqual([...before, ...given].sort(), [0, 1, 2, 3, 4]);
+      }),
+    );
+  });
+});
+
+suite('what a namespace needs', () => {
+  const own = { [UIDS]: '12/2', [GROUPS]: '12/2', [MCS]: 's0:c3,c2' };
+  const cases: readonly (readonly [name: string, namespace: Namespace, expected: unknown])[] = [
+    ['a block', namespaceWith({}), 'block'],
+    ['a block, without any annotations', { metadata: { name: 'demo' } }, 'block'],
+    ['a block, its label is there', namespaceWith({ [MCS]: 's0:c9,c8' }), 'block'],
+    ['nothing', namespaceWith(own), undefined],
+    ['its label', namespaceWith({ [UIDS]: '12/2', [GROUPS]: '12/2' }), { annotations: own }],
+    [
+      'its groups',
+      namespaceWith({ [UIDS]: '12/2', [MCS]: 's0:c9,c8' }),
+      { annotations: { ...own, [MCS]: 's0:c9,c8' } },
+    ],
+    [
+      'its label, beside groups of its own',
+      namespaceWith({ [UIDS]: '12/2', [GROUPS]: '1/1' }),
+      { annotations: { ...own, [GROUPS]: '1/1' } },
+    ],
+    [
+      'its label, the block written otherwise',
+      namespaceWith({ [UIDS]: '12-13' }),
+      { annotations: { ...own, [UIDS]: '12-13' } },
+    ],
+    ['nothing, an empty label is one', namespaceWith({ ...own, [MCS]: '' }), undefined],
+    ['nothing, the ids are none of the range', namespaceWith({ [UIDS]: '13/2' }), undefined],
+    ['nothing, the ids are empty', namespaceWith({ [UIDS]: '' }), undefined],
+    [
+      'nothing, it is being deleted',
+      { metadata: { name: 'demo', deletionTimestamp: '2026-01-01T00:00:00Z' } },
+      undefined,
+    ],
+  ];
+  for (const [name, namespace, expected] of cases) {
+    test(name, () => assert.deepEqual(needOf(namespace, SMALL), expected));
+  }
+
+  test('labels per block', () => {
+    for (const [labelsPerBlock, label] of [
+      [0, 's0:c2,c0'],
+      [1, 's0:c2,c0'],
+      [3, 's0:c3,c0'],
+    ] as const) {
+      const annotations = annotationsOfBlock(1, namespaceWith({}), { ...SMALL, labelsPerBlock });
+      assert.equal(annotations[MCS], label);
+    }
+  });
+});
+
+suite('the state object', () => {
+  const cases: readonly (readonly [name: string, object: RangeAllocation, expected: unknown])[] = [
+    ['nothing is taken', { range: '10-20/2', data: '' }, []],
+    ['no data', { range: '10-20/2', data: null }, []],
+    ['blocks are taken', { range: '10-20/2', data: 'Cw==' }, [0, 1, 3]],
+    ['of another range', { range: '10-30/2', data: 'Cw==' }, 'conflicting UID range; expected 10-20/2, got 10-30/2'],
+    ['of no range', {}, 'conflicting UID range; expected 10-20/2, got '],
+    ['broken', { range: '10-20/2', data: '!' }, 'data of RangeAllocation "scc-uid" is no base64'],
+  ];
+  for (const [name, object, expected] of cases) {
+    test(name, () => {
+      const found = readState(object, SMALL.uidRange);
+      assert.deepEqual('value' in found ? [...found.value.values()] : found.error, expected);
+    });
+  }
+
+  const others: readonly (readonly [name: string, object: RangeAllocation, blocks: readonly number[]])[] = [
+    ['of the same range', { range: '10-20/2', data: 'Cw==' }, [0, 1, 3]],
+    ['of a range with larger blocks', { range: '10-30/5', data: 'AQ==' }, [0, 1, 2]],
+    ['of a range that starts elsewhere', { range: '0-100/3', data: Buffer.from([0b10000]).toString('base64') }, [1, 2]],
+    ['of a range beside it', { range: '100-200/10', data: 'Cw==' }, []],
+    ['bits beyond its own range', { range: '10-13/2', data: 'Hw==' }, [0, 1]],
+    ['broken', { range: '10-20/2', data: '!' }, []],
+    ['of no range', { data: 'Cw==' }, []],
+  ];
+  for (const [name, object, blocks] of others) {
+    test(`blocks ${name}`, () => assert.deepEqual([...blocksOfState(object, SMALL.uidRange).values()], blocks));
+  }
+});
+
+suite('repair', () => {
+  const range = SMALL.uidRange;
+  const repair = (
+    namespaces: readonly string[],
+    data: string,
+    orphans: readonly (readonly [number, number])[],
+    nowMs = ORPHANED_MS,
+  ) =>
+    planRepair({
+      range,
+      namespaces: namespaces.map((ids) => namespaceWith({ [UIDS]: ids })),
+      state: { range: '10-20/2', data },
+      orphans: new Map(orphans),
+      nowMs,
+    });
+
+  test('what namespaces have is taken, each once', () => {
+    assert.deepEqual([...repair(['12/2', '16-17', '12/2', '1/2', '13/2', 'x'], '', []).taken.values()], [1, 3]);
+  });
+
+  test('a block without a namespace stays taken for a while', () => {
+    const first = repair([], 'AQ==', [], 1000);
+    assert.deepEqual([...first.taken.values()], [0]);
+    assert.deepEqual([...first.orphans], [[0, 1000]]);
+    const again = repair([], 'AQ==', [...first.orphans], 1000 + ORPHANED_MS - 1);
+    assert.deepEqual([...again.orphans], [[0, 1000]]);
+    const last = repair([], 'AQ==', [...again.orphans], 1000 + ORPHANED_MS);
+    assert.deepEqual([[...last.taken.values()], [...last.orphans]], [[], []]);
+  });
+
+  test('a block that got its namespace is no orphan', () => {
+    assert.deepEqual([...repair(['10/2'], 'AQ==', [[0, 0]]).orphans], []);
+  });
+
+  test('full', () => {
+    assert.equal(repair(['10/2', '12/2', '14/2', '16/2'], '', []).isFull, false);
+    assert.equal(repair(['10/2', '12/2', '14/2', '16/2', '18/2'], '', []).isFull, true);
+  });
+
+  test('repairing twice changes nothing more', () => {
+    const ids = fc.tuple(fc.nat(25), fc.nat(4)).map(([start, size]) => `${start}/${size}`);
+    const bits = fc.uniqueArray(fc.nat(7));
+    fc.assert(
+      fc.property(fc.array(ids), bits, (annotated, before) => {
+        const namespaces = annotated.map((text) => namespaceWith({ [UIDS]: text }));
+        const once = planRepair({ range, namespaces, state: stateOf(before), orphans: new Map(), nowMs: 0 });
+        const state = printState(range, once.taken);
+        const twice = planRepair({ range, namespaces, state, orphans: once.orphans, nowMs: 1 });
+        assert.deepEqual(printState(range, twice.taken), state);
+        assert.deepEqual(twice.orphans, once.orphans);
+      }),
+    );
+  });
+
+  const stateOf = (bits: readonly number[]): RangeAllocation => printState(range, bitmapOf(bits));
+});
+
+function namespaceWith(annotations: Readonly<Record<string, string>>): Namespace {
+  return { metadata: { name: 'demo', annotations } };
+}
+
+function bitmapOf(bits: readonly number[]) {
+  const bitmap = emptyBitmap();
+  for (const bit of bits) bitmap.add(bit);
+  return bitmap;
+}

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { emptyBitmap, parseBitmap, type Bitmap } from '../../../src/policy/uid-range/bitmap.ts';
+
+suite('bitmaps', () => {
+  const texts: readonly (readonly [bits: readonly number[], text: string])[] = [
+    [[], ''],
+    [[0], 'AQ=='],
+    [[0, 1, 3], 'Cw=='],
+    [[8], 'AQA='],
+    [[0, 15], 'gAE='],
+    [[16], 'AQAA'],
+  ];
+  for (const [bits, text] of texts) {
+    test(`${bits.join(' ')} is ${JSON.stringify(text)}`, () => {
+      assert.equal(bitmapOf(bits).print(), text);
+      assert.deepEqual([...(parseBitmap(text)?.values() ?? [])], bits);
+    });
+  }
+
+  for (const text of ['AQ', 'A===', 'AQ=A', '****', '-_-_', 'é===', 'A'.repeat(5 * 1024 * 1024)]) {
+    test(`${text.slice(0, 8)} is none`, () => assert.equal(parseBitmap(text), undefined));
+  }
+
+  test('zero bytes in front do not count', () => {
+    assert.equal(parseBitmap(Buffer.from([0, 0, 3]).toString('base64'))?.print(), 'Aw==');
+  });
+
+  test('a copy is on its own', () => {
+    const original = bitmapOf([1]);
+    original.copy().add(0);
+    assert.deepEqual([...original.values()], [1]);
+  });
+
+  const numbers = fc.uniqueArray(fc.nat(2000), { maxLength: 300 });
+
+  test('what was added comes back, through its text too', () => {
+    fc.assert(
+      fc.property(numbers, (bits) => {
+        const sorted = bits.toSorted((a, b) => a - b);
+        const bitmap = bitmapOf(bits);
+        assert.deepEqual([...bitmap.values()], sorted);
+        assert.deepEqual([...(parseBitmap(bitmap.print())?.values() ?? [])], sorted);
+        assert.ok(bits.every((bit) => bitmap.has(bit)));
+      }),
+    );
+  });
+
+  test('the text is the number in big-endian bytes', () => {
+    fc.assert(
+      fc.property(numbers, (bits) => {
+        const number = bits.reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
+        const hex = Buffer.from(bitmapOf(bits).print(), 'base64').toString('hex');
+        assert.equal(BigInt(`0x0${hex}`), number);
+        assert.ok(!hex.startsWith('00'));
+      }),
+    );
+  });
+
+  test('the lowest number that is clear', () => {
+    fc.assert(
+      fc.property(numbers, fc.nat(40), fc.nat(2010), (bits, filled, limit) => {
+        const all = new Set([...bits, ...Array.from({ length: filled }, (_, bit) => bit)]);
+        const clear = Array.from({ length: limit }, (_, bit) => bit).find((bit) => !all.has(bit));
+        assert.equal(bitmapOf([...all]).lowestClear(limit), clear);
+      }),
+    );
+  });
+});
+
+function bitmapOf(bits: readonly number[]): Bitmap {
+  const bitmap = emptyBitmap();
+  for (const bit of bits) bitmap.add(bit);
+  return bitmap;
+}
