@@ -55,9 +55,10 @@ function findNearest({ pod }: SearchInput, misfits: readonly Misfit[]): Nearest 
   let nearest: Nearest | undefined;
   for (const { scc, errors } of misfits) {
     if (errors.length === 0) continue;
-    const obstacles = obstaclesOf(pod, errors);
-    if (obstacles.length === 0 || obstacles.length >= (nearest?.obstacles.length ?? Infinity)) continue;
-    nearest = { scc, obstacles };
+    const best = nearest?.obstacles.length;
+    const obstacles = obstaclesOf(pod, errors, best);
+    if (obstacles.length > 0 && obstacles.length < (best ?? Infinity)) nearest = { scc, obstacles };
+    if (nearest?.obstacles.length === 1) break;
   }
   return nearest;
 }

@@ -3,7 +3,6 @@ import { CONTAINER_LISTS } from '../../kube/pod.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
 import type { ContainerFields } from './decode/container.ts';
-import { pathTo } from './decode/paths.ts';
 import type { PodFields } from './decode/pod.ts';
 
 /** A field of a pod that stands in the way of an SCC. */
@@ -18,21 +17,22 @@ export interface Obstacle {
 const MAX_OBSTACLES = 100;
 
 /**
- * The fields of a pod that the errors of an SCC are about, each once, in the order of the errors; of very many the first
- * ones. Errors speak of the values in force: here a value that a container has from its pod is one of the pod, and a
- * seccomp profile stands where it was written.
+ * The fields of a pod that the errors of an SCC are about, each once, in the order of the errors; of very many, or from
+ * the limit on, the first ones. Errors speak of the values in force: here a value that a container has from its pod is one
+ * of the pod, and a seccomp profile stands where it was written.
  */
-export function obstaclesOf(pod: PodFields, errors: readonly FieldError[]): readonly Obstacle[] {
+export function obstaclesOf(pod: PodFields, errors: readonly FieldError[], limit = MAX_OBSTACLES): readonly Obstacle[] {
   const found = new Map<string, unknown[]>();
-  for (const error of errors.slice(0, MAX_OBSTACLES)) {
+  for (let index = 0; index < errors.length && index < MAX_OBSTACLES && found.size < limit; index++) {
+    const error = errors[index];
     // A broken SCC has an error that is about no field.
-    if (error.type === 'InternalError') continue;
+    if (error === undefined || error.type === 'InternalError') continue;
     const { path, value } = locate(pod, error);
-    const values = found.get(path) ?? [];
-    found.set(path, values);
-    if (value != null && !values.includes(value)) values.push(value);
+    const values = found.get(path);
+    if (values === undefined) found.set(path, value == null ? [] : [value]);
+    else if (value != null && !values.includes(value)) values.push(value);
   }
-  return [...found].map(([path, values]) => ({ path, values }));
+  return Array.from(found, ([path, values]) => ({ path, values }));
 }
 
 interface Place {
@@ -40,35 +40,60 @@ interface Place {
   readonly value: unknown;
 }
 
-const IN_CONTAINER = /^\.(initContainers|containers|ephemeralContainers)\[(\d+)\]\.(.+)$/;
+const FS_GROUP = '.spec.securityContext.fsGroup';
 const OF_POD: ReadonlySet<string> = new Set(['hostNetwork', 'hostPID', 'hostIPC']);
 
 function locate(pod: PodFields, { path, value }: FieldError): Place {
+  // The error has it as a list.
+  if (path === FS_GROUP) return { path: path.slice(1), value: pod.fsGroup };
   if (path.startsWith('.spec')) return { path: path.slice(1), value };
   if (path.startsWith(ANNOTATIONS)) return locateSeccomp(pod, path);
-  const [, list = '', index = '', field = ''] = IN_CONTAINER.exec(path) ?? [];
-  if (field === '') return locateSysctl(pod, path);
-  if (OF_POD.has(field)) return { path: pathTo('spec', field), value };
+  const parsed = parseContainerPath(path);
+  if (parsed === undefined) return locateSysctl(pod, path);
+  if (OF_POD.has(parsed.field)) return { path: parsed.ofSpec, value };
   // Each container is charged with the ports of all: the one that has it stands behind.
-  if (field.endsWith('.hostPort')) return locatePort(pod, field, value);
-  return { path: `${ownerOf(pod, { list, index, field })}.securityContext.${field}`, value };
+  if (parsed.field.endsWith('.hostPort')) return locatePort(pod, `.${parsed.field}`, value);
+  return { path: isFromPod(pod, parsed) ? parsed.ofPod : parsed.ofContainer, value };
+}
+
+/** A field as it is told of a container, and the paths under which the pod may have it. */
+interface ContainerPath {
+  readonly list: string;
+  readonly index: number;
+  readonly field: string;
+  readonly ofSpec: string;
+  readonly ofPod: string;
+  readonly ofContainer: string;
+}
+
+const IN_CONTAINER = /^\.(initContainers|containers|ephemeralContainers)\[(\d+)\]\.(.+)$/;
+const MAX_KNOWN = 1000;
+const known = new Map<string, ContainerPath>();
+
+/** Messages have the same few paths all the time. */
+function parseContainerPath(path: string): ContainerPath | undefined {
+  const parsed = known.get(path);
+  if (parsed !== undefined) return parsed;
+  const [, list = '', index = '', field = ''] = IN_CONTAINER.exec(path) ?? [];
+  if (field === '') return undefined;
+  const fresh = {
+    list,
+    index: Number(index),
+    field,
+    ofSpec: `spec.${field}`,
+    ofPod: `spec.securityContext.${field}`,
+    ofContainer: `spec.${list}[${index}].securityContext.${field}`,
+  };
+  if (known.size < MAX_KNOWN) known.set(path, fresh);
+  return fresh;
 }
 
 /** What containers have from their pod unless they say otherwise. */
 const SHARED = ['runAsUser', 'runAsNonRoot', 'seLinuxOptions'] as const;
 
-interface ContainerField {
-  readonly list: string;
-  readonly index: string;
-  readonly field: string;
-}
-
-/** The container, or the pod if the container has the value from there. */
-function ownerOf(pod: PodFields, { list, index, field }: ContainerField): string {
-  const shared = SHARED.find((name) => field === name || field.startsWith(`${name}.`));
-  const isFromPod =
-    shared !== undefined && pod[shared] !== undefined && containerAt(pod, list, Number(index))?.[shared] === undefined;
-  return isFromPod ? 'spec' : `spec.${list}[${index}]`;
+function isFromPod(pod: PodFields, { list, index, field }: ContainerPath): boolean {
+  const shared = SHARED.find((name) => field.startsWith(name));
+  return shared !== undefined && pod[shared] !== undefined && containerAt(pod, list, index)?.[shared] === undefined;
 }
 
 function containerAt(pod: PodFields, list: string, index: number): ContainerFields | undefined {
@@ -83,10 +108,10 @@ function containerAt(pod: PodFields, list: string, index: number): ContainerFiel
 
 const MAX_PORTS = 256;
 
-function locatePort(pod: PodFields, field: string, value: unknown): Place {
-  const [, list = '', index = ''] = IN_CONTAINER.exec(`.${field}`) ?? [];
+function locatePort(pod: PodFields, path: string, value: unknown): Place {
+  const { list = '', index = 0 } = parseContainerPath(path) ?? {};
   const containers = isObject(pod.json['spec']) ? pod.json['spec'][list] : undefined;
-  const container: unknown = Array.isArray(containers) ? containers[Number(index)] : undefined;
+  const container: unknown = Array.isArray(containers) ? containers[index] : undefined;
   const ports = isObject(container) && Array.isArray(container['ports']) ? container['ports'].slice(0, MAX_PORTS) : [];
   const place = ports.findIndex((port) => isObject(port) && port['hostPort'] === value);
   return { path: `spec.${list}[${index}].ports[${place < 0 ? '*' : place}].hostPort`, value };
