@@ -9,11 +9,11 @@ import type { Webhook } from './webhook.ts';
  * Makes the webhook that completes SCCs. The schema is applied afterwards, and would list all that is missing in a short
  * SCC; so a field of a wrong type, for which nothing can be completed, is refused here by its name.
  */
-export function createSccObjectsDefaultWebhook({ mode }: Pick<SccSettings, 'mode'>): Webhook {
+export function createSccObjectsDefaultWebhook({ settings }: { readonly settings: SccSettings }): Webhook {
   return {
     path: '/scc/objects/default',
     decide(request) {
-      const scc = mode === 'off' ? undefined : sccOf(request);
+      const scc = settings.mode === 'off' ? undefined : sccOf(request);
       if (scc === undefined) return allow();
       const error = sccTypeError(scc);
       return error ? deny(refuseScc(request, [error])) : allow({ object: defaultScc(scc) });

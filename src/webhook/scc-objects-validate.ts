@@ -10,23 +10,22 @@ import { sccObjectErrors } from '../policy/scc/validate-scc-object.ts';
 import { refuseScc, sccOf } from './scc-object.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
 
-export interface SccWarningLimits {
-  readonly maxPods: number;
-  readonly timeoutMs: number;
+export interface SccObjectsOptions {
+  readonly settings: SccSettings;
+  /** How many pods are tried for warnings at most, and for how long. */
+  readonly limits?: { readonly maxPods: number; readonly timeoutMs: number };
 }
 
-const LIMITS: SccWarningLimits = { maxPods: 3000, timeoutMs: 1000 };
-
 /** Makes the webhook that refuses SCCs that are wrong, and warns of what those that are right would do to others. */
-export function createSccObjectsValidateWebhook(settings: SccSettings, limits: SccWarningLimits = LIMITS): Webhook {
+export function createSccObjectsValidateWebhook(options: SccObjectsOptions): Webhook {
   return {
     path: '/scc/objects/validate',
     decide(request, context) {
-      const scc = settings.mode === 'off' ? undefined : sccOf(request);
+      const scc = options.settings.mode === 'off' ? undefined : sccOf(request);
       if (scc === undefined) return allow();
       const errors = sccObjectErrors(scc);
       if (errors.length > 0) return deny(refuseScc(request, errors));
-      return allow({ warnings: warningsOf(scc, request, context, settings, limits) });
+      return allow({ warnings: warningsOf(scc, request, context, options) });
     },
   };
 }
@@ -35,8 +34,7 @@ function warningsOf(
   scc: SecurityContextConstraints,
   { oldObject }: AdmissionRequest,
   { store, now, deadlineMs }: WebhookContext,
-  settings: SccSettings,
-  { maxPods, timeoutMs }: SccWarningLimits,
+  { settings, limits: { maxPods, timeoutMs } = { maxPods: 3000, timeoutMs: 1000 } }: SccObjectsOptions,
 ): readonly string[] {
   const startMs = now();
   const endMs = startMs + Math.min(timeoutMs, deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2);
