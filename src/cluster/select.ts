@@ -17,62 +17,61 @@ const USE_SCC: Action = {
   resource: RESOURCES.SecurityContextConstraints.resource,
 };
 
-/** What is derived from the roles and bindings of a store, and how often they have changed. */
-interface Following {
-  readonly rbac: Rbac;
-  changes: number;
-}
-
-const followed = new WeakMap<Store, Following>();
+const followed = new WeakMap<Store, Rbac>();
 
 /** The roles and bindings of a store, indexed: a change costs what the changed object costs, however many others there are. */
-function follow(store: Store): Following {
+function follow(store: Store): Rbac {
   const known = followed.get(store);
   if (known) return known;
   const rbac = createRbac();
-  const following: Following = { rbac, changes: 0 };
+  followed.set(store, rbac);
   for (const kind of RBAC_KINDS) for (const object of store.list(kind)) rbac.put(kind, object);
   store.subscribe(({ kind, type, object, before }) => {
     if (!isRbac(kind)) return;
-    following.changes++;
     if (before !== undefined) rbac.remove(kind, before);
     if (type === 'put') rbac.put(kind, object);
   });
-  followed.set(store, following);
-  return following;
+  return rbac;
+}
+
+function isRbac(kind: string): kind is RbacKind {
+  return (RBAC_KINDS as readonly string[]).includes(kind);
 }
 
 /** Answers from the roles and bindings in the store. */
 export function accessOf(store: Store): Access {
-  const { rbac } = follow(store);
-  return (user, action) => user.groups?.includes(MASTERS) === true || rbac.allows(user, action);
+  const rbac = follow(store);
+  return (user, action) => isMaster(user) || rbac.allows(user, action);
 }
+
+const predicates = new WeakMap<Store, CanUse>();
 
 /** Who may use which SCC, by the roles and bindings in the store. */
 export function canUseScc(store: Store): CanUse {
-  const following = follow(store);
-  const known = new WeakMap<Subject, Usable>();
-  return (subject, sccName, namespace) => {
-    let usable = known.get(subject);
-    if (usable?.namespace !== namespace || usable.changes !== following.changes) {
-      usable = { namespace, changes: following.changes, names: usableBy(following.rbac, subject, namespace) };
-      known.set(subject, usable);
+  const known = predicates.get(store);
+  if (known) return known;
+  const rbac = follow(store);
+  // A decision asks of all SCCs for the same two subjects: what each may use is found out once.
+  const usable = new WeakMap<Subject, Usable>();
+  const canUse: CanUse = (subject, sccName, namespace) => {
+    let found = usable.get(subject);
+    if (found?.namespace !== namespace || found.changes !== rbac.changes()) {
+      const names = isMaster(subject) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
+      usable.set(subject, (found = { namespace, changes: rbac.changes(), names }));
     }
-    return usable.names === 'any' || usable.names.has(sccName);
+    return found.names === 'any' || found.names.has(sccName);
   };
+  predicates.set(store, canUse);
+  return canUse;
 }
 
-/** The SCCs that a subject may use in a namespace, as they were after so many changes. */
+/** The SCCs that a subject may use in a namespace, after so many changes of roles and bindings. */
 interface Usable {
   readonly namespace: string;
   readonly changes: number;
   readonly names: Names;
 }
 
-function usableBy(rbac: Rbac, subject: Subject, namespace: string): Names {
-  return subject.groups.includes(MASTERS) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
-}
-
-function isRbac(kind: string): kind is RbacKind {
-  return (RBAC_KINDS as readonly string[]).includes(kind);
+function isMaster({ groups }: Pick<UserInfo, 'groups'>): boolean {
+  return groups?.includes(MASTERS) === true;
 }

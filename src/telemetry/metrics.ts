@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { createTally, createTimings, type Tally, type Timing } from './hot.ts';
+import { createWorkQueueMetrics, type WorkQueueMetrics } from './work-queue.ts';
 
 /** All metrics of this program; one registry, made once and handed down. */
 export interface Metrics {
@@ -20,9 +21,22 @@ export interface Metrics {
     readonly duration: (webhook: string) => Timing;
     readonly inFlight: Gauge;
   };
+  readonly scc: {
+    readonly decisions: Tally<SccLabel>;
+    /** Of the second look at pods, after all changes. */
+    readonly validations: Tally<SccLabel>;
+    readonly accessReviews: Tally<'result'>;
+    readonly broken: Gauge<'scc'>;
+    readonly missing: Gauge<'scc'>;
+  };
+  readonly workQueue: WorkQueueMetrics;
+  readonly reconcileErrors: Tally<'controller'>;
   readonly config: { readonly lastReloadSuccessful: Gauge; readonly lastReloadSuccess: Gauge };
   readonly servingCertificateExpiry: Gauge;
 }
+
+const SCC_LABELS = ['operation', 'mode', 'decision', 'scc', 'subject_type'] as const;
+type SccLabel = (typeof SCC_LABELS)[number];
 
 /** Seconds; an in-process decision takes well under a millisecond, and the API server waits ten seconds at most. */
 const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -92,6 +106,45 @@ export function createMetrics(build: { readonly version: string }): Metrics {
         registers,
       }),
     },
+    scc: {
+      decisions: createTally({
+        name: 'portcullis_scc_decisions_total',
+        help: 'Decisions about the SCC of pods that are created, updated or entered; mode report: told, not enforced.',
+        labelNames: SCC_LABELS,
+        registers,
+      }),
+      validations: createTally({
+        name: 'portcullis_scc_validations_total',
+        help: 'Decisions whether pods, after all changes, still fit an SCC.',
+        labelNames: SCC_LABELS,
+        registers,
+      }),
+      accessReviews: createTally({
+        name: 'portcullis_access_reviews_total',
+        help: 'SubjectAccessReviews sent, with --authorization=sar; an error counts as a no.',
+        labelNames: ['result'],
+        registers,
+      }),
+      broken: new Gauge({
+        name: 'portcullis_scc_broken',
+        help: '1 for each SCC that works in no namespace; decisions do without it.',
+        labelNames: ['scc'],
+        registers,
+      }),
+      missing: new Gauge({
+        name: 'portcullis_scc_missing',
+        help: '1 for each standard SCC that is not there.',
+        labelNames: ['scc'],
+        registers,
+      }),
+    },
+    workQueue: createWorkQueueMetrics(registers),
+    reconcileErrors: createTally({
+      name: 'portcullis_controller_reconcile_errors_total',
+      help: 'Reconciles that failed, conflicts not counted, by controller.',
+      labelNames: ['controller'],
+      registers,
+    }),
     config: {
       lastReloadSuccessful: new Gauge({
         name: 'portcullis_config_last_reload_successful',

@@ -1,15 +1,42 @@
+import type { Cluster } from '../cluster/port.ts';
+import type { SccSettings } from '../policy/scc/mode.ts';
 import type { PodSecurity } from '../policy/psa/pod-security.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { createAccessReviews } from './access-reviews.ts';
 import { createPsaWebhook } from './psa.ts';
+import { withAskedAccess, withStoredAccess, type Authorization } from './scc-access.ts';
+import { createSccExecWebhook } from './scc-exec.ts';
+import { createSccRecorder } from './scc-metrics.ts';
+import { createSccMutateWebhook } from './scc-mutate.ts';
+import { createSccValidateWebhook } from './scc-validate.ts';
 import type { Webhook } from './webhook.ts';
 
 export interface WebhooksOptions {
   /** The Pod Security configuration in force. */
   podSecurity(): PodSecurity;
+  readonly scc: SccSettings;
+  readonly authorization: Authorization;
+  /** Asked for what the store cannot tell. */
+  readonly cluster: Pick<Cluster, 'get' | 'reviewAccess'>;
+  readonly logger: Logger;
   readonly metrics: Metrics;
+  /** A monotonic clock, in milliseconds. */
+  now(): number;
 }
 
 /** All webhooks, in the order in which the API server meets them. */
-export function createWebhooks({ podSecurity, metrics }: WebhooksOptions): readonly Webhook[] {
-  return [createPsaWebhook({ podSecurity, metrics: metrics.podSecurity })];
+export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
+  const { podSecurity, scc: settings, authorization, cluster, logger, metrics, now } = options;
+  const withAccess =
+    authorization === 'rbac'
+      ? withStoredAccess
+      : withAskedAccess(createAccessReviews({ cluster, logger, metrics: metrics.scc, now }));
+  const record = createSccRecorder(metrics.scc.decisions);
+  return [
+    createSccMutateWebhook({ settings, withAccess, record }),
+    createSccValidateWebhook({ settings, withAccess, record: createSccRecorder(metrics.scc.validations) }),
+    createPsaWebhook({ podSecurity, metrics: metrics.podSecurity }),
+    createSccExecWebhook({ settings, withAccess, record, cluster }),
+  ];
 }

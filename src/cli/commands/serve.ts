@@ -7,6 +7,7 @@ import { followConfiguration, loadConfiguration, type LoadedConfiguration } from
 import { startEmbeddedCluster } from '../serve/embedded-cluster.ts';
 import { listen } from '../serve/listen.ts';
 import { logLevelOf, serveOptions, type ServeValues } from '../serve/options.ts';
+import { sccSettingsOf } from '../serve/scc-settings.ts';
 import { drain } from '../serve/shutdown.ts';
 import { VERSION } from '../version.ts';
 import { createLogger } from '../../telemetry/logger.ts';
@@ -54,11 +55,13 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
   try {
     const { logger } = output;
     const metrics = createMetrics({ version: VERSION });
+    const now = (): number => performance.now();
+    const scc = sccSettingsOf(values);
     const protocol = protocolSettings(values['tls-min-version'], values['tls-cipher-suites']);
     const files = certificateFiles(values);
     const ownCertificate = files && (await loadCertificate(files));
 
-    const cluster = await startEmbeddedCluster({ values, logger });
+    const cluster = await startEmbeddedCluster({ values, scc, logger });
     closing.push(() => cluster.stop());
 
     const podSecurity = followConfiguration({
@@ -71,11 +74,19 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
     const certificate = ownCertificate ?? cluster.certificates.serving;
     recordExpiry(metrics, certificate);
     const server = buildServer({
-      webhooks: createWebhooks({ podSecurity, metrics }),
-      store: cluster.store,
+      webhooks: createWebhooks({
+        podSecurity,
+        scc,
+        authorization: values.authorization,
+        cluster: cluster.cluster,
+        logger,
+        metrics,
+        now,
+      }),
+      store: cluster.cluster.store,
       logger,
       metrics,
-      now: () => performance.now(),
+      now,
       tls: { ...certificate, ...protocol },
     });
     if (files && ownCertificate) {
@@ -88,7 +99,10 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
       livez: [ping],
       readyz: [
         ping,
-        { name: 'informer-sync', check: () => (cluster.store.synced() ? undefined : 'the cluster is being read') },
+        {
+          name: 'informer-sync',
+          check: () => (cluster.cluster.store.synced() ? undefined : 'the cluster is being read'),
+        },
         { name: 'shutdown', check: () => (server.connections.draining() ? 'the server drains' : undefined) },
       ],
       metrics,

@@ -1,21 +1,22 @@
 import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { createHttpsCaller } from '../../cluster/embedded/admission/index.ts';
 import { createEmbeddedCluster } from '../../cluster/embedded/cluster.ts';
 import { writeKubeconfig } from '../../cluster/embedded/http/kubeconfig.ts';
 import { createApiServer } from '../../cluster/embedded/http/server.ts';
-import { metadataOf, type ApiObject } from '../../cluster/embedded/types.ts';
-import type { Store } from '../../cluster/store.ts';
+import { metadataOf, type ApiObject, type ResourceKey } from '../../cluster/embedded/types.ts';
+import type { Cluster } from '../../cluster/port.ts';
 import type { JsonObject } from '../../kube/types.ts';
+import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { keepCertificates, type Certificates } from '../../tls/certificate-folder.ts';
 import { orAddressError } from './listen.ts';
+import { readClusterManifests } from './cluster-manifests.ts';
 import type { ServeValues } from './options.ts';
-import { createAll, readSeed } from './seed.ts';
+import { createAll } from './seed.ts';
 
 export interface RunningCluster {
-  readonly store: Store;
+  readonly cluster: Cluster;
   readonly certificates: Certificates;
   /** Registers the webhooks that listen there, and fills the cluster. */
   open(webhooks: { readonly host: string; readonly port: number; readonly authority: string }): Promise<void>;
@@ -28,23 +29,25 @@ export interface RunningCluster {
 
 export interface EmbeddedOptions {
   readonly values: ServeValues;
+  readonly scc: SccSettings;
   readonly logger: Logger;
 }
 
 const HOST = '127.0.0.1';
 /** Where a server of that name and namespace would be found in a cluster. */
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
-const CONFIGURATIONS = { group: 'admissionregistration.k8s.io', resource: 'validatingwebhookconfigurations' };
+const CONFIGURATIONS: ReadonlyMap<unknown, ResourceKey> = new Map(
+  ['Mutating', 'Validating'].map((type) => [
+    `${type}WebhookConfiguration`,
+    { group: 'admissionregistration.k8s.io', resource: `${type.toLowerCase()}webhookconfigurations` },
+  ]),
+);
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
-/** The root of the package: its manifests lie beside the sources, and beside the bundle. */
-const ROOT = fileURLToPath(new URL(import.meta.url.includes('/dist/') ? '..' : '../../..', import.meta.url));
-
 /** Starts the embedded cluster and serves its API; it has no webhooks yet, and nothing in it but what every cluster has. */
-export async function startEmbeddedCluster({ values, logger }: EmbeddedOptions): Promise<RunningCluster> {
+export async function startEmbeddedCluster({ values, scc, logger }: EmbeddedOptions): Promise<RunningCluster> {
   const folder = values['cert-dir'];
-  const seed = await readSeed(values.manifests ?? join(ROOT, 'examples/cluster'));
-  const configurations = await readSeed(join(ROOT, 'webhook-config/psa.yaml'));
+  const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, scc.mode);
   const certificates = await keepCertificates({
     folder,
     dnsNames: ['localhost', `${SERVICE.name}.${SERVICE.namespace}.svc`],
@@ -80,20 +83,19 @@ export async function startEmbeddedCluster({ values, logger }: EmbeddedOptions):
   });
 
   return {
-    store: cluster.store,
+    cluster,
     certificates,
     async open({ authority, ...address }) {
       webhook = address;
       const trusting = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
-      // What the cluster starts with has been there before the webhooks: they do not judge it.
-      await createAll(cluster, seed);
-      await createAll(cluster, trusting);
+      for (const objects of [definitions, seed, trusting, sccs]) await createAll(cluster, objects);
     },
     async trust(authority) {
       for (const { value } of configurations) {
         const name = metadataOf(value).name ?? '';
-        const current = cluster.storage.get(CONFIGURATIONS, '', name);
-        if (current) await cluster.writer.update(CONFIGURATIONS, withBundle(current, authority));
+        const resource = CONFIGURATIONS.get((value as ApiObject).kind);
+        const current = resource && cluster.storage.get(resource, '', name);
+        if (current) await cluster.writer.update(resource, withBundle(current, authority));
       }
     },
     greeting: () =>

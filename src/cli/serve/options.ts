@@ -1,9 +1,13 @@
+import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES } from '../../policy/scc/mode.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
-import { list, option, withEnvironment, type Values } from '../options.ts';
+import { AUTHORIZATIONS } from '../../webhook/scc-access.ts';
+import { flag, list, mapped, option, withEnvironment, type Values } from '../options.ts';
 import { durationMs, integer, listenAddress, oneOf, text } from '../values.ts';
 
 const port = integer(0, 65_535);
+
+const SCC_COMPATIBILITIES = ['portcullis', 'openshift'] as const;
 
 /** The options of `serve`, named as Kubernetes' own servers name them. */
 export const serveOptions = withEnvironment('PORTCULLIS', {
@@ -38,6 +42,35 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Manifests that the embedded cluster starts with; absent, the example cluster',
   }),
   'cluster-port': option('PORT', port, 6443, { help: 'Port of the embedded cluster, on 127.0.0.1; 0 for a free one' }),
+  'scc-mode': option('MODE', oneOf(SCC_MODES), 'report', {
+    help: 'What becomes of decisions about security context constraints in namespaces whose label portcullis.dev/scc says nothing: report warns of what would be refused, enforce refuses it, off in the whole cluster leaves pods alone',
+  }),
+  'scc-exempt-namespaces': mapped(
+    list('NAME', text, {
+      help: 'Namespaces where security context constraints never count, whatever their labels',
+      shown: DEFAULT_EXEMPT_NAMESPACES.join(','),
+    }),
+    (names) => (names.length === 0 ? DEFAULT_EXEMPT_NAMESPACES : names.filter((name) => name !== '')),
+  ),
+  authorization: option('BY', oneOf(AUTHORIZATIONS), 'rbac', {
+    help: 'Who tells which SCCs a user may use: the roles and bindings of the cluster, or its API server, asked by SubjectAccessReviews: rbac or sar',
+  }),
+  'scc-compatibility': option('WITH', oneOf(SCC_COMPATIBILITIES), 'portcullis', {
+    help: 'openshift decides as OpenShift in everything, portcullis deviates where OpenShift is brittle',
+  }),
+  'scc-identity': option('GROUPS', oneOf(['accurate', 'openshift'] as const), undefined, {
+    help: 'Groups of the service account of a pod: accurate (the default) counts system:authenticated, openshift does not',
+  }),
+  'scc-broken': option('WHAT', oneOf(['skip', 'refuse'] as const), undefined, {
+    help: 'An SCC that cannot work: skip (the default) does without it, refuse refuses all pods because of it',
+  }),
+  'scc-required': list('SCC', text, { help: 'SCCs without which no pod is admitted; absent, none' }),
+  'scc-unprocessed-pods': option('WHAT', oneOf(['pass', 'judge'] as const), undefined, {
+    help: 'Updates that leave the spec of a pod as it is, if no SCC has ever been recorded on it: pass (the default) or judge',
+  }),
+  'scc-prefer-user-namespaces': flag({
+    help: 'Try SCCs that require a user namespace before others of equal priority and restrictions, for pods that have one',
+  }),
   'shutdown-delay-duration': option('DURATION', durationMs, 10_000, {
     help: 'How long the server goes on serving after SIGTERM, so that nobody is sent to it any more when it stops',
     shown: '10s',

@@ -4,7 +4,7 @@ import type { Compatibility, Deviations } from './types.ts';
  * The SCCs without which OpenShift admits no pod.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
-const OPENSHIFT_REQUIRED_SCCS = [
+export const OPENSHIFT_REQUIRED_SCCS = [
   'anyuid',
   'hostaccess',
   'hostmount-anyuid',

@@ -1,0 +1,33 @@
+import { canUseScc } from '../cluster/select.ts';
+import { decideOn, keyOf } from '../policy/scc/questions.ts';
+import type { CanUse, SccDecision } from '../policy/scc/types.ts';
+import type { AskAccess } from './access-reviews.ts';
+import { remainingMs, type WithAccess } from './scc-review.ts';
+
+/** By whom access is known: the roles and bindings in the store, or the API server, asked by SubjectAccessReviews. */
+export const AUTHORIZATIONS = ['rbac', 'sar'] as const;
+export type Authorization = (typeof AUTHORIZATIONS)[number];
+
+/** Access by the roles and bindings in the store: known at once. */
+export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUseScc(store));
+
+/** So many questions are on their way at once for a request. */
+const MAX_AT_ONCE = 16;
+
+/** Access by asking, as little as the decision needs. */
+export function withAskedAccess(ask: AskAccess): WithAccess {
+  return async (decide: (canUse: CanUse) => SccDecision, context) => {
+    const answers = new Map<string, boolean>();
+    const untilMs = context.now() + remainingMs(context);
+    for (;;) {
+      const step = decideOn(decide, (question) => answers.get(keyOf(question)));
+      if ('decision' in step) return step.decision;
+      const timeoutMs = Math.max(0, untilMs - context.now());
+      await Promise.all(
+        step.questions.slice(0, MAX_AT_ONCE).map(async (question) => {
+          answers.set(keyOf(question), await ask(question, timeoutMs));
+        }),
+      );
+    }
+  };
+}

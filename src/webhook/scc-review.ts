@@ -1,0 +1,107 @@
+import { until } from '../cluster/until.ts';
+import type { Store } from '../cluster/store.ts';
+import type { Decision } from '../kube/admission.ts';
+import { quote } from '../kube/quote.ts';
+import type { Namespace } from '../kube/types.ts';
+import { sccModeOf, type NamespaceMode, type SccSettings } from '../policy/scc/mode.ts';
+import { namespaceRangesOf } from '../policy/scc/namespace-ranges.ts';
+import { reportScc } from '../policy/scc/report.ts';
+import type { CanUse, SccDecision, SccInput } from '../policy/scc/types.ts';
+import { andThen, type Later } from './later.ts';
+import type { WebhookContext } from './webhook.ts';
+
+/** Lets a decision that asks for access be made; by whom access is known is its business. */
+export type WithAccess = (decide: (canUse: CanUse) => SccDecision, context: WebhookContext) => Later<SccDecision>;
+
+export interface SccReviewDeps {
+  readonly settings: SccSettings;
+  readonly withAccess: WithAccess;
+}
+
+/** Decides on one pod, given what the cluster has to say. */
+export type JudgePod = (
+  cluster: Pick<SccInput, 'namespace' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces'>,
+) => SccDecision;
+
+export interface SccReview {
+  readonly namespaceName: string;
+  readonly context: WebhookContext;
+  readonly judge: JudgePod;
+}
+
+/** A decision, and what becomes of it in its namespace. */
+export interface SccOutcome {
+  readonly mode: NamespaceMode;
+  readonly decision: SccDecision;
+}
+
+/** As long as OpenShift waits. */
+const MAX_WAIT_MS = 10_000;
+/** What is left of the API server's patience to send an answer. */
+const MARGIN_MS = 500;
+
+/** The mode of a namespace, which may be missing. */
+export function modeIn(store: Store, namespaceName: string, settings: SccSettings): NamespaceMode {
+  return sccModeOf(store.get('Namespace', namespaceName) ?? withoutRanges(namespaceName), settings);
+}
+
+/**
+ * Gathers and decides. A namespace that was created a moment ago has no ranges yet: where SCCs are enforced, the decision
+ * waits until it has, and is then made anew.
+ */
+export function reviewScc(review: SccReview, { settings, withAccess }: SccReviewDeps): Later<SccOutcome> {
+  const { namespaceName, context } = review;
+  const { store } = context;
+  const { compatibility, preferUserNamespaces } = settings;
+  const decide = (): Later<SccOutcome & { readonly isEarly: boolean }> => {
+    const found = store.get('Namespace', namespaceName);
+    const namespace = found ?? withoutRanges(namespaceName);
+    const sccs = store.list('SecurityContextConstraints');
+    const judge = (canUse: CanUse): SccDecision =>
+      review.judge({ namespace, sccs, canUse, compatibility, preferUserNamespaces });
+    return andThen(withAccess(judge, context), (decision) => {
+      const isEarly = isRefusedForRanges(decision, namespace);
+      return {
+        mode: sccModeOf(namespace, settings),
+        decision: isEarly && !found ? namespaceNotFound(decision, namespaceName) : decision,
+        isEarly,
+      };
+    });
+  };
+  const isReady = (): true | undefined => {
+    const namespace = store.get('Namespace', namespaceName);
+    if (!namespace) return undefined;
+    const isAwaited = sccModeOf(namespace, settings).mode === 'enforce' && namespaceRangesOf(namespace).problem;
+    return isAwaited ? undefined : true;
+  };
+  return andThen(decide(), (first) => {
+    if (!first.isEarly || first.mode.mode !== 'enforce') return first;
+    return andThen(until(store, isReady, { timeoutMs: remainingMs(context) }), decide);
+  });
+}
+
+/** The answer to the API server. */
+export function answerScc({ mode: { mode, problem }, decision }: SccOutcome): Decision {
+  const answer = mode === 'report' ? reportScc(decision) : decision;
+  return problem === undefined ? answer : { ...answer, warnings: [problem, ...(answer.warnings ?? [])] };
+}
+
+/** How long there is to wait, so that the answer still reaches whoever asked. */
+export function remainingMs({ deadlineMs, now }: WebhookContext): number {
+  if (deadlineMs === undefined) return MAX_WAIT_MS;
+  return Math.max(0, Math.min(MAX_WAIT_MS, deadlineMs - now() - MARGIN_MS));
+}
+
+function withoutRanges(name: string): Namespace {
+  return { metadata: { name } };
+}
+
+function isRefusedForRanges(decision: SccDecision, namespace: Namespace): boolean {
+  return !decision.allowed && decision.status.message === namespaceRangesOf(namespace).problem;
+}
+
+function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
+  if (decision.allowed) return decision;
+  const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;
+  return { ...decision, status: { ...decision.status, message } };
+}
