@@ -1,4 +1,5 @@
-import { write, writeSync } from 'node:fs';
+import { write } from 'node:fs';
+import { writeAll } from './write-all.ts';
 
 /** Where log lines go. */
 export interface LineWriter {
@@ -7,31 +8,66 @@ export interface LineWriter {
   flush(): void;
 }
 
-/** Written as soon as that much waits, and in any case after the delay. */
-const BATCH_LENGTH = 65_536;
+/** Lines are gathered in blocks of that size; a block is written as soon as it is full, and in any case after the delay. */
+const BLOCK_BYTES = 65_536;
 const DELAY_MS = 100;
-/** How long the end of the process waits for a reader that does not read. */
-const PATIENCE_MS = 1000;
+/** No character of a JavaScript string takes more in UTF-8. */
+const BYTES_PER_CHARACTER = 3;
 /** What a reader that has stopped reading may cost in memory; beyond it lines are dropped, and their number is told. */
-const HELD_LENGTH = 16 * 1024 * 1024;
+const HELD_BYTES = 16 * 1024 * 1024;
 
 /**
- * Writes lines to a file descriptor in batches, one at a time and without waiting: whoever logs goes on at once, even if
- * nobody reads the other end of the pipe.
+ * Writes lines to a file descriptor in blocks, one at a time and without waiting: whoever logs goes on at once, even if
+ * nobody reads the other end of the pipe. The bytes of a line go straight into the block: thousands of small texts that
+ * wait to be written would cost the garbage collector more than all else that is done with them.
  */
 export function createLineWriter(fd: number): LineWriter {
-  let held = '';
+  const full: Buffer[] = [];
+  let fullBytes = 0;
+  let block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+  let used = 0;
+  let spare: Buffer | undefined;
   let dropped = 0;
   let writing: Buffer | undefined;
   let timer: NodeJS.Timeout | undefined;
 
+  const hold = (line: string): void => {
+    const bytes = line.length * BYTES_PER_CHARACTER;
+    if (bytes > block.length - used) closeBlock();
+    if (bytes <= block.length) used += block.write(line, used);
+    else enqueue(Buffer.from(line));
+  };
+  const enqueue = (bytes: Buffer): void => {
+    full.push(bytes);
+    fullBytes += bytes.length;
+  };
+  const closeBlock = (): void => {
+    if (used === 0) return;
+    enqueue(block.subarray(0, used));
+    block = spare ?? Buffer.allocUnsafeSlow(BLOCK_BYTES);
+    spare = undefined;
+    used = 0;
+  };
+  const tellDropped = (): void => {
+    if (dropped === 0) return;
+    const note = `{"level":"error","msg":"log lines dropped: nobody reads them","lines":${dropped}}\n`;
+    dropped = 0;
+    hold(note);
+  };
+  const take = (): Buffer | undefined => {
+    if (full.length === 0) closeBlock();
+    const batch = full.shift();
+    fullBytes -= batch?.length ?? 0;
+    tellDropped();
+    return batch;
+  };
+
   const send = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    if (writing || held === '') return;
-    const batch = Buffer.from(takeHeld());
-    writing = batch;
-    continueAt(batch);
+    if (writing) return;
+    const batch = take();
+    if (batch) continueAt(batch);
   };
   const continueAt = (rest: Buffer): void => {
     writing = rest;
@@ -47,56 +83,32 @@ export function createLineWriter(fd: number): LineWriter {
         return;
       }
       writing = undefined;
-      if (held.length >= BATCH_LENGTH) send();
-      else schedule();
+      if (rest.buffer.byteLength === BLOCK_BYTES) spare = Buffer.from(rest.buffer);
+      sendSoon();
     });
   };
-  const schedule = (): void => {
-    if (held !== '') timer ??= setTimeout(send, DELAY_MS).unref();
-  };
-  const takeHeld = (): string => {
-    const text = held;
-    held = dropped === 0 ? '' : `{"level":"error","msg":"log lines dropped: nobody reads them","lines":${dropped}}\n`;
-    dropped = 0;
-    return text;
+  const sendSoon = (): void => {
+    if (full.length > 0) send();
+    else if (used > 0) timer ??= setTimeout(send, DELAY_MS).unref();
   };
 
   return {
     write(line) {
-      if (held.length > HELD_LENGTH) {
+      if (fullBytes > HELD_BYTES) {
         dropped++;
         return;
       }
-      held += line;
-      if (held.length >= BATCH_LENGTH && !writing) send();
-      else schedule();
+      hold(line);
+      if (!writing) sendSoon();
     },
     flush() {
       try {
         // What is being written may be on its way or not: a line twice is better than a line lost.
         if (writing) writeAll(fd, writing);
-        while (held !== '') writeAll(fd, Buffer.from(takeHeld()));
+        for (let batch = take(); batch; batch = take()) writeAll(fd, batch);
       } catch {
         // As above.
       }
     },
   };
-}
-
-const pause = new Int32Array(new SharedArrayBuffer(4));
-
-/** Writes it all before it returns. Throws if it cannot be written, or if for a while nobody takes any of it. */
-function writeAll(fd: number, bytes: Buffer): void {
-  let rest = bytes;
-  let giveUpMs = performance.now() + PATIENCE_MS;
-  while (rest.length > 0) {
-    try {
-      rest = rest.subarray(writeSync(fd, rest));
-      giveUpMs = performance.now() + PATIENCE_MS;
-    } catch (error) {
-      const isBusy = error instanceof Error && 'code' in error && error.code === 'EAGAIN';
-      if (!isBusy || performance.now() > giveUpMs) throw error;
-      Atomics.wait(pause, 0, 0, 10);
-    }
-  }
 }
