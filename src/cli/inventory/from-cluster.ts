@@ -1,0 +1,54 @@
+import { connect } from '../../cluster/live/connect.ts';
+import { readCluster } from '../../cluster/live/read-cluster.ts';
+import { reviewAccess, reviewSelf } from '../../cluster/live/reviews.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import type { Kind } from '../../kube/types.ts';
+import { PROGRAM, type Io } from '../command.ts';
+import { createProgress } from '../progress.ts';
+import { VERSION } from '../version.ts';
+import { assumeRanges, assumeStandardSccs } from './assume.ts';
+import type { InventoryValues } from './options.ts';
+import type { Inventory, InventoryNeeds } from './types.ts';
+
+/**
+ * Reads the cluster of the kubeconfig, once.
+ * Rejects with a UserError if there is none, or if it cannot be reached or read.
+ */
+export async function readFromCluster(
+  { kubeconfig, context }: InventoryValues,
+  { env, signal, stderr }: Io,
+  { kinds, only }: InventoryNeeds,
+): Promise<Inventory> {
+  const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
+  const progress = createProgress(stderr);
+  const onProgress = (count: number): void => progress.show(`Reading ${connection.server}: ${count} objects`);
+  try {
+    const [{ store, unserved }, user] = await Promise.all([
+      readCluster(connection, kinds, { namespace: only, signal, onProgress }),
+      reviewSelf(connection, signal),
+    ]);
+    const isWithoutSccs =
+      kinds.includes('SecurityContextConstraints') && store.list('SecurityContextConstraints').length === 0;
+    const assumptions = [
+      ...(isWithoutSccs ? assumeStandardSccs(store) : []),
+      ...assumeRanges(store),
+      ...unserved.filter((kind) => kind !== 'SecurityContextConstraints').map(absent),
+    ];
+    return {
+      store,
+      source: 'cluster',
+      objects: [],
+      assumptions,
+      namespace: connection.namespace,
+      ...(user ? { user } : {}),
+      reviewAccess: (subject, attributes) => reviewAccess(connection, subject, attributes, signal),
+    };
+  } finally {
+    progress.clear();
+  }
+}
+
+function absent(kind: Kind): string {
+  const { group, resource } = RESOURCES[kind];
+  return `no ${resource}.${group}: the cluster does not serve them`;
+}

@@ -1,0 +1,27 @@
+import type { AccessAttributes } from '../../cluster/port.ts';
+import type { Store } from '../../cluster/store.ts';
+import type { ManifestObject } from '../../config/manifests.ts';
+import type { Kind, UserInfo } from '../../kube/types.ts';
+
+/** Everything that a decision may ask for. */
+export interface Inventory {
+  readonly store: Store;
+  readonly source: 'manifests' | 'cluster';
+  /** As they stand in the manifests; none of a cluster. */
+  readonly objects: readonly ManifestObject[];
+  /** What was not there, each in a few words without a full stop. */
+  readonly assumptions: readonly string[];
+  /** Where objects belong that name no namespace. */
+  readonly namespace: string;
+  /** Who reads the cluster; absent if the cluster does not say. */
+  readonly user?: UserInfo;
+  /** Asks the cluster whether a user may do something; absent for manifests. */
+  readonly reviewAccess?: (user: UserInfo, attributes: AccessAttributes) => Promise<boolean>;
+}
+
+export interface InventoryNeeds {
+  /** What to read from a cluster; of manifests everything is read. */
+  readonly kinds: readonly Kind[];
+  /** Read only this namespace of a cluster, and what lies in none. */
+  readonly only?: string | undefined;
+}

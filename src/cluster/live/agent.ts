@@ -1,0 +1,66 @@
+import { Agent as PlainAgent } from 'node:http';
+import { Agent, type AgentOptions } from 'node:https';
+import { createSecureContext, getCACertificates } from 'node:tls';
+import { UserError } from '../../config/user-error.ts';
+import { dataOrFile, type Credentials } from './credentials.ts';
+import type { ClusterEntry } from './kubeconfig.ts';
+
+/** Keeps the connections to a server, which belong to whoever opened them. */
+export interface AgentKeeper {
+  agentFor(credentials: Credentials): Promise<PlainAgent>;
+  close(): void;
+}
+
+/** `env` may name proxies, as `HTTPS_PROXY` and `NO_PROXY`; nothing on this machine is asked through one of those. */
+export function createAgentKeeper(
+  cluster: ClusterEntry,
+  env: Readonly<Record<string, string | undefined>>,
+): AgentKeeper {
+  const base: AgentOptions = { keepAlive: true, proxyEnv: proxyFor(cluster, env) };
+  const isPlain = cluster.server.startsWith('http:');
+  let current: { readonly identity: string; readonly agent: PlainAgent } | undefined;
+  return {
+    async agentFor(credentials) {
+      const tls = isPlain ? {} : await tlsOptions(cluster, credentials);
+      const identity = JSON.stringify(tls);
+      if (current?.identity === identity) return current.agent;
+      // The former one is left alone: its connections may be in use.
+      current = { identity, agent: isPlain ? new PlainAgent(base) : new Agent({ ...base, ...tls }) };
+      return current.agent;
+    },
+    close: () => current?.agent.destroy(),
+  };
+}
+
+const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
+
+function proxyFor({ proxyUrl, server }: ClusterEntry, env: NonNullable<AgentOptions['proxyEnv']>) {
+  if (proxyUrl !== undefined) return { HTTPS_PROXY: proxyUrl, HTTP_PROXY: proxyUrl };
+  return LOOPBACK.test(new URL(server).hostname) ? {} : env;
+}
+
+/** @throws {UserError} for certificates or keys that TLS cannot use */
+async function tlsOptions(cluster: ClusterEntry, { cert, key }: Credentials): Promise<AgentOptions> {
+  const authority = await dataOrFile(cluster.authorityData, cluster.authorityFile);
+  const files = {
+    ...(authority === undefined ? systemAuthorities() : { ca: authority }),
+    ...(cert === undefined || key === undefined ? {} : { cert, key }),
+  };
+  try {
+    createSecureContext(files);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UserError(`the certificates for ${cluster.server} cannot be used: ${reason}`, { cause: error });
+  }
+  return {
+    ...files,
+    rejectUnauthorized: !cluster.skipVerification,
+    ...(cluster.serverName === undefined ? {} : { servername: cluster.serverName }),
+  };
+}
+
+/** Those that the machine trusts; where it says nothing, those that Node trusts. */
+function systemAuthorities(): Pick<AgentOptions, 'ca'> {
+  const ca = getCACertificates('system');
+  return ca.length === 0 ? {} : { ca };
+}

@@ -1,0 +1,114 @@
+/**
+ * A cluster that is reached by its API server. Requests are raw JSON, so that no field is lost that this program does
+ * not know; nothing here writes credentials anywhere.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { UserError } from '../../config/user-error.ts';
+import { ApiError } from '../../kube/status.ts';
+import type { JsonObject } from '../../kube/types.ts';
+import { networkError } from '../network-error.ts';
+import { createAgentKeeper } from './agent.ts';
+import { readAnswer } from './answer.ts';
+import { createCredentials } from './credentials.ts';
+import { findCluster, type Whereabouts } from './find-cluster.ts';
+import { send } from './transport.ts';
+
+export interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Such as `/api/v1/pods`. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  /** Of the body; absent: plain JSON. */
+  readonly contentType?: string;
+  readonly signal?: AbortSignal;
+}
+
+export interface Connection {
+  /** Such as `https://127.0.0.1:6443`. */
+  readonly server: string;
+  /** Where objects belong that name no namespace. */
+  readonly namespace: string;
+  /**
+   * Sends a request; a server that is too busy is asked again when it says so.
+   * Rejects with an ApiError for what the server refuses, with a UserError if it cannot be reached.
+   */
+  request(request: ApiRequest): Promise<JsonObject>;
+  close(): void;
+}
+
+export interface ConnectOptions extends Whereabouts {
+  readonly userAgent: string;
+  /** For each request and its answer, in milliseconds. */
+  readonly timeoutMs?: number;
+}
+
+const TIMEOUT_MS = 30_000;
+/** As often as client-go: whoever is told to wait for longer gives up. */
+const MAX_RETRIES = 10;
+
+/** Finds a cluster and makes the connection to it; nothing is sent yet. Rejects with a UserError if there is none. */
+export async function connect({ userAgent, timeoutMs = TIMEOUT_MS, ...where }: ConnectOptions): Promise<Connection> {
+  const { cluster, user, namespace } = await findCluster(where);
+  // Nobody shows who they are where everybody could listen.
+  const credentials = createCredentials(cluster.server.startsWith('http:') ? undefined : user, cluster);
+  const agents = createAgentKeeper(cluster, where.env);
+
+  const once = async ({ method, path, query = {}, body, contentType, signal }: ApiRequest): Promise<JsonObject> => {
+    const { headers, ...pair } = await credentials();
+    const agent = await agents.agentFor({ headers, ...pair });
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const sent = {
+      accept: 'application/json',
+      'user-agent': userAgent,
+      ...(text === undefined
+        ? {}
+        : { 'content-type': contentType ?? 'application/json', 'content-length': String(Buffer.byteLength(text)) }),
+      ...headers,
+    };
+    const url = urlOf(cluster.server, path, query);
+    const abort = signal ? AbortSignal.any([signal, timeout]) : timeout;
+    const answer = await send({ method, url, headers: sent, body: text, signal: abort }, agent).catch(
+      (error: unknown) => {
+        if (signal?.aborted) throw error;
+        if (timeout.aborted)
+          throw new UserError(`${UNABLE}: no answer from ${cluster.server} in ${timeoutMs / 1000} s`);
+        throw new UserError(`${UNABLE}: ${networkError(error, url.href)}`, { cause: error });
+      },
+    );
+    return readAnswer(answer, cluster.server);
+  };
+
+  return {
+    server: cluster.server,
+    namespace,
+    async request(request) {
+      for (let retries = 0; ; retries++) {
+        try {
+          return await once(request);
+        } catch (error) {
+          const seconds = error instanceof ApiError ? retryAfter(error) : undefined;
+          if (seconds === undefined || retries === MAX_RETRIES) throw error;
+          await pause(seconds * 1000, undefined, request.signal ? { signal: request.signal } : {});
+        }
+      }
+    },
+    close: () => agents.close(),
+  };
+}
+
+const UNABLE = 'Unable to connect to the server';
+
+/** How long a server that is busy wants to be left alone, in seconds; `undefined` where asking again is of no use. */
+function retryAfter({ status }: ApiError): number | undefined {
+  return status.code === 429 || status.code === 503 ? status.details?.retryAfterSeconds : undefined;
+}
+
+/** The server may lie behind a path of its own. */
+function urlOf(server: string, path: string, query: Readonly<Record<string, string>>): URL {
+  const url = new URL(server);
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
+  url.search = new URLSearchParams(query).toString();
+  return url;
+}
