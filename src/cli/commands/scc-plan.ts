@@ -1,0 +1,102 @@
+import { printYaml } from '../../config/manifests.ts';
+import type { Kind } from '../../kube/types.ts';
+import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { defineCommand, type Io } from '../command.ts';
+import { inventoryOptions } from '../inventory/options.ts';
+import { readInventory } from '../inventory/inventory.ts';
+import { flag, option } from '../options.ts';
+import { makePlan } from '../plan/make-plan.ts';
+import { dataOfPlan } from '../plan/print-data.ts';
+import { printPlan } from '../plan/print-table.ts';
+import { exitCodeOfPlan, printNextStep, printPlanSummary } from '../plan/summary.ts';
+import type { Plan } from '../plan/types.ts';
+import { printBindingManifests, writeBindings } from '../plan/write-bindings.ts';
+import { COLOURED, PLAIN } from '../report/table.ts';
+import { sccOptions, sccSettingsOf } from '../scc-options.ts';
+import { oneOf, text } from '../values.ts';
+
+const DETAILS = `
+Says of every workload, and of every pod that no workload made, which SecurityContextConstraints
+(SCC) its pods would get and what would change in them, or why none admits them. Pods are judged as
+their controller would create them; a pod that nobody made, by its service account alone.
+
+For workloads that are refused, --bindings writes what would admit them: the least permissive SCC
+that they fit, granted to their service account in their namespace. Review it before you apply it.
+
+Exit codes:
+  0  everything is admitted, where SCCs count
+  1  something is refused
+  2  wrong usage, or what cannot be read
+
+Examples:
+  portcullis scc plan
+  portcullis scc plan -n shop --bindings bindings.yaml
+  helm template shop ./chart | portcullis scc plan -f - -n shop
+  portcullis scc plan -f deploy/ -o json
+`;
+
+const KINDS: readonly Kind[] = [
+  'Namespace',
+  'ServiceAccount',
+  ...POD_SOURCES,
+  'Role',
+  'ClusterRole',
+  'RoleBinding',
+  'ClusterRoleBinding',
+  'SecurityContextConstraints',
+];
+
+/** Says what security context constraints would do to a cluster, before they are enforced. */
+export const sccPlan = defineCommand({
+  name: 'scc plan',
+  summary: 'Plan what security context constraints would admit, change and refuse',
+  details: DETAILS,
+  options: {
+    ...inventoryOptions,
+    namespace: option('NAME', text, undefined, {
+      short: 'n',
+      help: 'Plan this namespace only; of manifests, also the namespace of objects that name none',
+    }),
+    'all-namespaces': flag({ short: 'A', help: 'Plan all namespaces, which is the default' }),
+    bindings: option('FILE', text, undefined, {
+      help: 'Write the bindings that would help to this file; - writes them instead of the plan',
+    }),
+    output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
+      short: 'o',
+      help: 'One of table, json, yaml',
+    }),
+    ...sccOptions,
+  },
+  async run(options, _operands, io) {
+    const inventory = await readInventory(options, io, { kinds: KINDS });
+    const namespace = options['all-namespaces'] ? undefined : options.namespace;
+    const plan = await makePlan(inventory, { settings: sccSettingsOf(options), namespace }, io);
+    const { bindings: file, output } = options;
+    if (file === '-') writeBindingsOnly(plan, io);
+    else {
+      if (file !== undefined) await writeBindings(file, plan);
+      io.stdout.write(PRINT[output](plan, { io, bindingsFile: file }));
+    }
+    return exitCodeOfPlan(plan);
+  },
+});
+
+interface PrintOptions {
+  readonly io: Io;
+  readonly bindingsFile: string | undefined;
+}
+
+const PRINT: Readonly<Record<'table' | 'json' | 'yaml', (plan: Plan, options: PrintOptions) => string>> = {
+  table: (plan, { io: { stdout, env }, bindingsFile }) => {
+    const hasColours = stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
+    return printPlan(plan, { style: hasColours ? COLOURED : PLAIN, bindingsFile });
+  },
+  json: (plan) => `${JSON.stringify(dataOfPlan(plan), undefined, 2)}\n`,
+  yaml: (plan) => printYaml([dataOfPlan(plan)]),
+};
+
+/** The summary goes where it does not get among the manifests. */
+function writeBindingsOnly(plan: Plan, { stdout, stderr }: Io): void {
+  stdout.write(printBindingManifests(plan));
+  stderr.write(`${printPlanSummary(plan)}\n${printNextStep(plan, '-')}\n`);
+}

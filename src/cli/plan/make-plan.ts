@@ -1,0 +1,41 @@
+import { setImmediate } from 'node:timers/promises';
+import { UserError } from '../../config/user-error.ts';
+import { quote } from '../../kube/quote.ts';
+import type { SccSettings } from '../../policy/scc/mode.ts';
+import type { Io } from '../command.ts';
+import type { Inventory } from '../inventory/inventory.ts';
+import { createProgress } from '../progress.ts';
+import { printable } from '../report/text.ts';
+import { bindingsFor, namespacesOf, planNamespace } from './plan-cluster.ts';
+import type { Plan, PlannedNamespace } from './types.ts';
+
+interface MakeOptions {
+  readonly settings: SccSettings;
+  /** The only namespace to plan; absent: all. */
+  readonly namespace: string | undefined;
+}
+
+/**
+ * Plans namespace by namespace; shows how far it is on a terminal, and ends when the process is asked to.
+ * @throws {UserError} for a namespace that does not exist
+ */
+export async function makePlan(inventory: Inventory, { settings, namespace }: MakeOptions, io: Io): Promise<Plan> {
+  const { store, assumptions } = inventory;
+  const namespaces = namespacesOf(store, namespace);
+  if (namespace !== undefined && namespaces.length === 0)
+    throw new UserError(`namespace ${quote(namespace)} not found`);
+  const progress = createProgress(io.stderr);
+  const planned: PlannedNamespace[] = [];
+  try {
+    for (const [index, one] of namespaces.entries()) {
+      progress.show(`Planning ${printable(one.metadata?.name ?? '')} (${index + 1} of ${namespaces.length})`);
+      const found = planNamespace(one, { store, settings });
+      if (found) planned.push(found);
+      // Planning is work without pause: let signals in.
+      await setImmediate(undefined, { signal: io.signal });
+    }
+  } finally {
+    progress.clear();
+  }
+  return { namespaces: planned, bindings: bindingsFor(planned, store), assumptions };
+}

@@ -1,0 +1,55 @@
+import { canUseScc } from '../../cluster/select.ts';
+import type { Store } from '../../cluster/store.ts';
+import type { PodSource } from '../../cluster/workloads.ts';
+import { completePod, controllerPodOf, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
+import type { Kinds, Namespace } from '../../kube/types.ts';
+import type { SccSettings } from '../../policy/scc/mode.ts';
+import { planPod } from '../../policy/scc/plan.ts';
+import type { Outcome, PlannedWorkload } from './types.ts';
+
+export interface PlanInput {
+  readonly store: Store;
+  readonly settings: SccSettings;
+}
+
+/** What becomes of the pods of one object, judged as its controller would create them. */
+export function planWorkload(
+  { kind, object }: PodSource,
+  namespace: Namespace,
+  { store, settings }: PlanInput,
+): PlannedWorkload {
+  const name = object.metadata?.name ?? '';
+  const made = podOf({ kind, object }, store);
+  if (made === undefined) return { kind, name, result: { outcome: 'ignored' } };
+  const { compatibility, preferUserNamespaces } = settings;
+  const result = planPod({
+    object: made.pod,
+    namespace,
+    userInfo: made.requester,
+    sccs: store.list('SecurityContextConstraints'),
+    canUse: canUseScc(store),
+    compatibility,
+    preferUserNamespaces,
+  });
+  return { kind, name, ...accountOf(made), result };
+}
+
+/** An object of a namespace where SCCs do not count. */
+export function passWorkload({ kind, object }: PodSource): PlannedWorkload {
+  const result: Outcome = { outcome: 'off' };
+  return { kind, name: object.metadata?.name ?? '', result };
+}
+
+/** Who creates pods that no controller makes is not known: only their service account counts. */
+function podOf({ kind, object }: PodSource, store: Store): ControllerPod | undefined {
+  const findAccount = (account: string) => store.get('ServiceAccount', account, object.metadata?.namespace);
+  if (kind !== 'Pod') return controllerPodOf(object, kind, findAccount);
+  const pod = object as Kinds['Pod'];
+  const requester = isMirrorPod(pod) ? nodeUser(pod.spec?.nodeName ?? '') : {};
+  return { pod: completePod(pod, findAccount), requester };
+}
+
+function accountOf({ pod }: ControllerPod): Pick<PlannedWorkload, 'serviceAccount'> {
+  const name: unknown = pod.spec?.serviceAccountName;
+  return typeof name === 'string' && name !== '' ? { serviceAccount: name } : {};
+}

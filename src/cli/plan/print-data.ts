@@ -1,0 +1,26 @@
+import type { Plan } from './types.ts';
+import { summarizePlan } from './summary.ts';
+
+/** For programs: everything that is known. */
+export function dataOfPlan(plan: Plan): unknown {
+  return {
+    summary: summarizePlan(plan),
+    assumptions: plan.assumptions,
+    namespaces: plan.namespaces.map(({ name, mode, problem }) => ({
+      name,
+      mode,
+      ...(problem === undefined ? {} : { problem }),
+    })),
+    workloads: plan.namespaces.flatMap(({ name: namespace, mode, workloads }) =>
+      workloads.map(({ kind, name, serviceAccount, result }) => ({
+        namespace,
+        mode,
+        kind,
+        name,
+        ...(serviceAccount === undefined ? {} : { serviceAccount }),
+        ...result,
+      })),
+    ),
+    bindings: plan.bindings,
+  };
+}

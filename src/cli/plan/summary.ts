@@ -1,0 +1,78 @@
+import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
+import { EXIT } from '../command.ts';
+import type { Plan, PlannedWorkload } from './types.ts';
+
+/** How many workloads there are of each kind of result. */
+export interface PlanSummary {
+  readonly workloads: number;
+  readonly admitted: number;
+  /** Of those that are refused, how many a binding would help. */
+  readonly refused: number;
+  readonly grantable: number;
+  /** Windows pods, and objects without a pod template. */
+  readonly ignored: number;
+  /** In namespaces where SCCs do not count. */
+  readonly off: number;
+}
+
+export function summarizePlan({ namespaces }: Plan): PlanSummary {
+  const results = namespaces.flatMap(({ workloads }) => workloads);
+  const count = (test: (workload: PlannedWorkload) => boolean): number => results.filter(test).length;
+  return {
+    workloads: results.length,
+    admitted: count(({ result }) => result.outcome === 'admitted'),
+    refused: count(({ result }) => result.outcome === 'refused'),
+    grantable: count(isGrantable),
+    ignored: count(({ result }) => result.outcome === 'ignored'),
+    off: count(({ result }) => result.outcome === 'off'),
+  };
+}
+
+/** True for what is refused and would be admitted with a binding. */
+export function isGrantable({ result, serviceAccount }: PlannedWorkload): boolean {
+  return result.outcome === 'refused' && result.grantable !== undefined && serviceAccount !== undefined;
+}
+
+export function exitCodeOfPlan(plan: Plan): number {
+  return summarizePlan(plan).refused === 0 ? EXIT.passed : EXIT.violations;
+}
+
+/** `5 workloads: 3 admitted, 1 refused, 1 ignored, 2 not judged (off)` */
+export function printPlanSummary(plan: Plan): string {
+  const { workloads, admitted, refused, ignored, off } = summarizePlan(plan);
+  const parts = [
+    `${admitted} admitted`,
+    `${refused} refused`,
+    ...(ignored === 0 ? [] : [`${ignored} ignored`]),
+    ...(off === 0 ? [] : [`${off} not judged (off)`]),
+  ];
+  return `${workloads} ${workloads === 1 ? 'workload' : 'workloads'}: ${parts.join(', ')}`;
+}
+
+/** What to do next; `bindingsFile` is where the bindings were written, if they were. */
+export function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
+  const { workloads, refused, grantable } = summarizePlan(plan);
+  if (workloads === 0) return 'Nothing runs here.';
+  if (refused === 0) return printEnforceStep(plan);
+  const rest = refused - grantable;
+  const advice = [
+    ...(grantable === 0 ? [] : [printBindingStep(bindingsFile)]),
+    ...(rest === 0 ? [] : [`change what no binding would help`]),
+  ];
+  return `Next: ${advice.join('; ')}; then plan again.`;
+}
+
+function printBindingStep(file: string | undefined): string {
+  if (file === undefined) return 'write the bindings with --bindings FILE, review and apply them';
+  return file === '-' ? 'review and apply the bindings' : `review ${file}, and kubectl apply -f ${file}`;
+}
+
+const SHOWN = 3;
+
+function printEnforceStep({ namespaces }: Plan): string {
+  const reporting = namespaces.filter(({ mode }) => mode === 'report').map(({ name }) => name);
+  if (reporting.length === 0) return 'Nothing stands in the way of what is enforced.';
+  const rest = reporting.length - SHOWN;
+  const names = [...reporting.slice(0, SHOWN), ...(rest > 0 ? [`${rest} more`] : [])].join(', ');
+  return `Next: nothing stands in the way of ${SCC_MODE_LABEL}=enforce on ${names}.`;
+}
