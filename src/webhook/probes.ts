@@ -4,6 +4,8 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 export interface HealthCheck {
   readonly name: string;
   check(): string | undefined;
+  /** What is worth knowing although nothing fails; `?verbose` tells it. */
+  note?(): string | undefined;
 }
 
 export interface ProbesDeps {
@@ -34,8 +36,8 @@ function serveChecks(app: FastifyInstance, group: string, checks: readonly Healt
   app.get(`/${group}`, (request, reply) => {
     const query = request.query as { readonly verbose?: unknown; readonly exclude?: string | readonly string[] };
     const excluded = [query.exclude ?? []].flat();
-    const results = checks.map(({ name, check }) =>
-      excluded.includes(name) ? { name, excluded: true } : { name, failure: check() },
+    const results = checks.map(({ name, check, note }) =>
+      excluded.includes(name) ? { name, excluded: true } : { name, failure: check(), note: note?.() },
     );
     const unknown = excluded.filter((name) => !checks.some((check) => check.name === name));
     return report(reply, group, results, unknown, query.verbose !== undefined);
@@ -51,6 +53,7 @@ function serveChecks(app: FastifyInstance, group: string, checks: readonly Healt
 interface Result {
   readonly name: string;
   readonly failure?: string | undefined;
+  readonly note?: string | undefined;
   readonly excluded?: boolean;
 }
 
@@ -63,9 +66,10 @@ function report(
 ): FastifyReply {
   const failed = results.some((result) => result.failure !== undefined);
   if (!failed && !verbose) return plain(reply, 200, 'ok');
-  const lines = results.map(({ name, failure, excluded }) => {
+  const lines = results.map(({ name, failure, note, excluded }) => {
     if (failure !== undefined) return `[-]${name} failed: ${failure}`;
-    return excluded ? `[+]${name} excluded: ok` : `[+]${name} ok`;
+    if (excluded) return `[+]${name} excluded: ok`;
+    return note === undefined ? `[+]${name} ok` : `[+]${name} ok: ${note}`;
   });
   if (unknown.length > 0) {
     lines.push(

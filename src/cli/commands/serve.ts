@@ -16,6 +16,7 @@ import type { KeyPair } from '../../tls/key-pair.ts';
 import { protocolSettings } from '../../tls/secure-context.ts';
 import { createWebhooks } from '../../webhook/index.ts';
 import { buildProbes } from '../../webhook/probes.ts';
+import { watchSccProblems } from '../../webhook/scc-problems.ts';
 import { buildServer } from '../../webhook/server.ts';
 
 const DETAILS = `
@@ -61,8 +62,10 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
     const files = certificateFiles(values);
     const ownCertificate = files && (await loadCertificate(files));
 
-    const cluster = await startEmbeddedCluster({ values, scc, logger });
-    closing.push(() => cluster.stop());
+    const embedded = await startEmbeddedCluster({ values, scc, logger });
+    closing.push(() => embedded.stop());
+    const { cluster } = embedded;
+    const { store } = cluster;
 
     const podSecurity = followConfiguration({
       file: values.config,
@@ -71,19 +74,19 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
       metrics: metrics.config,
       signal: stopping.signal,
     });
-    const certificate = ownCertificate ?? cluster.certificates.serving;
+    const certificate = ownCertificate ?? embedded.certificates.serving;
     recordExpiry(metrics, certificate);
     const server = buildServer({
       webhooks: createWebhooks({
         podSecurity,
         scc,
         authorization: values.authorization,
-        cluster: cluster.cluster,
+        cluster,
         logger,
         metrics,
         now,
       }),
-      store: cluster.cluster.store,
+      store,
       logger,
       metrics,
       now,
@@ -91,9 +94,11 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
     });
     if (files && ownCertificate) {
       // The chain in the file ends with the authority, or the certificate is its own.
-      const onChange = (pair: KeyPair): Promise<void> => cluster.trust(pair.cert);
+      const onChange = (pair: KeyPair): Promise<void> => embedded.trust(pair.cert);
       closing.push(followCertificate({ files, current: ownCertificate, protocol, server, logger, metrics, onChange }));
     }
+    const sccProblems = scc.mode === 'off' ? undefined : watchSccProblems({ store, logger, metrics: metrics.scc });
+    closing.push(() => sccProblems?.stop());
     const ping = { name: 'ping', check: () => undefined };
     const probes = buildProbes({
       livez: [ping],
@@ -101,8 +106,9 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
         ping,
         {
           name: 'informer-sync',
-          check: () => (cluster.cluster.store.synced() ? undefined : 'the cluster is being read'),
+          check: () => (store.synced() ? undefined : 'the cluster is being read'),
         },
+        ...(sccProblems ? [{ name: 'scc', check: () => undefined, note: () => sccProblems.note() }] : []),
         { name: 'shutdown', check: () => (server.connections.draining() ? 'the server drains' : undefined) },
       ],
       metrics,
@@ -116,13 +122,13 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
       option: 'health-probe-bind-address',
     });
     closing.push(() => probes.close());
-    await cluster.open({
+    await embedded.open({
       host: reachable(host),
       port,
-      authority: (ownCertificate ?? cluster.certificates.authority).cert,
+      authority: (ownCertificate ?? embedded.certificates.authority).cert,
     });
     logger.info({ host, port, probesPort, version: VERSION }, 'serving');
-    io.stdout.write(cluster.greeting());
+    io.stdout.write(embedded.greeting());
 
     await stopped(io.signal);
     logger.info({ signal: io.signal.reason as unknown }, 'stopping');
