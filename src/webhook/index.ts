@@ -9,6 +9,8 @@ import { withAskedAccess, withStoredAccess, type Authorization } from './scc-acc
 import { createSccExecWebhook } from './scc-exec.ts';
 import { createSccRecorder } from './scc-metrics.ts';
 import { createSccMutateWebhook } from './scc-mutate.ts';
+import { createSccObjectsDefaultWebhook } from './scc-objects-default.ts';
+import { createSccObjectsValidateWebhook } from './scc-objects-validate.ts';
 import { createSccValidateWebhook } from './scc-validate.ts';
 import type { Webhook } from './webhook.ts';
 
@@ -38,5 +40,7 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
     createSccValidateWebhook({ settings, withAccess, record: createSccRecorder(metrics.scc.validations) }),
     createPsaWebhook({ podSecurity, metrics: metrics.podSecurity }),
     createSccExecWebhook({ settings, withAccess, record, cluster }),
+    createSccObjectsDefaultWebhook({ settings }),
+    createSccObjectsValidateWebhook({ settings }),
   ];
 }
