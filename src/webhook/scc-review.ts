@@ -103,5 +103,5 @@ function isRefusedForRanges(decision: SccDecision, namespace: Namespace): boolea
 function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
   if (decision.allowed) return decision;
   const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;
-  return { ...decision, status: { ...decision.status, message } };
+  return { ...decision, warnings: [], status: { ...decision.status, message } };
 }

@@ -45,13 +45,13 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'scc-mode': option('MODE', oneOf(SCC_MODES), 'report', {
     help: 'What becomes of decisions about security context constraints in namespaces whose label portcullis.dev/scc says nothing: report warns of what would be refused, enforce refuses it, off in the whole cluster leaves pods alone',
   }),
-  'scc-exempt-namespaces': mapped(
-    list('NAME', text, {
-      help: 'Namespaces where security context constraints never count, whatever their labels',
-      shown: DEFAULT_EXEMPT_NAMESPACES.join(','),
-    }),
-    (names) => (names.length === 0 ? DEFAULT_EXEMPT_NAMESPACES : names.filter((name) => name !== '')),
-  ),
+  'scc-exempt-namespaces': {
+    ...mapped(
+      list('NAME', text, { help: 'Namespaces where security context constraints never count, whatever their labels' }),
+      (names) => (names.length === 0 ? DEFAULT_EXEMPT_NAMESPACES : names.filter((name) => name !== '')),
+    ),
+    fallback: DEFAULT_EXEMPT_NAMESPACES.join(','),
+  },
   authorization: option('BY', oneOf(AUTHORIZATIONS), 'rbac', {
     help: 'Who tells which SCCs a user may use: the roles and bindings of the cluster, or its API server, asked by SubjectAccessReviews: rbac or sar',
   }),

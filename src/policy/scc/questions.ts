@@ -26,9 +26,15 @@ export function decideOn(decide: (canUse: CanUse) => SccDecision, known: KnownAc
     if (answer === undefined) guessed.set(keyOf(question), question);
     return answer ?? true;
   });
-  const questions = [...guessed.values()];
-  const open = decision.allowed ? questions.filter(({ sccName }) => sccName === decision.facts?.scc) : questions;
+  const open = openQuestions(decision, [...guessed.values()]);
   return open.length === 0 ? { decision } : { questions: open };
+}
+
+/** Warnings compare SCCs: where there are some, what they say has to be known as well. */
+function openQuestions(decision: SccDecision, guessed: readonly AccessQuestion[]): readonly AccessQuestion[] {
+  if (!decision.allowed) return guessed;
+  const aboutChosen = guessed.filter(({ sccName }) => sccName === decision.facts?.scc);
+  return aboutChosen.length === 0 && decision.warnings.length > 0 ? guessed : aboutChosen;
 }
 
 /** The same text for the same question, whoever asks. */
