@@ -122,7 +122,7 @@ interface Place {
 }
 
 /** The role that a binding refers to. A Role is looked for in the namespace of the binding only. */
-function readRef(ref: unknown, namespace: string): Place | undefined {
+export function readRef(ref: unknown, namespace: string): Place | undefined {
   if (!isObject(ref) || !isName(ref['name'])) return undefined;
   if (ref['kind'] === 'ClusterRole') return { namespace: CLUSTER, name: ref['name'] };
   return ref['kind'] === 'Role' && namespace !== CLUSTER ? { namespace, name: ref['name'] } : undefined;
@@ -134,7 +134,7 @@ interface FiledSubject {
 }
 
 /** Under what a subject is filed; a service account under its user name. */
-function readSubject(subject: unknown, bindingNamespace: string): FiledSubject | undefined {
+export function readSubject(subject: unknown, bindingNamespace: string): FiledSubject | undefined {
   if (!isObject(subject) || typeof subject['name'] !== 'string') return undefined;
   const { kind, name } = subject;
   if (kind === 'User') return { list: 'users', name };
@@ -145,7 +145,7 @@ function readSubject(subject: unknown, bindingNamespace: string): FiledSubject |
   return isName(namespace) ? { list: 'users', name: `system:serviceaccount:${namespace}:${name}` } : undefined;
 }
 
-function namespaceOf(kind: RbacKind, object: unknown): string | undefined {
+export function namespaceOf(kind: RbacKind, object: unknown): string | undefined {
   if (kind === 'ClusterRole' || kind === 'ClusterRoleBinding') return CLUSTER;
   const { namespace } = metadataOf(object);
   return isName(namespace) ? namespace : undefined;

@@ -1,0 +1,111 @@
+import { isObject } from '../../kube/types.ts';
+import { compareBytes } from '../../kube/order.ts';
+import { namespaceOf, readRef, readSubject } from './grant-index.ts';
+import { readRules, ruleAllows, type Rule } from './rules.ts';
+import type { Action, RbacObjects, Subject, User } from './types.ts';
+
+/** A role or a binding. */
+export interface ObjectName {
+  readonly kind: string;
+  readonly name: string;
+  /** Absent for what lies in no namespace. */
+  readonly namespace?: string;
+}
+
+/** A `User`, a `Group` or a `ServiceAccount`, which alone has a namespace. */
+export type SubjectName = ObjectName;
+
+/** That somebody may do something, and why. */
+export interface RbacGrant {
+  readonly subject: SubjectName;
+  readonly role: ObjectName;
+  /** One without a namespace counts everywhere. */
+  readonly binding: ObjectName;
+}
+
+/**
+ * Who may do it wherever it is done, whatever namespace the action names: first by bindings of the whole cluster, then by
+ * those of namespaces, sorted by namespace and name. What is malformed grants nothing.
+ */
+export function grantsAnywhere(objects: RbacObjects, action: Action): readonly RbacGrant[] {
+  const roles = new Map<string, boolean>();
+  const keep = (kind: 'Role' | 'ClusterRole', role: unknown): void => {
+    const name = nameIn(role);
+    const namespace = namespaceOf(kind, role);
+    if (name === '' || namespace === undefined) return;
+    roles.set(keyOf({ namespace, name }), allows(isObject(role) ? readRules(role['rules']) : [], action));
+  };
+  for (const role of objects.clusterRoles) keep('ClusterRole', role);
+  for (const role of objects.roles) keep('Role', role);
+
+  const grantsBy = (kind: 'RoleBinding' | 'ClusterRoleBinding', binding: unknown): RbacGrant[] => {
+    const namespace = namespaceOf(kind, binding);
+    if (namespace === undefined || !isObject(binding) || !Array.isArray(binding['subjects'])) return [];
+    const ref = readRef(binding['roleRef'], namespace);
+    if (ref === undefined || roles.get(keyOf(ref)) !== true) return [];
+    const role = nameOf(ref.namespace === '' ? 'ClusterRole' : 'Role', ref);
+    const by = nameOf(kind, { name: nameIn(binding), namespace });
+    return subjectsOf(binding['subjects'], namespace).map((subject) => ({ subject, role, binding: by }));
+  };
+  const everywhere = objects.clusterRoleBindings.flatMap((binding) => grantsBy('ClusterRoleBinding', binding));
+  if (action.nonResourceURL != null) return everywhere.sort(compareGrants);
+  const inNamespaces = objects.roleBindings.flatMap((binding) => grantsBy('RoleBinding', binding));
+  return [...everywhere, ...inNamespaces].sort(compareGrants);
+}
+
+/** Who may do it in the namespace that the action names; in none, what is granted in the whole cluster. */
+export function whoCan(objects: RbacObjects, action: Action): readonly RbacGrant[] {
+  return grantsAnywhere(objects, action).filter(({ binding }) => countsIn(binding, action.namespace ?? ''));
+}
+
+/** Through what a user may do it; empty if not at all. */
+export function grantsOf(objects: RbacObjects, user: User, action: Action): readonly RbacGrant[] {
+  return whoCan(objects, action).filter(({ subject }) => isMeant(subject, user));
+}
+
+/** True if a binding counts in the namespace; `''`: in the whole cluster. */
+export function countsIn({ namespace }: ObjectName, where: string): boolean {
+  return namespace === undefined || namespace === where;
+}
+
+/** True if the user is the subject, or belongs to it. */
+export function isMeant({ kind, name, namespace }: SubjectName, { username, groups }: User): boolean {
+  if (kind === 'Group') return groups?.includes(name) ?? false;
+  return (kind === 'User' ? name : `system:serviceaccount:${namespace ?? ''}:${name}`) === (username ?? '');
+}
+
+function allows(rules: readonly Rule[], action: Action): boolean {
+  return rules.some((rule) => ruleAllows(rule, action));
+}
+
+/** Each once, in the order of the binding. */
+function subjectsOf(subjects: readonly unknown[], bindingNamespace: string): readonly SubjectName[] {
+  const found = new Map<string, SubjectName>();
+  for (const subject of subjects) {
+    if (!readSubject(subject, bindingNamespace)) continue;
+    const { kind, name, namespace } = subject as Subject;
+    const place = kind === 'ServiceAccount' ? { namespace: namespace || bindingNamespace } : {};
+    found.set(JSON.stringify([kind, name, place]), { kind, name, ...place });
+  }
+  return [...found.values()];
+}
+
+function nameOf(kind: string, { name, namespace }: { readonly name: string; readonly namespace: string }): ObjectName {
+  return { kind, name, ...(namespace === '' ? {} : { namespace }) };
+}
+
+function nameIn(object: unknown): string {
+  const metadata = isObject(object) ? object['metadata'] : undefined;
+  const name = isObject(metadata) ? metadata['name'] : undefined;
+  return typeof name === 'string' ? name : '';
+}
+
+function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return JSON.stringify([namespace, name]);
+}
+
+function compareGrants(a: RbacGrant, b: RbacGrant): number {
+  return (
+    compareBytes(a.binding.namespace ?? '', b.binding.namespace ?? '') || compareBytes(a.binding.name, b.binding.name)
+  );
+}
