@@ -1,41 +1,29 @@
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
-import { isObject, type Namespace } from '../../kube/types.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { annotationsOfBlock, needOf } from '../../policy/uid-range/annotations.ts';
+import { createBlocksInUse } from '../../policy/uid-range/in-use.ts';
+import { DEFAULT_RANGES } from '../../policy/uid-range/settings.ts';
+import { blocksOfNamespaces } from '../../policy/uid-range/state.ts';
+import { blockCountOf } from '../../policy/uid-range/uid-range.ts';
 
-const FIRST = 1_000_000_000;
-const SIZE = 10_000;
-
-/** The namespaces with ranges: each gets the lowest block that no namespace has. */
-export function assignRanges(without: readonly Namespace[], all: readonly Namespace[]): readonly Namespace[] {
-  const taken = new Set(all.map(startOf));
-  let start = FIRST;
-  return without.map((namespace) => {
-    while (taken.has(start)) start += SIZE;
-    taken.add(start);
-    return withRanges(namespace, start);
+/** Those of the namespaces that lack ranges of ids, with the ranges that would be allotted to them one after another. */
+export function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
+  const count = blockCountOf(DEFAULT_RANGES.uidRange);
+  const taken = blocksOfNamespaces(namespaces, DEFAULT_RANGES.uidRange);
+  const avoided = taken.copy();
+  createBlocksInUse(DEFAULT_RANGES)(avoided, namespaces);
+  return namespaces.flatMap((namespace) => {
+    const need = needOf(namespace, DEFAULT_RANGES);
+    if (need === undefined) return [];
+    if (need !== 'block') return [withAnnotations(namespace, need.annotations)];
+    const block = avoided.lowestClear(count) ?? taken.lowestClear(count);
+    if (block === undefined) return [];
+    taken.add(block);
+    avoided.add(block);
+    return [withAnnotations(namespace, annotationsOfBlock(block, namespace, DEFAULT_RANGES))];
   });
 }
 
-function startOf({ metadata }: Namespace): number {
-  const range: unknown = metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange];
-  return typeof range === 'string' ? Number.parseInt(range) : NaN;
-}
-
-function withRanges(namespace: Namespace, start: number): Namespace {
-  const given: unknown = namespace.metadata?.annotations;
-  const range = `${start}/${SIZE}`;
-  const { uidRange, supplementalGroups, mcs } = NAMESPACE_RANGE_ANNOTATIONS;
-  const annotations = {
-    [mcs]: `s0:${categories(((start - FIRST) / SIZE) * 5)}`,
-    ...(isObject(given) ? (given as Record<string, string>) : {}),
-    [uidRange]: range,
-    [supplementalGroups]: range,
-  };
-  return { ...namespace, metadata: { ...namespace.metadata, annotations } };
-}
-
-/** The pair of categories of that rank. */
-function categories(rank: number): string {
-  let high = 1;
-  while ((high * (high + 1)) / 2 <= rank) high++;
-  return `c${high},c${rank - (high * (high - 1)) / 2}`;
+function withAnnotations(namespace: Namespace, more: Readonly<Record<string, string>>): Namespace {
+  const { metadata } = namespace;
+  return { ...namespace, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...more } } };
 }

@@ -1,7 +1,6 @@
 import type { WritableStore } from '../../cluster/store.ts';
 import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, type ClusterRole, type JsonObject, type Kind, type KubeObject } from '../../kube/types.ts';
 import { sortedSet } from '../../kube/order.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
@@ -73,14 +72,13 @@ export function assumeServiceAccounts(store: WritableStore): readonly string[] {
   return missing.size === 0 ? [] : [`service accounts: ${summarize(sortedSet(missing.keys()))}`];
 }
 
-/** Ranges of ids for the namespaces that have none: the first free ones. */
+/** Ranges of ids for the namespaces that lack them: those that would be allotted. */
 export function assumeRanges(store: WritableStore): readonly string[] {
-  const namespaces = store.list('Namespace');
-  const without = namespaces.filter(
-    ({ metadata }) => metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] == null,
-  );
-  for (const namespace of assignRanges(without, namespaces)) store.put('Namespace', namespace);
-  return without.length === 0 ? [] : [`ranges of ids: for the namespaces ${summarize(sortedSet(without.map(nameOf)))}`];
+  const assigned = assignRanges(store.list('Namespace'));
+  for (const namespace of assigned) store.put('Namespace', namespace);
+  return assigned.length === 0
+    ? []
+    : [`ranges of ids: for the namespaces ${summarize(sortedSet(assigned.map(nameOf)))}`];
 }
 
 function putMissing<K extends Kind>(store: WritableStore, kind: K, object: Parameters<typeof store.put<K>>[1]): void {

@@ -47,11 +47,14 @@ type Named = { readonly value: KubeObject } | { readonly path: Path; readonly me
 function withNames(value: JsonObject, defaultNamespace: string | undefined): Named {
   const metadata = value['metadata'] ?? {};
   if (!isObject(metadata)) return { path: ['metadata'], message: 'metadata must be an object' };
-  const { name, generateName, namespace, ...others } = metadata;
+  const { name, generateName, namespace, ...others } = withoutNulls(metadata);
   for (const [field, text] of Object.entries({ name, generateName, namespace })) {
-    if (text != null && typeof text !== 'string') {
+    if (text !== undefined && typeof text !== 'string') {
       return { path: ['metadata', field], message: `metadata.${field} must be a string` };
     }
+  }
+  for (const field of ['labels', 'annotations'] as const) {
+    if (!isTexts(others[field])) return { path: ['metadata', field], message: `metadata.${field} must hold strings` };
   }
   // What has no name yet goes by the beginning of it.
   const given = filled(name) ?? filled(generateName);
@@ -61,6 +64,15 @@ function withNames(value: JsonObject, defaultNamespace: string | undefined): Nam
 }
 
 const NAMELESS = 'metadata.name: Required value: name or generateName is required';
+
+/** Null is as good as absent; what is stored has none of it. */
+function withoutNulls(metadata: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== null));
+}
+
+function isTexts(map: unknown): boolean {
+  return map === undefined || (isObject(map) && Object.values(map).every((value) => typeof value === 'string'));
+}
 
 function filled(text: unknown): string | undefined {
   return typeof text === 'string' && text !== '' ? text : undefined;
