@@ -15,6 +15,7 @@ import { ALLOCATION_AREAS } from '../support/scc-areas/allocation.ts';
 import { admissionAreas, messageOf, withoutPrefixes } from '../support/scc-areas/admission.ts';
 import type { Case } from '../support/scc-areas/area.ts';
 import { objectAreas } from '../support/scc-areas/objects.ts';
+import { REVIEW_AREAS } from '../support/scc-areas/reviews.ts';
 import { STRATEGY_AREAS } from '../support/scc-areas/strategies.ts';
 
 const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
@@ -24,11 +25,16 @@ const skip = existsSync(folder) ? false : `no conformance data in ${folder}`;
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'admission.namespaceSkip': 'the selectors of the webhook configurations',
   'admission.execScope': 'the webhook for exec and attach',
-  subjectReview: 'the review of subjects',
 };
 
 const standard = skip ? [] : readJson<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
-const AREAS = { ...STRATEGY_AREAS, ...objectAreas(standard), ...admissionAreas(standard), ...ALLOCATION_AREAS };
+const AREAS = {
+  ...STRATEGY_AREAS,
+  ...objectAreas(standard),
+  ...admissionAreas(standard),
+  ...REVIEW_AREAS,
+  ...ALLOCATION_AREAS,
+};
 
 suite('the steps of the original', { skip }, () => {
   const cases = skip ? [] : readJson<readonly Case[]>('scc/cases.json');

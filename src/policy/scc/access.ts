@@ -60,8 +60,8 @@ export function createMayUse(canUse: CanUse, namespaceName: string): (subject: S
     canUse(subject, name, namespaceName);
 }
 
-/** OpenShift forgets that every service account is authenticated. */
-function serviceAccountSubject(
+/** A service account as one who may use SCCs; OpenShift forgets that every one is authenticated. */
+export function serviceAccountSubject(
   namespaceName: string,
   name: string,
   identity: NonNullable<Deviations['identity']>,

@@ -53,7 +53,7 @@ export function assignScc(input: SccInput): SccDecision {
     }),
     auditAnnotations: audit,
     facts: factsOf(chosen),
-    warnings: advise(input, () => admissionWarnings(input, search, chosen)),
+    warnings: advise(input, () => admissionWarnings(search, chosen)),
   });
 }
 

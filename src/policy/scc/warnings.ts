@@ -1,7 +1,7 @@
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { quote } from '../../kube/quote.ts';
 import { isObject } from '../../kube/types.ts';
-import { subjectsOf } from './access.ts';
+import { serviceAccountSubject } from './access.ts';
 import { adviceOn, type Nearest } from './advice.ts';
 import type { PodFields } from './decode/pod.ts';
 import { namespaceRangesOf } from './namespace-ranges.ts';
@@ -50,24 +50,18 @@ export function unjudgedWarnings(input: SccInput, pod: PodFields): Warnings {
  * Of a pod that is created with an SCC which only its creator may use: what becomes of such pods when they are created by
  * a controller, that is by their service account.
  */
-export function admissionWarnings(input: SccInput, search: SearchInput, { scc, subjectType }: Chosen): Warnings {
+export function admissionWarnings(search: SearchInput, { scc, subjectType }: Chosen): Warnings {
   if (subjectType !== 'user' || search.mutable !== 'everything' || search.pod.serviceAccountName === '') return [];
   const { serviceAccountName } = search.pod;
-  const { serviceAccount } = subjectsOf({
-    userInfo: input.userInfo,
-    serviceAccountName,
-    namespaceName: search.namespace.name,
-    // Controllers meet what the account may really do.
-    identity: 'accurate',
-  });
-  if (!serviceAccount || search.mayUse(serviceAccount, scc)) return [];
+  // Controllers meet what the account may really do, whatever identity is configured.
+  const account = serviceAccountSubject(search.namespace.name, serviceAccountName, 'accurate');
+  if (search.mayUse(account, scc)) return [];
   const rest = search.candidates.slice(search.candidates.indexOf(scc) + 1);
-  const other = rest.find((one) => search.mayUse(serviceAccount, one) && fitsScc(one, search));
-  const account = `service account ${named(serviceAccountName)} may not`;
+  const other = rest.find((one) => search.mayUse(account, one) && fitsScc(one, search));
   const fate = other ? `get SCC ${named(other.name)}` : 'fail';
   return [
     fit(
-      `SCC ${named(scc.name)} admits the pod because its creator may use it; ${account}: such pods ${fate} when a controller creates them.`,
+      `SCC ${named(scc.name)} admits the pod because its creator may use it; service account ${named(serviceAccountName)} may not: such pods ${fate} when a controller creates them.`,
     ),
   ];
 }
