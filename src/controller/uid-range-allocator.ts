@@ -1,0 +1,132 @@
+import { apiVersionOf } from '../kube/resources.ts';
+import { ApiError } from '../kube/status.ts';
+import type { Namespace } from '../kube/types.ts';
+import { annotationsOfBlock, needOf } from '../policy/uid-range/annotations.ts';
+import { ORPHANED_MS } from '../policy/uid-range/repair.ts';
+import type { RangeSettings } from '../policy/uid-range/settings.ts';
+import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/state.ts';
+import { printUidRange } from '../policy/uid-range/uid-range.ts';
+import { on, type Controller, type ReconcileContext, type ReconcileResult } from './controller.ts';
+import { createRangeState } from './range-state.ts';
+
+/** Named as the controller of the original, which on OpenShift writes under another field manager. */
+export const UID_RANGE_ALLOCATOR = 'namespace-security-allocation-controller';
+
+/** The key that stands for the state object; no namespace can be called that. */
+const REPAIR = 'repair/';
+const REPAIR_MS = 8 * 60 * 60_000;
+/** How soon a range that is full is looked at again. */
+const FULL_MS = 60_000;
+const RESYNC_MS = 10 * 60_000;
+/** As often as the original tries to repair at start. */
+const MAX_RETRY_MS = 10_000;
+
+/**
+ * Gives each namespace ids, groups and a label of its own. What is there already stays as it is.
+ * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/controller/namespace_scc_allocation_controller.go
+ */
+export function createUidRangeAllocator(settings: RangeSettings): Controller {
+  const state = createRangeState(settings, UID_RANGE_ALLOCATOR);
+  /** False until the state object agrees with the namespaces; what they need waits for that. */
+  let isRepaired = false;
+  let isFull = false;
+
+  const repair = async (context: ReconcileContext): Promise<ReconcileResult> => {
+    isRepaired = false;
+    const { orphans, ...plan } = await state.repair(context);
+    if (plan.isFull && !isFull) tellFull(settings, context);
+    isFull = plan.isFull;
+    if (isFull) return { requeueAfterMs: FULL_MS };
+    isRepaired = true;
+    for (const namespace of context.cluster.store.list('Namespace')) {
+      for (const key of keysOf(namespace, settings)) context.enqueue(key);
+    }
+    return { requeueAfterMs: orphans.size > 0 ? ORPHANED_MS : REPAIR_MS };
+  };
+
+  const take = async (context: ReconcileContext): Promise<number> => {
+    try {
+      return await state.take(context);
+    } catch (error) {
+      if (error instanceof ApiError) throw error;
+      isRepaired = false;
+      context.enqueue(REPAIR);
+      throw error;
+    }
+  };
+
+  const allot = async (name: string, context: ReconcileContext): Promise<void> => {
+    const block = await take(context);
+    const namespace = context.cluster.store.get('Namespace', name);
+    if (!namespace || needOf(namespace, settings) !== 'block') {
+      state.giveBack(block, context);
+      return;
+    }
+    try {
+      await annotate(namespace, annotationsOfBlock(block, namespace, settings), context);
+    } catch (error) {
+      // A refusal is known to have written nothing. After any other failure the block may be the namespace's.
+      if (error instanceof ApiError && error.status.code < 500) state.giveBack(block, context);
+      throw error;
+    }
+  };
+
+  return {
+    name: UID_RANGE_ALLOCATOR,
+    runs: 'leader',
+    keys: [REPAIR],
+    sources: [on('Namespace', (namespace) => keysOf(namespace, settings))],
+    resyncMs: RESYNC_MS,
+    maxRetryMs: MAX_RETRY_MS,
+    async reconcile(key, context) {
+      if (key === REPAIR) return repair(context);
+      const namespace = isRepaired ? context.cluster.store.get('Namespace', key) : undefined;
+      const need = namespace && needOf(namespace, settings);
+      if (need === 'block') await allot(key, context);
+      else if (namespace && need) await annotate(namespace, need.annotations, context);
+      return undefined;
+    },
+  };
+}
+
+function keysOf(namespace: Namespace, settings: RangeSettings): readonly string[] {
+  return needOf(namespace, settings) ? [namespace.metadata?.name ?? ''] : [];
+}
+
+/** Writes all annotations of the namespace that are ours, unless it has changed since it was read. */
+async function annotate(
+  { metadata: { name = '', uid, resourceVersion = '' } = {} }: Namespace,
+  annotations: Readonly<Record<string, string>>,
+  { cluster, logger, tell }: ReconcileContext,
+): Promise<void> {
+  const type = { apiVersion: apiVersionOf('Namespace'), kind: 'Namespace' };
+  await cluster.apply(
+    'Namespace',
+    { ...type, metadata: { name, resourceVersion, annotations } },
+    { fieldManager: UID_RANGE_ALLOCATOR },
+  );
+  logger.info({ namespace: name, annotations }, 'namespace has its ranges');
+  tell({
+    regarding: { ...type, metadata: { name, ...(uid === undefined ? {} : { uid }) } },
+    type: 'Normal',
+    reason: 'CreatedSCCRanges',
+    action: 'Allocate',
+    note: `created SCC ranges for ${name} namespace`,
+  });
+}
+
+function tellFull({ uidRange }: RangeSettings, { logger, tell }: ReconcileContext): void {
+  const note = `the UID range ${printUidRange(uidRange)} is full; you must widen the range in order to allocate more UIDs`;
+  logger.error({ reason: note }, 'new namespaces get no ids');
+  tell({
+    regarding: {
+      apiVersion: apiVersionOf('RangeAllocation'),
+      kind: 'RangeAllocation',
+      metadata: { name: RANGE_ALLOCATION_NAME },
+    },
+    type: 'Warning',
+    reason: 'UIDRangeFull',
+    action: 'Repair',
+    note,
+  });
+}
