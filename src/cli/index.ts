@@ -1,8 +1,19 @@
 import type { Command } from './command.ts';
+import { auditUserNamespacesCommand } from './commands/audit-user-namespaces.ts';
 import { check } from './commands/check.ts';
 import { sccPlan } from './commands/scc-plan.ts';
+import { sccPods } from './commands/scc-pods.ts';
 import { serve } from './commands/serve.ts';
 import { version } from './commands/version.ts';
+import { whoCan } from './commands/who-can.ts';
 
 /** All commands, in the order of the help. */
-export const commands: readonly Command[] = [serve, check, sccPlan, version];
+export const commands: readonly Command[] = [
+  serve,
+  check,
+  sccPlan,
+  sccPods,
+  whoCan,
+  auditUserNamespacesCommand,
+  version,
+];

@@ -1,0 +1,53 @@
+import { printYaml } from '../../config/manifests.ts';
+import type { AuditFinding } from '../../policy/psa/user-namespace-audit.ts';
+import type { Style } from '../report/table.ts';
+import { printable } from '../report/text.ts';
+import { remediesFor, summarizeAudit, type AuditReport } from './report.ts';
+
+/** For people: a line for each finding, the summary, and what to do in which order. */
+export function printAuditTable(report: AuditReport, style: Style): string {
+  const { findings, assumptions } = report;
+  const { high, medium, info } = summarizeAudit(report);
+  const blocks = [
+    ...(findings.length === 0 ? [] : [printFindings(findings, style)]),
+    ...(assumptions.length === 0 ? [] : [`Assumed: ${printable(assumptions.join('; '))}.\n`]),
+    `${style('bold', `${high} high, ${medium} medium, ${info} info`)}\n${printRemedies(report)}`,
+  ];
+  return blocks.join('\n');
+}
+
+const EMPHASIS = { high: 'red', medium: 'yellow', info: 'dim' } as const;
+
+function printFindings(findings: readonly AuditFinding[], style: Style): string {
+  const width = Math.max(...findings.map((one) => printSubject(one).length));
+  const lines = findings.map((one) => {
+    const severity = style(EMPHASIS[one.severity], one.severity.padEnd('medium'.length));
+    return `${one.code}  ${severity}  ${printSubject(one).padEnd(width)}  ${printable(one.message)}\n`;
+  });
+  return lines.join('');
+}
+
+function printSubject({ kind, namespace, name }: AuditFinding): string {
+  return printable(`${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`);
+}
+
+function printRemedies(report: AuditReport): string {
+  const remedies = remediesFor(report);
+  if (remedies.length === 0) return 'Nothing depends on user namespaces.\n';
+  const lines = remedies.map(({ code, remedy }, index) => `  ${index + 1}. ${code}: ${remedy}\n`);
+  return `Before user namespaces cease to count, in this order:\n${lines.join('')}`;
+}
+
+/** For programs: everything that is known. */
+export function printAuditJson(report: AuditReport): string {
+  return `${JSON.stringify(dataOf(report), undefined, 2)}\n`;
+}
+
+export function printAuditYaml(report: AuditReport): string {
+  return printYaml([dataOf(report)]);
+}
+
+function dataOf(report: AuditReport): unknown {
+  const { findings, assumptions } = report;
+  return { summary: summarizeAudit(report), findings, remedies: remediesFor(report), assumptions };
+}
