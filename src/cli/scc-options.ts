@@ -1,12 +1,25 @@
-import { DEFAULT_EXEMPT_NAMESPACES, type SccSettings } from '../policy/scc/mode.ts';
+import { serveOptions } from './serve/options.ts';
 
-export const sccOptions = {};
+const {
+  'scc-mode': mode,
+  'scc-exempt-namespaces': exemptNamespaces,
+  'scc-compatibility': compatibility,
+  'scc-identity': identity,
+  'scc-broken': broken,
+  'scc-required': required,
+  'scc-unprocessed-pods': unprocessedPods,
+  'scc-prefer-user-namespaces': preferUserNamespaces,
+} = serveOptions;
 
-export function sccSettingsOf(_values: unknown): SccSettings {
-  return {
-    mode: 'report',
-    exemptNamespaces: DEFAULT_EXEMPT_NAMESPACES,
-    compatibility: {},
-    preferUserNamespaces: false,
-  };
-}
+/** The options of `serve` that say how SCCs work, for commands that foretell what it would do. */
+export const sccOptions = {
+  'scc-mode': mode,
+  'scc-exempt-namespaces': exemptNamespaces,
+  'scc-compatibility': compatibility,
+  'scc-identity': identity,
+  'scc-broken': broken,
+  'scc-required': required,
+  // Of updates only, which are not foretold.
+  'scc-unprocessed-pods': { ...unprocessedPods, visibility: 'hidden' },
+  'scc-prefer-user-namespaces': preferUserNamespaces,
+} as const;

@@ -12,7 +12,8 @@ import { exitCodeOfPlan, printNextStep, printPlanSummary } from '../plan/summary
 import type { Plan } from '../plan/types.ts';
 import { printBindingManifests, writeBindings } from '../plan/write-bindings.ts';
 import { COLOURED, PLAIN } from '../report/table.ts';
-import { sccOptions, sccSettingsOf } from '../scc-options.ts';
+import { sccOptions } from '../scc-options.ts';
+import { sccSettingsOf } from '../serve/scc-settings.ts';
 import { oneOf, text } from '../values.ts';
 
 const DETAILS = `
@@ -68,8 +69,8 @@ export const sccPlan = defineCommand({
     ...sccOptions,
   },
   async run(options, _operands, io) {
-    const inventory = await readInventory(options, io, { kinds: KINDS });
     const namespace = options['all-namespaces'] ? undefined : options.namespace;
+    const inventory = await readInventory(options, io, { kinds: KINDS, only: namespace });
     const plan = await makePlan(inventory, { settings: sccSettingsOf(options), namespace }, io);
     const { bindings: file, output } = options;
     if (file === '-') writeBindingsOnly(plan, io);

@@ -19,7 +19,7 @@ export function printPlan(plan: Plan, { style, bindingsFile }: TableOptions): st
     ...plan.namespaces.map((namespace) => printNamespace(namespace, style)),
     ...printBindings(plan, style),
     ...(plan.assumptions.length === 0 ? [] : [`Assumed: ${printable(plan.assumptions.join('; '))}.\n`]),
-    `${style('bold', printPlanSummary(plan))}\n${printNextStep(plan, bindingsFile)}\n`,
+    `${style('bold', printPlanSummary(plan))}\n${printable(printNextStep(plan, bindingsFile))}\n`,
   ];
   return blocks.join('\n');
 }

@@ -3,8 +3,11 @@ import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Compatibility, Deviations } from '../../policy/scc/types.ts';
 import type { ServeValues } from './options.ts';
 
+/** The values of the options that say how SCCs are to work. */
+type SccValues = Pick<ServeValues, Extract<keyof ServeValues, `scc-${string}`>>;
+
 /** How SCCs are to work. Throws a UserError if options contradict each other. */
-export function sccSettingsOf(values: ServeValues): SccSettings {
+export function sccSettingsOf(values: SccValues): SccSettings {
   return {
     mode: values['scc-mode'],
     exemptNamespaces: values['scc-exempt-namespaces'],
@@ -15,7 +18,7 @@ export function sccSettingsOf(values: ServeValues): SccSettings {
 
 const DEVIATIONS = ['scc-identity', 'scc-broken', 'scc-required', 'scc-unprocessed-pods'] as const;
 
-function compatibilityOf(values: ServeValues): Compatibility {
+function compatibilityOf(values: SccValues): Compatibility {
   if (values['scc-compatibility'] === 'openshift') {
     const given = DEVIATIONS.find((name) => (values[name]?.length ?? 0) > 0);
     if (given === undefined) return 'openshift';

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createStore } from '../../src/cluster/store.ts';
+import { podSourcesOf } from '../../src/cluster/workloads.ts';
+import type { Kind, Kinds } from '../../src/kube/types.ts';
+
+const APPS = 'apps/v1';
+
+function object(name: string, owner?: Readonly<Record<string, unknown>>, namespace = 'shop'): Kinds[Kind] {
+  return { metadata: { name, namespace, ...(owner ? { ownerReferences: [owner] } : {}) } } as unknown as Kinds[Kind];
+}
+
+function ownedBy(apiVersion: string, kind: string, name: string, controller = true): Readonly<Record<string, unknown>> {
+  return { apiVersion, kind, name, controller };
+}
+
+test('what another workload made is left out, whatever else made it is not', () => {
+  const objects: readonly (readonly [Kind, Kinds[Kind]])[] = [
+    ['Pod', object('web-1-a', ownedBy(APPS, 'ReplicaSet', 'web-1'))],
+    ['ReplicaSet', object('web-1', ownedBy(APPS, 'Deployment', 'web'))],
+    ['Deployment', object('web')],
+    ['Deployment', object('api')],
+    ['Deployment', object('elsewhere', undefined, 'other')],
+    ['Job', object('report-1', ownedBy('batch/v1', 'CronJob', 'report'))],
+    ['CronJob', object('report')],
+    ['PodTemplate', object('template')],
+    // By custom resources, objects that are gone, of another group, and owners that do not control it.
+    ['ReplicaSet', object('canary', ownedBy('argoproj.io/v1alpha1', 'Rollout', 'canary'))],
+    ['Pod', object('task', ownedBy('tekton.dev/v1', 'TaskRun', 'task'))],
+    ['Pod', object('kube-proxy', ownedBy('v1', 'Node', 'n1'))],
+    ['Pod', object('orphan', ownedBy(APPS, 'ReplicaSet', 'gone'))],
+    ['Pod', object('foreign', ownedBy('example.com/v1', 'Deployment', 'web'))],
+    ['Pod', object('helped', ownedBy(APPS, 'Deployment', 'web', false))],
+    ['Pod', { metadata: { name: 'odd', namespace: 'shop', ownerReferences: 'web' } } as unknown as Kinds['Pod']],
+  ];
+  const store = createStore();
+  for (const [kind, one] of objects) store.put(kind, one);
+  assert.deepEqual(
+    podSourcesOf(store, 'shop').map((source) => `${source.kind} ${source.object.metadata?.name ?? ''}`),
+    [
+      'CronJob report',
+      'Deployment api',
+      'Deployment web',
+      'Pod foreign',
+      'Pod helped',
+      'Pod kube-proxy',
+      'Pod odd',
+      'Pod orphan',
+      'Pod task',
+      'ReplicaSet canary',
+    ],
+  );
+});
