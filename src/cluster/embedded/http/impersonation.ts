@@ -1,12 +1,10 @@
+import { impersonatedUser, serviceAccountOf } from '../../../kube/impersonation.ts';
 import { ApiError, badRequest } from '../../../kube/status.ts';
 import type { UserInfo } from '../../../kube/types.ts';
 import type { Access } from '../../select.ts';
 import { requireAccess } from '../access.ts';
 
 const EXTRA = 'impersonate-extra-';
-const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
-const AUTHENTICATED = 'system:authenticated';
-const UNAUTHENTICATED = 'system:unauthenticated';
 
 /** Header names in lower case, each with its values in order. */
 type Headers = Readonly<Record<string, readonly string[] | undefined>>;
@@ -30,8 +28,8 @@ export function impersonate(access: Access, requester: UserInfo, headers: Header
     name: string,
     more: { subresource?: string; namespace?: string; apiGroup?: string } = {},
   ) => requireAccess(access, requester, { verb: 'impersonate', resource, name, ...more });
-  const [, namespace, account] = SERVICE_ACCOUNT.exec(username) ?? [];
-  if (namespace !== undefined && account !== undefined) may('serviceaccounts', account, { namespace });
+  const account = serviceAccountOf(username);
+  if (account) may('serviceaccounts', account.name, { namespace: account.namespace });
   else may('users', username);
   for (const group of groups) may('groups', group);
   const apiGroup = 'authentication.k8s.io';
@@ -39,9 +37,8 @@ export function impersonate(access: Access, requester: UserInfo, headers: Header
     for (const value of values) may('userextras', value, { apiGroup, subresource: key });
   if (uid !== '') may('uids', uid, { apiGroup });
   return {
-    username,
+    ...impersonatedUser(username, groups),
     ...(uid === '' ? {} : { uid }),
-    groups: withStanding(username, groups.length > 0 || namespace === undefined ? groups : accountGroups(namespace)),
     ...(extra.size === 0 ? {} : { extra: Object.fromEntries(extra) }),
   };
 }
@@ -67,15 +64,4 @@ function unescape(key: string): string {
   } catch {
     return key;
   }
-}
-
-function accountGroups(namespace: string): readonly string[] {
-  return ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
-}
-
-/** Who is somebody is authenticated, unless the groups say otherwise. */
-function withStanding(username: string, groups: readonly string[]): readonly string[] {
-  const anonymous = username === 'system:anonymous';
-  const stated = groups.includes(UNAUTHENTICATED) || (!anonymous && groups.includes(AUTHENTICATED));
-  return stated ? groups : [...groups, anonymous ? UNAUTHENTICATED : AUTHENTICATED];
 }
