@@ -19,11 +19,16 @@ export function semanticEqual(a: unknown, b: unknown): boolean {
 type IsAbsent = (value: unknown, key: string) => boolean;
 
 const EXACT: IsAbsent = (value) => value === undefined;
+const SEMANTIC: IsAbsent = (value, key) => isEmpty(value, key, MAX_EMPTY_LEVELS);
 
-const SEMANTIC: IsAbsent = (value, key) =>
-  value == null ||
-  (Array.isArray(value) && value.length === 0) ||
-  (isObject(value) && MAPS_AND_STRUCTS.has(key) && Object.entries(value).every(([name, item]) => SEMANTIC(item, name)));
+/** No API nests maps and structs deeper that may all be empty. */
+const MAX_EMPTY_LEVELS = 8;
+
+function isEmpty(value: unknown, key: string, levels: number): boolean {
+  if (value == null || (Array.isArray(value) && value.length === 0)) return true;
+  if (levels === 0 || !isObject(value) || !MAPS_AND_STRUCTS.has(key)) return false;
+  return Object.entries(value).every(([name, item]) => isEmpty(item, name, levels - 1));
+}
 
 /** Fields of pods, their metadata and RBAC whose Go type is a map, or a struct that is no pointer. */
 const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
@@ -41,19 +46,23 @@ const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
   'volumeAttributes',
 ]);
 
-function isEqual(a: unknown, b: unknown, isAbsent: IsAbsent): boolean {
+/** What is nested deeper is taken for different, so that nothing exhausts the stack. */
+const MAX_LEVELS = 500;
+
+function isEqual(a: unknown, b: unknown, isAbsent: IsAbsent, levels = MAX_LEVELS): boolean {
   if (a === b) return true;
+  if (levels === 0) return false;
   if (Array.isArray(a) && Array.isArray(b)) {
-    return a.length === b.length && a.every((item, index) => isEqual(item, b[index], isAbsent));
+    return a.length === b.length && a.every((item, index) => isEqual(item, b[index], isAbsent, levels - 1));
   }
-  return isObject(a) && isObject(b) ? areMembersEqual(a, b, isAbsent) : false;
+  return isObject(a) && isObject(b) ? areMembersEqual(a, b, isAbsent, levels - 1) : false;
 }
 
-function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent): boolean {
+function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent, levels: number): boolean {
   const memberOf = (object: JsonObject, key: string): unknown =>
     Object.hasOwn(object, key) && !isAbsent(object[key], key) ? object[key] : undefined;
   return (
-    Object.keys(a).every((key) => isEqual(memberOf(a, key), memberOf(b, key), isAbsent)) &&
+    Object.keys(a).every((key) => isEqual(memberOf(a, key), memberOf(b, key), isAbsent, levels)) &&
     Object.keys(b).every((key) => memberOf(b, key) === undefined || Object.hasOwn(a, key))
   );
 }

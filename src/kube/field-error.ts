@@ -1,4 +1,5 @@
-import { quote } from './quote.ts';
+import { printJson } from './print-json.ts';
+import { quote, shortened } from './quote.ts';
 
 /** The kinds of field error; the name is also the reason of a cause in a Status. */
 export type FieldErrorType =
@@ -50,12 +51,12 @@ export function describe(error: FieldError): string {
   const title = TITLES[error.type];
   const hidden = WITHOUT_VALUE.has(error.type) || !Object.hasOwn(error, 'value');
   const head = hidden ? title : `${title}: ${printValue(error.value)}`;
-  return error.detail === '' ? head : `${head}: ${error.detail}`;
+  return error.detail === '' ? head : `${head}: ${shortened(error.detail)}`;
 }
 
 /** The whole error: `path: Invalid value: "x": detail`. */
 export function printFieldError(error: FieldError): string {
-  return `${error.path}: ${describe(error)}`;
+  return `${shortened(error.path)}: ${describe(error)}`;
 }
 
 /** Several errors as one text: equal ones once, in brackets if more than one is left. */
@@ -76,6 +77,16 @@ export function duplicate(path: string, value: unknown): FieldError {
   return { type: 'FieldValueDuplicate', path, value, detail: '' };
 }
 
+/** A list with more items than there may be. */
+export function tooMany(path: string, count: number, max: number): FieldError {
+  return { type: 'FieldValueTooMany', path, value: count, detail: `must have at most ${max} items` };
+}
+
+/** A value of more bytes than it may have. */
+export function tooLong(path: string, maxBytes: number): FieldError {
+  return { type: 'FieldValueTooLong', path, detail: `may not be more than ${maxBytes} bytes` };
+}
+
 export function forbiddenField(path: string, detail: string): FieldError {
   return { type: 'FieldValueForbidden', path, detail };
 }
@@ -87,10 +98,10 @@ export function notSupported(path: string, value: unknown, supported: readonly s
 }
 
 function printValue(value: unknown): string {
-  if (typeof value === 'string') return quote(value);
+  if (typeof value === 'string') return quote(shortened(value));
   if (value == null) return 'null';
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-  return JSON.stringify(value).replaceAll(/[<>&\u2028\u2029]/g, escapeUnit);
+  return shortened(printJson(value)).replaceAll(/[<>&\u2028\u2029]/g, escapeUnit);
 }
 
 /** Go's JSON is fit to stand in HTML. */

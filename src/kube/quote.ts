@@ -32,3 +32,11 @@ function escapeRune(rune: string): string {
 function hex(code: number, digits: number): string {
   return code.toString(16).padStart(digits, '0');
 }
+
+/** Nobody reads more, and a text may be as long as a request. */
+const MAX_SHOWN = 16_384;
+
+/** The text, or the beginning of a very long one; for messages that repeat what somebody sent. */
+export function shortened(text: string, maxLength = MAX_SHOWN): string {
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}…`;
+}

@@ -5,6 +5,7 @@ import { parseDurationMs } from '../kube/duration.ts';
 import { diff } from '../kube/json-patch.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { bounded, boundedValues } from './bounded.ts';
 import type { Connections } from './connections.ts';
 import { readEnvelope } from './envelope.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
@@ -109,10 +110,10 @@ function printVerdict(request: AdmissionRequest, decision: Decision): string {
   const { auditAnnotations, warnings } = decision;
   const verdict = JSON.stringify({
     allowed: decision.allowed,
-    ...(decision.allowed ? {} : { status: decision.status }),
+    ...(decision.allowed ? {} : { status: { ...decision.status, message: bounded(decision.status.message) } }),
     ...(patch.length === 0 ? {} : { patchType: 'JSONPatch', patch: toBase64(JSON.stringify(patch)) }),
-    ...(auditAnnotations ? { auditAnnotations } : {}),
-    ...(warnings && warnings.length > 0 ? { warnings } : {}),
+    ...(auditAnnotations ? { auditAnnotations: boundedValues(auditAnnotations) } : {}),
+    ...(warnings && warnings.length > 0 ? { warnings: warnings.map((warning) => bounded(warning)) } : {}),
   }).slice(1, -1);
   // A patch belongs to the object of its request.
   if (!decision.allowed || decision.object === undefined) verdicts.set(decision, verdict);
@@ -127,7 +128,7 @@ function logDecision(log: Logger, request: AdmissionRequest, decision: Decision,
   const line = facts(request);
   line.durationMs = Math.round(durationMs * 1000) / 1000;
   line.decision = decision.allowed ? 'allow' : 'deny';
-  if (!decision.allowed) line.reason = decision.status.message;
+  if (!decision.allowed) line.reason = bounded(decision.status.message);
   if (decision.facts) Object.assign(line, decision.facts);
   log.info(line, 'reviewed');
 }

@@ -32,3 +32,10 @@ for (const { name, a, b, deep, semantic } of cases) {
     assert.deepEqual([semanticEqual(a, b), semanticEqual(b, a)], [semantic, semantic]);
   });
 }
+
+test('what is nested without end is different, and exhausts nothing', () => {
+  const nested = (levels: number): unknown => JSON.parse('['.repeat(levels) + ']'.repeat(levels));
+  assert.equal(semanticEqual(nested(100_000), nested(100_000)), false);
+  assert.equal(deepEqual(nested(100_000), nested(100_000)), false);
+  assert.equal(deepEqual(nested(400), nested(400)), true);
+});

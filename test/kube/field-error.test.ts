@@ -54,6 +54,16 @@ describe('printFieldError', () => {
       error: { type: 'FieldValueTooMany', path: 'p', value: 3, detail: 'must have at most 2 items' },
       expected: 'p: Too many: 3: must have at most 2 items',
     },
+    {
+      name: 'a value that nobody would read',
+      error: invalidValue('p', 'x'.repeat(16_385), 'd'),
+      expected: `p: Invalid value: "${'x'.repeat(16_384)}…": d`,
+    },
+    {
+      name: 'a value that has no text',
+      error: invalidValue('p', JSON.parse('['.repeat(100_000) + ']'.repeat(100_000)), 'd'),
+      expected: 'p: Invalid value: …: d',
+    },
   ];
   for (const { name, error, expected } of cases) {
     test(name, () => assert.equal(printFieldError(error), expected));

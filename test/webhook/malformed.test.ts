@@ -57,6 +57,12 @@ const CASES: readonly Case[] = [
     answer: 'unable to process a request with a non-json content type\n',
   },
   {
+    name: 'more objects than make sense',
+    body: request({ object: { spec: { containers: Array.from({ length: 1_000_001 }, () => ({})) } } }),
+    status: 400,
+    answer: 'unable to decode the request: the body has more than 1000000 objects and lists\n',
+  },
+  {
     name: 'JSON cut short',
     body: '{"apiVersion":"admission.k8s.io/v1"',
     status: 400,

@@ -23,12 +23,13 @@ function differByPosition(containers: Containers<Container>, old: Containers<Con
 
 /** One that is gone is no reason; of several with one name, the first counts. */
 function differByName(containers: Containers<EphemeralContainer>, old: Containers<EphemeralContainer>): boolean {
-  return (
-    containers?.some((container) => {
-      const before = old?.findIndex((candidate) => nameOf(candidate) === nameOf(container)) ?? -1;
-      return before < 0 || imageOf(container) !== imageOf(old?.[before]);
-    }) ?? false
-  );
+  if (!containers || containers.length === 0) return false;
+  const images = new Map<string, string>();
+  for (const container of old ?? []) {
+    const name = nameOf(container);
+    if (!images.has(name)) images.set(name, imageOf(container));
+  }
+  return containers.some((container) => images.get(nameOf(container)) !== imageOf(container));
 }
 
 function imageOf(container: Container | EphemeralContainer | null | undefined): string {

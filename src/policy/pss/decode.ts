@@ -2,7 +2,7 @@ import { isObject, type JsonObject } from '../../kube/types.ts';
 import { unmarshalError } from '../../kube/unmarshal-error.ts';
 import { readPodSpec } from './decode/pod-spec.ts';
 import { objectIn, stringIn, type DecodeError, type Reader, type Struct } from './decode/reader.ts';
-import { clearPod, newPod } from './decode/scratch.ts';
+import { clearPod, isLarge, newPod } from './decode/scratch.ts';
 import { SETTING, type Annotations, type PodFields } from './fields.ts';
 
 export type { DecodeError } from './decode/reader.ts';
@@ -12,7 +12,7 @@ const METADATA: Struct = { name: 'ObjectMeta', path: 'metadata' };
 
 /** What was read from a pod; worth nothing if there is an error. */
 export interface Decoded {
-  /** The first field of the wrong type. */
+  /** The first thing that is wrong. */
   readonly error: DecodeError | undefined;
   readonly pod: PodFields;
 }
@@ -23,6 +23,7 @@ const reader: Reader = {
   pod: newPod(),
   setter: undefined,
   index: 0,
+  items: 0,
 };
 
 /**
@@ -32,13 +33,19 @@ const reader: Reader = {
 export function decode(podLike: unknown): Decoded {
   reader.error = undefined;
   reader.setter = undefined;
+  reader.items = 0;
   clearPod(reader.pod);
   if (isObject(podLike)) readPod(podLike);
   else reader.error = { path: '', value: podLike, message: noObject(podLike) };
   return reader;
 }
 
-/** What is wrong with the types in a pod or pod template, as the API server words it; `undefined` if nothing is. */
+/** Lets go of what was decoded last if it is large: what has been read of other pods costs next to nothing. */
+export function forgetLarge(): void {
+  if (isLarge(reader.pod)) clearPod(reader.pod);
+}
+
+/** What keeps a pod or pod template from being decoded, as the API server words it; `undefined` if nothing is. */
 export function decodeError(podLike: unknown): string | undefined {
   return decode(podLike).error?.message;
 }

@@ -5,7 +5,7 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { checks } from './checks/index.ts';
-import { decode, type DecodeError } from './decode.ts';
+import { decode, forgetLarge, type DecodeError } from './decode.ts';
 import { EVERY_POD, type PodFields } from './fields.ts';
 import { registryErrors } from './registry.ts';
 import { createSelector, newestVersionOf, type SelectOptions, type SelectedCheck, type Selector } from './select.ts';
@@ -59,7 +59,9 @@ export function createEvaluator(registry: readonly Check[]): Evaluator {
     evaluatePod(pod, options) {
       if (options.level === 'privileged') return ALLOWED;
       const { error, pod: fields } = decode(pod);
-      return run(error ? [undecodable(error)] : checksAt(options), fields, options);
+      const evaluation = run(error ? [undecodable(error)] : checksAt(options), fields, options);
+      forgetLarge();
+      return evaluation;
     },
   };
 }

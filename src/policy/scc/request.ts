@@ -1,4 +1,5 @@
 import { printFieldError } from '../../kube/field-error.ts';
+import { printJson } from '../../kube/print-json.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { decodePod, type PodFields } from './decode/pod.ts';
 import { isIgnoredSubresource, isIgnoredUpdate, isWindowsPod } from './skip.ts';
@@ -34,7 +35,7 @@ function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest
 }
 
 function cannotConvert(object: unknown): ReadRequest {
-  return refuse(JSON.stringify(object ?? null));
+  return refuse(printJson(object ?? null));
 }
 
 function refuse(what: string): ReadRequest {

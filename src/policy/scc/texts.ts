@@ -21,7 +21,22 @@ export function printError(sccName: string, error: FieldError): string {
 /** What is said of an SCC that was passed over; nothing of one that would only have changed the pod. */
 export function textsOf(one: PassedOver): readonly string[] {
   if (one.because === 'denied') return [one.scc.deniedText];
-  return (one.texts ??= one.errors.map((error) => printError(one.scc.name, error)));
+  return (one.texts ??= printErrors(one.scc.name, one.errors));
+}
+
+/** As `MAX_ERRORS` bounds their number: some texts repeat what stands in the pod, however long that is. */
+const MAX_LENGTH = 256 * 1024;
+
+function printErrors(sccName: string, errors: readonly FieldError[]): readonly string[] {
+  const texts: string[] = [];
+  let length = 0;
+  for (const error of errors) {
+    const text = printError(sccName, error);
+    texts.push(text);
+    length += text.length;
+    if (length > MAX_LENGTH) break;
+  }
+  return texts;
 }
 
 const MAX_COMPARED = 16;

@@ -25,15 +25,20 @@ function writeSpec({ pod, podValues, containerValues }: Attempt): JsonObject {
   // The annotation is no part of the security context.
   const values = { ...podValues, seccompAnnotation: pod.seccompAnnotation };
   const spec: Record<string, unknown> = { ...withContext(before, { ...ownPodValues(pod) }, values) };
+  const written = new Map<string, unknown[]>();
   for (let position = 0; position < pod.containers.length; position++) {
     const container = pod.containers[position];
     if (container === undefined) continue;
     const own = before[container.list];
     const json: unknown = Array.isArray(own) ? own[container.index] : undefined;
     if (!isObject(json)) continue;
-    const written = withContext(json, { ...ownContainerValues(container) }, { ...containerValues[position] });
-    if (written !== json) spec[container.list] = withElement(spec[container.list], container.index, written);
+    const next = withContext(json, { ...ownContainerValues(container) }, { ...containerValues[position] });
+    if (next === json) continue;
+    let list = written.get(container.list);
+    if (!list) written.set(container.list, (list = [...(own as unknown[])]));
+    list[container.index] = next;
   }
+  for (const [name, list] of written) spec[name] = list;
   return spec;
 }
 
@@ -52,10 +57,6 @@ function withContext(owner: JsonObject, before: Values, after: Values): JsonObje
   // Only a seccomp profile ever goes away: where its annotation says nothing that can be understood.
   if (context['seccompProfile'] === undefined) delete context['seccompProfile'];
   return { ...owner, securityContext: context };
-}
-
-function withElement(list: unknown, index: number, element: JsonObject): unknown {
-  return Array.isArray(list) ? list.with(index, element) : list;
 }
 
 /** Members of objects that are empty are left out. */

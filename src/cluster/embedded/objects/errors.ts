@@ -7,10 +7,6 @@ export function notFoundValue(path: string, value: unknown): FieldError {
   return { type: 'FieldValueNotFound', path, value, detail: '' };
 }
 
-export function tooLong(path: string, maxBytes: number): FieldError {
-  return { type: 'FieldValueTooLong', path, detail: `may not be more than ${maxBytes} bytes` };
-}
-
 /** One of a list; absent is as well if `required` does not ask for it. */
 export function oneOf(path: string, value: unknown, supported: readonly string[]): FieldError[] {
   return value == null || (typeof value === 'string' && supported.includes(value))

@@ -1,7 +1,8 @@
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/dns-name.ts';
-import { forbiddenField, invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { forbiddenField, invalidValue, required, tooLong, type FieldError } from '../../../kube/field-error.ts';
 import { labelKeyErrors, labelValueErrors } from '../../../kube/label.ts';
 import { compareBytes } from '../../../kube/order.ts';
+import { MAX_ANNOTATIONS_BYTES } from '../../../kube/storable.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { metadataOf, type ApiObject } from '../types.ts';
 import { objectAt, objectsAt, textAt, textsAt } from './read.ts';
@@ -24,7 +25,6 @@ export const PATH_SEGMENT: NameRule = (name) => {
   return ['/', '%'].filter((part) => name.includes(part)).map((part) => `may not contain '${part}'`);
 };
 
-const MAX_ANNOTATION_BYTES = 256 * 1024;
 
 /**
  * Field errors of the metadata of a new object.
@@ -100,8 +100,7 @@ export function annotationErrors(annotations: unknown, path: string): FieldError
     labelKeyErrors(key.toLowerCase()).map((error) => invalidValue(path, key, error)),
   );
   const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key + String(value)), 0);
-  if (bytes <= MAX_ANNOTATION_BYTES) return errors;
-  return [...errors, { type: 'FieldValueTooLong', path, detail: `may not be more than ${MAX_ANNOTATION_BYTES} bytes` }];
+  return bytes <= MAX_ANNOTATIONS_BYTES ? errors : [...errors, tooLong(path, MAX_ANNOTATIONS_BYTES)];
 }
 
 function ownerErrors(metadata: JsonObject): FieldError[] {

@@ -1,8 +1,9 @@
+import { MAX_CONTAINERS } from '../../../kube/storable.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { SETTING, type ContainerFields, type ContainerList, type PodFields } from '../fields.ts';
 import { readContainer } from './container.ts';
 import { readPodSecurityContext } from './pod-security-context.ts';
-import { booleanIn, listIn, objectIn, stringIn, type Reader, type Struct } from './reader.ts';
+import { booleanIn, listIn, objectIn, overflow, stringIn, type Reader, type Struct } from './reader.ts';
 import { NONE, createPool, newContainer } from './scratch.ts';
 import { readVolumes } from './volume.ts';
 
@@ -81,7 +82,12 @@ export function readPodSpec(reader: Reader, spec: JsonObject): void {
     }
   }
   const first = initContainers.length;
-  const all = poolOfContainers(first + containers.length + ephemeralContainers.length);
+  const count = first + containers.length + ephemeralContainers.length;
+  if (count > MAX_CONTAINERS) {
+    overflow(reader, 'containers', { count, max: MAX_CONTAINERS });
+    return;
+  }
+  const all = poolOfContainers(count);
   readContainers(reader, INIT, initContainers, all, 0);
   readContainers(reader, REGULAR, containers, all, first);
   readContainers(reader, EPHEMERAL, ephemeralContainers, all, first + containers.length);

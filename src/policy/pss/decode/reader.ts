@@ -1,14 +1,16 @@
+import { printFieldError, tooMany } from '../../../kube/field-error.ts';
+import { MAX_ITEMS } from '../../../kube/storable.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { unmarshalError } from '../../../kube/unmarshal-error.ts';
 import { pathOf, type PodFields, type SetterFields } from '../fields.ts';
 import { NONE } from './scratch.ts';
 
-/** A field whose value has another type than the API gives it. */
+/** A field whose value has another type than the API gives it, or more items than there can be. */
 export interface DecodeError {
   /** With indexes: `spec.containers[0].securityContext.privileged`. */
   readonly path: string;
   readonly value: unknown;
-  /** In the words of the API server's decoder. */
+  /** In the words of the API server. */
   readonly message: string;
 }
 
@@ -20,6 +22,8 @@ export interface Reader {
   setter: SetterFields | undefined;
   /** The place in the list or map that is being read, which `[*]` in a path stands for. */
   index: number | string;
+  /** How many elements the lists have that were read so far. */
+  items: number;
 }
 
 /** A struct of the API and where it lies: from the container or the pod spec, with `[*]` for an element. */
@@ -82,7 +86,11 @@ export function objectIn(
 
 /** The type is that of the elements. */
 export function listIn(reader: Reader, struct: Struct, key: string, value: unknown, type: string): readonly unknown[] {
-  if (Array.isArray(value)) return value;
+  if (Array.isArray(value)) {
+    if ((reader.items += value.length) <= MAX_ITEMS) return value;
+    overflow(reader, joinPath(struct.path, key), { count: reader.items, max: MAX_ITEMS });
+    return NONE;
+  }
   if (value != null) mismatch(reader, struct, key, value, `[]${type}`);
   return NONE;
 }
@@ -109,18 +117,28 @@ function areStrings(list: readonly unknown[]): list is readonly string[] {
   return true;
 }
 
-/** Notes a value of the wrong type, unless one has been noted before. */
+/** Notes a list with too many items, unless an error has been noted before; the field lies in what is being read. */
+export function overflow(reader: Reader, field: string, { count, max }: { count: number; max: number }): void {
+  if (reader.error !== undefined) return;
+  const path = pathIn(reader, field);
+  reader.error = { path, value: count, message: printFieldError(tooMany(path, count, max)) };
+}
+
+/** Notes a value of the wrong type, unless an error has been noted before. */
 function mismatch(reader: Reader, struct: Struct, key: string, value: unknown, type: string): void {
   if (reader.error !== undefined) return;
   const field = joinPath(struct.path, key);
   const { setter } = reader;
-  const path = joinPath(setter === undefined ? '' : pathOf(setter), field);
   const goPath = joinPath(setter === undefined ? '' : joinPath('spec', setter.list ?? ''), field);
   reader.error = {
-    path: path.replace('[*]', () => `[${reader.index}]`),
+    path: pathIn(reader, field),
     value,
     message: unmarshalError(value, `${struct.name}.${goPath.replace('[*]', '')}`, type),
   };
+}
+
+function pathIn({ setter, index }: Reader, field: string): string {
+  return joinPath(setter === undefined ? '' : pathOf(setter), field).replace('[*]', () => `[${index}]`);
 }
 
 function joinPath(parent: string, child: string): string {

@@ -53,6 +53,11 @@ export function newPod(): PodFields {
   };
 }
 
+/** True of a pod that should not be held in memory longer than necessary. */
+export function isLarge({ containers, volumes, sysctls }: PodFields): boolean {
+  return containers.length > KEPT || volumes.length > KEPT || sysctls.length > KEPT;
+}
+
 /** Makes it a pod that sets nothing. */
 export function clearPod(pod: PodFields): void {
   clearSetter(pod);

@@ -4,6 +4,7 @@ import type { JsonObject } from '../../../kube/types.ts';
 import { pathTo, placeOf } from './paths.ts';
 import {
   booleanAt,
+  checkFields,
   elementAt,
   integerAt,
   listAt,
@@ -55,6 +56,8 @@ export function readContainer(reader: Reader, json: JsonObject, { list, index, a
   const context = objectAt(reader, json, 'securityContext', specPath) ?? NOTHING;
   const contextPath = pathTo(specPath, 'securityContext');
   const name = stringAt(reader, json, 'name', specPath);
+  checkFields(reader, json, specPath);
+  checkFields(reader, context, contextPath);
   return {
     list,
     index,

@@ -1,10 +1,13 @@
-import type { FieldError } from '../../../kube/field-error.ts';
+import { tooMany, type FieldError } from '../../../kube/field-error.ts';
 import { CONTAINER_LISTS } from '../../../kube/pod.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
+import { MAX_CONTAINERS } from '../../../kube/storable.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { readContainer, type ContainerFields } from './container.ts';
 import {
+  annotationsOf,
   booleanAt,
+  checkFields,
   elementAt,
   integerAt,
   integersAt,
@@ -12,7 +15,6 @@ import {
   NOTHING,
   objectAt,
   stringAt,
-  stringMapAt,
   type Reader,
 } from './reader.ts';
 import { readSeccompProfile, readSeLinuxOptions, type SharedFields } from './security-context.ts';
@@ -38,23 +40,38 @@ export interface PodFields extends SharedFields {
   readonly volumes: readonly VolumeFields[];
   /** Init, regular and ephemeral containers in this order. */
   readonly containers: readonly ContainerFields[];
+  /** Of all containers. */
+  readonly hostPorts: readonly HostPort[];
+}
+
+/** A port of the node that a container takes. */
+export interface HostPort {
+  /** The place of the container: `containers[0]`. */
+  readonly place: string;
+  readonly port: number;
 }
 
 export type DecodedPod = { readonly pod: PodFields } | { readonly error: FieldError };
 
 /** Reads a pod, whatever it holds; an error names the first field of a wrong type. */
 export function decodePod(json: JsonObject): DecodedPod {
-  const reader: Reader = { error: undefined };
+  const reader: Reader = { error: undefined, items: 0 };
   const pod = readPod(reader, json);
   return reader.error === undefined ? { pod } : { error: reader.error };
 }
 
 function readPod(reader: Reader, json: JsonObject): PodFields {
-  const annotations = stringMapAt(reader, objectAt(reader, json, 'metadata', '') ?? NOTHING, 'annotations', 'metadata');
+  const metadata = objectAt(reader, json, 'metadata', '') ?? NOTHING;
+  const annotations = annotationsOf(reader, metadata);
   const spec = objectAt(reader, json, 'spec', '') ?? NOTHING;
-  const context = objectAt(reader, spec, 'securityContext', 'spec') ?? NOTHING;
   const path = 'spec.securityContext';
+  const context = objectAt(reader, spec, 'securityContext', 'spec') ?? NOTHING;
+  checkFields(reader, json, 'pod');
+  checkFields(reader, metadata, 'metadata');
+  checkFields(reader, spec, 'spec');
+  checkFields(reader, context, path);
   const groups = integersAt(reader, context, 'supplementalGroups', path);
+  const containers = readContainers(reader, spec, annotations);
   return {
     json,
     annotations,
@@ -72,7 +89,8 @@ function readPod(reader: Reader, json: JsonObject): PodFields {
     supplementalGroups: groups.length === 0 ? undefined : groups,
     sysctls: readSysctls(reader, context, path),
     volumes: readVolumes(reader, spec),
-    containers: readContainers(reader, spec, annotations),
+    containers,
+    hostPorts: hostPortsOf(containers),
   };
 }
 
@@ -96,10 +114,25 @@ function readContainers(
   const containers: ContainerFields[] = [];
   for (const list of CONTAINER_LISTS) {
     const items = listAt(reader, spec, list, 'spec');
+    const count = containers.length + items.length;
+    if (count > MAX_CONTAINERS) {
+      reader.error ??= tooMany(`spec.${list}`, count, MAX_CONTAINERS);
+      break;
+    }
     for (let index = 0; index < items.length; index++) {
       const json = elementAt(reader, items, index, `spec.${list}`);
       containers.push(readContainer(reader, json, { list, index, annotations }));
     }
   }
   return containers;
+}
+
+const NO_PORTS: readonly HostPort[] = [];
+
+function hostPortsOf(containers: readonly ContainerFields[]): readonly HostPort[] {
+  let all: HostPort[] | undefined;
+  for (const { hostPorts, place } of containers) {
+    for (const port of hostPorts) (all ??= []).push({ place, port });
+  }
+  return all ?? NO_PORTS;
 }

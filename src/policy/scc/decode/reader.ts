@@ -1,4 +1,5 @@
-import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
+import { invalidValue, tooLong, tooMany, type FieldError } from '../../../kube/field-error.ts';
+import { MAX_ANNOTATIONS_BYTES, MAX_FIELDS, MAX_ITEMS } from '../../../kube/storable.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 
 /**
@@ -9,6 +10,8 @@ export interface Reader {
   error: FieldError | undefined;
   /** Where texts that return are kept once; absent: each stays as it came. */
   readonly words?: Words;
+  /** How many elements the lists have that were read so far; absent: they may have any number. */
+  items?: number;
 }
 
 /** Gives the same text for equal ones, as long as they are not too many. */
@@ -41,9 +44,17 @@ export function objectAt(reader: Reader, owner: JsonObject, key: string, path: s
 export function listAt(reader: Reader, owner: JsonObject, key: string, path: string): readonly unknown[] {
   const value = owner[key];
   if (value == null) return NO_ITEMS;
-  if (Array.isArray(value)) return value.length === 0 ? NO_ITEMS : value;
+  if (Array.isArray(value)) return value.length === 0 || isOverfull(reader, value.length, key, path) ? NO_ITEMS : value;
   mismatch(reader, path, key, value, 'a list');
   return NO_ITEMS;
+}
+
+function isOverfull(reader: Reader, count: number, key: string, path: string): boolean {
+  if (reader.items === undefined) return false;
+  reader.items += count;
+  if (reader.items <= MAX_ITEMS) return false;
+  reader.error ??= tooMany(fieldOf(path, key), reader.items, MAX_ITEMS);
+  return true;
 }
 
 /** An element of a list that must hold objects. */
@@ -89,25 +100,36 @@ export function integersAt(reader: Reader, owner: JsonObject, key: string, path:
   return NO_ITEMS;
 }
 
-/** A map of strings, such as annotations; null in it is the empty string. */
-export function stringMapAt(
-  reader: Reader,
-  owner: JsonObject,
-  key: string,
-  path: string,
-): Readonly<Record<string, string>> {
-  const map = objectAt(reader, owner, key, path) ?? NOTHING;
+/** The annotations of an object; null among them is the empty string. */
+export function annotationsOf(reader: Reader, metadata: JsonObject): Readonly<Record<string, string>> {
+  const map = objectAt(reader, metadata, 'annotations', 'metadata') ?? NOTHING;
   let isPlain = true;
+  let length = 0;
   for (const name of Object.keys(map)) {
-    if (typeof map[name] === 'string') continue;
+    const value = map[name];
+    length += name.length;
+    if (typeof value === 'string') {
+      length += value.length;
+      continue;
+    }
     isPlain = false;
-    if (map[name] != null) mismatch(reader, `${path}.${key}[${name}]`, '', map[name], 'a string');
+    if (value != null) mismatch(reader, `metadata.annotations[${name}]`, '', value, 'a string');
   }
+  if (length > MAX_ANNOTATIONS_BYTES) reader.error ??= tooLong('metadata.annotations', MAX_ANNOTATIONS_BYTES);
   if (isPlain) return map as Readonly<Record<string, string>>;
   return Object.fromEntries(Object.entries(map).map(([name, value]) => [name, typeof value === 'string' ? value : '']));
 }
 
+/** Notes an object that is more than any of the API, for it may have to be copied; its path must not be empty. */
+export function checkFields(reader: Reader, object: JsonObject, path: string): void {
+  const count = Object.keys(object).length;
+  if (count > MAX_FIELDS) reader.error ??= tooMany(path, count, MAX_FIELDS);
+}
+
 function mismatch(reader: Reader, path: string, key: string, value: unknown, expected: string): void {
-  const field = key === '' || path === '' ? path + key : `${path}.${key}`;
-  reader.error ??= invalidValue(field, value, `must be ${expected}`);
+  reader.error ??= invalidValue(fieldOf(path, key), value, `must be ${expected}`);
+}
+
+function fieldOf(path: string, key: string): string {
+  return key === '' || path === '' ? path + key : `${path}.${key}`;
 }

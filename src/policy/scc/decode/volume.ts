@@ -1,3 +1,4 @@
+import { printJson } from '../../../kube/print-json.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { objectAt, stringAt, type Reader } from './reader.ts';
 
@@ -9,6 +10,8 @@ export interface VolumeFields {
   /** Of a flex volume. */
   readonly driver: string | undefined;
   readonly json: JsonObject;
+  /** The volume as text, if its source is not known; else empty. */
+  readonly unknownText: string;
 }
 
 /**
@@ -42,7 +45,7 @@ export function readVolume(reader: Reader, json: JsonObject, index: number): Vol
   const type = VOLUME_TYPES[best] ?? '';
   const flex = objectAt(reader, json, 'flexVolume', `spec.volumes[${index}]`);
   const driver = flex && stringAt(reader, flex, 'driver', `spec.volumes[${index}].flexVolume`);
-  return { index, type, driver, json };
+  return { index, type, driver, json, unknownText: type === '' ? printJson(json) : '' };
 }
 
 function pairs(names: string): readonly (readonly [string, string])[] {

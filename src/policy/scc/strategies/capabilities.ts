@@ -2,7 +2,7 @@ import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
 import { pathTo } from '../decode/paths.ts';
 import { complete, type CapabilitiesFields } from '../decode/capabilities.ts';
 import type { Capabilities } from '../decode/container.ts';
-import type { ContainerStrategy } from './types.ts';
+import { MAX_ERRORS, type ContainerStrategy } from './types.ts';
 
 /**
  * Each container adds no capability that is not allowed and drops all that must be dropped. Names are compared as they
@@ -22,6 +22,9 @@ export const capabilities: ContainerStrategy = {
   },
 };
 
+/** Each error repeats the whole list. */
+const MAX_SHOWN = 100;
+
 function validateCapabilities(
   { defaultAdd, requiredDrop, allowed }: CapabilitiesFields,
   { add, drop }: Capabilities,
@@ -29,12 +32,13 @@ function validateCapabilities(
 ): void {
   if (allowed.includes('*')) return;
   for (const name of add) {
+    if (errors.length >= MAX_ERRORS) return;
     if (defaultAdd.includes(name) || allowed.includes(name)) continue;
     errors.push(invalidValue(pathTo(path, 'add'), name, 'capability may not be added'));
   }
   for (const name of requiredDrop) {
     if (drop.includes(name)) continue;
-    const value = drop.length === 0 ? null : drop;
+    const value = drop.length === 0 ? null : drop.slice(0, MAX_SHOWN);
     errors.push(invalidValue(pathTo(path, 'drop'), value, `${name} is required to be dropped but was not found`));
   }
 }

@@ -7,14 +7,12 @@ import { MAX_ERRORS, type ContainerStrategy } from './types.ts';
  * ports of all.
  */
 export const allowHostPorts: ContainerStrategy = {
-  validate({ scc, pod: { containers }, container }, errors) {
+  validate({ scc, pod: { hostPorts }, container }, errors) {
     if (scc.allowHostPorts) return;
-    for (const { hostPorts, place } of containers) {
-      for (const port of hostPorts) {
-        if (errors.length >= MAX_ERRORS) return;
-        const path = pathTo(pathTo(container.path, place), 'hostPort');
-        errors.push(invalidValue(path, port, 'Host ports are not allowed to be used'));
-      }
+    for (const { place, port } of hostPorts) {
+      if (errors.length >= MAX_ERRORS) return;
+      const path = pathTo(pathTo(container.path, place), 'hostPort');
+      errors.push(invalidValue(path, port, 'Host ports are not allowed to be used'));
     }
   },
 };

@@ -1,5 +1,5 @@
 import { forbiddenField } from '../../../kube/field-error.ts';
-import { quote } from '../../../kube/quote.ts';
+import { quote, shortened } from '../../../kube/quote.ts';
 import { MAX_ERRORS, type PodStrategy } from './types.ts';
 
 /**
@@ -32,7 +32,8 @@ export const sysctls: PodStrategy = {
       const isForbidden = matchesAny(scc.forbiddenSysctls, name);
       if (!isForbidden && (SAFE.has(name) || matchesAny(scc.allowedUnsafeSysctls, name))) continue;
       const what = isForbidden ? 'sysctl' : 'unsafe sysctl';
-      errors.push(forbiddenField(`spec.securityContext.sysctls[${index}]`, `${what} ${quote(name)} is not allowed`));
+      const detail = `${what} ${quote(shortened(name))} is not allowed`;
+      errors.push(forbiddenField(`spec.securityContext.sysctls[${index}]`, detail));
     }
   },
 };

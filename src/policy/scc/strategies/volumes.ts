@@ -12,7 +12,7 @@ export const volumes: PodStrategy = {
       if (types.includes(volume.type) || (types.includes('secret') && isInjected(volume))) continue;
       const detail =
         volume.type === ''
-          ? `unknown volume type for volume: ${JSON.stringify(volume.json)}`
+          ? `unknown volume type for volume: ${volume.unknownText}`
           : `${volume.type} volumes are not allowed to be used`;
       errors.push(invalidValue(`.spec.volumes[${volume.index}]`, volume.type, detail));
     }

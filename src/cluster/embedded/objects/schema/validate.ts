@@ -1,8 +1,7 @@
 import { deepEqual } from '../../../../kube/equal.ts';
-import { notSupported, required, type FieldError } from '../../../../kube/field-error.ts';
+import { notSupported, required, tooLong, tooMany, type FieldError } from '../../../../kube/field-error.ts';
 import { quote } from '../../../../kube/quote.ts';
 import { isObject, type JsonObject } from '../../../../kube/types.ts';
-import { tooLong } from '../errors.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt } from '../read.ts';
 import { formatError } from './format.ts';
 
@@ -93,10 +92,6 @@ function numberErrors(value: number, schema: JsonObject, path: string): FieldErr
   ];
 }
 
-function tooMany(path: string, count: number, max: number): FieldError {
-  return { type: 'FieldValueTooMany', path: at(path), value: count, detail: `must have at most ${max} items` };
-}
-
 function listErrors(value: readonly unknown[], schema: JsonObject, path: string): FieldError[] {
   const max = numberAt(schema, 'maxItems');
   const min = numberAt(schema, 'minItems');
@@ -106,7 +101,7 @@ function listErrors(value: readonly unknown[], schema: JsonObject, path: string)
     ...(min !== undefined && value.length < min
       ? [fault(path, value.length, `should have at least ${min} items`)]
       : []),
-    ...(max !== undefined && value.length > max ? [tooMany(path, value.length, max)] : []),
+    ...(max !== undefined && value.length > max ? [tooMany(at(path), value.length, max)] : []),
     ...duplicates(value, schema, path),
   ];
 }
@@ -143,7 +138,7 @@ function objectErrors(value: JsonObject, schema: JsonObject, path: string): Fiel
       .filter((name) => !Object.hasOwn(value, name) || value[name] === undefined)
       .map((name) => required(inside(name), '')),
     ...(min !== undefined && count < min ? [fault(path, count, `should have at least ${min} properties`)] : []),
-    ...(max !== undefined && count > max ? [tooMany(path, count, max)] : []),
+    ...(max !== undefined && count > max ? [tooMany(at(path), count, max)] : []),
     ...Object.entries(value).flatMap(([name, item]) => {
       const own = Object.hasOwn(properties, name) ? properties[name] : schema['additionalProperties'];
       return isObject(own) ? validateValue(item, own, inside(name)) : [];
