@@ -17,7 +17,7 @@ import type { Inventory, InventoryNeeds } from './types.ts';
 export async function readFromCluster(
   { kubeconfig, context }: InventoryValues,
   { env, signal, stderr }: Io,
-  { kinds, only }: InventoryNeeds,
+  { kinds, only, ranges }: InventoryNeeds,
 ): Promise<Inventory> {
   const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
   const progress = createProgress(stderr);
@@ -31,7 +31,7 @@ export async function readFromCluster(
       kinds.includes('SecurityContextConstraints') && store.list('SecurityContextConstraints').length === 0;
     const assumptions = [
       ...(isWithoutSccs ? assumeStandardSccs(store) : []),
-      ...assumeRanges(store),
+      ...(ranges === 'leave' ? [] : assumeRanges(store)),
       ...unserved.filter((kind) => kind !== 'SecurityContextConstraints').map(absent),
     ];
     return {

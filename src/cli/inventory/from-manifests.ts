@@ -12,10 +12,14 @@ import {
 import { fillStore } from './fill-store.ts';
 import type { InventoryValues } from './options.ts';
 import { failOn, readObjects } from './read-objects.ts';
-import type { Inventory } from './types.ts';
+import type { Inventory, InventoryNeeds } from './types.ts';
 
 /** Reads manifests as if they were all that there is in a cluster. Rejects with a UserError for what cannot be read. */
-export async function readFromManifests(values: InventoryValues, io: Io): Promise<Inventory> {
+export async function readFromManifests(
+  values: InventoryValues,
+  io: Io,
+  { kinds, ranges }: InventoryNeeds,
+): Promise<Inventory> {
   if (values.kubeconfig !== undefined || values.context !== undefined) {
     throw new UserError('--filename reads manifests instead of a cluster: leave out --kubeconfig and --context');
   }
@@ -26,9 +30,9 @@ export async function readFromManifests(values: InventoryValues, io: Io): Promis
   const assumptions = [
     ...(hasStandardSccs(store) ? [] : assumeStandardSccs(store)),
     ...assumeClusterAdmin(store),
-    ...assumeNamespaces(store),
-    ...assumeServiceAccounts(store),
-    ...assumeRanges(store),
+    ...(kinds.includes('Namespace') ? assumeNamespaces(store) : []),
+    ...(kinds.includes('ServiceAccount') ? assumeServiceAccounts(store) : []),
+    ...(kinds.includes('Namespace') && ranges !== 'leave' ? assumeRanges(store) : []),
   ];
   store.markSynced();
   return { store, source: 'manifests', objects, assumptions, namespace };

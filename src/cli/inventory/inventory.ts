@@ -15,5 +15,7 @@ export type { Inventory, InventoryNeeds } from './types.ts';
  * Rejects with a UserError that says what cannot be read and why.
  */
 export async function readInventory(values: InventoryValues, io: Io, needs: InventoryNeeds): Promise<Inventory> {
-  return values.filename.length > 0 ? await readFromManifests(values, io) : await readFromCluster(values, io, needs);
+  return values.filename.length > 0
+    ? await readFromManifests(values, io, needs)
+    : await readFromCluster(values, io, needs);
 }

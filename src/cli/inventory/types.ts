@@ -24,4 +24,6 @@ export interface InventoryNeeds {
   readonly kinds: readonly Kind[];
   /** Read only this namespace of a cluster, and what lies in none. */
   readonly only?: string | undefined;
+  /** Absent: namespaces that lack ranges of ids get those that would be allotted to them. */
+  readonly ranges?: 'leave';
 }

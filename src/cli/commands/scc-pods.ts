@@ -1,0 +1,67 @@
+import { printYaml } from '../../config/manifests.ts';
+import { RBAC_KINDS } from '../../policy/rbac/types.ts';
+import { defineCommand, EXIT } from '../command.ts';
+import { readInventory } from '../inventory/inventory.ts';
+import { inventoryOptions } from '../inventory/options.ts';
+import { printAssumptions } from '../inventory/print-assumptions.ts';
+import { flag, list, option } from '../options.ts';
+import { auditPods, type AuditedPod } from '../scc-pods/audit-pods.ts';
+import { printPodCsv, printPodTable } from '../scc-pods/print-pods.ts';
+import { oneOf, text } from '../values.ts';
+
+const DETAILS = `
+Lists pods with the SCC (SecurityContextConstraints) that admitted them, as their annotations say:
+whether the service account of the pod or the user who created it was allowed to use the SCC, through
+what the service account is allowed to use it now, since when the pod runs, and what owns it.
+
+A pod without an SCC was never judged: its namespace is exempt, it runs on Windows, or it is older than
+the enforcement of SCCs in its namespace.
+
+Examples:
+  portcullis scc pods
+  portcullis scc pods --scc privileged,anyuid -o csv > pods.csv
+  portcullis scc pods --subject user -n shop
+`;
+
+const KINDS = ['Namespace', 'Pod', 'SecurityContextConstraints', ...RBAC_KINDS] as const;
+
+/** Tells auditors which pod runs under which SCC. */
+export const sccPods = defineCommand({
+  name: 'scc pods',
+  summary: 'Show which SCC admitted each pod, and through what',
+  details: DETAILS,
+  options: {
+    ...inventoryOptions,
+    namespace: option('NAME', text, undefined, {
+      short: 'n',
+      help: 'Pods of this namespace only; of manifests, also the namespace of objects that name none',
+    }),
+    'all-namespaces': flag({ short: 'A', help: 'Pods of all namespaces, which is the default' }),
+    scc: list('NAME,...', text, { help: 'Only pods that these SCCs admitted' }),
+    subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
+      help: 'Only pods whose user, or whose service account, was allowed to use the SCC: user, serviceaccount',
+    }),
+    output: option('FORMAT', oneOf(['table', 'json', 'yaml', 'csv'] as const), 'table', {
+      short: 'o',
+      help: 'One of table, json, yaml, csv',
+    }),
+  },
+  async run(options, _operands, io) {
+    const namespace = options['all-namespaces'] ? undefined : options.namespace;
+    const needs = { kinds: KINDS, only: namespace, ranges: 'leave' } as const;
+    const { store, assumptions } = await readInventory(options, io, needs);
+    const pods = auditPods(store, { namespace, sccs: options.scc, subject: options.subject });
+    io.stdout.write(PRINT[options.output](pods, assumptions));
+    return EXIT.passed;
+  },
+});
+
+type Print = (pods: readonly AuditedPod[], assumptions: readonly string[]) => string;
+
+const PRINT: Readonly<Record<'table' | 'json' | 'yaml' | 'csv', Print>> = {
+  table: (pods, assumptions) =>
+    `${pods.length === 0 ? 'no pods\n' : printPodTable(pods)}${printAssumptions(assumptions)}`,
+  json: (pods, assumptions) => `${JSON.stringify({ pods, assumptions }, undefined, 2)}\n`,
+  yaml: (pods, assumptions) => printYaml([{ pods, assumptions }]),
+  csv: (pods) => printPodCsv(pods),
+};

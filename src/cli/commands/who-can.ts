@@ -1,0 +1,81 @@
+import { printYaml } from '../../config/manifests.ts';
+import { UserError } from '../../config/user-error.ts';
+import { quote } from '../../kube/quote.ts';
+import type { Store } from '../../cluster/store.ts';
+import { sortedSet } from '../../kube/order.ts';
+import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import { RBAC_KINDS } from '../../policy/rbac/types.ts';
+import { defineCommand, EXIT } from '../command.ts';
+import { readInventory } from '../inventory/inventory.ts';
+import { inventoryOptions } from '../inventory/options.ts';
+import { option } from '../options.ts';
+import { printColumns } from '../report/columns.ts';
+import { printAssumptions } from '../inventory/print-assumptions.ts';
+import { printSubject, printThrough, sccGrants, type SccGrant } from '../scc-access/scc-grants.ts';
+import { oneOf, text } from '../values.ts';
+
+const DETAILS = `
+Lists the users, groups and service accounts that may use an SCC (SecurityContextConstraints), where,
+and through what: the users and groups of the SCC itself, or a role and its binding. A binding of a
+namespace counts for pods in that namespace only. Service accounts also are in the groups
+system:serviceaccounts, system:serviceaccounts:NAMESPACE and system:authenticated.
+
+Examples:
+  portcullis who-can privileged
+  portcullis who-can anyuid -n shop -o json
+  portcullis who-can anyuid -f cluster-dump/
+`;
+
+/** Tells who may use an SCC. */
+export const whoCan = defineCommand({
+  name: 'who-can',
+  summary: 'Show who may use an SCC, and through what',
+  operands: 'SCC',
+  details: DETAILS,
+  options: {
+    ...inventoryOptions,
+    namespace: option('NAME', text, undefined, {
+      short: 'n',
+      help: 'What counts in this namespace; absent, in each. Of manifests, also the namespace of objects that name none',
+    }),
+    output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
+      short: 'o',
+      help: 'One of table, json, yaml',
+    }),
+  },
+  async run(options, operands, io) {
+    const [name = '', extra] = operands;
+    if (extra !== undefined) throw new UserError(`unexpected argument ${quote(extra)}: who-can takes one SCC`);
+    const { namespace, output } = options;
+    const kinds = ['SecurityContextConstraints', ...RBAC_KINDS] as const;
+    const { store, assumptions } = await readInventory(options, io, { kinds, only: namespace });
+    const grants = sccGrants(store, findScc(store, name)).filter((grant) => countsIn(grant, namespace));
+    const data = { scc: name, ...(namespace === undefined ? {} : { namespace }), grants, assumptions };
+    if (output === 'table') io.stdout.write(`${printTable(grants)}${printAssumptions(assumptions)}`);
+    else io.stdout.write(output === 'json' ? `${JSON.stringify(data, undefined, 2)}\n` : printYaml([data]));
+    return EXIT.passed;
+  },
+});
+
+/** @throws {UserError} that names the SCCs that there are */
+function findScc(store: Store, name: string): SecurityContextConstraints {
+  const scc = store.get('SecurityContextConstraints', name);
+  if (scc) return scc;
+  const names = sortedSet(store.list('SecurityContextConstraints').map(({ metadata }) => metadata?.name ?? ''));
+  throw new UserError(`there is no SCC ${quote(name)}; there are ${names.join(', ')}`);
+}
+
+function countsIn(grant: SccGrant, namespace: string | undefined): boolean {
+  return namespace === undefined || grant.namespace === undefined || grant.namespace === namespace;
+}
+
+function printTable(grants: readonly SccGrant[]): string {
+  return printColumns(
+    ['SUBJECT', 'NAMESPACE', 'THROUGH'],
+    grants.map(({ subject, namespace, through }) => [
+      printSubject(subject),
+      namespace ?? '<all>',
+      printThrough(through),
+    ]),
+  );
+}

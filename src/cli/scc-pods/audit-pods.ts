@@ -1,0 +1,116 @@
+import type { Store } from '../../cluster/store.ts';
+import { compareBytes } from '../../kube/order.ts';
+import { isWindows } from '../../kube/pod.ts';
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import type { Pod } from '../../kube/types.ts';
+import { DEFAULT_EXEMPT_NAMESPACES, sccModeOf } from '../../policy/scc/mode.ts';
+import { holds, sccGrants, type SccGrant, type Through } from '../scc-access/scc-grants.ts';
+
+/** What is known of the SCC of a pod. */
+export interface AuditedPod {
+  readonly namespace: string;
+  readonly name: string;
+  /** The SCC that admitted it; absent: none did. */
+  readonly scc?: string;
+  /** Who was allowed to use the SCC, as the pod says: `serviceaccount` or `user`. */
+  readonly subject?: string;
+  readonly serviceAccount?: string;
+  /** Through what the service account may use the SCC now; empty if it may not. */
+  readonly through: readonly Through[];
+  /** What there is to know beside that, or instead. */
+  readonly remark?: string;
+  /** When the pod was created, in RFC 3339. */
+  readonly since?: string;
+  readonly owner?: { readonly kind: string; readonly name: string };
+}
+
+/** Which pods to look at; what is absent does not matter. */
+export interface PodFilter {
+  readonly namespace?: string | undefined;
+  /** Empty: pods without an SCC, too. */
+  readonly sccs: readonly string[];
+  readonly subject?: string | undefined;
+}
+
+/** Says of each pod which SCC admitted it, and through what it may use it now; sorted by namespace and name. */
+export function auditPods(store: Store, { namespace, sccs, subject }: PodFilter): readonly AuditedPod[] {
+  const grantsFor = createGrantLookup(store);
+  return store
+    .list('Pod', namespace)
+    .map((pod) => auditPod(pod, store, grantsFor))
+    .filter((pod) => sccs.length === 0 || (pod.scc !== undefined && sccs.includes(pod.scc)))
+    .filter((pod) => subject === undefined || pod.subject === subject)
+    .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
+}
+
+/** Through what a service account may use an SCC in its namespace; `undefined` if there is no such SCC. */
+type GrantLookup = (scc: string, namespace: string, account: string) => readonly Through[] | undefined;
+
+function createGrantLookup(store: Store): GrantLookup {
+  const bySubject = new Map<string, readonly Through[] | undefined>();
+  const byScc = new Map<string, ReadonlyMap<string, readonly SccGrant[]> | undefined>();
+  const grantsOf = (name: string): ReadonlyMap<string, readonly SccGrant[]> | undefined => {
+    const scc = store.get('SecurityContextConstraints', name);
+    // A cluster has far more bindings than any one namespace.
+    if (!byScc.has(name)) byScc.set(name, scc && Map.groupBy(sccGrants(store, scc), (grant) => grant.namespace ?? ''));
+    return byScc.get(name);
+  };
+  return (scc, namespace, account) => {
+    const key = JSON.stringify([scc, namespace, account]);
+    if (!bySubject.has(key)) {
+      const grants = grantsOf(scc);
+      const user = serviceAccountUser(namespace, account);
+      const near = grants && [...(grants.get('') ?? []), ...(grants.get(namespace) ?? [])];
+      bySubject.set(
+        key,
+        near?.filter((grant) => holds(grant, user, namespace)).map(({ through }) => through),
+      );
+    }
+    return bySubject.get(key);
+  };
+}
+
+function serviceAccountUser(namespace: string, name: string) {
+  const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'];
+  return { username: `system:serviceaccount:${namespace}:${name}`, groups };
+}
+
+function auditPod(pod: Pod, store: Store, grantsFor: GrantLookup): AuditedPod {
+  const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
+  const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
+  const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType];
+  const serviceAccount = pod.spec?.serviceAccountName || undefined;
+  const controller = ownerReferences?.find((owner) => owner.controller === true);
+  const facts = {
+    namespace,
+    name,
+    ...(serviceAccount === undefined ? {} : { serviceAccount }),
+    ...(since === undefined ? {} : { since }),
+    ...(controller === undefined ? {} : { owner: { kind: controller.kind, name: controller.name } }),
+  };
+  if (!scc) return { ...facts, through: [], remark: whyNone(pod, store) };
+  const through = serviceAccount === undefined ? [] : grantsFor(scc, namespace, serviceAccount);
+  const remark = remarkOn(subject, through);
+  return {
+    ...facts,
+    scc,
+    ...(subject ? { subject } : {}),
+    through: through ?? [],
+    ...(remark === undefined ? {} : { remark }),
+  };
+}
+
+/** Why a pod carries no SCC. */
+function whyNone(pod: Pod, store: Store): string {
+  if (isWindows(pod.spec)) return 'Windows: SCCs do not count';
+  const namespace = store.get('Namespace', pod.metadata?.namespace ?? '');
+  const isExempt =
+    namespace && sccModeOf(namespace, { mode: 'enforce', exemptNamespaces: DEFAULT_EXEMPT_NAMESPACES }).mode === 'off';
+  return isExempt ? 'exempt namespace' : 'created before SCCs were enforced here';
+}
+
+function remarkOn(subject: string | undefined, through: readonly Through[] | undefined): string | undefined {
+  if (through === undefined) return 'the SCC is gone';
+  if (through.length > 0) return undefined;
+  return subject === 'serviceaccount' ? 'the grant is gone' : 'granted to whoever created the pod';
+}
