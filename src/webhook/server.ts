@@ -2,7 +2,7 @@
  * The admission server: Fastify over TLS. It reads the store and answers; it never writes to a cluster.
  */
 import type { SecureContextOptions, Server } from 'node:tls';
-import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { registerAdmission, type AdmissionDeps } from './admission.ts';
 import { trackConnections, type Connections } from './connections.ts';
 
@@ -44,7 +44,7 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
     exposeHeadRoutes: false,
     logger: false,
     frameworkErrors: (error, _request, reply) => {
-      refuse(reply, error);
+      send(reply, error);
     },
   }) as unknown as FastifyInstance;
   const connections = trackConnections(app);
@@ -60,9 +60,10 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
         `no webhook at ${request.method} ${request.url.split('?')[0] ?? ''}; POST an AdmissionReview to ${paths.join(' or ')}\n`,
       ),
   );
-  app.setErrorHandler<FastifyError>((error, _request, reply) => {
-    if (codeOf(error) >= 500) deps.logger.error({ err: error, logger: 'webhook' }, 'request failed');
-    refuse(reply, error);
+  app.setErrorHandler<FastifyError>((error, request, reply) => {
+    note(error, request, deps);
+    if (connections.shouldClose(request.raw.socket)) reply.header('connection', 'close');
+    send(reply, error);
   });
   return {
     app,
@@ -91,7 +92,18 @@ function badRequest(message: string): Error & { statusCode: number } {
   return Object.assign(new Error(message), { statusCode: 400 });
 }
 
-function refuse(reply: FastifyReply, error: FastifyError): void {
+/** Counts and logs what never became a review, as `registerAdmission` does with all others. */
+function note(error: FastifyError, request: FastifyRequest, { webhooks, logger, metrics }: ServerDeps): void {
+  const code = codeOf(error);
+  const webhook = request.routeOptions.url ?? '';
+  if (webhooks.some(({ path }) => path === webhook))
+    metrics.webhook.requests.cell({ webhook, code: String(code) }).count++;
+  const line = { logger: 'webhook', webhook, remoteAddress: request.ip };
+  if (code >= 500) logger.error({ ...line, err: error }, 'request failed');
+  else logger.warn({ ...line, reason: printError(error) }, 'malformed review');
+}
+
+function send(reply: FastifyReply, error: FastifyError): void {
   void reply
     .code(codeOf(error))
     .type('text/plain; charset=utf-8')

@@ -279,4 +279,38 @@ suite('malformed reviews', () => {
     assert.ok(responses.every((response) => response.status === 400));
     assert.equal((await post(server, '/allow', request({}), json)).status, 200);
   });
+
+  const seen = [
+    {
+      name: 'a form',
+      body: 'a=b',
+      contentType: 'text/plain',
+      code: '400',
+      reason: /^unable to process a request with a non-json content type$/,
+    },
+    {
+      name: 'too large',
+      body: Buffer.alloc(7 * 1024 * 1024 + 1, 0x20),
+      contentType: json,
+      code: '413',
+      reason: /^request entity is too large/,
+    },
+    { name: 'no JSON', body: '{', contentType: json, code: '400', reason: /^unable to decode the request/ },
+  ] as const;
+  for (const { name, body, contentType, code, reason } of seen) {
+    test(`counted and logged: ${name}`, async () => {
+      const cell = server.metrics.webhook.requests.cell({ webhook: '/allow', code });
+      const { count } = cell;
+      await post(server, '/allow', body, contentType);
+      assert.equal(cell.count, count + 1);
+      const { msg, webhook, remoteAddress, ...line } = server.log.at(-1) ?? {};
+      assert.deepEqual([msg, webhook, remoteAddress], ['malformed review', '/allow', '127.0.0.1']);
+      assert.match(String(line['reason']), reason);
+    });
+  }
+
+  test('what is sent to no webhook makes no series', async () => {
+    await post(server, '/nothing', 'a=b', 'text/plain');
+    assert.doesNotMatch(await server.metrics.expose(), /nothing/);
+  });
 });

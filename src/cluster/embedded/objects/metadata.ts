@@ -25,7 +25,6 @@ export const PATH_SEGMENT: NameRule = (name) => {
   return ['/', '%'].filter((part) => name.includes(part)).map((part) => `may not contain '${part}'`);
 };
 
-
 /**
  * Field errors of the metadata of a new object.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/validation/objectmeta.go
