@@ -1,10 +1,20 @@
 /** What values of options may be, in words: each returns the value or throws a `UserError`. */
 import { UserError } from '../config/user-error.ts';
 import { parseDurationMs } from '../kube/duration.ts';
+import type { Found } from '../kube/found.ts';
 import type { Parse } from './options.ts';
 
 export function text(value: string): string {
   return value;
+}
+
+/** What a parser of the policies reads. */
+export function found<T>(parse: (text: string) => Found<T>): Parse<T> {
+  return (value) => {
+    const read = parse(value);
+    if ('error' in read) throw new UserError(read.error);
+    return read.value;
+  };
 }
 
 /** One of several words. */

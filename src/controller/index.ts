@@ -1,9 +1,16 @@
 import type { RangeSettings } from '../policy/uid-range/settings.ts';
 import type { Controller } from './controller.ts';
-import { standardSccs } from './standard-sccs.ts';
-import { createUidRangeAllocator } from './uid-range-allocator.ts';
+import { STANDARD_SCC_CONTROLLER, standardSccs } from './standard-sccs.ts';
+import { createUidRangeAllocator, UID_RANGE_ALLOCATOR } from './uid-range-allocator.ts';
+
+export interface ControllersOptions {
+  readonly ranges: RangeSettings;
+}
+
+/** The names of all controllers. */
+export const CONTROLLER_NAMES: readonly string[] = [UID_RANGE_ALLOCATOR, STANDARD_SCC_CONTROLLER];
 
 /** The controllers of the program, in the order in which they start. */
-export function createControllers(options: { readonly ranges: RangeSettings }): readonly Controller[] {
-  return [createUidRangeAllocator(options.ranges), standardSccs];
+export function createControllers({ ranges }: ControllersOptions): readonly Controller[] {
+  return [createUidRangeAllocator(ranges), standardSccs];
 }

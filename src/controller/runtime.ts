@@ -21,6 +21,8 @@ export interface RuntimeOptions {
 }
 
 export interface RunningController {
+  /** Resolves once nothing is to be done; what is due later, or to be tried again, does not count. */
+  idle(): Promise<void>;
   /** Begins nothing more; resolves when what runs has come to its end. */
   stop(): Promise<void>;
 }
@@ -29,6 +31,9 @@ export interface RunningController {
 export function startControllers(controllers: readonly Controller[], options: RuntimeOptions): RunningController {
   const running = controllers.map((controller) => startController(controller, options));
   return {
+    async idle() {
+      await Promise.all(running.map((one) => one.idle()));
+    },
     async stop() {
       await Promise.all(running.map((one) => one.stop()));
     },
@@ -140,13 +145,17 @@ export function startController(controller: Controller, options: RuntimeOptions)
   addAll();
   if (resyncMs !== undefined) resync(resyncMs);
   logger.info('controller started');
+  const idle = async (): Promise<void> => {
+    while (pending.size > 0) await Promise.all(pending);
+  };
   return {
+    idle,
     async stop() {
       stopping.abort();
       unsubscribe();
       cancelResync?.();
       queue.close();
-      while (pending.size > 0) await Promise.all(pending);
+      await idle();
       logger.info('controller stopped');
     },
   };

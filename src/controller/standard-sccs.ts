@@ -76,5 +76,6 @@ async function write<K extends Kind>(
   if (verb === 'replace') await cluster.remove(kind, name);
   if (verb === 'update') await cluster.update(kind, object, OPTIONS);
   else await createObject(cluster, kind, object, OPTIONS);
-  logger.info({ kind, name, fields }, verb === 'create' ? 'created' : 'set right');
+  if (verb === 'create') logger.info({ kind, name }, 'object created');
+  else logger.info({ kind, name, fields }, 'object set right');
 }

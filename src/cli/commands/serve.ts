@@ -4,12 +4,15 @@ import { checkOperands, EXIT, type Command, type Io } from '../command.ts';
 import { resolveValues } from '../options.ts';
 import { certificateFiles, followCertificate, loadCertificate, recordExpiry } from '../serve/certificate.ts';
 import { followConfiguration, loadConfiguration, type LoadedConfiguration } from '../serve/configuration.ts';
+import { controllersOf } from '../serve/controllers.ts';
 import { startEmbeddedCluster } from '../serve/embedded-cluster.ts';
 import { listen } from '../serve/listen.ts';
 import { logLevelOf, serveOptions, type ServeValues } from '../serve/options.ts';
 import { sccSettingsOf } from '../serve/scc-settings.ts';
 import { drain } from '../serve/shutdown.ts';
 import { VERSION } from '../version.ts';
+import { systemClock } from '../../controller/clock.ts';
+import { startControllers } from '../../controller/runtime.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
@@ -58,6 +61,7 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
     const metrics = createMetrics({ version: VERSION });
     const now = (): number => performance.now();
     const scc = sccSettingsOf(values);
+    const controllers = controllersOf(values);
     const protocol = protocolSettings(values['tls-min-version'], values['tls-cipher-suites']);
     const files = certificateFiles(values);
     const ownCertificate = files && (await loadCertificate(files));
@@ -127,6 +131,9 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
       port,
       authority: (ownCertificate ?? embedded.certificates.authority).cert,
     });
+    const running = startControllers(controllers, { cluster, logger, metrics, clock: systemClock });
+    closing.push(() => running.stop());
+    await running.idle();
     logger.info({ host, port, probesPort, version: VERSION }, 'serving');
     io.stdout.write(embedded.greeting());
 

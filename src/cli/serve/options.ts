@@ -1,12 +1,18 @@
+import { CONTROLLER_NAMES } from '../../controller/index.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES } from '../../policy/scc/mode.ts';
+import { parseMcsRange, printMcsRange } from '../../policy/uid-range/mcs-range.ts';
+import { DEFAULT_RANGES } from '../../policy/uid-range/settings.ts';
+import { parseUidRange, printUidRange } from '../../policy/uid-range/uid-range.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
 import { AUTHORIZATIONS } from '../../webhook/scc-access.ts';
+import { controllerRule } from './controllers.ts';
 import { flag, list, mapped, option, withEnvironment, type Values } from '../options.ts';
-import { durationMs, integer, listenAddress, oneOf, text } from '../values.ts';
+import { durationMs, found, integer, listenAddress, oneOf, text } from '../values.ts';
 
 const port = integer(0, 65_535);
 
+const STANDARD_SCC_UPKEEPS = ['install', 'ignore'] as const;
 const SCC_COMPATIBILITIES = ['portcullis', 'openshift'] as const;
 
 /** The options of `serve`, named as Kubernetes' own servers name them. */
@@ -70,6 +76,29 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   }),
   'scc-prefer-user-namespaces': flag({
     help: 'Try SCCs that require a user namespace before others of equal priority and restrictions, for pods that have one',
+  }),
+  controllers: {
+    ...mapped(
+      list('NAME', controllerRule, {
+        help: `Controllers to run: * for all, NAME for one, -NAME for none of that name. There are ${CONTROLLER_NAMES.join(', ')}`,
+      }),
+      (rules) => (rules.length === 0 ? ['*'] : rules),
+    ),
+    fallback: '*',
+  },
+  'uid-range': option('RANGE', found(parseUidRange), DEFAULT_RANGES.uidRange, {
+    help: 'User ids that namespaces get blocks of: <start>-<end>/<block size>',
+    shown: printUidRange(DEFAULT_RANGES.uidRange),
+  }),
+  'mcs-range': option('RANGE', found(parseMcsRange), DEFAULT_RANGES.mcsRange, {
+    help: 'SELinux labels that namespaces get: <prefix>/<categories in a label>[,<categories to choose from>]',
+    shown: printMcsRange(DEFAULT_RANGES.mcsRange),
+  }),
+  'mcs-labels-per-block': option('N', integer(1, 1_000_000), DEFAULT_RANGES.labelsPerBlock, {
+    help: 'Labels set aside for each block of user ids, of which the namespace gets the first',
+  }),
+  'standard-sccs': option('UPKEEP', oneOf(STANDARD_SCC_UPKEEPS), 'install', {
+    help: 'The SCCs that ship with the platform, and the roles for their use: install and keep them, or ignore leaves them to others',
   }),
   'shutdown-delay-duration': option('DURATION', durationMs, 10_000, {
     help: 'How long the server goes on serving after SIGTERM, so that nobody is sent to it any more when it stops',
