@@ -5,6 +5,7 @@ import { quote } from '../kube/quote.ts';
 import { ApiError, failure, notFound } from '../kube/status.ts';
 import type { Pod } from '../kube/types.ts';
 import { assignScc } from '../policy/scc/assign.ts';
+import type { SccMode } from '../policy/scc/mode.ts';
 import type { SccDecision } from '../policy/scc/types.ts';
 import { andThen, type Later } from './later.ts';
 import type { SccWebhookOptions } from './scc-mutate.ts';
@@ -17,6 +18,7 @@ export interface SccExecOptions extends SccWebhookOptions {
   readonly cluster: Pick<Cluster, 'get'>;
 }
 
+const MODES: readonly SccMode[] = ['enforce', 'report'];
 const SUBRESOURCES: readonly string[] = ['exec', 'attach'];
 
 /** True for requests for a stream into a container. */
@@ -41,8 +43,9 @@ export function createSccExecWebhook(options: SccExecOptions): Webhook {
         if ('decision' in found) return mode === 'report' ? allow() : found.decision;
         const judge: JudgePod = (cluster) =>
           assignScc({ operation: 'CREATE', object: found.pod, userInfo, ...cluster });
-        return andThen(reviewScc({ namespaceName, context, judge }, options), ({ mode, decision }) => {
-          const outcome = { mode, decision: connecting(decision, request) };
+        return andThen(reviewScc({ namespaceName, modes: MODES, context, judge }, options), (reviewed) => {
+          if (reviewed === undefined) return allow();
+          const outcome = { ...reviewed, decision: connecting(reviewed.decision, request) };
           options.record(request, outcome);
           return answerScc(outcome);
         });

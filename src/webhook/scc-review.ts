@@ -3,7 +3,7 @@ import type { Store } from '../cluster/store.ts';
 import type { Decision } from '../kube/admission.ts';
 import { quote } from '../kube/quote.ts';
 import type { Namespace } from '../kube/types.ts';
-import { sccModeOf, type NamespaceMode, type SccSettings } from '../policy/scc/mode.ts';
+import { sccModeOf, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { namespaceRangesOf } from '../policy/scc/namespace-ranges.ts';
 import { reportScc } from '../policy/scc/report.ts';
 import type { CanUse, SccDecision, SccInput } from '../policy/scc/types.ts';
@@ -25,6 +25,8 @@ export type JudgePod = (
 
 export interface SccReview {
   readonly namespaceName: string;
+  /** Those in which something is decided. */
+  readonly modes: readonly SccMode[];
   readonly context: WebhookContext;
   readonly judge: JudgePod;
 }
@@ -40,44 +42,45 @@ const MAX_WAIT_MS = 10_000;
 /** What is left of the API server's patience to send an answer. */
 const MARGIN_MS = 500;
 
-/** The mode of a namespace, which may be missing. */
-export function modeIn(store: Store, namespaceName: string, settings: SccSettings): NamespaceMode {
-  return sccModeOf(store.get('Namespace', namespaceName) ?? withoutRanges(namespaceName), settings);
+/**
+ * Gathers and decides; `undefined` where the mode is none of those. A namespace that was created a moment ago has no ranges
+ * yet: where SCCs are enforced, the decision waits until it has, and is then made anew.
+ */
+export function reviewScc(review: SccReview, deps: SccReviewDeps): Later<SccOutcome | undefined> {
+  const { namespaceName, context } = review;
+  const isReady = (): true | undefined => {
+    const namespace = context.store.get('Namespace', namespaceName);
+    if (!namespace) return undefined;
+    const { mode } = sccModeOf(namespace, deps.settings);
+    return mode !== 'enforce' || namespaceRangesOf(namespace).problem === undefined ? true : undefined;
+  };
+  return andThen(decide(review, deps), (first) => {
+    if (first?.mode.mode !== 'enforce' || !first.isEarly) return first;
+    return andThen(until(context.store, isReady, { timeoutMs: remainingMs(context) }), () => decide(review, deps));
+  });
 }
 
-/**
- * Gathers and decides. A namespace that was created a moment ago has no ranges yet: where SCCs are enforced, the decision
- * waits until it has, and is then made anew.
- */
-export function reviewScc(review: SccReview, { settings, withAccess }: SccReviewDeps): Later<SccOutcome> {
-  const { namespaceName, context } = review;
+/** `isEarly`: the decision might be another one once the namespace has its ranges. */
+type FirstOutcome = SccOutcome & { readonly isEarly: boolean };
+
+function decide(
+  { namespaceName, modes, context, judge }: SccReview,
+  { settings, withAccess }: SccReviewDeps,
+): Later<FirstOutcome | undefined> {
   const { store } = context;
+  const found = store.get('Namespace', namespaceName);
+  const namespace = found ?? withoutRanges(namespaceName);
+  const mode = sccModeOf(namespace, settings);
+  if (!modes.includes(mode.mode)) return undefined;
+  const sccs = store.list('SecurityContextConstraints');
   const { compatibility, preferUserNamespaces } = settings;
-  const decide = (): Later<SccOutcome & { readonly isEarly: boolean }> => {
-    const found = store.get('Namespace', namespaceName);
-    const namespace = found ?? withoutRanges(namespaceName);
-    const sccs = store.list('SecurityContextConstraints');
-    const judge = (canUse: CanUse): SccDecision =>
-      review.judge({ namespace, sccs, canUse, compatibility, preferUserNamespaces });
-    return andThen(withAccess(judge, context), (decision) => {
+  return andThen(
+    withAccess((canUse) => judge({ namespace, sccs, canUse, compatibility, preferUserNamespaces }), context),
+    (decision) => {
       const isEarly = isRefusedForRanges(decision, namespace);
-      return {
-        mode: sccModeOf(namespace, settings),
-        decision: isEarly && !found ? namespaceNotFound(decision, namespaceName) : decision,
-        isEarly,
-      };
-    });
-  };
-  const isReady = (): true | undefined => {
-    const namespace = store.get('Namespace', namespaceName);
-    if (!namespace) return undefined;
-    const isAwaited = sccModeOf(namespace, settings).mode === 'enforce' && namespaceRangesOf(namespace).problem;
-    return isAwaited ? undefined : true;
-  };
-  return andThen(decide(), (first) => {
-    if (!first.isEarly || first.mode.mode !== 'enforce') return first;
-    return andThen(until(store, isReady, { timeoutMs: remainingMs(context) }), decide);
-  });
+      return { mode, decision: isEarly && !found ? namespaceNotFound(decision, namespaceName) : decision, isEarly };
+    },
+  );
 }
 
 /** The answer to the API server. */
@@ -90,6 +93,11 @@ export function answerScc({ mode: { mode, problem }, decision }: SccOutcome): De
 export function remainingMs({ deadlineMs, now }: WebhookContext): number {
   if (deadlineMs === undefined) return MAX_WAIT_MS;
   return Math.max(0, Math.min(MAX_WAIT_MS, deadlineMs - now() - MARGIN_MS));
+}
+
+/** The mode of a namespace, which may be missing. */
+export function modeIn(store: Store, namespaceName: string, settings: SccSettings): NamespaceMode {
+  return sccModeOf(store.get('Namespace', namespaceName) ?? withoutRanges(namespaceName), settings);
 }
 
 function withoutRanges(name: string): Namespace {

@@ -1,4 +1,5 @@
-import type { Allowed } from '../../kube/admission.ts';
+import type { Allowed, Denied } from '../../kube/admission.ts';
+import { auditKey } from './texts.ts';
 import type { SccDecision } from './types.ts';
 
 /** What API servers pass on of a warning when there are many. */
@@ -18,15 +19,20 @@ export function reportScc(decision: SccDecision): Allowed {
   return {
     allowed: true,
     ...remarks,
-    warnings: [shorten(PREFIX + withoutList(reason, warnings)), ...warnings],
+    warnings: [shorten(PREFIX + mostUseful(decision, MAX_LENGTH - PREFIX.length)), ...warnings],
     facts: { mode: 'report', verdict: 'deny', reason },
   };
 }
 
-/** Where other warnings say what stands in the way, the errors of all SCCs only hide them. */
-function withoutList(reason: string, warnings: readonly string[]): string {
-  const start = reason.indexOf(': [');
-  return warnings.length === 0 || start < 0 ? reason : reason.slice(0, start);
+/** Of the errors of all SCCs, if they are too long or other warnings sum them up, no more than the first that can be mended. */
+function mostUseful({ status, warnings, auditAnnotations }: Denied & SccDecision, maxLength: number): string {
+  const { message } = status;
+  const start = message.indexOf(': [');
+  if (start < 0) return message;
+  if (warnings.length > 0) return message.slice(0, start);
+  if (message.length <= maxLength) return message;
+  const first = Object.keys(auditAnnotations).find((key) => key.startsWith(auditKey('')));
+  return (first === undefined ? undefined : auditAnnotations[first]) ?? message;
 }
 
 function shorten(text: string): string {
