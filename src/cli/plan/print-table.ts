@@ -58,7 +58,7 @@ function tell(workload: PlannedWorkload): Told {
     case 'off':
       return { verdict: 'not judged', details: [] };
     case 'ignored':
-      return { verdict: 'ignored: no pods, or pods of Windows', details: [] };
+      return { verdict: 'ignored: pods of Windows, or no template', details: [] };
     case 'admitted':
       return { verdict: result.scc, details: printChanges(result.changes) };
     case 'refused': {
@@ -84,7 +84,7 @@ function printBindings(plan: Plan, style: Style): readonly string[] {
   const bindings = plan.bindings.filter((one): one is RoleBinding => one.kind === 'RoleBinding');
   if (bindings.length === 0) return [];
   const { refused, grantable } = summarizePlan(plan);
-  const title = style('bold', `Bindings that admit ${grantable} of ${refused} refused`);
+  const title = style('bold', `Bindings that admit ${grantable} of the ${refused} refused`);
   return [`${[title, ...bindings.map((binding) => `  ${printable(printBinding(binding))}`)].join('\n')}\n`];
 }
 

@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { runProgram } from '../../support/memory-io.ts';
+
+const fixtures = join(import.meta.dirname, '../../fixtures/scc-plan');
+const shop = await readFile(join(fixtures, 'shop.yaml'), 'utf8');
+const expectedBindings = await readFile(join(fixtures, 'expected/bindings.yaml'), 'utf8');
+
+const plan = (args: readonly string[], stdin = shop) => runProgram(['scc', 'plan', '-f', '-', ...args], { stdin });
+
+async function folder(t: TestContext): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'portcullis-plan-'));
+  t.after(() => rm(path, { recursive: true }));
+  return path;
+}
+
+/** A Namespace with these labels, and a Deployment in it whose pods have that spec. */
+function namespaceWith(labels: object, spec: object = {}): string {
+  const template = { spec: { containers: [{ name: 'a', image: 'a' }], ...spec } };
+  const objects = [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'one', labels } },
+    { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'web', namespace: 'one' }, spec: { template } },
+  ];
+  return objects.map((object) => JSON.stringify(object)).join('\n');
+}
+
+describe('what cannot be planned', () => {
+  const cases: readonly { name: string; args: readonly string[]; stdin?: string; stderr: string }[] = [
+    { name: 'a namespace that is not there', args: ['-n', 'gone'], stderr: 'error: namespace "gone" not found\n' },
+    { name: 'nothing', args: [], stdin: '', stderr: 'error: no objects in -\n' },
+    {
+      name: 'a document that cannot be read',
+      args: [],
+      stdin: 'kind: [',
+      stderr: 'error: stdin:1:8: Flow sequence in block collection must be sufficiently indented and end with a ]\n',
+    },
+    {
+      name: 'a format that there is not',
+      args: ['-o', 'xml'],
+      stderr:
+        'error: invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml\n' +
+        "See 'portcullis scc plan --help' for usage.\n",
+    },
+    {
+      name: 'an operand',
+      args: ['shop'],
+      stderr: 'error: unexpected argument "shop"\nSee \'portcullis scc plan --help\' for usage.\n',
+    },
+    {
+      name: 'settings that contradict each other',
+      args: ['--scc-compatibility=openshift', '--scc-identity=accurate'],
+      stderr:
+        'error: --scc-identity says how to deviate from OpenShift, --scc-compatibility=openshift not to: leave one of them out\n',
+    },
+    {
+      name: 'bindings into a folder that is not there',
+      args: ['--bindings', '/nonexistent/bindings.yaml'],
+      stderr:
+        "error: cannot write /nonexistent/bindings.yaml: ENOENT: no such file or directory, open '/nonexistent/bindings.yaml'\n",
+    },
+  ];
+  for (const { name, args, stdin, stderr } of cases) {
+    test(name, async () => assert.deepEqual(await plan(args, stdin), { code: 2, stdout: '', stderr }));
+  }
+
+  test('after the process was asked to stop', async () => {
+    const signal = AbortSignal.abort('SIGINT');
+    await assert.rejects(runProgram(['scc', 'plan', '-f', '-'], { stdin: shop, signal }), { name: 'AbortError' });
+  });
+});
+
+describe('all that is planned is written', () => {
+  for (const format of ['table', 'json', 'yaml']) {
+    test(`as ${format}`, async () => {
+      const expected = await readFile(join(fixtures, `expected/shop.${format}.txt`), 'utf8');
+      assert.deepEqual(await plan(['-o', format]), { code: 1, stdout: expected, stderr: '' });
+    });
+  }
+
+  test('as bindings alone', async () => {
+    const stderr = [
+      '7 workloads: 1 admitted, 4 refused, 1 ignored, 1 not judged (off)\n',
+      'Next: review and apply the bindings; change what no binding would help; then plan again.\n',
+    ].join('');
+    assert.deepEqual(await plan(['--bindings', '-']), { code: 1, stdout: expectedBindings, stderr });
+  });
+
+  test('and the bindings into a file, which the next step names', async (t) => {
+    const file = join(await folder(t), 'bindings.yaml');
+    const { code, stdout } = await plan(['--bindings', file, '-n', 'shop']);
+    assert.equal(code, 1);
+    assert.equal(await readFile(file, 'utf8'), expectedBindings);
+    assert.ok(stdout.endsWith(`Next: review ${file}, and kubectl apply -f ${file}; then plan again.\n`), stdout);
+  });
+
+  test('in colours, with its progress, on a terminal', async () => {
+    const { stdout, stderr } = await runProgram(['scc', 'plan', '-f', '-'], {
+      stdin: shop,
+      terminals: ['stdout', 'stderr'],
+    });
+    assert.ok(stdout.startsWith('\u001b[1mlab (enforce)\u001b[22m\n'), stdout);
+    assert.ok(stderr.includes('\r\u001b[KPlanning legacy (2 of 3)'), stderr);
+    assert.ok(stderr.endsWith('\r\u001b[K'), stderr);
+  });
+});
+
+describe('the summary and the next step', () => {
+  const privileged = { containers: [{ name: 'a', image: 'a', securityContext: { privileged: true } }] };
+  const cases: readonly { name: string; stdin: string; args?: readonly string[]; code: number; last: string }[] = [
+    {
+      name: 'nothing runs',
+      stdin: '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}',
+      code: 0,
+      last: '0 workloads: 0 admitted, 0 refused\nNothing runs here.\n',
+    },
+    {
+      name: 'all is admitted',
+      stdin: namespaceWith({}),
+      code: 0,
+      last: '1 workload: 1 admitted, 0 refused\nNext: nothing stands in the way of portcullis.dev/scc=enforce on one.\n',
+    },
+    {
+      name: 'all is admitted where it is enforced already',
+      stdin: namespaceWith({ 'portcullis.dev/scc': 'enforce' }),
+      code: 0,
+      last: '1 workload: 1 admitted, 0 refused\nNothing stands in the way of what is enforced.\n',
+    },
+    {
+      name: 'SCCs are off',
+      stdin: namespaceWith({ 'portcullis.dev/scc': 'off' }, privileged),
+      code: 0,
+      last: '1 workload: 0 admitted, 0 refused, 1 not judged (off)\nNothing stands in the way of what is enforced.\n',
+    },
+    {
+      name: 'the namespace is exempt',
+      stdin: namespaceWith({}, privileged),
+      args: ['--scc-exempt-namespaces=one'],
+      code: 0,
+      last: '1 workload: 0 admitted, 0 refused, 1 not judged (off)\nNothing stands in the way of what is enforced.\n',
+    },
+    {
+      name: 'what would be refused counts in mode report, too',
+      stdin: namespaceWith({ 'portcullis.dev/scc': 'report' }, privileged),
+      code: 1,
+      last: '1 workload: 0 admitted, 1 refused\nNext: write the bindings with --bindings FILE, review and apply them; then plan again.\n',
+    },
+  ];
+  for (const { name, stdin, args = [], code, last } of cases) {
+    test(name, async () => {
+      const outcome = await plan(args, stdin);
+      assert.equal(outcome.stderr, '');
+      assert.ok(outcome.stdout.endsWith(last), outcome.stdout);
+      assert.equal(outcome.code, code);
+    });
+  }
+
+  test('a label that says no mode is told', async () => {
+    const { stdout } = await plan([], namespaceWith({ 'portcullis.dev/scc': 'maybe' }));
+    const problem =
+      'label portcullis.dev/scc: unknown mode "maybe", taken for "enforce"; must be one of enforce, report, off';
+    assert.ok(stdout.startsWith(`one (enforce)\n  ${problem}\n  Deployment web  restricted-v2\n`), stdout);
+  });
+
+  test('names do not steer the terminal', async () => {
+    const { stdout } = await plan([], namespaceWith({}).replaceAll('"web"', '"\\u001b[31mweb"'));
+    assert.ok(stdout.includes('  Deployment \\u001b[31mweb  restricted-v2\n'), stdout);
+  });
+});
+
+describe('with the bindings applied', () => {
+  test('nothing is left that bindings could help', async () => {
+    const { code, stdout } = await plan(['-o', 'json'], `${shop}---\n${expectedBindings}`);
+    const { summary, bindings } = JSON.parse(stdout) as { readonly summary: unknown; readonly bindings: unknown };
+    assert.deepEqual(summary, { workloads: 7, admitted: 4, refused: 1, grantable: 0, ignored: 1, off: 1 });
+    assert.deepEqual(bindings, []);
+    assert.equal(code, 1);
+  });
+
+  test('the plan is clean where bindings are all that it takes', async () => {
+    const { code, stdout, stderr } = await plan(['-n', 'shop', '--bindings', '-'], `${shop}---\n${expectedBindings}`);
+    assert.deepEqual([code, stdout], [0, '# Nothing has to be granted.\n']);
+    assert.equal(
+      stderr,
+      '4 workloads: 4 admitted, 0 refused\nNext: nothing stands in the way of portcullis.dev/scc=enforce on shop.\n',
+    );
+  });
+});

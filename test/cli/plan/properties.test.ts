@@ -1,0 +1,91 @@
+/** What must hold for every cluster: bindings help all that they promise to help, and nobody else is hurt. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { createStore, type WritableStore } from '../../../src/cluster/store.ts';
+import { bindingsFor, planNamespace } from '../../../src/cli/plan/plan-cluster.ts';
+import type { PlannedNamespace } from '../../../src/cli/plan/types.ts';
+import { isGrantable } from '../../../src/cli/plan/summary.ts';
+import type { JsonObject, Kinds } from '../../../src/kube/types.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../../src/policy/scc/standard.ts';
+import { pod, scc } from '../../policy/scc/arbitrary.ts';
+import { DEMO } from '../../policy/scc/requests.ts';
+
+const settings = { mode: 'report', exemptNamespaces: [], preferUserNamespaces: false } as const;
+
+interface Workload {
+  readonly kind: 'Deployment' | 'StatefulSet' | 'Pod';
+  readonly pod: JsonObject;
+  readonly requiredScc: string | undefined;
+}
+
+const workload: fc.Arbitrary<Workload> = fc.record({
+  kind: fc.constantFrom('Deployment', 'StatefulSet', 'Pod'),
+  pod,
+  requiredScc: fc.constantFrom(undefined, undefined, undefined, 'privileged', 'anyuid', 'gone'),
+});
+
+function objectOf({ kind, pod, requiredScc }: Workload, index: number): Kinds[Workload['kind']] {
+  const metadata = { name: `w${index}`, namespace: 'demo' };
+  const annotations = requiredScc === undefined ? {} : { 'openshift.io/required-scc': requiredScc };
+  const { spec } = pod;
+  const object =
+    kind === 'Pod'
+      ? { metadata: { ...metadata, annotations }, spec }
+      : { metadata, spec: { template: { metadata: { annotations }, spec } } };
+  return object as unknown as Kinds[Workload['kind']];
+}
+
+const cluster = fc.record({
+  workloads: fc.array(workload, { minLength: 1, maxLength: 8 }),
+  sccs: fc.uniqueArray(scc, { maxLength: 4, selector: ({ metadata }) => metadata?.name }),
+  identity: fc.constantFrom('accurate' as const, 'openshift' as const),
+});
+
+type Cluster = typeof cluster extends fc.Arbitrary<infer T> ? T : never;
+
+function storeOf({ workloads, sccs }: Cluster): WritableStore {
+  const store = createStore();
+  store.put('Namespace', DEMO);
+  for (const one of [...STANDARD_SCCS.map((standard) => standard.scc), ...sccs]) {
+    store.put('SecurityContextConstraints', one);
+  }
+  for (const role of STANDARD_CLUSTER_ROLES) store.put('ClusterRole', role);
+  for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) store.put('ClusterRoleBinding', binding);
+  for (const [index, one] of workloads.entries()) store.put(one.kind, objectOf(one, index));
+  return store;
+}
+
+test('with the bindings applied, all that they were for is admitted, and all that was admitted before', () => {
+  let helped = 0;
+  fc.assert(
+    fc.property(cluster, (given) => {
+      const store = storeOf(given);
+      const input = { store, settings: { ...settings, compatibility: { identity: given.identity } } };
+      const before = planNamespace(DEMO, input);
+      assert.ok(before);
+      for (const object of bindingsFor([before], store)) {
+        store.put(object.kind as 'ClusterRole' | 'RoleBinding', object);
+      }
+      const after = planNamespace(DEMO, input);
+      assert.ok(after);
+      assert.deepEqual(bindingsFor([after], store), []);
+      for (const [index, one] of before.workloads.entries()) {
+        const isHelped = isGrantable(one);
+        if (isHelped) helped++;
+        const expected = isHelped ? 'admitted' : one.result.outcome;
+        assert.equal(outcomeAt(after, index), expected, one.name);
+      }
+    }),
+    { numRuns: 200 },
+  );
+  assert.ok(helped > 50, `${helped} workloads were helped`);
+});
+
+function outcomeAt({ workloads }: PlannedNamespace, index: number): string | undefined {
+  return workloads[index]?.result.outcome;
+}
