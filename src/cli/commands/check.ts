@@ -2,12 +2,13 @@ import { readManifests, type Manifests } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import { MODES } from '../../policy/psa/policy.ts';
 import { defineCommand, type Io } from '../command.ts';
-import { list, mapped, option } from '../options.ts';
+import { flag, list, mapped, option } from '../options.ts';
 import { createProgress } from '../progress.ts';
 import { FORMATS, FORMAT_NAMES } from '../report/formats.ts';
 import { judge } from '../report/judge.ts';
 import { COLOURED, PLAIN, printTable } from '../report/table.ts';
-import { printable, printPlace, remarksOf } from '../report/text.ts';
+import { printable, printPlace, problemsOf } from '../report/text.ts';
+import { createUnknownFieldFinder } from '../report/strict.ts';
 import type { Remark, Report } from '../report/types.ts';
 import { exitCodeOf } from '../report/verdict.ts';
 import { keyValue, oneOf, text } from '../values.ts';
@@ -17,12 +18,13 @@ const DETAILS = `
 Paths are files, folders (their .yaml, .yml and .json files, those of subfolders too) and - for the
 standard input. Every object with pods is judged by the policies of its namespace: those that the
 labels of the Namespace say if it is among the manifests, else those of --namespace-labels. What
-labels do not say, --level and --version do.
+labels do not say, --level and --version do. SecurityContextConstraints are judged by the rules
+that the API server holds them to, and for fields that it would drop.
 
 Exit codes:
   0  nothing violates a policy in the mode of --fail-on, or in a stronger one (enforce, warn, audit)
-  1  something does
-  2  wrong usage, or a document that cannot be read; the others are judged all the same
+  1  something does, or an SCC is wrong
+  2  wrong usage, or a document that cannot be read or judged; the others are judged all the same
 
 Examples:
   portcullis check deploy/
@@ -31,7 +33,7 @@ Examples:
   portcullis check --namespace-labels pod-security.kubernetes.io/enforce=baseline pod.yaml
 `;
 
-/** Judges manifests by the Pod Security Standards, without a cluster. */
+/** Judges manifests by the Pod Security Standards, and SCCs by their own rules, without a cluster. */
 export const check = defineCommand({
   name: 'check',
   summary: 'Check manifests against the Pod Security Standards',
@@ -48,6 +50,7 @@ export const check = defineCommand({
     'fail-on': option('MODE', oneOf(MODES), 'enforce', {
       help: 'Weakest mode in which a violation fails the check: enforce, warn, audit',
     }),
+    strict: flag({ help: 'Report fields that pods, workloads and namespaces do not have, too' }),
     output: option('FORMAT', oneOf(['table', ...FORMAT_NAMES] as const), 'table', {
       short: 'o',
       help: `One of table, ${FORMAT_NAMES.join(', ')}`,
@@ -61,6 +64,7 @@ export const check = defineCommand({
       namespaceLabels: options['namespace-labels'],
       namespace: options.namespace,
       failOn: options['fail-on'],
+      ...(options.strict ? { findUnknownFields: createUnknownFieldFinder() } : {}),
     });
     if (options.output === 'table') writeTable(report, io);
     else io.stdout.write(FORMATS[options.output](report));
@@ -89,8 +93,8 @@ function writeTable(report: Report, { stdout, stderr, env }: Io): void {
   const writeRemarks = (prefix: string, remarks: readonly Remark[]): void => {
     for (const remark of remarks) stderr.write(`${prefix}: ${printable(`${printPlace(remark)}: ${remark.message}`)}\n`);
   };
-  writeRemarks('error', report.errors);
-  writeRemarks('warning', remarksOf(report));
+  writeRemarks('error', problemsOf(report));
+  writeRemarks('warning', report.warnings);
   const hasColours = stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
   stdout.write(printTable(report, hasColours ? COLOURED : PLAIN));
 }

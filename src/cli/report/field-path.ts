@@ -7,3 +7,11 @@ export function parseFieldPath(path: string): Path {
     return /^\d+$/.test(inBrackets) ? Number(inBrackets) : inBrackets;
   });
 }
+
+/** Prints a path in that form. */
+export function printFieldPath(path: Path): string {
+  return path
+    .map((step) => (typeof step === 'number' ? `[${step}]` : /^[^.[\]]+$/.test(step) ? `.${step}` : `[${step}]`))
+    .join('')
+    .replace(/^\./, '');
+}

@@ -1,4 +1,4 @@
-import { printObject, printVerdict, printWhy, remarksOf } from './text.ts';
+import { printObject, printVerdict, printWhy } from './text.ts';
 import type { Finding, Judgement, Place, Report } from './types.ts';
 import { printSummary } from './verdict.ts';
 
@@ -11,7 +11,8 @@ const COMMANDS: Readonly<Record<Finding['mode'], string>> = { enforce: 'error', 
 export function printGithub(report: Report): string {
   const lines = [
     ...report.errors.map((error) => command('error', error, 'unreadable', error.message)),
-    ...remarksOf(report).map((remark) => command('warning', remark, 'warning', remark.message)),
+    ...report.unjudged.map((remark) => command('error', remark, 'not judged', remark.message)),
+    ...report.warnings.map((remark) => command('warning', remark, 'warning', remark.message)),
     ...report.judgements.flatMap((judgement) => judgement.findings.flatMap((finding) => notes(judgement, finding))),
     printSummary(report),
   ];

@@ -1,5 +1,6 @@
 import type { ManifestObject, Manifests } from '../../config/manifests.ts';
 import { quote } from '../../kube/quote.ts';
+import type { Kind } from '../../kube/types.ts';
 import { isKnownKind } from '../../policy/psa/known-kinds.ts';
 import type { NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
 import { printPolicy, type Mode } from '../../policy/psa/policy.ts';
@@ -7,18 +8,25 @@ import { labelFindings, podFindings } from './findings.ts';
 import { nameOf, namespaceOf } from './identity.ts';
 import { groupOf, podPath } from './pod.ts';
 import { indexPolicies, isNamespace, type PolicyIndex, type PolicySettings } from './policies.ts';
+import { isScc, sccFindings } from './scc-findings.ts';
+import type { FindUnknownFields } from './strict.ts';
 import type { Finding, Judgement, Remark, Report } from './types.ts';
 
 export interface CheckSettings extends PolicySettings {
   /** The namespace of objects that name none. */
   readonly namespace: string;
   readonly failOn: Mode;
+  /** Finds unknown fields of pods, workloads and namespaces; absent: these do not matter. */
+  readonly findUnknownFields?: FindUnknownFields;
 }
 
-/** Judges objects with pods by the policies of their namespaces, and namespaces by their labels. */
+/**
+ * Judges objects with pods by the policies of their namespaces, namespaces by their labels, and SCCs by the rules for
+ * SCCs.
+ */
 export function judge(manifests: Manifests, settings: CheckSettings): Report {
   const index = indexPolicies(manifests.objects, settings);
-  const outcomes = manifests.objects.map((object) => judgeObject(object, index, settings.namespace));
+  const outcomes = manifests.objects.map((object) => judgeObject(object, index, settings));
   return {
     judgements: outcomes.filter((outcome) => outcome !== undefined && 'findings' in outcome),
     others: outcomes.filter((outcome) => outcome === undefined).length,
@@ -29,28 +37,30 @@ export function judge(manifests: Manifests, settings: CheckSettings): Report {
   };
 }
 
-/** The verdict on an object, or why there is none; `undefined` for an object without pods. */
+/** The verdict on an object, or why there is none; `undefined` for an object of which nothing is known. */
 function judgeObject(
   object: ManifestObject,
   index: PolicyIndex,
-  defaultNamespace: string,
+  { namespace: defaultNamespace, findUnknownFields = () => [] }: CheckSettings,
 ): Judgement | Remark | undefined {
   if (isNamespace(object)) {
     const policies = index.ofLabels(object);
-    return judgement(object, { policies, findings: labelFindings(object, policies) });
+    const findings = [...labelFindings(object, policies), ...findUnknownFields(object)];
+    return judgement(object, { policies, findings });
   }
   const path = podPath(object.apiVersion, object.kind);
   if (path && isKnownKind(object.apiVersion, object.kind)) {
     const namespace = namespaceOf(object.value) ?? defaultNamespace;
     const policies = index.ofNamespace(namespace);
-    return judgement(object, { namespace, policies, findings: podFindings(object, path, policies) });
+    const findings = [...podFindings(object, path, policies), ...findUnknownFields(object)];
+    return judgement(object, { namespace, policies, findings });
   }
-  return mistakenVersion(object);
+  return isScc(object) ? judgement(object, { findings: sccFindings(object) }) : mistakenType(object);
 }
 
 interface Outcome {
   readonly namespace?: string;
-  readonly policies: NamespacePolicy;
+  readonly policies?: NamespacePolicy;
   readonly findings: readonly Finding[];
 }
 
@@ -64,24 +74,39 @@ function judgement(object: ManifestObject, { namespace, policies, findings }: Ou
     file: document.file,
     line,
     column,
-    policies: {
-      enforce: printPolicy(policies.enforce),
-      audit: printPolicy(policies.audit),
-      warn: printPolicy(policies.warn),
-    },
+    ...(policies ? { policies: printPolicies(policies) } : {}),
     findings,
   };
 }
 
-/** The groups of Kubernetes itself that have, or had, kinds with pods. Others may have kinds of the same names. */
-const BUILT_IN_GROUPS: ReadonlySet<string> = new Set(['', 'apps', 'batch', 'extensions']);
+function printPolicies({ enforce, audit, warn }: NamespacePolicy): Readonly<Record<Mode, string>> {
+  return { enforce: printPolicy(enforce), audit: printPolicy(audit), warn: printPolicy(warn) };
+}
 
-/** Says of a kind with pods why it was not judged: with that apiVersion no current API server knows it. */
-function mistakenVersion({ apiVersion, kind, document, positionOf }: ManifestObject): Remark | undefined {
-  const isMeant = ['v1', 'apps/v1', 'batch/v1'].some((version) => podPath(version, kind) !== undefined);
-  if (!isMeant || !BUILT_IN_GROUPS.has(groupOf(apiVersion))) return undefined;
+/** The groups that have, or had, kinds that are judged. Others may have kinds of the same names. */
+const OWN_GROUPS: ReadonlySet<string> = new Set(['', 'apps', 'batch', 'extensions', 'security.openshift.io']);
+
+const JUDGED_KINDS = [
+  'Namespace',
+  'Pod',
+  'PodTemplate',
+  'ReplicationController',
+  'ReplicaSet',
+  'Deployment',
+  'StatefulSet',
+  'DaemonSet',
+  'Job',
+  'CronJob',
+  'SecurityContextConstraints',
+] as const satisfies readonly Kind[];
+const BY_LOWER_CASE = new Map(JUDGED_KINDS.map((kind) => [kind.toLowerCase(), kind]));
+
+/** Says of a kind that would be judged why it was not: no current API server knows it by that apiVersion, or so written. */
+function mistakenType({ apiVersion, kind, document, positionOf }: ManifestObject): Remark | undefined {
+  const meant = BY_LOWER_CASE.get(kind.toLowerCase());
+  if (meant === undefined || !OWN_GROUPS.has(groupOf(apiVersion))) return undefined;
   const message = `not judged: no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
-  return { file: document.file, ...positionOf(['apiVersion']), message };
+  return { file: document.file, ...positionOf([meant === kind ? 'apiVersion' : 'kind']), message };
 }
 
 function repeatedKeys({ file, duplicateKeys }: Manifests['documents'][number]): Remark[] {

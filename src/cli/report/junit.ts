@@ -1,5 +1,5 @@
 import { PROGRAM } from '../command.ts';
-import { printObject, printPlace, printVerdict, printWhy, remarksOf } from './text.ts';
+import { printObject, printPlace, printVerdict, printWhy, problemsOf } from './text.ts';
 import type { Finding, Judgement, Place, Remark, Report } from './types.ts';
 import { isFailure, summarize } from './verdict.ts';
 import { element, printXml, type Element } from './xml.ts';
@@ -9,22 +9,23 @@ import { element, printXml, type Element } from './xml.ts';
  * @see https://github.com/testmoapp/junitxml
  */
 export function printJunit(report: Report): string {
-  const { passed, failed, warned, errors } = summarize(report);
-  const counts = { tests: passed + failed + warned + errors, failures: failed, errors };
-  const files = new Set([...report.judgements, ...report.errors, ...remarksOf(report)].map(({ file }) => file));
+  const { passed, failed, warned } = summarize(report);
+  const problems = problemsOf(report);
+  const counts = { tests: passed + failed + warned + problems.length, failures: failed, errors: problems.length };
+  const files = new Set([...report.judgements, ...problems, ...report.warnings].map(({ file }) => file));
   const suites = [...files].map((file) => suiteOf(file, report));
   return printXml(element('testsuites', { name: `${PROGRAM} check`, ...counts }, suites));
 }
 
 function suiteOf(file: string, all: Report): Element {
   const isHere = (place: Place): boolean => place.file === file;
-  const report: Report = { ...all, judgements: all.judgements.filter(isHere), errors: all.errors.filter(isHere) };
-  const { failed, errors } = summarize(report);
-  const cases = [
-    ...report.judgements.map((judgement) => caseOf(judgement, report)),
-    ...report.errors.map((error) => errorCase(error)),
-  ];
-  const remarks = remarksOf(all)
+  const report: Report = { ...all, judgements: all.judgements.filter(isHere) };
+  const { failed } = summarize(report);
+  const unread = all.errors.filter(isHere).map((error) => errorCase(error, 'unreadable'));
+  const unjudged = all.unjudged.filter(isHere).map((remark) => errorCase(remark, 'not judged'));
+  const cases = [...report.judgements.map((judgement) => caseOf(judgement, report)), ...unread, ...unjudged];
+  const errors = unread.length + unjudged.length;
+  const remarks = all.warnings
     .filter(isHere)
     .map((remark) => `${printPlace(remark)}: ${remark.message}`)
     .join('\n');
@@ -44,9 +45,9 @@ function caseOf(judgement: Judgement, report: Report): Element {
   ]);
 }
 
-function errorCase({ file, line, column, message }: Remark): Element {
+function errorCase({ file, line, column, message }: Remark, type: string): Element {
   const attributes = { name: `line ${line}, column ${column}`, classname: file, file, line };
-  return element('testcase', attributes, [element('error', { message, type: 'unreadable' })]);
+  return element('testcase', attributes, [element('error', { message, type })]);
 }
 
 function printFindings(findings: readonly Finding[]): string {

@@ -3,12 +3,21 @@ import { isAbsolute } from 'node:path';
 import { checks } from '../../policy/pss/index.ts';
 import { PROGRAM } from '../command.ts';
 import { VERSION } from '../version.ts';
-import { printObject, printVerdict, printWhy, remarksOf } from './text.ts';
+import { printObject, printVerdict, printWhy, problemsOf } from './text.ts';
 import type { Finding, Judgement, Place, Remark, Report } from './types.ts';
+import { UNKNOWN_FIELD } from './unknown-field.ts';
 
 const LEVELS: Readonly<Record<Finding['mode'], string>> = { enforce: 'error', warn: 'warning', audit: 'note' };
 const STANDARDS = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
-const LABELS = 'https://kubernetes.io/docs/concepts/security/pod-security-admission/';
+const SCCS = 'https://github.com/openshift/api/blob/master/security/v1/types.go';
+
+/** Of checks that have nothing to do with the standards. */
+const HELP: ReadonlyMap<string, string> = new Map([
+  ['labels', 'https://kubernetes.io/docs/concepts/security/pod-security-admission/'],
+  [UNKNOWN_FIELD, 'https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation'],
+  ['scc', SCCS],
+  ['unusable', SCCS],
+]);
 
 /**
  * For code scanning: a result for each offending field, a rule for each check that has results.
@@ -23,10 +32,10 @@ export function printSarif(report: Report): string {
     columnKind: 'utf16CodeUnits',
     invocations: [
       {
-        executionSuccessful: report.errors.length === 0,
+        executionSuccessful: problemsOf(report).length === 0,
         toolExecutionNotifications: [
-          ...report.errors.map((error) => notification('error', error)),
-          ...remarksOf(report).map((remark) => notification('warning', remark)),
+          ...problemsOf(report).map((problem) => notification('error', problem)),
+          ...report.warnings.map((remark) => notification('warning', remark)),
         ],
       },
     ],
@@ -48,7 +57,8 @@ function ruleOf({ check, reason, remedy }: Finding) {
 }
 
 function helpOf(check: string, level: string | undefined): string {
-  if (check === 'labels') return LABELS;
+  const help = HELP.get(check);
+  if (help !== undefined) return help;
   return level === undefined ? STANDARDS : `${STANDARDS}#${level}`;
 }
 

@@ -1,6 +1,7 @@
 /** The texts that all formats have in common. */
 import { quote } from '../../kube/quote.ts';
 import type { Finding, Judgement, Place, Remark, Report } from './types.ts';
+import { UNKNOWN_FIELD } from './unknown-field.ts';
 
 /** `web.yaml:12:7` */
 export function printPlace({ file, line, column }: Place): string {
@@ -17,17 +18,24 @@ export function printWhy({ reason, detail }: Finding): string {
   return detail === '' ? reason : `${reason} (${detail})`;
 }
 
+/** Of checks that have nothing to do with a policy. */
+const VERDICTS: ReadonlyMap<string, string> = new Map([
+  ['labels', 'has invalid labels'],
+  [UNKNOWN_FIELD, 'has unknown fields'],
+  ['unusable', 'can be used by no pod (warn)'],
+]);
+
 /** What the object does: `violates PodSecurity "restricted:latest"`, in words of the mode. */
-export function printVerdict({ mode, policy }: Finding): string {
-  if (policy === undefined) return 'has invalid labels';
+export function printVerdict({ mode, policy, check }: Finding): string {
+  if (policy === undefined) return VERDICTS.get(check) ?? 'is invalid';
   return mode === 'enforce'
     ? `violates PodSecurity ${quote(policy)}`
     : `would violate PodSecurity ${quote(policy)} (${mode})`;
 }
 
-/** All that does not count for the verdict, but should be known. */
-export function remarksOf({ warnings, unjudged }: Report): readonly Remark[] {
-  return [...warnings, ...unjudged];
+/** All that could not be judged: what cannot be read, and what no API server would take. */
+export function problemsOf({ errors, unjudged }: Report): readonly Remark[] {
+  return [...errors, ...unjudged];
 }
 
 /** Control characters, those beyond ASCII too, and what turns the direction of writing or ends a line. */

@@ -20,7 +20,7 @@ export interface OffendingField extends Place {
 export interface Finding {
   /** The strongest mode in which it counts. */
   readonly mode: Mode;
-  /** `restricted:v1.30`; absent where it is not a policy that is violated. */
+  /** `restricted:v1.30`; absent where it is no policy that is violated. */
   readonly policy?: string;
   readonly check: string;
   readonly reason: string;
@@ -35,10 +35,11 @@ export interface Finding {
 export interface Judgement extends Place {
   readonly apiVersion: string;
   readonly kind: string;
-  /** Absent for a Namespace. */
+  /** Absent for what lies in none. */
   readonly namespace?: string;
   readonly name: string;
-  readonly policies: Readonly<Record<Mode, string>>;
+  /** Absent where none count, as for an SCC. */
+  readonly policies?: Readonly<Record<Mode, string>>;
   readonly findings: readonly Finding[];
 }
 
@@ -49,9 +50,9 @@ export interface Remark extends Place {
 
 export interface Report {
   readonly judgements: readonly Judgement[];
-  /** How many objects have no pods. */
+  /** How many objects are of kinds that are not judged. */
   readonly others: number;
-  /** Objects with pods that no API server would take, and why. */
+  /** Objects of kinds that are judged which no API server would take, and why. */
   readonly unjudged: readonly Remark[];
   /** What changes no verdict. */
   readonly warnings: readonly Remark[];

@@ -34,10 +34,10 @@ export function summarize(report: Report): Summary {
   };
 }
 
-/** 2 if something could not be read, else 1 if something fails, else 0. */
+/** 2 if something could not be read, or not be judged though it should, else 1 if something fails, else 0. */
 export function exitCodeOf(report: Report): number {
-  const { failed, errors } = summarize(report);
-  if (errors > 0) return EXIT.usage;
+  const { failed, unjudged, errors } = summarize(report);
+  if (errors + unjudged > 0) return EXIT.usage;
   return failed > 0 ? EXIT.violations : EXIT.passed;
 }
 

@@ -19,7 +19,7 @@ const MAX_LENGTH = 256;
  */
 export function sccWarnings(input: SccWarningsInput): readonly string[] {
   const scc = prepareScc(input.scc);
-  const defect = defectOf(scc);
+  const defect = sccDefect(input.scc);
   const warnings =
     defect === undefined
       ? [...warnOfEverybody(scc, input), ...warnOfWins(scc, input)]
@@ -27,8 +27,9 @@ export function sccWarnings(input: SccWarningsInput): readonly string[] {
   return warnings.map((text) => (text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH - 1)}…` : text));
 }
 
-/** What the rules let pass though it does not work. */
-function defectOf({ fields, needs }: PreparedScc): string | undefined {
+/** Why no pod can use an SCC, though the rules for SCCs let it pass. */
+export function sccDefect(scc: unknown): string | undefined {
+  const { fields, needs } = prepareScc(scc);
   if (needs.defect !== undefined) return needs.defect;
   const { type, uidRangeMin: min = 0, uidRangeMax: max = 0 } = fields.runAsUser;
   return type === 'MustRunAsRange' && min > max

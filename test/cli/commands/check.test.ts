@@ -12,10 +12,10 @@ import { runProgram } from '../../support/memory-io.ts';
 const fixtures = join(import.meta.dirname, '../../fixtures/check');
 const shop = await readFile(join(fixtures, 'shop.yaml'), 'utf8');
 
-const ERRORS = 'error: stdin:61:1: Flow map in block collection must be sufficiently indented and end with a }\n';
-const WARNINGS = [
+const REMARKS = [
+  'error: stdin:61:1: Flow map in block collection must be sufficiently indented and end with a }\n',
+  'error: stdin:69:1: not judged: no kind "Deployment" is registered for version "extensions/v1beta1"\n',
   'warning: stdin:47:5: key "runAsNonRoot" is repeated: the last one counts\n',
-  'warning: stdin:69:1: not judged: no kind "Deployment" is registered for version "extensions/v1beta1"\n',
 ].join('');
 
 describe('check writes all that it found', () => {
@@ -24,7 +24,7 @@ describe('check writes all that it found', () => {
       const expected = await readFile(join(fixtures, `expected/shop.${format}.txt`), 'utf8');
       const { code, stdout, stderr } = await runProgram(['check', '-', '-o', format], { stdin: shop });
       assert.equal(stdout.replace(`"semanticVersion": "${VERSION}"`, '"semanticVersion": "0.1.0"'), expected);
-      assert.equal(stderr, format === 'table' ? ERRORS + WARNINGS : '');
+      assert.equal(stderr, format === 'table' ? REMARKS : '');
       assert.equal(code, 2);
     });
   }
@@ -211,6 +211,16 @@ const kinds: readonly (readonly [apiVersion: string, kind: string, body: string,
   ['v1', 'Deployment', '"spec":{}', 'not judged: no kind "Deployment" is registered for version "v1"'],
   ['apps/v1', 'Pod', '"spec":{}', 'not judged: no kind "Pod" is registered for version "apps/v1"'],
   ['v2', 'Pod', '"spec":{}', 'not judged: no kind "Pod" is registered for version "v2"'],
+  ['v1', 'pod', '"spec":{}', 'not judged: no kind "pod" is registered for version "v1"'],
+  ['apps/v1', 'DEPLOYMENT', '"spec":{}', 'not judged: no kind "DEPLOYMENT" is registered for version "apps/v1"'],
+  ['v1', 'namespace', '"metadata":{}', 'not judged: no kind "namespace" is registered for version "v1"'],
+  [
+    'v1',
+    'SecurityContextConstraints',
+    '"metadata":{}',
+    'not judged: no kind "SecurityContextConstraints" is registered for version "v1"',
+  ],
+  ['example.com/v1', 'pod', '"spec":{}', 'others'],
   ['v1', 'Pod', '"spec":[]', 'json: cannot unmarshal array into Go struct field Pod.spec of type v1.PodSpec'],
   [
     'v1',
@@ -227,10 +237,11 @@ describe('check judges every kind with pods', () => {
   for (const [apiVersion, kind, body, expected] of kinds) {
     test(`${apiVersion} ${kind} with ${body}`, async () => {
       const text = `{"apiVersion":"${apiVersion}","kind":"${kind}",${body}}`;
-      const { summary, objects, unjudged } = await report(['--level=baseline'], text);
+      const { code, summary, objects, unjudged } = await report(['--level=baseline'], text);
       const [finding] = objects.flatMap(({ findings }) => findings);
       const outcome = Object.entries(summary).find(([, count]) => count > 0)?.[0];
       assert.equal(unjudged[0]?.message ?? (finding?.check === 'decode' ? finding.detail : outcome), expected);
+      assert.equal(code, unjudged.length > 0 ? 2 : finding ? 1 : 0);
     });
   }
 

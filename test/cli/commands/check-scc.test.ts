@@ -1,0 +1,123 @@
+/** SCC manifests, and fields that nobody knows. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { VERSION } from '../../../src/cli/version.ts';
+import { printYaml } from '../../../src/config/manifests.ts';
+import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { runProgram } from '../../support/memory-io.ts';
+
+const fixtures = join(import.meta.dirname, '../../fixtures/check');
+const sccs = await readFile(join(fixtures, 'sccs.yaml'), 'utf8');
+
+const UNJUDGED = [
+  'error: stdin:54:1: not judged: no kind "SecurityContextConstraints" is registered for version "v1"\n',
+  'error: stdin:59:1: not judged: no kind "securitycontextconstraints" is registered for version "security.openshift.io/v1"\n',
+].join('');
+
+describe('check writes what is wrong with SCCs', () => {
+  for (const format of ['table', 'json', 'yaml', 'sarif', 'junit', 'github']) {
+    test(`as ${format}`, async () => {
+      const expected = await readFile(join(fixtures, `expected/sccs.${format}.txt`), 'utf8');
+      const { code, stdout, stderr } = await runProgram(['check', '-', '-o', format], { stdin: sccs });
+      assert.equal(stdout.replace(`"semanticVersion": "${VERSION}"`, '"semanticVersion": "0.1.0"'), expected);
+      assert.equal(stderr, format === 'table' ? UNJUDGED : '');
+      assert.equal(code, 2);
+    });
+  }
+});
+
+test('the SCCs of the platform are right', async () => {
+  const stdin = printYaml(STANDARD_SCCS.map(({ scc }) => scc));
+  const { code, stdout } = await runProgram(['check', '-'], { stdin });
+  assert.equal(stdout, `${STANDARD_SCCS.length} passed, 0 failed\n`);
+  assert.equal(code, 0);
+});
+
+const SCC = '{"apiVersion":"security.openshift.io/v1","kind":"SecurityContextConstraints","metadata":{"name":"a"}';
+const RIGHT = '"runAsUser":{"type":"RunAsAny"},"seLinuxContext":{"type":"RunAsAny"}';
+
+const codes: readonly (readonly [name: string, args: readonly string[], scc: string, code: number])[] = [
+  ['right', [], `${SCC},${RIGHT}}`, 0],
+  ['an unknown field', [], `${SCC},${RIGHT},"x":null}`, 1],
+  ['a map key that means something to JavaScript', [], `${SCC},${RIGHT},"__proto__":{}}`, 1],
+  ['a wrong type', [], `${SCC},${RIGHT},"users":"a"}`, 1],
+  ['a number beyond 32 bits', [], `${SCC},${RIGHT},"priority":3000000000}`, 1],
+  ['refused', [], `${SCC},"seLinuxContext":{"type":"RunAsAny"}}`, 1],
+  ['unusable', [], `${SCC},"runAsUser":{"type":"MustRunAs"},"seLinuxContext":{"type":"RunAsAny"}}`, 0],
+  [
+    'unusable, and warnings count',
+    ['--fail-on=warn'],
+    `${SCC},"runAsUser":{"type":"MustRunAs"},"seLinuxContext":{"type":"RunAsAny"}}`,
+    1,
+  ],
+  ['null is absent', [], `${SCC},${RIGHT},"priority":null,"fsGroup":null,"allowHostPID":null,"users":null}`, 0],
+  ['no name', [], `${SCC.replace('"name":"a"', '')},${RIGHT}}`, 1],
+];
+
+describe('the exit code of SCCs', () => {
+  for (const [name, args, scc, code] of codes) {
+    test(name, async () => {
+      const outcome = await runProgram(['check', '-', ...args], { stdin: scc });
+      assert.equal(outcome.code, code, outcome.stdout);
+    });
+  }
+});
+
+const POD = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, labls: {a: b}}
+spec:
+  template:
+    metadata: {annotations: {any.thing/goes: x}}
+    spec:
+      securityContex: {runAsNonRoot: true}
+      nodeSelector: {any: label}
+      containers:
+      - name: c
+        image: i
+        securityContext: {privilged: true, capabilities: {drops: [ALL]}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: other}
+specs: {}
+---
+apiVersion: example.com/v1
+kind: Widget
+metadatas: {}
+`;
+
+describe('fields that pods do not have', () => {
+  test('do not matter', async () => {
+    const { code, stdout } = await runProgram(['check', '-', '--level=privileged'], { stdin: POD });
+    assert.equal(stdout, '2 passed, 0 failed, 1 not a workload\n');
+    assert.equal(code, 0);
+  });
+
+  test('unless asked for', async () => {
+    const { code, stdout } = await runProgram(['check', '-', '--level=privileged', '--strict'], { stdin: POD });
+    const fix = 'Fix: Correct its name or remove it: API servers may drop it without a word.';
+    assert.equal(
+      stdout,
+      `Deployment shop/web has unknown fields
+  stdin:3:40   unknownField  unknown field ("metadata.labls")
+                             ${fix}
+  stdin:8:7    unknownField  unknown field ("spec.template.spec.securityContex")
+                             ${fix}
+  stdin:13:27  unknownField  unknown field ("spec.template.spec.containers[0].securityContext.privilged")
+                             ${fix}
+  stdin:13:59  unknownField  unknown field ("spec.template.spec.containers[0].securityContext.capabilities.drops")
+                             ${fix}
+
+Namespace other has unknown fields
+  stdin:18:1  unknownField  unknown field ("specs")
+                            ${fix}
+
+0 passed, 2 failed, 1 not a workload
+`,
+    );
+    assert.equal(code, 1);
+  });
+});

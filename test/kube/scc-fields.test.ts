@@ -1,0 +1,188 @@
+/** The table of the fields of SCCs, the custom resource and the decoder say the same. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { readDocuments } from '../../src/config/manifests.ts';
+import { findMisshapen, type FieldShape } from '../../src/kube/field-shape.ts';
+import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../src/kube/scc-fields.ts';
+import { defaultScc } from '../../src/policy/scc/default-scc.ts';
+import { sccTypeError } from '../../src/policy/scc/validate-scc-object.ts';
+
+interface Schema {
+  readonly type: string;
+  readonly format?: string;
+  readonly nullable?: boolean;
+  readonly description?: string;
+  readonly enum?: readonly string[];
+  readonly default?: unknown;
+  readonly items?: Schema;
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly 'x-kubernetes-list-type'?: string;
+}
+
+interface Definition {
+  readonly spec: {
+    readonly versions: readonly [
+      {
+        readonly schema: { readonly openAPIV3Schema: Schema };
+        readonly additionalPrinterColumns: readonly {
+          readonly name: string;
+          readonly type: string;
+          readonly jsonPath: string;
+        }[];
+      },
+    ];
+  };
+}
+
+const path = new URL('../../webhook-config/crds/securitycontextconstraints.yaml', import.meta.url);
+const [document] = readDocuments(readFileSync(path, 'utf8'), 'crd').documents;
+const [version] = (document?.value as Definition).spec.versions;
+const schema = version.schema.openAPIV3Schema;
+const schemas = new Map(Object.entries(schema.properties ?? {}).filter(([name]) => Object.hasOwn(SCC_FIELDS, name)));
+
+function shapeOf({ type, format, items, properties }: Schema): FieldShape {
+  if (type === 'array') return [shapeOf(items ?? { type: 'missing' })];
+  if (type !== 'object') return (format ?? type) as FieldShape;
+  return Object.fromEntries(Object.entries(properties ?? {}).map(([name, own]) => [name, shapeOf(own)]));
+}
+
+function* allOf(name: string, own: Schema): Generator<readonly [string, Schema]> {
+  yield [name, own];
+  if (own.items) yield* allOf(`${name}[]`, own.items);
+  for (const [inner, of] of Object.entries(own.properties ?? {})) yield* allOf(`${name}.${inner}`, of);
+}
+
+const all = [...schemas].flatMap(([name, own]) => [...allOf(name, own)]);
+
+describe('the custom resource', () => {
+  test('has the fields of the table, and those that every object has', () => {
+    assert.deepEqual(Object.fromEntries([...schemas].map(([name, own]) => [name, shapeOf(own)])), SCC_FIELDS);
+    assert.deepEqual(
+      Object.keys(schema.properties ?? {}).filter((name) => !schemas.has(name)),
+      ['apiVersion', 'kind', 'metadata'],
+    );
+  });
+
+  test('says of each field what it means', () => {
+    const silent = all.filter(([name, { description = '' }]) => !name.endsWith('[]') && description === '');
+    assert.deepEqual(
+      silent.map(([name]) => name),
+      [],
+    );
+  });
+
+  test('replaces lists as a whole', () => {
+    const lists = all.filter(([, { type }]) => type === 'array');
+    assert.ok(lists.length > 10);
+    for (const [name, list] of lists) assert.equal(list['x-kubernetes-list-type'], 'atomic', name);
+  });
+
+  test('takes null for all but these', () => {
+    const strict = [...schemas].filter(([, { nullable }]) => nullable !== true).map(([name]) => name);
+    assert.deepEqual(strict, [
+      'allowPrivilegedContainer',
+      'allowHostDirVolumePlugin',
+      'allowHostNetwork',
+      'allowHostPorts',
+      'allowHostPID',
+      'allowHostIPC',
+      'userNamespaceLevel',
+      'readOnlyRootFilesystem',
+    ]);
+  });
+
+  test('demands no more than what defaults give', () => {
+    const given = Object.keys(defaultScc({}));
+    assert.equal(schema.required?.length, 12);
+    assert.deepEqual(
+      schema.required.filter((name) => !given.includes(name)),
+      [],
+    );
+  });
+
+  test('knows the levels of user namespaces', () => {
+    const level = schemas.get('userNamespaceLevel');
+    assert.deepEqual(level?.enum, USER_NAMESPACE_LEVELS);
+    assert.equal(level?.default, USER_NAMESPACE_LEVELS[0]);
+  });
+
+  test('shows these columns', () => {
+    assert.deepEqual(
+      version.additionalPrinterColumns.map(({ name, type, jsonPath }) => `${name} ${type} ${jsonPath}`),
+      [
+        'Priv string .allowPrivilegedContainer',
+        'Caps string .allowedCapabilities',
+        'SELinux string .seLinuxContext.type',
+        'RunAsUser string .runAsUser.type',
+        'FSGroup string .fsGroup.type',
+        'SupGroup string .supplementalGroups.type',
+        'Priority string .priority',
+        'ReadOnlyRootFS string .readOnlyRootFilesystem',
+        'Volumes string .volumes',
+      ],
+    );
+  });
+});
+
+/** A value of a wrong type at each place of a shape, as members of the object around. */
+function* wrongValues(shape: FieldShape): Generator {
+  yield typeof shape === 'string' && shape !== 'boolean' ? true : 'x';
+  if (typeof shape === 'string') return;
+  if (Array.isArray(shape)) {
+    for (const item of wrongValues((shape as readonly [FieldShape])[0])) yield [item];
+    yield [null];
+    return;
+  }
+  for (const [name, own] of Object.entries(shape)) for (const value of wrongValues(own)) yield { [name]: value };
+}
+
+describe('what the decision cannot read does not have the shape, and the other way round', () => {
+  for (const [name, shape] of Object.entries(SCC_FIELDS)) {
+    test(name, () => {
+      for (const value of wrongValues(shape)) {
+        const scc = { [name]: value };
+        assert.equal(findMisshapen(scc, SCC_FIELDS).length, 1, JSON.stringify(scc));
+        assert.notEqual(sccTypeError(scc), undefined, JSON.stringify(scc));
+      }
+      for (const value of [null, undefined]) {
+        assert.deepEqual(findMisshapen({ [name]: value }, SCC_FIELDS), []);
+        assert.equal(sccTypeError({ [name]: value }), undefined);
+      }
+    });
+  }
+});
+
+describe('findMisshapen', () => {
+  const shape: FieldShape = { a: 'int32', b: ['string'], c: { d: 'boolean' }, e: [{ f: 'int64' }], g: 'any' };
+  const cases: readonly (readonly [value: unknown, expected: readonly string[]])[] = [
+    [null, []],
+    [{}, []],
+    [{ a: 1, b: [], c: {}, e: [{}], g: [{}] }, []],
+    [[], [': must be an object']],
+    [{ a: 2147483647 }, []],
+    [{ a: 2147483648 }, ['a: must be an integer of 32 bits']],
+    [{ a: -2147483649 }, ['a: must be an integer of 32 bits']],
+    [
+      { e: [{ f: 9007199254740991 }, { f: 1e19 }, { f: 0.5 }] },
+      ['e.1.f: must be an integer of 64 bits', 'e.2.f: must be an integer of 64 bits'],
+    ],
+    [{ b: ['x', null, 1] }, ['b.1: must be a string', 'b.2: must be a string']],
+    [{ b: {} }, ['b: must be a list']],
+    [{ e: [null] }, ['e.0: must be an object']],
+    [{ c: { d: 1, x: 1 }, y: 1 }, ['c.d: must be a boolean', 'c.x: one of d', 'y: one of a, b, c, e, g']],
+    [
+      JSON.parse('{"__proto__":{},"constructor":1,"c":{"toString":1}}'),
+      ['__proto__: one of a, b, c, e, g', 'constructor: one of a, b, c, e, g', 'c.toString: one of d'],
+    ],
+  ];
+  for (const [value, expected] of cases) {
+    test(JSON.stringify(value), () => {
+      const found = findMisshapen(value, shape).map(
+        (one) => `${one.path.join('.')}: ${'known' in one ? `one of ${one.known.join(', ')}` : one.expected}`,
+      );
+      assert.deepEqual(found, expected);
+    });
+  }
+});
