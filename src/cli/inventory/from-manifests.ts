@@ -1,4 +1,5 @@
 import { createStore } from '../../cluster/store.ts';
+import type { ManifestObject } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import type { Io } from '../command.ts';
 import {
@@ -15,16 +16,20 @@ import { failOn, readObjects } from './read-objects.ts';
 import type { Inventory, InventoryNeeds } from './types.ts';
 
 /** Reads manifests as if they were all that there is in a cluster. Rejects with a UserError for what cannot be read. */
-export async function readFromManifests(
-  values: InventoryValues,
-  io: Io,
+export async function readFromManifests(values: InventoryValues, io: Io, needs: InventoryNeeds): Promise<Inventory> {
+  checkSource(values);
+  return inventoryOf(await readObjects(values.filename, io), values.namespace, needs);
+}
+
+/**
+ * The objects as if they were all that there is in a cluster.
+ * @throws {UserError} for what no API server would take
+ */
+export function inventoryOf(
+  objects: readonly ManifestObject[],
+  namespace = 'default',
   { kinds, ranges }: InventoryNeeds,
-): Promise<Inventory> {
-  if (values.kubeconfig !== undefined || values.context !== undefined) {
-    throw new UserError('--filename reads manifests instead of a cluster: leave out --kubeconfig and --context');
-  }
-  const namespace = values.namespace ?? 'default';
-  const objects = await readObjects(values.filename, io);
+): Inventory {
   const store = createStore();
   failOn(fillStore(store, objects, namespace));
   const assumptions = [
@@ -36,4 +41,10 @@ export async function readFromManifests(
   ];
   store.markSynced();
   return { store, source: 'manifests', objects, assumptions, namespace };
+}
+
+/** @throws {UserError} if both manifests and a cluster are named */
+export function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
+  if (filename.length === 0 || (kubeconfig === undefined && context === undefined)) return;
+  throw new UserError('--filename reads manifests instead of a cluster: leave out --kubeconfig and --context');
 }

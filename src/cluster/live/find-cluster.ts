@@ -30,16 +30,22 @@ const IN_CLUSTER = '/var/run/secrets/kubernetes.io/serviceaccount';
  * process, the first that there is.
  * Rejects with a UserError if there is none, or if the kubeconfig does not lead to one.
  */
-export async function findCluster({ kubeconfig, context, env }: Whereabouts): Promise<FoundCluster> {
+export async function findCluster(whereabouts: Whereabouts): Promise<FoundCluster> {
+  const found = await findAnyCluster(whereabouts);
+  if (found) return found;
+  const files = filesOf(whereabouts.env);
+  const looked = files.length === 0 ? 'KUBECONFIG and HOME are not set' : `there is no ${files.join(', no ')}`;
+  throw new UserError(`no cluster to read: ${looked}; name a kubeconfig with --kubeconfig`);
+}
+
+/** The same; resolves to `undefined` if there is no kubeconfig and no cluster around the process. */
+export async function findAnyCluster({ kubeconfig, context, env }: Whereabouts): Promise<FoundCluster | undefined> {
   if (kubeconfig !== undefined)
     return chooseContext(readKubeconfig([await readSource(kubeconfig)]), context, kubeconfig);
   const files = filesOf(env);
   const sources = (await Promise.all(files.map(readIfThere))).filter((source) => source !== undefined);
   if (sources.length > 0) return chooseContext(readKubeconfig(sources), context, files.join(delimiter));
-  const around = await findAround(env);
-  if (around) return around;
-  const looked = files.length === 0 ? 'KUBECONFIG and HOME are not set' : `there is no ${files.join(', no ')}`;
-  throw new UserError(`no cluster to read: ${looked}; name a kubeconfig with --kubeconfig`);
+  return await findAround(env);
 }
 
 function filesOf(env: Whereabouts['env']): readonly string[] {
