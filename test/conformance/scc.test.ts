@@ -8,9 +8,8 @@ import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { psaLevelOf } from '../../src/policy/psa/scc-level.ts';
 import { assignScc, validateScc, type SccDecision, type SccInput } from '../../src/policy/scc/index.ts';
-import { orderSccs, preferUserNamespaces } from '../../src/policy/scc/order.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
-import { canUseBy, contextOf, laxScc, podErrors, type Grant } from '../support/scc.ts';
+import { canUseBy, laxScc, type Grant } from '../support/scc.ts';
 import { ALLOCATION_AREAS } from '../support/scc-areas/allocation.ts';
 import { admissionAreas, messageOf, withoutPrefixes } from '../support/scc-areas/admission.ts';
 import type { Case } from '../support/scc-areas/area.ts';
@@ -180,54 +179,6 @@ suite('levels of SCCs', { skip }, () => {
       if (!productExpect) return;
       assert.deepEqual(psaLevelOf(whole, namespace, { profile: 'accurate' }), { level: productExpect.level });
     });
-  }
-});
-
-suite('user namespaces', { skip }, () => {
-  interface NamespaceInput {
-    readonly userNamespaceLevel: string | null;
-    readonly hostUsers: boolean | null;
-    readonly preferUserNamespaceProfiles?: boolean;
-    readonly sccs: readonly string[];
-  }
-
-  interface NamespaceCase {
-    readonly area: string;
-    readonly name: string;
-    readonly input: NamespaceInput;
-    readonly expect: {
-      readonly error?: string;
-      readonly order?: readonly string[];
-      readonly scores?: Readonly<Record<string, number>>;
-    };
-  }
-
-  const cases = skip ? [] : readJson<readonly NamespaceCase[]>('kubelet/cases.json');
-  for (const { area, name, input, expect } of cases) {
-    if (area === 'scc-user-namespace') {
-      test(name, () => {
-        const { userNamespaceLevel, hostUsers } = input;
-        const errors = podErrors(contextOf(laxScc({ userNamespaceLevel }), { spec: { hostUsers } }));
-        assert.deepEqual(
-          errors.map((error) => error.replace(/^\./, '')),
-          expect.error === undefined ? [] : [expect.error],
-        );
-      });
-    }
-    if (area === 'scc-order') {
-      test(name, () => {
-        const { sccs } = orderSccs(standard.filter(({ metadata }) => input.sccs.includes(metadata?.name ?? '')));
-        const isPreferred = input.preferUserNamespaceProfiles === true && input.hostUsers === false;
-        const ordered = isPreferred ? preferUserNamespaces(sccs) : sccs;
-        assert.deepEqual(
-          ordered.map((scc) => scc.name),
-          expect.order,
-        );
-        for (const scc of ordered) {
-          if (expect.scores) assert.equal(scc.score, expect.scores[scc.name]);
-        }
-      });
-    }
   }
 });
 

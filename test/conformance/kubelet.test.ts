@@ -1,0 +1,189 @@
+/** User namespaces and versions of kubelets against what the platform answers. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
+import type { JsonObject, Pod } from '../../src/kube/types.ts';
+import { parseKubeletVersion, parseVersion, printKubeletVersion } from '../../src/policy/kubelet/version.ts';
+import { psaLevelOf } from '../../src/policy/psa/scc-level.ts';
+import { auditUserNamespaces } from '../../src/policy/psa/user-namespace-audit.ts';
+import { orderSccs, preferUserNamespaces } from '../../src/policy/scc/order.ts';
+import { evaluatePod, type Version } from '../../src/policy/pss/index.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../src/policy/scc/standard.ts';
+import { installCrds } from '../support/controllers.ts';
+import { startEmptyCluster } from '../support/embedded-cluster.ts';
+import { area, type Area, type Case } from '../support/scc-areas/area.ts';
+import { contextOf, laxScc, namespaceWith, podErrors } from '../support/scc.ts';
+
+const file = join(process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance', 'kubelet/cases.json');
+const skip = existsSync(file) ? false : `no conformance data at ${file}`;
+
+/** Areas that nothing here decides: which kubelets may take part is not enforced. */
+const UNDECIDED: readonly string[] = [
+  'access-review-reply',
+  'authorization-modes',
+  'authorizer',
+  'config-observer',
+  'crd-schema',
+  'feature-gates',
+  'latency-profile',
+  'nodes-config',
+  'product-schema',
+  'skew',
+  'transition',
+  'version-list',
+];
+
+const STORED_AREA = 'scc-user-namespace-default';
+const SCCS_PATH = '/apis/security.openshift.io/v1/securitycontextconstraints';
+
+const STANDARD = new Map(STANDARD_SCCS.map(({ scc }) => [scc.metadata?.name, scc]));
+
+/** The variant of `nested-container` that the design describes. */
+const DESIGN: SecurityContextConstraints = {
+  ...STANDARD.get('restricted-v2'),
+  metadata: { name: 'nested-container-design' },
+  seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } },
+  runAsUser: { type: 'RunAsAny' },
+  requiredDropCapabilities: null,
+  userNamespaceLevel: 'RequirePodLevel',
+};
+
+const NAMESPACE = namespaceWith({
+  'openshift.io/sa.scc.uid-range': '1000660000/10000',
+  'openshift.io/sa.scc.mcs': 's0:c26,c5',
+});
+
+/** A pod whose fields stand beside its annotations. */
+function podOf({ annotations = {}, ...spec }: JsonObject): Pod {
+  return { metadata: { name: 'p', namespace: 'demo', annotations }, spec } as unknown as Pod;
+}
+
+interface VersionInput {
+  readonly version?: string;
+  readonly kubeletVersion?: string;
+}
+
+interface LevelInput {
+  readonly userNamespaceLevel: string | null;
+  readonly hostUsers: boolean | null;
+}
+
+interface OrderInput {
+  readonly sccs: readonly string[];
+  readonly preferUserNamespaceProfiles?: boolean;
+  readonly hostUsers?: boolean | null;
+}
+
+interface OrderExpect {
+  readonly order: readonly string[];
+  readonly scores?: Readonly<Record<string, number>>;
+}
+
+interface CheckInput {
+  readonly check: string;
+  readonly version: Version;
+  readonly pod: JsonObject;
+}
+
+/** What an SCC holds against a pod, its own name apart. */
+function levelErrors({ userNamespaceLevel, hostUsers }: LevelInput): readonly string[] {
+  const errors = podErrors(contextOf(laxScc({ userNamespaceLevel }), { spec: { hostUsers } }));
+  return errors.map((error) => error.replace(/^\./, ''));
+}
+
+const AREAS: Readonly<Record<string, Area>> = {
+  'scc-user-namespace': area<LevelInput, { readonly error?: string }>('POD_STRATEGIES', (input, { error }) => {
+    assert.deepEqual(levelErrors(input), error === undefined ? [] : [error]);
+  }),
+  'scc-order': area<OrderInput, OrderExpect>('orderSccs, preferUserNamespaces', (input, { order, scores }) => {
+    const { sccs } = orderSccs(input.sccs.map((name) => STANDARD.get(name)));
+    const isPreferred = input.preferUserNamespaceProfiles === true && input.hostUsers === false;
+    const ordered = isPreferred ? preferUserNamespaces(sccs) : sccs;
+    const names = ordered.map(({ name }) => name);
+    assert.deepEqual(names, order);
+    if (scores) assert.deepEqual(Object.fromEntries(ordered.map(({ name, score }) => [name, score])), scores);
+  }),
+  'version-parse': area<VersionInput, unknown>('parseVersion, parseKubeletVersion', (input, expected) => {
+    const parsed =
+      input.version === undefined ? parseKubeletVersion(input.kubeletVersion ?? '') : parseVersion(input.version);
+    assert.deepEqual('value' in parsed ? { normalised: printKubeletVersion(parsed.value) } : parsed, expected);
+  }),
+  'scc-to-pss': area<{ readonly scc: string }, unknown>('psaLevelOf', ({ scc: name }, expected) => {
+    const scc = name === 'nested-container-design' ? DESIGN : STANDARD.get(name);
+    assert.ok(scc);
+    const levelOf = (userNamespaces: 'ignore' | 'aware') =>
+      psaLevelOf(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
+    assert.deepEqual({ today: levelOf('ignore'), userNamespaceAware: levelOf('aware') }, expected);
+  }),
+  'pss-user-namespace': area<CheckInput, unknown>('evaluatePod', ({ check, version, pod }, expected) => {
+    const { violations } = evaluatePod(podOf(pod), { level: 'restricted', version });
+    // From v1.35 on the stricter check stands in for this one: at the level below they do not hide each other.
+    const { violations: baseline } = evaluatePod(podOf(pod), { level: 'baseline', version });
+    const found = [...baseline, ...violations].find((violation) => violation.check === check);
+    const { reason = '', detail = '' } = found ?? {};
+    assert.deepEqual({ allowed: found === undefined, reason, detail }, expected);
+  }),
+  'downgrade-audit': area<{ readonly pod: JsonObject }, unknown>('auditUserNamespaces', ({ pod }, expected) => {
+    const one = podOf(pod);
+    const findings = auditUserNamespaces({
+      sccs: [...STANDARD.values()],
+      namespaces: [NAMESPACE],
+      pods: [one],
+      sources: [{ kind: 'Pod', object: one }],
+      nodes: [],
+      rbac: {
+        roles: [],
+        roleBindings: [],
+        clusterRoles: STANDARD_CLUSTER_ROLES,
+        clusterRoleBindings: STANDARD_CLUSTER_ROLE_BINDINGS,
+      },
+      include: [],
+    });
+    assert.deepEqual({ codes: findings.map(({ code }) => code).sort() }, expected);
+  }),
+};
+
+const cases = skip ? [] : (JSON.parse(readFileSync(file, 'utf8')) as readonly Case[]);
+
+suite('kubelets and user namespaces', { skip }, () => {
+  for (const [name, inArea] of Map.groupBy(cases, (one) => one.area)) {
+    const found = AREAS[name];
+    if (found === undefined) continue;
+    test(`${name}: ${inArea.length} cases, decided by ${found.by}`, async (t) => {
+      for (const one of inArea) await t.test(one.name, () => found.check(one));
+    });
+  }
+
+  const defaults = cases.filter((one) => one.area === STORED_AREA);
+  test(`${STORED_AREA}: ${defaults.length} cases, decided by the definition of SCCs`, async (t) => {
+    const { cluster, admin, stop } = await startEmptyCluster();
+    t.after(stop);
+    await installCrds(cluster);
+    for (const [index, { name, input, expect }] of defaults.entries()) {
+      await t.test(name, async () => {
+        const { userNamespaceLevel, ...fields } = { ...STANDARD.get('restricted-v2'), ...(input as LevelInput) };
+        const level = userNamespaceLevel === null ? {} : { userNamespaceLevel };
+        const scc = { ...fields, ...level, metadata: { name: `scc-${index}` } };
+        const { status, body } = await admin.send('POST', SCCS_PATH, scc);
+        assert.equal(status, 201);
+        const stored = (body as SecurityContextConstraints).userNamespaceLevel;
+        assert.deepEqual({ stored }, expect);
+      });
+    }
+  });
+
+  test('the areas that are left are decided nowhere', (t) => {
+    for (const name of UNDECIDED) t.diagnostic(name);
+    const areas = new Set(cases.map((one) => one.area));
+    assert.deepEqual(
+      [...areas].filter((name) => name !== STORED_AREA && !Object.hasOwn(AREAS, name) && !UNDECIDED.includes(name)),
+      [],
+    );
+  });
+});
