@@ -20,7 +20,7 @@ const SCALARS: Readonly<Record<string, ScalarKind>> = {
  */
 export function typeOfCrdSchema(schema: JsonObject | undefined): ObjectType {
   const root = objectOf(schema ?? { 'x-kubernetes-preserve-unknown-fields': true });
-  return { ...root, atomic: false, fields: withMeta(root.fields) };
+  return { ...root, ...descriptionOf(schema ?? {}), atomic: false, fields: withMeta(root.fields) };
 }
 
 /** The fields that every object has. */
@@ -41,7 +41,12 @@ function fieldOf(type: FieldType, schema: JsonObject = {}): Field {
     pointer: true,
     ...(schema['nullable'] === true ? { nullable: true } : {}),
     ...(schema['default'] === undefined ? {} : { default: schema['default'] }),
+    ...descriptionOf(schema),
   };
+}
+
+function descriptionOf({ description }: JsonObject): { readonly description?: string } {
+  return typeof description === 'string' ? { description } : {};
 }
 
 function typeOf(schema: JsonObject): FieldType {
@@ -75,10 +80,16 @@ function objectOf(schema: JsonObject): ObjectType {
     kind: 'object',
     fields: schema['x-kubernetes-embedded-resource'] === true ? withMeta(fields) : fields,
     ...(additional ? { additional } : {}),
+    ...requiredOf(schema),
     atomic: schema['x-kubernetes-map-type'] === 'atomic',
     structural: true,
     goType: 'map[string]interface {}',
   };
+}
+
+function requiredOf({ required }: JsonObject): { readonly required?: readonly string[] } {
+  const names = Array.isArray(required) ? required.filter((name) => typeof name === 'string') : [];
+  return names.length === 0 ? {} : { required: names };
 }
 
 function additionalOf(schema: JsonObject): FieldType | undefined {

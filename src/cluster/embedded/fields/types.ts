@@ -45,6 +45,10 @@ export interface ObjectType {
   readonly structural?: boolean;
   /** The full name for OpenAPI, such as `io.k8s.api.core.v1.PodSpec`; absent for maps and inline types. */
   readonly name?: string;
+  /** For OpenAPI, in custom resources: the fields that must be there. */
+  readonly required?: readonly string[];
+  /** For OpenAPI, of a custom resource as a whole. */
+  readonly description?: string;
   readonly goType: string;
 }
 
@@ -69,6 +73,8 @@ export interface Field {
   readonly default?: unknown;
   /** Keeps `null`, in custom resources. */
   readonly nullable?: boolean;
+  /** For OpenAPI, in custom resources. */
+  readonly description?: string;
   /** The embedded Go struct that holds the field; decoding errors name it in their paths. */
   readonly embedded?: string;
 }

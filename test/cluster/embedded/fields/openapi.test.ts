@@ -39,7 +39,15 @@ schemas.put(
   WIDGET,
   typeOfCrdSchema({
     type: 'object',
-    properties: { spec: { type: 'object', properties: { mode: { type: 'string', default: 'a' } } } },
+    description: 'A thing.',
+    required: ['spec'],
+    properties: {
+      spec: {
+        type: 'object',
+        description: 'What it is.',
+        properties: { mode: { type: 'string', default: 'a', description: 'How it works.' } },
+      },
+    },
   }),
 );
 const resources = [
@@ -116,7 +124,13 @@ suite('OpenAPI v3', () => {
   test('describes custom resources by their own schema', () => {
     const document = openApiV3(schemas, { group: 'example.com', version: 'v1' }, resources);
     const widget = at(document, 'components', 'schemas', 'com.example.v1.Widget');
-    assert.deepEqual(at(widget, 'properties', 'spec', 'properties', 'mode'), { type: 'string', default: 'a' });
+    assert.equal(at(widget, 'description'), 'A thing.');
+    assert.deepEqual(at(widget, 'required'), ['spec']);
+    assert.deepEqual(at(widget, 'properties', 'spec'), {
+      type: 'object',
+      description: 'What it is.',
+      properties: { mode: { type: 'string', default: 'a', description: 'How it works.' } },
+    });
     assert.deepEqual(at(widget, 'properties', 'metadata'), {
       allOf: [{ $ref: '#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta' }],
     });

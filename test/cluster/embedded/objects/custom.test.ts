@@ -238,6 +238,9 @@ describe('the resource of a definition', () => {
     { type: 'string', jsonPath: '.spec.text', expected: 'hello' },
     { type: 'string', jsonPath: '.spec.list', expected: '[{"type":"A","ok":"yes"},{"type":"B","ok":"no"}]' },
     { type: 'string', jsonPath: '.spec.none', expected: null },
+    { type: 'string', jsonPath: '.spec.nil', expected: '<no value>' },
+    { type: 'date', jsonPath: '.spec.nil', expected: null },
+    { type: 'integer', jsonPath: '.spec.nil', expected: null },
     { type: 'string', jsonPath: '.spec.constructor', expected: null },
     { type: 'integer', jsonPath: '.spec.number', expected: 3 },
     { type: 'integer', jsonPath: '.spec.text', expected: null },
@@ -257,7 +260,7 @@ describe('the resource of a definition', () => {
         { type: 'A', ok: 'yes' },
         { type: 'B', ok: 'no' },
       ];
-      const object = gadget({ text: 'hello', number: 3, yes: true, then: '2026-01-01T00:00:00Z', list });
+      const object = gadget({ text: 'hello', number: 3, yes: true, then: '2026-01-01T00:00:00Z', list, nil: null });
       assert.ok(column);
       assert.deepEqual(column.cell(object, new Date('2026-01-01T00:01:00Z')), expected);
       assert.equal(column.description, `Custom resource definition column (in JSONPath format): ${jsonPath}`);

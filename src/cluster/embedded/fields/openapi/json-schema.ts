@@ -59,15 +59,18 @@ export function objectSchema(type: ObjectType, dialect: Dialect): JsonSchema {
   const properties = [...type.fields].map(([name, field]) => [name, fieldSchema(field, dialect)] as const);
   return {
     type: 'object',
+    ...(type.description === undefined ? {} : { description: type.description }),
+    ...(type.required === undefined ? {} : { required: type.required }),
     ...(properties.length === 0 ? {} : { properties: Object.fromEntries(properties) }),
     ...(type.additional ? { additionalProperties: schemaOf(type.additional, dialect) } : {}),
     ...(type.atomic ? { 'x-kubernetes-map-type': 'atomic' } : {}),
   };
 }
 
-function fieldSchema({ type, patch, default: value }: Field, dialect: Dialect): JsonSchema {
+function fieldSchema({ type, patch, default: value, description }: Field, dialect: Dialect): JsonSchema {
   return {
     ...schemaOf(type, dialect),
+    ...(description === undefined ? {} : { description }),
     ...(value === undefined || isObject(value) ? {} : { default: value }),
     ...(patch ? { 'x-kubernetes-patch-strategy': patch.strategies.join(',') } : {}),
     ...(patch?.mergeKey === undefined ? {} : { 'x-kubernetes-patch-merge-key': patch.mergeKey }),

@@ -27,6 +27,8 @@ function columnOf(column: JsonObject): TableColumn {
 
 function cellOf(value: unknown, type: string, now: Date): unknown {
   if (value === undefined) return null;
+  // As Go prints a nil.
+  if (value === null) return type === 'string' ? '<no value>' : null;
   switch (type) {
     case 'string':
       return typeof value === 'string' ? value : JSON.stringify(value);
@@ -67,7 +69,7 @@ export function readJsonPath(path: string): readonly Step[] | undefined {
 
 function follow(value: unknown, steps: readonly Step[]): unknown {
   const [step, ...rest] = steps;
-  if (step === undefined) return value ?? undefined;
+  if (step === undefined) return value;
   if (step.kind === 'field') {
     return isObject(value) && Object.hasOwn(value, step.name) ? follow(value[step.name], rest) : undefined;
   }
