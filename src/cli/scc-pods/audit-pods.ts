@@ -1,4 +1,5 @@
 import type { Store } from '../../cluster/store.ts';
+import { impersonatedUser } from '../../kube/impersonation.ts';
 import { compareBytes } from '../../kube/order.ts';
 import { isWindows } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
@@ -59,7 +60,7 @@ function createGrantLookup(store: Store): GrantLookup {
     const key = JSON.stringify([scc, namespace, account]);
     if (!bySubject.has(key)) {
       const grants = grantsOf(scc);
-      const user = serviceAccountUser(namespace, account);
+      const user = impersonatedUser(`system:serviceaccount:${namespace}:${account}`, []);
       const near = grants && [...(grants.get('') ?? []), ...(grants.get(namespace) ?? [])];
       bySubject.set(
         key,
@@ -68,11 +69,6 @@ function createGrantLookup(store: Store): GrantLookup {
     }
     return bySubject.get(key);
   };
-}
-
-function serviceAccountUser(namespace: string, name: string) {
-  const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'];
-  return { username: `system:serviceaccount:${namespace}:${name}`, groups };
 }
 
 function auditPod(pod: Pod, store: Store, grantsFor: GrantLookup): AuditedPod {

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { Agent as PlainAgent } from 'node:http';
 import { Agent, type AgentOptions } from 'node:https';
 import { createSecureContext, getCACertificates } from 'node:tls';
@@ -47,6 +48,8 @@ async function tlsOptions(cluster: ClusterEntry, { cert, key }: Credentials): Pr
     ...(cert === undefined || key === undefined ? {} : { cert, key }),
   };
   try {
+    // TLS would overlook an authority that is none.
+    if (authority !== undefined) new X509Certificate(authority);
     createSecureContext(files);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

@@ -74,7 +74,8 @@ export async function connect({ userAgent, timeoutMs = TIMEOUT_MS, ...where }: C
         if (signal?.aborted) throw error;
         if (timeout.aborted)
           throw new UserError(`${UNABLE}: no answer from ${cluster.server} in ${timeoutMs / 1000} s`);
-        throw new UserError(`${UNABLE}: ${networkError(error, url.href)}`, { cause: error });
+        const expected = cluster.serverName === undefined ? url.href : `https://${cluster.serverName}`;
+        throw new UserError(`${UNABLE}: ${networkError(error, expected)}`, { cause: error });
       },
     );
     return readAnswer(answer, cluster.server);

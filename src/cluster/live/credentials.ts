@@ -30,10 +30,11 @@ export function createCredentials(user: UserEntry | undefined, cluster: ClusterE
       ...(user.impersonate ? impersonationHeaders(user.impersonate) : {}),
     };
     const pair = { cert: cert ?? given.cert, key: key ?? given.key };
-    return {
-      headers,
-      ...(pair.cert === undefined || pair.key === undefined ? {} : { cert: pair.cert, key: pair.key }),
-    };
+    if (pair.cert === undefined && pair.key === undefined) return { headers };
+    if (pair.cert === undefined || pair.key === undefined) {
+      throw new UserError(`the credentials for ${cluster.server} hold only one of client-certificate and client-key`);
+    }
+    return { headers, cert: pair.cert, key: pair.key };
   };
 }
 

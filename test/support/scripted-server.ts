@@ -1,0 +1,93 @@
+/** An HTTPS server that answers as a test says, for what no well-behaved API server would do. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+
+export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+
+export interface Seen {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+  readonly clientPort: number;
+}
+
+export interface ScriptedServer {
+  readonly url: string;
+  /** In PEM. */
+  readonly authority: string;
+  readonly seen: readonly Seen[];
+  /** Answers the next requests one after another; the last answer again and again. */
+  answer(...answers: readonly Answer[]): void;
+  /** Writes a file into a folder that is gone with the server; returns its path. */
+  file(name: string, text: string): Promise<string>;
+  /** Writes a kubeconfig; what is given replaces fields of its cluster and its user. */
+  kubeconfig(cluster?: object, user?: object): Promise<string>;
+  stop(): Promise<void>;
+}
+
+export function json(body: unknown, code = 200, headers: Readonly<Record<string, string>> = {}): Answer {
+  return (response) => {
+    response.writeHead(code, { 'content-type': 'application/json', ...headers });
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+  };
+}
+
+export async function startScriptedServer(): Promise<ScriptedServer> {
+  const validity = { now: new Date(), days: 1 };
+  const ca = createAuthority(validity);
+  const serving = createServing(ca, { dnsNames: ['api.test'], ipAddresses: ['127.0.0.1'] }, validity);
+  let seen: Seen[] = [];
+  let script: readonly Answer[] = [json({})];
+  const server = createServer(serving, (request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { method = '', url = '', headers, socket } = request;
+      const answer = script[Math.min(seen.length, script.length - 1)];
+      seen.push({ method, url, headers, body: Buffer.concat(chunks).toString(), clientPort: socket.remotePort ?? 0 });
+      answer?.(response, request);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-scripted-'));
+  let files = 0;
+  const file = async (name: string, text: string): Promise<string> => {
+    const path = join(folder, `${files++}-${name}`);
+    await writeFile(path, text, { mode: 0o700 });
+    return path;
+  };
+  return {
+    url,
+    authority: ca.cert,
+    get seen() {
+      return seen;
+    },
+    answer(...answers) {
+      seen = [];
+      script = answers;
+    },
+    file,
+    async kubeconfig(cluster = {}, user = {}) {
+      const authority = { 'certificate-authority-data': Buffer.from(ca.cert).toString('base64') };
+      const config = {
+        clusters: [{ name: 'c', cluster: { server: url, ...authority, ...cluster } }],
+        users: [{ name: 'u', user }],
+        contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+        'current-context': 'x',
+      };
+      return await file('kubeconfig', JSON.stringify(config));
+    },
+    async stop() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
