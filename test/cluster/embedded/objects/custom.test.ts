@@ -474,7 +474,7 @@ describe('rules', () => {
   const { strategy } = resourceOf(
     definition(
       {
-        min: { type: 'integer' },
+        min: { type: 'integer', nullable: true },
         max: { type: 'integer', ...rules({ rule: 'self < 100' }) },
         name: { type: 'string', ...rules({ rule: 'self == oldSelf', message: 'name is immutable' }) },
         keyed: { type: 'array', items: item, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['k'] },
@@ -505,6 +505,7 @@ describe('rules', () => {
   );
   const cases: { name: string; given: ApiObject; old?: ApiObject; errors: string[] }[] = [
     { name: 'all hold', given: gadget({ min: 1, max: 2 }), errors: [] },
+    { name: 'null is absent', given: gadget({ min: null, max: 2 }), errors: [] },
     {
       name: 'the name',
       given: gadget({}, { metadata: { name: 'h', namespace: 'a' } }),

@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../../../../kube/types.ts';
 import { deepEqual } from '../../../../kube/equal.ts';
 import { objectAt, objectsAt, textAt, textsAt } from '../read.ts';
 import { compile } from './program.ts';
-import { celValue } from './values.ts';
+import { schemaValue } from './values.ts';
 
 const VARIABLES = ['oldSelf', 'self'];
 
@@ -71,7 +71,7 @@ function apply(rule: JsonObject, change: Change, schema: JsonObject, path: strin
   if (change.old === undefined && /\boldSelf\b/.test(text)) return [];
   const program = compile(text, VARIABLES);
   if (!program.ok) return [invalid(path, textAt(schema, 'type'), `rule compile error: ${program.error}`)];
-  const outcome = program.run({ self: celValue(change.value), oldSelf: celValue(change.old ?? null) });
+  const outcome = program.run({ self: schemaValue(change.value), oldSelf: schemaValue(change.old ?? null) });
   if (outcome === true) return [];
   const message = textAt(rule, 'message').trim();
   if (outcome !== false) {
