@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { findSccProblems, printSccProblems } from '../../../src/policy/scc/problems.ts';
+import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { laxScc } from '../../support/scc.ts';
+
+const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
+
+suite('what decisions do without', () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly sccs: readonly unknown[];
+    readonly expected: string | undefined;
+  }[] = [
+    { name: 'nothing', sccs: STANDARD, expected: undefined },
+    {
+      name: 'one standard SCC',
+      sccs: STANDARD.filter(({ metadata }) => metadata?.name !== 'nonroot'),
+      expected: 'nonroot is missing',
+    },
+    {
+      name: 'standard SCCs that older platforms do not have',
+      sccs: STANDARD.filter(({ metadata }) => !['restricted-v3', 'nested-container'].includes(metadata?.name ?? '')),
+      expected: undefined,
+    },
+    {
+      name: 'no SCC at all',
+      sccs: [],
+      expected:
+        'anyuid, hostaccess, hostmount-anyuid, hostnetwork, hostnetwork-v2, nonroot, nonroot-v2, privileged, restricted, restricted-v2 are missing',
+    },
+    {
+      name: 'broken ones, by name',
+      sccs: [
+        ...STANDARD,
+        laxScc({ name: 'z', runAsUser: { type: 'MustRunAs' } }),
+        laxScc({ name: 'half', runAsUser: { type: 'MustRunAsRange', uidRangeMin: 1 } }),
+        laxScc({ name: 'typo', fsGroup: { type: 'MustRunAsRange' } }),
+      ],
+      expected:
+        'half is broken (MustRunAsRange requires a UIDRangeMax); typo is broken (Unrecognized FSGroup strategy type MustRunAsRange); z is broken (MustRunAs requires a UID)',
+    },
+    {
+      name: 'a field of a wrong type',
+      sccs: [...STANDARD, laxScc({ name: 'wrong', priority: 'high' })],
+      expected: 'wrong is broken (priority: Invalid value: "high": must be an integer)',
+    },
+  ];
+  for (const { name, sccs, expected } of cases) {
+    test(name, () => {
+      assert.equal(printSccProblems(findSccProblems(sccs)), expected);
+    });
+  }
+});
