@@ -1,6 +1,7 @@
 import type { Command } from './command.ts';
 import { auditUserNamespacesCommand } from './commands/audit-user-namespaces.ts';
 import { check } from './commands/check.ts';
+import { explain } from './commands/explain.ts';
 import { sccPlan } from './commands/scc-plan.ts';
 import { sccPods } from './commands/scc-pods.ts';
 import { serve } from './commands/serve.ts';
@@ -11,6 +12,7 @@ import { whoCan } from './commands/who-can.ts';
 export const commands: readonly Command[] = [
   serve,
   check,
+  explain,
   sccPlan,
   sccPods,
   whoCan,

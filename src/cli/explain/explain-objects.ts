@@ -1,0 +1,78 @@
+import { canUseScc } from '../../cluster/select.ts';
+import type { ManifestObject } from '../../config/manifests.ts';
+import { UserError } from '../../config/user-error.ts';
+import { quote } from '../../kube/quote.ts';
+import type { PodLike } from '../../kube/types.ts';
+import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
+import { changesOf } from '../../policy/scc/changes.ts';
+import { explainScc, type ExplainedScc } from '../../policy/scc/explain.ts';
+import { sccModeOf, type SccSettings } from '../../policy/scc/mode.ts';
+import type { Inventory } from '../inventory/inventory.ts';
+import { nameOf } from '../report/identity.ts';
+import { podOf, type CreatedPod, type Creator } from './pod-of.ts';
+import type { ExplainedObject, Explanation, SccRow } from './types.ts';
+
+interface ExplainSettings {
+  readonly settings: SccSettings;
+  /** Of objects that name none. */
+  readonly namespace: string;
+  /** Who creates the pods that no controller creates. */
+  readonly creator: Creator;
+}
+
+/**
+ * Explains what becomes of the pods of each object; those that no pods come from are left out.
+ * @throws {UserError} for a namespace that does not exist
+ */
+export function explainObjects(
+  objects: readonly ManifestObject[],
+  { store, assumptions }: Inventory,
+  { settings, namespace, creator }: ExplainSettings,
+): Explanation {
+  const explained = objects.flatMap((object): ExplainedObject[] => {
+    const created = podOf(object, { store, namespace, creator });
+    if (created === undefined) return [];
+    const explanation = explainPod(created, { store, settings });
+    return [{ kind: object.kind, name: nameOf(object.value), ...explanation }];
+  });
+  return { objects: explained, assumptions };
+}
+
+function explainPod(
+  { pod, namespace: namespaceName, creator }: CreatedPod,
+  { store, settings }: Pick<Inventory, 'store'> & { readonly settings: SccSettings },
+): Omit<ExplainedObject, 'kind' | 'name'> {
+  const namespace = store.get('Namespace', namespaceName);
+  if (namespace === undefined) throw new UserError(`namespace ${quote(namespaceName)} not found`);
+  const { sccs, ...outcome } = explainScc({
+    operation: 'CREATE',
+    object: pod,
+    namespace,
+    userInfo: creator.user,
+    sccs: store.list('SecurityContextConstraints'),
+    canUse: canUseScc(store),
+    compatibility: settings.compatibility,
+    preferUserNamespaces: settings.preferUserNamespaces,
+  });
+  const account: unknown = pod.spec?.serviceAccountName;
+  const admitted = outcome.decision.allowed ? (outcome.decision.object as PodLike) : undefined;
+  return {
+    namespace: namespaceName,
+    mode: sccModeOf(namespace, settings),
+    createdBy: creator.name,
+    ...(typeof account === 'string' && account !== '' ? { serviceAccount: account } : {}),
+    ...outcome,
+    ...(admitted ? { level: levelOf(admitted) } : {}),
+    sccs: sccs.map((scc) => rowOf(scc, pod)),
+  };
+}
+
+function rowOf({ object, ...scc }: ExplainedScc, pod: unknown): SccRow {
+  return object === undefined ? scc : { ...scc, changes: changesOf(pod, object) };
+}
+
+/** The strictest level that the pod keeps, by the newest version. */
+function levelOf(pod: PodLike): Level {
+  const strictest = LEVELS.findLast((level) => evaluatePod(pod, { level, version: 'latest' }).allowed);
+  return strictest ?? 'privileged';
+}
