@@ -12,46 +12,32 @@ import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { canUseBy, laxScc, type Grant } from '../support/scc.ts';
 import { ALLOCATION_AREAS } from '../support/scc-areas/allocation.ts';
 import { admissionAreas, messageOf, withoutPrefixes } from '../support/scc-areas/admission.ts';
-import type { Case } from '../support/scc-areas/area.ts';
+import type { Area, Case } from '../support/scc-areas/area.ts';
 import { objectAreas } from '../support/scc-areas/objects.ts';
 import { REVIEW_AREAS } from '../support/scc-areas/reviews.ts';
+import { SCOPE_AREAS } from '../support/scc-areas/scope.ts';
 import { STRATEGY_AREAS } from '../support/scc-areas/strategies.ts';
 
 const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
 const skip = existsSync(folder) ? false : `no conformance data in ${folder}`;
 
-/** Areas that other parts of the program decide. */
-const ELSEWHERE: Readonly<Record<string, string>> = {
-  'admission.namespaceSkip': 'the selectors of the webhook configurations',
-  'admission.execScope': 'the webhook for exec and attach',
-};
-
 const standard = skip ? [] : readJson<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
-const AREAS = {
+const AREAS: Readonly<Record<string, Area>> = {
   ...STRATEGY_AREAS,
   ...objectAreas(standard),
   ...admissionAreas(standard),
   ...REVIEW_AREAS,
   ...ALLOCATION_AREAS,
+  ...SCOPE_AREAS,
 };
 
 suite('the steps of the original', { skip }, () => {
   const cases = skip ? [] : readJson<readonly Case[]>('scc/cases.json');
   for (const [area, inArea] of Map.groupBy(cases, (one) => one.area)) {
-    const elsewhere = ELSEWHERE[area];
-    if (elsewhere !== undefined) continue;
     test(`${area}: ${inArea.length} cases, decided by ${AREAS[area]?.by ?? 'nothing'}`, async (t) => {
       for (const one of inArea) await t.test(one.name, () => checkIn(area, one));
     });
   }
-  test('the areas that are left are decided elsewhere', (t) => {
-    for (const [area, where] of Object.entries(ELSEWHERE)) t.diagnostic(`${area}: ${where}`);
-    const areas = new Set(cases.map(({ area }) => area));
-    assert.deepEqual(
-      [...areas].filter((area) => !Object.hasOwn(AREAS, area) && !Object.hasOwn(ELSEWHERE, area)),
-      [],
-    );
-  });
 });
 
 function checkIn(area: string, one: Case): void {
