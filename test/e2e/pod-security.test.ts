@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { parse } from 'yaml';
 import { readDocuments } from '../../src/config/manifests.ts';
-import { createApiClient, type ApiClient } from '../support/api-client.ts';
+import type { ApiClient } from '../support/api-client.ts';
+import { connect } from '../support/kubeconfig.ts';
 import { createKubectl, hasKubectl, type KubectlResult } from '../support/kubectl.ts';
 import { serve, type Running } from '../support/serve-process.ts';
 
@@ -192,26 +192,6 @@ suite('Pod Security, by kubectl', { skip: hasKubectl ? false : 'kubectl is not o
     });
   }
 });
-
-async function connect(running: Running): Promise<ApiClient> {
-  const { client, cluster } = readKubeconfig(await readFile(running.kubeconfig, 'utf8'));
-  return createApiClient({ port: Number(new URL(cluster).port), authority: await running.authority(), client });
-}
-
-function readKubeconfig(text: string): { client: { cert: string; key: string }; cluster: string } {
-  const config = parse(text) as {
-    readonly clusters: readonly [{ readonly cluster: { readonly server: string } }];
-    readonly users: readonly [
-      { readonly user: { readonly 'client-certificate-data': string; readonly 'client-key-data': string } },
-    ];
-  };
-  const { user } = config.users[0];
-  const decode = (data: string): string => Buffer.from(data, 'base64').toString();
-  return {
-    client: { cert: decode(user['client-certificate-data']), key: decode(user['client-key-data']) },
-    cluster: config.clusters[0].cluster.server,
-  };
-}
 
 async function send(client: ApiClient, { create, label, namespace, dryRun, as }: Scenario) {
   const query = dryRun ? '?dryRun=All' : '';
