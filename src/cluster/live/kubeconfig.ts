@@ -171,5 +171,7 @@ function contextAt(reader: FieldReader, path: Path): ContextEntry {
 }
 
 function firstOf<T>(entries: Named<T>): ReadonlyMap<string, T> {
-  return new Map(entries.toReversed());
+  const first = new Map<string, T>();
+  for (const [name, entry] of entries) if (!first.has(name)) first.set(name, entry);
+  return first;
 }
