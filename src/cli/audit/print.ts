@@ -33,7 +33,7 @@ function printSubject({ kind, namespace, name }: AuditFinding): string {
 
 function printRemedies(report: AuditReport): string {
   const remedies = remediesFor(report);
-  if (remedies.length === 0) return 'Nothing depends on user namespaces.\n';
+  if (remedies.length === 0) return 'Nothing has to be done.\n';
   const lines = remedies.map(({ code, remedy }, index) => `  ${index + 1}. ${code}: ${remedy}\n`);
   return `Before user namespaces cease to count, in this order:\n${lines.join('')}`;
 }

@@ -26,8 +26,8 @@ export function exitCodeOfAudit(report: AuditReport): number {
   return high + medium === 0 ? EXIT.passed : EXIT.violations;
 }
 
-/** First what runs, then what could be started again, then what lets others start it. */
-const ORDER_OF_REPAIR: readonly AuditCode[] = ['UN001', 'UN002', 'UN004', 'UN005', 'UN003', 'UN006'];
+/** First what starts pods, lest it start them again, then the pods, then what lets others start such. */
+const ORDER_OF_REPAIR: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];
 
 /** What to do about the findings, in the order in which it has to be done. */
 export function remediesFor({

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { runProgram } from '../../support/memory-io.ts';
+
+const fixtures = join(import.meta.dirname, '../../fixtures/user-namespaces');
+const cluster = await readFile(join(fixtures, 'cluster.yaml'), 'utf8');
+const audit = (args: readonly string[], stdin = cluster) =>
+  runProgram(['audit', 'user-namespaces', '-f', '-', ...args], { stdin });
+
+describe('what cannot be audited', () => {
+  const cases: readonly { name: string; args: readonly string[]; stdin?: string; stderr: string }[] = [
+    { name: 'nothing', args: [], stdin: '', stderr: 'error: no objects in -\n' },
+    {
+      name: 'a document that cannot be read',
+      args: [],
+      stdin: 'kind: [',
+      stderr: 'error: stdin:1:8: Flow sequence in block collection must be sufficiently indented and end with a ]\n',
+    },
+    {
+      name: 'a format that there is not',
+      args: ['-o', 'sarif'],
+      stderr:
+        'error: invalid argument "sarif" for "-o, --output" flag: must be one of table, json, yaml\n' +
+        "See 'portcullis audit user-namespaces --help' for usage.\n",
+    },
+    {
+      name: 'an operand',
+      args: ['ci'],
+      stderr: 'error: unexpected argument "ci"\nSee \'portcullis audit user-namespaces --help\' for usage.\n',
+    },
+  ];
+  for (const { name, args, stdin, stderr } of cases) {
+    test(name, async () => assert.deepEqual(await audit(args, stdin), { code: 2, stdout: '', stderr }));
+  }
+
+  test('a cluster that there is not', async () => {
+    const { code, stdout, stderr } = await runProgram(['audit', 'user-namespaces', '--kubeconfig', '/nonexistent']);
+    assert.deepEqual([code, stdout], [2, '']);
+    assert.match(stderr, /^error: .*\/nonexistent/);
+  });
+});
+
+describe('all that is found is written', () => {
+  for (const format of ['table', 'json', 'yaml']) {
+    test(`as ${format}`, async () => {
+      const expected = await readFile(join(fixtures, `expected/cluster.${format}.txt`), 'utf8');
+      assert.deepEqual(await audit(['-o', format]), { code: 1, stdout: expected, stderr: '' });
+    });
+  }
+
+  test('with pods that have ended, if asked for', async () => {
+    const { stdout } = await audit(['--include-completed']);
+    assert.match(stdout, /^UN001 {2}high {4}Pod ci\/done {2,}SCC "nested-container" admitted it/m);
+  });
+
+  test('in colours on a terminal', async () => {
+    const { stdout } = await runProgram(['audit', 'user-namespaces', '-f', '-'], {
+      stdin: cluster,
+      terminals: ['stdout'],
+    });
+    assert.ok(stdout.startsWith('UN006  \u001b[31mhigh  \u001b[39m  Node old'), stdout);
+  });
+
+  test('without letting names steer the terminal', async () => {
+    const { stdout } = await audit([], cluster.replace('name: builder-1-a', 'name: "a\\e[31m"'));
+    assert.ok(stdout.includes('Pod ci/a\\u001b[31m  '), stdout);
+  });
+});
+
+describe('the exit code', () => {
+  const nothing = '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}';
+  const harmless = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'p', annotations: { 'openshift.io/scc': 'restricted-v3' } },
+    spec: { hostUsers: false, containers: [{ name: 'a', image: 'a' }] },
+  };
+  const assumed =
+    'Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings';
+  const cases: readonly (readonly [name: string, stdin: string, code: number, stdout: string])[] = [
+    ['nothing', nothing, 0, `${assumed}.\n\n0 high, 0 medium, 0 info\nNothing has to be done.\n`],
+    [
+      'what is for information alone',
+      JSON.stringify(harmless),
+      0,
+      'UN007  info    Pod default/p  SCC "restricted-v3" admitted it, which allows no more without the user namespace\n\n' +
+        `${assumed}; namespaces: default.\n\n0 high, 0 medium, 1 info\nNothing has to be done.\n`,
+    ],
+  ];
+  for (const [name, stdin, code, stdout] of cases) {
+    test(name, async () => assert.deepEqual(await audit([], stdin), { code, stdout, stderr: '' }));
+  }
+});
