@@ -1,0 +1,228 @@
+/** How `serve` is told about security context constraints, and what it makes of the manifests that it starts with. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
+import { connect } from '../support/kubeconfig.ts';
+import { FREE_PORTS, serve, start, type Running } from '../support/serve-process.ts';
+
+let folder: string;
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
+});
+after(() => rm(folder, { recursive: true }));
+
+suite('options that contradict each other, or are wrong', () => {
+  const usage = "See 'portcullis serve --help' for usage.\n";
+  const MISTAKES: readonly { readonly args: readonly string[]; readonly stderr: string }[] = [
+    {
+      args: ['--scc-mode=on'],
+      stderr: `error: invalid argument "on" for "--scc-mode" flag: must be one of enforce, report, off\n${usage}`,
+    },
+    {
+      args: ['--authorization=webhook'],
+      stderr: `error: invalid argument "webhook" for "--authorization" flag: must be one of rbac, sar\n${usage}`,
+    },
+    {
+      args: ['--scc-compatibility=openshift', '--scc-identity=accurate'],
+      stderr:
+        'error: --scc-identity says how to deviate from OpenShift, --scc-compatibility=openshift not to: leave one of them out\n',
+    },
+    {
+      args: ['--scc-required=anyuid', '--scc-compatibility=openshift'],
+      stderr:
+        'error: --scc-required says how to deviate from OpenShift, --scc-compatibility=openshift not to: leave one of them out\n',
+    },
+  ];
+  for (const { args, stderr } of MISTAKES) {
+    test(args.join(' '), async () => {
+      const result = await start([...FREE_PORTS, `--cert-dir=${folder}/mistakes`, ...args]).finished;
+      assert.deepEqual([result.code, result.stderr, result.stdout], [2, stderr, '']);
+    });
+  }
+});
+
+/** A short SCC, one that works nowhere, and what Alice may do. */
+const MANIFESTS = `apiVersion: v1
+kind: Namespace
+metadata: {name: before}
+---
+apiVersion: security.openshift.io/v1
+kind: SecurityContextConstraints
+metadata: {name: short}
+priority: 20
+runAsUser: {type: MustRunAs, uid: 4711}
+seLinuxContext: {type: RunAsAny}
+users: [alice]
+---
+apiVersion: security.openshift.io/v1
+kind: SecurityContextConstraints
+metadata: {name: broken}
+runAsUser: {type: MustRunAs}
+seLinuxContext: {type: RunAsAny}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: alice}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: old, namespace: before}
+spec: {containers: [{name: c, image: i, securityContext: {privileged: true}}]}
+`;
+
+interface Started {
+  readonly running: Running;
+  readonly client: ApiClient;
+}
+
+async function startWith(args: readonly string[]): Promise<Started> {
+  const file = join(folder, 'cluster.yaml');
+  await writeFile(file, MANIFESTS);
+  const running = await serve([`--manifests=${file}`, ...args]);
+  return { running, client: await connect(running) };
+}
+
+async function stop({ running, client }: Started): Promise<void> {
+  client.close();
+  await running.stop();
+}
+
+function createPod({ client }: Started, namespace: string, securityContext: object): Promise<ApiAnswer> {
+  const spec = { containers: [{ name: 'c', image: 'i', securityContext }] };
+  const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { generateName: 'p-' }, spec };
+  return client.send('POST', `/api/v1/namespaces/${namespace}/pods`, pod, { 'Impersonate-User': 'alice' });
+}
+
+function createNamespace({ client }: Started, name: string, labels: object = {}): Promise<ApiAnswer> {
+  const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
+  return client.send('POST', '/api/v1/namespaces', namespace);
+}
+
+function sccOf({ body }: ApiAnswer): string | undefined {
+  const { metadata } = body as { readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> } };
+  return metadata?.annotations?.['openshift.io/scc'];
+}
+
+for (const authorization of ['rbac', 'sar']) {
+  suite(`enforced, access by ${authorization}`, () => {
+    let started: Started;
+    before(async () => {
+      started = await startWith(['--scc-mode=enforce', `--authorization=${authorization}`]);
+    });
+    after(() => stop(started));
+
+    test('a namespace and its first pod in the same moment', async () => {
+      const [namespace, first] = await Promise.all([createNamespace(started, 'shop'), createPod(started, 'shop', {})]);
+      assert.equal(namespace.status, 201);
+      // The pod may even have come first.
+      const pod = first.status === 404 ? await createPod(started, 'shop', {}) : first;
+      assert.equal(pod.status, 201, pod.text);
+      assert.equal(sccOf(pod), 'short');
+    });
+
+    test('a short SCC of the manifests was completed', async () => {
+      const { body } = await started.client.send(
+        'GET',
+        '/apis/security.openshift.io/v1/securitycontextconstraints/short',
+      );
+      const { volumes, allowPrivilegeEscalation } = body as Record<string, unknown>;
+      assert.equal(allowPrivilegeEscalation, true);
+      assert.equal((volumes as unknown[]).length, 29);
+    });
+
+    test('a privileged pod is refused', async () => {
+      const answer = await createPod(started, 'before', { privileged: true });
+      assert.equal(answer.status, 403);
+      const { message } = answer.body as { readonly message: string };
+      assert.match(
+        message,
+        /^admission webhook "mutate\.scc\.portcullis\.dev" denied the request: unable to validate against any security context constraint: \[provider short: \.containers\[0\]\.privileged: Invalid value: true: Privileged containers are not allowed, provider "anyuid": Forbidden: not usable by user or serviceaccount, /,
+      );
+    });
+
+    test('what is left out is said: note, metric and log', async () => {
+      const ready = await fetch(`${started.running.probes}/readyz?verbose`);
+      assert.equal(ready.status, 200);
+      assert.match(await ready.text(), /^\[\+\]scc ok: broken is broken \(MustRunAs requires a UID\)$/m);
+      const { scc, reason, level } = await started.running.logged('broken SCC, decisions do without it');
+      assert.deepEqual([scc, reason, level], ['broken', 'MustRunAs requires a UID', 'warn']);
+      const metrics = await (await fetch(`${started.running.probes}/metrics`)).text();
+      assert.match(metrics, /^portcullis_scc_broken\{scc="broken"\} 1$/m);
+    });
+
+    test('which SCC it was is counted', async () => {
+      const metrics = await (await fetch(`${started.running.probes}/metrics`)).text();
+      assert.match(
+        metrics,
+        /^portcullis_scc_decisions_total\{operation="create",mode="enforce",decision="allow",scc="short",subject_type="user"\} 1$/m,
+      );
+    });
+  });
+}
+
+suite('by default', () => {
+  let started: Started;
+  before(async () => {
+    started = await startWith([]);
+  });
+  after(() => stop(started));
+
+  test('a pod that would be refused is created, and whoever creates it is told', async () => {
+    const answer = await createPod(started, 'before', { privileged: true });
+    assert.equal(answer.status, 201);
+    assert.equal(sccOf(answer), undefined);
+    assert.match(
+      answer.warnings[0] ?? '',
+      /^299 - "would be refused if security context constraints were enforced: unable to validate against any security context constraint"$/,
+    );
+  });
+
+  test('a pod that would be changed is left as it is', async () => {
+    const answer = await createPod(started, 'before', {});
+    assert.deepEqual([answer.status, sccOf(answer)], [201, undefined]);
+    const { spec } = answer.body as { readonly spec: { readonly containers: readonly object[] } };
+    assert.deepEqual((spec.containers[0] as { securityContext: unknown }).securityContext, {});
+  });
+
+  test('a namespace goes ahead', async () => {
+    await createNamespace(started, 'ahead', { 'portcullis.dev/scc': 'enforce' });
+    assert.equal(sccOf(await createPod(started, 'ahead', {})), 'short');
+    assert.equal((await createPod(started, 'ahead', { privileged: true })).status, 403);
+  });
+});
+
+suite('off', () => {
+  let started: Started;
+  before(async () => {
+    const file = join(folder, 'plain.yaml');
+    await writeFile(file, MANIFESTS.replaceAll(/---\napiVersion: security[^]*?(?=---)/g, ''));
+    const running = await serve([`--manifests=${file}`, '--scc-mode=off']);
+    started = { running, client: await connect(running) };
+  });
+  after(() => stop(started));
+
+  test('pods are left alone, whatever the namespace says', async () => {
+    await createNamespace(started, 'shop', { 'portcullis.dev/scc': 'enforce' });
+    const answer = await createPod(started, 'shop', { privileged: true });
+    assert.deepEqual([answer.status, sccOf(answer), answer.warnings], [201, undefined, []]);
+  });
+
+  test('nothing is registered, installed or noted', async () => {
+    const names = async (path: string): Promise<string[]> => {
+      const { body } = await started.client.send('GET', path);
+      const { items } = body as { readonly items: readonly { readonly metadata: { readonly name: string } }[] };
+      return items.map(({ metadata }) => metadata.name);
+    };
+    const group = '/apis/admissionregistration.k8s.io/v1';
+    assert.deepEqual(await names(`${group}/mutatingwebhookconfigurations`), []);
+    assert.deepEqual(await names(`${group}/validatingwebhookconfigurations`), ['psa.portcullis.dev']);
+    assert.deepEqual(await names('/apis/security.openshift.io/v1/securitycontextconstraints'), []);
+    const ready = await (await fetch(`${started.running.probes}/readyz?verbose`)).text();
+    assert.doesNotMatch(ready, /scc/);
+  });
+});
