@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { copyFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
+import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const fixtures = join(import.meta.dirname, '../../fixtures/scc-plan');
@@ -186,5 +187,79 @@ describe('with the bindings applied', () => {
       stderr,
       '4 workloads: 4 admitted, 0 refused\nNext: nothing stands in the way of portcullis.dev/scc=enforce on shop.\n',
     );
+  });
+});
+
+describe('of a cluster that never had SCCs', () => {
+  const template = (spec: object) => ({
+    metadata: { labels: { app: 'x' } },
+    spec: { containers: [{ name: 'a', image: 'a' }], ...spec },
+  });
+  const selector = { matchLabels: { app: 'x' } };
+  const create = async ({ admin }: TestCluster, path: string, object: object): Promise<void> => {
+    const { status, text } = await admin.send('POST', path, object);
+    assert.equal(status, 201, text);
+  };
+
+  test('its bindings, applied, make the plan clean', async (t) => {
+    const cluster = await startCluster();
+    t.after(() => cluster.stop());
+    await create(cluster, '/api/v1/namespaces', { metadata: { name: 'shop' } });
+    const apps = '/apis/apps/v1/namespaces/shop';
+    await create(cluster, `${apps}/deployments`, {
+      metadata: { name: 'web' },
+      spec: { selector, template: template({}) },
+    });
+    await create(cluster, `${apps}/daemonsets`, {
+      metadata: { name: 'agent' },
+      spec: { selector, template: template({ hostPID: true, serviceAccountName: 'agent' }) },
+    });
+    const file = join(await folder(t), 'bindings.json');
+    const args = ['scc', 'plan', '--kubeconfig', await cluster.kubeconfig(), '-n', 'shop', '-o', 'json'];
+
+    const before = await runProgram([...args, '--bindings', file]);
+    assert.equal(before.code, 1, before.stderr);
+    const { summary, bindings } = JSON.parse(before.stdout) as {
+      readonly summary: object;
+      readonly bindings: object[];
+    };
+    assert.deepEqual(summary, { workloads: 2, admitted: 1, refused: 1, grantable: 1, ignored: 0, off: 0 });
+    // What the program brings along is not there yet, its roles neither.
+    await create(cluster, '/apis/rbac.authorization.k8s.io/v1/clusterroles', {
+      metadata: { name: 'system:openshift:scc:hostaccess' },
+      rules: [
+        {
+          apiGroups: ['security.openshift.io'],
+          resources: ['securitycontextconstraints'],
+          resourceNames: ['hostaccess'],
+          verbs: ['use'],
+        },
+      ],
+    });
+    for (const binding of bindings) {
+      await create(cluster, '/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings', binding);
+    }
+
+    const after = await runProgram(args);
+    assert.equal(after.code, 0, after.stdout);
+    const { workloads } = JSON.parse(after.stdout) as { readonly workloads: readonly { name: string; scc: string }[] };
+    assert.deepEqual(
+      workloads.map(({ name, scc }) => [name, scc]),
+      [
+        ['agent', 'hostaccess'],
+        ['web', 'restricted-v2'],
+      ],
+    );
+    assert.deepEqual(cluster.errors, []);
+  });
+
+  test('a server that cannot be reached', async (t) => {
+    const cluster = await startCluster();
+    const kubeconfig = join(await folder(t), 'kubeconfig');
+    await copyFile(await cluster.kubeconfig(), kubeconfig);
+    await cluster.stop();
+    const { code, stdout, stderr } = await runProgram(['scc', 'plan', '--kubeconfig', kubeconfig]);
+    assert.deepEqual([code, stdout], [2, '']);
+    assert.match(stderr, /^error: .*127\.0\.0\.1/);
   });
 });
