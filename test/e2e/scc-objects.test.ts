@@ -1,0 +1,148 @@
+/** SCCs as people write them, from end to end: the server as a process, its embedded cluster, its webhook configurations. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { objectOf } from '../support/answers.ts';
+import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
+import { connect } from '../support/kubeconfig.ts';
+import { serve, type Running } from '../support/serve-process.ts';
+
+const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
+const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
+const HOOK = 'admission webhook "objects.scc.portcullis.dev" denied the request: ';
+const INVALID = (name: string): string => `SecurityContextConstraints.security.openshift.io "${name}" is invalid: `;
+
+function short(name: string, fields: JsonObject = {}): JsonObject {
+  return {
+    apiVersion: 'security.openshift.io/v1',
+    kind: 'SecurityContextConstraints',
+    metadata: { name },
+    runAsUser: { type: 'RunAsAny' },
+    seLinuxContext: { type: 'RunAsAny' },
+    ...fields,
+  };
+}
+
+suite('SCCs', () => {
+  let running: Running;
+  let client: ApiClient;
+  before(async () => {
+    running = await serve([]);
+    client = await connect(running);
+  });
+  after(async () => {
+    client.close();
+    await running.stop();
+  });
+  const create = (scc: JsonObject, query = ''): Promise<ApiAnswer> => client.send('POST', `${SCCS}${query}`, scc);
+  const messageOf = ({ body, text }: ApiAnswer): unknown => (isObject(body) ? body['message'] : text);
+
+  test('a wrong type is told by its field, not by all that is missing', async () => {
+    const answer = await create(short('typed', { users: 'alice' }));
+    assert.equal(messageOf(answer), `${HOOK}${INVALID('typed')}users: Invalid value: "alice": must be a list`);
+    assert.equal(answer.status, 422);
+    assert.deepEqual(objectOf(answer)['details'], {
+      name: 'typed',
+      group: 'security.openshift.io',
+      kind: 'SecurityContextConstraints',
+      causes: [{ reason: 'FieldValueInvalid', message: 'Invalid value: "alice": must be a list', field: 'users' }],
+    });
+  });
+
+  test('what the schema alone knows', async () => {
+    const answer = await create(short('level', { userNamespaceLevel: 'Pod' }));
+    assert.match(
+      String(messageOf(answer)),
+      /is invalid: \[userNamespaceLevel: Unsupported value: "Pod": supported values: "AllowHostLevel", "RequirePodLevel"/,
+    );
+  });
+
+  test('an unknown field is dropped before anybody is asked', async () => {
+    const answer = await create(short('pruned', { allowHostNetworks: true }), '?fieldValidation=Ignore');
+    assert.equal(answer.status, 201);
+    assert.equal(Object.hasOwn(objectOf(answer), 'allowHostNetworks'), false);
+    const strict = await create(short('strict', { allowHostNetworks: true }), '?fieldValidation=Strict');
+    assert.match(String(messageOf(strict)), /strict decoding error: unknown field "allowHostNetworks"$/);
+  });
+
+  test('a dry run is judged and stores nothing', async () => {
+    const answer = await create(short('dry', { priority: -1 }), '?dryRun=All');
+    assert.equal(messageOf(answer), `${HOOK}${INVALID('dry')}priority: Invalid value: -1: priority cannot be negative`);
+    assert.equal((await create(short('dry'), '?dryRun=All')).status, 201);
+    assert.equal((await client.send('GET', `${SCCS}/dry`)).status, 404);
+  });
+
+  test('a patch is completed and judged like a create', async () => {
+    await create(short('patched'));
+    const patch = (body: JsonObject) =>
+      client.send('PATCH', `${SCCS}/patched`, body, { 'content-type': 'application/merge-patch+json' });
+    const wider = await patch({ allowHostDirVolumePlugin: true, volumes: ['secret'] });
+    assert.deepEqual(objectOf(wider)['volumes'], ['hostPath', 'secret']);
+    const wrong = await patch({ volumes: ['none'] });
+    assert.equal(
+      messageOf(wrong),
+      `${HOOK}${INVALID('patched')}volumes: Invalid value: ["hostPath","none"]: if 'none' is specified, no other values are allowed`,
+    );
+  });
+
+  test('a server-side apply of a short one owns what it says', async () => {
+    const answer = await client.send('PATCH', `${SCCS}/applied?fieldManager=ops`, short('applied'), {
+      'content-type': 'application/apply-patch+yaml',
+    });
+    assert.equal(answer.status, 201);
+    assert.equal(objectOf(answer)['allowHostPorts'], false);
+  });
+
+  test('warnings reach who writes', async () => {
+    const answer = await create(short('greedy', { priority: 11, groups: ['system:authenticated'] }));
+    assert.equal(answer.status, 201);
+    assert.deepEqual(answer.warnings, [
+      '299 - "all users may use SCC \\"greedy\\", and its priority 11 puts it before anyuid and restricted-v2: it takes over every pod that fits it"',
+    ]);
+    const useless = await create(short('useless', { runAsUser: { type: 'MustRunAs' } }));
+    assert.deepEqual(useless.warnings, ['299 - "no pod can use SCC \\"useless\\": MustRunAs requires a UID"']);
+  });
+
+  test('columns', async () => {
+    const answer = await client.send('GET', SCCS, undefined, {
+      accept: 'application/json;as=Table;v=v1;g=meta.k8s.io',
+    });
+    const { columnDefinitions, rows } = objectOf(answer) as {
+      readonly columnDefinitions: readonly { readonly name: string }[];
+      readonly rows: readonly { readonly cells: readonly unknown[] }[];
+    };
+    assert.deepEqual(
+      columnDefinitions.map(({ name }) => name),
+      ['Name', 'Priv', 'Caps', 'SELinux', 'RunAsUser', 'FSGroup', 'SupGroup', 'Priority', 'ReadOnlyRootFS', 'Volumes'],
+    );
+    assert.deepEqual(rows.find(({ cells }) => cells[0] === 'privileged')?.cells, [
+      'privileged',
+      'true',
+      '["*"]',
+      'RunAsAny',
+      'RunAsAny',
+      'RunAsAny',
+      'RunAsAny',
+      '<no value>',
+      'false',
+      '["*"]',
+    ]);
+  });
+
+  test('without the webhooks, the schema still guards host paths', async () => {
+    await client.send('DELETE', `${CONFIGURATIONS}/mutatingwebhookconfigurations/objects.scc.portcullis.dev`);
+    await client.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/scc.portcullis.dev`);
+    const bare = await create(short('bare'));
+    assert.match(String(messageOf(bare)), /is invalid: \[allowHostDirVolumePlugin: Required value, /);
+    const whole = {
+      ...objectOf(await client.send('GET', `${SCCS}/privileged`)),
+      metadata: { name: 'whole' },
+      allowHostDirVolumePlugin: false,
+    };
+    assert.equal(
+      messageOf(await create(whole)),
+      `${INVALID('whole')}<nil>: Invalid value: volumes must not hold 'hostPath' or '*' unless allowHostDirVolumePlugin is true`,
+    );
+    assert.equal((await create({ ...whole, volumes: null })).status, 201);
+  });
+});
