@@ -1,0 +1,248 @@
+import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import { after, before, describe, test } from 'node:test';
+import { readInventory, type Inventory } from '../../src/cli/inventory/inventory.ts';
+import type { InventoryValues } from '../../src/cli/inventory/options.ts';
+import type { Io } from '../../src/cli/command.ts';
+import { RESOURCES } from '../../src/kube/resources.ts';
+import type { Kind, KubeObject } from '../../src/kube/types.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+
+const ALL = Object.keys(RESOURCES) as readonly Kind[];
+const NOTHING = { filename: [], kubeconfig: undefined, context: undefined };
+
+function ioWith(stdin = '', env: Io['env'] = {}): Io {
+  const output = { write: () => undefined };
+  return { stdin: Readable.from([stdin]), stdout: output, stderr: output, env, signal: new AbortController().signal };
+}
+
+async function readText(text: string, values: Partial<InventoryValues> = {}, kinds = ALL): Promise<Inventory> {
+  return await readInventory({ ...NOTHING, filename: ['-'], ...values }, ioWith(text), { kinds });
+}
+
+const namesOf = (objects: readonly KubeObject[]): string[] =>
+  objects.map(
+    ({ metadata }) => `${metadata?.namespace === undefined ? '' : `${metadata.namespace}/`}${metadata?.name}`,
+  );
+
+const DEPLOYMENT = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, labels: null}
+spec:
+  template:
+    spec: {serviceAccountName: web, containers: [{name: c, image: i}]}
+`;
+
+const RANGED = `apiVersion: v1
+kind: Namespace
+metadata:
+  name: bank
+  annotations:
+    openshift.io/sa.scc.uid-range: 1000000000/10000
+    openshift.io/sa.scc.supplemental-groups: 1000000000/10000
+    openshift.io/sa.scc.mcs: s0:c1,c0
+`;
+
+describe('manifests', () => {
+  test('are completed as a cluster would, and it is said with what', async () => {
+    const { store, source, objects, assumptions, namespace, user, reviewAccess } = await readText(`${DEPLOYMENT}---
+apiVersion: v1
+kind: Pod
+metadata: {generateName: once-}
+spec: {containers: [{name: c, image: i}]}
+---
+${RANGED}`);
+    assert.deepEqual(
+      [source, objects.length, namespace, user, reviewAccess],
+      ['manifests', 3, 'default', undefined, undefined],
+    );
+    assert.equal(store.synced(), true);
+    assert.deepEqual(assumptions, [
+      'the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings',
+      'namespaces: default, shop',
+      'service accounts: default/default, shop/web',
+      'ranges of ids: for the namespaces default, shop',
+    ]);
+    assert.deepEqual(namesOf(store.list('Namespace')), ['bank', 'default', 'shop']);
+    assert.deepEqual(store.get('Namespace', 'shop')?.metadata?.annotations, {
+      'openshift.io/sa.scc.uid-range': '1000020000/10000',
+      'openshift.io/sa.scc.supplemental-groups': '1000020000/10000',
+      'openshift.io/sa.scc.mcs': 's0:c5,c0',
+    });
+    assert.equal(store.list('SecurityContextConstraints').length, 13);
+    const pod = store.get('Pod', 'once-', 'default');
+    assert.equal(pod?.spec?.serviceAccountName, 'default');
+    assert.equal(pod.spec.dnsPolicy, 'ClusterFirst');
+    assert.equal(pod.spec.volumes?.length, 1);
+    assert.equal(store.get('Deployment', 'web', 'shop')?.spec?.revisionHistoryLimit, 10);
+  });
+
+  test('that hold a whole cluster are taken as they are', async () => {
+    const { assumptions, store } = await readText(`${RANGED}---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default, namespace: bank}
+automountServiceAccountToken: false
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: bank}, spec: {containers: [{name: c}]}}
+- {apiVersion: security.openshift.io/v1, kind: SecurityContextConstraints, metadata: {name: anyuid, namespace: x}}
+- {apiVersion: example.com/v1, kind: Deployment, metadata: 5}
+- {apiVersion: v1, kind: ConfigMap}
+`);
+    assert.deepEqual(assumptions, []);
+    assert.deepEqual(namesOf(store.list('SecurityContextConstraints')), ['anyuid']);
+    assert.deepEqual(store.get('SecurityContextConstraints', 'anyuid')?.volumes?.includes('secret'), true);
+    assert.equal(store.get('Pod', 'a', 'bank')?.spec?.volumes, undefined);
+    assert.deepEqual(store.list('Deployment'), []);
+  });
+
+  test('with an SCC of their own have the standard ones besides, and what is there already stays', async () => {
+    const { assumptions, store } = await readText(`apiVersion: security.openshift.io/v1
+kind: SecurityContextConstraints
+metadata: {name: own}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: system:openshift:scc:restricted-v2}
+roleRef: {kind: ClusterRole, name: cluster-admin}
+`);
+    assert.deepEqual(assumptions, [
+      'the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings',
+      'ClusterRole cluster-admin',
+    ]);
+    assert.equal(store.list('SecurityContextConstraints').length, 14);
+    assert.equal(store.get('ClusterRoleBinding', 'system:openshift:scc:restricted-v2')?.roleRef.name, 'cluster-admin');
+  });
+
+  test('are put into the namespace that is named', async () => {
+    const text = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}';
+    const { store, namespace } = await readText(text, { namespace: 'shop' });
+    assert.deepEqual([namesOf(store.list('Pod')), namespace], [['shop/a'], 'shop']);
+  });
+
+  test('are completed only as far as it is asked for', async () => {
+    const { assumptions } = await readText(DEPLOYMENT, {}, ['SecurityContextConstraints']);
+    assert.equal(assumptions.length, 1);
+  });
+
+  test('with many names are summarized', async () => {
+    const pods = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(
+      (name) => `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"${name}"}}`,
+    );
+    assert.equal((await readText(pods.join('\n'))).assumptions[1], 'namespaces: a, b, c, d, e and 2 more');
+  });
+
+  const wrong: readonly (readonly [name: string, text: string, message: string])[] = [
+    [
+      'that cannot be read',
+      'a: [\n---\n- 1\n',
+      'stdin:2:1: Flow sequence in block collection must be sufficiently indented and end with a ]\n' +
+        'stdin:3:1: expected an object with apiVersion and kind',
+    ],
+    ['without anything', '', 'no objects in -'],
+    [
+      'of an old version',
+      'apiVersion: extensions/v1beta1\nkind: Deployment\n',
+      'stdin:1:1: no kind "Deployment" is registered for version "extensions/v1beta1"',
+    ],
+    [
+      'of a wrong group',
+      'apiVersion: v1\nkind: SecurityContextConstraints\n',
+      'stdin:1:1: no kind "SecurityContextConstraints" is registered for version "v1"',
+    ],
+    [
+      'without a name',
+      'apiVersion: v1\nkind: Pod\nmetadata: {}\n',
+      'stdin:3:1: metadata.name: Required value: name or generateName is required',
+    ],
+    ['with wrong metadata', 'apiVersion: v1\nkind: Pod\nmetadata: []\n', 'stdin:3:1: metadata must be an object'],
+    [
+      'with a wrong name',
+      'apiVersion: v1\nkind: Pod\nmetadata:\n  name: 5\n',
+      'stdin:4:3: metadata.name must be a string',
+    ],
+    [
+      'with wrong labels',
+      'apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {a: 1}\n',
+      'stdin:5:3: metadata.labels must be an object that holds strings',
+    ],
+    [
+      'with wrong owners',
+      'apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  ownerReferences: [a]\n',
+      'stdin:5:3: metadata.ownerReferences must be a list of objects',
+    ],
+  ];
+  for (const [name, text, message] of wrong) {
+    test(name, async () => {
+      await assert.rejects(readText(text), { name: 'UserError', message });
+    });
+  }
+
+  test('tell of every mistake', async () => {
+    const text = 'apiVersion: v1\nkind: Pod\n---\napiVersion: v2\nkind: Pod\n';
+    await assert.rejects(readText(text), {
+      message:
+        'stdin:1:1: metadata.name: Required value: name or generateName is required\n' +
+        'stdin:4:1: no kind "Pod" is registered for version "v2"',
+    });
+  });
+
+  test('and a cluster exclude each other', async () => {
+    await assert.rejects(readText(DEPLOYMENT, { context: 'work' }), {
+      name: 'UserError',
+      message: '--filename reads manifests instead of a cluster: leave out --kubeconfig and --context',
+    });
+  });
+});
+
+describe('a cluster', () => {
+  let cluster: TestCluster;
+  let kubeconfig: string;
+  before(async () => {
+    cluster = await startCluster();
+    kubeconfig = await cluster.kubeconfig();
+  });
+  after(async () => await cluster.stop());
+
+  test('that has never had SCCs gets those that ship with the platform', async () => {
+    const { store, source, objects, assumptions, namespace, user, reviewAccess } = await readInventory(
+      { ...NOTHING, kubeconfig },
+      ioWith(),
+      { kinds: ALL },
+    );
+    assert.deepEqual([source, objects, namespace, user?.username], ['cluster', [], 'default', 'admin']);
+    assert.deepEqual(assumptions, [
+      'the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings',
+      'ranges of ids: for the namespaces default, kube-node-lease, kube-public, kube-system',
+      'no rangeallocations.security.internal.openshift.io: the cluster does not serve them',
+    ]);
+    assert.equal(store.list('SecurityContextConstraints').length, 13);
+    assert.equal(await reviewAccess?.({ username: 'alice', groups: [] }, { verb: 'get', resource: 'pods' }), false);
+  });
+
+  test('is the one that the environment names', async () => {
+    const { store } = await readInventory(NOTHING, ioWith('', { KUBECONFIG: kubeconfig }), {
+      kinds: ['Namespace'],
+      ranges: 'leave',
+    });
+    assert.deepEqual(store.get('Namespace', 'default')?.metadata?.annotations, undefined);
+    assert.deepEqual(store.list('SecurityContextConstraints'), []);
+  });
+
+  test('is read no further than it is asked for', async () => {
+    const needs = { kinds: ['Namespace', 'ServiceAccount'] as const, only: 'kube-public' };
+    const { store } = await readInventory({ ...NOTHING, kubeconfig }, ioWith(), needs);
+    assert.deepEqual(namesOf(store.list('Namespace')), ['kube-public']);
+    assert.deepEqual(namesOf(store.list('ServiceAccount')), ['kube-public/default']);
+  });
+
+  test('has to be there', async () => {
+    await assert.rejects(readInventory(NOTHING, ioWith(), { kinds: ALL }), {
+      name: 'UserError',
+      message: 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig',
+    });
+  });
+});
