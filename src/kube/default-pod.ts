@@ -31,8 +31,7 @@ export function partsAt(part: Part | undefined, field: string): Part[] {
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/v1/defaults.go
  */
 export function defaultPod(pod: Part): void {
-  const spec = partAt(pod, 'spec');
-  if (!spec) return;
+  const spec = partIn(pod, 'spec');
   defaultPodSpec(spec);
   fill(spec, 'enableServiceLinks', true);
   for (const container of [...partsAt(spec, 'initContainers'), ...partsAt(spec, 'containers')]) {

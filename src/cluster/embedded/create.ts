@@ -2,6 +2,7 @@ import { alreadyExists, ApiError, invalid } from '../../kube/status.ts';
 import { attributesOf } from './attributes.ts';
 import { applyDefaults, readBody } from './body.ts';
 import type { ApiResult, Call, Core } from './core.ts';
+import { refuseEscalation } from './escalation.ts';
 import { fillSystemFields, matchNamespace, wipeSystemFields } from './metadata.ts';
 import { readWriteOptions, type WriteOptions } from './options.ts';
 import { track } from './tracking.ts';
@@ -39,6 +40,7 @@ export async function createObject(
   const { info, context } = call;
   const subject = { operation: 'CREATE', options: options.as('CreateOptions'), dryRun: options.dryRun } as const;
   const object = (await core.admission.mutate(attributesOf(call, { ...subject, object: decoded }), context)) ?? decoded;
+  refuseEscalation(core, call, object);
   completeNew(core, call, object);
   await core.admission.validate(attributesOf(call, { ...subject, object }), context);
   const { resourceVersion = '' } = metadataOf(object);
@@ -59,6 +61,8 @@ function completeNew(core: Core, call: Call, object: ApiObject): void {
   const { info, context } = call;
   const taken = (name: string): boolean => core.storage.get(storageKey(info), call.scope, name) !== undefined;
   fillSystemFields(object, core.clock(), taken);
+  // A webhook may have changed it.
+  matchNamespace(object, call.scope);
   info.strategy.prepareForCreate(object);
   const errors = info.strategy.validateCreate(object);
   if (errors.length > 0) throw new ApiError(invalid(info, metadataOf(object).name ?? '', errors));

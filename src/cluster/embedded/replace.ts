@@ -6,6 +6,7 @@ import { requireAccess } from './access.ts';
 import type { Call, Core, ObjectResult } from './core.ts';
 import { createObject } from './create.ts';
 import { modified } from './errors.ts';
+import { refuseEscalation } from './escalation.ts';
 import { keepTimes } from './fields/index.ts';
 import { keyOf } from './keys.ts';
 import { matchName, matchNamespace, editMetadata } from './metadata.ts';
@@ -66,6 +67,7 @@ async function replaceExisting(
     context,
   );
   const object = admitted ?? next;
+  refuseEscalation(core, call, object, existing);
   requireVersion(info, object, existing);
   completeChanged(call, object, existing);
   await core.admission.validate(attributesOf(call, { ...subject, object, oldObject: existing }), context);
@@ -118,6 +120,8 @@ export function completeChanged(call: Call, object: ApiObject, existing: ApiObje
   const subresource = call.subresource?.name ?? '';
   const metadata = editMetadata(object);
   const old = existing.metadata ?? {};
+  // A webhook may have changed it.
+  matchNamespace(object, call.scope);
   keep(metadata, old, 'generation');
   info.strategy.prepareForUpdate(object, existing, subresource);
   if ((metadata['uid'] ?? '') === '') keep(metadata, old, 'uid');

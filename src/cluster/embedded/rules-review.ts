@@ -13,12 +13,17 @@ export interface Rules {
   readonly incomplete: boolean;
 }
 
+/** The bindings that concern the user: those of the whole cluster, then those of the namespace, if it is one. */
+export function bindingsOf(reader: Reader, user: UserInfo, namespace: string): readonly ApiObject[] {
+  const local = namespace === '' ? [] : reader.list(rbac('rolebindings'), namespace);
+  return [...reader.list(rbac('clusterrolebindings')), ...local].filter((binding) =>
+    itemsAt(binding, 'subjects').some((subject) => concerns(subject, binding, user)),
+  );
+}
+
 /** Gathers the rules of every role that is bound to the user, in the whole cluster and in the namespace. */
 export function rulesOf(reader: Reader, user: UserInfo, namespace: string): Rules {
-  const bindings = [...reader.list(rbac('clusterrolebindings')), ...reader.list(rbac('rolebindings'), namespace)];
-  const bound = bindings
-    .filter((binding) => itemsAt(binding, 'subjects').some((subject) => concerns(subject, binding, user)))
-    .flatMap((binding) => itemsAt(roleOf(reader, binding), 'rules'));
+  const bound = bindingsOf(reader, user, namespace).flatMap((binding) => itemsAt(roleOf(reader, binding), 'rules'));
   const masters = user.groups?.includes('system:masters') ?? false;
   const rules = masters ? [EVERYTHING, { verbs: ['*'], nonResourceURLs: ['*'] }, ...bound] : bound;
   return {
@@ -36,7 +41,8 @@ function concerns(subject: JsonObject, binding: ApiObject, user: UserInfo): bool
   return subject['kind'] === 'ServiceAccount' && `system:serviceaccount:${namespace}:${name}` === user.username;
 }
 
-function roleOf(reader: Reader, binding: ApiObject): ApiObject | undefined {
+/** The role that a binding refers to. */
+export function roleOf(reader: Reader, binding: ApiObject): ApiObject | undefined {
   const ref = binding['roleRef'];
   if (!isObject(ref)) return undefined;
   const name = textAt(ref, 'name');

@@ -46,9 +46,10 @@ export function createRbac(): Rbac {
  * knows the objects as they are now: when they change, make a new one.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/
  */
-export function createAuthorizer(objects: RbacObjects): Authorizer {
+export function createAuthorizer(objects: Partial<RbacObjects>): Authorizer {
   const { put, allows } = createRbac();
-  const putAll = (kind: RbacKind, all: readonly unknown[]): void => all.forEach((object) => put(kind, object));
+  const putAll = (kind: RbacKind, all: readonly unknown[] | undefined): void =>
+    all?.forEach((object) => put(kind, object));
   putAll('ClusterRole', objects.clusterRoles);
   putAll('Role', objects.roles);
   putAll('ClusterRoleBinding', objects.clusterRoleBindings);

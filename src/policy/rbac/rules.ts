@@ -69,7 +69,7 @@ function matchesResource(granted: readonly string[], resource: string, subresour
 }
 
 /** A URL that ends in asterisks covers all that begins with the text before them. */
-function matchesUrl(granted: readonly string[], url: string): boolean {
+export function matchesUrl(granted: readonly string[], url: string): boolean {
   return granted.some(
     (pattern) => pattern === url || (pattern.endsWith(ALL) && url.startsWith(trimAsterisks(pattern))),
   );
