@@ -69,7 +69,7 @@ export function winsOf(input: WinsInput): Wins {
   for (const group of groups) {
     if (tried === input.maxPods || (tried > 0 && input.isOver())) break;
     tried++;
-    const wins = createTrial(group, input);
+    const wins = createTrial(group, scc, input);
     if (wins?.(scc) && !(before?.behind.has(group.admittedBy.name) && wins(before.scc))) won.push(group);
   }
   return { wins: summarize(won, scc), tried, total: groups.length };
@@ -98,18 +98,24 @@ function groupPods(pods: readonly Pod[], losers: Sccs): readonly Group[] {
   return [...groups.values()];
 }
 
-/** Says whether SCCs would win a pod; `undefined` for one that is not judged. */
-function createTrial({ pod, admittedBy }: Group, input: WinsInput): ((scc: PreparedScc) => boolean) | undefined {
+/** Says whether versions of an SCC would win a pod; `undefined` for a pod that is not judged, or where it is not granted. */
+function createTrial(
+  { pod, admittedBy }: Group,
+  scc: PreparedScc,
+  input: WinsInput,
+): ((scc: PreparedScc) => boolean) | undefined {
   const namespaceName = pod.metadata?.namespace ?? '';
   const namespace = input.findNamespace(namespaceName);
   const decoded = decodePod(pod);
   if (!namespace || 'error' in decoded) return undefined;
   const ranges = namespaceRangesOf(namespace);
   if (ranges.problem !== undefined) return undefined;
-  const search = { namespace: ranges, pod: openPod(decoded.pod, admittedBy, ranges) };
   const mayUse = createMayUse(input.canUse, namespaceName);
   const subject = creatorOf(decoded.pod, namespaceName);
-  return (scc) => mayUse(subject, scc) && fitsScc(scc, search);
+  // Asked first: it costs the least, and most SCCs are granted to few.
+  if (!mayUse(subject, scc)) return undefined;
+  const search = { namespace: ranges, pod: openPod(decoded.pod, admittedBy, ranges) };
+  return (one) => mayUse(subject, one) && fitsScc(one, search);
 }
 
 /** Whoever creates the pod is authenticated; of its service account that is known, too. */
