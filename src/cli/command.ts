@@ -34,7 +34,7 @@ interface Description {
   readonly name: string;
   /** One line, for the list of commands. */
   readonly summary: string;
-  /** How the help writes the operands; a command without it takes none, with it needs at least one. */
+  /** How the help writes the operands; a command without it takes none, with it needs at least one, unless in brackets. */
   readonly operands?: string;
   /** What the help says below the options. */
   readonly details?: string;
@@ -76,5 +76,6 @@ export function defineCommand<O extends Options>(
 export function checkOperands({ name, operands }: Description, typed: readonly string[]): void {
   const [first] = typed;
   if (operands === undefined && first !== undefined) throw new UserError(`unexpected argument ${quote(first)}`);
-  if (operands !== undefined && first === undefined) throw new UserError(`${name} needs ${operands}`);
+  const isNeeded = operands !== undefined && !operands.startsWith('[');
+  if (isNeeded && first === undefined) throw new UserError(`${name} needs ${operands}`);
 }

@@ -4,6 +4,7 @@ import { check } from './commands/check.ts';
 import { explain } from './commands/explain.ts';
 import { sccPlan } from './commands/scc-plan.ts';
 import { sccPods } from './commands/scc-pods.ts';
+import { sccReview } from './commands/scc-review.ts';
 import { serve } from './commands/serve.ts';
 import { version } from './commands/version.ts';
 import { whoCan } from './commands/who-can.ts';
@@ -15,6 +16,7 @@ export const commands: readonly Command[] = [
   explain,
   sccPlan,
   sccPods,
+  sccReview,
   whoCan,
   auditUserNamespacesCommand,
   version,

@@ -25,9 +25,9 @@ the order in which SCCs are tried: who may use it, whether the pod fits or why n
 changed; which one is chosen, and which level of the Pod Security Standards the result keeps. Of a
 workload it tells what becomes of the pods that its controller would create.
 
-Roles, bindings, SCCs and namespaces come from the cluster of the kubeconfig, or from the manifests of
---filename. Where there is neither, the paths are all that there is, and the standard SCCs and their
-grants are assumed.
+Roles, bindings, SCCs and namespaces come from the manifests of --filename, or from the cluster of the
+kubeconfig. Where there is neither, the paths are all that there is. Manifests without SCCs are judged
+by the standard SCCs and their grants.
 
 Exit codes:
   0  every pod is admitted, or no SCC counts for it
@@ -47,7 +47,7 @@ const KINDS: readonly Kind[] = ['Namespace', 'ServiceAccount', 'SecurityContextC
 export const explain = defineCommand({
   name: 'explain',
   summary: 'Explain which SCC admits a pod, and why others do not',
-  operands: 'PATH...',
+  operands: '[PATH...]',
   details: DETAILS,
   options: {
     as: option('USER', text, undefined, {
@@ -70,7 +70,7 @@ export const explain = defineCommand({
     const namespace = options.namespace ?? inventory.namespace;
     const creator = creatorOf(user, groups, inventory);
     const explanation = explainObjects(objects, inventory, { settings, namespace, creator });
-    if (explanation.objects.length === 0) throw new UserError(`no pods and no workloads in ${paths.join(', ')}`);
+    if (explanation.objects.length === 0) throw new UserError('no pods and no workloads in the manifests');
     io.stdout.write(PRINT[options.output](explanation, io));
     return exitCodeOf(explanation);
   },

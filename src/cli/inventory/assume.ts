@@ -44,10 +44,10 @@ export function assumeClusterAdmin(store: WritableStore): readonly string[] {
   return ['ClusterRole cluster-admin'];
 }
 
-/** The namespaces in which there is something. */
-export function assumeNamespaces(store: WritableStore): readonly string[] {
+/** The namespaces in which there is something, and others. */
+export function assumeNamespaces(store: WritableStore, others: readonly string[] = []): readonly string[] {
   const named = KINDS.flatMap((kind) => store.list(kind).map(({ metadata }) => metadata?.namespace ?? ''));
-  const missing = sortedSet(named).filter((name) => name !== '' && !store.get('Namespace', name));
+  const missing = sortedSet([...named, ...others]).filter((name) => name !== '' && !store.get('Namespace', name));
   for (const name of missing) {
     const metadata = { name, labels: { 'kubernetes.io/metadata.name': name } };
     store.put('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata });

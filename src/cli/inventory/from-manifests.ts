@@ -28,14 +28,14 @@ export async function readFromManifests(values: InventoryValues, io: Io, needs: 
 export function inventoryOf(
   objects: readonly ManifestObject[],
   namespace = 'default',
-  { kinds, ranges }: InventoryNeeds,
+  { kinds, namespaces, ranges }: InventoryNeeds,
 ): Inventory {
   const store = createStore();
   failOn(fillStore(store, objects, namespace));
   const assumptions = [
     ...(hasStandardSccs(store) ? [] : assumeStandardSccs(store)),
     ...assumeClusterAdmin(store),
-    ...(kinds.includes('Namespace') ? assumeNamespaces(store) : []),
+    ...(kinds.includes('Namespace') ? assumeNamespaces(store, namespaces) : []),
     ...(kinds.includes('ServiceAccount') ? assumeServiceAccounts(store) : []),
     ...(kinds.includes('Namespace') && ranges !== 'leave' ? assumeRanges(store) : []),
   ];

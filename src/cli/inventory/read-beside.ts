@@ -1,7 +1,9 @@
 import { findAnyCluster } from '../../cluster/live/find-cluster.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
+import { UserError } from '../../config/user-error.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { Kind } from '../../kube/types.ts';
+import { REVIEW_KINDS } from '../../policy/scc/review-request.ts';
 import type { Io } from '../command.ts';
 import { namespaceOf } from '../report/identity.ts';
 import { readFromCluster } from './from-cluster.ts';
@@ -18,7 +20,7 @@ export interface Surrounded {
 
 /**
  * Reads the manifests that a command is asked about, and beside them other manifests or a cluster. Where there is neither,
- * they are all that there is.
+ * they are all that there is; where no paths are named, it is the other manifests that are asked about.
  * Rejects with a UserError for what cannot be read.
  */
 export async function readBeside(
@@ -27,22 +29,30 @@ export async function readBeside(
   { io, needs }: { readonly io: Io; readonly needs: InventoryNeeds },
 ): Promise<Surrounded> {
   checkSource(values);
-  const objects = await readObjects(paths, io);
   const { kubeconfig, context, filename } = values;
+  const subjects = paths.length === 0 ? filename : paths;
+  if (subjects.length === 0) throw new UserError('no manifests: name their paths');
+  const objects = await readObjects(subjects, io);
   if (filename.length === 0 && (await findAnyCluster({ kubeconfig, context, env: io.env })) !== undefined) {
-    const only = onlyNamespaceOf(objects, values.namespace);
-    return { objects, inventory: await readFromCluster(values, io, { ...needs, only }) };
+    const [only, ...others] = namespacesOf(objects, values.namespace);
+    const scope = others.length === 0 ? { only } : {};
+    return { objects, inventory: await readFromCluster(values, io, { ...needs, ...scope }) };
   }
-  const others = filename.length === 0 ? [] : await readObjects(filename, io);
-  return { objects, inventory: inventoryOf([...others, ...objects], values.namespace, needs) };
+  const surroundings = subjects === filename || filename.length === 0 ? [] : await readObjects(filename, io);
+  const namespaces = namespacesOf(objects, values.namespace ?? 'default').filter((name) => name !== undefined);
+  return { objects, inventory: inventoryOf([...surroundings, ...objects], values.namespace, { ...needs, namespaces }) };
 }
 
-/** The namespace in which all objects are; `undefined` if there are several, or if only the cluster knows. */
-function onlyNamespaceOf(objects: readonly ManifestObject[], fallback: string | undefined): string | undefined {
-  const names = new Set(objects.filter(isNamespaced).map(({ value }) => namespaceOf(value) ?? fallback));
-  return names.size === 1 ? [...names][0] : undefined;
+/** The namespaces in which objects are; `undefined` among them stands for one that only the cluster knows. */
+function namespacesOf(
+  objects: readonly ManifestObject[],
+  fallback: string | undefined,
+): readonly (string | undefined)[] {
+  return [...new Set(objects.filter(isNamespaced).map(({ value }) => namespaceOf(value) ?? fallback))];
 }
 
+/** Of other kinds nothing is asked. */
 function isNamespaced({ kind }: ManifestObject): boolean {
-  return !Object.hasOwn(RESOURCES, kind) || RESOURCES[kind as Kind].scope === 'Namespaced';
+  if (Object.hasOwn(RESOURCES, kind)) return RESOURCES[kind as Kind].scope === 'Namespaced';
+  return REVIEW_KINDS.some((one) => one === kind);
 }

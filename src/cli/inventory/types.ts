@@ -24,6 +24,8 @@ export interface InventoryNeeds {
   readonly kinds: readonly Kind[];
   /** Read only this namespace of a cluster, and what lies in none. */
   readonly only?: string | undefined;
+  /** Namespaces that manifests which lack them are assumed to have, besides those that objects are in. */
+  readonly namespaces?: readonly string[];
   /** Absent: namespaces that lack ranges of ids get those that would be allotted to them. */
   readonly ranges?: 'leave';
 }

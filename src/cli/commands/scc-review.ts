@@ -1,0 +1,94 @@
+import { printYaml } from '../../config/manifests.ts';
+import { UserError } from '../../config/user-error.ts';
+import type { Kind } from '../../kube/types.ts';
+import { RBAC_KINDS } from '../../policy/rbac/types.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
+import { inventoryOptions } from '../inventory/options.ts';
+import { printAssumptions } from '../inventory/print-assumptions.ts';
+import { readBeside } from '../inventory/read-beside.ts';
+import { list, option } from '../options.ts';
+import { printable } from '../report/text.ts';
+import { sccOptions } from '../scc-options.ts';
+import { answer } from '../scc-review/answer.ts';
+import { askAbout } from '../scc-review/ask.ts';
+import { isAllowed, printReviews } from '../scc-review/print-table.ts';
+import type { AnsweredReview } from '../scc-review/types.ts';
+import { sccSettingsOf } from '../serve/scc-settings.ts';
+import { oneOf, text } from '../values.ts';
+
+const DETAILS = `
+Says which SCC (SecurityContextConstraints) admits a pod for a user, or which SCCs do for service
+accounts, as the review APIs of OpenShift answer it. A user without groups is in no group. Without
+--user and --group it is about service accounts: those of --serviceaccount, else that of the pod, else
+default.
+
+Manifests may also be reviews: PodSecurityPolicySubjectReview, PodSecurityPolicySelfSubjectReview and
+PodSecurityPolicyReview. They are answered as they ask; -o yaml writes them with their status. A review
+of oneself is about the user of the kubeconfig, or with manifests about anybody who is authenticated.
+
+Exit codes:
+  0  an SCC admits every pod
+  1  none admits one of them
+  2  wrong usage, or what cannot be read
+
+Examples:
+  portcullis scc-review pod.yaml --user alice --group developers
+  portcullis scc-review deployment.yaml --serviceaccount builder -n shop
+  portcullis scc-review review.yaml -o yaml
+`;
+
+const KINDS: readonly Kind[] = ['Namespace', 'ServiceAccount', 'SecurityContextConstraints', ...RBAC_KINDS];
+
+/** Answers the review APIs of OpenShift. */
+export const sccReview = defineCommand({
+  name: 'scc-review',
+  summary: 'Review which SCC admits a pod for a user or for service accounts',
+  operands: '[PATH...]',
+  details: DETAILS,
+  options: {
+    user: option('USER', text, undefined, { short: 'u', help: 'User to ask about' }),
+    group: list('GROUP', text, { short: 'g', help: 'Groups of the user, or groups alone' }),
+    serviceaccount: list('NAME', text, { short: 'z', help: 'Service accounts to ask about' }),
+    namespace: option('NAME', text, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
+    output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
+      short: 'o',
+      help: 'One of table, json, yaml',
+    }),
+    ...inventoryOptions,
+    ...sccOptions,
+  },
+  async run(options, paths, io) {
+    const { user, group: groups, serviceaccount: serviceAccounts } = options;
+    const settings = sccSettingsOf(options);
+    if (serviceAccounts.length > 0 && (user !== undefined || groups.length > 0)) {
+      throw new UserError(
+        '--serviceaccount asks about service accounts, --user and --group about users: leave one out',
+      );
+    }
+    const { objects, inventory } = await readBeside(paths, options, { io, needs: { kinds: KINDS } });
+    const namespace = options.namespace ?? inventory.namespace;
+    const subjects = { user, groups, serviceAccounts };
+    const asked = objects.map((object) => askAbout(object, { subjects, namespace })).filter((one) => one !== undefined);
+    if (asked.length === 0) throw new UserError('no pods, no workloads and no reviews in the manifests');
+    const answered = asked.map((review) => answer(review, inventory, settings));
+    write(answered, { assumptions: inventory.assumptions, format: options.output, io });
+    return answered.every(isAllowed) ? EXIT.passed : EXIT.violations;
+  },
+});
+
+interface Writing {
+  readonly assumptions: readonly string[];
+  readonly format: 'table' | 'json' | 'yaml';
+  readonly io: Io;
+}
+
+/** Reviews have no field for warnings and assumptions. */
+function write(answered: readonly AnsweredReview[], { assumptions, format, io: { stdout, stderr } }: Writing): void {
+  const warnings = new Set(answered.flatMap((one) => one.warnings));
+  for (const warning of warnings) stderr.write(`warning: ${printable(warning)}\n`);
+  if (format !== 'table') stderr.write(printAssumptions(assumptions).trimStart());
+  const reviews = answered.map(({ review }) => review);
+  if (format === 'table') stdout.write(printReviews(answered) + printAssumptions(assumptions));
+  else if (format === 'yaml') stdout.write(printYaml(reviews));
+  else stdout.write(`${JSON.stringify(reviews.length === 1 ? reviews[0] : reviews, undefined, 2)}\n`);
+}
