@@ -1,10 +1,11 @@
 import type { RoleBinding } from '../../kube/types.ts';
 import { quote } from '../../kube/quote.ts';
+import type { PlannedRefusal } from '../../policy/scc/plan.ts';
 import { printObstacle } from '../../policy/scc/warnings.ts';
 import { printChanges } from '../report/changes.ts';
 import type { Style } from '../report/table.ts';
 import { printable } from '../report/text.ts';
-import { isGrantable, printNextStep, printPlanSummary, summarizePlan } from './summary.ts';
+import { printNextStep, printPlanSummary, summarizePlan } from './summary.ts';
 import type { Plan, PlannedNamespace, PlannedWorkload } from './types.ts';
 
 interface TableOptions {
@@ -61,23 +62,22 @@ function tell(workload: PlannedWorkload): Told {
       return { verdict: 'ignored: pods of Windows, or no template', details: [] };
     case 'admitted':
       return { verdict: result.scc, details: printChanges(result.changes) };
-    case 'refused': {
-      const { nearest, grantable, message } = result;
-      const account = serviceAccount ?? '';
-      const obstacles = nearest?.obstacles.map(printObstacle).join(', ');
-      return {
-        verdict: isGrantable(workload) ? 'refused' : 'refused, and no binding would help',
-        details: [
-          ...(nearest ? [`nearest is ${nearest.scc}; in its way: ${obstacles}`] : []),
-          ...(grantable === undefined
-            ? nearest
-              ? []
-              : [message]
-            : [`${grantable} would admit it, if service account ${quote(account)} might use it`]),
-        ],
-      };
-    }
+    case 'refused':
+      return tellRefusal(result, serviceAccount);
   }
+}
+
+function tellRefusal({ nearest, grantable, message }: PlannedRefusal, serviceAccount: string | undefined): Told {
+  const obstacles = nearest?.obstacles.map(printObstacle).join(', ');
+  const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
+  const details = [
+    ...(nearest ? [`nearest is ${nearest.scc}; in its way: ${obstacles}`] : []),
+    ...(grantable === undefined ? [] : [`${grantable} would admit it, if ${subject} might use it`]),
+  ];
+  return {
+    verdict: grantable === undefined ? 'refused, and no binding would help' : 'refused',
+    details: details.length === 0 ? [message] : details,
+  };
 }
 
 function printBindings(plan: Plan, style: Style): readonly string[] {

@@ -3,6 +3,7 @@ import { copyFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
+import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
@@ -163,6 +164,31 @@ describe('the summary and the next step', () => {
     const problem =
       'label portcullis.dev/scc: unknown mode "maybe", taken for "enforce"; must be one of enforce, report, off';
     assert.ok(stdout.startsWith(`one (enforce)\n  ${problem}\n  Deployment web  restricted-v2\n`), stdout);
+  });
+
+  test('static pods are judged as what their node creates', async () => {
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: {
+        name: 'proxy',
+        namespace: 'one',
+        annotations: { 'kubernetes.io/config.mirror': 'x' },
+        ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'n1', uid: '1', controller: true }],
+      },
+      spec: { ...privileged, nodeName: 'n1' },
+    };
+    const admitted = await plan([], JSON.stringify(pod));
+    assert.ok(admitted.stdout.startsWith('one (report)\n  Pod proxy  privileged\n'), admitted.stdout);
+    const standard = (name: string) => STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc;
+    const own = { ...standard('privileged'), groups: [] };
+    const refused = await plan([], [pod, own].map((object) => JSON.stringify(object)).join('\n'));
+    assert.ok(
+      refused.stdout.startsWith(
+        'one (report)\n  Pod proxy  refused\n    privileged would admit it, if its node might use it\n',
+      ),
+      refused.stdout,
+    );
   });
 
   test('names do not steer the terminal', async () => {
