@@ -5,6 +5,7 @@ import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { flag, list, option } from '../options.ts';
+import { sccOptions } from '../scc-options.ts';
 import { auditPods, type AuditedPod } from '../scc-pods/audit-pods.ts';
 import { printPodCsv, printPodTable } from '../scc-pods/print-pods.ts';
 import { oneOf, text } from '../values.ts';
@@ -14,8 +15,9 @@ Lists pods with the SCC (SecurityContextConstraints) that admitted them, as thei
 whether the service account of the pod or the user who created it was allowed to use the SCC, through
 what the service account is allowed to use it now, since when the pod runs, and what owns it.
 
-A pod without an SCC was never judged: its namespace is exempt, it runs on Windows, or it is older than
-the enforcement of SCCs in its namespace.
+A pod without an SCC was never judged: its namespace is exempt or SCCs are only reported there, it runs
+on Windows, or it is older than the enforcement of SCCs. Where SCCs are not enforced, whoever creates a
+pod can write the annotations.
 
 Examples:
   portcullis scc pods
@@ -41,6 +43,7 @@ export const sccPods = defineCommand({
     subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
       help: 'Only pods whose user, or whose service account, was allowed to use the SCC: user, serviceaccount',
     }),
+    'scc-exempt-namespaces': sccOptions['scc-exempt-namespaces'],
     output: option('FORMAT', oneOf(['table', 'json', 'yaml', 'csv'] as const), 'table', {
       short: 'o',
       help: 'One of table, json, yaml, csv',
@@ -50,7 +53,8 @@ export const sccPods = defineCommand({
     const namespace = options['all-namespaces'] ? undefined : options.namespace;
     const needs = { kinds: KINDS, only: namespace, ranges: 'leave' } as const;
     const { store, assumptions } = await readInventory(options, io, needs);
-    const pods = auditPods(store, { namespace, sccs: options.scc, subject: options.subject });
+    const exemptNamespaces = options['scc-exempt-namespaces'];
+    const pods = auditPods({ store, exemptNamespaces }, { namespace, sccs: options.scc, subject: options.subject });
     io.stdout.write(PRINT[options.output](pods, assumptions));
     return EXIT.passed;
   },

@@ -4,7 +4,7 @@ import { compareBytes } from '../../kube/order.ts';
 import { isWindows } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Pod } from '../../kube/types.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, sccModeOf } from '../../policy/scc/mode.ts';
+import { sccModeOf, type SccMode } from '../../policy/scc/mode.ts';
 import { holds, sccGrants, type SccGrant, type Through } from '../scc-access/scc-grants.ts';
 
 /** What is known of the SCC of a pod. */
@@ -33,12 +33,18 @@ export interface PodFilter {
   readonly subject?: string | undefined;
 }
 
+/** The store, and in which namespaces SCCs do not count, whatever their labels. */
+interface Audited {
+  readonly store: Store;
+  readonly exemptNamespaces: readonly string[];
+}
+
 /** Says of each pod which SCC admitted it, and through what it may use it now; sorted by namespace and name. */
-export function auditPods(store: Store, { namespace, sccs, subject }: PodFilter): readonly AuditedPod[] {
-  const grantsFor = createGrantLookup(store);
-  return store
+export function auditPods(audited: Audited, { namespace, sccs, subject }: PodFilter): readonly AuditedPod[] {
+  const grantsFor = createGrantLookup(audited.store);
+  return audited.store
     .list('Pod', namespace)
-    .map((pod) => auditPod(pod, store, grantsFor))
+    .map((pod) => auditPod(pod, modeAround(pod, audited), grantsFor))
     .filter((pod) => sccs.length === 0 || (pod.scc !== undefined && sccs.includes(pod.scc)))
     .filter((pod) => subject === undefined || pod.subject === subject)
     .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
@@ -71,7 +77,7 @@ function createGrantLookup(store: Store): GrantLookup {
   };
 }
 
-function auditPod(pod: Pod, store: Store, grantsFor: GrantLookup): AuditedPod {
+function auditPod(pod: Pod, mode: PodMode, grantsFor: GrantLookup): AuditedPod {
   const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
   const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
   const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType];
@@ -84,9 +90,9 @@ function auditPod(pod: Pod, store: Store, grantsFor: GrantLookup): AuditedPod {
     ...(since === undefined ? {} : { since }),
     ...(controller === undefined ? {} : { owner: { kind: controller.kind, name: controller.name } }),
   };
-  if (!scc) return { ...facts, through: [], remark: whyNone(pod, store) };
+  if (!scc) return { ...facts, through: [], remark: NONE[mode] };
   const through = serviceAccount === undefined ? [] : grantsFor(scc, namespace, serviceAccount);
-  const remark = remarkOn(subject, through);
+  const remark = remarkOn(subject, through, mode);
   return {
     ...facts,
     scc,
@@ -96,16 +102,29 @@ function auditPod(pod: Pod, store: Store, grantsFor: GrantLookup): AuditedPod {
   };
 }
 
-/** Why a pod carries no SCC. */
-function whyNone(pod: Pod, store: Store): string {
-  if (isWindows(pod.spec)) return 'Windows: SCCs do not count';
-  const namespace = store.get('Namespace', pod.metadata?.namespace ?? '');
-  const isExempt =
-    namespace && sccModeOf(namespace, { mode: 'enforce', exemptNamespaces: DEFAULT_EXEMPT_NAMESPACES }).mode === 'off';
-  return isExempt ? 'exempt namespace' : 'created before SCCs were enforced here';
+/** What becomes of decisions on a pod. */
+type PodMode = SccMode | 'windows';
+
+function modeAround(pod: Pod, { store, exemptNamespaces }: Audited): PodMode {
+  if (isWindows(pod.spec)) return 'windows';
+  const namespace = store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
+  return sccModeOf(namespace, { mode: 'enforce', exemptNamespaces }).mode;
 }
 
-function remarkOn(subject: string | undefined, through: readonly Through[] | undefined): string | undefined {
+/** Why a pod carries no SCC. */
+const NONE: Readonly<Record<PodMode, string>> = {
+  windows: 'Windows: SCCs do not count',
+  off: 'exempt namespace',
+  report: 'SCCs are only reported here',
+  enforce: 'created before SCCs were enforced here',
+};
+
+function remarkOn(
+  subject: string | undefined,
+  through: readonly Through[] | undefined,
+  mode: PodMode,
+): string | undefined {
+  if (mode !== 'enforce') return 'SCCs are not enforced here: whoever created the pod may have written this';
   if (through === undefined) return 'the SCC is gone';
   if (through.length > 0) return undefined;
   return subject === 'serviceaccount' ? 'the grant is gone' : 'granted to whoever created the pod';

@@ -24,7 +24,9 @@ export function printPodCsv(pods: readonly AuditedPod[]): string {
 function cellsOf({ namespace, name, scc, subject, through, remark, since, owner }: AuditedPod): string[] {
   const [first, ...others] = through.map(printThrough);
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
-  const granted = first === undefined ? (remark ?? '') : `${first}${more}`;
+  const granted = [...(first === undefined ? [] : [`${first}${more}`]), ...(remark === undefined ? [] : [remark])].join(
+    '; ',
+  );
   return [namespace, name, scc ?? '', subject ?? '', granted, since ?? '', owner ? `${owner.kind}/${owner.name}` : ''];
 }
 

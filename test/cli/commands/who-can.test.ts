@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { runProgram } from '../../support/memory-io.ts';
+
+const CLUSTER = ['-f', 'test/fixtures/scc-access/cluster.yaml'];
+const ASSUMED =
+  '\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; ClusterRole cluster-admin.\n';
+const NAMES =
+  'anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted, restricted-v2, restricted-v3';
+
+describe('who-can refuses', () => {
+  const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
+    ['no SCC', [], "error: who-can needs SCC\nSee 'portcullis who-can --help' for usage.\n"],
+    ['several SCCs', ['a', 'b', ...CLUSTER], 'error: unexpected argument "b": who-can takes one SCC\n'],
+    ['an unknown SCC', ['any', ...CLUSTER], `error: there is no SCC "any"; there are ${NAMES}\n`],
+    [
+      'an SCC of a name that objects have',
+      ['constructor', ...CLUSTER],
+      `error: there is no SCC "constructor"; there are ${NAMES}\n`,
+    ],
+    [
+      'no cluster',
+      ['anyuid'],
+      'error: no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig\n',
+    ],
+  ];
+  for (const [name, args, stderr] of mistakes) {
+    test(name, async () => assert.deepEqual(await runProgram(['who-can', ...args]), { code: 2, stdout: '', stderr }));
+  }
+});
+
+describe('who-can shows', () => {
+  const tables: readonly (readonly [name: string, args: readonly string[], stdout: string])[] = [
+    [
+      'who may use an SCC anywhere',
+      ['anyuid'],
+      `SUBJECT                       NAMESPACE   THROUGH
+Group system:cluster-admins   <all>       groups of the SCC
+Group system:masters          <all>       may do everything
+User root                     <all>       ClusterRoleBinding admins, ClusterRole cluster-admin
+User alice                    bank        RoleBinding teller, Role any-scc
+ServiceAccount shop/builder   bank        RoleBinding teller, Role any-scc
+ServiceAccount shop/builder   shop        RoleBinding build, ClusterRole system:openshift:scc:anyuid
+Group shop:admins             shop        RoleBinding build, ClusterRole system:openshift:scc:anyuid
+`,
+    ],
+    [
+      'who may use it in a namespace',
+      ['privileged', '-n', 'bank'],
+      `SUBJECT                                                       NAMESPACE   THROUGH
+User system:admin                                             <all>       users of the SCC
+User system:serviceaccount:openshift-infra:build-controller   <all>       users of the SCC
+Group system:cluster-admins                                   <all>       groups of the SCC
+Group system:nodes                                            <all>       groups of the SCC
+Group system:masters                                          <all>       groups of the SCC
+Group system:masters                                          <all>       may do everything
+User root                                                     <all>       ClusterRoleBinding admins, ClusterRole cluster-admin
+User alice                                                    bank        RoleBinding teller, Role any-scc
+ServiceAccount shop/builder                                   bank        RoleBinding teller, Role any-scc
+`,
+    ],
+  ];
+  for (const [name, args, stdout] of tables) {
+    test(name, async () => {
+      const expected = { code: 0, stdout: `${stdout}${ASSUMED}`, stderr: '' };
+      assert.deepEqual(await runProgram(['who-can', ...args, ...CLUSTER]), expected);
+    });
+  }
+
+  test('the same for programs', async () => {
+    const { stdout } = await runProgram(['who-can', 'restricted-v2', '-n', 'shop', '-o', 'json', ...CLUSTER]);
+    const role = { kind: 'ClusterRole', name: 'system:openshift:scc:restricted-v2' };
+    assert.deepEqual(JSON.parse(stdout), {
+      scc: 'restricted-v2',
+      namespace: 'shop',
+      grants: [
+        { subject: { kind: 'Group', name: 'system:masters' }, through: { group: 'system:masters' } },
+        {
+          subject: { kind: 'User', name: 'root' },
+          through: {
+            binding: { kind: 'ClusterRoleBinding', name: 'admins' },
+            role: { kind: 'ClusterRole', name: 'cluster-admin' },
+          },
+        },
+        {
+          subject: { kind: 'Group', name: 'system:authenticated' },
+          through: { binding: { kind: 'ClusterRoleBinding', name: role.name }, role },
+        },
+      ],
+      assumptions: [
+        'the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings',
+        'ClusterRole cluster-admin',
+      ],
+    });
+    const yaml = await runProgram(['who-can', 'restricted-v2', '-n', 'shop', '-o', 'yaml', ...CLUSTER]);
+    assert.match(yaml.stdout, /^scc: restricted-v2\nnamespace: shop\ngrants:\n/);
+  });
+});
