@@ -24,7 +24,7 @@ const HELD_BYTES = 16 * 1024 * 1024;
 export function createLineWriter(fd: number): LineWriter {
   const full: Buffer[] = [];
   let fullBytes = 0;
-  let block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+  let block: Buffer = Buffer.allocUnsafeSlow(BLOCK_BYTES);
   let used = 0;
   let spare: Buffer | undefined;
   let dropped = 0;

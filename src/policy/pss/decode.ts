@@ -26,11 +26,15 @@ const reader: Reader = {
   items: 0,
 };
 
+/** What the reader holds. */
+let decoded: unknown;
+
 /**
  * Reads the fields that decisions depend on, out of whatever a requester sent as a pod or a pod template. The result is
  * good until the next call.
  */
 export function decode(podLike: unknown): Decoded {
+  decoded = podLike;
   reader.error = undefined;
   reader.setter = undefined;
   reader.items = 0;
@@ -40,9 +44,16 @@ export function decode(podLike: unknown): Decoded {
   return reader;
 }
 
+/** As `decode`, but what was decoded last is not read again: for a pod that has not changed since. */
+export function decodeUnchanged(podLike: object): Decoded {
+  return podLike === decoded ? reader : decode(podLike);
+}
+
 /** Lets go of what was decoded last if it is large: what has been read of other pods costs next to nothing. */
 export function forgetLarge(): void {
-  if (isLarge(reader.pod)) clearPod(reader.pod);
+  if (!isLarge(reader.pod)) return;
+  decoded = undefined;
+  clearPod(reader.pod);
 }
 
 /** What keeps a pod or pod template from being decoded, as the API server words it; `undefined` if nothing is. */

@@ -5,7 +5,7 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { checks } from './checks/index.ts';
-import { decode, forgetLarge, type DecodeError } from './decode.ts';
+import { decode, decodeUnchanged, forgetLarge, type Decoded, type DecodeError } from './decode.ts';
 import { EVERY_POD, type PodFields } from './fields.ts';
 import { registryErrors } from './registry.ts';
 import { createSelector, newestVersionOf, type SelectOptions, type SelectedCheck, type Selector } from './select.ts';
@@ -31,6 +31,8 @@ export interface Evaluation {
 export interface Evaluator {
   /** Judges a pod or a pod template. A version that is none counts as `latest`. */
   evaluatePod(pod: PodLike, options: EvaluateOptions): Evaluation;
+  /** The same for a pod that has not changed since it was decoded or judged last: it is not read again. */
+  evaluateUnchanged(pod: PodLike, options: EvaluateOptions): Evaluation;
   /** The checks that run at a policy, in order. */
   readonly checksAt: Selector;
   /** Newer versions are judged like this one. */
@@ -53,20 +55,21 @@ export function createEvaluator(registry: readonly Check[]): Evaluator {
   if (errors.length > 0) throw new Error(`invalid checks: ${errors.join('; ')}`);
   const newestVersion = newestVersionOf(registry);
   const checksAt = createSelector(registry);
+  const evaluate = ({ error, pod }: Decoded, options: EvaluateOptions): Evaluation => {
+    const evaluation = run(error ? [undecodable(error)] : checksAt(options), pod, options);
+    forgetLarge();
+    return evaluation;
+  };
   return {
     newestVersion,
     checksAt,
-    evaluatePod(pod, options) {
-      if (options.level === 'privileged') return ALLOWED;
-      const { error, pod: fields } = decode(pod);
-      const evaluation = run(error ? [undecodable(error)] : checksAt(options), fields, options);
-      forgetLarge();
-      return evaluation;
-    },
+    evaluatePod: (pod, options) => (options.level === 'privileged' ? ALLOWED : evaluate(decode(pod), options)),
+    evaluateUnchanged: (pod, options) =>
+      options.level === 'privileged' ? ALLOWED : evaluate(decodeUnchanged(pod), options),
   };
 }
 
-export const { evaluatePod, checksAt, newestVersion } = createEvaluator(checks);
+export const { evaluatePod, evaluateUnchanged, checksAt, newestVersion } = createEvaluator(checks);
 
 /** Every check has its say; there is no early end. */
 function run(selection: readonly SelectedCheck[], pod: PodFields, options: EvaluateOptions): Evaluation {
