@@ -3,8 +3,9 @@ import { podSourcesOf } from '../../cluster/workloads.ts';
 import { compareBytes } from '../../kube/order.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { createAuthorizer } from '../../policy/rbac/index.ts';
-import { grantObjects, useRoleNameOf, type Grant } from '../../policy/scc/grants.ts';
+import { grantObjects, type Grant } from '../../policy/scc/grants.ts';
 import { sccModeOf } from '../../policy/scc/mode.ts';
+import { useRoleNameOf } from '../../policy/scc/standard.ts';
 import { passWorkload, planWorkload, type PlanInput } from './plan-workload.ts';
 import type { Plan, PlannedNamespace, PlannedWorkload } from './types.ts';
 

@@ -1,6 +1,7 @@
 import { compareBytes } from '../../kube/order.ts';
 import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
 import type { ClusterRole, RoleBinding } from '../../kube/types.ts';
+import { useRoleNameOf } from './standard.ts';
 
 /** The use of an SCC by a service account, in the namespace of the account. */
 export interface Grant {
@@ -10,11 +11,6 @@ export interface Grant {
 }
 
 const { group: RBAC_GROUP } = RESOURCES.RoleBinding;
-
-/** The ClusterRole that lets use an SCC; the standard SCCs come with theirs. */
-export function useRoleNameOf(scc: string): string {
-  return `system:openshift:scc:${scc}`;
-}
 
 /**
  * The objects to apply for grants, each once, sorted by namespace, service account and SCC; first the roles that are

@@ -210,7 +210,7 @@ export const STANDARD_CLUSTER_ROLES: readonly ClusterRole[] = [...Object.keys(DE
   (name) => ({
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'ClusterRole',
-    metadata: { name: roleNameOf(name) },
+    metadata: { name: useRoleNameOf(name) },
     rules: [
       {
         apiGroups: ['security.openshift.io'],
@@ -224,7 +224,7 @@ export const STANDARD_CLUSTER_ROLES: readonly ClusterRole[] = [...Object.keys(DE
 
 /** Who may use them, each bound under the name of the role. */
 export const STANDARD_CLUSTER_ROLE_BINDINGS: readonly ClusterRoleBinding[] = Object.entries(DEFINITIONS).flatMap(
-  ([scc, { grantedTo = [] }]) => (grantedTo.length === 0 ? [] : [bindingOf(roleNameOf(scc), grantedTo)]),
+  ([scc, { grantedTo = [] }]) => (grantedTo.length === 0 ? [] : [bindingOf(useRoleNameOf(scc), grantedTo)]),
 );
 
 function bindingOf(name: string, groups: readonly string[]): ClusterRoleBinding {
@@ -240,9 +240,10 @@ function bindingOf(name: string, groups: readonly string[]): ClusterRoleBinding 
 
 /** The ClusterRole that ships for the use of an SCC; `undefined` if the SCC is none of the platform. */
 export function standardRoleOf(scc: string): string | undefined {
-  return Object.hasOwn(DEFINITIONS, scc) ? roleNameOf(scc) : undefined;
+  return Object.hasOwn(DEFINITIONS, scc) ? useRoleNameOf(scc) : undefined;
 }
 
-function roleNameOf(scc: string): string {
+/** The name by custom of the ClusterRole that lets use an SCC, whoever made the SCC. */
+export function useRoleNameOf(scc: string): string {
   return `system:openshift:scc:${scc}`;
 }
