@@ -19,7 +19,7 @@ export function printAuditTable(report: AuditReport, style: Style): string {
 const EMPHASIS = { high: 'red', medium: 'yellow', info: 'dim' } as const;
 
 function printFindings(findings: readonly AuditFinding[], style: Style): string {
-  const width = Math.max(...findings.map((one) => printSubject(one).length));
+  const width = findings.reduce((longest, one) => Math.max(longest, printSubject(one).length), 0);
   const lines = findings.map((one) => {
     const severity = style(EMPHASIS[one.severity], one.severity.padEnd('medium'.length));
     return `${one.code}  ${severity}  ${printSubject(one).padEnd(width)}  ${printable(one.message)}\n`;

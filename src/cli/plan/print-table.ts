@@ -31,7 +31,7 @@ function printNamespace({ name, mode, problem, workloads }: PlannedNamespace, st
   if (first?.result.outcome === 'off') {
     return `${title}\n  ${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}, not judged\n`;
   }
-  const width = Math.max(...workloads.map((workload) => titleOf(workload).length));
+  const width = workloads.reduce((longest, workload) => Math.max(longest, titleOf(workload).length), 0);
   const rows = workloads.flatMap((workload) => printWorkload(workload, width, style));
   const remarks = problem === undefined ? [] : [`  ${style('yellow', printable(problem))}`];
   return `${[title, ...remarks, ...rows].join('\n')}\n`;
