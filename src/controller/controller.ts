@@ -23,8 +23,8 @@ export interface ReconcileContext {
   readonly signal: AbortSignal;
   /** Milliseconds since some moment. */
   now(): number;
-  /** Wants a key to be worked on, this one included: then it comes again. */
-  enqueue(key: string): void;
+  /** Wants a key to be worked on, now or later; this one too: then it comes again. */
+  enqueue(key: string, delayMs?: number): void;
   /** Tells about an object, without waiting for it; what cannot be told is logged. */
   tell(note: Omit<EventNote, 'reportingController'>): void;
 }

@@ -3,21 +3,29 @@ import { ApiError } from '../kube/status.ts';
 import type { RangeAllocation } from '../kube/scc.ts';
 import { createAllocator } from '../policy/uid-range/allocate.ts';
 import type { Bitmap } from '../policy/uid-range/bitmap.ts';
-import { planRepair, type Repair } from '../policy/uid-range/repair.ts';
+import { ORPHANED_MS, planRepair, type Repair } from '../policy/uid-range/repair.ts';
 import type { RangeSettings } from '../policy/uid-range/settings.ts';
 import { printState, RANGE_ALLOCATION_NAME, readState } from '../policy/uid-range/state.ts';
 import type { ReconcileContext } from './controller.ts';
 import { createObject } from './create-object.ts';
 
+/** A block that is taken and that no namespace is known to have. */
+export interface Reservation {
+  readonly block: number;
+  readonly sinceMs: number;
+  /** The namespace that may have it after all. */
+  readonly onlyFor?: string;
+}
+
 /** The state object, in which every block is taken before a namespace gets it: never is one given twice. */
 export interface RangeState {
   /**
-   * Takes the next block.
+   * Takes a block for a namespace: one that was given back, or the next.
    * @throws {Error} when none is left, or when the object is missing, broken or of another range: repair it
    */
-  take(context: Context): Promise<number>;
-  /** Gives a block back that no namespace has got. */
-  giveBack(block: number, context: Context): void;
+  take(namespace: string, context: Context): Promise<Reservation>;
+  /** Gives a block back: for any namespace, or for the one that is named. */
+  giveBack(reservation: Reservation): void;
   /** Makes the object say what namespaces have. */
   repair(context: Context): Promise<Repair>;
 }
@@ -29,15 +37,10 @@ interface Held {
   readonly taken: Bitmap;
 }
 
-interface Spare {
-  readonly block: number;
-  readonly sinceMs: number;
-}
-
 const KIND = 'RangeAllocation';
 
-/** For so long a block that was given back is sure to be ours: well below the time after which a repair releases it. */
-const SPARE_MS = 60_000;
+/** For so long a block is sure to be ours: a repair, by whomever, releases it later, and a write takes less than a minute. */
+const RESERVED_MS = ORPHANED_MS - 60_000;
 
 /** Keeps the state object by writes that fail if somebody else has written in between. */
 export function createRangeState(settings: RangeSettings, fieldManager: string): RangeState {
@@ -45,7 +48,7 @@ export function createRangeState(settings: RangeSettings, fieldManager: string):
   const allocate = createAllocator(settings);
   /** What the last write has left; forgotten when one fails. */
   let held: Held | undefined;
-  let spares: readonly Spare[] = [];
+  let spares: readonly Reservation[] = [];
   let orphans: Repair['orphans'] = new Map();
 
   const read = async ({ cluster }: Context): Promise<Held> => {
@@ -65,25 +68,25 @@ export function createRangeState(settings: RangeSettings, fieldManager: string):
   };
 
   return {
-    async take(context) {
+    async take(namespace, context) {
       const nowMs = context.now();
-      const [spare, ...others] = spares.filter(({ sinceMs }) => nowMs - sinceMs < SPARE_MS);
-      spares = others;
-      if (spare) return spare.block;
+      const ours = spares.filter(({ sinceMs }) => nowMs - sinceMs < RESERVED_MS);
+      const spare = ours.find(({ onlyFor = namespace }) => onlyFor === namespace);
+      spares = ours.filter((one) => one !== spare);
+      if (spare) return spare;
       const { object, taken } = held ?? (await read(context));
       held = undefined;
       const block = allocate(taken, context.cluster.store.list('Namespace'));
       if (block === undefined) throw new Error('uid range exceeded');
       taken.add(block);
       held = await write(context, object, taken);
-      return block;
+      return { block, sinceMs: nowMs };
     },
-    giveBack(block, { now }) {
-      spares = [...spares, { block, sinceMs: now() }];
+    giveBack(reservation) {
+      spares = [...spares, reservation];
     },
     async repair(context) {
       held = undefined;
-      spares = [];
       const state = await find(context.cluster);
       const namespaces = context.cluster.store.list('Namespace');
       const plan = planRepair({ range: uidRange, namespaces, state, orphans, nowMs: context.now() });

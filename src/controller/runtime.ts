@@ -65,7 +65,7 @@ export function startController(controller: Controller, options: RuntimeOptions)
     logger,
     signal: stopping.signal,
     now: () => clock.now(),
-    enqueue: (key) => queue.add(key),
+    enqueue: (key, delayMs = 0) => (delayMs > 0 ? queue.addAfter(key, delayMs) : queue.add(key)),
     tell(note) {
       const told = cluster.event({ ...note, reportingController: name });
       track(told.catch((err: unknown) => logger.debug({ err, reason: note.reason }, 'event not told')));

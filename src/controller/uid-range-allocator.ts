@@ -7,7 +7,7 @@ import type { RangeSettings } from '../policy/uid-range/settings.ts';
 import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/state.ts';
 import { printUidRange } from '../policy/uid-range/uid-range.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult } from './controller.ts';
-import { createRangeState } from './range-state.ts';
+import { createRangeState, type Reservation } from './range-state.ts';
 
 /** Named as the controller of the original, which on OpenShift writes under another field manager. */
 export const UID_RANGE_ALLOCATOR = 'namespace-security-allocation-controller';
@@ -44,29 +44,36 @@ export function createUidRangeAllocator(settings: RangeSettings): Controller {
     return { requeueAfterMs: orphans.size > 0 ? ORPHANED_MS : REPAIR_MS };
   };
 
-  const take = async (context: ReconcileContext): Promise<number> => {
+  const take = async (name: string, context: ReconcileContext): Promise<Reservation> => {
     try {
-      return await state.take(context);
+      return await state.take(name, context);
     } catch (error) {
-      if (error instanceof ApiError) throw error;
-      isRepaired = false;
-      context.enqueue(REPAIR);
+      if (!(error instanceof ApiError)) {
+        isRepaired = false;
+        context.enqueue(REPAIR);
+      }
       throw error;
     }
   };
+  const giveBack = (reservation: Reservation, context: ReconcileContext): void => {
+    state.giveBack(reservation);
+    // Should nobody take it, it is released.
+    context.enqueue(REPAIR, ORPHANED_MS);
+  };
 
   const allot = async (name: string, context: ReconcileContext): Promise<void> => {
-    const block = await take(context);
+    const reservation = await take(name, context);
     const namespace = context.cluster.store.get('Namespace', name);
     if (!namespace || needOf(namespace, settings) !== 'block') {
-      state.giveBack(block, context);
+      giveBack(reservation, context);
       return;
     }
     try {
-      await annotate(namespace, annotationsOfBlock(block, namespace, settings), context);
+      await annotate(namespace, annotationsOfBlock(reservation.block, namespace, settings), context);
     } catch (error) {
-      // A refusal is known to have written nothing. After any other failure the block may be the namespace's.
-      if (error instanceof ApiError && error.status.code < 500) state.giveBack(block, context);
+      // A refusal is known to have written nothing. After any other failure the namespace may have the block.
+      const isRefused = error instanceof ApiError && error.status.code < 500;
+      giveBack(isRefused ? reservation : { ...reservation, onlyFor: name }, context);
       throw error;
     }
   };

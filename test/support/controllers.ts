@@ -1,12 +1,15 @@
-/** What tests of controllers share: a cluster that serves SCCs and ranges, what is logged, and waiting without polling. */
+/** What tests of controllers share: a cluster that serves SCCs and ranges, what is logged, and time that stands still. */
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { pino, type Logger } from 'pino';
-import type { Store } from '../../src/cluster/store.ts';
-import { until } from '../../src/cluster/until.ts';
 import { createAll, readSeed } from '../../src/cli/serve/seed.ts';
 import type { EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
+import type { Store } from '../../src/cluster/store.ts';
+import { until } from '../../src/cluster/until.ts';
+import type { Controller } from '../../src/controller/controller.ts';
+import { startController, type RunningController } from '../../src/controller/runtime.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { createFakeClock, type FakeClock } from './fake-clock.ts';
 
 const CRDS = join(import.meta.dirname, '../../webhook-config/crds');
 
@@ -33,8 +36,38 @@ export function createRecorder(): Recorder {
   return { logger: pino({ base: null, level: 'debug' }, sink), metrics: createMetrics({ version: '0.0.0' }), log };
 }
 
-/** Waits until the store holds what is looked for; rejects after a while. */
-export async function eventually<T>(store: Store, look: () => T | undefined, timeoutMs = 10_000): Promise<T> {
+export interface ControllerRun extends Recorder, RunningController {
+  readonly clock: FakeClock;
+  /** Lets time pass until what became due is done. */
+  pass(ms: number): Promise<void>;
+  /** Errors that were logged, as texts, since the last time. */
+  errors(): string[];
+}
+
+/** Starts a controller whose clock stands still. */
+export function runController(controller: Controller, cluster: EmbeddedCluster): ControllerRun {
+  const clock = createFakeClock();
+  const recorder = createRecorder();
+  const running = startController(controller, { ...recorder, cluster, clock });
+  let told = 0;
+  return {
+    ...recorder,
+    ...running,
+    clock,
+    async pass(ms) {
+      clock.advance(ms);
+      await running.idle();
+    },
+    errors() {
+      const fresh = recorder.log.slice(told).filter(({ level }) => level === 50);
+      told = recorder.log.length;
+      return fresh.map(({ err, reason, msg }) => (err as Error | undefined)?.message ?? String(reason ?? msg));
+    },
+  };
+}
+
+/** Waits until the store holds what is looked for. Rejects after a while. */
+export async function eventually<T>(store: Store, look: () => T | undefined, timeoutMs = 20_000): Promise<T> {
   const found = await until(store, look, { timeoutMs });
   if (found === undefined) throw new Error(`not within ${timeoutMs} ms: ${look.toString()}`);
   return found;

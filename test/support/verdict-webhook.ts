@@ -1,0 +1,44 @@
+import type { EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
+import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
+import { startAdmissionServer } from './admission-server.ts';
+
+const CONFIGURATIONS = { group: 'admissionregistration.k8s.io', resource: 'validatingwebhookconfigurations' };
+
+/** A validating webhook, over TLS, that says of every write of some resources what it is told to say. */
+export interface VerdictWebhook {
+  /** Unregisters it, unless that was done before. */
+  stop(): Promise<void>;
+}
+
+/** Registers the webhook. What the verdict throws is a webhook that fails. */
+export async function startVerdictWebhook(
+  cluster: EmbeddedCluster,
+  resources: readonly string[],
+  verdict: (request: AdmissionRequest) => Decision | Promise<Decision>,
+): Promise<VerdictWebhook> {
+  const server = await startAdmissionServer([{ path: '/verdict', decide: verdict }]);
+  const clientConfig = {
+    url: `https://localhost:${server.port}/verdict`,
+    caBundle: Buffer.from(server.ca).toString('base64'),
+  };
+  const webhook = {
+    name: 'verdict.example.com',
+    clientConfig,
+    rules: [{ apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources }],
+    sideEffects: 'None',
+    admissionReviewVersions: ['v1'],
+  };
+  await cluster.writer.create(CONFIGURATIONS, {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'ValidatingWebhookConfiguration',
+    metadata: { name: 'verdict' },
+    webhooks: [webhook],
+  });
+  return {
+    async stop() {
+      if (!cluster.storage.get(CONFIGURATIONS, '', 'verdict')) return;
+      await cluster.writer.remove(CONFIGURATIONS, '', 'verdict');
+      await server.stop();
+    },
+  };
+}
