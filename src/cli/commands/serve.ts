@@ -8,6 +8,7 @@ import { controllersOf } from '../serve/controllers.ts';
 import { startEmbeddedCluster } from '../serve/embedded-cluster.ts';
 import { listen } from '../serve/listen.ts';
 import { logLevelOf, serveOptions, type ServeValues } from '../serve/options.ts';
+import { ping, readinessChecks } from '../serve/readiness.ts';
 import { sccSettingsOf } from '../serve/scc-settings.ts';
 import { drain } from '../serve/shutdown.ts';
 import { VERSION } from '../version.ts';
@@ -103,18 +104,9 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
     }
     const sccProblems = scc.mode === 'off' ? undefined : watchSccProblems({ store, logger, metrics: metrics.scc });
     closing.push(() => sccProblems?.stop());
-    const ping = { name: 'ping', check: () => undefined };
     const probes = buildProbes({
       livez: [ping],
-      readyz: [
-        ping,
-        {
-          name: 'informer-sync',
-          check: () => (store.synced() ? undefined : 'the cluster is being read'),
-        },
-        ...(sccProblems ? [{ name: 'scc', check: () => undefined, note: () => sccProblems.note() }] : []),
-        { name: 'shutdown', check: () => (server.connections.draining() ? 'the server drains' : undefined) },
-      ],
+      readyz: readinessChecks({ store, connections: server.connections, sccProblems }),
       metrics,
     });
 
