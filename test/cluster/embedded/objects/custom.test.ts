@@ -308,6 +308,8 @@ describe('objects against their schema', () => {
       map: { type: 'object', minProperties: 1, maxProperties: 1, additionalProperties: { type: 'integer' } },
       port: { 'x-kubernetes-int-or-string': true },
       date: { type: 'string', format: 'date-time' },
+      bytes: { type: 'string', format: 'byte' },
+      bytesOrNothing: { type: 'string', anyOf: [{ format: 'byte' }, { maxLength: 0 }] },
       needs: { type: 'object', required: ['x', 'toString'], properties: { x: { type: 'string' } } },
       either: {
         type: 'object',
@@ -390,6 +392,16 @@ describe('objects against their schema', () => {
         'spec.number: Invalid value: 0: spec.number in body should be greater than or equal to 1',
         'spec.open: Invalid value: 0: spec.open in body should be greater than 0',
       ],
+    },
+    {
+      name: 'no bytes',
+      spec: { bytes: '', bytesOrNothing: '' },
+      errors: ['spec.bytes: Invalid value: "": spec.bytes in body must be of type byte: ""'],
+    },
+    {
+      name: 'bytes',
+      spec: { bytes: 'AQ==', bytesOrNothing: 'AQ==' },
+      errors: [],
     },
     {
       name: 'lists',

@@ -12,7 +12,8 @@ const FORMATS: Readonly<Record<string, (text: string) => boolean>> = {
   ip: (text) => isIP(text) !== 0,
   uri: (text) => URL.canParse(text),
   uuid: (text) => /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i.test(text),
-  byte: (text) => /^[A-Za-z0-9+/]*={0,2}$/.test(text) && text.length % 4 === 0,
+  // Nothing is no base64 there.
+  byte: (text) => /^[A-Za-z0-9+/]+={0,2}$/.test(text) && text.length % 4 === 0,
 };
 
 /** The name of the format that a text does not have; `undefined` where it has, or nobody knows the format. */
