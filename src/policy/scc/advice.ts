@@ -1,9 +1,10 @@
 import type { FieldError } from '../../kube/field-error.ts';
-import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
-import { ownContainerValues, ownPodValues, type Attempt } from './apply.ts';
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import { changesOf } from './changes.ts';
 import { obstaclesOf, type Obstacle } from './obstacles.ts';
 import type { PreparedScc } from './prepare.ts';
 import { admits, attemptScc, type SearchInput, type SearchResult } from './search.ts';
+import { writePod } from './write.ts';
 
 /** What would help a pod that no SCC admits. */
 export interface Advice {
@@ -17,7 +18,7 @@ export interface Advice {
    * lasts.
    */
   readonly grantable?: PreparedScc;
-  /** The first SCC that would admit the pod if it were allowed to change it, with the fields. */
+  /** The first SCC that would admit the pod if it were allowed to change it, with the fields; nothing else helps then. */
   readonly changing?: { readonly scc: PreparedScc; readonly paths: readonly string[] };
 }
 
@@ -29,16 +30,16 @@ export interface Nearest {
 
 /** Finds what would help a pod for which a search found nothing. */
 export function adviceOn(search: SearchInput, { passedOver }: SearchResult): Advice {
+  const changing = passedOver.find(({ because }) => because === 'changes')?.scc;
+  if (changing) return { changing: { scc: changing, paths: changedPaths(changing, search) } };
   const denied = passedOver.filter(({ because }) => because === 'denied').map(({ scc }) => scc);
   const grantable = findGrantable(search, denied);
   const isAnyUsable = denied.length < passedOver.length;
   const misfits = isAnyUsable || grantable ? passedOver : denied.map((scc) => attempted(scc, search));
   const nearest = findNearest(search, misfits);
-  const changing = passedOver.find(({ because }) => because === 'changes')?.scc;
   return {
     ...(nearest ? { nearest } : {}),
     ...(grantable ? { grantable } : {}),
-    ...(changing ? { changing: { scc: changing, paths: changedFields(attemptScc(changing, search)) } } : {}),
   };
 }
 
@@ -71,21 +72,7 @@ function findGrantable(search: SearchInput, denied: readonly PreparedScc[]): Pre
   return best;
 }
 
-/** The fields of the pod that an attempt gave other values. */
-function changedFields({ pod, podValues, containerValues }: Attempt): readonly string[] {
-  const { seccompAnnotation, ...ofContext } = podValues;
-  const paths = changedKeys(ownPodValues(pod), ofContext).map((key) => `spec.securityContext.${key}`);
-  if (seccompAnnotation !== pod.seccompAnnotation) paths.push(`metadata.annotations[${SECCOMP_POD_ANNOTATION}]`);
-  for (const [index, container] of pod.containers.entries()) {
-    const values = containerValues[index] ?? {};
-    for (const key of changedKeys(ownContainerValues(container), values)) {
-      paths.push(`spec.${container.place}.securityContext.${key}`);
-    }
-  }
-  return paths;
-}
-
-function changedKeys(before: object, after: object): string[] {
-  const own = new Map<string, unknown>(Object.entries(before));
-  return Object.entries(after).flatMap(([key, value]) => (own.get(key) === value ? [] : [key]));
+function changedPaths(scc: PreparedScc, search: SearchInput): readonly string[] {
+  const changed = writePod(attemptScc(scc, search), { [POD_SCC_ANNOTATIONS.scc]: scc.name });
+  return changesOf(search.pod.json, changed).map(({ path }) => path);
 }

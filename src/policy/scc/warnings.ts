@@ -31,8 +31,8 @@ export function refusalWarnings(input: SccInput, search: SearchInput, result: Se
     ? changingText(input, changing)
     : nearest && nearestText(nearest, isAnyUsable ? 'may be used' : 'may not be used');
   const second = grantable ? grantText(grantable, search) : undefined;
-  const none = changing || isRequired || grantable ? undefined : 'No SCC would admit the pod as it is.';
-  return [first, second ?? (nearest ? none : undefined)].filter((text) => text !== undefined);
+  const none = nearest && !isRequired ? 'No SCC would admit the pod as it is.' : undefined;
+  return [first, second ?? none].filter((text) => text !== undefined);
 }
 
 /** Of a pod that no SCC was tried on. */

@@ -1,0 +1,189 @@
+/** What every SCC says of a pod. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { JsonObject } from '../../../src/kube/types.ts';
+import { explainScc, type SccExplanation } from '../../../src/policy/scc/explain.ts';
+import { assignScc, type SccInput } from '../../../src/policy/scc/index.ts';
+import { laxScc, namespaceWith } from '../../support/scc.ts';
+import { create } from './arbitrary.ts';
+import { ADMIN, podWith, request, STANDARD } from './requests.ts';
+
+const IN_ORDER = [
+  ...['anyuid', 'restricted-v2', 'restricted-v3', 'restricted', 'nested-container', 'nonroot-v2', 'nonroot'],
+  ...['hostmount-anyuid', 'hostmount-anyuid-v2', 'hostnetwork-v2', 'hostnetwork', 'hostaccess', 'privileged'],
+];
+
+const namesOf = ({ sccs }: SccExplanation): readonly string[] => sccs.map(({ name }) => name);
+
+const root = podWith({ containers: [{ name: 'a', securityContext: { runAsUser: 0 } }] });
+const requiring = (scc: string): JsonObject => podWith({}, { annotations: { 'openshift.io/required-scc': scc } });
+
+describe('requests that are decided before SCCs are looked at', () => {
+  const cases: readonly { readonly name: string; readonly given: Partial<SccInput>; readonly allowed: boolean }[] = [
+    { name: 'no pod', given: { object: 'x' }, allowed: false },
+    { name: 'a field of a wrong type', given: { object: podWith({ hostPID: 'yes' }) }, allowed: false },
+    { name: 'Windows', given: { object: podWith({ os: { name: 'windows' } }) }, allowed: true },
+    { name: 'a deletion', given: { operation: 'DELETE' }, allowed: true },
+  ];
+  for (const { name, given, allowed } of cases) {
+    test(name, () => {
+      const input = request(given);
+      assert.deepEqual(explainScc(input), { decision: assignScc(input), sccs: [] });
+      assert.equal(assignScc(input).allowed, allowed);
+    });
+  }
+});
+
+describe('refusals', () => {
+  test('for another reason than the SCCs hold no advice, and tell of all SCCs none the less', () => {
+    const noRanges = explainScc(request({ namespace: namespaceWith({}, 'new') }));
+    assert.deepEqual(namesOf(noRanges), IN_ORDER);
+    assert.deepEqual([noRanges.nearest, noRanges.grantable, noRanges.chosen], [undefined, undefined, undefined]);
+    const broken = noRanges.sccs.filter((scc) => scc.broken !== undefined).map(({ name }) => name);
+    assert.deepEqual(
+      IN_ORDER.filter((name) => !broken.includes(name)),
+      ['hostmount-anyuid-v2', 'privileged'],
+    );
+    assert.deepEqual(noRanges.sccs[0], {
+      name: 'anyuid',
+      priority: 10,
+      score: 154_950,
+      isCandidate: true,
+      usableBy: [],
+      fits: false,
+      errors: [
+        'provider "anyuid": Internal error: unable to find pre-allocated mcs annotation for namespace new while trying to configure SCC anyuid: unable to find annotation openshift.io/sa.scc.mcs',
+      ],
+      obstacles: [],
+      broken:
+        'unable to find pre-allocated mcs annotation for namespace new while trying to configure SCC anyuid: unable to find annotation openshift.io/sa.scc.mcs',
+    });
+  });
+  test('of an SCC that does not exist', () => {
+    const { decision, sccs, ...rest } = explainScc(request({ object: requiring('nope') }));
+    assert.deepEqual(rest, {});
+    assert.equal(decision.allowed, false);
+    assert.ok(sccs.every(({ isCandidate }) => !isCandidate));
+  });
+  test('without any SCC', () => {
+    const { sccs, ...rest } = explainScc(request({ sccs: [] }));
+    assert.deepEqual([sccs, Object.keys(rest)], [[], ['decision']]);
+  });
+  test('tell the nearest SCC, and the least permissive one that would admit the pod', () => {
+    const { nearest, grantable, sccs } = explainScc(request({ object: root }));
+    assert.deepEqual([nearest, grantable], ['restricted-v2', 'anyuid']);
+    assert.deepEqual(sccs[1], {
+      name: 'restricted-v2',
+      priority: 0,
+      score: 132_010,
+      isCandidate: true,
+      usableBy: ['serviceaccount', 'user'],
+      fits: false,
+      errors: [
+        'provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
+      ],
+      obstacles: [{ path: 'spec.containers[0].securityContext.runAsUser', values: [0] }],
+    });
+  });
+});
+
+describe('admissions', () => {
+  test('tell the chosen SCC, the next one and why', () => {
+    const explanation = explainScc(request({ userInfo: ADMIN }));
+    const { chosen, next, reason, nearest, grantable } = explanation;
+    assert.deepEqual(namesOf(explanation), IN_ORDER);
+    assert.deepEqual(
+      { chosen, next, reason, nearest, grantable },
+      {
+        chosen: 'anyuid',
+        next: 'restricted-v2',
+        reason:
+          '"anyuid" is most restrictive, not denied, and chosen over "restricted-v2" because "anyuid" has higher priority',
+        nearest: undefined,
+        grantable: undefined,
+      },
+    );
+    assert.deepEqual(explanation.sccs[0]?.usableBy, ['user']);
+    assert.deepEqual(explanation.sccs[1]?.usableBy, ['serviceaccount', 'user']);
+  });
+  test('by the SCC that the pod requires: the others are no candidates', () => {
+    const { chosen, next, sccs } = explainScc(request({ object: requiring('restricted-v2'), userInfo: ADMIN }));
+    assert.deepEqual([chosen, next], ['restricted-v2', undefined]);
+    assert.deepEqual(
+      sccs.filter(({ isCandidate }) => isCandidate).map(({ name }) => name),
+      ['restricted-v2'],
+    );
+  });
+  test('the order is that of the request', () => {
+    const object = podWith({ hostUsers: false });
+    assert.equal(namesOf(explainScc(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
+    assert.equal(namesOf(explainScc(request({ object })))[1], 'restricted-v2');
+  });
+  test('the pod as it would become, under SCCs that may not be used as well', () => {
+    const { sccs } = explainScc(request({ sccs: [laxScc({ name: 'web', readOnlyRootFilesystem: true })] }));
+    assert.deepEqual(sccs[0]?.object, {
+      metadata: { name: 'web', namespace: 'demo', annotations: { 'openshift.io/scc': 'web' } },
+      spec: {
+        serviceAccountName: 'default',
+        containers: [{ name: 'app', image: 'app:1', securityContext: { readOnlyRootFilesystem: true } }],
+      },
+    });
+  });
+});
+
+describe('updates', () => {
+  const recorded = podWith({}, { annotations: { 'openshift.io/scc': 'restricted-v2' } });
+  test('do not fit where they would be changed', () => {
+    const object = podWith({ priority: 1 }, { annotations: { 'openshift.io/scc': 'restricted-v2' } });
+    const { sccs, chosen } = explainScc(request({ operation: 'UPDATE', object, oldObject: recorded }));
+    assert.equal(chosen, undefined);
+    assert.deepEqual(sccs[1]?.errors, ['the SCC would change the pod, which an update may not']);
+    assert.equal(sccs.at(-1)?.fits, true);
+  });
+  test('of pods from before there were SCCs have none', () => {
+    const oldObject = podWith({});
+    const object = podWith({}, { labels: { a: 'b' } });
+    const { decision, chosen, next } = explainScc(request({ operation: 'UPDATE', object, oldObject }));
+    assert.deepEqual([decision.allowed, chosen, next], [true, undefined, undefined]);
+  });
+});
+
+test('what is explained is what is decided', () => {
+  fc.assert(
+    fc.property(create, (input) => {
+      const explanation = explainScc(input);
+      const { decision, sccs, chosen, next, reason } = explanation;
+      assert.deepEqual(decision, assignScc(input));
+      const eligible = sccs.filter(({ isCandidate, usableBy, fits }) => isCandidate && usableBy.length > 0 && fits);
+      if (decision.allowed) assert.deepEqual([chosen, next], [eligible[0]?.name, eligible[1]?.name]);
+      else assert.deepEqual([chosen, next], [undefined, undefined]);
+      if (chosen === undefined) return;
+      assert.deepEqual(eligible[0]?.object, decision.allowed && decision.object);
+      assert.equal(reason, decision.auditAnnotations['reason']);
+      assert.equal(decision.facts?.subjectType, eligible[0]?.usableBy[0]);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('every SCC that a pod does not fit names the fields, or is broken', () => {
+  fc.assert(
+    fc.property(create, (input) => {
+      for (const { fits, errors, obstacles, broken, object } of explainScc(input).sccs) {
+        assert.equal(fits, errors.length === 0);
+        assert.equal(fits, object !== undefined);
+        if (!fits) assert.equal(obstacles.length === 0, broken !== undefined);
+        for (const { path } of obstacles) assert.match(path, /^(?:spec\.|metadata\.annotations\[)/);
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('the input is never changed', () => {
+  const input = request({ sccs: structuredClone(STANDARD), object: structuredClone(root) });
+  const before = structuredClone({ sccs: input.sccs, object: input.object, namespace: input.namespace });
+  explainScc(input);
+  assert.deepEqual({ sccs: input.sccs, object: input.object, namespace: input.namespace }, before);
+});
