@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
 import { readInventory, type Inventory } from '../../src/cli/inventory/inventory.ts';
 import type { InventoryValues } from '../../src/cli/inventory/options.ts';
 import type { Io } from '../../src/cli/command.ts';
-import { RESOURCES } from '../../src/kube/resources.ts';
+import { auditPods } from '../../src/cli/scc-pods/audit-pods.ts';
+import { sccGrants } from '../../src/cli/scc-access/scc-grants.ts';
+import { apiVersionOf, RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
 
@@ -188,6 +191,48 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
         'stdin:1:1: metadata.name: Required value: name or generateName is required\n' +
         'stdin:4:1: no kind "Pod" is registered for version "v2"',
     });
+  });
+
+  test('may hold anything: they are read, or it is told where they are wrong', async () => {
+    const value = fc.oneof(fc.constantFrom('a', '', null, {}, []), fc.jsonValue({ maxDepth: 3 }));
+    const part = (...fields: readonly string[]): fc.Arbitrary<unknown> =>
+      fc.oneof(value, fc.record(Object.fromEntries(fields.map((field) => [field, value])), { requiredKeys: [] }));
+    const object = fc.constantFrom(...ALL).chain((kind) =>
+      fc.record(
+        {
+          apiVersion: fc.constant(apiVersionOf(kind)),
+          kind: fc.constant(kind),
+          metadata: fc.record(
+            {
+              name: fc.constantFrom('a', '__proto__'),
+              namespace: fc.constantFrom('a', 'b'),
+              annotations: part('a'),
+              labels: value,
+            },
+            { requiredKeys: ['name'] },
+          ),
+          spec: part('template', 'containers', 'serviceAccountName', 'jobTemplate', 'volumes'),
+          rules: value,
+          subjects: value,
+          roleRef: part('kind', 'name'),
+          volumes: value,
+          users: value,
+        },
+        { requiredKeys: ['apiVersion', 'kind', 'metadata'] },
+      ),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(object, { maxLength: 5 }), async (items) => {
+        try {
+          const { store } = await readText(JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+          auditPods({ store, exemptNamespaces: [] }, { sccs: [] });
+          for (const scc of store.list('SecurityContextConstraints')) sccGrants(store, scc);
+        } catch (error) {
+          assert.match(String(error), /^UserError: (?:stdin:\d+:\d+: |no objects in)/);
+        }
+      }),
+      { numRuns: 300 },
+    );
   });
 
   test('and a cluster exclude each other', async () => {

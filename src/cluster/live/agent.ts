@@ -4,7 +4,7 @@ import { Agent, type AgentOptions } from 'node:https';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import { UserError } from '../../config/user-error.ts';
 import { dataOrFile, type Credentials } from './credentials.ts';
-import type { ClusterEntry } from './kubeconfig.ts';
+import type { ClusterEntry } from './kubeconfig-entries.ts';
 
 /** Keeps the connections to a server, which belong to whoever opened them. */
 export interface AgentKeeper {

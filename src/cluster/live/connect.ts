@@ -11,7 +11,7 @@ import { createAgentKeeper } from './agent.ts';
 import { readAnswer } from './answer.ts';
 import { createCredentials } from './credentials.ts';
 import { findCluster, type Whereabouts } from './find-cluster.ts';
-import { send } from './transport.ts';
+import { send, type RawRequest } from './transport.ts';
 
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -50,39 +50,30 @@ const MAX_RETRIES = 10;
 /** Finds a cluster and makes the connection to it; nothing is sent yet. Rejects with a UserError if there is none. */
 export async function connect({ userAgent, timeoutMs = TIMEOUT_MS, ...where }: ConnectOptions): Promise<Connection> {
   const { cluster, user, namespace } = await findCluster(where);
+  const { server, serverName } = cluster;
   // Nobody shows who they are where everybody could listen.
-  const credentials = createCredentials(cluster.server.startsWith('http:') ? undefined : user, cluster);
+  const credentialsOf = createCredentials(server.startsWith('http:') ? undefined : user, cluster);
   const agents = createAgentKeeper(cluster, where.env);
 
-  const once = async ({ method, path, query = {}, body, contentType, signal }: ApiRequest): Promise<JsonObject> => {
-    const { headers, ...pair } = await credentials();
-    const agent = await agents.agentFor({ headers, ...pair });
+  const once = async (request: ApiRequest): Promise<JsonObject> => {
+    const credentials = await credentialsOf();
+    const agent = await agents.agentFor(credentials);
     const timeout = AbortSignal.timeout(timeoutMs);
-    const text = body === undefined ? undefined : JSON.stringify(body);
-    const sent = {
-      accept: 'application/json',
-      'user-agent': userAgent,
-      ...(text === undefined
-        ? {}
-        : { 'content-type': contentType ?? 'application/json', 'content-length': String(Buffer.byteLength(text)) }),
-      ...headers,
-    };
-    const url = urlOf(cluster.server, path, query);
-    const abort = signal ? AbortSignal.any([signal, timeout]) : timeout;
-    const answer = await send({ method, url, headers: sent, body: text, signal: abort }, agent).catch(
-      (error: unknown) => {
-        if (signal?.aborted) throw error;
-        if (timeout.aborted)
-          throw new UserError(`${UNABLE}: no answer from ${cluster.server} in ${timeoutMs / 1000} s`);
-        const expected = cluster.serverName === undefined ? url.href : `https://${cluster.serverName}`;
-        throw new UserError(`${UNABLE}: ${networkError(error, expected)}`, { cause: error });
-      },
-    );
-    return readAnswer(answer, cluster.server);
+    const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
+    const url = urlOf(server, request);
+    const raw = rawRequest(request, { 'user-agent': userAgent, ...credentials.headers });
+    const answer = await send({ ...raw, url, signal }, agent).catch((error: unknown) => {
+      if (request.signal?.aborted) throw error;
+      const reason = timeout.aborted
+        ? `no answer from ${server} in ${timeoutMs / 1000} s`
+        : networkError(error, serverName === undefined ? url.href : `https://${serverName}`);
+      throw new UserError(`Unable to connect to the server: ${reason}`, { cause: error });
+    });
+    return readAnswer(answer, server);
   };
 
   return {
-    server: cluster.server,
+    server,
     namespace,
     async request(request) {
       for (let retries = 0; ; retries++) {
@@ -99,7 +90,16 @@ export async function connect({ userAgent, timeoutMs = TIMEOUT_MS, ...where }: C
   };
 }
 
-const UNABLE = 'Unable to connect to the server';
+function rawRequest(
+  { method, body, contentType = 'application/json' }: ApiRequest,
+  headers: RawRequest['headers'],
+): Pick<RawRequest, 'method' | 'headers' | 'body'> {
+  const accepting = { accept: 'application/json', ...headers };
+  if (body === undefined) return { method, headers: accepting, body };
+  const text = JSON.stringify(body);
+  const length = String(Buffer.byteLength(text));
+  return { method, headers: { ...accepting, 'content-type': contentType, 'content-length': length }, body: text };
+}
 
 /** How long a server that is busy wants to be left alone, in seconds; `undefined` where asking again is of no use. */
 function retryAfter({ status }: ApiError): number | undefined {
@@ -107,7 +107,7 @@ function retryAfter({ status }: ApiError): number | undefined {
 }
 
 /** The server may lie behind a path of its own. */
-function urlOf(server: string, path: string, query: Readonly<Record<string, string>>): URL {
+function urlOf(server: string, { path, query = {} }: ApiRequest): URL {
   const url = new URL(server);
   url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
   url.search = new URLSearchParams(query).toString();

@@ -2,7 +2,7 @@ import type { RequestOptions } from 'node:https';
 import { UserError } from '../../config/user-error.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import type { Credentials } from './credentials.ts';
-import type { ClusterEntry, UserEntry } from './kubeconfig.ts';
+import type { ClusterEntry, UserEntry } from './kubeconfig-entries.ts';
 
 /**
  * Makes the function that asks the program or provider that a user names for credentials, which it remembers for as

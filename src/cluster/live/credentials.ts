@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { OutgoingHttpHeaders } from 'node:http';
 import { UserError } from '../../config/user-error.ts';
-import type { ClusterEntry, Impersonation, UserEntry } from './kubeconfig.ts';
+import type { ClusterEntry, Impersonation, UserEntry } from './kubeconfig-entries.ts';
 import { askPlugin } from './credential-plugin.ts';
 
 /** What shows a server who is asking: headers, and a client certificate with its key in PEM. */

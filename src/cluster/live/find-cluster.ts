@@ -3,7 +3,8 @@ import { delimiter, join } from 'node:path';
 import { readSource, type Source } from '../../config/source.ts';
 import { UserError } from '../../config/user-error.ts';
 import { quote } from '../../kube/quote.ts';
-import { readKubeconfig, type ClusterEntry, type Kubeconfig, type UserEntry } from './kubeconfig.ts';
+import type { ClusterEntry, UserEntry } from './kubeconfig-entries.ts';
+import { readKubeconfig, type Kubeconfig } from './kubeconfig.ts';
 
 export interface Whereabouts {
   /** The kubeconfig, instead of those that the environment names. */

@@ -3,6 +3,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { readKubeconfig } from '../../../src/cluster/live/kubeconfig.ts';
 import { findCluster, type Whereabouts } from '../../../src/cluster/live/find-cluster.ts';
 
 let folder: string;
@@ -197,4 +199,46 @@ describe('there is no cluster', () => {
       await assert.rejects(find({ kubeconfig, context }), matches);
     });
   }
+});
+
+test('whatever a kubeconfig holds, it is told where it is wrong', () => {
+  const entry = (key: string, fields: Readonly<Record<string, fc.Arbitrary<unknown>>>) =>
+    fc.array(
+      fc.record({ name: value, [key]: fc.oneof(value, fc.record(fields, { requiredKeys: [] })) }, { requiredKeys: [] }),
+      { maxLength: 2 },
+    );
+  const value: fc.Arbitrary<unknown> = fc.oneof(
+    fc.constantFrom('a', 'https://a', '', true, null),
+    fc.jsonValue({ maxDepth: 2 }),
+  );
+  const config = fc.record(
+    {
+      clusters: fc.oneof(
+        value,
+        entry('cluster', { server: value, 'certificate-authority': value, 'proxy-url': value }),
+      ),
+      users: fc.oneof(
+        value,
+        entry('user', {
+          token: value,
+          exec: fc.oneof(value, fc.record({ command: value, env: value })),
+          as: value,
+          'as-user-extra': value,
+        }),
+      ),
+      contexts: fc.oneof(value, entry('context', { cluster: value, user: value })),
+      'current-context': value,
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(config, (written) => {
+      try {
+        readKubeconfig([{ file: 'F', text: JSON.stringify(written) }]);
+      } catch (error) {
+        assert.match(String(error), /^UserError: F:\d+:\d+: /);
+      }
+    }),
+    { numRuns: 500 },
+  );
 });
