@@ -3,6 +3,7 @@ import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { parseDurationMs } from '../kube/duration.ts';
 import { diff } from '../kube/json-patch.ts';
+import { createLine, type Facts } from '../telemetry/line.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { bounded, boundedValues } from './bounded.ts';
@@ -34,6 +35,7 @@ function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connec
   const duration = metrics.webhook.duration(webhook.path);
   const answered = metrics.webhook.requests.cell({ webhook: webhook.path, code: '200' });
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
+  const logReviewed = createLine(log, 'reviewed');
 
   const send = (reply: FastifyReply, code: number, body: string): FastifyReply => {
     const cell = code === 200 ? answered : metrics.webhook.requests.cell({ webhook: webhook.path, code: String(code) });
@@ -47,11 +49,11 @@ function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connec
   const sendDecision = (reply: FastifyReply, review: AdmissionRequest, decision: Decision, startMs: number) => {
     const durationMs = now() - startMs;
     duration.observe(durationMs / 1000);
-    logDecision(log, review, decision, durationMs);
+    logReviewed(factsOf(review, decision, durationMs));
     return send(reply, 200, printReview(review, decision));
   };
   const sendBug = (reply: FastifyReply, review: AdmissionRequest, err: unknown): FastifyReply => {
-    log.error({ ...facts(review), err }, 'review failed');
+    log.error({ ...identityOf(review), err }, 'review failed');
     return send(reply, 500, 'internal server error');
   };
 
@@ -124,17 +126,18 @@ function toBase64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-function logDecision(log: Logger, request: AdmissionRequest, decision: Decision, durationMs: number): void {
-  const line = facts(request);
-  line.durationMs = Math.round(durationMs * 1000) / 1000;
-  line.decision = decision.allowed ? 'allow' : 'deny';
-  if (!decision.allowed) line.reason = bounded(decision.status.message);
-  if (decision.facts) Object.assign(line, decision.facts);
-  log.info(line, 'reviewed');
+function factsOf(request: AdmissionRequest, decision: Decision, durationMs: number): Facts {
+  return {
+    ...identityOf(request),
+    durationMs: Math.round(durationMs * 1000) / 1000,
+    decision: decision.allowed ? 'allow' : 'deny',
+    reason: decision.allowed ? undefined : bounded(decision.status.message),
+    ...decision.facts,
+  };
 }
 
 /** What a line about a review says; never the object, whose environment may hold secrets. */
-function facts(request: AdmissionRequest): Record<string, unknown> {
+function identityOf(request: AdmissionRequest): Facts {
   return {
     uid: request.uid,
     operation: request.operation,

@@ -4,10 +4,8 @@
 import type { SecureContextOptions, Server } from 'node:tls';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { registerAdmission, type AdmissionDeps } from './admission.ts';
+import { badRequest, readBody } from './body.ts';
 import { trackConnections, type Connections } from './connections.ts';
-
-/** The largest review: an object of 3 MiB, the API server's limit, old and new, with room for the envelope. */
-export const BODY_LIMIT_BYTES = 7 * 1024 * 1024;
 
 export interface ServerDeps extends AdmissionDeps {
   /** Certificate, key and protocol settings. */
@@ -37,7 +35,6 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
     // Longer than the 90 s after which the API server drops an idle connection, so that we are never the first.
     keepAliveTimeout: 100_000,
     requestTimeout: 35_000,
-    bodyLimit: BODY_LIMIT_BYTES,
     // While it drains, the server still answers; the connections are told to go elsewhere.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -80,16 +77,10 @@ const NO_JSON = 'unable to process a request with a non-json content type';
 /** The body arrives as bytes: the envelope is read by `readEnvelope`, which says what is wrong with it. */
 function acceptJson(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
-    done(null, body);
-  });
+  app.addContentTypeParser('application/json', readBody);
   app.addContentTypeParser('*', (_request, _payload, done) => {
     done(badRequest(NO_JSON));
   });
-}
-
-function badRequest(message: string): Error & { statusCode: number } {
-  return Object.assign(new Error(message), { statusCode: 400 });
 }
 
 /** Counts and logs what never became a review, as `registerAdmission` does with all others. */
@@ -115,9 +106,6 @@ function codeOf({ code, statusCode = 500 }: FastifyError): number {
 }
 
 function printError(error: FastifyError): string {
-  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return `request entity is too large; limit is ${BODY_LIMIT_BYTES} bytes`;
-  }
   if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return NO_JSON;
   return codeOf(error) >= 500 ? 'internal server error' : error.message;
 }

@@ -25,6 +25,18 @@ suite('line writer', () => {
     assert.ok(stdout === expected);
   });
 
+  test('lines longer than a block, and lines that just fill one, arrive whole and in their place', async () => {
+    const lengths = [10, 65_535, 3, 21_845, 21_846, 40_000, 1, 300_000, 64_000, 1_534, 2];
+    const body = `
+      for (const length of ${JSON.stringify(lengths)}) writer.write('é'.repeat(length % 2) + 'x'.repeat(length - length % 2) + '\\n');
+      await new Promise((resolve) => setTimeout(resolve, 300));`;
+    const { stdout } = await promisify(execFile)(process.execPath, script(body), { maxBuffer: 1e8 });
+    const expected = lengths
+      .map((length) => `${'é'.repeat(length % 2)}${'x'.repeat(length - (length % 2))}\n`)
+      .join('');
+    assert.ok(stdout === expected);
+  });
+
   test('a line is written without being followed by another', async () => {
     const { stdout } = await promisify(execFile)(
       process.execPath,
@@ -54,6 +66,33 @@ suite('line writer', () => {
     });
     child.kill('SIGKILL');
     assert.equal(verdict, 'true');
+  });
+
+  test('a reader that comes back gets whole lines, and is told how many are missing', async () => {
+    const child = spawn(
+      process.execPath,
+      script(`
+        for (let index = 0; index < 40000; index++) writer.write(index + ' ' + 'x'.repeat(1000) + '\\n');
+        process.stdin.once('data', () => writer.write('after\\n'));`),
+      { stdio: ['pipe', 'pipe', 'ignore'] },
+    );
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    let text = '';
+    for await (const chunk of child.stdout) {
+      text += String(chunk);
+      if (child.stdin.writable && String(chunk).includes('dropped')) child.stdin.end('go on');
+      if (text.endsWith('after\n')) child.kill('SIGKILL');
+    }
+    const lines = text.split('\n').slice(0, -1);
+    const at = lines.findIndex((line) => line.startsWith('{'));
+    assert.deepEqual(
+      lines.slice(0, at).filter((line, index) => line !== `${index} ${'x'.repeat(1000)}`),
+      [],
+    );
+    assert.deepEqual(lines.slice(at), [
+      `{"level":"error","msg":"log lines dropped: nobody reads them","lines":${40_000 - at}}`,
+      'after',
+    ]);
   });
 
   test('a reader that has stopped does not keep the process from ending', async () => {
