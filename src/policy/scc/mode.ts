@@ -47,7 +47,8 @@ export function sccModeOf(
   namespace: Namespace,
   settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>,
 ): NamespaceMode {
-  const { name = '', labels = {} } = namespace.metadata ?? {};
+  const name = namespace.metadata?.name ?? '';
+  const labels = namespace.metadata?.labels ?? {};
   if (settings.mode === 'off' || settings.exemptNamespaces.includes(name)) return { mode: 'off' };
   if (labels[RUN_LEVEL_LABEL] === '0' || labels[RUN_LEVEL_LABEL] === '1') return { mode: 'off' };
   if (labels[DISABLE_LABEL] === 'true') return { mode: 'off' };

@@ -13,7 +13,8 @@ export type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<st
 
 /** Says what a namespace needs. Ids that somebody else has chosen stay as they are, and so does all beside them. */
 export function needOf(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
-  const { annotations = {}, deletionTimestamp } = namespace.metadata ?? {};
+  const annotations = namespace.metadata?.annotations ?? {};
+  const deletionTimestamp = namespace.metadata?.deletionTimestamp;
   if (deletionTimestamp !== undefined) return undefined;
   if (annotations[uidRange] === undefined) return 'block';
   if (annotations[mcs] !== undefined && annotations[supplementalGroups] !== undefined) return undefined;
