@@ -3,7 +3,7 @@ import { printChanges } from '../report/changes.ts';
 import type { Style } from '../report/table.ts';
 import { printable } from '../report/text.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
-import { outcomeOf, printSummary } from './summary.ts';
+import { outcomeOf, printSummary, type Outcome } from './summary.ts';
 import type { ExplainedObject, Explanation, SccRow } from './types.ts';
 
 /** For people: of each object what becomes of its pod and why, and what every SCC has to say. */
@@ -18,17 +18,23 @@ function printObject(object: ExplainedObject, style: Style): string {
     style('bold', printable(titleOf(object))),
     ...printFacts(object),
     ...(object.sccs.length === 0 ? [] : ['', ...printSccs(object, style)]),
-    ...object.decision.warnings.map((warning) => `\n${style('yellow', 'Warning:')} ${printable(warning)}`),
+    ...printWarnings(object, style),
   ];
   return `${lines.join('\n')}\n`;
 }
 
+function printWarnings({ decision: { warnings } }: ExplainedObject, style: Style): readonly string[] {
+  const lines = warnings.map((warning) => `${style('yellow', 'Warning:')} ${printable(warning)}`);
+  return lines.length === 0 ? [] : ['', ...lines];
+}
+
 function titleOf(object: ExplainedObject): string {
-  const { kind, namespace, name, chosen } = object;
-  const verdicts = {
+  const { kind, namespace, name, chosen, decision } = object;
+  const verdicts: Readonly<Record<Outcome, string>> = {
     admitted: `SCC ${chosen ?? ''} admits it`,
-    refused: 'no SCC admits it',
+    refused: refusalOf(object) === undefined ? 'no SCC admits it' : 'it is refused',
     ignored: 'SCCs have nothing to do with it',
+    off: `SCCs do not count in its namespace; otherwise they would ${decision.allowed ? 'admit' : 'refuse'} it`,
   };
   return `${kind} ${namespace}/${name === '' ? '(no name)' : name}: ${verdicts[outcomeOf(object)]}`;
 }

@@ -1,22 +1,22 @@
 import { EXIT } from '../command.ts';
 import type { ExplainedObject, Explanation } from './types.ts';
 
-type Outcome = 'admitted' | 'refused' | 'ignored';
+/** `off`: SCCs do not count in the namespace; `ignored`: nor for such a pod. */
+export type Outcome = 'admitted' | 'refused' | 'ignored' | 'off';
 
-export function outcomeOf({ decision, chosen }: ExplainedObject): Outcome {
+export function outcomeOf({ decision, chosen, mode }: ExplainedObject): Outcome {
+  if (mode.mode === 'off') return 'off';
   if (!decision.allowed) return 'refused';
   return chosen === undefined ? 'ignored' : 'admitted';
 }
 
-/** 1 if something is refused where SCCs count. */
 export function exitCodeOf({ objects }: Explanation): number {
-  const isRefused = objects.some((object) => outcomeOf(object) === 'refused' && object.mode.mode !== 'off');
-  return isRefused ? EXIT.violations : EXIT.passed;
+  return objects.some((object) => outcomeOf(object) === 'refused') ? EXIT.violations : EXIT.passed;
 }
 
 /** `2 admitted, 1 refused` */
 export function printSummary({ objects }: Explanation): string {
   const count = (outcome: Outcome): number => objects.filter((object) => outcomeOf(object) === outcome).length;
-  const ignored = count('ignored');
+  const ignored = count('ignored') + count('off');
   return `${count('admitted')} admitted, ${count('refused')} refused${ignored === 0 ? '' : `, ${ignored} ignored`}`;
 }

@@ -1,0 +1,295 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { parse } from 'yaml';
+import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { runProgram, type Surroundings } from '../../support/memory-io.ts';
+
+process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
+
+const explain = (args: string, surroundings?: Surroundings) =>
+  runProgram(['explain', ...args.split(' ').filter((arg) => arg !== '')], surroundings);
+
+describe('mistakes', () => {
+  const cases: readonly { readonly args: string; readonly stderr: string; readonly stdin?: string }[] = [
+    { args: '', stderr: 'error: no manifests: name their paths\n' },
+    { args: 'none.yaml', stderr: 'error: the path "none.yaml" does not exist\n' },
+    { args: 'mistaken.yaml', stderr: 'error: mistaken.yaml:3:1: metadata must be an object\n' },
+    { args: 'cluster.yaml', stderr: 'error: no pods and no workloads in the manifests\n' },
+    { args: 'root.yaml --as-group operators', stderr: 'error: --as-group needs --as\n' },
+    {
+      args: 'root.yaml -f cluster.yaml --kubeconfig x',
+      stderr: 'error: --filename reads manifests instead of a cluster: leave out --kubeconfig and --context\n',
+    },
+    { args: '-', stdin: 'a: [', stderr: 'error: stdin:1:5: ' },
+  ];
+  for (const { args, stdin, stderr } of cases) {
+    test(args, async () => {
+      const outcome = await explain(args, stdin === undefined ? {} : { stdin });
+      assert.deepEqual([outcome.code, outcome.stdout], [2, '']);
+      assert.ok(outcome.stderr.startsWith(stderr), outcome.stderr);
+    });
+  }
+});
+
+const ANYBODY = '  Created by       anybody who is authenticated (--as names somebody)\n  Service account  default\n';
+
+describe('what is said of pods', () => {
+  const cases: readonly { readonly args: string; readonly code: number; readonly stdout: string }[] = [
+    {
+      args: 'requires-nothing-known.yaml -f cluster.yaml',
+      code: 1,
+      stdout: `Pod shop/web-*: it is refused
+${ANYBODY}  Mode             enforce
+  Refused because  failed to retrieve the required SCC "restricted-v9": securitycontextconstraints.security.openshift.io "restricted-v9" not found
+
+  SCC            PRIORITY  SCORE   USABLE BY             FITS
+  broken         1         155000  -                     broken
+      not tried: the pod requires another
+      error creating provider for SCC broken in namespace shop: MustRunAs requires a UID
+  restricted-v2  0         32000   serviceaccount, user  yes
+      not tried: the pod requires another
+      metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]="runtime/default"
+      spec.containers[0].securityContext: runAsUser=1000660000 runAsNonRoot=true capabilities.drop=["ALL"] allowPrivilegeEscalation=false
+      spec.securityContext: fsGroup=1000660000 seLinuxOptions.level="s0:c26,c5" seccompProfile.type="RuntimeDefault"
+  root           0         55000   -                     yes
+      not tried: the pod requires another
+      spec.securityContext: seLinuxOptions.level="s0:c26,c5"
+
+Warning: Annotation openshift.io/required-scc asks for SCC "restricted-v9"; there are only: broken, restricted-v2, root.
+`,
+    },
+    {
+      args: 'odd.yaml -f cluster.yaml',
+      code: 1,
+      stdout: `Pod shop/odd: it is refused
+${ANYBODY}  Mode             enforce
+  Refused because  object was marked as kind pod but was unable to be converted: spec.hostPID: Invalid value: "yes": must be a boolean
+`,
+    },
+    {
+      args: 'windows.yaml -f cluster.yaml',
+      code: 0,
+      stdout: `Pod shop/iis: SCCs have nothing to do with it
+${ANYBODY}  Mode             enforce
+  Level            baseline (Pod Security Standards, latest)
+`,
+    },
+    {
+      args: 'legacy.yaml -f cluster.yaml',
+      code: 0,
+      stdout: `Pod legacy/root: SCCs do not count in its namespace; otherwise they would refuse it
+${ANYBODY}  Mode             off: pods are neither judged nor changed
+
+  SCC            PRIORITY  SCORE   USABLE BY             FITS
+  broken         1         155000  -                     broken
+      error creating provider for SCC broken in namespace legacy: MustRunAs requires a UID
+  restricted-v2  0         32000   serviceaccount, user  no
+      .containers[0].privileged: Invalid value: true: Privileged containers are not allowed
+  root           0         55000   -                     no
+      .containers[0].privileged: Invalid value: true: Privileged containers are not allowed
+
+Warning: SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.privileged=true.
+Warning: No SCC would admit the pod as it is.
+`,
+    },
+    {
+      args: 'root.yaml -f cluster.yaml --as olga --as-group operators --scc-mode=report',
+      code: 0,
+      stdout: `Pod shop/root: SCC root admits it
+  Created by       olga
+  Service account  default
+  Mode             enforce
+  Usable by        its creator, not the service account
+  Chosen because   "root" is the only one not too restrictive and not denied
+  Level            baseline (Pod Security Standards, latest)
+
+  SCC            PRIORITY  SCORE   USABLE BY             FITS
+  broken         1         155000  -                     broken
+      error creating provider for SCC broken in namespace shop: MustRunAs requires a UID
+  restricted-v2  0         32000   serviceaccount, user  no
+      .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]
+* root           0         55000   user                  yes
+      spec.securityContext: seLinuxOptions.level="s0:c26,c5"
+
+Warning: SCC "root" admits the pod because its creator may use it; service account "default" may not: such pods fail when a controller creates them.
+`,
+    },
+    {
+      args: 'pods.yaml -f cluster.yaml --as olga --as-group operators',
+      code: 1,
+      stdout: `Pod shop/web: SCC restricted-v2 admits it
+  Created by       olga
+  Service account  default
+  Mode             enforce
+  Usable by        the service account
+  Chosen because   "restricted-v2" is most restrictive, not denied, and chosen over "root" because "restricted-v2" permits less runAs strategies
+  Level            restricted (Pod Security Standards, latest)
+
+  SCC            PRIORITY  SCORE   USABLE BY             FITS
+  broken         1         155000  -                     broken
+      error creating provider for SCC broken in namespace shop: MustRunAs requires a UID
+* restricted-v2  0         32000   serviceaccount, user  yes
+      metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]="runtime/default"
+      spec.containers[0].securityContext: runAsUser=1000660000 runAsNonRoot=true capabilities.drop=["ALL"] allowPrivilegeEscalation=false
+      spec.securityContext: fsGroup=1000660000 seLinuxOptions.level="s0:c26,c5" seccompProfile.type="RuntimeDefault"
+  root           0         55000   user                  yes
+      spec.securityContext: seLinuxOptions.level="s0:c26,c5"
+
+Deployment shop/root: no SCC admits it
+  Created by       system:serviceaccount:kube-system:replicaset-controller
+  Service account  default
+  Mode             enforce
+
+  SCC            PRIORITY  SCORE   USABLE BY             FITS
+  broken         1         155000  -                     broken
+      error creating provider for SCC broken in namespace shop: MustRunAs requires a UID
+  restricted-v2  0         32000   serviceaccount, user  no
+      .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]
+  root           0         55000   -                     yes
+      spec.securityContext: seLinuxOptions.level="s0:c26,c5"
+
+Warning: SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.
+Warning: SCC "root" would admit the pod: a cluster administrator can grant service account "default" the verb use on it.
+
+1 admitted, 1 refused
+`,
+    },
+  ];
+  for (const { args, code, stdout } of cases) {
+    test(args, async () => assert.deepEqual(await explain(args), { code, stdout, stderr: '' }));
+  }
+
+  test('of a service account by its name, with its groups', async () => {
+    const { stdout } = await explain('root.yaml -f cluster.yaml --as system:serviceaccount:shop:builder');
+    assert.match(stdout, /^Pod shop\/root: SCC root admits it\n {2}Created by {7}system:serviceaccount:shop:builder\n/);
+  });
+  test('without anything around them: the standard SCCs, and what else is missing', async () => {
+    const { code, stdout } = await explain('root.yaml');
+    assert.equal(code, 1);
+    assert.match(stdout, /\n {2}Mode {13}report: refusals are told, and nothing is changed\n/);
+    assert.match(stdout, /\n {2}anyuid {15}10 {8}154950 {3}- {21}yes\n/);
+    assert.match(
+      stdout,
+      /\n\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; namespaces: shop; service accounts: shop\/default; ranges of ids: for the namespaces shop\.\n$/,
+    );
+  });
+  test('of manifests by --filename alone', async () => {
+    assert.deepEqual(await explain('-f root.yaml'), await explain('root.yaml'));
+  });
+  test('from the standard input', async () => {
+    const stdin =
+      '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u001b[2Jb"},"spec":{"containers":[{"name":"a"}]}}';
+    const { code, stdout } = await explain('- -n other', { stdin });
+    assert.equal(code, 0);
+    assert.ok(stdout.startsWith('Pod other/a\\u001b[2Jb: SCC restricted-v2 admits it\n'), stdout);
+  });
+  test('in colours on a terminal, unless they are not wanted', async () => {
+    const args = 'root.yaml -f cluster.yaml';
+    assert.ok((await explain(args, { terminals: ['stdout'] })).stdout.startsWith('\u001b[1mPod shop/root'));
+    assert.deepEqual(await explain(args, { terminals: ['stdout'], env: { NO_COLOR: '1' } }), await explain(args));
+  });
+});
+
+describe('for programs', () => {
+  const expected = {
+    objects: [
+      {
+        kind: 'Pod',
+        name: 'root',
+        namespace: 'shop',
+        createdBy: 'anybody who is authenticated (--as names somebody)',
+        serviceAccount: 'default',
+        nearest: 'restricted-v2',
+        grantable: 'root',
+        mode: 'enforce',
+        allowed: false,
+        message:
+          'unable to validate against any security context constraint: [provider "broken": Forbidden: not usable by user or serviceaccount, provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999], provider "root": Forbidden: not usable by user or serviceaccount]',
+        warnings: [
+          'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
+          'SCC "root" would admit the pod: a cluster administrator can grant service account "default" the verb use on it.',
+        ],
+        sccs: [
+          {
+            name: 'broken',
+            priority: 1,
+            score: 155_000,
+            isCandidate: true,
+            usableBy: [],
+            fits: false,
+            errors: [
+              'provider "broken": Internal error: error creating provider for SCC broken in namespace shop: MustRunAs requires a UID',
+            ],
+            obstacles: [],
+            broken: 'error creating provider for SCC broken in namespace shop: MustRunAs requires a UID',
+          },
+          {
+            name: 'restricted-v2',
+            priority: 0,
+            score: 32_000,
+            isCandidate: true,
+            usableBy: ['serviceaccount', 'user'],
+            fits: false,
+            errors: [
+              'provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
+            ],
+            obstacles: [{ path: 'spec.containers[0].securityContext.runAsUser', values: [0] }],
+          },
+          {
+            name: 'root',
+            priority: 0,
+            score: 55_000,
+            isCandidate: true,
+            usableBy: [],
+            fits: true,
+            errors: [],
+            obstacles: [],
+            changes: [{ path: 'spec.securityContext.seLinuxOptions.level', after: 's0:c26,c5' }],
+          },
+        ],
+      },
+    ],
+    assumptions: [],
+  };
+  test('as JSON', async () => {
+    const { code, stdout } = await explain('root.yaml -f cluster.yaml -o json');
+    assert.equal(code, 1);
+    assert.deepEqual(JSON.parse(stdout), expected);
+  });
+  test('as YAML', async () => {
+    assert.deepEqual(parse((await explain('root.yaml -f cluster.yaml -o yaml')).stdout), expected);
+  });
+});
+
+describe('beside a cluster', () => {
+  let cluster: TestCluster;
+  let kubeconfig = '';
+  before(async () => {
+    cluster = await startCluster();
+    kubeconfig = await cluster.kubeconfig();
+    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop' } });
+  });
+  after(async () => {
+    await cluster.stop();
+    assert.deepEqual(cluster.errors, []);
+  });
+
+  test('bare pods are created by the user of the kubeconfig', async () => {
+    const { code, stdout } = await explain('root.yaml', { env: { KUBECONFIG: kubeconfig } });
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /^Pod shop\/root: SCC anyuid admits it\n {2}Created by {7}(?!anybody)\S+\n/);
+  });
+  test('others may be named', async () => {
+    const { code, stdout } = await explain(`root.yaml --kubeconfig ${kubeconfig} --as alice`);
+    assert.equal(code, 1, stdout);
+    assert.match(stdout, /^Pod shop\/root: no SCC admits it\n {2}Created by {7}alice\n/);
+  });
+  test('the namespace must be there', async () => {
+    assert.deepEqual(await explain(`legacy.yaml --kubeconfig ${kubeconfig}`), {
+      code: 2,
+      stdout: '',
+      stderr: 'error: namespace "legacy" not found\n',
+    });
+  });
+});

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { parse, parseAllDocuments } from 'yaml';
+import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { runProgram } from '../../support/memory-io.ts';
+
+process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
+
+const review = (args: string, stdin = '') =>
+  runProgram(['scc-review', ...args.split(' ').filter((arg) => arg !== '')], { stdin });
+
+const NO_SUBJECT =
+  'PodSecurityPolicySubjectReview "" is invalid: spec.user: Required value: at least one of user, groups or serviceAccountName must be specified';
+
+describe('mistakes', () => {
+  const cases: readonly { readonly args: string; readonly stderr: string; readonly stdin?: string }[] = [
+    { args: '', stderr: 'error: no manifests: name their paths\n' },
+    { args: 'cluster.yaml', stderr: 'error: no pods, no workloads and no reviews in the manifests\n' },
+    { args: 'nobody.yaml', stderr: `error: nobody.yaml:1:1: ${NO_SUBJECT}\n` },
+    {
+      args: 'root.yaml --user olga --serviceaccount builder',
+      stderr: 'error: --serviceaccount asks about service accounts, --user and --group about users: leave one out\n',
+    },
+    {
+      args: 'odd.yaml',
+      stderr: 'error: odd.yaml:1:1: spec.template.spec.hostPID: Invalid value: "yes": must be a boolean\n',
+    },
+    {
+      args: 'root.yaml -z Builder',
+      stderr:
+        'error: root.yaml:1:1: PodSecurityPolicyReview "" is invalid: spec.serviceAccountNames[0]: Invalid value: "Builder": ',
+    },
+  ];
+  for (const { args, stderr } of cases) {
+    test(args, async () => {
+      const outcome = await review(args);
+      assert.deepEqual([outcome.code, outcome.stdout], [2, '']);
+      assert.ok(outcome.stderr.startsWith(stderr), outcome.stderr);
+    });
+  }
+});
+
+describe('tables', () => {
+  const cases: readonly { readonly args: string; readonly code: number; readonly stdout: string }[] = [
+    {
+      args: 'root.yaml -f cluster.yaml --user olga',
+      code: 1,
+      stdout: 'RESOURCE   ALLOWED BY\nPod/root   <none>\n',
+    },
+    {
+      args: 'pods.yaml -f cluster.yaml -u olga -g operators -g system:authenticated',
+      code: 0,
+      stdout: 'RESOURCE          ALLOWED BY\nPod/web           restricted-v2\nDeployment/root   root\n',
+    },
+    {
+      args: 'root.yaml -f cluster.yaml',
+      code: 1,
+      stdout: 'RESOURCE   SERVICE ACCOUNT   ALLOWED BY\nPod/root   default           <none>\n',
+    },
+    {
+      args: 'root.yaml -f cluster.yaml -z builder',
+      code: 0,
+      stdout: 'RESOURCE   SERVICE ACCOUNT   ALLOWED BY\nPod/root   builder           root\n',
+    },
+    {
+      args: 'review.yaml -f cluster.yaml',
+      code: 1,
+      stdout: `RESOURCE                              ALLOWED BY
+PodSecurityPolicySubjectReview/       root
+PodSecurityPolicySelfSubjectReview/   restricted-v2
+
+RESOURCE                   SERVICE ACCOUNT   ALLOWED BY
+PodSecurityPolicyReview/   builder           root
+PodSecurityPolicyReview/   default           <none>
+`,
+    },
+  ];
+  for (const { args, code, stdout } of cases) {
+    test(args, async () => assert.deepEqual(await review(args), { code, stdout, stderr: '' }));
+  }
+  test('without anything around: what is missing is assumed, and said', async () => {
+    assert.deepEqual(await review('-f nobody.yaml -o yaml -n x'), {
+      code: 2,
+      stdout: '',
+      stderr: `error: nobody.yaml:1:1: ${NO_SUBJECT}\n`,
+    });
+    const { stdout } = await review('-f review.yaml');
+    assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; ranges of ids: for the namespaces shop\.\n$/);
+  });
+  test('an SCC that cannot work is told apart', async () => {
+    const outcome = await review('root.yaml -f cluster.yaml -u olga -g system:masters');
+    assert.deepEqual(outcome, {
+      code: 0,
+      stdout: 'RESOURCE   ALLOWED BY\nPod/root   root\n',
+      stderr: 'warning: error creating provider for SCC broken in namespace shop: MustRunAs requires a UID\n',
+    });
+  });
+});
+
+describe('reviews with their status', () => {
+  test('as YAML, one document each', async () => {
+    const { stdout } = await review('review.yaml -f cluster.yaml -o yaml');
+    const documents = parseAllDocuments(stdout).map((document) => document.toJS() as { kind: string; status: unknown });
+    const allowedBy = (name: string) => ({
+      kind: 'SecurityContextConstraints',
+      name,
+      apiVersion: 'security.openshift.io/v1',
+    });
+    assert.deepEqual(
+      documents.map(({ kind, status }) => [kind, status]),
+      [
+        ['PodSecurityPolicySubjectReview', { allowedBy: allowedBy('root') }],
+        ['PodSecurityPolicySelfSubjectReview', { allowedBy: allowedBy('restricted-v2') }],
+        ['PodSecurityPolicyReview', { allowedServiceAccounts: [{ name: 'builder', allowedBy: allowedBy('root') }] }],
+      ],
+    );
+  });
+  test('as JSON, the question that is asked about a pod among it', async () => {
+    const { stdout, stderr } = await review(
+      '- -u alice -o json',
+      JSON.stringify({
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: 'a', annotations: { a: 'b' } },
+        spec: { containers: [] },
+      }),
+    );
+    assert.deepEqual(JSON.parse(stdout), {
+      apiVersion: 'security.openshift.io/v1',
+      kind: 'PodSecurityPolicySubjectReview',
+      spec: { template: { metadata: { annotations: { a: 'b' } }, spec: { containers: [] } }, user: 'alice' },
+      status: {},
+    });
+    assert.match(stderr, /^Assumed: the 13 standard /);
+  });
+  test('of nobody in particular about himself', async () => {
+    const self = parse(
+      `{apiVersion: security.openshift.io/v1, kind: PodSecurityPolicySelfSubjectReview, spec: {}}`,
+    ) as object;
+    const { code, stdout } = await review('-', JSON.stringify(self));
+    assert.deepEqual(
+      [code, stdout.split('\n').slice(0, 2)],
+      [0, ['RESOURCE                              ALLOWED BY', 'PodSecurityPolicySelfSubjectReview/   restricted-v2']],
+    );
+  });
+});
+
+describe('beside a cluster', () => {
+  let cluster: TestCluster;
+  let kubeconfig = '';
+  before(async () => {
+    cluster = await startCluster();
+    kubeconfig = await cluster.kubeconfig();
+    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop' } });
+    await cluster.cluster.idle();
+  });
+  after(async () => {
+    await cluster.stop();
+    assert.deepEqual(cluster.errors, []);
+  });
+
+  test('service accounts must be there', async () => {
+    assert.deepEqual(await review(`root.yaml --kubeconfig ${kubeconfig} -z nobody`), {
+      code: 2,
+      stdout: '',
+      stderr: 'error: root.yaml:1:1: unable to retrieve ServiceAccount nobody: serviceaccount "nobody" not found\n',
+    });
+  });
+  test('a review of oneself is about the user of the kubeconfig', async () => {
+    const self = {
+      apiVersion: 'security.openshift.io/v1',
+      kind: 'PodSecurityPolicySelfSubjectReview',
+      metadata: { namespace: 'shop' },
+      spec: {},
+    };
+    const { stdout } = await review(`- --kubeconfig ${kubeconfig}`, JSON.stringify(self));
+    assert.match(stdout, /^RESOURCE +ALLOWED BY\nPodSecurityPolicySelfSubjectReview\/ +anyuid\n/);
+  });
+});
