@@ -3,6 +3,7 @@ import type { FieldError } from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import type { ApiObject, ResourceInfo } from '../types.ts';
 import { validateRules } from './cel/rules.ts';
+import { withinTime } from './cel/time-limit.ts';
 import { hasField, objectAt, objectsAt, textAt, textsAt } from './read.ts';
 import { columnsOfVersion } from './schema/columns.ts';
 import { fillDefaults } from './schema/defaults.ts';
@@ -77,9 +78,15 @@ function checkBySchema(object: ApiObject, old: ApiObject | undefined, schema: Js
   const errors = validateValue(object, schema, '').filter((error) => !(old && isUntouched(error, object, old)));
   if (!hasRules(schema)) return errors;
   if (!errors.some(({ type }) => BLOCKING.has(type))) {
-    return [...errors, ...validateRules({ value: object, old }, schema, '')];
+    const checked = withinTime(() => validateRules({ value: object, old }, schema, ''));
+    return [...errors, ...(checked?.result ?? [noFurther(schema)])];
   }
   return [...errors, { type: 'FieldValueInvalid', path: '<nil>', value: null, detail: UNCHECKED }];
+}
+
+function noFurther(schema: JsonObject): FieldError {
+  const detail = 'validation failed due to running out of cost budget, no further validation rules will be run';
+  return { type: 'FieldValueInvalid', path: '<nil>', value: textAt(schema, 'type'), detail };
 }
 
 function hasRules(schema: JsonObject): boolean {

@@ -634,3 +634,104 @@ describe('status and generation', () => {
     assert.deepEqual([Object.hasOwn(made, 'status'), made.metadata?.['generation']], [false, 1]);
   });
 });
+
+describe('what would take too long', { timeout: 20_000 }, () => {
+  const errorsOf = (properties: object, spec: object, old?: object): string[] => {
+    const { strategy } = resourceOf(definition(properties));
+    const errors = old ? strategy.validateUpdate(gadget(spec), gadget(old), '') : strategy.validateCreate(gadget(spec));
+    return errors.map(printFieldError);
+  };
+
+  test('patterns that other engines try in every possible way', () => {
+    const text = `${'a'.repeat(50_000)}!`;
+    const error = `spec.text: Invalid value: "${'a'.repeat(16_384)}…": spec.text in body should match '^(a+)+$'`;
+    assert.deepEqual(errorsOf({ text: { type: 'string', pattern: '^(a+)+$' } }, { text }), [error]);
+    assert.deepEqual(errorsOf({ text: { type: 'string', pattern: '^(a+)+$' } }, { text: text.slice(0, -1) }), []);
+  });
+
+  const at = 'spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[text].pattern';
+  for (const [pattern, why] of [
+    ['(?=a)', 'invalid or unsupported Perl syntax: `(?=`'],
+    ['(a)\\1', 'invalid escape sequence: `\\1`'],
+    ['(', 'missing closing ): `(`'],
+    ['+', 'missing argument to repetition operator: `+`'],
+    ['a**', 'invalid nested repetition operator: `**`'],
+    ['((a{100}){100}){100}', 'invalid repeat count: `{100}`'],
+  ] as const) {
+    test(`a pattern that is none in Go: ${pattern}`, () => {
+      assert.deepEqual(
+        definitions.validateCreate(definition({ text: { type: 'string', pattern } })).map(printFieldError),
+        [
+          `${at}: Invalid value: ${JSON.stringify(pattern)}: must be a valid regular expression, but isn't: error parsing regexp: ${why}`,
+        ],
+      );
+    });
+  }
+
+  test('sets and maps of many items', () => {
+    const names = Array.from({ length: 100_000 }, (_, index) => `n${index}`);
+    const set = { type: 'array', items: { type: 'string' }, 'x-kubernetes-list-type': 'set' };
+    assert.deepEqual(errorsOf({ set }, { set: [...names, 'n5'] }), ['spec.set[100000]: Duplicate value: "n5"']);
+    const map = {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: { name: { type: 'string' }, value: { type: 'integer' } },
+        'x-kubernetes-validations': [{ rule: 'self.value >= oldSelf.value', message: 'must not fall' }],
+      },
+      'x-kubernetes-list-type': 'map',
+      'x-kubernetes-list-map-keys': ['name'],
+    };
+    const items = names.map((name) => ({ name }));
+    assert.deepEqual(
+      errorsOf(
+        { map: { ...map, items: { type: 'object', properties: { name: { type: 'string' } } } } },
+        { map: [...items, { name: 'n5' }] },
+      ),
+      ['spec.map[100000]: Duplicate value: {"name":"n5"}'],
+    );
+    const few = (value: number): object => ({
+      map: [
+        { name: 'b', value: 1 },
+        { name: 'a', value },
+      ],
+    });
+    const before = {
+      map: [
+        { name: 'a', value: 2 },
+        { name: 'b', value: 0 },
+      ],
+    };
+    assert.deepEqual(errorsOf({ map }, few(1), before), ['spec.map[1]: Invalid value: must not fall']);
+    assert.deepEqual(errorsOf({ map }, few(3), before), []);
+  });
+
+  test('alternatives within alternatives', () => {
+    let schema: object = { type: 'string' };
+    for (let level = 0; level < 40; level++) schema = { oneOf: [{ maxLength: 0, ...schema }], type: 'object' };
+    assert.equal(errorsOf({ text: { ...schema, type: 'string' } }, { text: 'x' }).length > 0, true);
+  });
+
+  const budget =
+    '<nil>: Invalid value: "object": validation failed due to running out of cost budget, no further validation rules will be run';
+  const list = { type: 'array', items: { type: 'string' } };
+  for (const [name, rule] of [
+    ['loops in loops', 'self.list.all(a, self.list.all(b, self.list.all(c, a + b + c != "x")))'],
+    ['a pattern that backtracks', 'self.text.matches("^(a+)+$")'],
+  ] as const) {
+    test(`rules: ${name}`, () => {
+      const spec = { list: Array.from({ length: 2000 }, (_, index) => `${index}`), text: `${'a'.repeat(60)}!` };
+      const properties = {
+        spec: {
+          type: 'object',
+          properties: { list, text: { type: 'string' } },
+          'x-kubernetes-validations': [{ rule }],
+        },
+      };
+      const { strategy } = resourceOf(definition({}, { root: { properties } }));
+      const startMs = performance.now();
+      assert.deepEqual(strategy.validateCreate(gadget(spec)).map(printFieldError), [budget]);
+      assert.ok(performance.now() - startMs < 5_000);
+    });
+  }
+});

@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../../../kube/types.ts';
 import { objectAt, textAt } from '../read.ts';
 import { compile, type Outcome } from './program.ts';
+import { withinTime } from './time-limit.ts';
 import { celValue } from './values.ts';
 
 const VARIABLES = ['object', 'oldObject', 'request'];
@@ -17,6 +18,11 @@ export function conditionError(expression: string): string | undefined {
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/matchconditions/matcher.go
  */
 export function matchesConditions(conditions: readonly JsonObject[], request: JsonObject): Outcome {
+  const outcome = withinTime(() => evaluateConditions(conditions, request));
+  return outcome ? outcome.result : { error: 'running out of cost budget, no further conditions will be run' };
+}
+
+function evaluateConditions(conditions: readonly JsonObject[], request: JsonObject): Outcome {
   const values = {
     object: celValue(request['object']),
     oldObject: celValue(request['oldObject']),

@@ -1,7 +1,7 @@
 import type { FieldError, FieldErrorType } from '../../../../kube/field-error.ts';
 import { isObject, type JsonObject } from '../../../../kube/types.ts';
-import { deepEqual } from '../../../../kube/equal.ts';
 import { objectAt, objectsAt, textAt, textsAt } from '../read.ts';
+import { keyOf } from '../schema/identity.ts';
 import { compile } from './program.ts';
 import { schemaValue } from './values.ts';
 
@@ -41,8 +41,9 @@ interface Part {
 function partsOf({ value, old }: Change, schema: JsonObject, path: string): readonly Part[] {
   if (Array.isArray(value) && isObject(schema['items'])) {
     const { items } = schema;
+    const counterpartOf = createCounterparts(old, schema);
     return value.map((item: unknown, index) => ({
-      change: { value: item, old: counterpart(item, old, schema) },
+      change: { value: item, old: counterpartOf(item) },
       schema: items,
       path: `${path}[${index}]`,
     }));
@@ -59,11 +60,12 @@ function partsOf({ value, old }: Change, schema: JsonObject, path: string): read
   });
 }
 
-/** Which item of a list was this before: only lists that are maps tell. */
-function counterpart(item: unknown, old: unknown, schema: JsonObject): unknown {
-  if (schema['x-kubernetes-list-type'] !== 'map' || !isObject(item) || !Array.isArray(old)) return undefined;
+/** Tells which item of a list was this before: only lists that are maps know. */
+function createCounterparts(old: unknown, schema: JsonObject): (item: unknown) => unknown {
+  if (schema['x-kubernetes-list-type'] !== 'map' || !Array.isArray(old)) return () => undefined;
   const keys = textsAt(schema, 'x-kubernetes-list-map-keys');
-  return old.find((other) => isObject(other) && keys.every((key) => deepEqual(other[key], item[key])));
+  const before = new Map(old.filter(isObject).map((item) => [keyOf(item, keys), item]));
+  return (item) => (isObject(item) ? before.get(keyOf(item, keys)) : undefined);
 }
 
 function apply(rule: JsonObject, change: Change, schema: JsonObject, path: string): FieldError[] {

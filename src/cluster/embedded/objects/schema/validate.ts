@@ -2,8 +2,10 @@ import { deepEqual } from '../../../../kube/equal.ts';
 import { notSupported, required, tooLong, tooMany, type FieldError } from '../../../../kube/field-error.ts';
 import { quote } from '../../../../kube/quote.ts';
 import { isObject, type JsonObject } from '../../../../kube/types.ts';
+import { readPattern } from '../../pattern/index.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt } from '../read.ts';
 import { formatError } from './format.ts';
+import { identityOf } from './identity.ts';
 
 /**
  * Field errors of a value that does not fit its schema, in the API server's words. `path` is `''` at the root.
@@ -64,13 +66,10 @@ function textErrors(value: string, schema: JsonObject, path: string): FieldError
   ];
 }
 
-function matches(value: string, pattern: string): boolean {
-  try {
-    return new RegExp(pattern, 'u').test(value);
-  } catch {
-    // What only Go's expressions know is not held against the value.
-    return true;
-  }
+/** A pattern that is none is refused when it is written. */
+function matches(value: string, text: string): boolean {
+  const pattern = readPattern(text);
+  return !pattern.ok || pattern.matches(value);
 }
 
 function numberErrors(value: number, schema: JsonObject, path: string): FieldError[] {
@@ -111,13 +110,17 @@ function duplicates(value: readonly unknown[], schema: JsonObject, path: string)
   const listType = textAt(schema, 'x-kubernetes-list-type');
   if (listType !== 'set' && listType !== 'map') return [];
   const keys = textsAt(schema, 'x-kubernetes-list-map-keys');
-  const identity = (item: unknown): unknown =>
-    listType === 'set' || !isObject(item) ? item : Object.fromEntries(keys.map((key) => [key, item[key]]));
-  return value.flatMap((item, index) =>
-    value.slice(0, index).some((other) => deepEqual(identity(other), identity(item)))
-      ? [{ type: 'FieldValueDuplicate' as const, path: `${path}[${index}]`, value: identity(item), detail: '' }]
-      : [],
-  );
+  const seen = new Set<string>();
+  return value.flatMap((item, index) => {
+    const named =
+      listType === 'set' || !isObject(item) ? item : Object.fromEntries(keys.map((key) => [key, item[key]]));
+    const identity = identityOf(named);
+    if (!seen.has(identity)) {
+      seen.add(identity);
+      return [];
+    }
+    return [{ type: 'FieldValueDuplicate' as const, path: `${path}[${index}]`, value: named, detail: '' }];
+  });
 }
 
 function enumErrors(value: unknown, schema: JsonObject, path: string): FieldError[] {
@@ -149,12 +152,13 @@ function objectErrors(value: JsonObject, schema: JsonObject, path: string): Fiel
 function junctorErrors(value: unknown, schema: JsonObject, path: string): FieldError[] {
   const fits = (part: JsonObject): boolean => validateValue(value, part, path).length === 0;
   const [anyOf, oneOf] = [objectsAt(schema, 'anyOf'), objectsAt(schema, 'oneOf')];
+  const valid = oneOf.length === 0 ? 1 : oneOf.filter(fits).length;
   return [
     ...objectsAt(schema, 'allOf').flatMap((part) => validateValue(value, part, path)),
     ...(anyOf.length > 0 && !anyOf.some(fits)
       ? [says(path, `${quote(path)} must validate at least one schema (anyOf)`)]
       : []),
-    ...(oneOf.length > 0 && oneOf.filter(fits).length !== 1 ? [oneOfError(oneOf.filter(fits).length, path)] : []),
+    ...(valid === 1 ? [] : [oneOfError(valid, path)]),
     ...(isObject(schema['not']) && fits(schema['not'])
       ? [says(path, `${quote(path)} must not validate the schema (not)`)]
       : []),
