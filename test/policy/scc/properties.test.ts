@@ -5,8 +5,11 @@ import fc from 'fast-check';
 import { apply, diff } from '../../../src/kube/json-patch.ts';
 import { POD_SCC_ANNOTATIONS } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
+import { explainScc } from '../../../src/policy/scc/explain.ts';
 import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
 import { orderSccs, preferUserNamespaces } from '../../../src/policy/scc/order.ts';
+import { REVIEW_KINDS } from '../../../src/policy/scc/review-request.ts';
+import { answerReview } from '../../../src/policy/scc/review.ts';
 import { create, pod } from './arbitrary.ts';
 
 const RUNS = { numRuns: 300 };
@@ -130,6 +133,14 @@ const { json } = fc.letrec<{ json: unknown }>((tie) => ({
   ),
 }));
 
+const review = ({ object, ...input }: SccInput) => {
+  for (const kind of REVIEW_KINDS) {
+    const asked = { kind, spec: { template: object, user: object, groups: object, serviceAccountNames: object } };
+    answerReview({ ...input, review: asked, hasServiceAccount: () => true });
+  }
+};
+const DECISIONS = [assignScc, validateScc, explainScc, review];
+
 test('no input makes it throw', () => {
   const operation = fc.constantFrom('CREATE' as const, 'UPDATE' as const, 'DELETE' as const, 'CONNECT' as const);
   const request = fc.record({
@@ -144,9 +155,9 @@ test('no input makes it throw', () => {
     fc.property(create, request, fc.constantFrom('openshift' as const, {}), (input, odd, compatibility) => {
       for (const member of Object.keys(odd)) {
         const mixed = { ...input, compatibility, [member]: odd[member as keyof typeof odd] } as SccInput;
-        for (const decide of [assignScc, validateScc]) decide(mixed);
+        for (const decide of DECISIONS) decide(mixed);
       }
-      for (const decide of [assignScc, validateScc]) decide({ ...input, ...odd, compatibility } as SccInput);
+      for (const decide of DECISIONS) decide({ ...input, ...odd, compatibility } as SccInput);
     }),
     RUNS,
   );
