@@ -473,6 +473,32 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(one.errors(), []);
     });
 
+    test('a block on its way to its namespace is not released by another replica', async () => {
+      await run();
+      let letGo = (): void => undefined;
+      let isHolding = true;
+      const held = new Promise<void>((resolve) => {
+        void verdict(['namespaces'], async ({ operation, name }) => {
+          if (isHolding && operation === 'UPDATE' && name === 'slow') {
+            isHolding = false;
+            resolve();
+            await new Promise<void>((go) => (letGo = go));
+          }
+          return allow();
+        }).then(() => create('slow'));
+      });
+      await held;
+      await run();
+      assert.equal(annotationsOf('slow')[UIDS], '1050/10');
+      letGo();
+      await Promise.all(runs.map((one) => one.idle()));
+      await create('next');
+      await Promise.all(runs.map((one) => one.idle()));
+      assert.notEqual(annotationsOf('next')[UIDS], undefined);
+      assert.equal(new Set(Object.values(blocks())).size, 6);
+      assert.ok(!Object.values(blocks()).includes(undefined));
+    });
+
     test('a namespace that changes all the time gets its block, and only one', async () => {
       const one = await run();
       let changes = 0;
