@@ -178,7 +178,7 @@ suite('the standard SCCs', () => {
 });
 
 function withoutMetadata<T extends KubeObject>(object: T): Omit<T, 'metadata'> {
-  const fields = { ...object };
+  const fields: { metadata?: unknown } = { ...object };
   delete fields.metadata;
-  return fields;
+  return fields as Omit<T, 'metadata'>;
 }
