@@ -9,17 +9,13 @@ import type { Obstacle } from './obstacles.ts';
 import { orderSccs } from './order.ts';
 import type { PreparedScc } from './prepare.ts';
 import { fitsScc, type Chosen, type SearchInput, type SearchResult } from './search.ts';
+import { clip, enumerate, fit, named } from './sentence.ts';
 import { standardRoleOf } from './standard.ts';
 import type { SccInput } from './types.ts';
 
-/**
- * What a person can do about a decision, in sentences that the API server passes on whole.
- * @see https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response
- */
+/** What a person can do about a decision. */
 type Warnings = readonly string[];
 
-const MAX_LENGTH = 256;
-const MAX_NAME = 63;
 const MAX_VALUE = 40;
 
 /** Of a pod that no SCC admits: what comes nearest, what stands in its way, and what could be granted. */
@@ -114,40 +110,4 @@ const PLAIN = /^[\w./:+-]+$/;
 function printValue(value: unknown): string {
   const text = clip(typeof value === 'string' ? value : JSON.stringify(value), MAX_VALUE);
   return typeof value !== 'string' || PLAIN.test(text) ? text : quote(text);
-}
-
-interface Enumeration {
-  readonly head: string;
-  readonly items: readonly string[];
-  readonly tail: string;
-}
-
-/** As many items as there is room for, and how many there are besides; at least one. */
-function enumerate({ head, items, tail }: Enumeration): string {
-  let text = '';
-  for (const [index, item] of items.entries()) {
-    const longer = index === 0 ? item : `${text}, ${item}`;
-    const rest = items.length - index - 1;
-    const isTooLong = head.length + longer.length + moreText(rest).length + tail.length > MAX_LENGTH;
-    if (index > 0 && isTooLong) return fit(head + text + moreText(items.length - index) + tail);
-    text = longer;
-  }
-  return fit(head + text + tail);
-}
-
-function moreText(count: number): string {
-  return count === 0 ? '' : ` and ${count} more`;
-}
-
-function named(name: string): string {
-  return quote(clip(name, MAX_NAME));
-}
-
-/** The API server drops a warning with control characters. */
-function fit(text: string): string {
-  return clip(text, MAX_LENGTH).replaceAll(/\p{Cc}/gu, ' ');
-}
-
-function clip(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length - 3).toWellFormed()}...`;
 }
