@@ -1,4 +1,4 @@
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import fastify, { type FastifyReply } from 'fastify';
 import { ApiError, badRequest } from '../../../kube/status.ts';
 import { requireAccess } from '../access.ts';
@@ -31,6 +31,9 @@ export interface ApiServer {
 /** How long a client may take to send a request, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
+/** As long as clients wait for it, in milliseconds. */
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+
 /** Longer than clients keep idle connections, so that they never use one that is just being closed. */
 const KEEP_ALIVE_MS = 180_000;
 
@@ -41,12 +44,25 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
   const paths = createPaths(cluster);
   const answerResource = createResources(cluster, onError);
   const app = fastify({
-    https: { cert: tls.cert, key: tls.key, ca: tls.clientAuthority, requestCert: true, rejectUnauthorized: false },
+    https: {
+      cert: tls.cert,
+      key: tls.key,
+      ca: tls.clientAuthority,
+      requestCert: true,
+      rejectUnauthorized: false,
+      handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+    },
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: true,
     frameworkErrors: (error, _request, reply) => void sendStatus(reply, badRequest(error.message)),
+  });
+  /** Fastify ends those that speak HTTP; a peer that does not even finish the handshake is left to us. */
+  const sockets = new Set<Socket>();
+  app.server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
@@ -87,7 +103,9 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
     },
     async close() {
       stopping.abort();
-      await app.close();
+      const closed = app.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
     },
   };
 }

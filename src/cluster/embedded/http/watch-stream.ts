@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { WatchResult } from '../core.ts';
 import type { Form } from './negotiation.ts';
@@ -18,8 +17,21 @@ export async function streamEvents(
     const shown = renderEvent(info, event, form, { ...options, now: options.clock(), first });
     first = false;
     const written = response.write(`${JSON.stringify(shown)}\n`);
-    if (!written && !response.closed) await Promise.race([once(response, 'drain'), once(response, 'close')]);
+    if (!written && !response.closed) await drained(response);
     if (response.closed) break;
   }
   response.end();
+}
+
+/** Resolves when the client has read on, or has gone. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done);
+      response.off('close', done);
+      resolve();
+    };
+    response.on('drain', done);
+    response.on('close', done);
+  });
 }

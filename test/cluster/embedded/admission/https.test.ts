@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:https';
 import { createServer as createTcpServer, type AddressInfo } from 'node:net';
 import type { IncomingMessage, Server as PlainServer, ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createHttpsCaller, type HttpsCaller } from '../../../../src/cluster/embedded/admission/index.ts';
 import { networkError } from '../../../../src/cluster/network-error.ts';
 import type { JsonObject } from '../../../../src/kube/types.ts';
@@ -108,14 +109,24 @@ describe('calls over HTTPS', () => {
   test('a kept connection that has been closed meanwhile is replaced', async () => {
     answer = json(REVIEW);
     await call(url('/a'));
-    let calls = 0;
-    answer = (response, request) => {
-      calls += 1;
-      if (calls === 1) request.socket.destroy();
-      else json(REVIEW)(response, request);
-    };
+    server.closeIdleConnections();
+    await sleep(50);
     assert.deepEqual(await call(url('/a')), { ok: true, review: REVIEW });
-    assert.equal(calls, 2);
+  });
+
+  test('a review is not sent again when a kept connection breaks under it', async () => {
+    answer = json(REVIEW);
+    await call(url('/a'));
+    let calls = 0;
+    answer = (_response, request) => {
+      calls += 1;
+      request.socket.destroy();
+    };
+    assert.deepEqual(await call(url('/a')), {
+      ok: false,
+      error: `Post "https://127.0.0.1:${port}/a?timeout=5s": EOF`,
+    });
+    assert.equal(calls, 1);
   });
 
   const answers: { name: string; answer: Answer; error: string }[] = [

@@ -28,7 +28,8 @@ export function createHttpsCaller(resolveService: ResolveService): HttpsCaller {
       const timeout = AbortSignal.timeout(timeoutMs);
       const abort = AbortSignal.any([signal, timeout]);
       try {
-        return readReply(await post(target, agentOf(target), JSON.stringify(review), abort));
+        const connection = { ...target.connection, agent: agentOf(target) };
+        return readReply(await post(connection, target.url, JSON.stringify(review), abort));
       } catch (error) {
         if (timeout.aborted) return failed('context deadline exceeded');
         return failed(signal.aborted ? 'context canceled' : networkError(error, target.url));
@@ -41,28 +42,17 @@ export function createHttpsCaller(resolveService: ResolveService): HttpsCaller {
   };
 }
 
-/** A kept connection may be closed by the other side just as it is used again: then once more, over a new one. */
-async function post(target: Target, agent: Agent, body: string, signal: AbortSignal): Promise<HttpReply> {
-  const reply = await send({ ...target.connection, agent }, target.url, body, signal);
-  if (reply !== 'stale') return reply;
-  const again = await send({ ...target.connection, agent: new Agent() }, target.url, body, signal);
-  if (again === 'stale') throw new Error('EOF');
-  return again;
-}
-
 const HEADERS = {
   accept: 'application/json, */*',
   'content-type': 'application/json',
   'user-agent': 'kube-apiserver-admission',
 };
 
-/** Rejects with what Node says of the connection. */
-function send(
-  connection: RequestOptions,
-  url: string,
-  body: string,
-  signal: AbortSignal,
-): Promise<HttpReply | 'stale'> {
+/**
+ * Rejects with what Node says of the connection. Nothing is sent twice, not even over a kept connection that is closed
+ * just as it is used again: like the API server, it cannot know whether the webhook has seen the review.
+ */
+function post(connection: RequestOptions, url: string, body: string, signal: AbortSignal): Promise<HttpReply> {
   return new Promise((resolve, reject) => {
     // The name of the service, wherever that is reached.
     const [, , host = ''] = url.split(/[/?]/);
@@ -76,10 +66,7 @@ function send(
         resolve({ code: response.statusCode ?? 0, contentType, body: Buffer.concat(chunks).toString('utf8') });
       });
     });
-    sent.on('error', (error: NodeJS.ErrnoException) => {
-      if (sent.reusedSocket && error.code === 'ECONNRESET' && !signal.aborted) resolve('stale');
-      else reject(error);
-    });
+    sent.on('error', reject);
     sent.end(body);
   });
 }
