@@ -15,7 +15,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * Asks for a stream into a container: it is authorized and admitted, then refused as the API server refuses it for a pod
- * without a node.
+ * without a node; only its log is empty.
  */
 export async function connect(core: Core, call: Call): Promise<ApiResult> {
   const name = call.subresource?.name ?? '';
@@ -23,6 +23,8 @@ export async function connect(core: Core, call: Call): Promise<ApiResult> {
   const pod = getObject(core, call);
   if (name !== 'portforward') requireContainer(pod, call.query.get('container') ?? '');
   const nodeName = textAt(pod, 'spec', 'nodeName');
+  // Who has not started has said nothing yet.
+  if (nodeName === '' && name === 'log') return { kind: 'nothing' };
   if (nodeName === '') throw new ApiError(badRequest(`pod ${call.name} does not have a host assigned`));
   const node = core.storage.get({ group: '', resource: 'nodes' }, '', nodeName);
   if (!node) throw new ApiError(notFound({ group: '', resource: 'nodes' }, nodeName));

@@ -74,4 +74,9 @@ export interface WatchResult {
   readonly events: AsyncIterable<WatchEvent>;
 }
 
-export type ApiResult = ObjectResult | ListResult | WatchResult;
+/** There is nothing to answer with. */
+export interface EmptyResult {
+  readonly kind: 'nothing';
+}
+
+export type ApiResult = ObjectResult | ListResult | WatchResult | EmptyResult;

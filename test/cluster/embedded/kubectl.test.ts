@@ -137,6 +137,7 @@ const steps: readonly Step[] = [
     says: 'Error from server (BadRequest): pod web does not have a host assigned\n',
     code: 1,
   },
+  { run: 'logs web -n shop', says: '' },
   { run: 'debug web -n shop --image=busybox --profile=general -c dbg -- sh', says: '' },
   { run: 'get pod web -n shop -o jsonpath={.spec.ephemeralContainers[*].name}', says: 'dbg' },
   { run: 'explain pod.spec.hostNetwork', says: /^KIND: +Pod\nVERSION: +v1\n\nFIELD: hostNetwork <boolean>\n/ },

@@ -115,7 +115,8 @@ describe('parts of objects', () => {
       ['single/exec?command=ls', 400, 'pod single does not have a host assigned'],
       ['single/attach', 400, 'pod single does not have a host assigned'],
       ['single/portforward?ports=80', 400, 'pod single does not have a host assigned'],
-      ['single/log', 400, 'pod single does not have a host assigned'],
+      ['placed/log', 404, 'nodes "nowhere" not found'],
+      ['double/log', 400, 'a container name must be specified for pod double, choose one of: [one two]'],
       ['single/exec?container=x', 400, 'container x is not valid for pod single'],
       ['double/exec', 400, 'a container name must be specified for pod double, choose one of: [one two]'],
       ['double/exec?container=two', 400, 'pod double does not have a host assigned'],
@@ -130,6 +131,11 @@ describe('parts of objects', () => {
         assert.equal(answer.status, status);
       });
     }
+
+    test('the log of a pod that has not started is empty', async () => {
+      const answer = await send('GET', `${PODS}/single/log`);
+      assert.deepEqual([answer.status, answer.text], [204, '']);
+    });
 
     test('reading a stream needs the right to create it', async () => {
       const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods/exec'] }];

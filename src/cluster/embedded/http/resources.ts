@@ -42,6 +42,7 @@ export function createResources(cluster: EmbeddedCluster, onError: (error: unkno
     const context = { warn: warnings.add, audit: () => undefined, signal };
     const result = await cluster.api.handle({ ...asked, context }).finally(() => addWarnings(reply, warnings));
     if (!result) return sendText(reply, 404, '404 page not found\n');
+    if (result.kind === 'nothing') return reply.code(204).send();
     if (result.kind === 'watch') return sendEvents(reply, result, form, table);
     if (result.kind === 'list') return sendJson(reply, 200, renderList(result, form, table));
     return sendJson(reply, result.code, renderObject(result, form, table));
