@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { openRegularFile } from './regular-file.ts';
 import { UserError } from './user-error.ts';
 
 /** A text and the file that it is from. */
@@ -13,7 +13,8 @@ export interface Source {
  */
 export async function readSource(file: string): Promise<Source> {
   try {
-    return { file, text: await readFile(file, 'utf8') };
+    await using handle = await openRegularFile(file);
+    return { file, text: await handle.readFile('utf8') };
   } catch (error) {
     throw new UserError(error instanceof Error ? error.message : String(error), { cause: error });
   }

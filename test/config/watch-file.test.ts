@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +21,7 @@ async function watch(file: string): Promise<Watched> {
     read: () => readSource(file),
     initial: await readSource(file),
     onChange: ({ text }) => told.push(text),
-    onError: (error) => told.push(String(error).replace(/^UserError: (\w+).*$/, '$1')),
+    onError: (error) => told.push(String(error).replace(/^UserError: ([^:]+).*$/, '$1')),
     signal: ending.signal,
     intervalMs: 5,
   });
@@ -88,6 +89,20 @@ suite('watching a file', () => {
     await until(told, 2);
     await stop();
     assert.deepEqual(told, ['ENOENT', 'one']);
+  });
+
+  test('goes on after a named pipe stood there, into which nobody wrote', { timeout: 10_000 }, async () => {
+    const file = join(folder, 'pipe.yaml');
+    await writeFile(file, 'one');
+    const { told, stop } = await watch(file);
+    execFileSync('mkfifo', [join(folder, 'pipe')]);
+    await rename(join(folder, 'pipe'), file);
+    await until(told, 1);
+    await writeFile(join(folder, 'new'), 'two');
+    await rename(join(folder, 'new'), file);
+    await until(told, 2);
+    await stop();
+    assert.deepEqual(told, ['not a regular file', 'two']);
   });
 
   test('is silent once it has ended', async () => {

@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
-import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { compareBytes } from '../../kube/order.ts';
+import { NOT_REGULAR, openRegularFile } from '../regular-file.ts';
 import { UserError } from '../user-error.ts';
 import { createLineIndex, type Position } from './line-index.ts';
 
@@ -79,14 +79,15 @@ export interface TextOptions {
  * Rejects when the signal is aborted.
  */
 export async function readManifestText(path: string, { stdin, signal }: TextOptions): Promise<FileText> {
-  const stream = path === STDIN.path ? stdin : createReadStream(path);
-  // The other end of a pipe may stay silent for ever.
-  if (signal && stream instanceof Readable) addAbortSignal(signal, stream);
   try {
+    const stream = path === STDIN.path ? stdin : (await openRegularFile(path)).createReadStream();
+    // The other end of a pipe may stay silent for ever.
+    if (signal && stream instanceof Readable) addAbortSignal(signal, stream);
     const bytes = await readBytes(stream);
     return bytes === undefined ? problem(`larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB`) : decode(bytes);
   } catch (error) {
     if (signal?.aborted || codeOf(error) === undefined) throw error;
+    if (codeOf(error) === NOT_REGULAR) return problem('not a regular file; use - to read the standard input');
     return problem(reasonOf(error));
   }
 }

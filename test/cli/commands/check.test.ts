@@ -476,6 +476,15 @@ describe('check as a process', () => {
     assert.equal(code, 130);
   });
 
+  test('a named pipe into which nobody writes', { timeout: 20_000 }, async (context) => {
+    const folder = await folderWith(context, { 'a.yaml': POD });
+    const pipe = join(folder, 'pipe.yaml');
+    await promisify(execFile)('mkfifo', [pipe]);
+    const { code, stdout, stderr } = await start(['--level=privileged', pipe, join(folder, 'a.yaml')]);
+    assert.deepEqual([code, stdout], [2, '1 passed, 0 failed, 1 unreadable\n']);
+    assert.equal(stderr, `error: ${pipe}:1:1: not a regular file; use - to read the standard input\n`);
+  });
+
   test('exit codes and streams', async (context) => {
     const folder = await folderWith(context, { 'good/a.yaml': POD, 'bad/b.yaml': 'a: [' });
     const passed = await start(['--level=privileged', join(folder, 'good')]);
