@@ -106,11 +106,23 @@ export function printFlags(name: string, { short }: OptionText): string {
 }
 
 /** Says of a wrong value where it stands, in the words of Kubernetes' own commands. */
-function explain(source: string, texts: readonly string[], { resolve }: Option<unknown>): unknown {
+function explain(source: string, texts: readonly string[], one: Option<unknown>): unknown {
   try {
-    return resolve(texts);
+    return one.resolve(texts);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    throw new UserError(`invalid argument ${quote(texts.join(','))} for ${source}: ${error.message}`, { cause: error });
+    const { message } = error;
+    const wrong = texts.findLast((text) => messageOf(text, one) === message) ?? texts.join(',');
+    throw new UserError(`invalid argument ${quote(wrong)} for ${source}: ${message}`, { cause: error });
+  }
+}
+
+/** What is wrong with a text by itself; `undefined` if nothing is. */
+function messageOf(text: string, { resolve }: Option<unknown>): string | undefined {
+  try {
+    resolve([text]);
+    return undefined;
+  } catch (error) {
+    return error instanceof UserError ? error.message : undefined;
   }
 }

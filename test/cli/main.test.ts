@@ -231,6 +231,11 @@ const mistakes: readonly (readonly [args: readonly string[], env: Io['env'], std
     'error: invalid argument "pink" for "-c, --colour" flag: must be one of red, blue\nSee \'portcullis paint --help\' for usage.\n',
   ],
   [
+    ['paint', '--colour=red', '--colour=pink', 'door'],
+    {},
+    'error: invalid argument "pink" for "-c, --colour" flag: must be one of red, blue\nSee \'portcullis paint --help\' for usage.\n',
+  ],
+  [
     ['paint', 'door'],
     { PAINT_LAYERS: 'x\n' },
     'error: invalid argument "x\\n" for environment variable PAINT_LAYERS: must be a whole number from 1 to 9\n' +
