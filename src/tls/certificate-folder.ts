@@ -1,6 +1,6 @@
 import { randomUUID, X509Certificate } from 'node:crypto';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { hasSubject, type DistinguishedName } from './certificate.ts';
 import { keyPairError, type KeyPair } from './key-pair.ts';
 import {
@@ -41,7 +41,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 export async function keepCertificates(options: CertificateFolderOptions): Promise<Certificates> {
   const { folder, clients = new Map<string, ClientIdentity>() } = options;
   const now = options.now();
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   const authority = await keep(folder, 'ca', {
     good: (pair) => lasts(pair, now) && isFor(pair, AUTHORITY_NAME),
     make: () => createAuthority({ now, days: AUTHORITY_DAYS }),
@@ -109,7 +109,7 @@ async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (codeOf(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
@@ -124,4 +124,21 @@ async function replaceFile(path: string, content: string, mode: number): Promise
     await rm(temporary, { force: true });
     throw error;
   }
+}
+
+/** Makes a folder and those that it lies in, one by one: Node itself never ends where one cannot be made, as in `/proc`. */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST' && (await stat(folder)).isDirectory()) return;
+    const parent = dirname(folder);
+    if (codeOf(error) !== 'ENOENT' || parent === folder) throw error;
+    await makeFolder(parent);
+    await mkdir(folder);
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }

@@ -170,3 +170,17 @@ test('a folder that cannot be written is an error', async (t) => {
   await chmod(given.folder, 0o400);
   await assert.rejects(keepCertificates(given), { code: 'EEXIST' });
 });
+
+test('a folder within folders that do not exist yet', async (t) => {
+  const { folder, ...rest } = await options(t);
+  await keepCertificates({ ...rest, folder: join(folder, 'a', 'b') });
+  assert.ok((await stat(join(folder, 'a', 'b', 'ca.crt'))).isFile());
+});
+
+test('a folder that cannot be made', { timeout: 10_000 }, async (t) => {
+  const given = await options(t);
+  await assert.rejects(keepCertificates({ ...given, folder: '/proc/portcullis/certs' }), /^Error: ENOENT: .*mkdir/);
+  await writeFile(given.folder, '');
+  await assert.rejects(keepCertificates(given), /^Error: EEXIST: /);
+  await assert.rejects(keepCertificates({ ...given, folder: join(given.folder, 'x') }), /^Error: ENOTDIR: /);
+});
