@@ -11,12 +11,9 @@ import { blockCountOf } from './uid-range.ts';
 export function createAllocator(
   settings: RangeSettings,
 ): (taken: Bitmap, namespaces: readonly Namespace[]) => number | undefined {
-  const addBlocksInUse = createBlocksInUse(settings);
+  const blocksInUse = createBlocksInUse(settings);
   const count = blockCountOf(settings.uidRange);
-  return (taken, namespaces) => {
-    const avoided = taken.copy();
-    addBlocksInUse(avoided, namespaces);
+  return (taken, namespaces) =>
     // Ids that somebody has given to a namespace by hand may span the whole range.
-    return avoided.lowestClear(count) ?? taken.lowestClear(count);
-  };
+    taken.lowestClear(count, blocksInUse(namespaces)) ?? taken.lowestClear(count);
 }

@@ -2,11 +2,12 @@
 export interface Bitmap {
   has(index: number): boolean;
   add(index: number): void;
-  /** The lowest number below the limit that is not in it; `undefined` if all are. */
-  lowestClear(limit: number): number | undefined;
+  /** The lowest number below the limit that is in neither; `undefined` if there is none. */
+  lowestClear(limit: number, other?: Bitmap): number | undefined;
   /** In rising order. */
   values(): Iterable<number>;
-  copy(): Bitmap;
+  /** Eight numbers, as bits: those from eight times the position on. */
+  byteAt(position: number): number;
   /** A big-endian number without leading zero bytes, in base64: bit 0 is the last one. */
   print(): string;
 }
@@ -28,24 +29,28 @@ export function emptyBitmap(): Bitmap {
 /** Number 0 is the lowest bit of byte 0. */
 function bitmapOver(initial: Uint8Array): Bitmap {
   let bytes = initial;
+  const byteAt = (position: number): number => bytes[position] ?? 0;
   return {
-    has: (index) => ((bytes[index >> 3] ?? 0) & (1 << (index & 7))) !== 0,
+    has: (index) => (byteAt(index >> 3) & (1 << (index & 7))) !== 0,
     add(index) {
       if (index >> 3 >= bytes.length) bytes = grown(bytes, (index >> 3) + 1);
-      bytes[index >> 3] = (bytes[index >> 3] ?? 0) | (1 << (index & 7));
+      bytes[index >> 3] = byteAt(index >> 3) | (1 << (index & 7));
     },
-    lowestClear(limit) {
-      const notFull = bytes.findIndex((byte) => byte !== 0xff);
-      const byte = notFull < 0 ? bytes.length : notFull;
-      const index = byte * 8 + lowestZero(bytes[byte] ?? 0);
-      return index < limit ? index : undefined;
+    lowestClear(limit, other) {
+      for (let position = 0; position * 8 < limit; position++) {
+        const byte = byteAt(position) | (other?.byteAt(position) ?? 0);
+        if (byte === 0xff) continue;
+        const index = position * 8 + lowestZero(byte);
+        return index < limit ? index : undefined;
+      }
+      return undefined;
     },
     *values() {
       for (const [position, byte] of bytes.entries()) {
         for (let bit = 0; bit < 8 && byte !== 0; bit++) if (byte & (1 << bit)) yield position * 8 + bit;
       }
     },
-    copy: () => bitmapOver(bytes.slice()),
+    byteAt,
     print() {
       const length = bytes.findLastIndex((byte) => byte !== 0) + 1;
       return btoa(Array.from(bytes.slice(0, length).reverse(), (byte) => String.fromCharCode(byte)).join(''));

@@ -1,7 +1,7 @@
 import { parseIdBlock } from '../../kube/id-block.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
-import type { Bitmap } from './bitmap.ts';
+import { emptyBitmap, type Bitmap } from './bitmap.ts';
 import { parseMcsLabel, rankOf } from './mcs-label.ts';
 import { isInMcsRange } from './mcs-range.ts';
 import type { RangeSettings } from './settings.ts';
@@ -22,18 +22,30 @@ interface Blocks {
 }
 
 /**
- * Makes a function that adds the blocks that nobody else should get: the ids or the label of such a block are those of
- * a namespace, in part or as a whole, whoever wrote them there. Namespaces are read once and then remembered.
+ * Makes a function that tells the blocks that nobody else should get: the ids or the label of such a block are those of
+ * a namespace, in part or as a whole, whoever wrote them there. Namespaces that stay the same are read once.
  */
-export function createBlocksInUse(settings: RangeSettings): (blocks: Bitmap, namespaces: readonly Namespace[]) => void {
-  const remembered = new WeakMap<Namespace, readonly Blocks[]>();
-  return (blocks, namespaces) => {
-    for (const namespace of namespaces) {
-      const found = remembered.get(namespace) ?? blocksOf(namespace, settings);
-      remembered.set(namespace, found);
-      for (const { first, last } of found) for (let index = first; index <= last; index++) blocks.add(index);
+export function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Namespace[]) => Bitmap {
+  let seen: readonly Namespace[] = [];
+  let inUse = emptyBitmap();
+  return (namespaces) => {
+    const isLess = namespaces.length < seen.length || seen.some((before, index) => hasLost(before, namespaces[index]));
+    if (isLess) inUse = emptyBitmap();
+    const fresh = isLess ? namespaces : namespaces.filter((namespace, index) => namespace !== seen[index]);
+    for (const { first, last } of fresh.flatMap((namespace) => blocksOf(namespace, settings))) {
+      for (let index = first; index <= last; index++) inUse.add(index);
     }
+    seen = namespaces;
+    return inUse;
   };
+}
+
+/** True if in the place of a namespace there is one without its ids and its label. */
+function hasLost(before: Namespace, now: Namespace | undefined): boolean {
+  if (before === now) return false;
+  const { annotations: old } = before.metadata ?? {};
+  const { annotations } = now?.metadata ?? {};
+  return [UID_RANGE, MCS].some((key) => old?.[key] !== undefined && old[key] !== annotations?.[key]);
 }
 
 function blocksOf(namespace: Namespace, settings: RangeSettings): readonly Blocks[] {

@@ -47,6 +47,33 @@ suite('the next block', () => {
     test(name, () => assert.equal(createAllocator(SMALL)(bitmapOf(taken), namespaces.map(namespaceWith)), next));
   }
 
+  test('namespaces that come, change and go are seen as they are now', () => {
+    const ids = fc.option(
+      fc.nat(9).map((start) => `${10 + start}/2`),
+      { nil: undefined },
+    );
+    const label = fc.option(fc.constantFrom('s0:c1,c0', 's0:c4,c0', 's0:c7,c2'), { nil: undefined });
+    const namespace = fc
+      .tuple(ids, label)
+      .map(([uids, mcs]) =>
+        namespaceWith({
+          ...(uids === undefined ? {} : { [UIDS]: uids }),
+          ...(mcs === undefined ? {} : { [MCS]: mcs }),
+        }),
+      );
+    const pool = fc.array(namespace, { minLength: 1, maxLength: 8 });
+    const moments = fc.array(fc.array(fc.nat(7), { maxLength: 6 }), { maxLength: 10 });
+    fc.assert(
+      fc.property(pool, moments, (namespaces, picks) => {
+        const allocate = createAllocator(SMALL);
+        for (const pick of picks) {
+          const now = pick.flatMap((index) => namespaces[index] ?? []);
+          assert.equal(allocate(bitmapOf([0]), now), createAllocator(SMALL)(bitmapOf([0]), now));
+        }
+      }),
+    );
+  });
+
   test('a label of 5 categories far beyond the last block', () => {
     const settings = { ...DEFAULT_RANGES, mcsRange: { prefix: 's0:', length: 5, categories: 1024 } };
     const namespace = namespaceWith({ [MCS]: 's0:c1023,c1022,c1021,c1020,c1019' });
