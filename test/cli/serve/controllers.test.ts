@@ -3,8 +3,10 @@ import { suite, test } from 'node:test';
 import { controllersOf } from '../../../src/cli/serve/controllers.ts';
 import { serveOptions } from '../../../src/cli/serve/options.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
+import { CONTROLLER_NAMES, createControllers } from '../../../src/controller/index.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../../src/controller/standard-sccs.ts';
 import { UID_RANGE_ALLOCATOR } from '../../../src/controller/uid-range-allocator.ts';
+import { DEFAULT_RANGES } from '../../../src/policy/uid-range/settings.ts';
 
 const BOTH = [UID_RANGE_ALLOCATOR, STANDARD_SCC_CONTROLLER];
 
@@ -29,6 +31,13 @@ suite('the controllers that run', () => {
   for (const [given, expected] of cases) {
     test(JSON.stringify(given), () => assert.deepEqual(namesFor(given), expected));
   }
+
+  test('every controller has a name that is known', () => {
+    assert.deepEqual(
+      createControllers({ ranges: DEFAULT_RANGES }).map(({ name }) => name),
+      CONTROLLER_NAMES,
+    );
+  });
 
   const KNOWN = BOTH.join(', ');
   const wrong: readonly (readonly [given: Readonly<Record<string, string>>, message: string])[] = [
