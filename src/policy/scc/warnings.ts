@@ -17,9 +17,12 @@ import type { SccInput } from './types.ts';
 type Warnings = readonly string[];
 
 const MAX_VALUE = 40;
+/** Advice tries SCCs that the decision need not try; of pods that nobody runs it would only cost time. */
+const MAX_CONTAINERS = 1000;
 
 /** Of a pod that no SCC admits: what comes nearest, what stands in its way, and what could be granted. */
 export function refusalWarnings(input: SccInput, search: SearchInput, result: SearchResult): Warnings {
+  if (search.pod.containers.length > MAX_CONTAINERS) return [];
   const { nearest, grantable, changing } = adviceOn(search, result);
   const isRequired = (search.pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '';
   const isAnyUsable = result.passedOver.some(({ because }) => because !== 'denied');
@@ -48,7 +51,8 @@ export function unjudgedWarnings(input: SccInput, pod: PodFields): Warnings {
  */
 export function admissionWarnings(search: SearchInput, { scc, subjectType }: Chosen): Warnings {
   if (subjectType !== 'user' || search.mutable !== 'everything' || search.pod.serviceAccountName === '') return [];
-  const { serviceAccountName } = search.pod;
+  const { serviceAccountName, containers } = search.pod;
+  if (containers.length > MAX_CONTAINERS) return [];
   // Controllers meet what the account may really do, whatever identity is configured.
   const account = serviceAccountSubject(search.namespace.name, serviceAccountName, 'accurate');
   if (search.mayUse(account, scc)) return [];

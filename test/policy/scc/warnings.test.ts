@@ -204,6 +204,11 @@ describe('a pod that no SCC admits', () => {
       ],
     },
     { name: 'there is no SCC', given: { sccs: [] }, expected: [] },
+    {
+      name: 'more containers than anybody runs',
+      given: { object: withContainer(...Array.from({ length: 1001 }, () => ({ privileged: true }))) },
+      expected: [],
+    },
     { name: 'something else than a pod', given: { object: { spec: 'x' } }, expected: [] },
   ];
   for (const { name, given, expected } of cases) {
