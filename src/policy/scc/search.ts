@@ -46,13 +46,22 @@ export interface SearchResult {
   readonly chosen: Chosen | undefined;
 }
 
+/** Containers that are tried, each as often as there are SCCs: more would take seconds. No pod that can run comes near. */
+const MAX_TRIED = 1_000_000;
+
 /** Tries the candidates one after the other. */
 export function searchScc(input: SearchInput): SearchResult {
   const passedOver: PassedOver[] = [];
+  let tried = 0;
   for (const scc of input.candidates) {
     const subjectType = input.subjectTypeOf(scc);
     if (subjectType === undefined) {
       passedOver.push({ scc, because: 'denied', errors: NO_ERRORS });
+      continue;
+    }
+    tried += input.pod.containers.length;
+    if (tried > MAX_TRIED) {
+      passedOver.push({ scc, because: 'errors', errors: [internalError(scc, 'the pod has too many containers')] });
       continue;
     }
     const attempt = attemptScc(scc, input);
@@ -74,7 +83,11 @@ export function findNext(input: SearchInput, chosen: PreparedScc): PreparedScc |
 export function attemptScc(scc: PreparedScc, { namespace, pod }: Pick<SearchInput, 'namespace' | 'pod'>): Attempt {
   const bound = bindScc(scc, namespace);
   if (!('error' in bound)) return applyScc({ scc: scc.fields, bound: bound.value, pod, stop: 'at the end' });
-  return unchanged(pod, [{ type: 'InternalError', path: `provider ${quote(scc.name)}`, detail: bound.error }]);
+  return unchanged(pod, [internalError(scc, bound.error)]);
+}
+
+function internalError({ name }: PreparedScc, detail: string): FieldError {
+  return { type: 'InternalError', path: `provider ${quote(name)}`, detail };
 }
 
 /** True if the pod fits the SCC; finds out faster than an attempt. */

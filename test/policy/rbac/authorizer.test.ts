@@ -340,3 +340,10 @@ test('names of built-in properties are names like any other', () => {
     assert.equal(createAuthorizer(NONE)({ username: name, groups: [name] }, action), false);
   }
 });
+
+test('lists that are missing are empty', () => {
+  const action: Action = { verb: 'get', resource: 'pods' };
+  assert.equal(createAuthorizer({})(ALICE, action), false);
+  const { clusterRoles, clusterRoleBindings } = granted({ verbs: ['get'], apiGroups: [''], resources: ['pods'] });
+  assert.equal(createAuthorizer({ clusterRoles, clusterRoleBindings })(ALICE, action), true);
+});

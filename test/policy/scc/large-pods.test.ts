@@ -9,7 +9,7 @@ function times<T>(count: number, item: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => item(index));
 }
 
-function manyFields(): object {
+function manyFields(): Record<string, unknown> {
   return Object.fromEntries(times(1001, (index) => [`f${index}`, 1]));
 }
 
@@ -106,6 +106,21 @@ suite('what is wrong with a large pod has a short text, soon', { timeout: 30_000
       assert.ok(texts.join('').length < 4 * 1024 * 1024);
     });
   }
+
+  test('many containers under many SCCs', () => {
+    const containers = times(30_000, (index) => ({
+      name: `c${index}`,
+      securityContext: { privileged: index > 29_998 },
+    }));
+    const many = times(200, (index) => laxScc({ name: `s${index}`, allowPrivilegedContainer: false }));
+    const decision = assignScc(request({ object: podWith({ containers }), sccs: many, canUse: () => true }));
+    const message = messageOf(decision) ?? '';
+    assert.match(
+      message,
+      /provider s0: \.containers\[29999\]\.privileged: Invalid value: true: Privileged containers are/,
+    );
+    assert.match(message, /provider "s\d+": Internal error: the pod has too many containers/);
+  });
 
   test('every container gets its values', () => {
     const object = podWith({ containers: times(39_000, (index) => ({ name: `c${index}` })) });
