@@ -1,9 +1,7 @@
-import { readManifests, type Manifests } from '../../config/manifests.ts';
-import { UserError } from '../../config/user-error.ts';
 import { MODES } from '../../policy/psa/policy.ts';
 import { defineCommand, type Io } from '../command.ts';
 import { flag, list, mapped, option } from '../options.ts';
-import { createProgress } from '../progress.ts';
+import { readAllManifests } from '../read-manifests.ts';
 import { FORMATS, FORMAT_NAMES } from '../report/formats.ts';
 import { judge } from '../report/judge.ts';
 import { COLOURED, PLAIN, printTable } from '../report/table.ts';
@@ -57,7 +55,7 @@ export const check = defineCommand({
     }),
   },
   async run(options, paths, io) {
-    const manifests = await readAll(paths, io);
+    const manifests = await readAllManifests(paths, io);
     const report = judge(manifests, {
       level: options.level,
       version: options.version,
@@ -71,22 +69,6 @@ export const check = defineCommand({
     return exitCodeOf(report);
   },
 });
-
-async function readAll(paths: readonly string[], { stdin, stderr, signal }: Io): Promise<Manifests> {
-  const progress = createProgress(stderr);
-  try {
-    const manifests = await readManifests(paths, {
-      stdin,
-      signal,
-      onProgress: ({ file, number, files, percent }) =>
-        progress.show(`Reading ${printable(file)} (${number} of ${files}): ${percent} %`),
-    });
-    if (manifests.objects.length + manifests.errors.length > 0) return manifests;
-  } finally {
-    progress.clear();
-  }
-  throw new UserError(`no objects in ${paths.join(', ')}`);
-}
 
 /** The table on the standard output; on the error output what could not be read, and warnings. */
 function writeTable(report: Report, { stdout, stderr, env }: Io): void {

@@ -9,16 +9,14 @@ import { blockCountOf } from '../../policy/uid-range/uid-range.ts';
 export function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
   const count = blockCountOf(DEFAULT_RANGES.uidRange);
   const taken = blocksOfNamespaces(namespaces, DEFAULT_RANGES.uidRange);
-  const avoided = taken.copy();
-  createBlocksInUse(DEFAULT_RANGES)(avoided, namespaces);
+  const inUse = createBlocksInUse(DEFAULT_RANGES)(namespaces);
   return namespaces.flatMap((namespace) => {
     const need = needOf(namespace, DEFAULT_RANGES);
     if (need === undefined) return [];
     if (need !== 'block') return [withAnnotations(namespace, need.annotations)];
-    const block = avoided.lowestClear(count) ?? taken.lowestClear(count);
+    const block = taken.lowestClear(count, inUse) ?? taken.lowestClear(count);
     if (block === undefined) return [];
     taken.add(block);
-    avoided.add(block);
     return [withAnnotations(namespace, annotationsOfBlock(block, namespace, DEFAULT_RANGES))];
   });
 }
