@@ -35,7 +35,7 @@ export async function startCluster(): Promise<TestCluster> {
 }
 
 /** Starts a cluster in which there is nothing and nobody does any chores, and serves its API. */
-export async function startEmptyCluster(): Promise<TestCluster> {
+export async function startEmptyCluster(clock = (): Date => new Date()): Promise<TestCluster> {
   const validity = { now: new Date(), days: 1 };
   const ca = createAuthority(validity);
   const serving = createServing(ca, { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }, validity);
@@ -43,7 +43,7 @@ export async function startEmptyCluster(): Promise<TestCluster> {
     createClient(ca, { username, groups }, validity);
   const errors: unknown[] = [];
   const caller = createHttpsCaller(() => undefined);
-  const cluster = createEmbeddedCluster({ clock: () => new Date(), call: caller.call });
+  const cluster = createEmbeddedCluster({ clock, call: caller.call });
   const server = createApiServer({
     cluster,
     tls: { ...serving, clientAuthority: ca.cert },
