@@ -8,7 +8,7 @@ import { assignScc, validateScc, type SccInput } from '../src/policy/scc/index.t
 import { STANDARD_SCCS } from '../src/policy/scc/standard.ts';
 import { create } from '../test/policy/scc/arbitrary.ts';
 import type { Grant } from '../test/support/scc.ts';
-import { restrictedPodReviews } from './reviews.ts';
+import { plainPodReviews } from './reviews.ts';
 import { printTable, type Row } from './row.ts';
 
 const ROUNDS = 60;
@@ -85,9 +85,9 @@ function ordinaryCreates(): readonly SccInput[] {
     'openshift.io/sa.scc.uid-range': '1000660000/10000',
     'openshift.io/sa.scc.mcs': 's0:c26,c5',
   };
-  return restrictedPodReviews('shop').map((review) => ({
+  return plainPodReviews(() => 'shop').map((review) => ({
     operation: 'CREATE',
-    object: withoutSecurity((JSON.parse(review) as { request: { object: unknown } }).request.object),
+    object: (JSON.parse(review) as { request: { object: unknown } }).request.object,
     namespace: { metadata: { name: 'shop', annotations } },
     userInfo: {
       username: 'system:serviceaccount:kube-system:replicaset-controller',
@@ -96,11 +96,6 @@ function ordinaryCreates(): readonly SccInput[] {
     sccs,
     canUse: canUseByIndex([{ group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] }]),
   }));
-}
-
-/** What the SCC is to add. */
-function withoutSecurity(pod: unknown): unknown {
-  return JSON.parse(JSON.stringify(pod, (key, value: unknown) => (key === 'securityContext' ? {} : value)));
 }
 
 /** A look-up per subject, as the index of RBAC has it. */

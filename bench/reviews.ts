@@ -1,11 +1,20 @@
 /** The AdmissionReviews that the load consists of: pods as an API server sends them, defaulted and with managed fields. */
 
-const RESTRICTED = {
-  allowPrivilegeEscalation: false,
-  capabilities: { drop: ['ALL'] },
+/** The security contexts of a pod and its container. */
+interface Security {
+  readonly pod: object;
+  readonly container?: object;
+}
+
+const RESTRICTED: Security = {
+  pod: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+  container: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
 };
 
-function pod(name: string, namespace: string): Record<string, unknown> {
+/** As the API server completes a pod that says nothing of its security. */
+const UNSAID: Security = { pod: {} };
+
+function pod(name: string, namespace: string, security: Security): Record<string, unknown> {
   return {
     kind: 'Pod',
     apiVersion: 'v1',
@@ -84,7 +93,7 @@ function pod(name: string, namespace: string): Record<string, unknown> {
           terminationMessagePath: '/dev/termination-log',
           terminationMessagePolicy: 'File',
           imagePullPolicy: 'IfNotPresent',
-          securityContext: RESTRICTED,
+          ...(security.container ? { securityContext: security.container } : {}),
         },
       ],
       restartPolicy: 'Always',
@@ -92,7 +101,7 @@ function pod(name: string, namespace: string): Record<string, unknown> {
       dnsPolicy: 'ClusterFirst',
       serviceAccountName: 'shop',
       serviceAccount: 'shop',
-      securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+      securityContext: security.pod,
       schedulerName: 'default-scheduler',
       tolerations: [
         { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 },
@@ -108,31 +117,40 @@ function pod(name: string, namespace: string): Record<string, unknown> {
 
 /** A thousand reviews of a Deployment's pod that satisfies the restricted level, each with a uid of its own. */
 export function restrictedPodReviews(namespace: string): string[] {
-  const gvk = { group: '', version: 'v1', kind: 'Pod' };
-  const gvr = { group: '', version: 'v1', resource: 'pods' };
-  return Array.from({ length: 1000 }, (_, index) =>
-    JSON.stringify({
-      kind: 'AdmissionReview',
-      apiVersion: 'admission.k8s.io/v1',
-      request: {
-        uid: `01a86a36-8bbe-41cb-a3a9-${String(index).padStart(12, '0')}`,
-        kind: gvk,
-        resource: gvr,
-        requestKind: gvk,
-        requestResource: gvr,
-        name: `shop-6d4b75cb6d-${index.toString(36).padStart(5, 'x')}`,
-        namespace,
-        operation: 'CREATE',
-        userInfo: {
-          username: 'system:serviceaccount:kube-system:replicaset-controller',
-          uid: '27d3ab6e-d52c-4c5e-9b2d-9f2a3f9c5d2b',
-          groups: ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'],
-        },
-        object: pod(`shop-6d4b75cb6d-${index.toString(36).padStart(5, 'x')}`, namespace),
-        oldObject: null,
-        dryRun: false,
-        options: { kind: 'CreateOptions', apiVersion: 'meta.k8s.io/v1' },
+  return Array.from({ length: 1000 }, (_, index) => review(index, namespace, RESTRICTED));
+}
+
+/** The same of a pod that leaves its security to others. */
+export function plainPodReviews(namespaceOf: (index: number) => string): string[] {
+  return Array.from({ length: 1000 }, (_, index) => review(index, namespaceOf(index), UNSAID));
+}
+
+const POD_KIND = { group: '', version: 'v1', kind: 'Pod' };
+const PODS = { group: '', version: 'v1', resource: 'pods' };
+
+function review(index: number, namespace: string, security: Security): string {
+  const name = `shop-6d4b75cb6d-${index.toString(36).padStart(5, 'x')}`;
+  return JSON.stringify({
+    kind: 'AdmissionReview',
+    apiVersion: 'admission.k8s.io/v1',
+    request: {
+      uid: `01a86a36-8bbe-41cb-a3a9-${String(index).padStart(12, '0')}`,
+      kind: POD_KIND,
+      resource: PODS,
+      requestKind: POD_KIND,
+      requestResource: PODS,
+      name,
+      namespace,
+      operation: 'CREATE',
+      userInfo: {
+        username: 'system:serviceaccount:kube-system:replicaset-controller',
+        uid: '27d3ab6e-d52c-4c5e-9b2d-9f2a3f9c5d2b',
+        groups: ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'],
       },
-    }),
-  );
+      object: pod(name, namespace, security),
+      oldObject: null,
+      dryRun: false,
+      options: { kind: 'CreateOptions', apiVersion: 'meta.k8s.io/v1' },
+    },
+  });
 }

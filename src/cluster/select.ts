@@ -51,25 +51,13 @@ export function canUseScc(store: Store): CanUse {
   const known = predicates.get(store);
   if (known) return known;
   const rbac = follow(store);
-  // A decision asks of all SCCs for the same two subjects: what each may use is found out once.
-  const usable = new WeakMap<Subject, Usable>();
-  const canUse: CanUse = (subject, sccName, namespace) => {
-    let found = usable.get(subject);
-    if (found?.namespace !== namespace || found.changes !== rbac.changes()) {
-      const names = isMaster(subject) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
-      usable.set(subject, (found = { namespace, changes: rbac.changes(), names }));
-    }
-    return found.names === 'any' || found.names.has(sccName);
-  };
+  const namesFor = (subject: Subject, namespace: string): Names =>
+    isMaster(subject) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
+  const isAllowed = (subject: Subject, name: string, namespace: string): boolean =>
+    isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace });
+  const canUse = Object.assign(isAllowed, { namesFor });
   predicates.set(store, canUse);
   return canUse;
-}
-
-/** The SCCs that a subject may use in a namespace, after so many changes of roles and bindings. */
-interface Usable {
-  readonly namespace: string;
-  readonly changes: number;
-  readonly names: Names;
 }
 
 function isMaster({ groups }: Pick<UserInfo, 'groups'>): boolean {

@@ -7,8 +7,6 @@ export type Names = ReadonlySet<string> | 'any';
 
 /** An authorizer that follows the objects as they change. */
 export interface Rbac extends Pick<GrantIndex, 'put' | 'remove'> {
-  /** Rises with every object that is put or removed. */
-  changes(): number;
   readonly allows: Authorizer;
   /** For which objects the user may do it, whatever name the action gives. */
   namesFor(user: User, action: Action): Names;
@@ -17,17 +15,9 @@ export interface Rbac extends Pick<GrantIndex, 'put' | 'remove'> {
 /** Makes an authorizer that knows no roles yet. */
 export function createRbac(): Rbac {
   const { put, remove, someRule } = createGrantIndex();
-  let changes = 0;
   return {
-    put(kind, object) {
-      changes++;
-      put(kind, object);
-    },
-    remove(kind, object) {
-      changes++;
-      remove(kind, object);
-    },
-    changes: () => changes,
+    put,
+    remove,
     allows: (user, action) => someRule(user, placeOf(action), (rule) => ruleAllows(rule, action)),
     namesFor(user, action) {
       const names = new Set<string>();

@@ -52,12 +52,44 @@ export function subjectTypesFor(
   return types;
 }
 
+type MayUse = (subject: Subject, scc: PreparedScc) => boolean;
+
 /** By the users and groups of the SCC, else by the authorizer. */
-export function createMayUse(canUse: CanUse, namespaceName: string): (subject: Subject, scc: PreparedScc) => boolean {
+export function createMayUse(canUse: CanUse, namespaceName: string): MayUse {
+  return mayUseBy((subject, sccName) => canUse(subject, sccName, namespaceName));
+}
+
+/** As who of the two each SCC may be used in the namespace. */
+export function createSubjectTypeOf(
+  canUse: CanUse,
+  namespaceName: string,
+  subjects: Subjects,
+): (scc: PreparedScc) => SubjectType | undefined {
+  const { serviceAccount, user } = subjects;
+  if (!canUse.namesFor) {
+    const mayUse = createMayUse(canUse, namespaceName);
+    return (scc) => subjectTypeFor(scc, subjects, mayUse);
+  }
+  const ofUser = canUse.namesFor(user, namespaceName);
+  const ofServiceAccount = serviceAccount ? canUse.namesFor(serviceAccount, namespaceName) : NOTHING;
+  const mayUse = mayUseBy((subject, name) => includes(subject === user ? ofUser : ofServiceAccount, name));
+  if (ofUser === 'any' || ofServiceAccount === 'any') return (scc) => subjectTypeFor(scc, subjects, mayUse);
+  // In a large cluster most SCCs are for others: one question tells that.
+  const granted = new Set([...ofUser, ...ofServiceAccount]);
+  return (scc) => (scc.namesSubjects || granted.has(scc.name) ? subjectTypeFor(scc, subjects, mayUse) : undefined);
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+function includes(names: ReadonlySet<string> | 'any', name: string): boolean {
+  return names === 'any' || names.has(name);
+}
+
+function mayUseBy(isGranted: (subject: Subject, sccName: string) => boolean): MayUse {
   return (subject, { name, users, groups }) =>
     users.includes(subject.username) ||
     (groups.length > 0 && subject.groups.some((group) => groups.includes(group))) ||
-    canUse(subject, name, namespaceName);
+    isGranted(subject, name);
 }
 
 /** A service account as one who may use SCCs; OpenShift forgets that every one is authenticated. */

@@ -26,7 +26,9 @@ export function orderSccs(sccs: readonly unknown[]): OrderedSccs {
 }
 
 function isSameList(a: readonly unknown[], b: readonly unknown[]): boolean {
-  return a.length === b.length && a.every((item, index) => item === b[index]);
+  if (a.length !== b.length) return false;
+  for (let index = 0; index < a.length; index++) if (a[index] !== b[index]) return false;
+  return true;
 }
 
 /** The same order for a pod with a user namespace: of equal priority and score, SCCs that require one come first. */

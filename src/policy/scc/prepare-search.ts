@@ -1,4 +1,4 @@
-import { createMayUse, subjectsOf, subjectTypeFor } from './access.ts';
+import { createMayUse, createSubjectTypeOf, subjectsOf } from './access.ts';
 import { bindingError } from './bind.ts';
 import { findCandidates } from './candidates.ts';
 import { resolveCompatibility } from './compatibility.ts';
@@ -60,7 +60,7 @@ export function createSearch(
     pod,
     subjects,
     mayUse,
-    subjectTypeOf: (scc) => subjectTypeFor(scc, subjects, mayUse),
+    subjectTypeOf: createSubjectTypeOf(input.canUse, namespace.name, subjects),
     mutable,
   };
 }

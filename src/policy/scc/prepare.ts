@@ -9,6 +9,8 @@ export interface PreparedScc {
   readonly name: string;
   readonly users: readonly string[];
   readonly groups: readonly string[];
+  /** True if there are users or groups. */
+  readonly namesSubjects: boolean;
   readonly fields: SccFields;
   /** The higher, the laxer. */
   readonly score: number;
@@ -36,6 +38,7 @@ function prepare(scc: unknown): PreparedScc {
     name,
     users,
     groups,
+    namesSubjects: users.length > 0 || groups.length > 0,
     fields,
     score: scoreOf(fields),
     needs: needsOf(fields, error && printFieldError(error)),

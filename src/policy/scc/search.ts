@@ -74,9 +74,12 @@ export function searchScc(input: SearchInput): SearchResult {
 
 /** The next SCC behind the chosen one that is usable and would fit, too. */
 export function findNext(input: SearchInput, chosen: PreparedScc): PreparedScc | undefined {
-  return input.candidates
-    .slice(input.candidates.indexOf(chosen) + 1)
-    .find((scc) => input.subjectTypeOf(scc) !== undefined && fitsScc(scc, input));
+  const { candidates } = input;
+  for (let index = candidates.indexOf(chosen) + 1; index < candidates.length; index++) {
+    const scc = candidates[index];
+    if (scc && input.subjectTypeOf(scc) !== undefined && fitsScc(scc, input)) return scc;
+  }
+  return undefined;
 }
 
 /** The pod under one SCC. An SCC that cannot work in the namespace fits no pod of it. */

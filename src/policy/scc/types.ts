@@ -23,7 +23,11 @@ export interface Subject {
  * True if the subject may `use` the SCC of that name in the namespace, by the authorizer alone: the `users` and `groups`
  * of the SCC are judged elsewhere.
  */
-export type CanUse = (subject: Subject, sccName: string, namespaceName: string) => boolean;
+export interface CanUse {
+  (subject: Subject, sccName: string, namespaceName: string): boolean;
+  /** All SCCs for which it says yes, where they are known at once: asked for once, instead of for each of many SCCs. */
+  readonly namesFor?: (subject: Subject, namespaceName: string) => ReadonlySet<string> | 'any';
+}
 
 /** Where this program deviates from OpenShift, unless told otherwise. */
 export interface Deviations {

@@ -1,6 +1,7 @@
 import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { ownContainerValues, ownPodValues, type Attempt } from './apply.ts';
+import type { ContainerValues, PodValues } from './strategies/types.ts';
 
 /** Returns the pod with the values that the SCC gave it, and these annotations; it shares with the input what did not change. */
 export function writePod(attempt: Attempt, annotations: Readonly<Record<string, string>>): JsonObject {
@@ -24,15 +25,16 @@ function writeSpec({ pod, podValues, containerValues }: Attempt): JsonObject {
   const before = memberOf(pod.json, 'spec');
   // The annotation is no part of the security context.
   const values = { ...podValues, seccompAnnotation: pod.seccompAnnotation };
-  const spec: Record<string, unknown> = { ...withContext(before, { ...ownPodValues(pod) }, values) };
+  const spec: Record<string, unknown> = { ...withContext(before, ownPodValues(pod), values) };
   const written = new Map<string, unknown[]>();
   for (let position = 0; position < pod.containers.length; position++) {
     const container = pod.containers[position];
-    if (container === undefined) continue;
+    const generated = containerValues[position];
+    if (container === undefined || generated === undefined) continue;
     const own = before[container.list];
     const json: unknown = Array.isArray(own) ? own[container.index] : undefined;
     if (!isObject(json)) continue;
-    const next = withContext(json, { ...ownContainerValues(container) }, { ...containerValues[position] });
+    const next = withContext(json, ownContainerValues(container), generated);
     if (next === json) continue;
     let list = written.get(container.list);
     if (!list) written.set(container.list, (list = [...(own as unknown[])]));
@@ -42,12 +44,14 @@ function writeSpec({ pod, podValues, containerValues }: Attempt): JsonObject {
   return spec;
 }
 
-type Values = Readonly<Record<string, unknown>>;
-
 /** Returns the pod spec or container with what is new in its security context; the same object if nothing is. */
-function withContext(owner: JsonObject, before: Values, after: Values): JsonObject {
+function withContext<Values extends PodValues | ContainerValues>(
+  owner: JsonObject,
+  before: Values,
+  after: Values,
+): JsonObject {
   let context: Record<string, unknown> | undefined;
-  for (const key of Object.keys(after)) {
+  for (const key in after) {
     const value = after[key];
     if (value === before[key]) continue;
     context ??= { ...memberOf(owner, 'securityContext') };

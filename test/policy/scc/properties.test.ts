@@ -10,6 +10,7 @@ import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/i
 import { orderSccs, preferUserNamespaces } from '../../../src/policy/scc/order.ts';
 import { REVIEW_KINDS } from '../../../src/policy/scc/review-request.ts';
 import { answerReview } from '../../../src/policy/scc/review.ts';
+import type { CanUse } from '../../../src/policy/scc/types.ts';
 import { create, pod } from './arbitrary.ts';
 
 const RUNS = { numRuns: 300 };
@@ -30,6 +31,24 @@ test('assigning twice changes nothing more', () => {
     fc.property(create, (input) => {
       const once = assigned(input);
       if (once !== undefined) assert.deepEqual(assigned({ ...input, object: once }), once);
+    }),
+    RUNS,
+  );
+});
+
+test('it makes no difference whether the usable SCCs are known at once', () => {
+  fc.assert(
+    fc.property(create, (input) => {
+      const { canUse, sccs } = input;
+      const names = sccs.map(({ metadata }) => metadata?.name ?? '');
+      const namesFor: CanUse['namesFor'] = (subject, namespaceName) => {
+        const usable = names.filter((name) => canUse(subject, name, namespaceName));
+        return usable.length === names.length ? 'any' : new Set(usable);
+      };
+      const asked: CanUse = (...question) => canUse(...question);
+      const known = { ...input, canUse: Object.assign(asked, { namesFor }) };
+      assert.deepEqual(assignScc(known), assignScc(input));
+      assert.deepEqual(validateScc(known), validateScc(input));
     }),
     RUNS,
   );
