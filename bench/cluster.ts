@@ -16,6 +16,10 @@ export interface Size {
   readonly bindings: number;
 }
 
+/** What a test cluster has. */
+export const SMALL: Size = { namespaces: 10, sccs: 13, bindings: 50 };
+export const LARGE: Size = { namespaces: 10_000, sccs: 200, bindings: 50_000 };
+
 /** The namespace that every cluster has. */
 export const NAMESPACE = 'shop';
 

@@ -48,6 +48,21 @@ export async function load(target: Target, bodies: readonly string[], options: L
   }
 }
 
+/** Sends one body and returns the answer, its head included. */
+export async function ask(target: Target, body: string): Promise<string> {
+  const socket = await dial(target);
+  const answer = new Promise<string>((resolve, reject) => {
+    socket.once('data', (chunk: Buffer) => resolve(chunk.toString()));
+    socket.once('close', () => reject(new Error('the server closed the connection')));
+  });
+  socket.write(message(target, body));
+  try {
+    return await answer;
+  } finally {
+    socket.destroy();
+  }
+}
+
 function message({ host, port, path }: Target, body: string): Buffer {
   const bytes = Buffer.from(body);
   const head = `POST ${path}?timeout=5s HTTP/1.1\r\nHost: ${host}:${port}\r\nContent-Type: application/json\r\nAccept: application/json, */*\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: ${bytes.length}\r\n\r\n`;

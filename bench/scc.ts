@@ -1,0 +1,39 @@
+import type { Store } from '../src/cluster/store.ts';
+import type { AdmissionRequest, Decision } from '../src/kube/admission.ts';
+import { createMetrics } from '../src/telemetry/metrics.ts';
+import { withStoredAccess } from '../src/webhook/scc-access.ts';
+import { createSccRecorder } from '../src/webhook/scc-metrics.ts';
+import { createSccMutateWebhook } from '../src/webhook/scc-mutate.ts';
+import type { Webhook } from '../src/webhook/webhook.ts';
+import { fill, objectsOf, SMALL } from './cluster.ts';
+
+/** The webhook that chooses SCCs, as `serve` makes it where they are enforced. */
+export function mutateWebhook(): Webhook {
+  return createSccMutateWebhook({
+    settings: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
+    withAccess: withStoredAccess,
+    record: createSccRecorder(createMetrics({ version: 'bench' }).scc.decisions),
+  });
+}
+
+export type Decide = (request: AdmissionRequest) => Decision & { readonly allowed: true };
+
+/** Decides on pods by what is in the store; they have to be admitted at once. */
+export function decideBy(store: Store): Decide {
+  const webhook = mutateWebhook();
+  const context = { store, now: () => performance.now() };
+  return (request) => {
+    const decision = webhook.decide(request, context);
+    if (decision instanceof Promise || !decision.allowed) throw new Error('the pod was not admitted at once');
+    return decision;
+  };
+}
+
+/** The review of a pod as it is after the first pass. */
+export function admitted(body: string): string {
+  const review = JSON.parse(body) as { readonly request: AdmissionRequest };
+  const { object } = decideBy(small)(review.request);
+  return JSON.stringify({ ...review, request: { ...review.request, object } });
+}
+
+const small = fill(objectsOf(SMALL));
