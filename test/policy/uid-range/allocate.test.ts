@@ -53,14 +53,12 @@ suite('the next block', () => {
       { nil: undefined },
     );
     const label = fc.option(fc.constantFrom('s0:c1,c0', 's0:c4,c0', 's0:c7,c2'), { nil: undefined });
-    const namespace = fc
-      .tuple(ids, label)
-      .map(([uids, mcs]) =>
-        namespaceWith({
-          ...(uids === undefined ? {} : { [UIDS]: uids }),
-          ...(mcs === undefined ? {} : { [MCS]: mcs }),
-        }),
-      );
+    const namespace = fc.tuple(ids, label).map(([uids, mcs]) =>
+      namespaceWith({
+        ...(uids === undefined ? {} : { [UIDS]: uids }),
+        ...(mcs === undefined ? {} : { [MCS]: mcs }),
+      }),
+    );
     const pool = fc.array(namespace, { minLength: 1, maxLength: 8 });
     const moments = fc.array(fc.array(fc.nat(7), { maxLength: 6 }), { maxLength: 10 });
     fc.assert(
