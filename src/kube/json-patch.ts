@@ -25,27 +25,32 @@ function compare(before: unknown, after: unknown, path: string, ops: JsonPatchOp
   if (before === after) return;
   if (isObject(before) && isObject(after)) compareObjects(before, after, path, ops);
   else if (Array.isArray(before) && Array.isArray(after) && before.length === after.length) {
-    before.forEach((item, index) => compare(item, after[index], `${path}/${index}`, ops));
+    for (let index = 0; index < before.length; index++) {
+      if (before[index] !== after[index]) compare(before[index], after[index], `${path}/${index}`, ops);
+    }
   } else ops.push({ op: 'replace', path, value: after });
 }
 
 function compareObjects(before: JsonObject, after: JsonObject, path: string, ops: JsonPatchOp[]): void {
   for (const key of Object.keys(before)) {
-    if (!isSet(before, key)) continue;
+    const was = before[key];
+    const is = memberOf(after, key);
+    // What nothing has touched is the same object in both: seen before anything is made of it.
+    if (was === is || was === undefined) continue;
     const member = `${path}/${escapeKey(key)}`;
-    if (isSet(after, key)) compare(before[key], after[key], member, ops);
-    else ops.push({ op: 'remove', path: member });
+    if (is === undefined) ops.push({ op: 'remove', path: member });
+    else compare(was, is, member, ops);
   }
   for (const key of Object.keys(after)) {
-    if (isSet(after, key) && !isSet(before, key)) {
-      ops.push({ op: 'add', path: `${path}/${escapeKey(key)}`, value: after[key] });
-    }
+    const value = after[key];
+    if (value === undefined || memberOf(before, key) !== undefined) continue;
+    ops.push({ op: 'add', path: `${path}/${escapeKey(key)}`, value });
   }
 }
 
 /** A member that is undefined is not in the JSON. */
-function isSet(object: JsonObject, key: string): boolean {
-  return Object.hasOwn(object, key) && object[key] !== undefined;
+function memberOf(object: JsonObject, key: string): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
 /**

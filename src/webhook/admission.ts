@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { parseDurationMs } from '../kube/duration.ts';
-import { diff } from '../kube/json-patch.ts';
+import { diff, type JsonPatchOp } from '../kube/json-patch.ts';
 import { createLine, type Facts } from '../telemetry/line.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -99,27 +99,18 @@ function patienceMs(text: string): number | undefined {
 
 /** The answer; its patch is the difference between what came and what the decision made of it. */
 function printReview(request: AdmissionRequest, decision: Decision): string {
-  return `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":${JSON.stringify(request.uid)},${printVerdict(request, decision)}}}`;
+  const { allowed, auditAnnotations, warnings = [] } = decision;
+  let text = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":${JSON.stringify(request.uid)},"allowed":${allowed}`;
+  if (!allowed)
+    text += `,"status":${JSON.stringify({ ...decision.status, message: bounded(decision.status.message) })}`;
+  else if (decision.object !== undefined) text += printPatch(diff(request.object, decision.object));
+  if (auditAnnotations) text += `,"auditAnnotations":${JSON.stringify(boundedValues(auditAnnotations))}`;
+  if (warnings.length > 0) text += `,"warnings":${JSON.stringify(warnings.map(bounded))}`;
+  return `${text}}}`;
 }
 
-/** The texts of decisions that many reviews share, as those of a namespace whose pods pass. */
-const verdicts = new WeakMap<Decision, string>();
-
-function printVerdict(request: AdmissionRequest, decision: Decision): string {
-  const known = verdicts.get(decision);
-  if (known !== undefined) return known;
-  const patch = decision.allowed && decision.object !== undefined ? diff(request.object, decision.object) : [];
-  const { auditAnnotations, warnings } = decision;
-  const verdict = JSON.stringify({
-    allowed: decision.allowed,
-    ...(decision.allowed ? {} : { status: { ...decision.status, message: bounded(decision.status.message) } }),
-    ...(patch.length === 0 ? {} : { patchType: 'JSONPatch', patch: toBase64(JSON.stringify(patch)) }),
-    ...(auditAnnotations ? { auditAnnotations: boundedValues(auditAnnotations) } : {}),
-    ...(warnings && warnings.length > 0 ? { warnings: warnings.map((warning) => bounded(warning)) } : {}),
-  }).slice(1, -1);
-  // A patch belongs to the object of its request.
-  if (!decision.allowed || decision.object === undefined) verdicts.set(decision, verdict);
-  return verdict;
+function printPatch(patch: readonly JsonPatchOp[]): string {
+  return patch.length === 0 ? '' : `,"patchType":"JSONPatch","patch":"${toBase64(JSON.stringify(patch))}"`;
 }
 
 function toBase64(text: string): string {

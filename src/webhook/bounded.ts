@@ -13,11 +13,13 @@ export function bounded(text: string): string {
 
 /** The annotations; once they have become too long together, the rest of them is cut. */
 export function boundedValues(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const values = Object.values(annotations);
+  if (values.reduce((length, value) => length + value.length, 0) <= MAX_TEXT) return annotations;
   let left = MAX_TEXT;
   const cut: (readonly [string, string])[] = [];
   for (const [key, value] of Object.entries(annotations)) {
     cut.push([key, shortened(value, Math.max(left, 0))]);
     left -= value.length;
   }
-  return left >= 0 ? annotations : Object.fromEntries(cut);
+  return Object.fromEntries(cut);
 }

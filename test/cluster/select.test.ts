@@ -163,6 +163,8 @@ suite('who may use an SCC', () => {
       assert.equal(canUse(subject, 'anyuid', namespace), subject.groups.includes('system:masters'));
       fill(after);
       assert.equal(canUse(subject, 'anyuid', namespace), expected, 'filled after the same subject was asked about');
+      const names = canUse.namesFor?.(subject, namespace) ?? new Set();
+      assert.equal(names === 'any' || names.has('anyuid'), expected, 'among all that the subject may use');
     });
   }
 
