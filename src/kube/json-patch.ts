@@ -32,20 +32,26 @@ function compare(before: unknown, after: unknown, path: string, ops: JsonPatchOp
 }
 
 function compareObjects(before: JsonObject, after: JsonObject, path: string, ops: JsonPatchOp[]): void {
+  let shared = 0;
   for (const key of Object.keys(before)) {
     const was = before[key];
-    const is = memberOf(after, key);
-    // What nothing has touched is the same object in both: seen before anything is made of it.
-    if (was === is || was === undefined) continue;
-    const member = `${path}/${escapeKey(key)}`;
-    if (is === undefined) ops.push({ op: 'remove', path: member });
-    else compare(was, is, member, ops);
+    // What nothing has touched is the same in both, which most members are; nothing that is inherited is ever the same.
+    if (was === after[key] && was !== undefined) shared++;
+    else compareMembers(was, memberOf(after, key), `${path}/${escapeKey(key)}`, ops);
   }
-  for (const key of Object.keys(after)) {
-    const value = after[key];
-    if (value === undefined || memberOf(before, key) !== undefined) continue;
-    ops.push({ op: 'add', path: `${path}/${escapeKey(key)}`, value });
+  const keys = Object.keys(after);
+  if (keys.length === shared) return;
+  for (const key of keys) {
+    const is = after[key];
+    if (is === before[key] || is === undefined || memberOf(before, key) !== undefined) continue;
+    ops.push({ op: 'add', path: `${path}/${escapeKey(key)}`, value: is });
   }
+}
+
+function compareMembers(was: unknown, is: unknown, path: string, ops: JsonPatchOp[]): void {
+  if (was === undefined) return;
+  if (is === undefined) ops.push({ op: 'remove', path });
+  else compare(was, is, path, ops);
 }
 
 /** A member that is undefined is not in the JSON. */
