@@ -27,7 +27,7 @@ export function registerAdmission(app: FastifyInstance, deps: AdmissionDeps, con
 
 const NO_BODY = Buffer.alloc(0);
 
-type Answer = (request: FastifyRequest, reply: FastifyReply) => FastifyReply | Promise<FastifyReply>;
+type Answer = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
 
 /** The life of one review. Synchronous as long as the webhook is: nothing is awaited that need not be. */
 function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connections): Answer {
@@ -37,24 +37,28 @@ function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connec
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
   const logReviewed = createLine(log, 'reviewed');
 
-  const send = (reply: FastifyReply, code: number, body: string): FastifyReply => {
+  // An answer is one text of a known type: what else Fastify can do with an answer would cost as much as the decision.
+  const send = (reply: FastifyReply, code: number, body: string): void => {
     const cell = code === 200 ? answered : metrics.webhook.requests.cell({ webhook: webhook.path, code: String(code) });
     cell.count++;
-    if (connections.shouldClose(reply.request.raw.socket)) reply.header('connection', 'close');
-    return reply
-      .code(code)
-      .type(code === 200 ? 'application/json' : 'text/plain; charset=utf-8')
-      .send(code === 200 ? body : `${body}\n`);
+    const isLast = connections.shouldClose(reply.request.raw.socket);
+    const headers = {
+      'content-type': code === 200 ? 'application/json' : 'text/plain; charset=utf-8',
+      'content-length': Buffer.byteLength(body),
+    };
+    reply.hijack();
+    reply.raw.writeHead(code, isLast ? { ...headers, connection: 'close' } : headers).end(body);
   };
-  const sendDecision = (reply: FastifyReply, review: AdmissionRequest, decision: Decision, startMs: number) => {
+  const sendText = (reply: FastifyReply, code: number, text: string): void => send(reply, code, `${text}\n`);
+  const sendDecision = (reply: FastifyReply, review: AdmissionRequest, decision: Decision, startMs: number): void => {
     const durationMs = now() - startMs;
     duration.observe(durationMs / 1000);
     logReviewed(factsOf(review, decision, durationMs));
-    return send(reply, 200, printReview(review, decision));
+    send(reply, 200, printReview(review, decision));
   };
-  const sendBug = (reply: FastifyReply, review: AdmissionRequest, err: unknown): FastifyReply => {
+  const sendBug = (reply: FastifyReply, review: AdmissionRequest, err: unknown): void => {
     log.error({ ...identityOf(review), err }, 'review failed');
-    return send(reply, 500, 'internal server error');
+    sendText(reply, 500, 'internal server error');
   };
 
   return (request, reply) => {
@@ -62,22 +66,29 @@ function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connec
     const envelope = readEnvelope((request.body as Buffer | undefined) ?? NO_BODY);
     if ('error' in envelope) {
       log.warn({ reason: envelope.error, remoteAddress: request.ip }, 'malformed review');
-      return send(reply, 400, envelope.error);
+      sendText(reply, 400, envelope.error);
+      return;
     }
     // Without a complete picture no verdict: the webhook's failurePolicy decides, so that a cold cluster can start.
-    if (!store.synced()) return send(reply, 503, 'the cluster has not been read completely yet; try again');
+    if (!store.synced()) {
+      sendText(reply, 503, 'the cluster has not been read completely yet; try again');
+      return;
+    }
     const review = envelope.request;
     const startMs = now();
     try {
       const decision = webhook.decide(review, contextOf(request, store, now, startMs));
-      if (!(decision instanceof Promise)) return sendDecision(reply, review, decision, startMs);
+      if (!(decision instanceof Promise)) {
+        sendDecision(reply, review, decision, startMs);
+        return;
+      }
       metrics.webhook.inFlight.inc();
       return decision
         .then((decided) => sendDecision(reply, review, decided, startMs))
         .catch((error: unknown) => sendBug(reply, review, error))
         .finally(() => metrics.webhook.inFlight.dec());
     } catch (error) {
-      return sendBug(reply, review, error);
+      sendBug(reply, review, error);
     }
   };
 }
