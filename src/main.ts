@@ -1,6 +1,4 @@
 import { EXIT, type Io } from './cli/command.ts';
-import { commands } from './cli/index.ts';
-import { run } from './cli/main.ts';
 
 /** What a shell reports of a program that was interrupted. */
 const INTERRUPTED = 130;
@@ -30,11 +28,17 @@ const io: Io = {
 
 process.exitCode = isOld
   ? EXIT.usage
-  : await run(process.argv.slice(2), commands, io).catch((error: unknown) => {
+  : await start().catch((error: unknown) => {
       if (stopping.signal.aborted) return INTERRUPTED;
       console.error(error);
       return EXIT.usage;
     });
+
+/** An old Node could not even load the rest. */
+async function start(): Promise<number> {
+  const [{ run }, { commands }] = await Promise.all([import('./cli/main.ts'), import('./cli/index.ts')]);
+  return run(process.argv.slice(2), commands, io);
+}
 
 function ignoreBrokenPipe(error: Error): void {
   if (!('code' in error) || error.code !== 'EPIPE') throw error;
