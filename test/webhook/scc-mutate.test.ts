@@ -234,7 +234,9 @@ suite('modes', () => {
 suite('waiting for the ranges of a namespace', () => {
   const request = podRequest(podOf());
   const NOT_YET =
-    'Namespace "shop" has not been given its ranges of ids yet: try again in a few seconds; if that does not help, the controller that allocates them does not run.';
+    'Namespace "shop" has no annotation openshift.io/sa.scc.uid-range yet: try again in a few seconds; if that does not help, the controller that allocates it does not run, or has none left (event UIDRangeFull).';
+  const NO_LEVEL =
+    'Namespace "shop" has no annotation openshift.io/sa.scc.mcs: set it, or remove openshift.io/sa.scc.uid-range=1000660000/10000, so that both are allocated.';
 
   const LACKING: readonly { readonly name: string; readonly namespace?: object; readonly expected: Answer }[] = [
     {
@@ -265,7 +267,7 @@ suite('waiting for the ranges of a namespace', () => {
       expected: {
         allowed: false,
         message: 'error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.mcs',
-        warnings: [NOT_YET],
+        warnings: [NO_LEVEL],
       },
     },
   ];

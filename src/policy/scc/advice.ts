@@ -2,6 +2,7 @@ import type { FieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { changesOf } from './changes.ts';
 import { obstaclesOf, type Obstacle } from './obstacles.ts';
+import { ownSccFor, type OwnScc } from './own-scc.ts';
 import type { PreparedScc } from './prepare.ts';
 import { admits, attemptScc, type SearchInput, type SearchResult } from './search.ts';
 import { writePod } from './write.ts';
@@ -18,6 +19,8 @@ export interface Advice {
    * lasts.
    */
   readonly grantable?: PreparedScc;
+  /** Where that one allows everything: a better one, which would have to be written. */
+  readonly ownScc?: OwnScc;
   /** The first SCC that would admit the pod if it were allowed to change it, with the fields; nothing else helps then. */
   readonly changing?: { readonly scc: PreparedScc; readonly paths: readonly string[] };
 }
@@ -37,9 +40,11 @@ export function adviceOn(search: SearchInput, { passedOver }: SearchResult): Adv
   const isAnyUsable = denied.length < passedOver.length;
   const misfits = isAnyUsable || grantable ? passedOver : denied.map((scc) => attempted(scc, search));
   const nearest = findNearest(search, misfits);
+  const ownScc = grantable && ownSccFor(search, grantable);
   return {
     ...(nearest ? { nearest } : {}),
     ...(grantable ? { grantable } : {}),
+    ...(ownScc ? { ownScc } : {}),
   };
 }
 

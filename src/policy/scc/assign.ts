@@ -1,6 +1,7 @@
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { failure } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
+import { admissionWarnings } from './admission-warnings.ts';
 import { auditCreate, auditUnchanged } from './audit.ts';
 import { resolveCompatibility } from './compatibility.ts';
 import type { PodFields } from './decode/pod.ts';
@@ -11,7 +12,7 @@ import { findNext, searchScc, type Chosen, type SearchInput, type SearchResult }
 import { isUnprocessed } from './skip.ts';
 import { aggregate, distinctTexts, printList, textsOf } from './texts.ts';
 import type { SccDecision, SccFacts, SccInput } from './types.ts';
-import { admissionWarnings, refusalWarnings, unjudgedWarnings } from './warnings.ts';
+import { refusalWarnings, unjudgedWarnings } from './warnings.ts';
 import { writePod } from './write.ts';
 
 const UNABLE = 'unable to validate against any security context constraint: ';

@@ -4,6 +4,7 @@ import { quote } from '../../kube/quote.ts';
 /** @see https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response */
 const MAX_LENGTH = 256;
 const MAX_NAME = 63;
+const MAX_VALUE = 40;
 
 interface Enumeration {
   readonly head: string;
@@ -31,6 +32,18 @@ function moreText(count: number): string {
 /** A name in quotes. */
 export function named(name: string): string {
   return quote(clip(name, MAX_NAME));
+}
+
+const PLAIN = /^[\w./:+-]+$/;
+
+/** Values of fields, as short as they can be told: `NET_ADMIN,SYS_TIME`. */
+export function printValues(values: readonly unknown[]): string {
+  return values.map(printValue).join(',');
+}
+
+function printValue(value: unknown): string {
+  const text = clip(typeof value === 'string' ? value : JSON.stringify(value), MAX_VALUE);
+  return typeof value !== 'string' || PLAIN.test(text) ? text : quote(text);
 }
 
 /** A sentence that is not too long and has no control characters: API servers drop warnings that have some. */

@@ -1,69 +1,51 @@
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { quote } from '../../kube/quote.ts';
-import { isObject } from '../../kube/types.ts';
-import { serviceAccountSubject } from './access.ts';
-import { adviceOn, type Nearest } from './advice.ts';
+import { adviceOn, type Advice, type Nearest } from './advice.ts';
+import { resolveCompatibility } from './compatibility.ts';
 import type { PodFields } from './decode/pod.ts';
-import { namespaceRangesOf } from './namespace-ranges.ts';
 import type { Obstacle } from './obstacles.ts';
 import { orderSccs } from './order.ts';
+import type { OwnScc } from './own-scc.ts';
 import type { PreparedScc } from './prepare.ts';
-import { fitsScc, type Chosen, type SearchInput, type SearchResult } from './search.ts';
-import { clip, enumerate, fit, named } from './sentence.ts';
+import { missingRangeWarnings, unusableRangeWarning } from './range-warnings.ts';
+import { admits, fitsScc, type SearchInput, type SearchResult } from './search.ts';
+import { enumerate, fit, named, printValues } from './sentence.ts';
 import { standardRoleOf } from './standard.ts';
 import type { SccInput } from './types.ts';
 
 /** What a person can do about a decision. */
 type Warnings = readonly string[];
 
-const MAX_VALUE = 40;
 /** Advice tries SCCs that the decision need not try; of pods that nobody runs it would only cost time. */
 const MAX_CONTAINERS = 1000;
 
 /** Of a pod that no SCC admits: what comes nearest, what stands in its way, and what could be granted. */
 export function refusalWarnings(input: SccInput, search: SearchInput, result: SearchResult): Warnings {
   if (search.pod.containers.length > MAX_CONTAINERS) return [];
-  const { nearest, grantable, changing } = adviceOn(search, result);
+  const ofNamespace = unusableRangeWarning(input.namespace, result);
+  if (ofNamespace !== undefined) return [ofNamespace];
+  // What is granted for the sake of an update would be needless once the pod is created anew.
+  const advised = input.operation === 'UPDATE' ? createdAnew(input, search) : search;
+  const advice = adviceOn(advised, result);
+  const { nearest, changing } = advice;
   const isRequired = (search.pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '';
   const isAnyUsable = result.passedOver.some(({ because }) => because !== 'denied');
   const first = changing
     ? changingText(input, changing)
     : nearest && nearestText(nearest, isAnyUsable ? 'may be used' : 'may not be used');
-  const second = grantable ? grantText(grantable, search) : undefined;
+  const second = changing ? undefined : admittingText(advice, { search, advised });
   const none = nearest && !isRequired ? 'No SCC would admit the pod as it is.' : undefined;
   return [first, second ?? none].filter((text) => text !== undefined);
 }
 
 /** Of a pod that no SCC was tried on. */
 export function unjudgedWarnings(input: SccInput, pod: PodFields): Warnings {
-  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
   const { sccs, byName } = orderSccs(input.sccs);
+  const missing = resolveCompatibility(input.compatibility).requiredSccs.find((name) => !byName.has(name));
+  if (missing !== undefined) return [missingText(missing)];
+  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
   if (requiredScc !== '' && !byName.has(requiredScc)) return [unknownText(requiredScc, sccs)];
-  const { name, problem } = namespaceRangesOf(input.namespace);
-  if (problem === undefined || !isObject(input.namespace)) return [];
-  const remedy = 'try again in a few seconds; if that does not help, the controller that allocates them does not run.';
-  return [fit(`Namespace ${named(name)} has not been given its ranges of ids yet: ${remedy}`)];
-}
-
-/**
- * Of a pod that is created with an SCC which only its creator may use: what becomes of such pods when they are created by
- * a controller, that is by their service account.
- */
-export function admissionWarnings(search: SearchInput, { scc, subjectType }: Chosen): Warnings {
-  if (subjectType !== 'user' || search.mutable !== 'everything' || search.pod.serviceAccountName === '') return [];
-  const { serviceAccountName, containers } = search.pod;
-  if (containers.length > MAX_CONTAINERS) return [];
-  // Controllers meet what the account may really do, whatever identity is configured.
-  const account = serviceAccountSubject(search.namespace.name, serviceAccountName, 'accurate');
-  if (search.mayUse(account, scc)) return [];
-  const rest = search.candidates.slice(search.candidates.indexOf(scc) + 1);
-  const other = rest.find((one) => search.mayUse(account, one) && fitsScc(one, search));
-  const fate = other ? `get SCC ${named(other.name)}` : 'fail';
-  return [
-    fit(
-      `SCC ${named(scc.name)} admits the pod because its creator may use it; service account ${named(serviceAccountName)} may not: such pods ${fate} when a controller creates them.`,
-    ),
-  ];
+  return missingRangeWarnings(input.namespace);
 }
 
 function nearestText({ scc, obstacles }: Nearest, use: 'may be used' | 'may not be used'): string {
@@ -85,18 +67,70 @@ function changingText(
   return enumerate({ head: `SCC ${named(scc.name)} would have to change `, items: paths, tail });
 }
 
-/** Granted is to the service account, if there is one: that helps whoever creates the pod. */
-function grantText({ name }: PreparedScc, { pod: { serviceAccountName }, subjects }: SearchInput): string {
-  const grantee =
-    serviceAccountName === ''
-      ? `user ${named(subjects.user.username)}`
-      : `service account ${named(serviceAccountName)}`;
+interface Searches {
+  readonly search: SearchInput;
+  /** The one that advice is about. */
+  readonly advised: SearchInput;
+}
+
+/** The SCC that would admit the pod, and what is to be done for it. */
+function admittingText({ grantable, ownScc }: Advice, { search, advised }: Searches): string | undefined {
+  const isAnew = search !== advised;
+  const usable = isAnew ? usableFor(advised) : undefined;
+  if (usable) return fit(`SCC ${named(usable.name)} would admit the pod${ANEW}.`);
+  if (!grantable) return undefined;
+  const when = isAnew && !admits(grantable, search) ? ANEW : '';
+  return ownScc ? ownSccText(grantable, ownScc, { search, when }) : grantText(grantable, { search, when });
+}
+
+const ANEW = ' if it were created anew';
+
+/** Debug containers stay behind; where one is being added, it would be added again. */
+function createdAnew({ subResource }: SccInput, search: SearchInput): SearchInput {
+  const containers = search.pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
+  const pod = subResource === 'ephemeralcontainers' ? search.pod : { ...search.pod, containers };
+  return { ...search, pod, mutable: 'everything' };
+}
+
+function usableFor(search: SearchInput): PreparedScc | undefined {
+  return search.candidates.find((scc) => search.subjectTypeOf(scc) !== undefined && fitsScc(scc, search));
+}
+
+interface Grant {
+  readonly search: SearchInput;
+  readonly when: string;
+}
+
+function grantText({ name }: PreparedScc, { search, when }: Grant): string {
+  const grantee = granteeOf(search);
   const role = standardRoleOf(name);
   const who =
     role === undefined
       ? `a cluster administrator can grant ${grantee} the verb use on it`
       : `a cluster administrator, or whoever may bind ClusterRole ${quote(role)}, can grant it to ${grantee}`;
-  return fit(`SCC ${named(name)} would admit the pod: ${who}.`);
+  return fit(`SCC ${named(name)} would admit the pod${when}: ${who}.`);
+}
+
+function ownSccText({ name }: PreparedScc, { like, fields }: OwnScc, { search, when }: Grant): string {
+  const advice = `rather have a cluster administrator write one like ${named(like.name)} with `;
+  return enumerate({
+    head: `SCC ${named(name)} would admit the pod${when}, but allows everything: ${advice}`,
+    items: fields,
+    tail: `, for ${granteeOf(search)}.`,
+  });
+}
+
+/** Granted is to the service account, if there is one: that helps whoever creates the pod. */
+function granteeOf({ pod: { serviceAccountName }, subjects }: SearchInput): string {
+  return serviceAccountName === ''
+    ? `user ${named(subjects.user.username)}`
+    : `service account ${named(serviceAccountName)}`;
+}
+
+function missingText(name: string): string {
+  return fit(
+    `There is no SCC ${named(name)}, and without it no pod is admitted: create it, or take it out of --scc-required.`,
+  );
 }
 
 function unknownText(requiredScc: string, sccs: readonly PreparedScc[]): string {
@@ -106,12 +140,5 @@ function unknownText(requiredScc: string, sccs: readonly PreparedScc[]): string 
 
 /** `spec.hostNetwork=true` */
 export function printObstacle({ path, values }: Obstacle): string {
-  return values.length === 0 ? `${path} (not set)` : `${path}=${values.map(printValue).join(',')}`;
-}
-
-const PLAIN = /^[\w./:+-]+$/;
-
-function printValue(value: unknown): string {
-  const text = clip(typeof value === 'string' ? value : JSON.stringify(value), MAX_VALUE);
-  return typeof value !== 'string' || PLAIN.test(text) ? text : quote(text);
+  return values.length === 0 ? `${path} (not set)` : `${path}=${printValues(values)}`;
 }

@@ -7,7 +7,7 @@ import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/i
 import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS, standardRoleOf } from '../../../src/policy/scc/standard.ts';
 import { laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { create } from './arbitrary.ts';
-import { ADMIN, ALICE, podWith, request, STANDARD } from './requests.ts';
+import { ADMIN, ALICE, DEMO, podWith, request, STANDARD } from './requests.ts';
 
 interface Case {
   readonly name: string;
@@ -21,7 +21,25 @@ const withContainer = (...contexts: readonly JsonObject[]): JsonObject =>
 const grantOf = (scc: string): string =>
   `SCC "${scc}" would admit the pod: a cluster administrator, or whoever may bind ClusterRole "system:openshift:scc:${scc}", can grant it to service account "default".`;
 
+const ownScc = (like: string, fields: string): string =>
+  `SCC "privileged" would admit the pod, but allows everything: rather have a cluster administrator write one like "${like}" with ${fields}, for service account "default".`;
+
+/** A pod as restricted-v2 has left it. */
+const admittedPod = (spec: JsonObject): JsonObject => {
+  const decision = assignScc(request({}));
+  const { object } = decision.allowed ? decision : {};
+  const pod = object as { readonly spec: JsonObject };
+  return { ...pod, spec: { ...pod.spec, ...spec } };
+};
+
 const NONE = 'No SCC would admit the pod as it is.';
+
+const WRONG_RANGES = [
+  { key: 'uid-range', value: 'rubbish', text: 'rubbish of namespace "demo" cannot be read (expected integer)' },
+  { key: 'uid-range', value: '', text: '"" of namespace "demo" is empty' },
+  { key: 'mcs', value: '', text: '"" of namespace "demo" is empty' },
+  { key: 'supplemental-groups', value: '1-', text: '1- of namespace "demo" cannot be read (unexpected EOF)' },
+];
 
 describe('a pod that no SCC admits', () => {
   const cases: readonly Case[] = [
@@ -73,7 +91,7 @@ describe('a pod that no SCC admits', () => {
       given: { object: withContainer({ capabilities: { add: ['SYS_ADMIN', 'NET_ADMIN'] } }) },
       expected: [
         'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.capabilities.add=NET_ADMIN,SYS_ADMIN.',
-        grantOf('privileged'),
+        ownScc('restricted-v2', 'allowedCapabilities=NET_ADMIN,SYS_ADMIN'),
       ],
     },
     {
@@ -87,7 +105,7 @@ describe('a pod that no SCC admits', () => {
       },
       expected: [
         'SCC "restricted-v3" comes nearest; in its way: spec.securityContext.fsGroup=5, spec.securityContext.supplementalGroups=[6,7], spec.hostUsers (not set), spec.securityContext.sysctls[0].name=kernel.msgmax, spec.volumes[0]=nfs.',
-        grantOf('privileged'),
+        ownScc('hostmount-anyuid', 'allowedUnsafeSysctls=kernel.msgmax'),
       ],
     },
     {
@@ -113,7 +131,7 @@ describe('a pod that no SCC admits', () => {
       },
       expected: [
         'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.seccompProfile.type=Unconfined, metadata.annotations[container.seccomp.security.alpha.kubernetes.io/b]=localhost/x.',
-        grantOf('privileged'),
+        ownScc('restricted-v2', 'seccompProfiles=unconfined,localhost/x'),
       ],
     },
     {
@@ -123,7 +141,7 @@ describe('a pod that no SCC admits', () => {
         userInfo: ALICE,
         grants: [{ user: 'alice', sccs: ['anyuid'] }],
       },
-      expected: ['SCC "anyuid" comes nearest; in its way: spec.hostPID=true.', grantOf('privileged')],
+      expected: ['SCC "anyuid" comes nearest; in its way: spec.hostPID=true.', ownScc('anyuid', 'allowHostPID=true')],
     },
     {
       name: 'nothing may be used, and something could be granted',
@@ -200,7 +218,36 @@ describe('a pod that no SCC admits', () => {
       name: 'the namespace has no ranges yet',
       given: { namespace: namespaceWith({}, 'new') },
       expected: [
-        'Namespace "new" has not been given its ranges of ids yet: try again in a few seconds; if that does not help, the controller that allocates them does not run.',
+        'Namespace "new" has no annotation openshift.io/sa.scc.uid-range yet: try again in a few seconds; if that does not help, the controller that allocates it does not run, or has none left (event UIDRangeFull).',
+      ],
+    },
+    {
+      name: 'the namespace has ids from elsewhere, and no label',
+      given: { namespace: namespaceWith({ 'openshift.io/sa.scc.uid-range': '5000/10' }, 'new') },
+      expected: [
+        'Namespace "new" has no annotation openshift.io/sa.scc.mcs: set it, or remove openshift.io/sa.scc.uid-range=5000/10, so that both are allocated.',
+      ],
+    },
+    {
+      name: 'the namespace has no label, and ids that are none',
+      given: { namespace: namespaceWith({ 'openshift.io/sa.scc.uid-range': 'some ids' }, 'new') },
+      expected: [
+        'Namespace "new" has no annotation openshift.io/sa.scc.mcs: set it, or remove openshift.io/sa.scc.uid-range="some ids", so that both are allocated.',
+      ],
+    },
+    ...WRONG_RANGES.map(({ key, value, text }) => ({
+      name: `an annotation of the namespace is wrong: ${key}=${value}`,
+      given: {
+        namespace: namespaceWith({ ...DEMO.metadata?.annotations, [`openshift.io/sa.scc.${key}`]: value }),
+        object: withContainer({ runAsUser: 0 }),
+      },
+      expected: [`Annotation openshift.io/sa.scc.${key}=${text}: correct it, or remove it so that it is allocated.`],
+    })),
+    {
+      name: 'an SCC without which no pod is admitted is missing',
+      given: { compatibility: { requiredSccs: ['restricted-v2', 'nosuch'] } },
+      expected: [
+        'There is no SCC "nosuch", and without it no pod is admitted: create it, or take it out of --scc-required.',
       ],
     },
     { name: 'there is no SCC', given: { sccs: [] }, expected: [] },
@@ -232,6 +279,60 @@ describe('a change that is not allowed', () => {
       'SCC "restricted-v2" would have to change metadata.annotations[seccomp.security.alpha.kubernetes.io/pod], spec.containers[0].securityContext.runAsUser, spec.containers[0].securityContext.runAsNonRoot and 5 more, which an update may not: create the pod anew.',
     ]);
   });
+  const UPDATES: readonly (Case & { readonly given: { readonly object: JsonObject } })[] = [
+    {
+      name: 'a pod from before SCCs were enforced: create it anew with what it needs, not with what an update would',
+      given: { object: withContainer({ runAsUser: 0 }), oldObject: bare },
+      expected: [
+        'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
+        'SCC "anyuid" would admit the pod if it were created anew: a cluster administrator, or whoever may bind ClusterRole "system:openshift:scc:anyuid", can grant it to service account "default".',
+      ],
+    },
+    {
+      name: 'a pod that would get nothing from the SCC to grant',
+      given: {
+        object: withContainer({ runAsUser: 0 }),
+        oldObject: bare,
+        sccs: [...STANDARD, laxScc({ name: 'any' })],
+      },
+      expected: [
+        'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
+        'SCC "any" would admit the pod: a cluster administrator can grant service account "default" the verb use on it.',
+      ],
+    },
+    {
+      name: 'a pod that only its debug container keeps from its SCC',
+      given: {
+        object: podWith({ ephemeralContainers: [{ name: 'debug', securityContext: { privileged: true } }] }),
+        oldObject: bare,
+      },
+      expected: [
+        'SCC "restricted-v2" comes nearest; in its way: spec.ephemeralContainers[0].securityContext.privileged=true.',
+        'SCC "restricted-v2" would admit the pod if it were created anew.',
+      ],
+    },
+    {
+      name: 'a debug container that no SCC may be used for',
+      given: {
+        subResource: 'ephemeralcontainers',
+        object: podWith({ ephemeralContainers: [{ name: 'debug', securityContext: { privileged: true } }] }),
+        oldObject: bare,
+      },
+      expected: [
+        'SCC "restricted-v2" comes nearest; in its way: spec.ephemeralContainers[0].securityContext.privileged=true.',
+        grantOf('privileged'),
+      ],
+    },
+  ];
+  for (const { name, given, expected } of UPDATES) {
+    test(name, () => {
+      for (const decide of [assignScc, validateScc]) {
+        const decision = decide(request({ operation: 'UPDATE', ...given }));
+        assert.equal(decision.allowed, false);
+        assert.deepEqual(decision.warnings, expected);
+      }
+    });
+  }
   test('in the second pass', () => {
     const decision = validateScc(
       request({ object: bare, sccs: [laxScc({ readOnlyRootFilesystem: true })], canUse: () => true }),
@@ -282,6 +383,49 @@ describe('a pod that is admitted', () => {
         object: podWith({}, { annotations: { 'openshift.io/scc': 'web' }, labels: { a: 'b' } }),
         oldObject: podWith({}, { annotations: { 'openshift.io/scc': 'web' } }),
       },
+      expected: [],
+    },
+    {
+      name: 'a debug container by its user alone',
+      given: {
+        operation: 'UPDATE',
+        subResource: 'ephemeralcontainers',
+        userInfo: ADMIN,
+        object: admittedPod({ ephemeralContainers: [{ name: 'debug', securityContext: { privileged: true } }] }),
+        oldObject: admittedPod({}),
+      },
+      expected: [
+        'SCC "privileged" admits the debug container because you may use it; service account "default" may not: the pod now does more than SCC "restricted-v2", which it is annotated with, allows.',
+      ],
+    },
+    {
+      name: 'a debug container that the service account might have, too',
+      given: {
+        operation: 'UPDATE',
+        subResource: 'ephemeralcontainers',
+        userInfo: ADMIN,
+        object: admittedPod({ ephemeralContainers: [{ name: 'debug' }] }),
+        oldObject: admittedPod({}),
+      },
+      expected: [],
+    },
+    {
+      name: 'a user namespace, and an id that it does not have',
+      given: { object: podWith({ hostUsers: false }) },
+      expected: [
+        'With spec.hostUsers=false a pod has ids up to 65535, but SCC "restricted-v2" lets it run as 1000660000: annotate it with openshift.io/required-scc=restricted-v3, or set runAsUser from 1000 to 65534.',
+      ],
+    },
+    {
+      name: 'a user namespace, and an id that it does not have and that the pod itself asks for',
+      given: { object: podWith({ hostUsers: false, securityContext: { runAsUser: 1000660001 } }) },
+      expected: [
+        'With spec.hostUsers=false a pod has ids up to 65535, but SCC "restricted-v2" lets it run as 1000660001: set runAsUser to at most 65535, or remove spec.hostUsers.',
+      ],
+    },
+    {
+      name: 'a user namespace, and an id in it',
+      given: { object: podWith({ hostUsers: false, securityContext: { runAsUser: 1000 } }) },
       expected: [],
     },
     {
