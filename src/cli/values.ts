@@ -8,6 +8,12 @@ export function text(value: string): string {
   return value;
 }
 
+/** The name of an object. What it may be the server knows; an empty one names none. */
+export function objectName(value: string): string {
+  if (value === '') throw new UserError('must not be empty');
+  return value;
+}
+
 /** What a parser of the policies reads. */
 export function found<T>(parse: (text: string) => Found<T>): Parse<T> {
   return (value) => {

@@ -1,4 +1,11 @@
-import { isObject, type Container, type EphemeralContainer, type PodSpec, type PodTemplateSpec } from './types.ts';
+import {
+  isObject,
+  type Container,
+  type EphemeralContainer,
+  type Pod,
+  type PodSpec,
+  type PodTemplateSpec,
+} from './types.ts';
 
 /** The three lists of containers in the order in which the API server visits them, each with its field name. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
@@ -7,6 +14,14 @@ export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContai
 export function containersOf(spec: PodSpec | undefined): readonly (Container | EphemeralContainer)[] {
   if (spec == null) return [];
   return [...(spec.initContainers ?? []), ...(spec.containers ?? []), ...(spec.ephemeralContainers ?? [])];
+}
+
+/** The pod as it can be created: ephemeral containers are added later, and API servers refuse them in a new pod. */
+export function withoutEphemeral(pod: Pod): Pod {
+  if (pod.spec?.ephemeralContainers == null) return pod;
+  const spec: PodSpec = { ...pod.spec };
+  delete (spec as { ephemeralContainers?: unknown }).ephemeralContainers;
+  return { ...pod, spec };
 }
 
 /** True if the pod says that it runs on Windows; node selectors do not count. */

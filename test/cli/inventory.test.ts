@@ -225,7 +225,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
       fc.asyncProperty(fc.array(object, { maxLength: 5 }), async (items) => {
         try {
           const { store } = await readText(JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
-          auditPods({ store, exemptNamespaces: [] }, { sccs: [] });
+          auditPods({ store, settings: { mode: 'enforce', exemptNamespaces: [] } }, { sccs: [] });
           for (const scc of store.list('SecurityContextConstraints')) sccGrants(store, scc);
         } catch (error) {
           assert.match(String(error), /^UserError: (?:stdin:\d+:\d+: |no objects in)/);
@@ -256,7 +256,7 @@ describe('a cluster', () => {
     const { store, source, objects, assumptions, namespace, user, reviewAccess } = await readInventory(
       { ...NOTHING, kubeconfig },
       ioWith(),
-      { kinds: ALL },
+      { kinds: ALL, gaps: 'fill' },
     );
     assert.deepEqual([source, objects, namespace, user?.username], ['cluster', [], 'default', 'admin']);
     assert.deepEqual(assumptions, [
@@ -270,8 +270,7 @@ describe('a cluster', () => {
 
   test('is the one that the environment names', async () => {
     const { store } = await readInventory(NOTHING, ioWith('', { KUBECONFIG: kubeconfig }), {
-      kinds: ['Namespace'],
-      ranges: 'leave',
+      kinds: ['Namespace', 'SecurityContextConstraints'],
     });
     assert.deepEqual(store.get('Namespace', 'default')?.metadata?.annotations, undefined);
     assert.deepEqual(store.list('SecurityContextConstraints'), []);

@@ -9,7 +9,7 @@ import { printable, printPlace, problemsOf } from '../report/text.ts';
 import { createUnknownFieldFinder } from '../report/strict.ts';
 import type { Remark, Report } from '../report/types.ts';
 import { exitCodeOf } from '../report/verdict.ts';
-import { keyValue, oneOf, text } from '../values.ts';
+import { keyValue, objectName, oneOf } from '../values.ts';
 import { level, podSecurityLabels, policyVersion } from '../policy-values.ts';
 
 const DETAILS = `
@@ -44,7 +44,7 @@ export const check = defineCommand({
       list('KEY=VALUE,...', keyValue, { help: 'Labels of namespaces that are not among the manifests' }),
       podSecurityLabels,
     ),
-    namespace: option('NAME', text, 'default', { short: 'n', help: 'Namespace of objects that name none' }),
+    namespace: option('NAME', objectName, 'default', { short: 'n', help: 'Namespace of objects that name none' }),
     'fail-on': option('MODE', oneOf(MODES), 'enforce', {
       help: 'Weakest mode in which a violation fails the check: enforce, warn, audit',
     }),

@@ -15,9 +15,8 @@ import { inventoryOptions } from '../inventory/options.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
 import { COLOURED, PLAIN } from '../report/table.ts';
-import { sccOptions } from '../scc-options.ts';
-import { sccSettingsOf } from '../serve/scc-settings.ts';
-import { oneOf, text } from '../values.ts';
+import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
+import { objectName, oneOf, text } from '../values.ts';
 
 const DETAILS = `
 Tells of pods, before they are created, what every SCC (SecurityContextConstraints) says of them, in
@@ -54,7 +53,7 @@ export const explain = defineCommand({
       help: 'Who creates pods that no controller creates; absent, the user of the kubeconfig',
     }),
     'as-group': list('GROUP', text, { help: 'Groups of that user, besides system:authenticated' }),
-    namespace: option('NAME', text, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
+    namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
     output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
       short: 'o',
       help: 'One of table, json, yaml',
@@ -63,7 +62,7 @@ export const explain = defineCommand({
     ...sccOptions,
   },
   async run(options, paths, io) {
-    const settings = sccSettingsOf(options);
+    const settings = foretoldSettingsOf(options);
     const { as: user, 'as-group': groups } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group needs --as');
     const { objects, inventory } = await readBeside(paths, options, { io, needs: { kinds: KINDS } });

@@ -12,9 +12,8 @@ import { exitCodeOfPlan, printNextStep, printPlanSummary } from '../plan/summary
 import type { Plan } from '../plan/types.ts';
 import { printBindingManifests, writeBindings } from '../plan/write-bindings.ts';
 import { COLOURED, PLAIN } from '../report/table.ts';
-import { sccOptions } from '../scc-options.ts';
-import { sccSettingsOf } from '../serve/scc-settings.ts';
-import { oneOf, text } from '../values.ts';
+import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
+import { objectName, oneOf, text } from '../values.ts';
 
 const DETAILS = `
 Says of every workload, and of every pod that no workload made, which SecurityContextConstraints
@@ -54,7 +53,7 @@ export const sccPlan = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
-    namespace: option('NAME', text, undefined, {
+    namespace: option('NAME', objectName, undefined, {
       short: 'n',
       help: 'Plan this namespace only; of manifests, also the namespace of objects that name none',
     }),
@@ -70,8 +69,8 @@ export const sccPlan = defineCommand({
   },
   async run(options, _operands, io) {
     const namespace = options['all-namespaces'] ? undefined : options.namespace;
-    const inventory = await readInventory(options, io, { kinds: KINDS, only: namespace });
-    const plan = await makePlan(inventory, { settings: sccSettingsOf(options), namespace }, io);
+    const inventory = await readInventory(options, io, { kinds: KINDS, only: namespace, gaps: 'fill' });
+    const plan = await makePlan(inventory, { settings: foretoldSettingsOf(options), namespace }, io);
     const { bindings: file, output } = options;
     if (file === '-') writeBindingsOnly(plan, io);
     else {

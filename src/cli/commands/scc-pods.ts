@@ -1,14 +1,19 @@
 import { printYaml } from '../../config/manifests.ts';
+import type { Store } from '../../cluster/store.ts';
+import { UserError } from '../../config/user-error.ts';
+import { quote } from '../../kube/quote.ts';
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { flag, list, option } from '../options.ts';
-import { sccOptions } from '../scc-options.ts';
+import { findScc } from '../scc-access/find-scc.ts';
+import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
 import { auditPods, type AuditedPod } from '../scc-pods/audit-pods.ts';
 import { printPodCsv, printPodTable } from '../scc-pods/print-pods.ts';
-import { oneOf, text } from '../values.ts';
+import { objectName, oneOf, text } from '../values.ts';
 
 const DETAILS = `
 Lists pods with the SCC (SecurityContextConstraints) that admitted them, as their annotations say:
@@ -34,7 +39,7 @@ export const sccPods = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
-    namespace: option('NAME', text, undefined, {
+    namespace: option('NAME', objectName, undefined, {
       short: 'n',
       help: 'Pods of this namespace only; of manifests, also the namespace of objects that name none',
     }),
@@ -43,6 +48,7 @@ export const sccPods = defineCommand({
     subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
       help: 'Only pods whose user, or whose service account, was allowed to use the SCC: user, serviceaccount',
     }),
+    'scc-mode': sccOptions['scc-mode'],
     'scc-exempt-namespaces': sccOptions['scc-exempt-namespaces'],
     output: option('FORMAT', oneOf(['table', 'json', 'yaml', 'csv'] as const), 'table', {
       short: 'o',
@@ -53,12 +59,31 @@ export const sccPods = defineCommand({
     const namespace = options['all-namespaces'] ? undefined : options.namespace;
     const needs = { kinds: KINDS, only: namespace, ranges: 'leave' } as const;
     const { store, assumptions } = await readInventory(options, io, needs);
-    const exemptNamespaces = options['scc-exempt-namespaces'];
-    const pods = auditPods({ store, exemptNamespaces }, { namespace, sccs: options.scc, subject: options.subject });
-    io.stdout.write(PRINT[options.output](pods, assumptions));
+    const settings = {
+      mode: options['scc-mode'] ?? DEFAULT_SCC_MODE,
+      exemptNamespaces: options['scc-exempt-namespaces'],
+    };
+    checkFilter(store, namespace, options.scc);
+    const pods = auditPods({ store, settings }, { namespace, sccs: options.scc, subject: options.subject });
+    const assumed = options['scc-mode'] === undefined ? [MODE_ASSUMPTION] : [];
+    io.stdout.write(PRINT[options.output](pods, [...assumptions, ...assumed]));
     return EXIT.passed;
   },
 });
+
+/** How the program runs is not seen from outside. */
+const MODE_ASSUMPTION = `mode ${DEFAULT_SCC_MODE} of namespaces whose label names none (--scc-mode names another)`;
+
+/** @throws {UserError} for a namespace that does not exist, and for an SCC that neither exists nor admitted any pod */
+function checkFilter(store: Store, namespace: string | undefined, sccs: readonly string[]): void {
+  if (namespace !== undefined && !store.get('Namespace', namespace)) {
+    throw new UserError(`namespace ${quote(namespace)} not found`);
+  }
+  const named = new Set(store.list('Pod').map(({ metadata }) => metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc]));
+  for (const scc of sccs) {
+    if (!named.has(scc)) findScc(store, scc);
+  }
+}
 
 type Print = (pods: readonly AuditedPod[], assumptions: readonly string[]) => string;
 

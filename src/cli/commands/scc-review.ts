@@ -8,13 +8,12 @@ import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
 import { printable } from '../report/text.ts';
-import { sccOptions } from '../scc-options.ts';
+import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
 import { answer } from '../scc-review/answer.ts';
 import { askAbout } from '../scc-review/ask.ts';
 import { isAllowed, printReviews } from '../scc-review/print-table.ts';
 import type { AnsweredReview } from '../scc-review/types.ts';
-import { sccSettingsOf } from '../serve/scc-settings.ts';
-import { oneOf, text } from '../values.ts';
+import { objectName, oneOf, text } from '../values.ts';
 
 const DETAILS = `
 Says which SCC (SecurityContextConstraints) admits a pod for a user, or which SCCs do for service
@@ -48,8 +47,8 @@ export const sccReview = defineCommand({
   options: {
     user: option('USER', text, undefined, { short: 'u', help: 'User to ask about' }),
     group: list('GROUP', text, { short: 'g', help: 'Groups of the user, or groups alone' }),
-    serviceaccount: list('NAME', text, { short: 'z', help: 'Service accounts to ask about' }),
-    namespace: option('NAME', text, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
+    serviceaccount: list('NAME', objectName, { short: 'z', help: 'Service accounts to ask about' }),
+    namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
     output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
       short: 'o',
       help: 'One of table, json, yaml',
@@ -59,7 +58,7 @@ export const sccReview = defineCommand({
   },
   async run(options, paths, io) {
     const { user, group: groups, serviceaccount: serviceAccounts } = options;
-    const settings = sccSettingsOf(options);
+    const settings = foretoldSettingsOf(options);
     if (serviceAccounts.length > 0 && (user !== undefined || groups.length > 0)) {
       throw new UserError(
         '--serviceaccount asks about service accounts, --user and --group about users: leave one out',

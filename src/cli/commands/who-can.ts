@@ -1,9 +1,6 @@
 import { printYaml } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import { quote } from '../../kube/quote.ts';
-import type { Store } from '../../cluster/store.ts';
-import { sortedSet } from '../../kube/order.ts';
-import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
@@ -11,8 +8,9 @@ import { inventoryOptions } from '../inventory/options.ts';
 import { option } from '../options.ts';
 import { printColumns } from '../report/columns.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
+import { findScc } from '../scc-access/find-scc.ts';
 import { printSubject, printThrough, sccGrants, type SccGrant } from '../scc-access/scc-grants.ts';
-import { oneOf, text } from '../values.ts';
+import { objectName, oneOf } from '../values.ts';
 
 const DETAILS = `
 Lists the users, groups and service accounts that may use an SCC (SecurityContextConstraints), where,
@@ -26,6 +24,8 @@ Examples:
   portcullis who-can anyuid -f cluster-dump/
 `;
 
+const KINDS = ['SecurityContextConstraints', ...RBAC_KINDS] as const;
+
 /** Tells who may use an SCC. */
 export const whoCan = defineCommand({
   name: 'who-can',
@@ -34,7 +34,7 @@ export const whoCan = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
-    namespace: option('NAME', text, undefined, {
+    namespace: option('NAME', objectName, undefined, {
       short: 'n',
       help: 'What counts in this namespace; absent, in each. Of manifests, also the namespace of objects that name none',
     }),
@@ -47,8 +47,12 @@ export const whoCan = defineCommand({
     const [name = '', extra] = operands;
     if (extra !== undefined) throw new UserError(`unexpected argument ${quote(extra)}: who-can takes one SCC`);
     const { namespace, output } = options;
-    const kinds = ['SecurityContextConstraints', ...RBAC_KINDS] as const;
-    const { store, assumptions } = await readInventory(options, io, { kinds, only: namespace });
+    const kinds = namespace === undefined ? KINDS : (['Namespace', ...KINDS] as const);
+    const needs = { kinds, only: namespace, ranges: 'leave' } as const;
+    const { store, assumptions } = await readInventory(options, io, needs);
+    if (namespace !== undefined && !store.get('Namespace', namespace)) {
+      throw new UserError(`namespace ${quote(namespace)} not found`);
+    }
     const grants = sccGrants(store, findScc(store, name)).filter((grant) => countsIn(grant, namespace));
     const data = { scc: name, ...(namespace === undefined ? {} : { namespace }), grants, assumptions };
     if (output === 'table') io.stdout.write(`${printTable(grants)}${printAssumptions(assumptions)}`);
@@ -56,14 +60,6 @@ export const whoCan = defineCommand({
     return EXIT.passed;
   },
 });
-
-/** @throws {UserError} that names the SCCs that there are */
-function findScc(store: Store, name: string): SecurityContextConstraints {
-  const scc = store.get('SecurityContextConstraints', name);
-  if (scc) return scc;
-  const names = sortedSet(store.list('SecurityContextConstraints').map(({ metadata }) => metadata?.name ?? ''));
-  throw new UserError(`there is no SCC ${quote(name)}; there are ${names.join(', ')}`);
-}
 
 function countsIn(grant: SccGrant, namespace: string | undefined): boolean {
   return namespace === undefined || grant.namespace === undefined || grant.namespace === namespace;

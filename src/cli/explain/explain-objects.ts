@@ -2,18 +2,19 @@ import { canUseScc } from '../../cluster/select.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import { quote } from '../../kube/quote.ts';
-import type { PodLike } from '../../kube/types.ts';
+import type { JsonObject, PodLike } from '../../kube/types.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
 import { changesOf } from '../../policy/scc/changes.ts';
 import { explainScc, type ExplainedScc } from '../../policy/scc/explain.ts';
-import { sccModeOf, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Inventory } from '../inventory/inventory.ts';
-import { nameOf } from '../report/identity.ts';
+import { missingAccount } from '../inventory/missing-account.ts';
+import { nameOf, namespaceOf } from '../report/identity.ts';
+import { foretoldModeOf, type ForetoldSettings } from '../scc-options.ts';
 import { podOf, type CreatedPod, type Creator } from './pod-of.ts';
 import type { ExplainedObject, Explanation, SccRow } from './types.ts';
 
 interface ExplainSettings {
-  readonly settings: SccSettings;
+  readonly settings: ForetoldSettings;
   /** Of objects that name none. */
   readonly namespace: string;
   /** Who creates the pods that no controller creates. */
@@ -29,18 +30,32 @@ export function explainObjects(
   { store, assumptions }: Inventory,
   { settings, namespace, creator }: ExplainSettings,
 ): Explanation {
+  const brought = new Set(
+    objects.filter(({ kind }) => kind === 'ServiceAccount').map(({ value }) => placeOf(value, namespace)),
+  );
   const explained = objects.flatMap((object): ExplainedObject[] => {
     const created = podOf(object, { store, namespace, creator });
     if (created === undefined) return [];
     const explanation = explainPod(created, { store, settings });
-    return [{ kind: object.kind, name: nameOf(object.value), ...explanation }];
+    const place = created.namespace;
+    const refusal = missingAccount(created.pod, place, (name) =>
+      brought.has(`${place}/${name}`) ? {} : store.get('ServiceAccount', name, place),
+    );
+    return [
+      { kind: object.kind, name: nameOf(object.value), ...(refusal === undefined ? {} : { refusal }), ...explanation },
+    ];
   });
   return { objects: explained, assumptions };
 }
 
+/** `shop/builder` */
+function placeOf(value: JsonObject, fallback: string): string {
+  return `${namespaceOf(value) ?? fallback}/${nameOf(value)}`;
+}
+
 function explainPod(
   { pod, namespace: namespaceName, creator }: CreatedPod,
-  { store, settings }: Pick<Inventory, 'store'> & { readonly settings: SccSettings },
+  { store, settings }: Pick<Inventory, 'store'> & { readonly settings: ForetoldSettings },
 ): Omit<ExplainedObject, 'kind' | 'name'> {
   const namespace = store.get('Namespace', namespaceName);
   if (namespace === undefined) throw new UserError(`namespace ${quote(namespaceName)} not found`);
@@ -58,7 +73,7 @@ function explainPod(
   const admitted = outcome.decision.allowed ? (outcome.decision.object as PodLike) : undefined;
   return {
     namespace: namespaceName,
-    mode: sccModeOf(namespace, settings),
+    mode: foretoldModeOf(namespace, settings),
     createdBy: creator.name,
     ...(typeof account === 'string' && account !== '' ? { serviceAccount: account } : {}),
     ...outcome,

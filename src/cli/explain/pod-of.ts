@@ -2,6 +2,7 @@ import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import { completePod, controllerPodOf, isMirrorPod, nodeUser } from '../../kube/controller-pod.ts';
+import { withoutEphemeral } from '../../kube/pod.ts';
 import { apiVersionOf } from '../../kube/resources.ts';
 import type { Pod, UserInfo } from '../../kube/types.ts';
 import { namespaceOf } from '../report/identity.ts';
@@ -40,7 +41,7 @@ export function podOf({ apiVersion, kind, value }: ManifestObject, context: PodC
     const made = controllerPodOf(value, source, findAccount);
     return made && { pod: made.pod, namespace, creator: named(made.requester) };
   }
-  const pod = value as Pod;
+  const pod = withoutEphemeral(value as Pod);
   const creator = isMirrorPod(pod) ? named(nodeUser(pod.spec?.nodeName ?? '')) : context.creator;
   return { pod: completePod(pod, findAccount), namespace, creator };
 }

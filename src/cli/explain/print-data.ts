@@ -5,14 +5,15 @@ export function dataOf({ objects, assumptions }: Explanation): unknown {
   return { objects: objects.map(dataOfObject), assumptions };
 }
 
-function dataOfObject({ mode, decision, sccs, ...object }: ExplainedObject): unknown {
+function dataOfObject({ mode, refusal, decision, sccs, ...object }: ExplainedObject): unknown {
   const { warnings, facts } = decision;
+  const message = refusal ?? (decision.allowed ? undefined : decision.status.message);
   return {
     ...object,
     ...mode,
-    allowed: decision.allowed,
+    allowed: refusal === undefined && decision.allowed,
     ...(facts ? { subjectType: facts.subjectType } : {}),
-    ...(decision.allowed ? {} : { message: decision.status.message }),
+    ...(message === undefined ? {} : { message }),
     warnings,
     sccs,
   };

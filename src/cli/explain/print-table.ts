@@ -40,17 +40,22 @@ function titleOf(object: ExplainedObject): string {
 }
 
 const MODES: Readonly<Record<SccMode, string>> = {
-  enforce: 'enforce',
-  report: 'report: refusals are told, and nothing is changed',
-  off: 'off: pods are neither judged nor changed',
+  enforce: '',
+  report: ': refusals are told, and nothing is changed',
+  off: ': pods are neither judged nor changed',
 };
+
+/** `report, assumed: refusals are told, and nothing is changed` */
+function printMode({ mode, modeFrom }: ExplainedObject['mode']): string {
+  return `${mode}${modeFrom === undefined ? '' : ', assumed'}${MODES[mode]}`;
+}
 
 function printFacts(object: ExplainedObject): readonly string[] {
   const { createdBy, serviceAccount, mode, decision, reason, level } = object;
   const facts: readonly (readonly [string, string | undefined])[] = [
     ['Created by', createdBy],
     ['Service account', serviceAccount ?? '(none)'],
-    ['Mode', mode.problem ?? MODES[mode.mode]],
+    ['Mode', mode.problem ?? printMode(mode)],
     ['Refused because', refusalOf(object)],
     ['Usable by', decision.facts && SUBJECTS.get(decision.facts.subjectType)],
     ['Chosen because', reason],
@@ -67,7 +72,8 @@ const SUBJECTS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** The text of a refusal, unless the rows of the SCCs say it all. */
-function refusalOf({ decision }: ExplainedObject): string | undefined {
+function refusalOf({ refusal, decision }: ExplainedObject): string | undefined {
+  if (refusal !== undefined) return refusal;
   if (decision.allowed) return undefined;
   const { message } = decision.status;
   return message.startsWith('unable to validate against any') ? undefined : message;

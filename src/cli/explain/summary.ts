@@ -4,7 +4,8 @@ import type { ExplainedObject, Explanation } from './types.ts';
 /** `off`: SCCs do not count in the namespace; `ignored`: nor for such a pod. */
 export type Outcome = 'admitted' | 'refused' | 'ignored' | 'off';
 
-export function outcomeOf({ decision, chosen, mode }: ExplainedObject): Outcome {
+export function outcomeOf({ refusal, decision, chosen, mode }: ExplainedObject): Outcome {
+  if (refusal !== undefined) return 'refused';
   if (mode.mode === 'off') return 'off';
   if (!decision.allowed) return 'refused';
   return chosen === undefined ? 'ignored' : 'admitted';

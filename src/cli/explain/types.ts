@@ -2,11 +2,11 @@
  * What `explain` says, as plain data: found out here, written in one of several formats. The folder reads nothing in and
  * writes nothing out.
  */
-import type { NamespaceMode } from '../../policy/scc/mode.ts';
 import type { Change } from '../../policy/scc/changes.ts';
 import type { ExplainedScc } from '../../policy/scc/explain.ts';
 import type { Level } from '../../policy/pss/index.ts';
 import type { SccDecision } from '../../policy/scc/types.ts';
+import type { ForetoldMode } from '../scc-options.ts';
 
 /** An SCC, with what it would change in the pod if it fits. */
 export interface SccRow extends Omit<ExplainedScc, 'object'> {
@@ -18,11 +18,13 @@ export interface ExplainedObject {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  readonly mode: NamespaceMode;
+  readonly mode: ForetoldMode;
   /** Who creates the pod, in words. */
   readonly createdBy: string;
   /** Absent if the pod names none. */
   readonly serviceAccount?: string;
+  /** Why the API server refuses the pod whatever SCCs say. */
+  readonly refusal?: string;
   readonly decision: SccDecision;
   readonly chosen?: string;
   readonly next?: string;

@@ -17,7 +17,7 @@ import type { Inventory, InventoryNeeds } from './types.ts';
 export async function readFromCluster(
   { kubeconfig, context }: InventoryValues,
   { env, signal, stderr }: Io,
-  { kinds, only, ranges }: InventoryNeeds,
+  { kinds, only, gaps }: InventoryNeeds,
 ): Promise<Inventory> {
   const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
   const progress = createProgress(stderr);
@@ -27,12 +27,11 @@ export async function readFromCluster(
       readCluster(connection, kinds, { namespace: only, signal, onProgress }),
       reviewSelf(connection, signal),
     ]);
-    const isWithoutSccs =
-      kinds.includes('SecurityContextConstraints') && store.list('SecurityContextConstraints').length === 0;
+    const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
     const assumptions = [
-      ...(isWithoutSccs ? assumeStandardSccs(store) : []),
-      ...(ranges === 'leave' ? [] : assumeRanges(store)),
-      ...unserved.filter((kind) => kind !== 'SecurityContextConstraints').map(absent),
+      ...(gaps === 'fill' && isWithoutSccs ? assumeStandardSccs(store) : []),
+      ...(gaps === 'fill' ? assumeRanges(store) : []),
+      ...unserved.filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints').map(absent),
     ];
     return {
       store,

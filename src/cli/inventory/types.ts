@@ -26,6 +26,8 @@ export interface InventoryNeeds {
   readonly only?: string | undefined;
   /** Namespaces that manifests which lack them are assumed to have, besides those that objects are in. */
   readonly namespaces?: readonly string[];
-  /** Absent: namespaces that lack ranges of ids get those that would be allotted to them. */
+  /** Absent: namespaces that lack ranges of ids in manifests get those that would be allotted to them. */
   readonly ranges?: 'leave';
+  /** What SCCs need and a cluster does not have: absent, it stays as it is; manifests never hold everything. */
+  readonly gaps?: 'fill';
 }

@@ -2,6 +2,7 @@ import { canUseScc } from '../../cluster/select.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { PodSource } from '../../cluster/workloads.ts';
 import { completePod, controllerPodOf, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
+import { withoutEphemeral } from '../../kube/pod.ts';
 import type { Kinds, Namespace } from '../../kube/types.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { planPod } from '../../policy/scc/plan.ts';
@@ -44,7 +45,7 @@ export function passWorkload({ kind, object }: PodSource): PlannedWorkload {
 function podOf({ kind, object }: PodSource, store: Store): ControllerPod | undefined {
   const findAccount = (account: string) => store.get('ServiceAccount', account, object.metadata?.namespace);
   if (kind !== 'Pod') return controllerPodOf(object, kind, findAccount);
-  const pod = object as Kinds['Pod'];
+  const pod = withoutEphemeral(object as Kinds['Pod']);
   const requester = isMirrorPod(pod) ? nodeUser(pod.spec?.nodeName ?? '') : {};
   return { pod: completePod(pod, findAccount), requester };
 }

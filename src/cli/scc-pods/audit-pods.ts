@@ -3,8 +3,9 @@ import { impersonatedUser } from '../../kube/impersonation.ts';
 import { compareBytes } from '../../kube/order.ts';
 import { isWindows } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import type { Pod } from '../../kube/types.ts';
-import { sccModeOf, type SccMode } from '../../policy/scc/mode.ts';
+import type { Namespace, Pod } from '../../kube/types.ts';
+import { misfitsOf } from '../../policy/scc/misfit.ts';
+import { sccModeOf, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { holds, sccGrants, type SccGrant, type Through } from '../scc-access/scc-grants.ts';
 
 /** What is known of the SCC of a pod. */
@@ -33,10 +34,10 @@ export interface PodFilter {
   readonly subject?: string | undefined;
 }
 
-/** The store, and in which namespaces SCCs do not count, whatever their labels. */
+/** The store, and how SCCs work. */
 interface Audited {
   readonly store: Store;
-  readonly exemptNamespaces: readonly string[];
+  readonly settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
 }
 
 /** Says of each pod which SCC admitted it, and through what it may use it now; sorted by namespace and name. */
@@ -44,7 +45,7 @@ export function auditPods(audited: Audited, { namespace, sccs, subject }: PodFil
   const grantsFor = createGrantLookup(audited.store);
   return audited.store
     .list('Pod', namespace)
-    .map((pod) => auditPod(pod, modeAround(pod, audited), grantsFor))
+    .map((pod) => auditPod(pod, audited, grantsFor))
     .filter((pod) => sccs.length === 0 || (pod.scc !== undefined && sccs.includes(pod.scc)))
     .filter((pod) => subject === undefined || pod.subject === subject)
     .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
@@ -77,7 +78,9 @@ function createGrantLookup(store: Store): GrantLookup {
   };
 }
 
-function auditPod(pod: Pod, mode: PodMode, grantsFor: GrantLookup): AuditedPod {
+function auditPod(pod: Pod, audited: Audited, grantsFor: GrantLookup): AuditedPod {
+  const namespaceObject = audited.store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
+  const mode = modeAround(pod, namespaceObject, audited);
   const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
   const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
   const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType];
@@ -91,24 +94,25 @@ function auditPod(pod: Pod, mode: PodMode, grantsFor: GrantLookup): AuditedPod {
     ...(controller === undefined ? {} : { owner: { kind: controller.kind, name: controller.name } }),
   };
   if (!scc) return { ...facts, through: [], remark: NONE[mode] };
+  const named = audited.store.get('SecurityContextConstraints', scc);
+  const misfits = named === undefined ? [] : misfitsOf(pod, named, namespaceObject);
   const through = serviceAccount === undefined ? [] : grantsFor(scc, namespace, serviceAccount);
-  const remark = remarkOn(subject, through, mode);
+  const remarks = [remarkOn(subject, through, mode), misfitRemark(scc, misfits)].filter((one) => one !== undefined);
   return {
     ...facts,
     scc,
     ...(subject ? { subject } : {}),
     through: through ?? [],
-    ...(remark === undefined ? {} : { remark }),
+    ...(remarks.length === 0 ? {} : { remark: remarks.join('; ') }),
   };
 }
 
 /** What becomes of decisions on a pod. */
 type PodMode = SccMode | 'windows';
 
-function modeAround(pod: Pod, { store, exemptNamespaces }: Audited): PodMode {
+function modeAround(pod: Pod, namespace: Namespace, { settings }: Audited): PodMode {
   if (isWindows(pod.spec)) return 'windows';
-  const namespace = store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
-  return sccModeOf(namespace, { mode: 'enforce', exemptNamespaces }).mode;
+  return sccModeOf(namespace, settings).mode;
 }
 
 /** Why a pod carries no SCC. */
@@ -118,6 +122,17 @@ const NONE: Readonly<Record<PodMode, string>> = {
   report: 'SCCs are only reported here',
   enforce: 'created before SCCs were enforced here',
 };
+
+const SHOWN = 3;
+
+/** What only an ephemeral container does was added later, under another SCC; anything else nobody can have admitted. */
+function misfitRemark(scc: string, misfits: readonly string[]): string | undefined {
+  if (misfits.length === 0) return undefined;
+  const more = misfits.length > SHOWN ? ` and ${misfits.length - SHOWN} more` : '';
+  const fields = `${misfits.slice(0, SHOWN).join(', ')}${more}`;
+  const isAddedLater = misfits.every((field) => field.startsWith('spec.ephemeralContainers['));
+  return isAddedLater ? `added under another SCC: ${fields}` : `does not fit ${scc}: ${fields}`;
+}
 
 function remarkOn(
   subject: string | undefined,

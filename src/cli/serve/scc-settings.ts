@@ -4,7 +4,7 @@ import type { Compatibility, Deviations } from '../../policy/scc/types.ts';
 import type { ServeValues } from './options.ts';
 
 /** The values of the options that say how SCCs are to work. */
-type SccValues = Pick<ServeValues, Extract<keyof ServeValues, `scc-${string}`>>;
+export type SccValues = Pick<ServeValues, Extract<keyof ServeValues, `scc-${string}`>>;
 
 /** How SCCs are to work. Throws a UserError if options contradict each other. */
 export function sccSettingsOf(values: SccValues): SccSettings {

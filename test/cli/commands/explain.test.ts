@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { installSccs, RANGES } from '../../support/scc-cluster.ts';
 import { runProgram, type Surroundings } from '../../support/memory-io.ts';
 
 process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
@@ -167,7 +168,7 @@ Warning: SCC "root" would admit the pod: a cluster administrator can grant servi
   test('without anything around them: the standard SCCs, and what else is missing', async () => {
     const { code, stdout } = await explain('root.yaml');
     assert.equal(code, 1);
-    assert.match(stdout, /\n {2}Mode {13}report: refusals are told, and nothing is changed\n/);
+    assert.match(stdout, /\n {2}Mode {13}report, assumed: refusals are told, and nothing is changed\n/);
     assert.match(stdout, /\n {2}anyuid {15}10 {8}154950 {3}- {21}yes\n/);
     assert.match(
       stdout,
@@ -262,13 +263,18 @@ describe('for programs', () => {
   });
 });
 
+const SPEC = { containers: [{ name: 'c', image: 'i' }] };
+
 describe('beside a cluster', () => {
   let cluster: TestCluster;
   let kubeconfig = '';
   before(async () => {
     cluster = await startCluster();
     kubeconfig = await cluster.kubeconfig();
-    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop' } });
+    await installSccs(cluster);
+    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
+    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'bare' } });
+    await cluster.cluster.idle();
   });
   after(async () => {
     await cluster.stop();
@@ -284,6 +290,62 @@ describe('beside a cluster', () => {
     const { code, stdout } = await explain(`root.yaml --kubeconfig ${kubeconfig} --as alice`);
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^Pod shop\/root: no SCC admits it\n {2}Created by {7}alice\n/);
+  });
+  const refused: readonly (readonly [name: string, args: string, spec: object, reason: string])[] = [
+    [
+      'a namespace without ranges has none',
+      '-n bare',
+      {},
+      'error fetching namespace "bare": unable to find annotation openshift.io/sa.scc.uid-range',
+    ],
+    [
+      'the service account must be there',
+      '-n shop',
+      { serviceAccountName: 'builder' },
+      'error looking up service account shop/builder: serviceaccount "builder" not found',
+    ],
+  ];
+  for (const [name, args, spec, reason] of refused) {
+    test(name, async () => {
+      const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: { ...SPEC, ...spec } };
+      const { code, stdout } = await explain(`- --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
+      assert.equal(code, 1, stdout);
+      assert.match(stdout, /^Pod \w+\/web: it is refused\n/);
+      assert.ok(stdout.includes(`\n  Refused because  ${reason}\n`), stdout);
+      const json = await explain(`- -o json --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
+      const { objects } = JSON.parse(json.stdout) as { objects: { allowed: boolean; message: string }[] };
+      assert.deepEqual(
+        objects.map(({ allowed, message }) => [allowed, message]),
+        [[false, reason]],
+      );
+    });
+  }
+  test('the service account may be created together with the pod', async () => {
+    const spec = { ...SPEC, serviceAccountName: 'builder' };
+    const objects = [
+      { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'builder' } },
+      { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec },
+    ];
+    const stdin = objects.map((object) => JSON.stringify(object)).join('\n');
+    const { code, stdout } = await explain(`- --kubeconfig ${kubeconfig} -n shop`, { stdin });
+    assert.equal(code, 0, stdout);
+  });
+  test('containers that were added to debug a pod are left out', async () => {
+    const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
+    const spec = { ...SPEC, ephemeralContainers: [debug] };
+    const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec });
+    const { code, stdout } = await explain(`- --kubeconfig ${kubeconfig} -n shop --as alice`, { stdin });
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /^Pod shop\/web: SCC restricted-v2 admits it\n/);
+  });
+  test('nothing is assumed where there are no SCCs', async (t) => {
+    const empty = await startCluster();
+    t.after(() => empty.stop());
+    await empty.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
+    await empty.cluster.idle();
+    const { code, stdout } = await explain(`root.yaml --kubeconfig ${await empty.kubeconfig()}`);
+    assert.equal(code, 1, stdout);
+    assert.ok(stdout.includes('\n  Refused because  no SecurityContextConstraints found in cluster\n'), stdout);
   });
   test('the namespace must be there', async () => {
     assert.deepEqual(await explain(`legacy.yaml --kubeconfig ${kubeconfig}`), {

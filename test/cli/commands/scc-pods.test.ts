@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { installSccs } from '../../support/scc-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
 
@@ -21,6 +22,18 @@ describe('scc pods refuses', () => {
       ['--subject=group'],
       'error: invalid argument "group" for "--subject" flag: must be one of user, serviceaccount\n' +
         "See 'portcullis scc pods --help' for usage.\n",
+    ],
+    [
+      'an empty namespace',
+      ['-n', ''],
+      'error: invalid argument "" for "-n, --namespace" flag: must not be empty\n' +
+        "See 'portcullis scc pods --help' for usage.\n",
+    ],
+    ['a namespace that is not there', ['-n', 'gone', ...CLUSTER], 'error: namespace "gone" not found\n'],
+    [
+      'an SCC that is not there, and that no pod names',
+      ['--scc', 'our-own,constructor', ...CLUSTER],
+      'error: there is no SCC "constructor"; there are anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted, restricted-v2, restricted-v3\n',
     ],
     ['a path that does not exist', ['-f', 'nowhere'], 'error: the path "nowhere" does not exist\n'],
   ];
@@ -44,11 +57,15 @@ shop          debug     privileged                                user          
 shop          old       <none>                                    <none>           created before SCCs were enforced here                                                                  <none>                 <none>
 shop          web-1     restricted-v2                             user             ClusterRoleBinding system:openshift:scc:restricted-v2, ClusterRole system:openshift:scc:restricted-v2   2026-02-03T04:05:06Z   <none>
 ${ASSUMED}`;
-    assert.deepEqual(await runProgram(['scc', 'pods', ...CLUSTER]), { code: 0, stdout, stderr: '' });
+    assert.deepEqual(await runProgram(['scc', 'pods', '--scc-mode=enforce', ...CLUSTER]), {
+      code: 0,
+      stdout,
+      stderr: '',
+    });
   });
 
   test('the same for spreadsheets, without formulas', async () => {
-    const { stdout } = await runProgram(['scc', 'pods', '-o', 'csv', ...CLUSTER]);
+    const { stdout } = await runProgram(['scc', 'pods', '--scc-mode=enforce', '-o', 'csv', ...CLUSTER]);
     const lines = stdout.split('\r\n');
     assert.equal(lines[0], 'namespace,pod,scc,subject,granted through,since,owner,service account');
     assert.equal(
@@ -63,7 +80,16 @@ ${ASSUMED}`;
   });
 
   test('the same for programs', async () => {
-    const { stdout } = await runProgram(['scc', 'pods', '--scc', 'anyuid', '-o', 'json', ...CLUSTER]);
+    const { stdout } = await runProgram([
+      'scc',
+      'pods',
+      '--scc-mode=enforce',
+      '--scc',
+      'anyuid',
+      '-o',
+      'json',
+      ...CLUSTER,
+    ]);
     const { pods } = JSON.parse(stdout) as { pods: unknown };
     assert.deepEqual(pods, [
       {
@@ -104,14 +130,13 @@ ${ASSUMED}`;
       ['left', 'debug'],
     ],
     [['--scc', 'privileged', '--subject', 'serviceaccount'], []],
-    [['--scc', 'constructor'], []],
   ];
   for (const [args, names] of filters) {
     test(`pods with ${args.join(' ')}`, async () => assert.deepEqual(await namesWith(...args), names));
   }
 
   test('that there are none', async () => {
-    const { stdout } = await runProgram(['scc', 'pods', '--scc', 'none', ...CLUSTER]);
+    const { stdout } = await runProgram(['scc', 'pods', '--scc-mode=enforce', '--scc', 'nonroot', ...CLUSTER]);
     assert.equal(stdout, `no pods\n${ASSUMED}`);
   });
 
@@ -126,10 +151,85 @@ ${ASSUMED}`;
   });
 });
 
+/** A pod of a namespace that has its ranges, as `restricted-v2` would have admitted it. */
+function claiming(spec: object, labels: object = {}): string {
+  const annotations = {
+    'openshift.io/scc': 'restricted-v2',
+    'security.openshift.io/validated-scc-subject-type': 'serviceaccount',
+  };
+  const ranges = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' };
+  const pod = { serviceAccountName: 'default', containers: [{ name: 'c', image: 'i' }], ...spec };
+  return [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'one', labels, annotations: ranges } },
+    { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web', namespace: 'one', annotations }, spec: pod },
+  ]
+    .map((object) => JSON.stringify(object))
+    .join('\n');
+}
+
+describe('scc pods doubts', () => {
+  const privileged = { image: 'i', securityContext: { privileged: true } };
+  const through =
+    'ClusterRoleBinding system:openshift:scc:restricted-v2, ClusterRole system:openshift:scc:restricted-v2';
+  const enforced = { 'portcullis.dev/scc': 'enforce' };
+  const reported = 'SCCs are not enforced here: whoever created the pod may have written this';
+  const path = 'securityContext.privileged=true';
+  const cases: readonly { name: string; stdin: string; args?: readonly string[]; remark: string }[] = [
+    { name: 'nothing where SCCs are enforced', stdin: claiming({}, enforced), remark: '' },
+    { name: 'nothing where that is said', stdin: claiming({}), args: ['--scc-mode=enforce'], remark: '' },
+    { name: 'what is only reported', stdin: claiming({}, { 'portcullis.dev/scc': 'report' }), remark: reported },
+    { name: 'what is only reported unless told otherwise', stdin: claiming({}), remark: reported },
+    {
+      name: 'an annotation that cannot be true',
+      stdin: claiming({ containers: [{ name: 'c', ...privileged }] }, enforced),
+      remark: `does not fit restricted-v2: spec.containers[0].${path}`,
+    },
+    {
+      name: 'a forgery where SCCs are only reported',
+      stdin: claiming({ containers: [{ name: 'c', ...privileged }] }),
+      remark: `${reported}; does not fit restricted-v2: spec.containers[0].${path}`,
+    },
+    {
+      name: 'what was added to debug the pod',
+      stdin: claiming({ ephemeralContainers: [{ name: 'd', ...privileged }] }, enforced),
+      remark: `added under another SCC: spec.ephemeralContainers[0].${path}`,
+    },
+    {
+      name: 'only the first of many fields',
+      stdin: claiming(
+        { hostPID: true, hostIPC: true, hostNetwork: true, containers: [{ name: 'c', ...privileged }] },
+        enforced,
+      ),
+      remark: 'does not fit restricted-v2: spec.hostNetwork=true, spec.hostPID=true, spec.hostIPC=true and 1 more',
+    },
+  ];
+  for (const { name, stdin, args = [], remark } of cases) {
+    test(name, async () => {
+      const outcome = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv', ...args], { stdin });
+      const granted = `"${[through, remark].filter((part) => part !== '').join('; ')}"`;
+      assert.deepEqual(outcome, {
+        code: 0,
+        stdout: `namespace,pod,scc,subject,granted through,since,owner,service account\r\none,web,restricted-v2,serviceaccount,${granted},,,default\r\n`,
+        stderr: '',
+      });
+    });
+  }
+
+  test('that pods without an SCC were ever judged, where SCCs are only reported', async () => {
+    const { stdout } = await runProgram(['scc', 'pods', '-n', 'shop', ...CLUSTER]);
+    assert.match(stdout, /^shop +old +<none> +<none> +SCCs are only reported here /m);
+    assert.ok(
+      stdout.endsWith('; mode report of namespaces whose label names none (--scc-mode names another).\n'),
+      stdout,
+    );
+  });
+});
+
 describe('scc pods asks a cluster', () => {
   let cluster: TestCluster;
   before(async () => {
     cluster = await startCluster();
+    await installSccs(cluster);
     const pod = {
       metadata: { name: 'web', annotations: { 'openshift.io/scc': 'anyuid' }, labels: {} },
       spec: { containers: [{ name: 'c', image: 'i' }] },
@@ -139,7 +239,7 @@ describe('scc pods asks a cluster', () => {
   after(async () => await cluster.stop());
 
   test('for its pods', async () => {
-    const args = ['--kubeconfig', await cluster.kubeconfig(), '-n', 'default', '-o', 'csv'];
+    const args = ['--kubeconfig', await cluster.kubeconfig(), '-n', 'default', '-o', 'csv', '--scc-mode=enforce'];
     const { code, stdout, stderr } = await runProgram(['scc', 'pods', ...args], { terminals: ['stderr'] });
     assert.equal(code, 0);
     assert.match(

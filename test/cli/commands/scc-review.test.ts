@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parse, parseAllDocuments } from 'yaml';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { installSccs, RANGES } from '../../support/scc-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
@@ -152,7 +153,8 @@ describe('beside a cluster', () => {
   before(async () => {
     cluster = await startCluster();
     kubeconfig = await cluster.kubeconfig();
-    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop' } });
+    await installSccs(cluster);
+    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
     await cluster.cluster.idle();
   });
   after(async () => {

@@ -19,6 +19,13 @@ describe('who-can refuses', () => {
       `error: there is no SCC "constructor"; there are ${NAMES}\n`,
     ],
     [
+      'an empty namespace',
+      ['anyuid', '-n', '', ...CLUSTER],
+      'error: invalid argument "" for "-n, --namespace" flag: must not be empty\n' +
+        "See 'portcullis who-can --help' for usage.\n",
+    ],
+    ['a namespace that is not there', ['anyuid', '-n', 'gone', ...CLUSTER], 'error: namespace "gone" not found\n'],
+    [
       'no cluster',
       ['anyuid'],
       'error: no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig\n',

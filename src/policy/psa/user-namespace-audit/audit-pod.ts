@@ -2,8 +2,7 @@ import { POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
 import { quote } from '../../../kube/quote.ts';
 import { hasUserNamespace } from '../../../kube/pod.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
-import { explainScc } from '../../scc/explain.ts';
-import { printObstacle } from '../../scc/warnings.ts';
+import { misfitsOf } from '../../scc/misfit.ts';
 import type { GuardedScc, GuardedSccs } from './guarded-sccs.ts';
 import { hiddenViolations } from './hidden-violations.ts';
 import { rootlikeFields } from './rootlike-fields.ts';
@@ -40,18 +39,13 @@ export function auditPod(pod: Pod, { guarded, namespace }: Surroundings): readon
 /** Where nothing but the annotation says so, anybody may have written it: then the pod decides how bad it is. */
 function admittedAtRisk(pod: Pod, found: GuardedScc, namespace: Namespace | undefined): AuditFinding {
   const name = quote(nameOf(found));
-  const obstacles = namespace === undefined ? [] : obstaclesTo(pod, found, namespace);
+  const obstacles = namespace === undefined ? [] : misfitsOf(pod, found.scc, namespace);
   const message =
     obstacles.length === 0
       ? `SCC ${name} admitted it, which is safe in a user namespace only`
       : `annotation ${POD_SCC_ANNOTATIONS.scc} names SCC ${name}, which would not admit it: ${obstacles.join(', ')}`;
   const told = finding('UN001', { kind: 'Pod', object: pod, message });
   return obstacles.length === 0 ? told : { ...told, severity: 'medium' };
-}
-
-function obstaclesTo(pod: Pod, { scc }: GuardedScc, namespace: Namespace): readonly string[] {
-  const input = { operation: 'CREATE', object: pod, namespace, userInfo: {}, sccs: [scc], canUse: () => true } as const;
-  return explainScc(input).sccs.flatMap(({ obstacles }) => obstacles.map(printObstacle));
 }
 
 function nameOf({ scc }: GuardedScc): string {
