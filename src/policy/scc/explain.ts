@@ -52,6 +52,14 @@ export interface SccExplanation {
   readonly nearest?: string;
   /** Of a pod that is refused: the least permissive SCC that would admit it, if its use were granted. */
   readonly grantable?: string;
+  /** Where that one allows everything, though no container is privileged: a better one, which would have to be written. */
+  readonly ownScc?: ProposedScc;
+}
+
+/** An SCC like another but for some fields: `allowedCapabilities=NET_ADMIN`. */
+export interface ProposedScc {
+  readonly like: string;
+  readonly fields: readonly string[];
 }
 
 const MAY_NOT_CHANGE = 'the SCC would change the pod, which an update may not';
@@ -121,14 +129,15 @@ function choiceOf({ facts, auditAnnotations }: SccDecision, sccs: readonly Expla
 }
 
 /** None where the request was refused for another reason than the SCCs. */
-function adviceFor(input: SccInput, pod: PodFields): Pick<SccExplanation, 'nearest' | 'grantable'> {
+function adviceFor(input: SccInput, pod: PodFields): Pick<SccExplanation, 'nearest' | 'grantable' | 'ownScc'> {
   const requiredScc = requiredSccOf(pod);
   const search = prepareSearch(input, pod, { requiredScc, recordedScc: '', mutable: mutableIn(input) });
   if ('error' in search) return {};
-  const { nearest, grantable } = adviceOn(search, searchScc(search));
+  const { nearest, grantable, ownScc } = adviceOn(search, searchScc(search));
   return {
     ...(nearest ? { nearest: nearest.scc.name } : {}),
     ...(grantable ? { grantable: grantable.name } : {}),
+    ...(ownScc ? { ownScc: { like: ownScc.like.name, fields: ownScc.fields } } : {}),
   };
 }
 

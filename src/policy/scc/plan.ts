@@ -2,7 +2,7 @@ import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
 import { assignScc } from './assign.ts';
 import { changesOf, type Change } from './changes.ts';
-import { explainScc } from './explain.ts';
+import { explainScc, type ProposedScc } from './explain.ts';
 import type { Obstacle } from './obstacles.ts';
 import type { SccInput } from './types.ts';
 
@@ -30,6 +30,8 @@ export interface PlannedRefusal {
   readonly nearest?: { readonly scc: string; readonly obstacles: readonly Obstacle[] };
   /** The least permissive SCC that would admit the pod, if its use were granted; none: no SCC ever could. */
   readonly grantable?: string;
+  /** Where that one allows everything, though no container is privileged: a better one, which would have to be written. */
+  readonly ownScc?: ProposedScc;
 }
 
 export type PlannedPod = PlannedAdmission | PlannedPass | PlannedRefusal;
@@ -47,13 +49,14 @@ export function planPod(input: Omit<SccInput, 'operation' | 'subResource' | 'old
 
 /** Only refusals are worth the attempt of every SCC. */
 function refusalOf(request: SccInput, message: string): PlannedRefusal {
-  const { sccs, nearest, grantable } = explainScc(request);
+  const { sccs, nearest, grantable, ownScc } = explainScc(request);
   const found = sccs.find(({ name }) => name === nearest);
   return {
     outcome: 'refused',
     message,
     ...(found ? { nearest: { scc: found.name, obstacles: found.obstacles } } : {}),
     ...(grantable === undefined ? {} : { grantable }),
+    ...(ownScc === undefined ? {} : { ownScc }),
   };
 }
 
