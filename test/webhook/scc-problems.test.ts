@@ -24,7 +24,12 @@ test('problems are told once each, in log, metrics and note', async (t) => {
   const store = createStore();
   const { log, logger } = createLogLines();
   const metrics = createMetrics({ version: '0.0.0' });
-  const watch = watchSccProblems({ store, logger, metrics: metrics.scc });
+  const watch = watchSccProblems({
+    store,
+    settings: { compatibility: { requiredSccs: ['fine'] } },
+    logger,
+    metrics: metrics.scc,
+  });
   const told = (): unknown[] => log.splice(0).map(factsOf);
   const series = async (): Promise<string[]> =>
     (await metrics.expose()).split('\n').filter((line) => /^portcullis_scc_(broken|missing)\{/.test(line));
@@ -36,14 +41,19 @@ test('problems are told once each, in log, metrics and note', async (t) => {
   store.put('SecurityContextConstraints', BROKEN);
   store.remove('SecurityContextConstraints', 'nonroot');
   store.markSynced();
-  assert.equal(watch.note(), 'broken is broken (MustRunAs requires a UID); nonroot is missing');
+  assert.equal(
+    watch.note(),
+    'no pod is admitted, since fine is required and missing; broken is broken (MustRunAs requires a UID); nonroot is missing',
+  );
   t.mock.timers.tick(1000);
   assert.deepEqual(told(), [
     { scc: 'broken', reason: 'MustRunAs requires a UID', msg: 'broken SCC, decisions do without it' },
     { sccs: ['nonroot'], msg: 'standard SCCs are missing' },
+    { sccs: ['fine'], msg: 'required SCCs are missing, no pod is admitted' },
   ]);
   assert.deepEqual(await series(), [
     'portcullis_scc_broken{scc="broken"} 1',
+    'portcullis_scc_missing{scc="fine"} 1',
     'portcullis_scc_missing{scc="nonroot"} 1',
   ]);
 

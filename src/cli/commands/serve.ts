@@ -102,7 +102,8 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
       const onChange = (pair: KeyPair): Promise<void> => embedded.trust(pair.cert);
       closing.push(followCertificate({ files, current: ownCertificate, protocol, server, logger, metrics, onChange }));
     }
-    const sccProblems = scc.mode === 'off' ? undefined : watchSccProblems({ store, logger, metrics: metrics.scc });
+    const sccProblems =
+      scc.mode === 'off' ? undefined : watchSccProblems({ store, settings: scc, logger, metrics: metrics.scc });
     closing.push(() => sccProblems?.stop());
     const probes = buildProbes({
       livez: [ping],

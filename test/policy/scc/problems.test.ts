@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { findSccProblems, printSccProblems } from '../../../src/policy/scc/problems.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import type { Compatibility } from '../../../src/policy/scc/types.ts';
 import { laxScc } from '../../support/scc.ts';
 
 const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
@@ -10,6 +11,7 @@ suite('what decisions do without', () => {
   const cases: readonly {
     readonly name: string;
     readonly sccs: readonly unknown[];
+    readonly compatibility?: Compatibility;
     readonly expected: string | undefined;
   }[] = [
     { name: 'nothing', sccs: STANDARD, expected: undefined },
@@ -22,6 +24,18 @@ suite('what decisions do without', () => {
       name: 'standard SCCs that older platforms do not have',
       sccs: STANDARD.filter(({ metadata }) => !['restricted-v3', 'nested-container'].includes(metadata?.name ?? '')),
       expected: undefined,
+    },
+    {
+      name: 'SCCs that are required',
+      sccs: STANDARD.filter(({ metadata }) => metadata?.name !== 'nonroot'),
+      compatibility: { requiredSccs: ['nosuch', 'privileged', 'neither'] },
+      expected: 'no pod is admitted, since nosuch, neither are required and missing; nonroot is missing',
+    },
+    {
+      name: 'a standard SCC where OpenShift requires it',
+      sccs: STANDARD.filter(({ metadata }) => metadata?.name !== 'nonroot'),
+      compatibility: 'openshift',
+      expected: 'no pod is admitted, since nonroot is required and missing',
     },
     {
       name: 'no SCC at all',
@@ -46,9 +60,9 @@ suite('what decisions do without', () => {
       expected: 'wrong is broken (priority: Invalid value: "high": must be an integer)',
     },
   ];
-  for (const { name, sccs, expected } of cases) {
+  for (const { name, sccs, compatibility, expected } of cases) {
     test(name, () => {
-      assert.equal(printSccProblems(findSccProblems(sccs)), expected);
+      assert.equal(printSccProblems(findSccProblems(sccs, compatibility)), expected);
     });
   }
 });
