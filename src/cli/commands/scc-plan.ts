@@ -1,4 +1,5 @@
 import { printYaml } from '../../config/manifests.ts';
+import { UserError } from '../../config/user-error.ts';
 import type { Kind } from '../../kube/types.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { defineCommand, type Io } from '../command.ts';
@@ -22,6 +23,7 @@ their controller would create them; a pod that nobody made, by its service accou
 
 For workloads that are refused, --bindings writes what would admit them: the least permissive SCC
 that they fit, granted to their service account in their namespace. Review it before you apply it.
+What only privileged would admit, though no container is privileged, needs an SCC of its own.
 
 Exit codes:
   0  everything is admitted, where SCCs count
@@ -69,9 +71,14 @@ export const sccPlan = defineCommand({
   },
   async run(options, _operands, io) {
     const namespace = options['all-namespaces'] ? undefined : options.namespace;
+    const { bindings: file, output } = options;
+    if (file === '-' && output !== 'table') {
+      throw new UserError(
+        `--bindings=- writes the bindings instead of the plan: leave out --output=${output}, or name a file`,
+      );
+    }
     const inventory = await readInventory(options, io, { kinds: KINDS, only: namespace, gaps: 'fill' });
     const plan = await makePlan(inventory, { settings: foretoldSettingsOf(options), namespace }, io);
-    const { bindings: file, output } = options;
     if (file === '-') writeBindingsOnly(plan, io);
     else {
       if (file !== undefined) await writeBindings(file, plan);

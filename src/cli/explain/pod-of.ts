@@ -41,7 +41,7 @@ export function podOf({ apiVersion, kind, value }: ManifestObject, context: PodC
     const made = controllerPodOf(value, source, findAccount);
     return made && { pod: made.pod, namespace, creator: named(made.requester) };
   }
-  const pod = withoutEphemeral(value as Pod);
+  const pod = withoutEphemeral(value);
   const creator = isMirrorPod(pod) ? named(nodeUser(pod.spec?.nodeName ?? '')) : context.creator;
   return { pod: completePod(pod, findAccount), namespace, creator };
 }

@@ -1,16 +1,17 @@
 import { setImmediate } from 'node:timers/promises';
 import { UserError } from '../../config/user-error.ts';
 import { quote } from '../../kube/quote.ts';
-import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Io } from '../command.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import { createProgress } from '../progress.ts';
 import { printable } from '../report/text.ts';
-import { bindingsFor, namespacesOf, planNamespace } from './plan-cluster.ts';
+import type { ForetoldSettings } from '../scc-options.ts';
+import { grantsFor } from './plan-bindings.ts';
+import { bindingsOf, namespacesOf, planNamespace } from './plan-cluster.ts';
 import type { Plan, PlannedNamespace } from './types.ts';
 
 interface MakeOptions {
-  readonly settings: SccSettings;
+  readonly settings: ForetoldSettings;
   /** The only namespace to plan; absent: all. */
   readonly namespace: string | undefined;
 }
@@ -37,5 +38,6 @@ export async function makePlan(inventory: Inventory, { settings, namespace }: Ma
   } finally {
     progress.clear();
   }
-  return { namespaces: planned, bindings: bindingsFor(planned, store), assumptions };
+  const grants = grantsFor(planned, { store, settings });
+  return { namespaces: planned, grants, bindings: bindingsOf(grants, store), assumptions };
 }

@@ -3,18 +3,18 @@ import { podSourcesOf } from '../../cluster/workloads.ts';
 import { compareBytes } from '../../kube/order.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { createAuthorizer } from '../../policy/rbac/index.ts';
-import { grantObjects, type Grant } from '../../policy/scc/grants.ts';
-import { sccModeOf } from '../../policy/scc/mode.ts';
+import { grantObjects } from '../../policy/scc/grants.ts';
 import { useRoleNameOf } from '../../policy/scc/standard.ts';
+import { foretoldModeOf } from '../scc-options.ts';
 import { passWorkload, planWorkload, type PlanInput } from './plan-workload.ts';
-import type { Plan, PlannedNamespace, PlannedWorkload } from './types.ts';
+import type { Plan, PlannedGrant, PlannedNamespace } from './types.ts';
 
 /** Says what becomes of all that runs in a namespace; `undefined` where nothing does. */
 export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNamespace | undefined {
   const name = namespace.metadata?.name ?? '';
   const sources = podSourcesOf(input.store, name);
   if (sources.length === 0) return undefined;
-  const mode = sccModeOf(namespace, input.settings);
+  const mode = foretoldModeOf(namespace, input.settings);
   const workloads = sources.map((source) =>
     mode.mode === 'off' ? passWorkload(source) : planWorkload(source, namespace, input),
   );
@@ -30,16 +30,9 @@ export function namespacesOf(store: Store, only: string | undefined): readonly N
     .toSorted((a, b) => compareBytes(nameOf(a), nameOf(b)));
 }
 
-/** What to grant for the pods that are refused. */
-export function bindingsFor(namespaces: readonly PlannedNamespace[], store: Store): Plan['bindings'] {
-  const grants = namespaces.flatMap(({ name, workloads }) => workloads.flatMap((workload) => grantFor(name, workload)));
+/** What grants are as objects to apply. */
+export function bindingsOf(grants: readonly PlannedGrant[], store: Store): Plan['bindings'] {
   return grantObjects(grants, { hasRole: (scc) => hasRole(store, scc) });
-}
-
-/** What would help a workload, if anything does. */
-export function grantFor(namespace: string, { serviceAccount, result }: PlannedWorkload): readonly Grant[] {
-  if (result.outcome !== 'refused' || result.grantable === undefined || serviceAccount === undefined) return [];
-  return [{ namespace, serviceAccount, scc: result.grantable }];
 }
 
 /** True if the role for the use of an SCC is there and does what its name says. */

@@ -4,20 +4,24 @@ import type { PodSource } from '../../cluster/workloads.ts';
 import { completePod, controllerPodOf, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
 import { withoutEphemeral } from '../../kube/pod.ts';
 import type { Kinds, Namespace } from '../../kube/types.ts';
-import type { SccSettings } from '../../policy/scc/mode.ts';
 import { planPod } from '../../policy/scc/plan.ts';
+import type { CanUse } from '../../policy/scc/types.ts';
+import { missingAccount } from '../inventory/missing-account.ts';
+import type { ForetoldSettings } from '../scc-options.ts';
 import type { Outcome, PlannedWorkload } from './types.ts';
 
 export interface PlanInput {
   readonly store: Store;
-  readonly settings: SccSettings;
+  readonly settings: ForetoldSettings;
+  /** Absent: what is granted in the store. */
+  readonly canUse?: CanUse;
 }
 
 /** What becomes of the pods of one object, judged as its controller would create them. */
 export function planWorkload(
   { kind, object }: PodSource,
   namespace: Namespace,
-  { store, settings }: PlanInput,
+  { store, settings, canUse = canUseScc(store) }: PlanInput,
 ): PlannedWorkload {
   const name = object.metadata?.name ?? '';
   const made = podOf({ kind, object }, store);
@@ -28,11 +32,13 @@ export function planWorkload(
     namespace,
     userInfo: made.requester,
     sccs: store.list('SecurityContextConstraints'),
-    canUse: canUseScc(store),
+    canUse,
     compatibility,
     preferUserNamespaces,
   });
-  return { kind, name, ...accountOf(made), result };
+  const place = object.metadata?.namespace ?? '';
+  const refusal = missingAccount(made.pod, place, (account) => store.get('ServiceAccount', account, place));
+  return { kind, name, ...accountOf(made), ...(refusal === undefined ? {} : { refusal }), result };
 }
 
 /** An object of a namespace where SCCs do not count. */

@@ -6,21 +6,24 @@ export function dataOfPlan(plan: Plan): unknown {
   return {
     summary: summarizePlan(plan),
     assumptions: plan.assumptions,
-    namespaces: plan.namespaces.map(({ name, mode, problem }) => ({
+    namespaces: plan.namespaces.map(({ name, mode, modeFrom, problem }) => ({
       name,
       mode,
+      ...(modeFrom === undefined ? {} : { modeFrom }),
       ...(problem === undefined ? {} : { problem }),
     })),
     workloads: plan.namespaces.flatMap(({ name: namespace, mode, workloads }) =>
-      workloads.map(({ kind, name, serviceAccount, result }) => ({
+      workloads.map(({ kind, name, serviceAccount, refusal, result }) => ({
         namespace,
         mode,
         kind,
         name,
         ...(serviceAccount === undefined ? {} : { serviceAccount }),
+        ...(refusal === undefined ? {} : { refusal }),
         ...result,
       })),
     ),
+    grants: plan.grants,
     bindings: plan.bindings,
   };
 }

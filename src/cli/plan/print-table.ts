@@ -1,12 +1,13 @@
-import type { RoleBinding } from '../../kube/types.ts';
 import { quote } from '../../kube/quote.ts';
 import type { PlannedRefusal } from '../../policy/scc/plan.ts';
+import { useRoleNameOf } from '../../policy/scc/standard.ts';
 import { printObstacle } from '../../policy/scc/warnings.ts';
 import { printChanges } from '../report/changes.ts';
 import type { Style } from '../report/table.ts';
 import { printable } from '../report/text.ts';
+import { remarksOn } from './print-grants.ts';
 import { printNextStep, printPlanSummary, summarizePlan } from './summary.ts';
-import type { Plan, PlannedNamespace, PlannedWorkload } from './types.ts';
+import type { Plan, PlannedGrant, PlannedNamespace, PlannedWorkload } from './types.ts';
 
 interface TableOptions {
   readonly style: Style;
@@ -17,16 +18,17 @@ interface TableOptions {
 /** For people: of each workload what becomes of its pods and why; at the end the bindings, the summary, the next step. */
 export function printPlan(plan: Plan, { style, bindingsFile }: TableOptions): string {
   const blocks = [
+    // What the plan is for, if it is not for what is there.
+    ...(plan.assumptions.length === 0 ? [] : [`Assumed: ${printable(plan.assumptions.join('; '))}.\n`]),
     ...plan.namespaces.map((namespace) => printNamespace(namespace, style)),
     ...printBindings(plan, style),
-    ...(plan.assumptions.length === 0 ? [] : [`Assumed: ${printable(plan.assumptions.join('; '))}.\n`]),
     `${style('bold', printPlanSummary(plan))}\n${printable(printNextStep(plan, bindingsFile))}\n`,
   ];
   return blocks.join('\n');
 }
 
-function printNamespace({ name, mode, problem, workloads }: PlannedNamespace, style: Style): string {
-  const title = style('bold', printable(`${name} (${mode})`));
+function printNamespace({ name, mode, modeFrom, problem, workloads }: PlannedNamespace, style: Style): string {
+  const title = style('bold', printable(`${name} (${mode}${modeFrom === undefined ? '' : ', assumed'})`));
   const [first] = workloads;
   if (first?.result.outcome === 'off') {
     return `${title}\n  ${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}, not judged\n`;
@@ -40,7 +42,9 @@ function printNamespace({ name, mode, problem, workloads }: PlannedNamespace, st
 function printWorkload(workload: PlannedWorkload, width: number, style: Style): readonly string[] {
   const { verdict, details } = tell(workload);
   const emphasis = workload.result.outcome === 'refused' ? style('red', verdict) : verdict;
-  const lines = details.map((line) => `    ${style('dim', printable(line))}`);
+  const lines = [...details, ...(workload.refusal === undefined ? [] : [workload.refusal])].map(
+    (line) => `    ${style('dim', printable(line))}`,
+  );
   return [`  ${titleOf(workload).padEnd(width)}  ${emphasis}`, ...lines];
 }
 
@@ -67,12 +71,18 @@ function tell(workload: PlannedWorkload): Told {
   }
 }
 
-function tellRefusal({ nearest, grantable, message }: PlannedRefusal, serviceAccount: string | undefined): Told {
+function tellRefusal(
+  { nearest, grantable, ownScc, message }: PlannedRefusal,
+  serviceAccount: string | undefined,
+): Told {
   const obstacles = nearest?.obstacles.map(printObstacle).join(', ');
   const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
   const details = [
     ...(nearest ? [`nearest is ${nearest.scc}; in its way: ${obstacles}`] : []),
-    ...(grantable === undefined ? [] : [`${grantable} would admit it, if ${subject} might use it`]),
+    ...(ownScc ? [`an SCC of its own would admit it, like ${ownScc.like} with ${ownScc.fields.join(', ')}`] : []),
+    ...(grantable === undefined
+      ? []
+      : [`${grantable} would admit it, if ${subject} might use it${ownScc ? ', but allows everything' : ''}`]),
   ];
   return {
     verdict: grantable === undefined ? 'refused, and no binding would help' : 'refused',
@@ -81,15 +91,14 @@ function tellRefusal({ nearest, grantable, message }: PlannedRefusal, serviceAcc
 }
 
 function printBindings(plan: Plan, style: Style): readonly string[] {
-  const bindings = plan.bindings.filter((one): one is RoleBinding => one.kind === 'RoleBinding');
-  if (bindings.length === 0) return [];
+  if (plan.grants.length === 0) return [];
   const { refused, grantable } = summarizePlan(plan);
   const title = style('bold', `Bindings that admit ${grantable} of the ${refused} refused`);
-  return [`${[title, ...bindings.map((binding) => `  ${printable(printBinding(binding))}`)].join('\n')}\n`];
+  return [`${[title, ...plan.grants.flatMap((grant) => printGrant(grant, style))].join('\n')}\n`];
 }
 
-function printBinding({ metadata, roleRef, subjects = [] }: RoleBinding): string {
-  const account = subjects[0]?.name ?? '';
-  const advice = account === 'default' ? '; all pods without an account of their own get it: better give them one' : '';
-  return `${metadata?.namespace ?? ''}: service account ${quote(account)} to ClusterRole ${quote(roleRef.name)}${advice}`;
+function printGrant(grant: PlannedGrant, style: Style): readonly string[] {
+  const { namespace, serviceAccount, scc } = grant;
+  const binding = `${namespace}: service account ${quote(serviceAccount)} to ClusterRole ${quote(useRoleNameOf(scc))}`;
+  return [`  ${printable(binding)}`, ...remarksOn(grant).map((remark) => `    ${style('dim', printable(remark))}`)];
 }

@@ -1,6 +1,6 @@
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { EXIT } from '../command.ts';
-import type { Plan, PlannedWorkload } from './types.ts';
+import type { NeededScc, Plan, PlannedWorkload } from './types.ts';
 
 /** How many workloads there are of each kind of result. */
 export interface PlanSummary {
@@ -28,9 +28,24 @@ export function summarizePlan({ namespaces }: Plan): PlanSummary {
   };
 }
 
-/** True for what is refused and would be admitted with a binding. */
+/** True for what is refused and would be admitted with a binding that allows no more than it should. */
 export function isGrantable({ result, serviceAccount }: PlannedWorkload): boolean {
-  return result.outcome === 'refused' && result.grantable !== undefined && serviceAccount !== undefined;
+  return (
+    result.outcome === 'refused' &&
+    result.grantable !== undefined &&
+    result.ownScc === undefined &&
+    serviceAccount !== undefined
+  );
+}
+
+/** What needs an SCC that is not there. */
+export function neededSccsOf({ namespaces }: Pick<Plan, 'namespaces'>): readonly NeededScc[] {
+  return namespaces.flatMap(({ name: namespace, workloads }) =>
+    workloads.flatMap(({ kind, name, result }): NeededScc[] => {
+      if (result.outcome !== 'refused' || result.ownScc === undefined) return [];
+      return [{ namespace, workload: { kind, name }, instead: result.grantable ?? '', scc: result.ownScc }];
+    }),
+  );
 }
 
 export function exitCodeOfPlan(plan: Plan): number {
@@ -53,13 +68,18 @@ export function printPlanSummary(plan: Plan): string {
 export function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
   const { workloads, refused, grantable } = summarizePlan(plan);
   if (workloads === 0) return 'Nothing runs here.';
-  if (refused === 0) return printEnforceStep(plan);
-  const rest = refused - grantable;
+  const own = neededSccsOf(plan).length;
+  const rest = refused - grantable - own;
+  const isAccountMissing = plan.namespaces.some(({ workloads }) =>
+    workloads.some(({ refusal }) => refusal !== undefined),
+  );
   const advice = [
+    ...(isAccountMissing ? ['create the service accounts that are missing'] : []),
+    ...(own === 0 ? [] : [`write and grant the ${own === 1 ? 'SCC that is' : 'SCCs that are'} needed`]),
     ...(grantable === 0 ? [] : [printBindingStep(bindingsFile)]),
     ...(rest === 0 ? [] : [`change what no binding would help`]),
   ];
-  return `Next: ${advice.join('; ')}; then plan again.`;
+  return advice.length === 0 ? printEnforceStep(plan) : `Next: ${advice.join('; ')}; then plan again.`;
 }
 
 function printBindingStep(file: string | undefined): string {

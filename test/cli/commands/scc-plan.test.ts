@@ -58,6 +58,18 @@ describe('what cannot be planned', () => {
         'error: --scc-identity says how to deviate from OpenShift, --scc-compatibility=openshift not to: leave one of them out\n',
     },
     {
+      name: 'an empty namespace',
+      args: ['-n', ''],
+      stderr:
+        'error: invalid argument "" for "-n, --namespace" flag: must not be empty\n' +
+        "See 'portcullis scc plan --help' for usage.\n",
+    },
+    {
+      name: 'bindings instead of a plan for programs',
+      args: ['--bindings', '-', '-o', 'json'],
+      stderr: 'error: --bindings=- writes the bindings instead of the plan: leave out --output=json, or name a file\n',
+    },
+    {
       name: 'bindings into a folder that is not there',
       args: ['--bindings', '/nonexistent/bindings.yaml'],
       stderr:
@@ -103,7 +115,7 @@ describe('all that is planned is written', () => {
       stdin: shop,
       terminals: ['stdout', 'stderr'],
     });
-    assert.ok(stdout.startsWith('\u001b[1mlab (enforce)\u001b[22m\n'), stdout);
+    assert.ok(stdout.includes('\n\n\u001b[1mlab (enforce)\u001b[22m\n'), stdout);
     assert.ok(stderr.includes('\r\u001b[KPlanning legacy (2 of 3)'), stderr);
     assert.ok(stderr.endsWith('\r\u001b[K'), stderr);
   });
@@ -163,7 +175,7 @@ describe('the summary and the next step', () => {
     const { stdout } = await plan([], namespaceWith({ 'portcullis.dev/scc': 'maybe' }));
     const problem =
       'label portcullis.dev/scc: unknown mode "maybe", taken for "enforce"; must be one of enforce, report, off';
-    assert.ok(stdout.startsWith(`one (enforce)\n  ${problem}\n  Deployment web  restricted-v2\n`), stdout);
+    assert.ok(stdout.includes(`.\n\none (enforce)\n  ${problem}\n  Deployment web  restricted-v2\n`), stdout);
   });
 
   test('static pods are judged as what their node creates', async () => {
@@ -179,13 +191,13 @@ describe('the summary and the next step', () => {
       spec: { ...privileged, nodeName: 'n1' },
     };
     const admitted = await plan([], JSON.stringify(pod));
-    assert.ok(admitted.stdout.startsWith('one (report)\n  Pod proxy  privileged\n'), admitted.stdout);
+    assert.ok(admitted.stdout.includes('\n\none (report, assumed)\n  Pod proxy  privileged\n'), admitted.stdout);
     const standard = (name: string) => STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc;
     const own = { ...standard('privileged'), groups: [] };
     const refused = await plan([], [pod, own].map((object) => JSON.stringify(object)).join('\n'));
     assert.ok(
-      refused.stdout.startsWith(
-        'one (report)\n  Pod proxy  refused\n    privileged would admit it, if its node might use it\n',
+      refused.stdout.includes(
+        '.\n\none (report, assumed)\n  Pod proxy  refused\n    privileged would admit it, if its node might use it\n',
       ),
       refused.stdout,
     );
@@ -194,6 +206,101 @@ describe('the summary and the next step', () => {
   test('names do not steer the terminal', async () => {
     const { stdout } = await plan([], namespaceWith({}).replaceAll('"web"', '"\\u001b[31mweb"'));
     assert.ok(stdout.includes('  Deployment \\u001b[31mweb  restricted-v2\n'), stdout);
+  });
+});
+
+/** Workloads of the namespace `shop`, which has its ranges. */
+function shopWith(...workloads: readonly (readonly [kind: string, name: string, spec: object])[]): string {
+  const ranges = { 'openshift.io/sa.scc.uid-range': '1000660000/10000', 'openshift.io/sa.scc.mcs': 's0:c26,c5' };
+  const objects = [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', annotations: ranges } },
+    ...workloads.map(([kind, name, more]) => {
+      const spec = { containers: [{ name: 'a', image: 'a' }], ...more };
+      const metadata = { name, namespace: 'shop' };
+      return kind === 'Pod'
+        ? { apiVersion: 'v1', kind, metadata, spec }
+        : { apiVersion: 'apps/v1', kind, metadata, spec: { template: { spec } } };
+    }),
+  ];
+  return objects.map((object) => JSON.stringify(object)).join('\n');
+}
+
+/** What is said of the namespace, and the rest of the plan. */
+async function linesOf(stdin: string, ...args: readonly string[]): Promise<readonly string[]> {
+  const { stdout } = await plan(['--scc-mode=report', ...args], stdin);
+  const lines = stdout.split('\n');
+  return lines.slice(lines.indexOf('shop (report)'));
+}
+
+describe('a plan grants no more than it has to', () => {
+  const adding = (capability: string) => ({
+    containers: [{ name: 'a', image: 'a', securityContext: { capabilities: { add: [capability] } } }],
+  });
+  const nearest = (what: string) => `    nearest is restricted-v2; in its way: ${what}`;
+
+  test('what only privileged would admit needs an SCC of its own', async () => {
+    const stdin = shopWith(['Pod', 'ntp', adding('SYS_TIME')]);
+    assert.deepEqual(await linesOf(stdin), [
+      'shop (report)',
+      '  Pod ntp  refused',
+      nearest('spec.containers[0].securityContext.capabilities.add=SYS_TIME'),
+      '    an SCC of its own would admit it, like restricted-v2 with allowedCapabilities=SYS_TIME',
+      '    privileged would admit it, if service account "default" might use it, but allows everything',
+      '',
+      '1 workload: 0 admitted, 1 refused',
+      'Next: write and grant the SCC that is needed; then plan again.',
+      '',
+    ]);
+    const { stdout } = await plan(['--bindings', '-'], stdin);
+    assert.equal(
+      stdout,
+      '# shop: Pod ntp needs an SCC of its own, like restricted-v2 with allowedCapabilities=SYS_TIME: of those that there are only privileged would admit it, which allows everything.\n',
+    );
+  });
+
+  test('containers that were added to debug a pod are left out', async () => {
+    const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
+    const [, verdict] = await linesOf(shopWith(['Pod', 'web', { ephemeralContainers: [debug] }]));
+    assert.equal(verdict, '  Pod web  restricted-v2');
+  });
+
+  test('what comes under another SCC with the bindings is told', async () => {
+    const root = { containers: [{ name: 'a', image: 'a', securityContext: { runAsUser: 0 } }] };
+    const stdin = shopWith(
+      ['Deployment', 'root', root],
+      ['Deployment', 'web', {}],
+      ['Deployment', 'own', { serviceAccountName: 'own' }],
+    );
+    const lines = await linesOf(stdin);
+    assert.deepEqual(lines.slice(lines.indexOf('Bindings that admit 1 of the 1 refused')), [
+      'Bindings that admit 1 of the 1 refused',
+      '  shop: service account "default" to ClusterRole "system:openshift:scc:anyuid"',
+      '    for Deployment root',
+      '    moves Deployment web from restricted-v2 to anyuid',
+      '    all pods without an account of their own get it: better give these workloads one',
+      '',
+      '3 workloads: 2 admitted, 1 refused',
+      'Next: write the bindings with --bindings FILE, review and apply them; then plan again.',
+      '',
+    ]);
+    const { stdout } = await plan(['--bindings', '-'], stdin);
+    const comments = stdout.split('\n').slice(0, 4);
+    assert.deepEqual(comments, [
+      '# for Deployment root',
+      '# moves Deployment web from restricted-v2 to anyuid',
+      '# all pods without an account of their own get it: better give these workloads one',
+      'apiVersion: rbac.authorization.k8s.io/v1',
+    ]);
+    const json = JSON.parse((await plan(['-o', 'json'], stdin)).stdout) as { readonly grants: unknown };
+    assert.deepEqual(json.grants, [
+      {
+        namespace: 'shop',
+        serviceAccount: 'default',
+        scc: 'anyuid',
+        workloads: [{ kind: 'Deployment', name: 'root' }],
+        moves: [{ kind: 'Deployment', name: 'web', from: 'restricted-v2' }],
+      },
+    ]);
   });
 });
 
@@ -243,6 +350,14 @@ describe('of a cluster that never had SCCs', () => {
     const file = join(await folder(t), 'bindings.json');
     const args = ['scc', 'plan', '--kubeconfig', await cluster.kubeconfig(), '-n', 'shop', '-o', 'json'];
 
+    const table = await runProgram(['scc', 'plan', '--kubeconfig', await cluster.kubeconfig(), '-n', 'shop']);
+    assert.match(
+      table.stdout,
+      /^Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; .*\n\nshop \(report, assumed\)\n/,
+    );
+    const missing = 'error looking up service account shop/agent: serviceaccount "agent" not found';
+    assert.ok(table.stdout.includes(`might use it\n    ${missing}\n`), table.stdout);
+    assert.ok(table.stdout.includes('\nNext: create the service accounts that are missing; '), table.stdout);
     const before = await runProgram([...args, '--bindings', file]);
     assert.equal(before.code, 1, before.stderr);
     const { summary, bindings } = JSON.parse(before.stdout) as {
