@@ -43,8 +43,8 @@ const MAX_WAIT_MS = 10_000;
 const MARGIN_MS = 500;
 
 /**
- * Gathers and decides; `undefined` where the mode is none of those. A namespace that was created a moment ago has no ranges
- * yet: where SCCs are enforced, the decision waits until it has, and is then made anew.
+ * Gathers and decides; `undefined` where the mode is none of those. A namespace that was created a moment ago is not there
+ * yet, or has no ranges: where SCCs are enforced, the decision waits until it has, and is then made anew.
  */
 export function reviewScc(review: SccReview, deps: SccReviewDeps): Later<SccOutcome | undefined> {
   const { namespaceName, context } = review;
@@ -60,7 +60,7 @@ export function reviewScc(review: SccReview, deps: SccReviewDeps): Later<SccOutc
   });
 }
 
-/** `isEarly`: the decision might be another one once the namespace has its ranges. */
+/** `isEarly`: the decision might be another one once the namespace is there and has its ranges. */
 type FirstOutcome = SccOutcome & { readonly isEarly: boolean };
 
 function decide(
@@ -69,16 +69,16 @@ function decide(
 ): Later<FirstOutcome | undefined> {
   const { store } = context;
   const found = store.get('Namespace', namespaceName);
-  const namespace = found ?? withoutRanges(namespaceName);
-  const mode = sccModeOf(namespace, settings);
+  const mode = modeIn(store, namespaceName, settings);
   if (!modes.includes(mode.mode)) return undefined;
   const sccs = store.list('SecurityContextConstraints');
   const { compatibility, preferUserNamespaces } = settings;
+  const namespace = found ?? withoutRanges(namespaceName);
   return andThen(
     withAccess((canUse) => judge({ namespace, sccs, canUse, compatibility, preferUserNamespaces }), context),
     (decision) => {
-      const isEarly = isRefusedForRanges(decision, namespace);
-      return { mode, decision: isEarly && !found ? namespaceNotFound(decision, namespaceName) : decision, isEarly };
+      if (!found) return { mode, decision: namespaceNotFound(decision, namespaceName), isEarly: !decision.allowed };
+      return { mode, decision, isEarly: isRefusedForRanges(decision, namespace) };
     },
   );
 }
@@ -95,9 +95,15 @@ export function remainingMs({ deadlineMs, now }: WebhookContext): number {
   return Math.max(0, Math.min(MAX_WAIT_MS, deadlineMs - now() - MARGIN_MS));
 }
 
-/** The mode of a namespace, which may be missing. */
+/**
+ * The mode of a namespace. One that is not there may turn out to be one where SCCs are enforced: unless its name exempts it,
+ * it is held to that.
+ */
 export function modeIn(store: Store, namespaceName: string, settings: SccSettings): NamespaceMode {
-  return sccModeOf(store.get('Namespace', namespaceName) ?? withoutRanges(namespaceName), settings);
+  const namespace = store.get('Namespace', namespaceName);
+  if (namespace) return sccModeOf(namespace, settings);
+  const { mode } = sccModeOf(withoutRanges(namespaceName), settings);
+  return { mode: mode === 'off' ? 'off' : 'enforce' };
 }
 
 function withoutRanges(name: string): Namespace {
