@@ -20,7 +20,7 @@ export interface Reservation {
 /** The state object, in which every block is taken before a namespace gets it: never is one given twice. */
 export interface RangeState {
   /**
-   * Takes a block for a namespace: one that was given back, or the next.
+   * Takes a block for a namespace: one that was given back, or the next. One write takes blocks for all that wait.
    * @throws {Error} when none is left, or when the object is missing, broken or of another range: repair it
    */
   take(namespace: string, context: Context): Promise<Reservation>;
@@ -31,6 +31,13 @@ export interface RangeState {
 }
 
 type Context = Pick<ReconcileContext, 'cluster' | 'now'>;
+
+/** A namespace that waits for a block. */
+interface Taker {
+  readonly namespace: string;
+  readonly resolve: (reservation: Reservation) => void;
+  readonly reject: (error: unknown) => void;
+}
 
 interface Held {
   readonly object: RangeAllocation;
@@ -67,33 +74,75 @@ export function createRangeState(settings: RangeSettings, fieldManager: string):
     return { object: written, taken };
   };
 
-  return {
-    async take(namespace, context) {
-      const nowMs = context.now();
-      const ours = spares.filter(({ sinceMs }) => nowMs - sinceMs < RESERVED_MS);
-      const spare = ours.find(({ onlyFor = namespace }) => onlyFor === namespace);
-      spares = ours.filter((one) => one !== spare);
-      if (spare) return spare;
-      const { object, taken } = held ?? (await read(context));
-      held = undefined;
-      const block = allocate(taken, context.cluster.store.list('Namespace'));
-      if (block === undefined) throw new Error('uid range exceeded');
+  /** One after another: whatever is read of the object must still hold when it is written. */
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const result = last.then(work);
+    last = result.catch(() => undefined);
+    return result;
+  };
+
+  let takers: Taker[] = [];
+  const takeSpare = (namespace: string, nowMs: number): Reservation | undefined => {
+    const ours = spares.filter(({ sinceMs }) => nowMs - sinceMs < RESERVED_MS);
+    const spare = ours.find(({ onlyFor = namespace }) => onlyFor === namespace);
+    spares = ours.filter((one) => one !== spare);
+    return spare;
+  };
+  const takeNew = async (count: number, context: Context): Promise<readonly number[]> => {
+    const { object, taken } = held ?? (await read(context));
+    held = undefined;
+    const namespaces = context.cluster.store.list('Namespace');
+    const blocks: number[] = [];
+    for (let block; blocks.length < count && (block = allocate(taken, namespaces)) !== undefined;) {
       taken.add(block);
-      held = await write(context, object, taken);
-      return { block, sinceMs: nowMs };
+      blocks.push(block);
+    }
+    held = await write(context, object, taken);
+    return blocks;
+  };
+  const serve = async (context: Context): Promise<void> => {
+    const nowMs = context.now();
+    const waiting = takers.filter(({ namespace, resolve }) => {
+      const spare = takeSpare(namespace, nowMs);
+      if (spare) resolve(spare);
+      return !spare;
+    });
+    takers = [];
+    if (waiting.length === 0) return;
+    try {
+      const blocks = await takeNew(waiting.length, context);
+      for (const [index, { resolve, reject }] of waiting.entries()) {
+        const block = blocks[index];
+        if (block === undefined) reject(new Error('uid range exceeded'));
+        else resolve({ block, sinceMs: nowMs });
+      }
+    } catch (error) {
+      for (const { reject } of waiting) reject(error);
+    }
+  };
+
+  return {
+    take(namespace, context) {
+      return new Promise((resolve, reject) => {
+        takers.push({ namespace, resolve, reject });
+        // Who comes while the object is written waits for the next write, together with all others.
+        if (takers.length === 1) void inTurn(() => serve(context));
+      });
     },
     giveBack(reservation) {
       spares = [...spares, reservation];
     },
-    async repair(context) {
-      held = undefined;
-      const state = await find(context.cluster);
-      const namespaces = context.cluster.store.list('Namespace');
-      const plan = planRepair({ range: uidRange, namespaces, state, orphans, nowMs: context.now() });
-      held = await write(context, state, plan.taken);
-      orphans = plan.orphans;
-      return plan;
-    },
+    repair: (context) =>
+      inTurn(async () => {
+        held = undefined;
+        const state = await find(context.cluster);
+        const namespaces = context.cluster.store.list('Namespace');
+        const plan = planRepair({ range: uidRange, namespaces, state, orphans, nowMs: context.now() });
+        held = await write(context, state, plan.taken);
+        orphans = plan.orphans;
+        return plan;
+      }),
   };
 }
 

@@ -18,6 +18,8 @@ const REPAIR_MS = 8 * 60 * 60_000;
 /** How soon a range that is full is looked at again. */
 const FULL_MS = 60_000;
 const RESYNC_MS = 10 * 60_000;
+/** So many namespaces get their blocks by one write of the state object, and are annotated at a time. */
+const CONCURRENCY = 32;
 /** As often as the original tries to repair at start. */
 const MAX_RETRY_MS = 10_000;
 
@@ -44,14 +46,15 @@ export function createUidRangeAllocator(settings: RangeSettings): Controller {
     return { requeueAfterMs: orphans.size > 0 ? ORPHANED_MS : REPAIR_MS };
   };
 
-  const take = async (name: string, context: ReconcileContext): Promise<Reservation> => {
+  /** `undefined` if the state object is to be repaired, as is known already: then all who need a block come again. */
+  const take = async (name: string, context: ReconcileContext): Promise<Reservation | undefined> => {
     try {
       return await state.take(name, context);
     } catch (error) {
-      if (!(error instanceof ApiError)) {
-        isRepaired = false;
-        context.enqueue(REPAIR);
-      }
+      if (error instanceof ApiError) throw error;
+      if (!isRepaired) return undefined;
+      isRepaired = false;
+      context.enqueue(REPAIR);
       throw error;
     }
   };
@@ -63,6 +66,7 @@ export function createUidRangeAllocator(settings: RangeSettings): Controller {
 
   const allot = async (name: string, context: ReconcileContext): Promise<void> => {
     const reservation = await take(name, context);
+    if (!reservation) return;
     const namespace = context.cluster.store.get('Namespace', name);
     if (!namespace || needOf(namespace, settings) !== 'block') {
       giveBack(reservation, context);
@@ -85,6 +89,7 @@ export function createUidRangeAllocator(settings: RangeSettings): Controller {
     sources: [on('Namespace', (namespace) => keysOf(namespace, settings))],
     resyncMs: RESYNC_MS,
     maxRetryMs: MAX_RETRY_MS,
+    concurrency: CONCURRENCY,
     async reconcile(key, context) {
       if (key === REPAIR) return repair(context);
       const namespace = isRepaired ? context.cluster.store.get('Namespace', key) : undefined;

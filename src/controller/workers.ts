@@ -13,7 +13,7 @@ export interface Workers {
   stop(): Promise<void>;
 }
 
-/** For so long they keep the thread to themselves before reviews get a turn. */
+/** For so long they keep the thread to themselves, all together, before reviews get a turn. */
 const TURN_MS = 10;
 
 /** Makes workers for a controller; they begin with the first key. The logger is the controller's. */
@@ -70,15 +70,13 @@ export function createWorkers(controller: Controller, { cluster, logger, metrics
       queue.done(key);
     }
   };
+  const turns = createTurns(clock);
   const drain = async (): Promise<void> => {
     // Whoever has changed the store goes on first, and then those who wait for a turn of the thread.
-    await nextTurn();
-    let turnMs = clock.now();
+    await turns.next();
     for (let key = queue.take(); key !== undefined; key = queue.take()) {
       await run(key);
-      if (clock.now() - turnMs < TURN_MS) continue;
-      await nextTurn();
-      turnMs = clock.now();
+      if (turns.isOver()) await turns.next();
     }
     working--;
   };
@@ -102,6 +100,18 @@ export function createWorkers(controller: Controller, { cluster, logger, metrics
   };
 }
 
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+/** Turns of the thread, which all workers of a controller begin and end together. */
+function createTurns(clock: RuntimeOptions['clock']): { next(): Promise<void>; isOver(): boolean } {
+  let startMs = clock.now();
+  let coming: Promise<void> | undefined;
+  return {
+    next() {
+      coming ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
+        coming = undefined;
+        startMs = clock.now();
+      });
+      return coming;
+    },
+    isOver: () => clock.now() - startMs >= TURN_MS,
+  };
 }
