@@ -1,4 +1,4 @@
-import { openRegularFile } from './regular-file.ts';
+import { NOT_REGULAR, openRegularFile } from './regular-file.ts';
 import { UserError } from './user-error.ts';
 
 /** A text and the file that it is from. */
@@ -16,6 +16,20 @@ export async function readSource(file: string): Promise<Source> {
     await using handle = await openRegularFile(file);
     return { file, text: await handle.readFile('utf8') };
   } catch (error) {
-    throw new UserError(error instanceof Error ? error.message : String(error), { cause: error });
+    throw new UserError(`cannot read ${file}: ${reasonOf(error)}`, { cause: error });
   }
+}
+
+/** For what the system says in its own words. */
+const REASONS: ReadonlyMap<unknown, string> = new Map([
+  ['ENOENT', 'there is no such file'],
+  ['ENOTDIR', 'there is no such file'],
+  ['EISDIR', 'it is a folder'],
+  ['EACCES', 'permission denied'],
+  [NOT_REGULAR, 'it is no regular file'],
+]);
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return ('code' in error ? REASONS.get(error.code) : undefined) ?? error.message;
 }

@@ -49,15 +49,20 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
   registerAdmission(app, deps, connections);
   const paths = deps.webhooks.map((webhook) => webhook.path);
   app.get('/', (_request, reply) => reply.type('text/plain; charset=utf-8').send(greeting(paths)));
-  app.setNotFoundHandler((request, reply) =>
+  const sendNotFound = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     reply
       .code(404)
       .type('text/plain; charset=utf-8')
       .send(
         `no webhook at ${request.method} ${request.url.split('?')[0] ?? ''}; POST an AdmissionReview to ${paths.join(' or ')}\n`,
-      ),
-  );
+      );
+  app.setNotFoundHandler(sendNotFound);
   app.setErrorHandler<FastifyError>((error, request, reply) => {
+    // Whatever else is wrong with the request.
+    if (request.is404) {
+      sendNotFound(request, reply);
+      return;
+    }
     note(error, request, deps);
     if (connections.shouldClose(request.raw.socket)) reply.header('connection', 'close');
     send(reply, error);

@@ -22,6 +22,10 @@ suite('options that contradict each other, or are wrong', () => {
       stderr: `error: invalid argument "on" for "--scc-mode" flag: must be one of enforce, report, off\n${usage}`,
     },
     {
+      args: ['--scc-exempt-namespaces=shop,Bad_Name'],
+      stderr: `error: invalid argument "shop,Bad_Name" for "--scc-exempt-namespaces" flag: "Bad_Name" is no name of a namespace: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')\n${usage}`,
+    },
+    {
       args: ['--authorization=webhook'],
       stderr: `error: invalid argument "webhook" for "--authorization" flag: must be one of rbac, sar\n${usage}`,
     },

@@ -85,7 +85,24 @@ suite('what cannot start says why', () => {
       name: 'a configuration that is not there',
       args: ['--config=/nowhere/config.yaml'],
       stderr:
-        "error: ENOENT: no such file or directory, open '/nowhere/config.yaml'\nSee 'portcullis serve --help' for usage.\n",
+        "error: cannot read /nowhere/config.yaml: there is no such file\nSee 'portcullis serve --help' for usage.\n",
+    },
+    {
+      name: 'a configuration that is a folder',
+      args: ['--config=/'],
+      stderr: "error: cannot read /: it is a folder\nSee 'portcullis serve --help' for usage.\n",
+    },
+    {
+      name: 'an address that is none',
+      args: ['--bind-address=999.1.1.1'],
+      stderr:
+        /error: cannot listen on 999\.1\.1\.1:\d+: there is no such address; choose another with --bind-address\n$/,
+    },
+    {
+      name: 'the verbosity, told twice',
+      args: ['-v', '3', '--log-level=debug'],
+      stderr:
+        "error: -v and --log-level both say how much is logged: leave one of them out\nSee 'portcullis serve --help' for usage.\n",
     },
     {
       name: 'manifests that are not there',

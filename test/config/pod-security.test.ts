@@ -291,11 +291,11 @@ suite('reading from disk', () => {
   test('files that are not there', async () => {
     await assert.rejects(readPodSecuritySource(join(folder, 'none.yaml')), {
       name: 'UserError',
-      message: `ENOENT: no such file or directory, open '${join(folder, 'none.yaml')}'`,
+      message: `cannot read ${join(folder, 'none.yaml')}: there is no such file`,
     });
     await assert.rejects(readPodSecuritySource(await write('path: none.yaml')), {
       name: 'UserError',
-      message: `ENOENT: no such file or directory, open '${join(folder, 'none.yaml')}'`,
+      message: `cannot read ${join(folder, 'none.yaml')}: there is no such file`,
     });
   });
 

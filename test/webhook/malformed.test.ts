@@ -238,6 +238,16 @@ suite('malformed reviews', () => {
     );
   });
 
+  test('another path, in whatever form', async () => {
+    for (const contentType of ['text/plain', 'nonsense', undefined]) {
+      const response = await post(server, '/nothing', 'a=b', contentType);
+      assert.deepEqual(
+        [response.status, response.body],
+        [404, 'no webhook at POST /nothing; POST an AdmissionReview to /allow\n'],
+      );
+    }
+  });
+
   test('a path that cannot be decoded', async () => {
     const response = await post(server, '/%', request({}), json);
     assert.deepEqual(

@@ -1,4 +1,7 @@
+import { UserError } from '../../config/user-error.ts';
 import { CONTROLLER_NAMES } from '../../controller/index.ts';
+import { dnsLabelErrors } from '../../kube/dns-name.ts';
+import { quote } from '../../kube/quote.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES } from '../../policy/scc/mode.ts';
 import { parseMcsRange, printMcsRange } from '../../policy/uid-range/mcs-range.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/settings.ts';
@@ -53,7 +56,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   }),
   'scc-exempt-namespaces': {
     ...mapped(
-      list('NAME', text, { help: 'Namespaces where security context constraints never count, whatever their labels' }),
+      list('NAME', namespaceName, {
+        help: 'Namespaces where security context constraints never count, whatever their labels',
+      }),
       (names) => (names.length === 0 ? DEFAULT_EXEMPT_NAMESPACES : names.filter((name) => name !== '')),
     ),
     fallback: DEFAULT_EXEMPT_NAMESPACES.join(','),
@@ -113,6 +118,19 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
 });
 
 export type ServeValues = Values<typeof serveOptions>;
+
+/** An empty one stands for no namespace at all. */
+function namespaceName(value: string): string {
+  const [problem] = value === '' ? [] : dnsLabelErrors(value);
+  if (problem !== undefined) throw new UserError(`${quote(value)} is no name of a namespace: ${problem}`);
+  return value;
+}
+
+/** Throws a UserError if the arguments say twice how much is logged. */
+export function checkVerbosity(typed: ReadonlyMap<string, unknown>): void {
+  if (typed.has('v') && typed.has('log-level'))
+    throw new UserError('-v and --log-level both say how much is logged: leave one of them out');
+}
 
 /** The level to log at, however it was asked for. */
 export function logLevelOf({ v, 'log-level': level }: ServeValues): LogLevel {

@@ -1,3 +1,4 @@
+import { printFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { failure } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
@@ -5,17 +6,16 @@ import { admissionWarnings } from './admission-warnings.ts';
 import { auditCreate, auditUnchanged } from './audit.ts';
 import { resolveCompatibility } from './compatibility.ts';
 import type { PodFields } from './decode/pod.ts';
+import { isCheap } from './effort.ts';
 import { hintTexts } from './hint.ts';
 import { prepareSearch } from './prepare-search.ts';
 import { readRequest } from './request.ts';
 import { findNext, searchScc, type Chosen, type SearchInput, type SearchResult } from './search.ts';
 import { isUnprocessed } from './skip.ts';
-import { aggregate, distinctTexts, printList, textsOf } from './texts.ts';
+import { aggregate, distinctTexts, printList, textsOf, UNABLE } from './texts.ts';
 import type { SccDecision, SccFacts, SccInput } from './types.ts';
 import { refusalWarnings, unjudgedWarnings } from './warnings.ts';
 import { writePod } from './write.ts';
-
-const UNABLE = 'unable to validate against any security context constraint: ';
 
 type Annotations = Readonly<Record<string, string>>;
 
@@ -36,15 +36,17 @@ export function assignScc(input: SccInput): SccDecision {
   }
   if (oldPod && mayPass(input, pod, oldPod)) return accept({ object: input.object });
   const search = prepareSearch(input, pod, { requiredScc, recordedScc: '', mutable: mutableIn(input) });
-  if ('error' in search) return refuse(search.error, { warnings: advise(input, () => unjudgedWarnings(input, pod)) });
+  if ('error' in search)
+    return refuse(search.error, { warnings: advise(input, undefined, () => unjudgedWarnings(input, pod)) });
   const result = searchScc(search);
+  if (result.excess) return refuse(`${UNABLE}: ${printFieldError(result.excess)}`);
   const audit = search.mutable === 'everything' ? auditWithNext(search, result) : auditUnchanged(result, '');
   const { chosen } = result;
   if (chosen === undefined) {
     const texts = [...distinctTexts(result.passedOver), ...hintTexts(search, result.passedOver)];
-    return refuse(UNABLE + aggregate(texts), {
+    return refuse(`${UNABLE}: ${aggregate(texts)}`, {
       auditAnnotations: audit,
-      warnings: advise(input, () => refusalWarnings(input, search, result)),
+      warnings: advise(input, search, () => refusalWarnings(input, search, result)),
     });
   }
   return accept({
@@ -54,7 +56,7 @@ export function assignScc(input: SccInput): SccDecision {
     }),
     auditAnnotations: audit,
     facts: factsOf(chosen),
-    warnings: advise(input, () => admissionWarnings(search, chosen)),
+    warnings: advise(input, search, () => admissionWarnings(search, chosen)),
   });
 }
 
@@ -71,14 +73,16 @@ export function validateScc(input: SccInput): SccDecision {
     return refuse(`required scc/${requiredScc} does not match the suggested scc/${recordedScc}`);
   }
   const search = prepareSearch(input, pod, { requiredScc, recordedScc, mutable: 'nothing' });
-  if ('error' in search) return refuse(search.error, { warnings: advise(input, () => unjudgedWarnings(input, pod)) });
+  if ('error' in search)
+    return refuse(search.error, { warnings: advise(input, undefined, () => unjudgedWarnings(input, pod)) });
   const result = searchScc(search);
+  if (result.excess) return refuse(`${UNABLE}: ${printFieldError(result.excess)}`);
   const audit = auditUnchanged(result, recordedScc);
   if (result.chosen) return accept({ auditAnnotations: audit, facts: factsOf(result.chosen) });
   const texts = [...result.passedOver.flatMap(textsOf), ...hintTexts(search, result.passedOver)];
-  return refuse(UNABLE + printList(texts), {
+  return refuse(`${UNABLE}: ${printList(texts)}`, {
     auditAnnotations: audit,
-    warnings: advise(input, () => refusalWarnings(input, search, result)),
+    warnings: advise(input, search, () => refusalWarnings(input, search, result)),
   });
 }
 
@@ -109,9 +113,13 @@ function factsOf({ scc, subjectType }: Chosen): SccFacts {
   return { scc: scc.name, subjectType };
 }
 
-/** OpenShift says nothing beside its decisions. */
-function advise({ compatibility }: SccInput, warnings: () => readonly string[]): readonly string[] {
-  return compatibility === 'openshift' ? [] : warnings();
+/** OpenShift says nothing beside its decisions. Nor is anything said that takes many times as long as the decision. */
+function advise(
+  { compatibility }: SccInput,
+  search: SearchInput | undefined,
+  warnings: () => readonly string[],
+): readonly string[] {
+  return compatibility === 'openshift' || (search && !isCheap(search)) ? [] : warnings();
 }
 
 type Given<Allowed extends boolean> = Partial<Omit<SccDecision & { readonly allowed: Allowed }, 'allowed' | 'status'>>;

@@ -1,5 +1,5 @@
 import type { Allowed, Denied } from '../../kube/admission.ts';
-import { auditKey } from './texts.ts';
+import { auditKey, UNABLE } from './texts.ts';
 import type { SccDecision } from './types.ts';
 
 /** What API servers pass on of a warning when there are many. */
@@ -24,13 +24,17 @@ export function reportScc(decision: SccDecision): Allowed {
   };
 }
 
-/** Of the errors of all SCCs, if they are too long or other warnings sum them up, no more than the first that can be mended. */
+/**
+ * Of the errors of all SCCs, if they are too long or other warnings sum them up, no more than the first that can be mended.
+ * A single one is told if it is short enough.
+ */
 function mostUseful({ status, warnings, auditAnnotations }: Denied & SccDecision, maxLength: number): string {
   const { message } = status;
-  const start = message.indexOf(': [');
-  if (start < 0) return message;
-  if (warnings.length > 0) return message.slice(0, start);
-  if (message.length <= maxLength) return message;
+  const areSeveral = message.startsWith(`${UNABLE}: [`);
+  const isTooLong = message.length > maxLength;
+  if (!message.startsWith(UNABLE) || (!isTooLong && !areSeveral)) return message;
+  if (warnings.length > 0) return UNABLE;
+  if (!isTooLong) return message;
   const first = Object.keys(auditAnnotations).find((key) => key.startsWith(auditKey('')));
   return (first === undefined ? undefined : auditAnnotations[first]) ?? message;
 }

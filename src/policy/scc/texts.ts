@@ -2,9 +2,17 @@ import { printFieldError, type FieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/quote.ts';
 import type { PassedOver } from './search.ts';
 
+/** Said of a pod that no SCC admits; what each SCC has against it comes behind. */
+export const UNABLE = 'unable to validate against any security context constraint';
+
 /** Said of an SCC that neither the requester nor the service account of the pod may use. */
 export function deniedText(sccName: string): string {
   return `provider ${quote(sccName)}: Forbidden: not usable by user or serviceaccount`;
+}
+
+/** Said of an SCC that does not fit, after so much was said of others that nobody reads on. */
+export function misfitText(sccName: string): string {
+  return `provider ${quote(sccName)}: Forbidden: does not fit either`;
 }
 
 /** The key under which the audit log says why an SCC was passed over. */

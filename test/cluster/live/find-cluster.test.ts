@@ -5,7 +5,7 @@ import { delimiter, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { readKubeconfig } from '../../../src/cluster/live/kubeconfig.ts';
-import { findCluster, type Whereabouts } from '../../../src/cluster/live/find-cluster.ts';
+import { findAnyCluster, findCluster, type Whereabouts } from '../../../src/cluster/live/find-cluster.ts';
 
 let folder: string;
 before(async () => void (folder = await mkdtemp(join(tmpdir(), 'portcullis-find-'))));
@@ -99,6 +99,15 @@ describe('the cluster is found', () => {
 });
 
 describe('there is no cluster', () => {
+  test('where the environment names a kubeconfig that is missing, for those that can do without one, too', async () => {
+    const env = { HOME: join(folder, 'home'), KUBECONFIG: join(folder, 'x') };
+    await assert.rejects(findAnyCluster({ env }), {
+      name: 'UserError',
+      message: `no cluster to read: there is no ${join(folder, 'x')}; name a kubeconfig with --kubeconfig`,
+    });
+    assert.equal(await findAnyCluster({ env: { HOME: join(folder, 'none') } }), undefined);
+  });
+
   const missing: readonly (readonly [name: string, where: () => Partial<Whereabouts>, message: string])[] = [
     [
       'without anything',
@@ -125,7 +134,7 @@ describe('there is no cluster', () => {
     [
       'in a file that is missing',
       () => ({ kubeconfig: join(folder, 'missing') }),
-      "ENOENT: no such file or directory, open '<folder>/missing'",
+      'cannot read <folder>/missing: there is no such file',
     ],
   ];
   for (const [name, where, message] of missing) {

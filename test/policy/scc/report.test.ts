@@ -13,6 +13,8 @@ function refusal(message: string, rest: Partial<Pick<SccDecision, 'warnings' | '
 suite('a refusal becomes a warning', () => {
   const many = Array.from({ length: 40 }, (_, index) => `e${index}`).join(',');
   const LONG = `unable to validate against any security context constraint: [${many},${many}]`;
+  const ONE =
+    'unable to validate against any security context constraint: provider v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]';
   const cases: readonly {
     readonly name: string;
     readonly refused: SccDecision;
@@ -21,13 +23,23 @@ suite('a refusal becomes a warning', () => {
     { name: 'short', refused: refusal('no SCC'), warnings: [`${PREFIX}no SCC`] },
     {
       name: 'few errors',
-      refused: refusal('unable to validate: [a, b]'),
-      warnings: [`${PREFIX}unable to validate: [a, b]`],
+      refused: refusal('unable to validate against any security context constraint: [a, b]'),
+      warnings: [`${PREFIX}unable to validate against any security context constraint: [a, b]`],
     },
     {
       name: 'errors that other warnings sum up',
-      refused: refusal('unable to validate: [a, b]', { warnings: ['do this'] }),
-      warnings: [`${PREFIX}unable to validate`, 'do this'],
+      refused: refusal('unable to validate against any security context constraint: [a, b]', { warnings: ['do this'] }),
+      warnings: [`${PREFIX}unable to validate against any security context constraint`, 'do this'],
+    },
+    {
+      name: 'one error in which there is a list',
+      refused: refusal(ONE, { warnings: ['do this'] }),
+      warnings: [`${PREFIX}${ONE}`, 'do this'],
+    },
+    {
+      name: 'one error that is too long, and that other warnings sum up',
+      refused: refusal(ONE.replace('v2', 'x'.repeat(100)), { warnings: ['do this'] }),
+      warnings: [`${PREFIX}unable to validate against any security context constraint`, 'do this'],
     },
     {
       name: 'too many errors: those of the first SCC that may be used',
