@@ -2,24 +2,47 @@
 export interface Bitmap {
   has(index: number): boolean;
   add(index: number): void;
+  /** All numbers from the first to the last, both included. */
+  addRange(first: number, last: number): void;
+  addAll(other: Bitmap): void;
+  removeAll(other: Bitmap): void;
+  /** The numbers that are in both, as a set of their own. */
+  intersection(other: Bitmap): Bitmap;
+  isEmpty(): boolean;
   /** The lowest number below the limit that is in neither; `undefined` if there is none. */
   lowestClear(limit: number, other?: Bitmap): number | undefined;
   /** In rising order. */
   values(): Iterable<number>;
+  /** Numbers in a row that are in the set, the longest possible, in rising order. */
+  rows(): Iterable<NumberRow>;
+  /** How many bytes hold all numbers. */
+  byteLength(): number;
   /** Eight numbers, as bits: those from eight times the position on. */
   byteAt(position: number): number;
   /** A big-endian number without leading zero bytes, in base64: bit 0 is the last one. */
   print(): string;
 }
 
+/** Numbers in a row, both ends included. */
+export interface NumberRow {
+  readonly first: number;
+  readonly last: number;
+}
+
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const MAX_LENGTH = 4 * 1024 * 1024;
+/** So many bytes become text at a time: a call cannot have more arguments than fit the stack. */
+const CHUNK = 8192;
 
 /** Reads what `print` wrote; empty text is an empty set, `undefined` a text that is no base64. */
 export function parseBitmap(text: string): Bitmap | undefined {
   if (text.length % 4 !== 0 || text.length > MAX_LENGTH || !BASE64.test(text)) return undefined;
-  const bigEndian = Uint8Array.from(atob(text), (byte) => byte.charCodeAt(0));
-  return bitmapOver(bigEndian.reverse());
+  const bigEndian = atob(text);
+  const bytes = new Uint8Array(bigEndian.length);
+  for (let position = 0; position < bytes.length; position++) {
+    bytes[position] = bigEndian.charCodeAt(bytes.length - 1 - position);
+  }
+  return bitmapOver(bytes);
 }
 
 export function emptyBitmap(): Bitmap {
@@ -30,12 +53,52 @@ export function emptyBitmap(): Bitmap {
 function bitmapOver(initial: Uint8Array): Bitmap {
   let bytes = initial;
   const byteAt = (position: number): number => bytes[position] ?? 0;
+  const reach = (length: number): void => {
+    if (length > bytes.length) bytes = grown(bytes, length);
+  };
+  const addRange = (first: number, last: number): void => {
+    if (first > last) return;
+    reach((last >> 3) + 1);
+    for (let index = first; index <= last; index++) {
+      // Whole bytes at once.
+      if ((index & 7) === 0 && index + 7 <= last) {
+        const end = (last + 1) >> 3;
+        bytes.fill(0xff, index >> 3, end);
+        index = end * 8 - 1;
+      } else bytes[index >> 3] = byteAt(index >> 3) | (1 << (index & 7));
+    }
+  };
+  function* rows(): Iterable<NumberRow> {
+    let first: number | undefined;
+    for (const [position, byte] of bytes.entries()) {
+      // Whole bytes at once: most are all of a kind.
+      if (byte === (first === undefined ? 0 : 0xff)) continue;
+      for (let bit = 0; bit < 8; bit++) {
+        const index = position * 8 + bit;
+        const isIn = (byte & (1 << bit)) !== 0;
+        if (isIn) first ??= index;
+        else if (first !== undefined) {
+          yield { first, last: index - 1 };
+          first = undefined;
+        }
+      }
+    }
+    if (first !== undefined) yield { first, last: bytes.length * 8 - 1 };
+  }
   return {
     has: (index) => (byteAt(index >> 3) & (1 << (index & 7))) !== 0,
-    add(index) {
-      if (index >> 3 >= bytes.length) bytes = grown(bytes, (index >> 3) + 1);
-      bytes[index >> 3] = byteAt(index >> 3) | (1 << (index & 7));
+    add: (index) => addRange(index, index),
+    addRange,
+    addAll(other) {
+      const length = other.byteLength();
+      reach(length);
+      for (let position = 0; position < length; position++) bytes[position] = byteAt(position) | other.byteAt(position);
     },
+    removeAll(other) {
+      for (const [position, byte] of bytes.entries()) bytes[position] = byte & ~other.byteAt(position);
+    },
+    intersection: (other) => bitmapOver(bytes.map((byte, position) => byte & other.byteAt(position))),
+    isEmpty: () => bytes.every((byte) => byte === 0),
     lowestClear(limit, other) {
       for (let position = 0; position * 8 < limit; position++) {
         const byte = byteAt(position) | (other?.byteAt(position) ?? 0);
@@ -46,14 +109,19 @@ function bitmapOver(initial: Uint8Array): Bitmap {
       return undefined;
     },
     *values() {
-      for (const [position, byte] of bytes.entries()) {
-        for (let bit = 0; bit < 8 && byte !== 0; bit++) if (byte & (1 << bit)) yield position * 8 + bit;
-      }
+      for (const { first, last } of rows()) for (let index = first; index <= last; index++) yield index;
     },
+    rows,
+    byteLength: () => bytes.length,
     byteAt,
     print() {
       const length = bytes.findLastIndex((byte) => byte !== 0) + 1;
-      return btoa(Array.from(bytes.slice(0, length).reverse(), (byte) => String.fromCharCode(byte)).join(''));
+      const bigEndian = bytes.slice(0, length).reverse();
+      let text = '';
+      for (let start = 0; start < length; start += CHUNK) {
+        text += String.fromCharCode(...bigEndian.subarray(start, start + CHUNK));
+      }
+      return btoa(text);
     },
   };
 }

@@ -1,22 +1,24 @@
 import type { RangeAllocation } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
-import type { Bitmap } from './bitmap.ts';
+import { emptyBitmap, type Bitmap } from './bitmap.ts';
 import { blocksOfNamespaces, blocksOfState } from './state.ts';
 import { blockCountOf, type UidRange } from './uid-range.ts';
+
+/** Blocks that are taken without a namespace that has them, by the time since when that has been known. */
+export type Orphans = ReadonlyMap<number, Bitmap>;
 
 export interface RepairInput {
   readonly range: UidRange;
   readonly namespaces: readonly Namespace[];
   /** Absent if there is none. */
   readonly state: RangeAllocation | undefined;
-  /** By the number of a block: since when it has been known as taken without a namespace that has it. */
-  readonly orphans: ReadonlyMap<number, number>;
+  readonly orphans: Orphans;
   readonly nowMs: number;
 }
 
 export interface Repair {
   readonly taken: Bitmap;
-  readonly orphans: ReadonlyMap<number, number>;
+  readonly orphans: Orphans;
   readonly isFull: boolean;
 }
 
@@ -26,12 +28,18 @@ export const ORPHANED_MS = 5 * 60_000;
 /** Says which blocks are taken: those that namespaces have, and those that may be on their way to one. */
 export function planRepair({ range, namespaces, state, orphans: known, nowMs }: RepairInput): Repair {
   const taken = blocksOfNamespaces(namespaces, range);
-  const orphans = new Map<number, number>();
-  for (const block of state ? blocksOfState(state, range).values() : []) {
-    if (taken.has(block)) continue;
-    const sinceMs = known.get(block) ?? nowMs;
-    if (nowMs - sinceMs < ORPHANED_MS) orphans.set(block, sinceMs);
+  const fresh = state ? blocksOfState(state, range) : emptyBitmap();
+  fresh.removeAll(taken);
+  const orphans = new Map<number, Bitmap>();
+  for (const [sinceMs, blocks] of known) {
+    const still = blocks.intersection(fresh);
+    if (nowMs - sinceMs < ORPHANED_MS && !still.isEmpty()) orphans.set(sinceMs, still);
+    fresh.removeAll(blocks);
   }
-  for (const block of orphans.keys()) taken.add(block);
+  if (!fresh.isEmpty()) {
+    fresh.addAll(orphans.get(nowMs) ?? emptyBitmap());
+    orphans.set(nowMs, fresh);
+  }
+  for (const blocks of orphans.values()) taken.addAll(blocks);
   return { taken, orphans, isFull: taken.lowestClear(blockCountOf(range)) === undefined };
 }

@@ -42,10 +42,12 @@ export function blocksOfState(object: RangeAllocation, range: UidRange): Bitmap 
   const taken = emptyBitmap();
   if ('error' in recorded) return taken;
   const count = blockCountOf(recorded.value);
-  for (const index of parseBitmap(object.data ?? '')?.values() ?? []) {
-    const touched = index < count ? blocksTouching(range, blockAt(recorded.value, index)) : undefined;
-    if (!touched) continue;
-    for (let block = touched.first; block <= touched.last; block++) taken.add(block);
+  for (const { first, last } of parseBitmap(object.data ?? '')?.rows() ?? []) {
+    if (first >= count) break;
+    const { min } = blockAt(recorded.value, first);
+    const { max } = blockAt(recorded.value, Math.min(last, count - 1));
+    const touched = blocksTouching(range, { min, max });
+    if (touched) taken.addRange(touched.first, touched.last);
   }
   return taken;
 }

@@ -6,9 +6,10 @@ import type { Namespace } from '../../../src/kube/types.ts';
 import { createAllocator } from '../../../src/policy/uid-range/allocate.ts';
 import { annotationsOfBlock, needOf } from '../../../src/policy/uid-range/annotations.ts';
 import { emptyBitmap } from '../../../src/policy/uid-range/bitmap.ts';
-import { ORPHANED_MS, planRepair } from '../../../src/policy/uid-range/repair.ts';
+import { ORPHANED_MS, planRepair, type Orphans } from '../../../src/policy/uid-range/repair.ts';
 import { blocksOfState, printState, readState } from '../../../src/policy/uid-range/state.ts';
 import { DEFAULT_RANGES, type RangeSettings } from '../../../src/policy/uid-range/settings.ts';
+import { printUidRange, type UidRange } from '../../../src/policy/uid-range/uid-range.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
@@ -178,16 +179,18 @@ suite('repair', () => {
   const repair = (
     namespaces: readonly string[],
     data: string,
-    orphans: readonly (readonly [number, number])[],
+    orphans: readonly (readonly [sinceMs: number, blocks: readonly number[]])[],
     nowMs = ORPHANED_MS,
   ) =>
     planRepair({
       range,
       namespaces: namespaces.map((ids) => namespaceWith({ [UIDS]: ids })),
       state: { range: '10-20/2', data },
-      orphans: new Map(orphans),
+      orphans: new Map(orphans.map(([sinceMs, blocks]) => [sinceMs, bitmapOf(blocks)])),
       nowMs,
     });
+  const listOf = (orphans: Orphans) =>
+    [...orphans].map(([sinceMs, blocks]) => [sinceMs, [...blocks.values()]] as const);
 
   test('what namespaces have is taken, each once', () => {
     assert.deepEqual([...repair(['12/2', '16-17', '12/2', '1/2', '13/2', 'x'], '', []).taken.values()], [1, 3]);
@@ -196,15 +199,29 @@ suite('repair', () => {
   test('a block without a namespace stays taken for a while', () => {
     const first = repair([], 'AQ==', [], 1000);
     assert.deepEqual([...first.taken.values()], [0]);
-    assert.deepEqual([...first.orphans], [[0, 1000]]);
-    const again = repair([], 'AQ==', [...first.orphans], 1000 + ORPHANED_MS - 1);
-    assert.deepEqual([...again.orphans], [[0, 1000]]);
-    const last = repair([], 'AQ==', [...again.orphans], 1000 + ORPHANED_MS);
-    assert.deepEqual([[...last.taken.values()], [...last.orphans]], [[], []]);
+    assert.deepEqual(listOf(first.orphans), [[1000, [0]]]);
+    const again = repair([], 'AQ==', listOf(first.orphans), 1000 + ORPHANED_MS - 1);
+    assert.deepEqual(listOf(again.orphans), [[1000, [0]]]);
+    const last = repair([], 'AQ==', listOf(again.orphans), 1000 + ORPHANED_MS);
+    assert.deepEqual([[...last.taken.values()], listOf(last.orphans)], [[], []]);
+  });
+
+  test('each block without a namespace has a time of its own', () => {
+    const known = [
+      [0, [0, 2]],
+      [ORPHANED_MS - 1, [1]],
+    ] as const;
+    const { taken, orphans } = repair(['16/2'], 'Hw==', known, ORPHANED_MS);
+    assert.deepEqual([...taken.values()], [1, 3, 4]);
+    assert.deepEqual(listOf(orphans), [
+      [ORPHANED_MS - 1, [1]],
+      [ORPHANED_MS, [4]],
+    ]);
+    assert.deepEqual(listOf(repair([], 'Aw==', [[5, [0]]], 5).orphans), [[5, [0, 1]]]);
   });
 
   test('a block that got its namespace is no orphan', () => {
-    assert.deepEqual([...repair(['10/2'], 'AQ==', [[0, 0]]).orphans], []);
+    assert.deepEqual([...repair(['10/2'], 'AQ==', [[0, [0]]]).orphans], []);
   });
 
   test('full', () => {
@@ -222,12 +239,39 @@ suite('repair', () => {
         const state = printState(range, once.taken);
         const twice = planRepair({ range, namespaces, state, orphans: once.orphans, nowMs: 1 });
         assert.deepEqual(printState(range, twice.taken), state);
-        assert.deepEqual(twice.orphans, once.orphans);
+        assert.deepEqual(listOf(twice.orphans), listOf(once.orphans));
       }),
     );
   });
 
   const stateOf = (bits: readonly number[]): RangeAllocation => printState(range, bitmapOf(bits));
+});
+
+suite('what is written by hand or broken keeps nobody waiting', () => {
+  const MAX_MS = 500;
+  const allBits = Buffer.alloc(1_000_000, 0xff).toString('base64');
+  const range = { start: 0, end: 0xffffffff, blockSize: 1000 };
+  const repairOf = (state: RangeAllocation, of: UidRange): boolean =>
+    planRepair({ range: of, namespaces: [], state, orphans: new Map(), nowMs: 0 }).isFull;
+  const spanning = Array.from({ length: 5000 }, () => namespaceWith({ [UIDS]: '0-4294967295' }));
+  const cases: readonly (readonly [name: string, work: () => unknown, expected: unknown])[] = [
+    ['ids that span the whole range', () => createAllocator(DEFAULT_RANGES)(bitmapOf([0]), spanning), 1],
+    [
+      'every bit of the state set',
+      () => repairOf({ range: printUidRange(DEFAULT_RANGES.uidRange), data: allBits }, DEFAULT_RANGES.uidRange),
+      true,
+    ],
+    ['few large blocks', () => repairOf({ range: '0-4294967295/1000000000', data: 'Dw==' }, range), false],
+    ['many small blocks', () => repairOf({ range: '0-4294967295/1', data: allBits }, range), false],
+  ];
+  for (const [name, work, expected] of cases) {
+    test(name, () => {
+      const startMs = performance.now();
+      assert.equal(work(), expected);
+      const ms = performance.now() - startMs;
+      assert.ok(ms < MAX_MS, `${ms} ms`);
+    });
+  }
 });
 
 function namespaceWith(annotations: Readonly<Record<string, string>>): Namespace {

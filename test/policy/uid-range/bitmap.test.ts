@@ -52,6 +52,43 @@ suite('bitmaps', () => {
     );
   });
 
+  test('numbers in a row are added at once, and come back so', () => {
+    const row = fc.tuple(fc.nat(300), fc.nat(80)).map(([first, length]) => ({ first, last: first + length - 1 }));
+    fc.assert(
+      fc.property(fc.array(row, { maxLength: 8 }), (rows) => {
+        const bitmap = emptyBitmap();
+        for (const { first, last } of rows) bitmap.addRange(first, last);
+        const expected = Array.from({ length: 400 }, (_, bit) => bit).filter((bit) =>
+          rows.some(({ first, last }) => first <= bit && bit <= last),
+        );
+        assert.deepEqual([...bitmap.values()], expected);
+        const found = [...bitmap.rows()];
+        assert.ok(found.every(({ first, last }, index) => first <= last && first > (found[index - 1]?.last ?? -2) + 1));
+      }),
+    );
+  });
+
+  test('all of another are added, removed or kept', () => {
+    fc.assert(
+      fc.property(numbers, numbers, (bits, others) => {
+        const one = bits.toSorted((a, b) => a - b);
+        const two = new Set(others);
+        const [sum, rest] = [bitmapOf(bits), bitmapOf(bits)];
+        sum.addAll(bitmapOf(others));
+        rest.removeAll(bitmapOf(others));
+        const without = one.filter((bit) => !two.has(bit));
+        assert.deepEqual(new Set(sum.values()), new Set([...one, ...others]));
+        assert.deepEqual([...rest.values()], without);
+        const both = [...bitmapOf(bits).intersection(bitmapOf(others)).values()];
+        assert.deepEqual(
+          both,
+          one.filter((bit) => two.has(bit)),
+        );
+        assert.equal(rest.isEmpty(), without.length === 0);
+      }),
+    );
+  });
+
   test('the lowest number that is clear, in one and in two', () => {
     fc.assert(
       fc.property(numbers, numbers, fc.nat(40), fc.nat(2010), (bits, others, filled, limit) => {
