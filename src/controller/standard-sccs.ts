@@ -1,4 +1,5 @@
 import type { WriteOptions } from '../cluster/port.ts';
+import { apiVersionOf } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import { planClusterRole, planClusterRoleBinding, planStandardScc, type Write } from '../policy/scc/plan-standard.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
@@ -71,11 +72,23 @@ async function write<K extends Kind>(
   kind: K,
   name: string,
   { verb, object, fields }: Write<Kinds[K]>,
-  { cluster, logger }: ReconcileContext,
+  { cluster, logger, tell }: ReconcileContext,
 ): Promise<void> {
   if (verb === 'replace') await cluster.remove(kind, name);
-  if (verb === 'update') await cluster.update(kind, object, OPTIONS);
-  else await createObject(cluster, kind, object, OPTIONS);
-  if (verb === 'create') logger.info({ kind, name }, 'object created');
-  else logger.info({ kind, name, fields }, 'object set right');
+  const written = await (verb === 'update'
+    ? cluster.update(kind, object, OPTIONS)
+    : createObject(cluster, kind, object, OPTIONS));
+  if (verb === 'create') {
+    logger.info({ kind, name }, 'object created');
+    return;
+  }
+  logger.info({ kind, name, fields }, 'object set right');
+  const uid = written.metadata?.uid;
+  tell({
+    regarding: { apiVersion: apiVersionOf(kind), kind, metadata: { name, ...(uid === undefined ? {} : { uid }) } },
+    type: 'Warning',
+    reason: 'SetRight',
+    action: 'Reconcile',
+    note: `set right what differed from what ships with the platform: ${fields.join(', ')}; to have it otherwise, make one of another name`,
+  });
 }

@@ -12,6 +12,7 @@ import { createSccMutateWebhook } from './scc-mutate.ts';
 import { createSccObjectsDefaultWebhook } from './scc-objects-default.ts';
 import { createSccObjectsValidateWebhook } from './scc-objects-validate.ts';
 import { createSccValidateWebhook } from './scc-validate.ts';
+import { createWaitingRoom } from './waiting-room.ts';
 import type { Webhook } from './webhook.ts';
 
 export interface WebhooksOptions {
@@ -19,6 +20,8 @@ export interface WebhooksOptions {
   podSecurity(): PodSecurity;
   readonly scc: SccSettings;
   readonly authorization: Authorization;
+  /** What becomes of the SCCs that ship with the platform when they are changed; absent, nothing. */
+  readonly standardSccs?: 'kept' | 'left alone';
   /** Asked for what the store cannot tell. */
   readonly cluster: Pick<Cluster, 'get' | 'reviewAccess'>;
   readonly logger: Logger;
@@ -35,12 +38,13 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
       ? withStoredAccess
       : withAskedAccess(createAccessReviews({ cluster, logger, metrics: metrics.scc, now }));
   const record = createSccRecorder(metrics.scc.decisions);
+  const review = { settings, withAccess, waitingRoom: createWaitingRoom() };
   return [
-    createSccMutateWebhook({ settings, withAccess, record }),
-    createSccValidateWebhook({ settings, withAccess, record: createSccRecorder(metrics.scc.validations) }),
+    createSccMutateWebhook({ ...review, record }),
+    createSccValidateWebhook({ ...review, record: createSccRecorder(metrics.scc.validations) }),
     createPsaWebhook({ podSecurity, metrics: metrics.podSecurity }),
-    createSccExecWebhook({ settings, withAccess, record, cluster }),
+    createSccExecWebhook({ ...review, record, cluster }),
     createSccObjectsDefaultWebhook({ settings }),
-    createSccObjectsValidateWebhook({ settings }),
+    createSccObjectsValidateWebhook({ settings, standardSccs: options.standardSccs }),
   ];
 }

@@ -12,6 +12,8 @@ import type { Webhook, WebhookContext } from './webhook.ts';
 
 export interface SccObjectsOptions {
   readonly settings: SccSettings;
+  /** What becomes of the SCCs that ship with the platform when they are changed; absent, nothing. */
+  readonly standardSccs?: 'kept' | 'left alone' | undefined;
   /** How many pods are tried for warnings at most, and for how long. */
   readonly limits?: { readonly maxPods: number; readonly timeoutMs: number };
 }
@@ -30,11 +32,13 @@ export function createSccObjectsValidateWebhook(options: SccObjectsOptions): Web
   };
 }
 
+const DEFAULT_LIMITS = { maxPods: 3000, timeoutMs: 1000 };
+
 function warningsOf(
   scc: SecurityContextConstraints,
   { oldObject }: AdmissionRequest,
   { store, now, deadlineMs }: WebhookContext,
-  { settings, limits: { maxPods, timeoutMs } = { maxPods: 3000, timeoutMs: 1000 } }: SccObjectsOptions,
+  { settings, standardSccs = 'left alone', limits: { maxPods, timeoutMs } = DEFAULT_LIMITS }: SccObjectsOptions,
 ): readonly string[] {
   const startMs = now();
   const endMs = startMs + Math.min(timeoutMs, deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2);
@@ -47,6 +51,7 @@ function warningsOf(
     canUse: canUseScc(store),
     maxPods,
     isOver: () => now() >= endMs,
+    standardSccs,
     brokenScc: resolveCompatibility(settings.compatibility).brokenScc,
   });
 }

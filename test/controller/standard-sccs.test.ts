@@ -94,6 +94,24 @@ suite('the standard SCCs', () => {
         fields: ['allowPrivilegedContainer', 'users'],
       },
     ]);
+    const events = cluster.storage.list({ group: '', resource: 'events' });
+    assert.deepEqual(
+      events.map(({ type, reason, message, involvedObject }) => ({
+        type,
+        reason,
+        message,
+        name: (involvedObject as { readonly name?: string }).name,
+      })),
+      [
+        {
+          type: 'Warning',
+          reason: 'SetRight',
+          message:
+            'set right what differed from what ships with the platform: allowPrivilegedContainer, users; to have it otherwise, make one of another name',
+          name: 'restricted-v2',
+        },
+      ],
+    );
   });
 
   test('of the first generation stay as an administrator has made them, and come back when deleted', async () => {

@@ -7,13 +7,14 @@ import { followConfiguration, loadConfiguration, type LoadedConfiguration } from
 import { controllersOf } from '../serve/controllers.ts';
 import { startEmbeddedCluster } from '../serve/embedded-cluster.ts';
 import { listen } from '../serve/listen.ts';
-import { logLevelOf, serveOptions, type ServeValues } from '../serve/options.ts';
+import { checkVerbosity, logLevelOf, serveOptions, type ServeValues } from '../serve/options.ts';
 import { ping, readinessChecks } from '../serve/readiness.ts';
 import { sccSettingsOf } from '../serve/scc-settings.ts';
 import { drain } from '../serve/shutdown.ts';
 import { VERSION } from '../version.ts';
 import { systemClock } from '../../controller/clock.ts';
 import { startControllers } from '../../controller/runtime.ts';
+import { STANDARD_SCC_CONTROLLER } from '../../controller/standard-sccs.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
@@ -46,6 +47,7 @@ export const serve: Command = {
   async prepare(args, env) {
     const { typed, operands } = readArguments(args, serveOptions);
     checkOperands(description, operands);
+    checkVerbosity(typed);
     const { config } = resolveValues({ config: serveOptions.config }, { typed, env });
     const configuration = await loadConfiguration(config);
     const values = resolveValues(serveOptions, { typed, env, file: configuration.options });
@@ -86,6 +88,7 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
         podSecurity,
         scc,
         authorization: values.authorization,
+        standardSccs: controllers.some(({ name }) => name === STANDARD_SCC_CONTROLLER) ? 'kept' : 'left alone',
         cluster,
         logger,
         metrics,
@@ -112,7 +115,12 @@ async function run(values: ServeValues, configuration: LoadedConfiguration, io: 
     });
 
     const host = values['bind-address'];
-    const port = await listen(server.app, { host, port: values['secure-port'], option: 'secure-port' });
+    const port = await listen(server.app, {
+      host,
+      port: values['secure-port'],
+      option: 'secure-port',
+      hostOption: 'bind-address',
+    });
     closing.push(() => server.app.close());
     const probesPort = await listen(probes, {
       ...values['health-probe-bind-address'],

@@ -6,6 +6,7 @@ import { apiVersionOf } from '../../kube/resources.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../kube/scc-fields.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { defaultScc } from '../../policy/scc/default-scc.ts';
+import { sccTypos, type SccTypo } from '../../policy/scc/scc-typos.ts';
 import { sccDefect } from '../../policy/scc/scc-warnings.ts';
 import { sccObjectErrors } from '../../policy/scc/validate-scc-object.ts';
 import { parseFieldPath, printFieldPath } from './field-path.ts';
@@ -60,7 +61,8 @@ function contentFindings(object: ManifestObject): readonly Finding[] {
   const errors = [...sccObjectErrors(scc), ...levelErrors(scc)];
   if (errors.length > 0) return errors.map((error) => invalidField(object, error));
   const defect = sccDefect(scc);
-  return defect === undefined ? [] : [unusable(object, defect)];
+  const typos = sccTypos(object.value).map((typo) => mistyped(object, typo));
+  return defect === undefined ? typos : [unusable(object, defect), ...typos];
 }
 
 /** The schema refuses other values. */
@@ -113,6 +115,25 @@ function unusable(object: ManifestObject, defect: string): Finding {
     detail: defect,
     remedy: 'Give MustRunAs a uid, and MustRunAsRange both bounds in their order or none.',
     fields: [fieldOf(object, ['runAsUser'])],
+  };
+}
+
+const TYPO_REMEDIES: Partial<Record<SccTypo['field'], string>> = {
+  volumes: 'Name a type of volume as pods name it.',
+  seccompProfiles: 'Name a profile: runtime/default, unconfined, localhost/FILE, or * for all.',
+  users: 'Name namespace and name of the service account.',
+};
+
+function mistyped(object: ManifestObject, { field, index, value, why, meant }: SccTypo): Finding {
+  const path = [field, index];
+  return {
+    mode: 'warn',
+    check: 'mistyped',
+    reason: 'mistyped value',
+    detail: `${printFieldPath(path)}: ${quote(value)} ${why}`,
+    remedy:
+      meant === undefined ? (TYPO_REMEDIES[field] ?? 'Name capabilities like NET_ADMIN.') : `Write ${quote(meant)}.`,
+    fields: [fieldOf(object, path)],
   };
 }
 

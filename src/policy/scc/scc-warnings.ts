@@ -1,14 +1,20 @@
 import { quote } from '../../kube/quote.ts';
+import { planStandardScc } from './plan-standard.ts';
 import { prepareScc, type PreparedScc } from './prepare.ts';
+import { sccTypos } from './scc-typos.ts';
+import { enumerate, fit, named } from './sentence.ts';
 import { STANDARD_SCCS } from './standard.ts';
 import type { CanUse, Deviations } from './types.ts';
 import { winsOf, type Win, type WinsInput } from './wins.ts';
 
 export interface SccWarningsInput extends WinsInput {
   readonly brokenScc: NonNullable<Deviations['brokenScc']>;
+  /** What becomes of the SCCs that ship with the platform when they are changed; absent, nothing. */
+  readonly standardSccs?: 'kept' | 'left alone';
 }
 
 const MAX_WINS = 3;
+const MAX_TYPOS = 3;
 const MAX_NAMESPACES = 10;
 const MAX_LENGTH = 256;
 
@@ -19,12 +25,43 @@ const MAX_LENGTH = 256;
  */
 export function sccWarnings(input: SccWarningsInput): readonly string[] {
   const scc = prepareScc(input.scc);
-  const defect = sccDefect(input.scc);
-  const warnings =
-    defect === undefined
-      ? [...warnOfEverybody(scc, input), ...warnOfWins(scc, input)]
-      : [warnOfDefect(scc, defect, input)];
+  const undone = warnOfUpkeep(scc, input);
+  const warnings = undone === undefined ? [...warnOfEffects(scc, input), ...warnOfTypos(scc, input)] : [undone];
   return warnings.map((text) => (text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH - 1)}…` : text));
+}
+
+function warnOfEffects(scc: PreparedScc, input: SccWarningsInput): readonly string[] {
+  const defect = sccDefect(input.scc);
+  return defect === undefined
+    ? [...warnOfEverybody(scc, input), ...warnOfWins(scc, input)]
+    : [warnOfDefect(scc, defect, input)];
+}
+
+/** What is set right at once has no effects. */
+function warnOfUpkeep({ name }: PreparedScc, { scc, standardSccs }: SccWarningsInput): string | undefined {
+  const standard = standardSccs === 'kept' ? STANDARD_SCCS.find((one) => one.scc.metadata?.name === name) : undefined;
+  const fields = standard && planStandardScc(standard, scc)?.fields;
+  if (fields === undefined || fields.length === 0) return undefined;
+  return enumerate({
+    head: `SCC ${quote(name)} ships with the platform and is kept as it is: what differs will be undone at once; write an SCC of another name instead (`,
+    items: fields,
+    tail: ')',
+  });
+}
+
+/** What nobody can have meant, though it is valid. */
+function warnOfTypos({ name }: PreparedScc, { scc }: SccWarningsInput): readonly string[] {
+  const typos = sccTypos(scc);
+  const rest = typos.length - MAX_TYPOS;
+  return [
+    ...typos.slice(0, MAX_TYPOS).map(({ field, value, why, meant }) => {
+      const remedy = meant === undefined ? '' : `; write ${quote(meant)}`;
+      return fit(`SCC ${quote(name)}: ${named(value)} in ${field} ${why}${remedy}`);
+    }),
+    ...(rest > 0
+      ? [`SCC ${quote(name)} has ${count(rest, 'more value')} that ${rest === 1 ? 'is' : 'are'} mistyped`]
+      : []),
+  ];
 }
 
 /** Why no pod can use an SCC, though the rules for SCCs let it pass. */

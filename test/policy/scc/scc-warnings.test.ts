@@ -21,12 +21,15 @@ interface Given {
   readonly grants?: readonly Grant[];
   readonly pods?: readonly Pod[];
   readonly brokenScc?: SccWarningsInput['brokenScc'];
+  readonly standardSccs?: 'kept';
   readonly maxPods?: number;
   readonly isOver?: () => boolean;
 }
 
-function warningsOf({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', maxPods = 100, isOver }: Given) {
+function warningsOf({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', ...given }: Given) {
+  const { standardSccs, maxPods = 100, isOver } = given;
   return sccWarnings({
+    ...(standardSccs ? { standardSccs } : {}),
     scc: laxScc(scc),
     ...(oldScc ? { oldScc: laxScc(oldScc) } : {}),
     sccs: [...STANDARD, ...(oldScc ? [laxScc(oldScc)] : [])],
@@ -430,3 +433,89 @@ function withVolume({ metadata, spec }: Pod): Pod {
 function laxish(fields: JsonObject): JsonObject {
   return { seccompProfiles: ['*'], volumes: ['*'], ...fields };
 }
+
+suite('an SCC that ships with the platform', () => {
+  const named = (name: string, fields: JsonObject): JsonObject => ({
+    ...STANDARD.find(({ metadata }) => metadata?.name === name),
+    ...fields,
+    name,
+  });
+  const undone = (name: string, fields: string): string =>
+    `SCC "${name}" ships with the platform and is kept as it is: what differs will be undone at once; write an SCC of another name instead (${fields})`;
+
+  test('and is kept as it is', () => {
+    const scc = named('restricted-v2', { priority: 50, volumes: ['configmap'] });
+    assert.deepEqual(warningsOf({ scc, standardSccs: 'kept' }), [undone('restricted-v2', 'priority, volumes')]);
+  });
+  test('and is kept as it is, of which nothing is changed', () => {
+    for (const { scc } of STANDARD_SCCS) {
+      const name = scc.metadata?.name ?? '';
+      assert.deepEqual(warningsOf({ scc: named(name, {}), standardSccs: 'kept' }), [], name);
+    }
+  });
+  test("and is the administrator's to change", () => {
+    assert.deepEqual(warningsOf({ scc: named('anyuid', { priority: 50 }), standardSccs: 'kept' }), []);
+  });
+  test('and is left alone', () => {
+    assert.deepEqual(warningsOf({ scc: named('restricted-v2', { priority: 50 }) }), [
+      'all users may use SCC "restricted-v2", and its priority 50 puts it before anyuid: it takes over every pod that fits it',
+    ]);
+  });
+});
+
+suite('values that match nothing', () => {
+  const ACCOUNT = 'is no service account, which is system:serviceaccount:NAMESPACE:NAME';
+  const cases: readonly { readonly fields: JsonObject; readonly expected: readonly string[] }[] = [
+    {
+      fields: { volumes: ['configmap', 'hostpath', 'disk', 'secret', '*'] },
+      expected: [
+        '"configmap" in volumes is no type of volume; write "configMap"',
+        '"hostpath" in volumes is no type of volume; write "hostPath"',
+        '"disk" in volumes is no type of volume',
+      ],
+    },
+    {
+      fields: { allowedCapabilities: ['CAP_NET_ADMIN', '*'], requiredDropCapabilities: ['ALL', 'net-admin'] },
+      expected: [
+        '"CAP_NET_ADMIN" in allowedCapabilities is not how pods write a capability; write "NET_ADMIN"',
+        '"net-admin" in requiredDropCapabilities is not how pods write a capability',
+      ],
+    },
+    {
+      fields: { defaultAddCapabilities: ['net_admin', 'AUDIT_WRITE'] },
+      expected: ['"net_admin" in defaultAddCapabilities is not how pods write a capability; write "NET_ADMIN"'],
+    },
+    {
+      fields: { seccompProfiles: ['RuntimeDefault', 'unconfined', 'localhost/x.json', 'x.json'] },
+      expected: [
+        '"RuntimeDefault" in seccompProfiles is no seccomp profile; write "runtime/default"',
+        '"x.json" in seccompProfiles is no seccomp profile',
+      ],
+    },
+    {
+      fields: {
+        users: ['alice', 'system:serviceaccount:payments', 'system:serviceaccount:payments:worker.a', 'system:x'],
+      },
+      expected: [`"system:serviceaccount:payments" in users ${ACCOUNT}`],
+    },
+    {
+      fields: { users: ['system:serviceaccount:a:b:c'] },
+      expected: [`"system:serviceaccount:a:b:c" in users ${ACCOUNT}`],
+    },
+  ];
+  for (const { fields, expected } of cases) {
+    test(JSON.stringify(fields), () => {
+      assert.deepEqual(
+        warningsOf({ scc: { name: 'mine', ...fields } }),
+        expected.map((text) => `SCC "mine": ${text}`),
+      );
+    });
+  }
+  test('are many', () => {
+    const warnings = warningsOf({ scc: { name: 'mine', volumes: ['a', 'b', 'c', 'd', 'e'] } });
+    assert.deepEqual(warnings.slice(2), [
+      'SCC "mine": "c" in volumes is no type of volume',
+      'SCC "mine" has 2 more values that are mistyped',
+    ]);
+  });
+});
