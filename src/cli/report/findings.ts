@@ -1,9 +1,11 @@
 import type { ManifestObject } from '../../config/manifests.ts';
-import { printFieldError, type FieldError } from '../../kube/field-error.ts';
+import { invalidValue, printFieldError, type FieldError } from '../../kube/field-error.ts';
 import type { NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
+import { SCC_MODE_LABEL, SCC_MODES, sccModeOf } from '../../policy/scc/mode.ts';
 import { printPolicy, type Mode } from '../../policy/psa/policy.ts';
 import { checks, evaluatePod, type Violation } from '../../policy/pss/index.ts';
 import { parseFieldPath } from './field-path.ts';
+import { labelsOf } from './identity.ts';
 import { completed, podIn } from './pod.ts';
 import type { Finding, OffendingField } from './types.ts';
 
@@ -13,6 +15,7 @@ export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
 const REMEDIES: ReadonlyMap<string, string> = new Map([
   ...checks.map(({ id, remedy = '' }): [string, string] => [id, remedy]),
   ['decode', 'Give the field a value of the type that the Kubernetes API documents.'],
+  ['scc-label', `Use one of ${SCC_MODES.join(', ')}, in lower case.`],
   ['labels', 'Use a level (privileged, baseline, restricted) or a version (latest, v1.N), in lower case.'],
 ]);
 
@@ -37,6 +40,26 @@ export function labelFindings(object: ManifestObject, { errors }: NamespacePolic
     const violation = { check: 'labels', reason: 'invalid label', detail: printFieldError(error), fields: [error] };
     return { mode: 'enforce', ...findingOf(object, [], violation) };
   });
+}
+
+/** What is wrong with the label of a Namespace that says its mode of SCCs. */
+export function sccLabelFindings(object: ManifestObject): Finding[] {
+  const label = labelsOf(object.value)[SCC_MODE_LABEL];
+  if (label == null) return [];
+  const field = fieldOf(object, `metadata.labels[${SCC_MODE_LABEL}]`);
+  const finding = {
+    ...findingOf(object, [], { check: 'scc-label', reason: 'invalid label', detail: '' }),
+    fields: [field],
+  };
+  // YAML has words such as off that are no texts unless they are quoted.
+  if (typeof label !== 'string') {
+    const detail = printFieldError(invalidValue(field.path, label, 'must be a string: put it in quotes'));
+    return [{ mode: 'enforce', ...finding, detail }];
+  }
+  const namespace = { metadata: { labels: { [SCC_MODE_LABEL]: label } } };
+  // Nobody refuses it: it counts as the strictest.
+  const { problem } = sccModeOf(namespace, { mode: 'report', exemptNamespaces: [] });
+  return problem === undefined ? [] : [{ mode: 'warn', ...finding, detail: problem }];
 }
 
 function findingOf(object: ManifestObject, podPath: readonly string[], violation: Violation): Omit<Finding, 'mode'> {

@@ -4,7 +4,7 @@ import type { Kind } from '../../kube/types.ts';
 import { isKnownKind } from '../../policy/psa/known-kinds.ts';
 import type { NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
 import { printPolicy, type Mode } from '../../policy/psa/policy.ts';
-import { labelFindings, podFindings } from './findings.ts';
+import { labelFindings, podFindings, sccLabelFindings } from './findings.ts';
 import { nameOf, namespaceOf } from './identity.ts';
 import { groupOf, podPath } from './pod.ts';
 import { indexPolicies, isNamespace, type PolicyIndex, type PolicySettings } from './policies.ts';
@@ -45,7 +45,7 @@ function judgeObject(
 ): Judgement | Remark | undefined {
   if (isNamespace(object)) {
     const policies = index.ofLabels(object);
-    const findings = [...labelFindings(object, policies), ...findUnknownFields(object)];
+    const findings = [...labelFindings(object, policies), ...sccLabelFindings(object), ...findUnknownFields(object)];
     return judgement(object, { policies, findings });
   }
   const path = podPath(object.apiVersion, object.kind);

@@ -14,9 +14,11 @@ const SCCS = 'https://github.com/openshift/api/blob/master/security/v1/types.go'
 /** Of checks that have nothing to do with the standards. */
 const HELP: ReadonlyMap<string, string> = new Map([
   ['labels', 'https://kubernetes.io/docs/concepts/security/pod-security-admission/'],
+  ['scc-label', 'https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/'],
   [UNKNOWN_FIELD, 'https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation'],
   ['scc', SCCS],
   ['unusable', SCCS],
+  ['mistyped', SCCS],
 ]);
 
 /**

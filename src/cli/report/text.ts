@@ -21,8 +21,10 @@ export function printWhy({ reason, detail }: Finding): string {
 /** Of checks that have nothing to do with a policy. */
 const VERDICTS: ReadonlyMap<string, string> = new Map([
   ['labels', 'has invalid labels'],
+  ['scc-label', 'names no mode of security context constraints'],
   [UNKNOWN_FIELD, 'has unknown fields'],
   ['unusable', 'can be used by no pod (warn)'],
+  ['mistyped', 'has values that match nothing (warn)'],
 ]);
 
 /** What the object does: `violates PodSecurity "restricted:latest"`, in words of the mode. */

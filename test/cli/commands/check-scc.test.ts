@@ -28,6 +28,38 @@ describe('check writes what is wrong with SCCs', () => {
   }
 });
 
+describe('check judges the label of a namespace that says its mode of SCCs', () => {
+  const rule = 'must be one of enforce, report, off';
+  const fix = '                        Fix: Use one of enforce, report, off, in lower case.\n\n';
+  const cases: readonly { name: string; label: string; code: number; stdout: string }[] = [
+    { name: 'which is right', label: '"off"', code: 0, stdout: '1 passed, 0 failed\n' },
+    {
+      name: 'which counts as the strictest',
+      label: 'Report',
+      code: 0,
+      stdout:
+        'Namespace a names no mode of security context constraints\n' +
+        `  stdin:6:5  scc-label  invalid label (label portcullis.dev/scc: unknown mode "Report", taken for "enforce"; ${rule})\n` +
+        `${fix}0 passed, 0 failed, 1 with warnings\n`,
+    },
+    {
+      name: 'which no API server takes',
+      label: 'off',
+      code: 1,
+      stdout:
+        'Namespace a names no mode of security context constraints\n' +
+        '  stdin:6:5  scc-label  invalid label (metadata.labels[portcullis.dev/scc]: Invalid value: false: must be a string: put it in quotes)\n' +
+        `${fix}0 passed, 1 failed\n`,
+    },
+  ];
+  for (const { name, label, code, stdout } of cases) {
+    test(name, async () => {
+      const stdin = `apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels:\n    portcullis.dev/scc: ${label}\n`;
+      assert.deepEqual(await runProgram(['check', '-'], { stdin }), { code, stdout, stderr: '' });
+    });
+  }
+});
+
 test('the SCCs of the platform are right', async () => {
   const stdin = printYaml(STANDARD_SCCS.map(({ scc }) => scc));
   const { code, stdout } = await runProgram(['check', '-'], { stdin });
@@ -63,6 +95,31 @@ describe('the exit code of SCCs', () => {
       assert.equal(outcome.code, code, outcome.stdout);
     });
   }
+});
+
+test('values of SCCs that match nothing are warned of', async () => {
+  const lists =
+    '"volumes":["secret","configmap","disk"],"allowedCapabilities":["CAP_NET_ADMIN"],"seccompProfiles":["RuntimeDefault"]';
+  const stdin = `${SCC},${RIGHT},${lists},"users":["system:serviceaccount:payments"]}`;
+  const { code, stdout } = await runProgram(['check', '-'], { stdin });
+  assert.equal(code, 0);
+  assert.equal(
+    stdout.replaceAll(/^ +stdin:1:\d+ +/gm, '').replaceAll(/^ +Fix/gm, 'Fix'),
+    `SecurityContextConstraints a has values that match nothing (warn)
+mistyped  mistyped value (volumes[1]: "configmap" is no type of volume)
+Fix: Write "configMap".
+mistyped  mistyped value (volumes[2]: "disk" is no type of volume)
+Fix: Name a type of volume as pods name it.
+mistyped  mistyped value (allowedCapabilities[0]: "CAP_NET_ADMIN" is not how pods write a capability)
+Fix: Write "NET_ADMIN".
+mistyped  mistyped value (seccompProfiles[0]: "RuntimeDefault" is no seccomp profile)
+Fix: Write "runtime/default".
+mistyped  mistyped value (users[0]: "system:serviceaccount:payments" is no service account, which is system:serviceaccount:NAMESPACE:NAME)
+Fix: Name namespace and name of the service account.
+
+0 passed, 0 failed, 1 with warnings
+`,
+  );
 });
 
 const POD = `apiVersion: apps/v1
