@@ -32,6 +32,9 @@ export async function readBeside(
   const { kubeconfig, context, filename } = values;
   const subjects = paths.length === 0 ? filename : paths;
   if (subjects.length === 0) throw new UserError('no manifests: name their paths');
+  if (subjects !== filename && [paths, filename].every((some) => some.includes('-'))) {
+    throw new UserError('the standard input can be read only once: leave out one of - and --filename=-');
+  }
   const objects = await readObjects(subjects, io);
   if (filename.length === 0 && (await findAnyCluster({ kubeconfig, context, env: io.env })) !== undefined) {
     const [only, ...others] = namespacesOf(objects, values.namespace);

@@ -34,23 +34,34 @@ const IN_CLUSTER = '/var/run/secrets/kubernetes.io/serviceaccount';
 export async function findCluster(whereabouts: Whereabouts): Promise<FoundCluster> {
   const found = await findAnyCluster(whereabouts);
   if (found) return found;
-  const files = filesOf(whereabouts.env);
-  const looked = files.length === 0 ? 'KUBECONFIG and HOME are not set' : `there is no ${files.join(', no ')}`;
-  throw new UserError(`no cluster to read: ${looked}; name a kubeconfig with --kubeconfig`);
+  throw notFound(filesOf(whereabouts.env));
 }
 
-/** The same; resolves to `undefined` if there is no kubeconfig and no cluster around the process. */
+function notFound(files: readonly string[]): UserError {
+  const looked = files.length === 0 ? 'KUBECONFIG and HOME are not set' : `there is no ${files.join(', no ')}`;
+  return new UserError(`no cluster to read: ${looked}; name a kubeconfig with --kubeconfig`);
+}
+
+/**
+ * The same; resolves to `undefined` if nobody names a kubeconfig, there is none at home, and no cluster around the process.
+ */
 export async function findAnyCluster({ kubeconfig, context, env }: Whereabouts): Promise<FoundCluster | undefined> {
   if (kubeconfig !== undefined)
     return chooseContext(readKubeconfig([await readSource(kubeconfig)]), context, kubeconfig);
   const files = filesOf(env);
   const sources = (await Promise.all(files.map(readIfThere))).filter((source) => source !== undefined);
   if (sources.length > 0) return chooseContext(readKubeconfig(sources), context, files.join(delimiter));
+  // Whoever names one means that cluster, and no other.
+  if (namedIn(env).length > 0) throw notFound(files);
   return await findAround(env);
 }
 
+function namedIn(env: Whereabouts['env']): readonly string[] {
+  return (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
+}
+
 function filesOf(env: Whereabouts['env']): readonly string[] {
-  const named = (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
+  const named = namedIn(env);
   if (named.length > 0) return [...new Set(named)];
   const home = env['HOME'] || env['USERPROFILE'];
   return home ? [join(home, '.kube', 'config')] : [];
@@ -80,7 +91,7 @@ function chooseContext(config: Kubeconfig, wanted: string | undefined, files: st
   if (context.user !== undefined && !user) {
     throw new UserError(`${files}: user ${quote(context.user)} of context ${quote(name)} does not exist`);
   }
-  return { cluster, user, namespace: context.namespace ?? 'default' };
+  return { cluster, user, namespace: context.namespace || 'default' };
 }
 
 function choicesOf(contexts: Kubeconfig['contexts']): string {

@@ -14,6 +14,10 @@ const explain = (args: string, surroundings?: Surroundings) =>
 describe('mistakes', () => {
   const cases: readonly { readonly args: string; readonly stderr: string; readonly stdin?: string }[] = [
     { args: '', stderr: 'error: no manifests: name their paths\n' },
+    {
+      args: '- -f -',
+      stderr: 'error: the standard input can be read only once: leave out one of - and --filename=-\n',
+    },
     { args: 'none.yaml', stderr: 'error: the path "none.yaml" does not exist\n' },
     { args: 'mistaken.yaml', stderr: 'error: mistaken.yaml:3:1: metadata must be an object\n' },
     { args: 'cluster.yaml', stderr: 'error: no pods and no workloads in the manifests\n' },
