@@ -29,7 +29,8 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
   [NOT_REGULAR, 'it is no regular file'],
 ]);
 
-function reasonOf(error: unknown): string {
+/** Why a file cannot be read or written, without its name. */
+export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return ('code' in error ? REASONS.get(error.code) : undefined) ?? error.message;
 }

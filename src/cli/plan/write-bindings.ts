@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { printYaml } from '../../config/manifests.ts';
+import { reasonOf } from '../../config/source.ts';
 import { UserError } from '../../config/user-error.ts';
 import { useRoleNameOf } from '../../policy/scc/standard.ts';
 import { printable } from '../report/text.ts';
@@ -34,8 +35,16 @@ export async function writeBindings(file: string, plan: Plan): Promise<void> {
   try {
     await writeFile(file, printBindingManifests(plan));
   } catch (error) {
-    throw new UserError(`cannot write ${file}: ${error instanceof Error ? error.message : String(error)}`, {
-      cause: error,
-    });
+    throw new UserError(
+      `cannot write ${file}: ${isFolderMissing(error) ? 'there is no such folder' : reasonOf(error)}`,
+      {
+        cause: error,
+      },
+    );
   }
+}
+
+/** A file that is not there is made. */
+function isFolderMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises';
 import type { OutgoingHttpHeaders } from 'node:http';
+import { readSource } from '../../config/source.ts';
 import { UserError } from '../../config/user-error.ts';
 import type { ClusterEntry, Impersonation, UserEntry } from './kubeconfig-entries.ts';
 import { askPlugin } from './credential-plugin.ts';
@@ -52,11 +52,7 @@ async function authorizationOf({ token, tokenFile, username, password }: UserEnt
 }
 
 async function readText(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    throw new UserError(error instanceof Error ? error.message : String(error), { cause: error });
-  }
+  return (await readSource(file)).text;
 }
 
 /** @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation */

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { compareBytes } from '../../kube/order.ts';
 import { NOT_REGULAR, openRegularFile } from '../regular-file.ts';
+import { reasonOf } from '../source.ts';
 import { UserError } from '../user-error.ts';
 import { createLineIndex, type Position } from './line-index.ts';
 
@@ -39,7 +40,7 @@ async function filesAt(path: string): Promise<string[]> {
     if (found.length > 0) return found;
   } catch (error) {
     if (codeOf(error) === 'ENOENT') throw new UserError(`the path "${path}" does not exist`, { cause: error });
-    if (codeOf(error) !== undefined) throw new UserError(reasonOf(error), { cause: error });
+    if (codeOf(error) !== undefined) throw new UserError(`cannot read ${path}: ${reasonOf(error)}`, { cause: error });
     throw error;
   }
   throw new UserError(`no .yaml, .yml or .json file in ${path}`);
@@ -117,8 +118,4 @@ function problem(message: string): FileText {
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -72,8 +72,7 @@ describe('what cannot be planned', () => {
     {
       name: 'bindings into a folder that is not there',
       args: ['--bindings', '/nonexistent/bindings.yaml'],
-      stderr:
-        "error: cannot write /nonexistent/bindings.yaml: ENOENT: no such file or directory, open '/nonexistent/bindings.yaml'\n",
+      stderr: 'error: cannot write /nonexistent/bindings.yaml: there is no such folder\n',
     },
   ];
   for (const { name, args, stdin, stderr } of cases) {

@@ -186,7 +186,7 @@ describe('a server that cannot be reached', () => {
     const changed = { 'certificate-authority-data': undefined, 'certificate-authority': '/nowhere/ca.crt' };
     assert.equal(
       await failureOf(await server.kubeconfig(changed)),
-      "ENOENT: no such file or directory, open '/nowhere/ca.crt'",
+      'cannot read /nowhere/ca.crt: there is no such file',
     );
   });
 
