@@ -1,5 +1,4 @@
 import { isUtf8 } from 'node:buffer';
-import { runInNewContext } from 'node:vm';
 import { compileShape } from '../config/ajv.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { isObject } from '../kube/types.ts';
@@ -49,12 +48,6 @@ const request = {
 };
 const checkReview = compileShape({ type: 'object', required: ['request'], properties: { request } });
 
-/**
- * `JSON.parse` of a realm of its own. V8 finds the shape of an object on the way that others of its realm have taken: where
- * those of this whole program are among them, it looks around for longer than it reads.
- */
-const parse = runInNewContext('JSON.parse') as typeof JSON.parse;
-
 const API_VERSION = 'admission.k8s.io/v1';
 const KIND = 'AdmissionReview';
 
@@ -69,10 +62,9 @@ export function readEnvelope(body: Buffer): Envelope {
   if (hasTooManyValues(body)) return undecodable(`the body has more than ${MAX_BRACKETS} objects and lists`);
   let review: unknown;
   try {
-    review = parse(body.toString());
+    review = JSON.parse(body.toString());
   } catch (error) {
-    // Of the other realm, too, so that it is no instance of the `Error` here.
-    return undecodable((error as SyntaxError).message);
+    return undecodable(error instanceof Error ? error.message : String(error));
   }
   if (!isObject(review)) return undecodable(`the body must be a JSON object of kind ${KIND}`);
   // As upstream: without apiVersion and kind it is taken for what this path serves.
