@@ -1,9 +1,11 @@
+import { shortened } from '../kube/quote.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Namespace } from '../kube/types.ts';
 import { annotationsOfBlock, needOf } from '../policy/uid-range/annotations.ts';
 import { ORPHANED_MS } from '../policy/uid-range/repair.ts';
 import type { RangeSettings } from '../policy/uid-range/settings.ts';
+import { rangeProblems } from '../policy/uid-range/range-problems.ts';
 import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/state.ts';
 import { printUidRange } from '../policy/uid-range/uid-range.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult } from './controller.ts';
@@ -15,6 +17,11 @@ export const UID_RANGE_ALLOCATOR = 'namespace-security-allocation-controller';
 /** The key that stands for the state object; no namespace can be called that. */
 const REPAIR = 'repair/';
 const REPAIR_MS = 8 * 60 * 60_000;
+/** The keys that stand for the ranges that namespaces have: one of them has changed, and look at all. */
+const RANGES_CHANGED = 'ranges-changed/';
+const CHECK_RANGES = 'check-ranges/';
+/** Namespaces come in bursts. */
+const CHECK_DELAY_MS = 1000;
 /** How soon a range that is full is looked at again. */
 const FULL_MS = 60_000;
 const RESYNC_MS = 10 * 60_000;
@@ -32,6 +39,8 @@ export function createUidRangeAllocator(settings: RangeSettings): Controller {
   /** False until the state object agrees with the namespaces; what they need waits for that. */
   let isRepaired = false;
   let isFull = false;
+  /** What is wrong with ranges that somebody has chosen. */
+  let told: RangeProblems = new Map();
 
   const repair = async (context: ReconcileContext): Promise<ReconcileResult> => {
     isRepaired = false;
@@ -86,12 +95,14 @@ export function createUidRangeAllocator(settings: RangeSettings): Controller {
     name: UID_RANGE_ALLOCATOR,
     runs: 'leader',
     keys: [REPAIR],
-    sources: [on('Namespace', (namespace) => keysOf(namespace, settings))],
+    sources: [on('Namespace', (namespace) => keysOf(namespace, settings)), on('Namespace', () => [RANGES_CHANGED])],
     resyncMs: RESYNC_MS,
     maxRetryMs: MAX_RETRY_MS,
     concurrency: CONCURRENCY,
     async reconcile(key, context) {
       if (key === REPAIR) return repair(context);
+      if (key === CHECK_RANGES) told = tellProblems(told, context);
+      if (key === RANGES_CHANGED) context.enqueue(CHECK_RANGES, CHECK_DELAY_MS);
       const namespace = isRepaired ? context.cluster.store.get('Namespace', key) : undefined;
       const need = namespace && needOf(namespace, settings);
       if (need === 'block') await allot(key, context);
@@ -125,6 +136,32 @@ async function annotate(
     action: 'Allocate',
     note: `created SCC ranges for ${name} namespace`,
   });
+}
+
+/** What is wrong with the ranges of namespaces, by their names. */
+type RangeProblems = ReturnType<typeof rangeProblems>;
+
+/** Tells what is new, since the allocator leaves ranges as they are; returns all there is. */
+function tellProblems(told: RangeProblems, { cluster, logger, tell }: ReconcileContext): RangeProblems {
+  const found = rangeProblems(cluster.store.list('Namespace'));
+  for (const [name, problems] of found) {
+    const note = problems.join('; ');
+    if (told.get(name)?.join('; ') === note) continue;
+    logger.warn({ namespace: name, reason: note }, 'namespace has ranges that are wrong');
+    const uid = cluster.store.get('Namespace', name)?.metadata?.uid;
+    tell({
+      regarding: {
+        apiVersion: apiVersionOf('Namespace'),
+        kind: 'Namespace',
+        metadata: { name, ...(uid === undefined ? {} : { uid }) },
+      },
+      type: 'Warning',
+      reason: 'InvalidSCCRanges',
+      action: 'Check',
+      note: `${shortened(note, 700)}; correct it, or remove the annotations so that they are allocated`,
+    });
+  }
+  return found;
 }
 
 function tellFull({ uidRange }: RangeSettings, { logger, tell }: ReconcileContext): void {

@@ -122,6 +122,32 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(event?.['reportingComponent'], UID_RANGE_ALLOCATOR);
     });
 
+    test('an event tells of ranges that somebody chose and that are wrong, once until they change', async () => {
+      const one = await run();
+      await create('root', { [UIDS]: '0/10', [MCS]: 'rubbish' });
+      await create('odd', { [UIDS]: 'rubbish', [GROUPS]: '9-1', [MCS]: 's0-s0:c0.c1023' });
+      await create('taken', { [UIDS]: '1005/10', [MCS]: 's0:c9,c1' });
+      await create('fine', { [UIDS]: '5000/10', [MCS]: 's0' });
+      await one.idle();
+      const told = (): unknown[] => events('InvalidSCCRanges').map(({ type, message }) => [type, message]);
+      assert.deepEqual(told(), [], 'bursts are waited for');
+      const FIX = 'correct it, or remove the annotations so that they are allocated';
+      const root = `${UIDS}="0/10" begins with 0, the id of root; ${MCS}="rubbish" is no level of SELinux; ${FIX}`;
+      const odd = `${UIDS}="rubbish" cannot be read (expected integer); ${GROUPS}="9-1" has no ids, since 9 is above 1; ${FIX}`;
+      const shared = (other: string): string => `shares ids with namespace "${other}"; ${FIX}`;
+      const messages = [odd, root, shared('taken'), shared('taken'), shared('default')];
+      await one.pass(1000);
+      assert.deepEqual(told().toSorted(), messages.map((message) => ['Warning', message]).toSorted());
+      await cluster.update(
+        'Namespace',
+        { metadata: { ...cluster.store.get('Namespace', 'fine')?.metadata, labels: { a: 'b' } } },
+        BY_TEST,
+      );
+      await one.pass(1000);
+      assert.equal(told().length, 5);
+      assert.deepEqual(one.errors(), []);
+    });
+
     test('a namespace has its block a moment after it was created', async () => {
       const one = await run({ ...SETTINGS, uidRange: { start: 1000, end: 9999, blockSize: 10 } });
       const durations: number[] = [];
