@@ -30,10 +30,11 @@ export function reportScc(decision: SccDecision): Allowed {
  */
 function mostUseful({ status, warnings, auditAnnotations }: Denied & SccDecision, maxLength: number): string {
   const { message } = status;
-  const areSeveral = message.startsWith(`${UNABLE}: [`);
+  const start = message.indexOf(`${UNABLE}: `);
+  const areSeveral = message.startsWith(`${UNABLE}: [`, start);
   const isTooLong = message.length > maxLength;
-  if (!message.startsWith(UNABLE) || (!isTooLong && !areSeveral)) return message;
-  if (warnings.length > 0) return UNABLE;
+  if (start < 0 || (!isTooLong && !areSeveral)) return message;
+  if (warnings.length > 0) return message.slice(0, start + UNABLE.length);
   if (!isTooLong) return message;
   const first = Object.keys(auditAnnotations).find((key) => key.startsWith(auditKey('')));
   return (first === undefined ? undefined : auditAnnotations[first]) ?? message;
