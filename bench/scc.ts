@@ -4,6 +4,7 @@ import { createMetrics } from '../src/telemetry/metrics.ts';
 import { withStoredAccess } from '../src/webhook/scc-access.ts';
 import { createSccRecorder } from '../src/webhook/scc-metrics.ts';
 import { createSccMutateWebhook } from '../src/webhook/scc-mutate.ts';
+import { createWaitingRoom } from '../src/webhook/waiting-room.ts';
 import type { Webhook } from '../src/webhook/webhook.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 
@@ -12,6 +13,7 @@ export function mutateWebhook(): Webhook {
   return createSccMutateWebhook({
     settings: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
     withAccess: withStoredAccess,
+    waitingRoom: createWaitingRoom(),
     record: createSccRecorder(createMetrics({ version: 'bench' }).scc.decisions),
   });
 }

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -56,6 +57,10 @@ function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connec
     logReviewed(factsOf(review, decision, durationMs));
     send(reply, 200, printReview(review, decision));
   };
+  const forget = (reply: FastifyReply, review: AdmissionRequest, startMs: number): void => {
+    log.info({ ...identityOf(review), durationMs: now() - startMs }, 'client gone before the answer');
+    reply.hijack();
+  };
   const sendBug = (reply: FastifyReply, review: AdmissionRequest, err: unknown): void => {
     log.error({ ...identityOf(review), err }, 'review failed');
     sendText(reply, 500, 'internal server error');
@@ -63,7 +68,11 @@ function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connec
 
   return (request, reply) => {
     // A POST without a body and without a content type passes by every parser.
-    const envelope = readEnvelope((request.body as Buffer | undefined) ?? NO_BODY);
+    const body = (request.body as Buffer | undefined) ?? NO_BODY;
+    const bodyBytes = body.length;
+    // The request outlives the review; its bytes are not needed for that long.
+    request.body = undefined;
+    const envelope = readEnvelope(body);
     if ('error' in envelope) {
       log.warn({ reason: envelope.error, remoteAddress: request.ip }, 'malformed review');
       sendText(reply, 400, envelope.error);
@@ -77,14 +86,17 @@ function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connec
     const review = envelope.request;
     const startMs = now();
     try {
-      const decision = webhook.decide(review, contextOf(request, store, now, startMs));
+      const decision = webhook.decide(review, contextOf({ request, reply, deps, startMs, bodyBytes }));
       if (!(decision instanceof Promise)) {
         sendDecision(reply, review, decision, startMs);
         return;
       }
       metrics.webhook.inFlight.inc();
       return decision
-        .then((decided) => sendDecision(reply, review, decided, startMs))
+        .then((decided) => {
+          if (reply.raw.destroyed) forget(reply, review, startMs);
+          else sendDecision(reply, review, decided, startMs);
+        })
         .catch((error: unknown) => sendBug(reply, review, error))
         .finally(() => metrics.webhook.inFlight.dec());
     } catch (error) {
@@ -93,11 +105,38 @@ function createAnswer(webhook: Webhook, deps: AdmissionDeps, connections: Connec
   };
 }
 
+interface Review {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly deps: Pick<AdmissionDeps, 'store' | 'now'>;
+  readonly startMs: number;
+  readonly bodyBytes: number;
+}
+
 /** The API server puts its patience on the URL, as `?timeout=5s`; what is no duration, or none at all, is ignored. */
-function contextOf(request: FastifyRequest, store: Store, now: () => number, startMs: number): WebhookContext {
+function contextOf({ request, reply, deps: { store, now }, startMs, bodyBytes }: Review): WebhookContext {
   const { timeout } = request.query as { readonly timeout?: unknown };
   const timeoutMs = typeof timeout === 'string' ? patienceMs(timeout) : undefined;
-  return timeoutMs === undefined ? { store, now } : { store, now, deadlineMs: startMs + timeoutMs };
+  const deadlineMs = timeoutMs === undefined ? undefined : startMs + timeoutMs;
+  let signal: AbortSignal | undefined;
+  return {
+    store,
+    now,
+    deadlineMs,
+    bodyBytes,
+    // Made for those that wait; most never look at it.
+    get signal() {
+      return (signal ??= signalOf(reply.raw));
+    },
+  };
+}
+
+/** Aborted when the connection closes before the answer is sent. */
+function signalOf(response: ServerResponse): AbortSignal {
+  if (response.destroyed) return AbortSignal.abort();
+  const aborting = new AbortController();
+  response.once('close', () => aborting.abort());
+  return aborting.signal;
 }
 
 /** API servers send the few values that webhook configurations hold; the last one is worth remembering. */

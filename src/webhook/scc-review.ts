@@ -8,6 +8,7 @@ import { namespaceRangesOf } from '../policy/scc/namespace-ranges.ts';
 import { reportScc } from '../policy/scc/report.ts';
 import type { CanUse, SccDecision, SccInput } from '../policy/scc/types.ts';
 import { andThen, type Later } from './later.ts';
+import type { WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
 
 /** Lets a decision that asks for access be made; by whom access is known is its business. */
@@ -16,6 +17,7 @@ export type WithAccess = (decide: (canUse: CanUse) => SccDecision, context: Webh
 export interface SccReviewDeps {
   readonly settings: SccSettings;
   readonly withAccess: WithAccess;
+  readonly waitingRoom: WaitingRoom;
 }
 
 /** Decides on one pod, given what the cluster has to say. */
@@ -47,38 +49,58 @@ const MARGIN_MS = 500;
  * yet, or has no ranges: where SCCs are enforced, the decision waits until it has, and is then made anew.
  */
 export function reviewScc(review: SccReview, deps: SccReviewDeps): Later<SccOutcome | undefined> {
-  const { namespaceName, context } = review;
+  return andThen(decide(review, deps), (first) => {
+    if (first?.mode.mode !== 'enforce' || !first.isEarly) return first;
+    // Without room, it is refused as if it had waited in vain: as an admission decision, since an HTTP error would let pods
+    // pass where the failure policy is `Ignore`. Controllers try again in either case.
+    const leave = deps.waitingRoom.enter(review.context.bodyBytes ?? 0);
+    return leave ? waitAndDecide(review, deps, first).finally(leave) : first;
+  });
+}
+
+async function waitAndDecide(
+  review: SccReview,
+  deps: SccReviewDeps,
+  first: FirstOutcome,
+): Promise<SccOutcome | undefined> {
+  const { namespaceName: name, context } = review;
+  const { store, signal } = context;
+  const find = (): Namespace | undefined => store.get('Namespace', name);
   const isReady = (): true | undefined => {
-    const namespace = context.store.get('Namespace', namespaceName);
+    const namespace = find();
     if (!namespace) return undefined;
     const { mode } = sccModeOf(namespace, deps.settings);
     return mode !== 'enforce' || namespaceRangesOf(namespace).problem === undefined ? true : undefined;
   };
-  return andThen(decide(review, deps), (first) => {
-    if (first?.mode.mode !== 'enforce' || !first.isEarly) return first;
-    return andThen(until(context.store, isReady, { timeoutMs: remainingMs(context) }), () => decide(review, deps));
-  });
+  await until(store, { kind: 'Namespace', name }, isReady, { timeoutMs: remainingMs(context), signal });
+  if (find() === first.judged) return first;
+  await deps.waitingRoom.turn();
+  return signal?.aborted ? first : decide(review, deps);
 }
 
-/** `isEarly`: the decision might be another one once the namespace is there and has its ranges. */
-type FirstOutcome = SccOutcome & { readonly isEarly: boolean };
+interface FirstOutcome extends SccOutcome {
+  /** The namespace as it was; absent if there was none. */
+  readonly judged: Namespace | undefined;
+  /** The decision might be another one once the namespace is there and has its ranges. */
+  readonly isEarly: boolean;
+}
 
 function decide(
   { namespaceName, modes, context, judge }: SccReview,
   { settings, withAccess }: SccReviewDeps,
 ): Later<FirstOutcome | undefined> {
   const { store } = context;
-  const found = store.get('Namespace', namespaceName);
+  const judged = store.get('Namespace', namespaceName);
   const mode = modeIn(store, namespaceName, settings);
   if (!modes.includes(mode.mode)) return undefined;
   const sccs = store.list('SecurityContextConstraints');
   const { compatibility, preferUserNamespaces } = settings;
-  const namespace = found ?? withoutRanges(namespaceName);
+  const namespace = judged ?? withoutRanges(namespaceName);
   return andThen(
     withAccess((canUse) => judge({ namespace, sccs, canUse, compatibility, preferUserNamespaces }), context),
     (decision) => {
-      if (!found) return { mode, decision: namespaceNotFound(decision, namespaceName), isEarly: !decision.allowed };
-      return { mode, decision, isEarly: isRefusedForRanges(decision, namespace) };
+      if (judged) return { mode, decision, judged, isEarly: isRefusedForRanges(decision, judged) };
+      return { mode, decision: namespaceNotFound(decision, namespaceName), judged, isEarly: !decision.allowed };
     },
   );
 }

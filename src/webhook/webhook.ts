@@ -5,7 +5,11 @@ import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 export interface WebhookContext {
   readonly store: Store;
   /** When the API server stops waiting, in milliseconds of `now()`; absent when it did not say. */
-  readonly deadlineMs?: number;
+  readonly deadlineMs?: number | undefined;
+  /** Aborted as soon as nobody waits for the answer any more. */
+  readonly signal?: AbortSignal;
+  /** The length of the review as it came: what keeps it in memory. */
+  readonly bodyBytes?: number;
   /** A monotonic clock, in milliseconds. */
   now(): number;
 }

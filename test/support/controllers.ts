@@ -5,7 +5,6 @@ import { pino, type Logger } from 'pino';
 import { createAll, readSeed } from '../../src/cli/serve/seed.ts';
 import type { EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
 import type { Store } from '../../src/cluster/store.ts';
-import { until } from '../../src/cluster/until.ts';
 import type { Controller } from '../../src/controller/controller.ts';
 import { startController, type RunningController } from '../../src/controller/runtime.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
@@ -68,7 +67,19 @@ export function runController(controller: Controller, cluster: EmbeddedCluster):
 
 /** Waits until the store holds what is looked for. Rejects after a while. */
 export async function eventually<T>(store: Store, look: () => T | undefined, timeoutMs = 20_000): Promise<T> {
-  const found = await until(store, look, { timeoutMs });
-  if (found === undefined) throw new Error(`not within ${timeoutMs} ms: ${look.toString()}`);
-  return found;
+  const found = look();
+  if (found !== undefined) return found;
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      unsubscribe();
+      reject(new Error(`not within ${timeoutMs} ms: ${look.toString()}`));
+    }, timeoutMs);
+    const unsubscribe = store.subscribe(() => {
+      const later = look();
+      if (later === undefined) return;
+      clearTimeout(timer);
+      unsubscribe();
+      resolve(later);
+    });
+  });
 }

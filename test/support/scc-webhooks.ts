@@ -15,6 +15,7 @@ import {
 } from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createWebhooks, type WebhooksOptions } from '../../src/webhook/index.ts';
+import type { WebhookContext } from '../../src/webhook/webhook.ts';
 
 export const RANGES = {
   'openshift.io/sa.scc.uid-range': '1000660000/10000',
@@ -29,11 +30,14 @@ export interface SccRig {
   readonly metrics: Metrics;
   /** What was logged, line by line. */
   readonly log: JsonObject[];
-  /** Asks the webhook at that path, which may take some time in milliseconds. */
-  ask(path: string, request: AdmissionRequest, timeoutMs?: number): Decision | Promise<Decision>;
+  /** Asks the webhook at that path, which may take some time in milliseconds, on behalf of that client. */
+  ask(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision | Promise<Decision>;
   /** The series of a metric, as scraped. */
   series(name: string): Promise<string[]>;
 }
+
+/** What a webhook knows of its client. */
+export type SccClient = Pick<WebhookContext, 'signal' | 'bodyBytes'>;
 
 export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
@@ -76,11 +80,11 @@ export function createSccRig({ settings, authorization = 'rbac', cluster, now }:
     store,
     metrics,
     log,
-    ask(path, request, timeoutMs) {
+    ask(path, request, timeoutMs, client) {
       const webhook = webhooks.find((one) => one.path === path);
       if (!webhook) throw new RangeError(`no webhook at ${path}`);
       const deadlineMs = timeoutMs === undefined ? {} : { deadlineMs: clock() + timeoutMs };
-      return webhook.decide(request, { store, now: clock, ...deadlineMs });
+      return webhook.decide(request, { store, now: clock, ...deadlineMs, ...client });
     },
     async series(name) {
       const text = await metrics.expose();
