@@ -46,6 +46,8 @@ export interface ConnectOptions extends Whereabouts {
 const TIMEOUT_MS = 30_000;
 /** As often as client-go: whoever is told to wait for longer gives up. */
 const MAX_RETRIES = 10;
+/** For one request, all its retries together. */
+const MAX_WAIT_SECONDS = 60;
 
 /** Finds a cluster and makes the connection to it; nothing is sent yet. Rejects with a UserError if there is none. */
 export async function connect({ userAgent, timeoutMs = TIMEOUT_MS, ...where }: ConnectOptions): Promise<Connection> {
@@ -76,12 +78,15 @@ export async function connect({ userAgent, timeoutMs = TIMEOUT_MS, ...where }: C
     server,
     namespace,
     async request(request) {
+      let waited = 0;
       for (let retries = 0; ; retries++) {
         try {
           return await once(request);
         } catch (error) {
           const seconds = error instanceof ApiError ? retryAfter(error) : undefined;
           if (seconds === undefined || retries === MAX_RETRIES) throw error;
+          waited += seconds;
+          if (waited > MAX_WAIT_SECONDS) throw tooBusy(error, seconds);
           await pause(seconds * 1000, undefined, request.signal ? { signal: request.signal } : {});
         }
       }
@@ -104,6 +109,13 @@ function rawRequest(
 /** How long a server that is busy wants to be left alone, in seconds; `undefined` where asking again is of no use. */
 function retryAfter({ status }: ApiError): number | undefined {
   return status.code === 429 || status.code === 503 ? status.details?.retryAfterSeconds : undefined;
+}
+
+/** What the server refused, and why it is not asked again. */
+function tooBusy(error: unknown, seconds: number): unknown {
+  if (!(error instanceof ApiError)) return error;
+  const message = `${error.message} (it wants to be asked again in ${seconds} s; that is too long to wait)`;
+  return new ApiError({ ...error.status, message });
 }
 
 /** The server may lie behind a path of its own. */

@@ -1,7 +1,10 @@
 import { ApiError } from '../../kube/status.ts';
+import { UserError } from '../../config/user-error.ts';
+import { metadataProblem } from '../../kube/metadata-problem.ts';
 import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds } from '../../kube/types.ts';
 import type { Connection } from './connect.ts';
+import { createPageLimit } from './page-limit.ts';
 
 export interface ListRequest {
   readonly kind: Kind;
@@ -38,6 +41,7 @@ async function listPages(
 ): Promise<readonly Kinds[Kind][]> {
   const type = { apiVersion: apiVersionOf(kind), kind };
   const objects: Kinds[Kind][] = [];
+  const goOn = createPageLimit(pathOf(kind, namespace));
   let rest: string | undefined;
   do {
     const list = await connection.request({
@@ -54,6 +58,7 @@ async function listPages(
     for (const item of items) objects.push(kept(kind, { ...item, ...type }));
     onPage?.(items.length);
     rest = continueOf(list);
+    if (rest !== undefined) goOn(rest);
   } while (rest !== undefined);
   return objects;
 }
@@ -71,9 +76,16 @@ function continueOf({ metadata }: JsonObject): string | undefined {
   return typeof token === 'string' && token !== '' ? token : undefined;
 }
 
-/** Who owns which field is most of an object, and decides of namespaces only. */
+/**
+ * Who owns which field is most of an object, and decides of namespaces only.
+ * @throws {UserError} for metadata of wrong types
+ */
 function kept(kind: Kind, object: JsonObject): Kinds[Kind] {
-  const { metadata } = object;
+  const metadata = object['metadata'] ?? {};
+  const wrong = isObject(metadata) ? metadataProblem(metadata)?.message : 'metadata must be an object';
+  if (wrong !== undefined) {
+    throw new UserError(`the server lists ${RESOURCES[kind].resource} as no API server would store them: ${wrong}`);
+  }
   if (kind === 'Namespace' || !isObject(metadata) || metadata['managedFields'] == null) return object;
   return {
     ...object,

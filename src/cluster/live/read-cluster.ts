@@ -46,6 +46,9 @@ export async function readCluster(
 
   const denials = outcomes.flatMap((outcome) => ('denial' in outcome ? [outcome] : []));
   if (denials.length > 0) throw denied(denials);
+  if (kinds.length > 0 && outcomes.every((outcome) => 'unserved' in outcome)) {
+    throw new UserError(`${connection.server} serves none of ${namesOf(kinds)}: is it a Kubernetes API server?`);
+  }
   const store = createStore();
   for (const outcome of outcomes) {
     if ('objects' in outcome) for (const object of outcome.objects) store.put(outcome.kind, object);
@@ -76,8 +79,12 @@ function refusalOf(
 
 /** All at once: whoever grants the rights wants to do so only once. */
 function denied(denials: readonly Denial[]): UserError {
-  const names = denials.map(({ kind }) => nameOf(kind)).join(', ');
+  const names = namesOf(denials.map(({ kind }) => kind));
   return new UserError(`this needs the verb "list" on ${names}: ${denials[0]?.denial ?? ''}`);
+}
+
+function namesOf(kinds: readonly Kind[]): string {
+  return kinds.map(nameOf).join(', ');
 }
 
 /** `pods`, `roles.rbac.authorization.k8s.io` */

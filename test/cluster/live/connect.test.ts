@@ -131,9 +131,32 @@ describe('a busy server', () => {
     assert.equal(server.seen.length, 11);
   });
 
+  for (const seconds of ['99999', '61']) {
+    test(`is not waited for during ${seconds} s`, async () => {
+      const { request } = await connectTo(await server.kubeconfig());
+      server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': seconds }));
+      await assert.rejects(request(GET), {
+        name: 'ApiError',
+        message: `busy (it wants to be asked again in ${seconds} s; that is too long to wait)`,
+      });
+      assert.equal(server.seen.length, 1);
+    });
+  }
+
+  test('is not waited for again and again during more than a minute', async () => {
+    const { request } = await connectTo(await server.kubeconfig());
+    const busyFor = (seconds: string) => json(status(503, 'X', 'busy'), 503, { 'retry-after': seconds });
+    server.answer(busyFor('1'), busyFor('60'));
+    await assert.rejects(request(GET), {
+      name: 'ApiError',
+      message: 'busy (it wants to be asked again in 60 s; that is too long to wait)',
+    });
+    assert.equal(server.seen.length, 2);
+  });
+
   test('is not waited for when the user has had enough', async () => {
     const { request } = await connectTo(await server.kubeconfig());
-    server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': '1000' }));
+    server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': '50' }));
     const stopping = new AbortController();
     setTimeout(() => stopping.abort(), 50);
     await assert.rejects(request({ ...GET, signal: stopping.signal }), { name: 'AbortError' });

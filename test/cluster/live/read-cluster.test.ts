@@ -147,6 +147,15 @@ describe('an embedded cluster over TLS', () => {
   });
 });
 
+const WRONG_METADATA: readonly (readonly [metadata: unknown, problem: string])[] = [
+  [5, 'metadata must be an object'],
+  [{ name: 5 }, 'metadata.name must be a string'],
+  [{ name: 'a', namespace: {} }, 'metadata.namespace must be a string'],
+  [{ name: 'a', annotations: { x: 1 } }, 'metadata.annotations must be an object that holds strings'],
+  [{ name: 'a', labels: [] }, 'metadata.labels must be an object that holds strings'],
+  [{ name: 'a', ownerReferences: 5 }, 'metadata.ownerReferences must be a list of objects'],
+];
+
 function namespace(name: string): KubeObject {
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
 }
@@ -183,6 +192,33 @@ describe('a server that refuses', () => {
       ['Pod', 'Role'],
       '<server> does not list pods: 404 page not found',
     ],
+    [
+      'everything that is asked for',
+      json('404 page not found', 404),
+      ['SecurityContextConstraints', 'Role'],
+      '<server> serves none of securitycontextconstraints.security.openshift.io, roles.rbac.authorization.k8s.io: is it a Kubernetes API server?',
+    ],
+    [
+      'to wait for it no longer than a minute',
+      json({ kind: 'Status', message: 'busy' }, 429, { 'retry-after': '99999' }),
+      ['Pod'],
+      '<server> does not list pods: busy (it wants to be asked again in 99999 s; that is too long to wait)',
+    ],
+    [
+      'to come to an end',
+      json({ items: [{ metadata: { name: 'a' } }], metadata: { continue: 'again' } }),
+      ['Pod'],
+      "the server's list of /api/v1/pods does not end: it goes on where it has been before",
+    ],
+    ...WRONG_METADATA.map(
+      ([metadata, problem]) =>
+        [
+          `to hold metadata of the right types: ${problem}`,
+          json({ items: [{ metadata: { name: 'fine' } }, { metadata }] }),
+          ['Pod'] as const,
+          `the server lists pods as no API server would store them: ${problem}`,
+        ] as const,
+    ),
   ];
   for (const [name, answer, kinds, message] of cases) {
     test(name, async () => {
@@ -223,6 +259,18 @@ describe('a server that refuses', () => {
         '',
       ],
     );
+  });
+
+  test('to come to an end, with ever new pages', async () => {
+    let page = 0;
+    const endless: Connection = {
+      ...connection,
+      request: () => Promise.resolve({ items: [], metadata: { continue: String(page++) } }),
+    };
+    await assert.rejects(readCluster(endless, ['Pod'], {}), {
+      name: 'UserError',
+      message: "the server's list of /api/v1/pods does not end: there is more after 10000 pages",
+    });
   });
 
   test('to say who we are is no failure', async () => {
