@@ -14,20 +14,27 @@ export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUse
 /** So many questions are on their way at once for a request. */
 const MAX_AT_ONCE = 16;
 
-/** Access by asking, as little as the decision needs. */
+/** Access by asking, as little as the decision needs. When the time is up, what has not been asked counts as a no. */
 export function withAskedAccess(ask: AskAccess): WithAccess {
   return async (decide: (canUse: CanUse) => SccDecision, context) => {
     const answers = new Map<string, boolean>();
     const untilMs = context.now() + remainingMs(context);
-    for (;;) {
+    const leftMs = (): number => (context.signal?.aborted ? 0 : untilMs - context.now());
+    do {
       const step = decideOn(decide, (question) => answers.get(keyOf(question)));
       if ('decision' in step) return step.decision;
-      const timeoutMs = Math.max(0, untilMs - context.now());
-      await Promise.all(
-        step.questions.slice(0, MAX_AT_ONCE).map(async (question) => {
+      const open = step.questions.values();
+      const askNext = async (): Promise<void> => {
+        for (const question of open) {
+          const timeoutMs = leftMs();
+          if (timeoutMs <= 0) return;
           answers.set(keyOf(question), await ask(question, timeoutMs));
-        }),
-      );
-    }
+        }
+      };
+      await Promise.all(Array.from({ length: MAX_AT_ONCE }, askNext));
+    } while (leftMs() > 0);
+    return decide(
+      (subject, sccName, namespaceName) => answers.get(keyOf({ subject, sccName, namespaceName })) ?? false,
+    );
   };
 }

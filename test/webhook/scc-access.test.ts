@@ -5,6 +5,7 @@ import { accessOf } from '../../src/cluster/select.ts';
 import type { AccessAttributes } from '../../src/cluster/port.ts';
 import type { Decision } from '../../src/kube/admission.ts';
 import type { UserInfo } from '../../src/kube/types.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import {
   ALICE,
   createSccRig,
@@ -224,5 +225,63 @@ suite('no answer is a no', () => {
     const tookMs = performance.now() - startMs;
     assert.equal(answerOf(decision), 'unable to validate against any security context constraint: [pro'.slice(0, 64));
     assert.ok(tookMs >= 150 && tookMs < 650, `the API server still waits: ${tookMs}`);
+  });
+
+  suite('the time is up before all is asked', () => {
+    const SLOW_MS = 100;
+    const MANY = 300;
+    /** Each answer takes its time, so that there is enough for a few of the questions only. */
+    const createSlowRig = (allowed: string): AskingRig => {
+      const rig = createAskingRig(
+        async (_user, scc) => {
+          await new Promise((resolve) => setTimeout(resolve, SLOW_MS));
+          return scc === allowed;
+        },
+        { now: () => performance.now() },
+      );
+      const { scc } = STANDARD_SCCS.find((one) => one.scc.metadata?.name === 'anyuid') ?? {};
+      assert.ok(scc);
+      for (let index = 0; index < MANY; index++) {
+        const name = `copy-${String(index).padStart(3, '0')}`;
+        rig.store.put('SecurityContextConstraints', { ...scc, metadata: { name } });
+      }
+      return rig;
+    };
+    const PRIVILEGED = podOf({ privileged: true });
+
+    for (const path of ['/scc/mutate', '/scc/validate']) {
+      test(`${path}: the rest is a no and is not asked`, async () => {
+        const rig = createSlowRig('none');
+        const startMs = performance.now();
+        const decision = await rig.ask(path, podRequest(PRIVILEGED), 1000);
+        const tookMs = performance.now() - startMs;
+        assert.ok(!decision.allowed);
+        const { message } = decision.status;
+        assert.ok(message.startsWith('unable to validate against any security context constraint: ['));
+        const denied = message.match(/provider "copy-\d{3}": Forbidden: not usable by user or serviceaccount/g);
+        assert.equal(denied?.length, MANY);
+        assert.ok(tookMs < 900, `the API server still waits: ${tookMs}`);
+        const asked = rig.asked.length;
+        assert.ok(asked >= 16 && asked <= 16 * 6, `${asked} were asked`);
+        await new Promise((resolve) => setTimeout(resolve, 3 * SLOW_MS));
+        assert.equal(rig.asked.length, asked, 'nothing is asked after the answer');
+      });
+    }
+
+    test('an API server without patience: nothing is asked at all', async () => {
+      const rig = createSlowRig('none');
+      const decision = await rig.ask('/scc/mutate', podRequest(PRIVILEGED), 400);
+      assert.equal(decision.allowed, false);
+      assert.deepEqual(rig.asked, []);
+    });
+
+    test('nobody waits for the answer any more: nothing else is asked', async () => {
+      const rig = createSlowRig('none');
+      const going = new AbortController();
+      const decision = rig.ask('/scc/mutate', podRequest(PRIVILEGED), 15_000, { signal: going.signal });
+      going.abort();
+      assert.equal((await decision).allowed, false);
+      assert.ok(rig.asked.length <= 16, `${rig.asked.length}`);
+    });
   });
 });
