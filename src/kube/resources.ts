@@ -43,6 +43,7 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
     resource: 'rangeallocations',
     scope: 'Cluster',
   },
+  Lease: { group: 'coordination.k8s.io', version: 'v1', resource: 'leases', scope: 'Namespaced' },
 };
 
 /** The kind of a resource that this program reads; `undefined` for any other. */

@@ -12,6 +12,7 @@ import type {
   V1Deployment,
   V1EphemeralContainer,
   V1Job,
+  V1Lease,
   V1Namespace,
   V1Node,
   V1ObjectMeta,
@@ -62,6 +63,7 @@ export type Role = Wire<V1Role>;
 export type ClusterRole = Wire<V1ClusterRole>;
 export type RoleBinding = Wire<V1RoleBinding>;
 export type ClusterRoleBinding = Wire<V1ClusterRoleBinding>;
+export type Lease = Wire<V1Lease>;
 
 /** What a pod and a pod template have in common; all that a check may read. */
 export interface PodLike {
@@ -88,6 +90,7 @@ export interface Kinds extends WorkloadKinds {
   ClusterRoleBinding: ClusterRoleBinding;
   SecurityContextConstraints: SecurityContextConstraints;
   RangeAllocation: RangeAllocation;
+  Lease: Lease;
 }
 
 export type Kind = keyof Kinds;

@@ -31,6 +31,11 @@ export interface Metrics {
   };
   readonly workQueue: WorkQueueMetrics;
   readonly reconcileErrors: Tally<'controller'>;
+  /**
+   * 1 for each lease by which this process leads, 0 for the others.
+   * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/clientgo/leaderelection/metrics.go
+   */
+  readonly leading: Gauge<'name'>;
   readonly config: { readonly lastReloadSuccessful: Gauge; readonly lastReloadSuccess: Gauge };
   readonly servingCertificateExpiry: Gauge;
 }
@@ -143,6 +148,12 @@ export function createMetrics(build: { readonly version: string }): Metrics {
       name: 'portcullis_controller_reconcile_errors_total',
       help: 'Reconciles that failed, conflicts not counted, by controller.',
       labelNames: ['controller'],
+      registers,
+    }),
+    leading: new Gauge({
+      name: 'leader_election_master_status',
+      help: "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.",
+      labelNames: ['name'],
       registers,
     }),
     config: {

@@ -1,0 +1,171 @@
+/** Candidates of an election as processes of their own: each can stand still, or be cut off from the API server. */
+import type { Cluster } from '../../src/cluster/port.ts';
+import type { Clock } from '../../src/controller/clock.ts';
+import {
+  createLeaderElection,
+  type LeaderElection,
+  type LeaderElectionOptions,
+} from '../../src/controller/leader-election.ts';
+import { createRecorder, type Recorder } from './controllers.ts';
+import type { FakeClock } from './fake-clock.ts';
+
+/** What happens to one request. */
+export interface Travel {
+  /** `refused`: it does not arrive; `lost`: its answer does not, and an error does; `hangs`: nobody ever hears of it. */
+  readonly outcome: 'fine' | 'refused' | 'lost' | 'hangs';
+  /** On the way there, and on the way back. */
+  readonly thereMs?: number;
+  readonly backMs?: number;
+}
+
+export interface Machine {
+  readonly clock: Clock;
+  /** The cluster over this machine's network. */
+  readonly cluster: Cluster;
+  /** Decides how requests travel, from now on. */
+  network(next: () => Travel): void;
+  isPaused(): boolean;
+  /** Nothing happens in the process until it goes on: timers are late, and so are answers. */
+  pause(): void;
+  resume(): Promise<void>;
+}
+
+/** Requests that the cluster works on, on all machines. */
+export interface Load {
+  count: number;
+}
+
+const FINE: Travel = { outcome: 'fine' };
+
+export function createMachine(clock: FakeClock, cluster: Cluster, load: Load): Machine {
+  let isPaused = false;
+  let next = (): Travel => FINE;
+  const late: (() => void)[] = [];
+
+  const soon = (call: () => void): void => {
+    if (isPaused) late.push(call);
+    else call();
+  };
+  const after = (delayMs: number, call: () => void): (() => void) => {
+    let isCancelled = false;
+    const cancel = clock.after(delayMs, () => soon(() => isCancelled || call()));
+    return () => {
+      isCancelled = true;
+      cancel();
+    };
+  };
+  const travel = async <T>(request: () => Promise<T>): Promise<T> => {
+    const { outcome, thereMs = 0, backMs = 0 } = next();
+    if (thereMs > 0)
+      await new Promise<void>((resolve) => {
+        clock.after(thereMs, resolve);
+      });
+    if (outcome === 'hangs') return new Promise(() => undefined);
+    load.count++;
+    const answer = outcome === 'refused' ? Promise.reject(new Error('connection refused')) : request();
+    await Promise.allSettled([answer]);
+    load.count--;
+    await new Promise<void>((resolve) => {
+      if (backMs > 0) after(backMs, resolve);
+      else soon(resolve);
+    });
+    if (outcome === 'lost') throw new Error('connection reset by peer');
+    return answer;
+  };
+  return {
+    clock: { now: () => clock.now(), after },
+    cluster: {
+      ...cluster,
+      get: (kind, name, namespace) => travel(() => cluster.get(kind, name, namespace)),
+      create: (kind, object, options) => travel(() => cluster.create(kind, object, options)),
+      update: (kind, object, options) => travel(() => cluster.update(kind, object, options)),
+      event: (note) => travel(() => cluster.event(note)),
+    },
+    network: (how) => void (next = how),
+    isPaused: () => isPaused,
+    pause: () => void (isPaused = true),
+    async resume() {
+      isPaused = false;
+      for (let call = late.shift(); call; call = late.shift()) {
+        call();
+        await nextTurn();
+      }
+    },
+  };
+}
+
+export interface Candidate extends Recorder, LeaderElection {
+  readonly identity: string;
+  readonly machine: Machine;
+  /** Leads and could act on it just now. */
+  acts(): boolean;
+  /** What it was told, in order. */
+  readonly told: string[];
+}
+
+export interface Election {
+  readonly clock: FakeClock;
+  readonly candidates: readonly Candidate[];
+  candidate(identity: string, options?: Partial<LeaderElectionOptions>): Candidate;
+  /** Lets time pass in small steps, until what became due is done. */
+  pass(ms: number): Promise<void>;
+  /** Waits until the cluster has answered. */
+  settle(): Promise<void>;
+}
+
+const STEP_MS = 100;
+
+/** Makes an election without candidates; `watch` is called after every step. */
+export function createElection(
+  clock: FakeClock,
+  cluster: Cluster,
+  lease: { readonly name: string; readonly namespace: string },
+  watch: () => void = () => undefined,
+): Election {
+  const load: Load = { count: 0 };
+  const candidates: Candidate[] = [];
+  const settle = async (): Promise<void> => {
+    do for (let turn = 0; turn < 4; turn++) await nextTurn();
+    while (load.count > 0);
+  };
+  return {
+    clock,
+    candidates,
+    settle,
+    candidate(identity, options) {
+      const machine = createMachine(clock, cluster, load);
+      const recorder = createRecorder();
+      const told: string[] = [];
+      const election = createLeaderElection({
+        ...recorder,
+        ...lease,
+        identity,
+        cluster: machine.cluster,
+        clock: machine.clock,
+        onStarted: () => void told.push('started'),
+        onStopped: () => {
+          told.push('stopped');
+          return Promise.resolve();
+        },
+        ...options,
+      });
+      const acts = (): boolean => !machine.isPaused() && election.isLeading();
+      const made: Candidate = { ...recorder, ...election, identity, machine, told, acts };
+      candidates.push(made);
+      election.start();
+      return made;
+    },
+    async pass(ms) {
+      for (const endMs = clock.now() + ms; clock.now() < endMs;) {
+        clock.advance(Math.min(STEP_MS, endMs - clock.now()));
+        watch();
+        await settle();
+        watch();
+      }
+    },
+  };
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
