@@ -49,7 +49,10 @@ function fence(cluster: Cluster, isLeading: () => boolean): Cluster {
     return write();
   };
   return {
-    ...cluster,
+    store: cluster.store,
+    get: cluster.get,
+    event: cluster.event,
+    reviewAccess: cluster.reviewAccess,
     create: (kind, object, options) => asLeader(() => cluster.create(kind, object, options)),
     update: (kind, object, options) => asLeader(() => cluster.update(kind, object, options)),
     updateStatus: (kind, object, options) => asLeader(() => cluster.updateStatus(kind, object, options)),

@@ -1,6 +1,8 @@
 /** Candidates on one cluster, with time that stands still until it is told to go on. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../src/controller/clock.ts';
 import { createLeaderElection } from '../../src/controller/leader-election.ts';
 import type { LeaseTimes } from '../../src/controller/lease-times.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
@@ -268,6 +270,19 @@ suite('leader election', () => {
     });
   }
 
+  test('the renew deadline begins when a renewal is asked for, not when it is answered', async () => {
+    const [first, second] = await pair();
+    overNetwork(first, { outcome: 'fine', backMs: 4_000 });
+    overNetwork(second, REFUSED);
+    const { renewTime } = spec();
+    while (spec().renewTime === renewTime) await election.pass(100);
+    const askedMs = election.clock.now();
+    overNetwork(first, HANGS);
+    while (first.acts()) await election.pass(100);
+    const tookMs = election.clock.now() - askedMs;
+    assert.ok(tookMs >= 9_900 && tookMs <= 10_000, `${tookMs} ms`);
+  });
+
   test('says once why the lease cannot be had, while the reason stays', async () => {
     const [first] = await pair();
     overNetwork(first, REFUSED);
@@ -485,6 +500,34 @@ suite('leader election', () => {
       new Set(ours.map(({ message, reason }) => `${reason}: ${message}`)),
       new Set(['LeaderElection: a became leader', 'LeaderElection: a stopped leading']),
     );
+  });
+
+  test('by the clock of the machine: a thread that was busy for too long knows it at once', async () => {
+    const told: string[] = [];
+    const wall = createElection(createFakeClock(), started.cluster, { name, namespace: NAMESPACE });
+    const candidate = wall.candidate('a', {
+      clock: systemClock,
+      leaseDurationMs: 1_000,
+      renewDeadlineMs: 500,
+      retryPeriodMs: 50,
+      onStarted: () => void told.push('started'),
+      onStopped: () => {
+        told.push('stopped');
+        return Promise.resolve();
+      },
+    });
+    while (!candidate.isLeading()) await sleep(5);
+    await sleep(700);
+    assert.deepEqual(told, ['started']);
+    const endMs = performance.now() + 600;
+    while (performance.now() < endMs);
+    assert.equal(candidate.isLeading(), false);
+    assert.deepEqual(told, ['started', 'stopped']);
+    while (!candidate.isLeading()) await sleep(5);
+    await candidate.stop();
+    assert.deepEqual(told, ['started', 'stopped', 'started', 'stopped']);
+    assert.equal(spec().holderIdentity, '');
+    assert.equal(spec().leaseTransitions, 0);
   });
 
   const times: readonly (readonly [given: LeaseTimes, message: string])[] = [
