@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { createClusterMetrics, type ClusterMetrics } from './cluster.ts';
 import { createTally, createTimings, type Tally, type Timing } from './hot.ts';
 import { createWorkQueueMetrics, type WorkQueueMetrics } from './work-queue.ts';
 
@@ -30,6 +31,7 @@ export interface Metrics {
     readonly missing: Gauge<'scc'>;
   };
   readonly workQueue: WorkQueueMetrics;
+  readonly cluster: ClusterMetrics;
   readonly reconcileErrors: Tally<'controller'>;
   /**
    * 1 for each lease by which this process leads, 0 for the others.
@@ -144,6 +146,7 @@ export function createMetrics(build: { readonly version: string }): Metrics {
       }),
     },
     workQueue: createWorkQueueMetrics(registers),
+    cluster: createClusterMetrics(registers),
     reconcileErrors: createTally({
       name: 'portcullis_controller_reconcile_errors_total',
       help: 'Reconciles that failed, conflicts not counted, by controller.',

@@ -2,16 +2,19 @@
  * A cluster that is reached by its API server. Requests are raw JSON, so that no field is lost that this program does
  * not know; nothing here writes credentials anywhere.
  */
+import type { Agent } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../../config/user-error.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { JsonObject } from '../../kube/types.ts';
+import type { Tally } from '../../telemetry/hot.ts';
 import { networkError } from '../network-error.ts';
 import { createAgentKeeper } from './agent.ts';
 import { readAnswer } from './answer.ts';
 import { createCredentials } from './credentials.ts';
 import { findCluster, type Whereabouts } from './find-cluster.ts';
-import { send, type RawRequest } from './transport.ts';
+import type { TokenBucket } from './token-bucket.ts';
+import { open, readWhole, send, type RawRequest } from './transport.ts';
 
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -21,6 +24,8 @@ export interface ApiRequest {
   readonly body?: unknown;
   /** Of the body; absent: plain JSON. */
   readonly contentType?: string;
+  /** The form of the answer; absent: plain JSON. */
+  readonly accept?: string;
   readonly signal?: AbortSignal;
 }
 
@@ -34,6 +39,11 @@ export interface Connection {
    * Rejects with an ApiError for what the server refuses, with a UserError if it cannot be reached.
    */
   request(request: ApiRequest): Promise<JsonObject>;
+  /**
+   * Sends a request whose answer takes its time and gives the bytes as they come; they break off when the connection
+   * does or the signal is aborted. Rejects as `request` does, but asks only once.
+   */
+  stream(request: ApiRequest): Promise<AsyncIterable<Buffer>>;
   close(): void;
 }
 
@@ -41,6 +51,10 @@ export interface ConnectOptions extends Whereabouts {
   readonly userAgent: string;
   /** For each request and its answer, in milliseconds. */
   readonly timeoutMs?: number;
+  /** Counts the answers; a connection that failed has the code `<error>`. */
+  readonly requests?: Tally<'code' | 'method' | 'host'>;
+  /** Each request takes a token first; absent: the server alone sets limits. */
+  readonly limit?: TokenBucket;
 }
 
 const TIMEOUT_MS = 30_000;
@@ -50,27 +64,43 @@ const MAX_RETRIES = 10;
 const MAX_WAIT_SECONDS = 60;
 
 /** Finds a cluster and makes the connection to it; nothing is sent yet. Rejects with a UserError if there is none. */
-export async function connect({ userAgent, timeoutMs = TIMEOUT_MS, ...where }: ConnectOptions): Promise<Connection> {
+export async function connect(options: ConnectOptions): Promise<Connection> {
+  const { userAgent, timeoutMs = TIMEOUT_MS, requests, limit, ...where } = options;
   const { cluster, user, namespace } = await findCluster(where);
   const { server, serverName } = cluster;
+  const { host } = new URL(server);
   // Nobody shows who they are where everybody could listen.
   const credentialsOf = createCredentials(server.startsWith('http:') ? undefined : user, cluster);
   const agents = createAgentKeeper(cluster, where.env);
+  const count = (method: string, code: number | string): void => {
+    if (requests) requests.cell({ code: String(code), method, host }).count++;
+  };
 
-  const once = async (request: ApiRequest): Promise<JsonObject> => {
+  /** Calls the server with the credentials of now, and says in words what keeps it from answering in time. */
+  const call = async <T>(
+    request: ApiRequest,
+    timeout: AbortSignal,
+    exchange: (raw: RawRequest, agent: Agent) => Promise<T>,
+  ): Promise<T> => {
+    await limit?.take(request.signal);
     const credentials = await credentialsOf();
     const agent = await agents.agentFor(credentials);
-    const timeout = AbortSignal.timeout(timeoutMs);
     const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
     const url = urlOf(server, request);
     const raw = rawRequest(request, { 'user-agent': userAgent, ...credentials.headers });
-    const answer = await send({ ...raw, url, signal }, agent).catch((error: unknown) => {
+    return await exchange({ ...raw, url, signal }, agent).catch((error: unknown) => {
       if (request.signal?.aborted) throw error;
+      count(request.method, '<error>');
       const reason = timeout.aborted
         ? `no answer from ${server} in ${timeoutMs / 1000} s`
         : networkError(error, serverName === undefined ? url.href : `https://${serverName}`);
       throw new UserError(`Unable to connect to the server: ${reason}`, { cause: error });
     });
+  };
+
+  const once = async (request: ApiRequest): Promise<JsonObject> => {
+    const answer = await call(request, AbortSignal.timeout(timeoutMs), send);
+    count(request.method, answer.code);
     return readAnswer(answer, server);
   };
 
@@ -91,23 +121,46 @@ export async function connect({ userAgent, timeoutMs = TIMEOUT_MS, ...where }: C
         }
       }
     },
+    async stream(request) {
+      const opening = new AbortController();
+      const timer = setTimeout(() => opening.abort(), timeoutMs);
+      try {
+        const response = await call(request, opening.signal, async (raw, agent) => {
+          const answered = await open(raw, agent);
+          return isSuccess(answered.statusCode) ? answered : await readWhole(answered);
+        });
+        const isOpen = !('body' in response);
+        count(request.method, (isOpen ? response.statusCode : response.code) ?? 0);
+        if (isOpen) return response;
+        readAnswer(response, server);
+        throw new UserError(`${server} answered something else than a stream`);
+      } finally {
+        clearTimeout(timer);
+      }
+    },
     close: () => agents.close(),
   };
 }
 
+const JSON_TYPE = 'application/json';
+
 function rawRequest(
-  { method, body, contentType = 'application/json' }: ApiRequest,
+  { method, body, contentType = JSON_TYPE, accept = JSON_TYPE }: ApiRequest,
   headers: RawRequest['headers'],
 ): Pick<RawRequest, 'method' | 'headers' | 'body'> {
-  const accepting = { accept: 'application/json', ...headers };
+  const accepting = { accept, ...headers };
   if (body === undefined) return { method, headers: accepting, body };
   const text = JSON.stringify(body);
   const length = String(Buffer.byteLength(text));
   return { method, headers: { ...accepting, 'content-type': contentType, 'content-length': length }, body: text };
 }
 
+function isSuccess(code = 0): boolean {
+  return code >= 200 && code < 300;
+}
+
 /** How long a server that is busy wants to be left alone, in seconds; `undefined` where asking again is of no use. */
-function retryAfter({ status }: ApiError): number | undefined {
+export function retryAfter({ status }: ApiError): number | undefined {
   return status.code === 429 || status.code === 503 ? status.details?.retryAfterSeconds : undefined;
 }
 

@@ -1,10 +1,9 @@
-import { ApiError } from '../../kube/status.ts';
 import { UserError } from '../../config/user-error.ts';
 import { metadataProblem } from '../../kube/metadata-problem.ts';
 import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds } from '../../kube/types.ts';
 import type { Connection } from './connect.ts';
-import { createPageLimit } from './page-limit.ts';
+import { readPages } from './pages.ts';
 
 export interface ListRequest {
   readonly kind: Kind;
@@ -17,49 +16,22 @@ export interface ListRequest {
   readonly onPage?: ((count: number) => void) | undefined;
 }
 
-const PAGE_SIZE = 500;
-/** What changes faster than it can be read in pages is asked for as a whole. */
-const MAX_RESTARTS = 3;
-
 /** Lists all objects of a kind, page by page. Rejects as `request` does. */
-export async function listAll(connection: Connection, request: ListRequest): Promise<readonly Kinds[Kind][]> {
-  for (let restarts = 0; ; restarts++) {
-    const pageSize = restarts < MAX_RESTARTS ? (request.pageSize ?? PAGE_SIZE) : 0;
-    try {
-      return await listPages(connection, { ...request, pageSize });
-    } catch (error) {
-      // The rest of a list is kept for a few minutes only; what has been read of it is of no use without it.
-      const isExpired = error instanceof ApiError && error.status.code === 410 && pageSize > 0;
-      if (!isExpired) throw error;
-    }
-  }
-}
-
-async function listPages(
+export async function listAll(
   connection: Connection,
-  { kind, namespace, signal, pageSize = 0, onPage }: ListRequest,
+  { kind, namespace, signal, pageSize, onPage }: ListRequest,
 ): Promise<readonly Kinds[Kind][]> {
   const type = { apiVersion: apiVersionOf(kind), kind };
-  const objects: Kinds[Kind][] = [];
-  const goOn = createPageLimit(pathOf(kind, namespace));
-  let rest: string | undefined;
-  do {
-    const list = await connection.request({
-      method: 'GET',
-      path: pathOf(kind, namespace),
-      query: {
-        ...(pageSize === 0 ? {} : { limit: String(pageSize) }),
-        ...(rest === undefined ? {} : { continue: rest }),
-        ...(kind === 'Namespace' && namespace !== undefined ? { fieldSelector: `metadata.name=${namespace}` } : {}),
-      },
-      ...(signal ? { signal } : {}),
-    });
-    const items = Array.isArray(list['items']) ? list['items'].filter(isObject) : [];
-    for (const item of items) objects.push(kept(kind, { ...item, ...type }));
-    onPage?.(items.length);
-    rest = continueOf(list);
-    if (rest !== undefined) goOn(rest);
-  } while (rest !== undefined);
+  const query: Record<string, string> =
+    kind === 'Namespace' && namespace !== undefined ? { fieldSelector: `metadata.name=${namespace}` } : {};
+  let objects: Kinds[Kind][] = [];
+  await readPages(connection, { path: pathOf(kind, namespace), query, signal, pageSize }, () => {
+    objects = [];
+    return (items) => {
+      for (const item of items) objects.push(kept(kind, { ...item, ...type }));
+      onPage?.(items.length);
+    };
+  });
   return objects;
 }
 
@@ -69,11 +41,6 @@ export function pathOf(kind: Kind, namespace: string | undefined): string {
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
   const isWhole = scope === 'Cluster' || namespace === undefined;
   return isWhole ? `${root}/${resource}` : `${root}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
-}
-
-function continueOf({ metadata }: JsonObject): string | undefined {
-  const token = isObject(metadata) ? metadata['continue'] : undefined;
-  return typeof token === 'string' && token !== '' ? token : undefined;
 }
 
 /**
