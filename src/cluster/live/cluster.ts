@@ -1,0 +1,125 @@
+/**
+ * A cluster that is reached by its API server: the store follows it by lists and watches, writes go to it. Nothing here
+ * decides anything; when the API server is away, the store stays as it was last.
+ */
+import { RESOURCES } from '../../kube/resources.ts';
+import type { Kind } from '../../kube/types.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterMetrics } from '../../telemetry/cluster.ts';
+import type { Clock } from '../clock.ts';
+import type { Cluster } from '../port.ts';
+import { createStore } from '../store.ts';
+import type { Connection } from './connect.ts';
+import { createDefinitionSink, DEFINITIONS } from './definitions.ts';
+import { createEventRecorder } from './events.ts';
+import { createFeed, type Feed } from './feed.ts';
+import { pathOf } from './list.ts';
+import { createProjections } from './project.ts';
+import { createReflector, type Reflector, type ReflectorOptions } from './reflector.ts';
+import { reviewAccess } from './reviews.ts';
+import { createWrites } from './writes.ts';
+
+export interface LiveClusterOptions {
+  /** Stays open when the cluster is stopped. */
+  readonly connection: Connection;
+  /** Those that the store follows. */
+  readonly kinds: readonly Kind[];
+  readonly clock: Clock;
+  /** From 0 to less than 1. */
+  random(): number;
+  /** The time of day. */
+  now(): Date;
+  readonly pageSize?: number;
+  readonly logger?: Logger;
+  readonly metrics?: ClusterMetrics;
+}
+
+export interface LiveCluster extends Cluster {
+  /** Begins to follow the cluster; resolves once the store is synced, or when it is stopped before. */
+  start(): Promise<void>;
+  /** Resolves when nothing comes into the store from outside any more. */
+  stop(): Promise<void>;
+  /** How long ago each kind was last heard of, in milliseconds; bookmarks count. */
+  lastEventAgesMs(): ReadonlyMap<Kind, number>;
+}
+
+/** Makes a cluster that has yet to be started. */
+export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
+  const { connection, kinds, clock, random, now, pageSize, logger, metrics } = options;
+  const store = createStore();
+  const projectionOf = createProjections();
+  const feeds = new Map<Kind, Feed>();
+  const reflectors = new Map<Kind, Reflector>();
+  const missing = new Set(kinds);
+  const begun = Promise.withResolvers<undefined>();
+  let definitions: Reflector | undefined;
+  let unfollow = (): void => undefined;
+
+  const reflect = (resource: string, more: What): Reflector =>
+    createReflector({
+      connection,
+      clock,
+      random,
+      ...(pageSize === undefined ? {} : { pageSize }),
+      ...tell(resource, logger),
+      ...more,
+    });
+  const followDefinitions = (): void => {
+    if (definitions) return;
+    const sink = createDefinitionSink((kind) => reflectors.get(kind)?.lookAgain());
+    definitions = reflect('customresourcedefinitions', { ...DEFINITIONS, sink, onListed: () => undefined });
+    definitions.start();
+  };
+  for (const kind of kinds) {
+    const feed = createFeed({ kind, store, projection: projectionOf(kind), clock });
+    feeds.set(kind, feed);
+    const onListed = (): void => {
+      missing.delete(kind);
+      if (missing.size > 0 || store.synced()) return;
+      store.markSynced();
+      begun.resolve(undefined);
+    };
+    const { group, resource } = RESOURCES[kind];
+    // What every cluster has cannot be missing.
+    const optional = group === '' ? {} : { onUnserved: followDefinitions };
+    reflectors.set(kind, reflect(resource, { path: pathOf(kind, undefined), sink: feed, onListed, ...optional }));
+  }
+  const lastEventAgesMs = (): ReadonlyMap<Kind, number> =>
+    new Map([...reflectors].map(([kind, reflector]) => [kind, reflector.lastEventAgeMs()]));
+
+  return {
+    store,
+    ...createWrites(connection, (kind) => feeds.get(kind)),
+    event: createEventRecorder({ connection, clock, now }),
+    reviewAccess: (user, attributes) => reviewAccess(connection, user, attributes),
+    async start() {
+      if (metrics) unfollow = metrics.follow(lastEventAgesMs);
+      for (const reflector of reflectors.values()) reflector.start();
+      await begun.promise;
+    },
+    async stop() {
+      unfollow();
+      await Promise.all([...reflectors.values(), ...(definitions ? [definitions] : [])].map((one) => one.stop()));
+      begun.resolve(undefined);
+    },
+    lastEventAgesMs,
+  };
+}
+
+type What = Pick<ReflectorOptions, 'path' | 'accept' | 'sink' | 'onListed' | 'onUnserved'>;
+
+/** Says once that a resource cannot be read, and once that it can be again. */
+function tell(resource: string, logger: Logger | undefined): Pick<ReflectorOptions, 'onFailure' | 'onRecovered'> {
+  let isTold = false;
+  return {
+    onFailure(err, retryMs) {
+      if (isTold) logger?.debug({ err, resource, retryMs }, 'still no news of the cluster');
+      else logger?.warn({ err, resource, retryMs }, 'no news of the cluster, going on with what is known');
+      isTold = true;
+    },
+    onRecovered() {
+      isTold = false;
+      logger?.info({ resource }, 'news of the cluster again');
+    },
+  };
+}
