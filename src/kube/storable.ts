@@ -1,15 +1,17 @@
 /**
- * What an object can hold that the API server stores: etcd takes requests of up to 1.5 MiB. Whoever reads objects from
- * the network need not put up with more.
+ * What is read of one object. An object that can be stored (etcd takes 1.5 MiB) could hold several times more, which no
+ * node could run, and which would keep everybody else waiting while it is judged.
  * @see https://etcd.io/docs/v3.6/dev-guide/limit/
  */
-const MAX_BYTES = 1.5 * 1024 * 1024;
 
-/** As stored, with the fields that the API server fills in, a container takes 40 bytes at least. */
-export const MAX_CONTAINERS = Math.floor(MAX_BYTES / 40);
+/** All containers of a pod together; the largest that run have some dozens. */
+export const MAX_CONTAINERS = 5000;
 
-/** Other elements of lists (volumes, ports, capabilities and the like), together: one that means something takes 12 bytes. */
-export const MAX_ITEMS = Math.floor(MAX_BYTES / 12);
+/** Other elements of lists (volumes, ports, capabilities and the like), together. */
+export const MAX_ITEMS = 20_000;
+
+/** Keys of one map, like labels or annotations. */
+export const MAX_KEYS = 10_000;
 
 /** No object of the API has as many fields; maps have their own bounds. */
 export const MAX_FIELDS = 1000;

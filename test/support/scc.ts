@@ -53,7 +53,7 @@ export function namespaceWith(ranges: Readonly<Record<string, string>>, name = '
 export function contextOf(scc: unknown, pod: unknown): PodContext {
   const { fields } = decodeScc(scc);
   const decoded = podFieldsOf(pod);
-  return { scc: fields, bound: fields, pod: decoded, podValues: ownPodValues(decoded) };
+  return { scc: fields, bound: fields, pod: decoded, podValues: ownPodValues(decoded), maxErrors: 1000 };
 }
 
 export function containerContextOf(context: PodContext, index: number): ContainerContext {

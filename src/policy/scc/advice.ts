@@ -51,6 +51,8 @@ export function adviceOn(search: SearchInput, { passedOver }: SearchResult): Adv
 interface Misfit {
   readonly scc: PreparedScc;
   readonly errors: readonly FieldError[];
+  /** True if it may have more errors than these. */
+  readonly isCut?: true;
 }
 
 function attempted(scc: PreparedScc, search: SearchInput): Misfit {
@@ -59,8 +61,8 @@ function attempted(scc: PreparedScc, search: SearchInput): Misfit {
 
 function findNearest({ pod }: SearchInput, misfits: readonly Misfit[]): Nearest | undefined {
   let nearest: Nearest | undefined;
-  for (const { scc, errors } of misfits) {
-    if (errors.length === 0) continue;
+  for (const { scc, errors, isCut } of misfits) {
+    if (errors.length === 0 || isCut === true) continue;
     const best = nearest?.obstacles.length;
     const obstacles = obstaclesOf(pod, errors, best);
     if (obstacles.length > 0 && obstacles.length < (best ?? Infinity)) nearest = { scc, obstacles };

@@ -4,7 +4,6 @@ import type { PodFields } from './decode/pod.ts';
 import type { SccFields } from './decode/scc.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from './strategies/index.ts';
 import {
-  MAX_ERRORS,
   type Bound,
   type ContainerContext,
   type ContainerValues,
@@ -31,23 +30,22 @@ interface ApplyInput {
   readonly scc: SccFields;
   readonly bound: Bound;
   readonly pod: PodFields;
-  /** At the first error the values are incomplete: for those who only want to know whether the pod fits. */
-  readonly stop: 'at the end' | 'at the first error';
+  /** Once there are as many, the values stay incomplete; one does for those who only want to know whether the pod fits. */
+  readonly maxErrors: number;
 }
 
 /** Generates what the pod leaves open, and validates the outcome. */
-export function applyScc({ scc, bound, pod, stop }: ApplyInput): Attempt {
-  const maxErrors = stop === 'at the end' ? MAX_ERRORS - 1 : 0;
+export function applyScc({ scc, bound, pod, maxErrors }: ApplyInput): Attempt {
   const errors: FieldError[] = [];
   const podValues = ownPodValues(pod);
-  const context: PodContext = { scc, bound, pod, podValues };
+  const context: PodContext = { scc, bound, pod, podValues, maxErrors };
   for (const generate of GENERATE_POD) generate(context);
   for (const validate of VALIDATE_POD) validate(context, errors);
   const containerValues: ContainerValues[] = [];
   for (const container of pod.containers) {
-    if (errors.length > maxErrors) break;
+    if (errors.length >= maxErrors) break;
     const values = ownContainerValues(container);
-    applyToContainer({ scc, bound, pod, podValues, container, values }, errors);
+    applyToContainer({ scc, bound, pod, podValues, container, values, maxErrors }, errors);
     containerValues.push(values);
   }
   return { pod, podValues, containerValues, errors };

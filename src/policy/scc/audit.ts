@@ -9,7 +9,10 @@ type Annotations = Readonly<Record<string, string>>;
 const WOULD_CHANGE = 'failures final validation after mutating admission';
 
 /** What the audit log says of a pod that is created: which SCCs were passed over and why the chosen one was chosen. */
-export function auditCreate({ passedOver, chosen }: SearchResult, next: PreparedScc | undefined): Annotations {
+export function auditCreate(
+  { passedOver, chosen }: SearchResult,
+  next: PreparedScc | 'unknown' | undefined,
+): Annotations {
   const denied: string[] = [];
   const annotations: Record<string, string> = {};
   for (const one of passedOver) {
@@ -48,8 +51,10 @@ function whyNot(passedOver: PassedOver): string {
   return passedOver.because === 'changes' ? WOULD_CHANGE : aggregate(distinctTexts([passedOver]));
 }
 
-function whyChosen(chosen: PreparedScc, next: PreparedScc | undefined): string {
+function whyChosen(chosen: PreparedScc, next: PreparedScc | 'unknown' | undefined): string {
   const name = quote(chosen.name);
+  if (next === 'unknown')
+    return `${name} is most restrictive and not denied; the pod is too large to try those behind it`;
   if (next === undefined) return `${name} is the only one not too restrictive and not denied`;
   const reason = explainOrder(chosen, next);
   return `${name} is most restrictive, not denied, and chosen over ${quote(next.name)} because ${name} ${reason}`;

@@ -3,6 +3,7 @@ import { bindingError } from './bind.ts';
 import { findCandidates } from './candidates.ts';
 import { resolveCompatibility } from './compatibility.ts';
 import type { PodFields } from './decode/pod.ts';
+import { createEffort } from './effort.ts';
 import { namespaceRangesOf, type NamespaceRanges } from './namespace-ranges.ts';
 import type { PreparedScc } from './prepare.ts';
 import type { SearchInput } from './search.ts';
@@ -62,6 +63,7 @@ export function createSearch(
     mayUse,
     subjectTypeOf: createSubjectTypeOf(input.canUse, namespace.name, subjects),
     mutable,
+    effort: createEffort(),
   };
 }
 

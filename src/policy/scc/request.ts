@@ -1,7 +1,7 @@
 import { printFieldError } from '../../kube/field-error.ts';
 import { printJson } from '../../kube/print-json.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { decodePod, type PodFields } from './decode/pod.ts';
+import { decodePod, hasTooManyKeys, type PodFields } from './decode/pod.ts';
 import { isIgnoredSubresource, isIgnoredUpdate, isWindowsPod } from './skip.ts';
 import type { SccInput } from './types.ts';
 
@@ -25,6 +25,8 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
   if (isWindowsPod(object)) return { verdict: 'ignore' };
   if (!isUpdate) return decode(object, undefined);
   if (!isObject(oldObject)) return cannotConvert(oldObject);
+  // Not compared: it would take long, and what is refused anyway needs no comparison.
+  if (hasTooManyKeys(object) || hasTooManyKeys(oldObject)) return decode(object, oldObject);
   return isIgnoredUpdate(object, oldObject) ? { verdict: 'ignore' } : decode(object, oldObject);
 }
 

@@ -143,7 +143,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   'group.validate': area('the strategies for groups', (input: GroupInput, expect: Errors) => {
     const options = decodeScc({ fsGroup: input }).fields.fsGroup;
     const errors: FieldError[] = [];
-    const check = { path: `${input.path}.${input.field}`, errors };
+    const check = { path: `${input.path}.${input.field}`, errors, maxErrors: 1000 };
     GROUPS.get(options.type)?.validate(options, input.groups ?? undefined, check);
     assert.deepEqual(errors.map(printFieldError), expect.errors);
   }),

@@ -1,5 +1,5 @@
-import { compareBytes, sortedSet } from '../../../kube/order.ts';
 import type { JsonObject } from '../../../kube/types.ts';
+import { hasName, unionOf } from '../names.ts';
 import type { Capabilities } from './container.ts';
 import { stringsAt, type Reader } from './reader.ts';
 
@@ -25,33 +25,16 @@ export function readSccCapabilities(reader: Reader, scc: JsonObject): Capabiliti
   };
 }
 
-const MAX_INSERTED = 32;
-
 /** Returns the container's own if they lack nothing; else both lists without repetitions and sorted. */
 export function complete(
   { defaultAdd, requiredDrop }: Pick<CapabilitiesFields, 'defaultAdd' | 'requiredDrop'>,
   own: Capabilities,
 ): Capabilities {
   const { add, drop } = own;
-  const lacksAdd = defaultAdd.some((name) => !add.includes(name) && !drop.includes(name));
-  const lacksDrop = requiredDrop.some((name) => !drop.includes(name));
+  const isDropped = (name: string): boolean => hasName(drop, name, defaultAdd.length);
+  const lacksAdd = defaultAdd.some((name) => !hasName(add, name, defaultAdd.length) && !isDropped(name));
+  const lacksDrop = requiredDrop.some((name) => !hasName(drop, name, requiredDrop.length));
   if (!lacksAdd && !lacksDrop) return own;
-  const wanted = defaultAdd.filter((name) => !drop.includes(name));
-  return { add: union(add, wanted), drop: union(drop, requiredDrop) };
-}
-
-/** Lists of capabilities are short: names are put in their places one by one. */
-function union(a: readonly string[], b: readonly string[]): readonly string[] {
-  if (a.length + b.length > MAX_INSERTED) return sortedSet([...a, ...b]);
-  const names: string[] = [];
-  for (const name of a) insert(names, name);
-  for (const name of b) insert(names, name);
-  return names;
-}
-
-function insert(names: string[], name: string): void {
-  if (names.includes(name)) return;
-  let index = names.length;
-  while (index > 0 && compareBytes(names[index - 1] ?? '', name) > 0) index--;
-  names.splice(index, 0, name);
+  const wanted = drop.length === 0 ? defaultAdd : defaultAdd.filter((name) => !isDropped(name));
+  return { add: unionOf(add, wanted), drop: unionOf(drop, requiredDrop) };
 }

@@ -1,8 +1,9 @@
 import { tooMany, type FieldError } from '../../../kube/field-error.ts';
 import { CONTAINER_LISTS } from '../../../kube/pod.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import { MAX_CONTAINERS } from '../../../kube/storable.ts';
-import type { JsonObject } from '../../../kube/types.ts';
+import { MAX_CONTAINERS, MAX_KEYS } from '../../../kube/storable.ts';
+import { isObject, type JsonObject } from '../../../kube/types.ts';
+import { looksAt } from '../effort.ts';
 import { readContainer, type ContainerFields } from './container.ts';
 import {
   annotationsOf,
@@ -42,6 +43,8 @@ export interface PodFields extends SharedFields {
   readonly containers: readonly ContainerFields[];
   /** Of all containers. */
   readonly hostPorts: readonly HostPort[];
+  /** What it costs to try an SCC on it, as in `Effort`. */
+  readonly looks: number;
 }
 
 /** A port of the node that a container takes. */
@@ -60,9 +63,29 @@ export function decodePod(json: JsonObject): DecodedPod {
   return reader.error === undefined ? { pod } : { error: reader.error };
 }
 
+/** True for a pod that is not read, for its annotations or labels are too many. */
+export function hasTooManyKeys({ metadata }: JsonObject): boolean {
+  return isObject(metadata) && MAPS.some((key) => keysIn(metadata, key) > MAX_KEYS);
+}
+
+const MAPS = ['annotations', 'labels'] as const;
+
+function checkKeys(reader: Reader, metadata: JsonObject): void {
+  for (const key of MAPS) {
+    const count = keysIn(metadata, key);
+    if (count > MAX_KEYS) reader.error ??= tooMany(`metadata.${key}`, count, MAX_KEYS);
+  }
+}
+
+function keysIn(metadata: JsonObject, key: (typeof MAPS)[number]): number {
+  const map = metadata[key];
+  return isObject(map) ? Object.keys(map).length : 0;
+}
+
 function readPod(reader: Reader, json: JsonObject): PodFields {
   const metadata = objectAt(reader, json, 'metadata', '') ?? NOTHING;
-  const annotations = annotationsOf(reader, metadata);
+  checkKeys(reader, metadata);
+  const annotations = reader.error ? {} : annotationsOf(reader, metadata);
   const spec = objectAt(reader, json, 'spec', '') ?? NOTHING;
   const path = 'spec.securityContext';
   const context = objectAt(reader, spec, 'securityContext', 'spec') ?? NOTHING;
@@ -72,6 +95,8 @@ function readPod(reader: Reader, json: JsonObject): PodFields {
   checkFields(reader, context, path);
   const groups = integersAt(reader, context, 'supplementalGroups', path);
   const containers = readContainers(reader, spec, annotations);
+  const volumes = readVolumes(reader, spec);
+  const hostPorts = hostPortsOf(containers);
   return {
     json,
     annotations,
@@ -88,9 +113,10 @@ function readPod(reader: Reader, json: JsonObject): PodFields {
     fsGroup: integerAt(reader, context, 'fsGroup', path),
     supplementalGroups: groups.length === 0 ? undefined : groups,
     sysctls: readSysctls(reader, context, path),
-    volumes: readVolumes(reader, spec),
+    volumes,
     containers,
-    hostPorts: hostPortsOf(containers),
+    hostPorts,
+    looks: looksAt({ containers, volumes, hostPorts }),
   };
 }
 

@@ -86,6 +86,23 @@ export function integerAt(reader: Reader, owner: JsonObject, key: string, path: 
   return undefined;
 }
 
+/** Bounds of integers: those of the API, and those up to which every integer is told from the next. */
+export const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 };
+export const INT53 = { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER };
+
+/** Returns an integer between bounds. */
+export function boundedAt(
+  reader: Reader,
+  owner: JsonObject,
+  key: string,
+  { path, min, max }: { readonly path: string; readonly min: number; readonly max: number },
+): number | undefined {
+  const value = integerAt(reader, owner, key, path);
+  if (value === undefined || (value >= min && value <= max)) return value;
+  mismatch(reader, path, key, value, `from ${min} to ${max}`);
+  return undefined;
+}
+
 export function stringsAt(reader: Reader, owner: JsonObject, key: string, path: string): readonly string[] {
   const list = listAt(reader, owner, key, path);
   if (list.every((item) => typeof item === 'string')) return reader.words ? list.map(reader.words) : list;

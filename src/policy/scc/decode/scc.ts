@@ -3,9 +3,11 @@ import { readSccCapabilities, type CapabilitiesFields } from './capabilities.ts'
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import {
   booleanAt,
+  boundedAt,
   createWords,
   elementAt,
-  integerAt,
+  INT32,
+  INT53,
   listAt,
   NOTHING,
   objectAt,
@@ -84,7 +86,7 @@ export interface DecodedScc {
 
 /** Reads an SCC, whatever it holds. */
 export function decodeScc(scc: unknown): DecodedScc {
-  const reader: Reader = { error: undefined, words: WORDS };
+  const reader: Reader = { error: undefined, words: WORDS, items: 0 };
   const fields = readScc(reader, isObject(scc) ? scc : NOTHING);
   return { fields, error: reader.error };
 }
@@ -92,7 +94,7 @@ export function decodeScc(scc: unknown): DecodedScc {
 function readScc(reader: Reader, scc: JsonObject): SccFields {
   return {
     name: stringAt(reader, objectAt(reader, scc, 'metadata', '') ?? NOTHING, 'name', 'metadata'),
-    priority: integerAt(reader, scc, 'priority', '') ?? 0,
+    priority: boundedAt(reader, scc, 'priority', { path: '', ...INT32 }) ?? 0,
     users: stringsAt(reader, scc, 'users', ''),
     groups: stringsAt(reader, scc, 'groups', ''),
     allowPrivilegedContainer: booleanAt(reader, scc, 'allowPrivilegedContainer', '') ?? false,
@@ -122,10 +124,14 @@ function readRunAsUser(reader: Reader, scc: JsonObject): RunAsUserFields {
   const options = objectAt(reader, scc, 'runAsUser', '') ?? NOTHING;
   return {
     type: stringAt(reader, options, 'type', 'runAsUser'),
-    uid: integerAt(reader, options, 'uid', 'runAsUser'),
-    uidRangeMin: integerAt(reader, options, 'uidRangeMin', 'runAsUser'),
-    uidRangeMax: integerAt(reader, options, 'uidRangeMax', 'runAsUser'),
+    uid: idAt(reader, options, 'uid', 'runAsUser'),
+    uidRangeMin: idAt(reader, options, 'uidRangeMin', 'runAsUser'),
+    uidRangeMax: idAt(reader, options, 'uidRangeMax', 'runAsUser'),
   };
+}
+
+function idAt(reader: Reader, owner: JsonObject, key: string, path: string): number | undefined {
+  return boundedAt(reader, owner, key, { path, ...INT53 });
 }
 
 function readSeLinuxContext(reader: Reader, scc: JsonObject): SeLinuxContextFields {
@@ -148,7 +154,7 @@ function readGroups(reader: Reader, scc: JsonObject, field: 'fsGroup' | 'supplem
   const ranges = list.map((_, index) => {
     const range = elementAt(reader, list, index, `${field}.ranges`);
     const path = `${field}.ranges[${index}]`;
-    return { min: integerAt(reader, range, 'min', path) ?? 0, max: integerAt(reader, range, 'max', path) ?? 0 };
+    return { min: idAt(reader, range, 'min', path) ?? 0, max: idAt(reader, range, 'max', path) ?? 0 };
   });
   return { type: stringAt(reader, options, 'type', field), ranges };
 }

@@ -1,4 +1,5 @@
 import { printJson } from '../../../kube/print-json.ts';
+import { shortened } from '../../../kube/quote.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { objectAt, stringAt, type Reader } from './reader.ts';
 
@@ -10,8 +11,9 @@ export interface VolumeFields {
   /** Of a flex volume. */
   readonly driver: string | undefined;
   readonly json: JsonObject;
-  /** The volume as text, if its source is not known; else empty. */
-  readonly unknownText: string;
+  /** Found out when first asked for. */
+  isInjected?: boolean;
+  unknownText?: string;
 }
 
 /**
@@ -45,7 +47,12 @@ export function readVolume(reader: Reader, json: JsonObject, index: number): Vol
   const type = VOLUME_TYPES[best] ?? '';
   const flex = objectAt(reader, json, 'flexVolume', `spec.volumes[${index}]`);
   const driver = flex && stringAt(reader, flex, 'driver', `spec.volumes[${index}].flexVolume`);
-  return { index, type, driver, json, unknownText: type === '' ? printJson(json) : '' };
+  return { index, type, driver, json };
+}
+
+/** A volume whose source is not known, as text. */
+export function unknownTextOf(volume: VolumeFields): string {
+  return (volume.unknownText ??= shortened(printJson(volume.json)));
 }
 
 function pairs(names: string): readonly (readonly [string, string])[] {

@@ -6,6 +6,7 @@ import type { PodStrategy } from './types.ts';
 interface Check {
   readonly path: string;
   readonly errors: FieldError[];
+  readonly maxErrors: number;
 }
 
 interface GroupStrategy {
@@ -24,7 +25,7 @@ const STRATEGIES: Readonly<Record<GroupType, GroupStrategy>> = {
   MustRunAs: {
     defect: ({ ranges }) => (ranges.length === 0 ? 'ranges must be supplied for MustRunAs' : undefined),
     generate: ({ ranges }) => ranges[0]?.min,
-    validate(options, groups, { path, errors }) {
+    validate(options, groups, { path, errors, maxErrors }) {
       if (groups === undefined || groups.length === 0) {
         errors.push(invalidValue(path, groups, 'unable to validate empty groups against required ranges'));
         return;
@@ -32,7 +33,7 @@ const STRATEGIES: Readonly<Record<GroupType, GroupStrategy>> = {
       for (const group of groups) {
         if (isInRanges(options, group)) continue;
         errors.push(invalidValue(path, groups, `${group} is not an allowed group`));
-        if (groups.length > MAX_GROUPS) return;
+        if (groups.length > MAX_GROUPS || errors.length >= maxErrors) return;
       }
     },
   },
@@ -47,9 +48,9 @@ export const fsGroup: PodStrategy = {
   generate({ scc, bound, podValues }) {
     podValues.fsGroup ??= GROUPS.get(scc.fsGroup.type)?.generate(bound.fsGroup);
   },
-  validate({ scc, bound, podValues }, errors) {
+  validate({ scc, bound, podValues, maxErrors }, errors) {
     const groups = podValues.fsGroup === undefined ? [] : [podValues.fsGroup];
-    const check = { path: '.spec.securityContext.fsGroup', errors };
+    const check = { path: '.spec.securityContext.fsGroup', errors, maxErrors };
     GROUPS.get(scc.fsGroup.type)?.validate(bound.fsGroup, groups, check);
   },
 };
@@ -61,8 +62,8 @@ export const supplementalGroups: PodStrategy = {
     const group = GROUPS.get(scc.supplementalGroups.type)?.generate(bound.supplementalGroups);
     if (group !== undefined) podValues.supplementalGroups = [group];
   },
-  validate({ scc, bound, podValues }, errors) {
-    const check = { path: '.spec.securityContext.supplementalGroups', errors };
+  validate({ scc, bound, podValues, maxErrors }, errors) {
+    const check = { path: '.spec.securityContext.supplementalGroups', errors, maxErrors };
     const strategy = GROUPS.get(scc.supplementalGroups.type);
     strategy?.validate(bound.supplementalGroups, podValues.supplementalGroups, check);
   },

@@ -59,7 +59,7 @@ export const seLinuxContextOfContainer: ContainerStrategy = {
 const PLAIN_MEMBERS = ['role', 'type', 'user'] as const;
 
 function compareOptions(wanted: SeLinuxFields, found: SeLinuxFields, { path, errors }: Check): void {
-  if (!isSameLevel(wanted.level, found.level)) {
+  if (!isSameLevel(wanted, found)) {
     errors.push(invalidValue(pathTo(path, 'level'), found.level, `must be ${wanted.level}`));
   }
   for (const member of PLAIN_MEMBERS) {
@@ -69,21 +69,31 @@ function compareOptions(wanted: SeLinuxFields, found: SeLinuxFields, { path, err
 }
 
 /** Categories may stand in any order. */
-function isSameLevel(wanted: string, found: string): boolean {
-  if (wanted === found) return true;
-  if (wanted.length !== found.length) return false;
-  const a = splitLevel(wanted);
-  const b = splitLevel(found);
-  return a !== undefined && b !== undefined && a.sensitivity === b.sensitivity && a.categories === b.categories;
+function isSameLevel(wanted: SeLinuxFields, found: SeLinuxFields): boolean {
+  if (wanted.level === found.level) return true;
+  return wanted.level.length === found.level.length && orderedWanted(wanted) === orderedLevel(found);
 }
 
-function splitLevel(level: string): { readonly sensitivity: string; readonly categories: string } | undefined {
-  const colon = level.indexOf(':');
-  if (colon < 0) return undefined;
-  const categories = level
-    .slice(colon + 1)
-    .split(',')
-    .sort(compareBytes)
-    .join(',');
-  return { sensitivity: level.slice(0, colon), categories };
+const ordered = new WeakMap<SeLinuxFields, string>();
+
+/** The level with its categories in order; kept with the options of a container, which every SCC is compared with. */
+function orderedLevel(options: SeLinuxFields): string {
+  let known = ordered.get(options);
+  if (known === undefined) ordered.set(options, (known = orderLevel(options.level)));
+  return known;
+}
+
+let last = { level: '', ordered: '' };
+
+/** The same of the options that are demanded: most SCCs demand the level of the namespace. */
+function orderedWanted({ level }: SeLinuxFields): string {
+  if (level !== last.level) last = { level, ordered: orderLevel(level) };
+  return last.ordered;
+}
+
+/** A level without categories has nothing to order. */
+function orderLevel(level: string): string {
+  const start = level.indexOf(':') + 1;
+  if (start === 0) return level;
+  return level.slice(0, start) + level.slice(start).split(',').sort(compareBytes).join(',');
 }

@@ -1,6 +1,6 @@
 import { forbiddenField } from '../../../kube/field-error.ts';
 import { quote, shortened } from '../../../kube/quote.ts';
-import { MAX_ERRORS, type PodStrategy } from './types.ts';
+import type { PodStrategy } from './types.ts';
 
 /**
  * The sysctls that need no permission, some of them from a version of the kernel on. A node's kernel is not known here:
@@ -26,8 +26,8 @@ const SAFE = new Set(SAFE_SYSCTLS.map(({ name }) => name));
 
 /** The pod sets no sysctl that is forbidden, and of those that are not safe only the allowed ones. */
 export const sysctls: PodStrategy = {
-  validate({ scc, pod }, errors) {
-    for (let index = 0; index < pod.sysctls.length && errors.length < MAX_ERRORS; index++) {
+  validate({ scc, pod, maxErrors }, errors) {
+    for (let index = 0; index < pod.sysctls.length && errors.length < maxErrors; index++) {
       const name = pod.sysctls[index] ?? '';
       const isForbidden = matchesAny(scc.forbiddenSysctls, name);
       if (!isForbidden && (SAFE.has(name) || matchesAny(scc.allowedUnsafeSysctls, name))) continue;

@@ -4,7 +4,7 @@ import type { PodFields } from '../decode/pod.ts';
 import type { GroupFields, RunAsUserFields, SccFields, SeLinuxContextFields } from '../decode/scc.ts';
 import type { SeccompProfile, SeLinuxFields } from '../decode/security-context.ts';
 
-/** A message with more is of no use, and a pod may be made to cause millions: whoever can note many stops here. */
+/** A message with more is of no use, and a pod may be made to cause millions. */
 export const MAX_ERRORS = 1000;
 
 /** The four strategies that may take their values from the namespace, these values filled in. */
@@ -42,6 +42,8 @@ export interface PodContext {
   readonly bound: Bound;
   readonly pod: PodFields;
   readonly podValues: PodValues;
+  /** Whoever can note many stops here. */
+  readonly maxErrors: number;
 }
 
 /** A container of it; `podValues` are complete by then. */
