@@ -74,9 +74,11 @@ export function createWorkers(controller: Controller, { cluster, logger, metrics
   const drain = async (): Promise<void> => {
     // Whoever has changed the store goes on first, and then those who wait for a turn of the thread.
     await turns.next();
-    for (let key = queue.take(); key !== undefined; key = queue.take()) {
+    for (;;) {
+      while (turns.isOver()) await turns.next();
+      const key = queue.take();
+      if (key === undefined) break;
       await run(key);
-      if (turns.isOver()) await turns.next();
     }
     working--;
   };

@@ -215,27 +215,29 @@ suite('the runtime of controllers', () => {
     });
   }
 
-  test('lets others have a turn of the thread while there is much to do', async () => {
-    const keys = Array.from({ length: 30 }, (_, index) => `key-${index}`);
-    let turns = 0;
-    const timer = setInterval(() => turns++, 0);
-    const one = startController(
-      controller(
-        () => {
-          const endMs = performance.now() + 3;
-          while (performance.now() < endMs);
-          return fine();
-        },
-        { keys },
-      ),
-      { ...recorder, cluster, clock: { ...clock, now: () => performance.now() } },
-    );
-    await one.idle();
-    clearInterval(timer);
-    assert.equal(seen.length, keys.length);
-    assert.ok(turns >= 5, `${turns} turns`);
-    await one.stop();
-  });
+  for (const concurrency of [1, 16]) {
+    test(`lets others have a turn of the thread while there is much to do, ${concurrency} at a time`, async () => {
+      const keys = Array.from({ length: 32 }, (_, index) => `key-${index}`);
+      let turns = 0;
+      const timer = setInterval(() => turns++, 0);
+      const one = startController(
+        controller(
+          () => {
+            const endMs = performance.now() + 3;
+            while (performance.now() < endMs);
+            return fine();
+          },
+          { keys, concurrency },
+        ),
+        { ...recorder, cluster, clock: { ...clock, now: () => performance.now() } },
+      );
+      await one.idle();
+      clearInterval(timer);
+      assert.equal(seen.length, keys.length);
+      assert.ok(turns >= 5, `${turns} turns`);
+      await one.stop();
+    });
+  }
 
   test('ends when what runs has come to its end, and begins nothing more', async () => {
     let finish = (): void => undefined;

@@ -42,4 +42,23 @@ suite('a burst of namespaces', () => {
     assert.deepEqual(run.errors(), []);
     assert.ok(stateWrites <= 20, `${stateWrites} writes`);
   });
+
+  test('when there are too few blocks for all, some get one, and that is told once', async () => {
+    await run.stop();
+    const { start, blockSize } = DEFAULT_RANGES.uidRange;
+    const uidRange = { start, end: start + 310 * blockSize - 1, blockSize };
+    run = runController(createUidRangeAllocator({ ...DEFAULT_RANGES, uidRange }), cluster);
+    await run.idle();
+    const names = Array.from({ length: 40 }, (_, index) => `late-${index}`);
+    await Promise.all(names.map((name) => cluster.create('Namespace', { metadata: { name } }, BY_TEST)));
+    await run.idle();
+    const blocks = cluster.store.list('Namespace').map(({ metadata }) => metadata?.annotations?.[UIDS]);
+    // Of four namespaces that every cluster has, of the burst, and of the late ones.
+    assert.equal(blocks.filter((block) => block !== undefined).length, 310);
+    assert.equal(new Set(blocks).size, 311);
+    assert.deepEqual(run.errors(), [
+      'uid range exceeded',
+      'the UID range 1000000000-1003099999/10000 is full; you must widen the range in order to allocate more UIDs',
+    ]);
+  });
 });
