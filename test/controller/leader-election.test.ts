@@ -283,6 +283,37 @@ suite('leader election', () => {
     assert.ok(tookMs >= 9_900 && tookMs <= 10_000, `${tookMs} ms`);
   });
 
+  test('a renewal that is granted after leadership has ended begins it anew, when the old work has ended', async () => {
+    let end = (): void => undefined;
+    const told: string[] = [];
+    const first = election.candidate('a', {
+      onStarted: () => void told.push('started'),
+      onStopped: () => {
+        told.push('stopping');
+        return new Promise((resolve) => {
+          end = () => {
+            told.push('stopped');
+            resolve();
+          };
+        });
+      },
+    });
+    await election.settle();
+    overNetwork(first, REFUSED);
+    await election.pass(7_000);
+    overNetwork(first, { outcome: 'fine', backMs: 4_000 });
+    await election.pass(6_500);
+    assert.deepEqual(told, ['started', 'stopping']);
+    assert.equal(first.acts(), false);
+    end();
+    await election.settle();
+    assert.deepEqual(told, ['started', 'stopping', 'stopped', 'started']);
+    const stopping = first.stop();
+    end();
+    await election.pass(11_000);
+    await stopping;
+  });
+
   test('says once why the lease cannot be had, while the reason stays', async () => {
     const [first] = await pair();
     overNetwork(first, REFUSED);
