@@ -27,7 +27,11 @@ export function isIgnoredUpdate(pod: JsonObject, oldPod: JsonObject): boolean {
   return isSpecUnchanged(pod, oldPod) && isRestUnchanged(pod, oldPod);
 }
 
-/** True if an update leaves the spec as it is and no SCC was ever recorded on the pod: it was created before there were any. */
+/**
+ * True if an update leaves the spec as it is and no SCC is recorded on the pod: it was created before there were any.
+ * Whoever may update `pods/status` can remove the record, and pass from then on; that gains nothing, since only metadata
+ * passes here, and `pods/status`, which SCCs never judge, lets the same people change it anyway.
+ */
 export function isUnprocessed(pod: JsonObject, oldPod: JsonObject): boolean {
   const isRecorded = [pod, oldPod].some((object) => annotationsOf(object)[POD_SCC_ANNOTATIONS.scc] != null);
   return !isRecorded && isSpecUnchanged(pod, oldPod);
