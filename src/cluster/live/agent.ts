@@ -19,18 +19,27 @@ export function createAgentKeeper(
 ): AgentKeeper {
   const base: AgentOptions = { keepAlive: true, proxyEnv: proxyFor(cluster, env) };
   const isPlain = cluster.server.startsWith('http:');
-  let current: { readonly identity: string; readonly agent: PlainAgent } | undefined;
+  let current: (Files & { readonly agent: PlainAgent }) | undefined;
   return {
-    async agentFor(credentials) {
-      const tls = isPlain ? {} : await tlsOptions(cluster, credentials);
-      const identity = JSON.stringify(tls);
-      if (current?.identity === identity) return current.agent;
+    async agentFor({ cert, key }) {
+      const authority = isPlain ? undefined : await dataOrFile(cluster.authorityData, cluster.authorityFile);
+      const isSame = current?.authority === authority && current?.cert === cert && current?.key === key;
+      if (current && isSame) return current.agent;
+      const files = { authority, cert, key };
       // The former one is left alone: its connections may be in use.
-      current = { identity, agent: isPlain ? new PlainAgent(base) : new Agent({ ...base, ...tls }) };
-      return current.agent;
+      const agent = isPlain ? new PlainAgent(base) : new Agent({ ...base, ...tlsOptions(cluster, files) });
+      current = { ...files, agent };
+      return agent;
     },
     close: () => current?.agent.destroy(),
   };
+}
+
+/** What connections are made with, in PEM; as long as it stays, so do they. */
+interface Files {
+  readonly authority: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
 }
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
@@ -41,8 +50,7 @@ function proxyFor({ proxyUrl, server }: ClusterEntry, env: NonNullable<AgentOpti
 }
 
 /** @throws {UserError} for certificates or keys that TLS cannot use */
-async function tlsOptions(cluster: ClusterEntry, { cert, key }: Credentials): Promise<AgentOptions> {
-  const authority = await dataOrFile(cluster.authorityData, cluster.authorityFile);
+function tlsOptions(cluster: ClusterEntry, { authority, cert, key }: Files): AgentOptions {
   const files = {
     ...(authority === undefined ? systemAuthorities() : { ca: authority }),
     ...(cert === undefined || key === undefined ? {} : { cert, key }),
