@@ -12,6 +12,7 @@ import { createStore } from '../store.ts';
 import type { Connection } from './connect.ts';
 import { createDefinitionSink, DEFINITIONS } from './definitions.ts';
 import { createEventRecorder } from './events.ts';
+import { codeOf } from './failure.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { pathOf } from './list.ts';
 import { createProjections } from './project.ts';
@@ -22,7 +23,7 @@ import { createWrites } from './writes.ts';
 export interface LiveClusterOptions {
   /** Stays open when the cluster is stopped. */
   readonly connection: Connection;
-  /** Those that the store follows. */
+  /** Those that the store follows; what is written of others does not show in it. */
   readonly kinds: readonly Kind[];
   readonly clock: Clock;
   /** From 0 to less than 1. */
@@ -113,11 +114,16 @@ function tell(resource: string, logger: Logger | undefined): Pick<ReflectorOptio
   let isTold = false;
   return {
     onFailure(err, retryMs) {
+      if (codeOf(err) === 410) {
+        logger?.info({ resource, retryMs }, 'too far behind the cluster, reading all anew');
+        return;
+      }
       if (isTold) logger?.debug({ err, resource, retryMs }, 'still no news of the cluster');
       else logger?.warn({ err, resource, retryMs }, 'no news of the cluster, going on with what is known');
       isTold = true;
     },
     onRecovered() {
+      if (!isTold) return;
       isTold = false;
       logger?.info({ resource }, 'news of the cluster again');
     },
