@@ -22,7 +22,9 @@ export function ownSccFor(search: SearchInput, grantable: PreparedScc): OwnScc |
   for (const like of candidates) {
     // A pod that has no user namespace is not about to get one.
     if (like.fields.allowPrivilegedContainer || (pod.hostUsers !== false && demandsUserNamespace(like))) continue;
-    const obstacles = obstaclesOf(pod, attemptScc(like, search).errors);
+    // One more than the best so far tells that it is worse.
+    const limit = best && best.obstacles.length + 1;
+    const obstacles = obstaclesOf(pod, attemptScc(like, search).errors, limit);
     if (obstacles.length === 0) continue;
     const lead = (best?.obstacles.length ?? Infinity) - obstacles.length;
     if (lead > 0 || (lead === 0 && like.score < (best?.like.score ?? 0))) best = { like, obstacles };
