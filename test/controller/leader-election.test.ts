@@ -270,6 +270,16 @@ suite('leader election', () => {
     });
   }
 
+  test('nobody need ask: leadership ends by itself at the renew deadline while a request hangs', async () => {
+    const first = election.candidate('a');
+    await election.settle();
+    overNetwork(first, HANGS);
+    await election.pass(9_900);
+    assert.deepEqual(first.told, ['started']);
+    await election.pass(100);
+    assert.deepEqual(first.told, ['started', 'stopped']);
+  });
+
   test('the renew deadline begins when a renewal is asked for, not when it is answered', async () => {
     const [first, second] = await pair();
     overNetwork(first, { outcome: 'fine', backMs: 4_000 });
