@@ -118,7 +118,7 @@ export function createReflector(options: ReflectorOptions): Reflector {
       timeoutSeconds: MIN_WATCH_S + Math.round(random() * (MAX_WATCH_S - MIN_WATCH_S)),
       clock,
       signal,
-      onBytes: heard,
+      onHeard: heard,
       onEvent: take,
     });
     if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new UserError('the watch ended at once');

@@ -19,8 +19,8 @@ export interface WatchRequest {
   readonly timeoutSeconds: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Called whenever anything arrives. */
-  onBytes(): void;
+  /** Called when the server begins to answer and whenever anything arrives. */
+  onHeard(): void;
   onEvent(event: WatchEvent): void;
 }
 
@@ -35,7 +35,7 @@ const MAX_LINE_BYTES = 16 * 1024 * 1024;
  * if it cannot be reached, with an Error for what is no event.
  */
 export async function watch(connection: Pick<Connection, 'stream'>, request: WatchRequest): Promise<void> {
-  const { path, accept, resourceVersion, timeoutSeconds, clock, signal, onBytes, onEvent } = request;
+  const { path, accept, resourceVersion, timeoutSeconds, clock, signal, onHeard, onEvent } = request;
   const ended = new AbortController();
   const end = (): void => ended.abort();
   signal.addEventListener('abort', end, { once: true });
@@ -55,9 +55,10 @@ export async function watch(connection: Pick<Connection, 'stream'>, request: Wat
       signal: ended.signal,
     });
     const lines = createLineSplitter(MAX_LINE_BYTES);
+    onHeard();
     for await (const chunk of untilBroken(stream)) {
       alarm.postpone();
-      onBytes();
+      onHeard();
       for (const line of lines.push(chunk)) onEvent(readEvent(line));
     }
   } finally {
