@@ -11,6 +11,7 @@ export interface ResourceInfo {
 const RBAC = { group: 'rbac.authorization.k8s.io', version: 'v1' } as const;
 const CORE = { group: '', version: 'v1' } as const;
 const APPS = { group: 'apps', version: 'v1' } as const;
+const WEBHOOKS = { group: 'admissionregistration.k8s.io', version: 'v1' } as const;
 const BATCH = { group: 'batch', version: 'v1' } as const;
 
 /** The resource of each kind that this program reads or writes. */
@@ -44,6 +45,9 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
     scope: 'Cluster',
   },
   Lease: { group: 'coordination.k8s.io', version: 'v1', resource: 'leases', scope: 'Namespaced' },
+  Secret: { ...CORE, resource: 'secrets', scope: 'Namespaced' },
+  MutatingWebhookConfiguration: { ...WEBHOOKS, resource: 'mutatingwebhookconfigurations', scope: 'Cluster' },
+  ValidatingWebhookConfiguration: { ...WEBHOOKS, resource: 'validatingwebhookconfigurations', scope: 'Cluster' },
 };
 
 /** The kind of a resource that this program reads; `undefined` for any other. */

@@ -13,6 +13,7 @@ import type {
   V1EphemeralContainer,
   V1Job,
   V1Lease,
+  V1MutatingWebhookConfiguration,
   V1Namespace,
   V1Node,
   V1ObjectMeta,
@@ -24,8 +25,10 @@ import type {
   V1ReplicationController,
   V1Role,
   V1RoleBinding,
+  V1Secret,
   V1ServiceAccount,
   V1StatefulSet,
+  V1ValidatingWebhookConfiguration,
 } from '@kubernetes/client-node';
 import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 
@@ -64,6 +67,9 @@ export type ClusterRole = Wire<V1ClusterRole>;
 export type RoleBinding = Wire<V1RoleBinding>;
 export type ClusterRoleBinding = Wire<V1ClusterRoleBinding>;
 export type Lease = Wire<V1Lease>;
+export type Secret = Wire<V1Secret>;
+export type MutatingWebhookConfiguration = Wire<V1MutatingWebhookConfiguration>;
+export type ValidatingWebhookConfiguration = Wire<V1ValidatingWebhookConfiguration>;
 
 /** What a pod and a pod template have in common; all that a check may read. */
 export interface PodLike {
@@ -91,6 +97,9 @@ export interface Kinds extends WorkloadKinds {
   SecurityContextConstraints: SecurityContextConstraints;
   RangeAllocation: RangeAllocation;
   Lease: Lease;
+  Secret: Secret;
+  MutatingWebhookConfiguration: MutatingWebhookConfiguration;
+  ValidatingWebhookConfiguration: ValidatingWebhookConfiguration;
 }
 
 export type Kind = keyof Kinds;

@@ -1,0 +1,25 @@
+/** The names of an installation of this program in a cluster, as its manifests have them. */
+export const INSTALLATION = {
+  namespace: 'portcullis',
+  /** Of the service, the service account, the Deployment, and the Lease by which one replica leads. */
+  name: 'portcullis',
+  /** Holds the authority and the serving certificate where the program makes them itself. */
+  certificateSecret: 'portcullis-serving-certificate',
+} as const;
+
+/** Marks all that belongs to this program, configurations of webhooks among them. */
+export const PART_OF_LABEL = 'app.kubernetes.io/part-of';
+export const PART_OF = 'portcullis';
+
+/** `replica` on the Leases in which each replica says what it serves. */
+export const COMPONENT_LABEL = 'app.kubernetes.io/component';
+
+/** On a configuration of webhooks: `<namespace>/<name>` of the Secret whose authorities its webhooks are to trust. */
+export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';
+
+/** On the Lease of a replica: SHA-256 of the certificate that it serves, in hex. */
+export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificate';
+
+/** `fail-open` on a namespace whose pods must start while nobody answers reviews: networking, DNS, storage. */
+export const TIER_LABEL = 'portcullis.dev/admission';
+export const FAIL_OPEN = 'fail-open';
