@@ -6,6 +6,15 @@ export interface Clock {
   after(delayMs: number, call: () => void): () => void;
 }
 
+/** The time that passes. What is due keeps no process alive. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  after(delayMs, call) {
+    const timer = setTimeout(call, delayMs).unref();
+    return () => clearTimeout(timer);
+  },
+};
+
 /** Resolves after the delay, or as soon as the signal is aborted. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

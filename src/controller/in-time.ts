@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts';
+import type { Clock } from '../cluster/clock.ts';
 
 /**
  * Resolves with what the call gives. Rejects when that takes longer, and aborts the signal: what the call still does

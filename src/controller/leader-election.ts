@@ -3,7 +3,7 @@ import { apiVersionOf } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from '../cluster/clock.ts';
 import { inTime } from './in-time.ts';
 import { createLeaseLock } from './lease-lock.ts';
 import { checkedTimes, JITTER, type LeaseTimes } from './lease-times.ts';

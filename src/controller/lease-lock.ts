@@ -2,7 +2,7 @@ import type { Cluster } from '../cluster/port.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Lease } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from '../cluster/clock.ts';
 import { heldSpec, holderOf, releasedSpec } from './lease-spec.ts';
 
 export interface LeaseLockOptions {

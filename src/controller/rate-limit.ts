@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts';
+import type { Clock } from '../cluster/clock.ts';
 
 /** How long to wait before a key is tried again. */
 export interface RateLimit {

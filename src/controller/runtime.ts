@@ -6,7 +6,7 @@ import type { Cluster } from '../cluster/port.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from '../cluster/clock.ts';
 import type { Controller, Source } from './controller.ts';
 import { createWorkers, type Workers } from './workers.ts';
 

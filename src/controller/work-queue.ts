@@ -1,5 +1,5 @@
 import type { WorkQueueMetrics } from '../telemetry/work-queue.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from '../cluster/clock.ts';
 
 /**
  * Keys to work on, the first come first: a key waits once however often it is added, and is worked on by one at a time.

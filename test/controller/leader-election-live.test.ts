@@ -5,7 +5,7 @@ import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Connection } from '../../src/cluster/live/connect.ts';
 import { createLiveCluster } from '../../src/cluster/live/cluster.ts';
-import { systemClock } from '../../src/controller/clock.ts';
+import { systemClock } from '../../src/cluster/clock.ts';
 import { createLeaderElection, type LeaderElection } from '../../src/controller/leader-election.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';

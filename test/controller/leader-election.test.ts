@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { systemClock } from '../../src/controller/clock.ts';
+import { systemClock } from '../../src/cluster/clock.ts';
 import { createLeaderElection } from '../../src/controller/leader-election.ts';
 import type { LeaseTimes } from '../../src/controller/lease-times.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';

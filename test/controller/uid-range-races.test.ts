@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
 import type { Cluster } from '../../src/cluster/port.ts';
 import { createStore } from '../../src/cluster/store.ts';
-import { systemClock } from '../../src/controller/clock.ts';
+import { systemClock } from '../../src/cluster/clock.ts';
 import { startController, type RunningController } from '../../src/controller/runtime.ts';
 import { createUidRangeAllocator } from '../../src/controller/uid-range-allocator.ts';
 import type { Kind } from '../../src/kube/types.ts';

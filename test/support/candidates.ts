@@ -1,6 +1,6 @@
 /** Candidates of an election as processes of their own: each can stand still, or be cut off from the API server. */
 import type { Cluster } from '../../src/cluster/port.ts';
-import type { Clock } from '../../src/controller/clock.ts';
+import type { Clock } from '../../src/cluster/clock.ts';
 import {
   createLeaderElection,
   type LeaderElection,

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/controller/clock.ts';
+import type { Clock } from '../../src/cluster/clock.ts';
 
 export interface FakeClock extends Clock {
   /** Lets time pass, and calls what is due on the way, in its order. */

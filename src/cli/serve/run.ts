@@ -10,7 +10,7 @@ import { ping, readinessChecks } from './readiness.ts';
 import { sccSettingsOf } from './scc-settings.ts';
 import { drain } from './shutdown.ts';
 import { VERSION } from '../version.ts';
-import { systemClock } from '../../controller/clock.ts';
+import { systemClock } from '../../cluster/clock.ts';
 import { startControllers } from '../../controller/runtime.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../controller/standard-sccs.ts';
 import { createLogger } from '../../telemetry/logger.ts';

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Connection } from '../../../src/cluster/live/connect.ts';
 import { createLiveCluster, type LiveCluster } from '../../../src/cluster/live/cluster.ts';
 import { readManifests } from '../../../src/config/manifests.ts';
-import { systemClock } from '../../../src/controller/clock.ts';
+import { systemClock } from '../../../src/cluster/clock.ts';
 import { RESOURCES } from '../../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
