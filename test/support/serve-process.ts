@@ -52,24 +52,31 @@ export function start(args: readonly string[], env: Readonly<Record<string, stri
   return { child, finished, output: () => ({ stdout, stderr }) };
 }
 
+/** What a process has logged so far. */
+export function logOf({ output }: Started): Record<string, unknown>[] {
+  return output()
+    .stderr.split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+/** Waits for a log line with that message, for 20 s. */
+export async function loggedBy(started: Started, message: string): Promise<Record<string, unknown>> {
+  for (let tries = 0; tries < 800; tries++) {
+    const line = logOf(started).find((entry) => entry['msg'] === message);
+    if (line) return line;
+    if (started.child.exitCode !== null) break;
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  throw new Error(`never logged: ${message}\n${started.output().stderr}`);
+}
+
 /** Starts a server and waits until it serves. Its folder is gone once it has been stopped. */
 export async function serve(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Running> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-serve-'));
-  const { child, finished, output } = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env);
-  const log = (): Record<string, unknown>[] =>
-    output()
-      .stderr.split('\n')
-      .slice(0, -1)
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
-  const logged = async (message: string): Promise<Record<string, unknown>> => {
-    for (let tries = 0; tries < 800; tries++) {
-      const line = log().find((entry) => entry.msg === message);
-      if (line) return line;
-      if (child.exitCode !== null) break;
-      await new Promise((resolve) => setTimeout(resolve, 25));
-    }
-    throw new Error(`never logged: ${message}\n${output().stderr}`);
-  };
+  const started = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env);
+  const { child, finished } = started;
+  const logged = (message: string): Promise<Record<string, unknown>> => loggedBy(started, message);
   const { port, probesPort } = await logged('serving');
   return {
     port: Number(port),

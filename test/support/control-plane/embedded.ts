@@ -1,0 +1,77 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { createHttpsCaller } from '../../../src/cluster/embedded/admission/index.ts';
+import { createEmbeddedCluster, type EmbeddedCluster } from '../../../src/cluster/embedded/cluster.ts';
+import type { ApiRequest } from '../../../src/cluster/embedded/core.ts';
+import { createApiServer, type ApiServer } from '../../../src/cluster/embedded/http/server.ts';
+import { ApiError } from '../../../src/kube/status.ts';
+import { createCredentials } from './credentials.ts';
+import type { ControlPlane, RecordedCall } from './types.ts';
+
+/** Serves the embedded cluster's API in this process. */
+export async function startEmbedded(): Promise<ControlPlane> {
+  const credentials = await createCredentials();
+  const { authority, serving } = credentials;
+  const caller = createHttpsCaller(() => undefined);
+  const cluster = createEmbeddedCluster({ clock: () => new Date(), call: caller.call });
+  const errors: unknown[] = [];
+  const onError = (error: unknown): void => void errors.push(error);
+  await cluster.start({ rootCertificate: authority.cert, onError });
+  const calls: RecordedCall[] = [];
+  const observed = observe(cluster, calls);
+  const serveOn = async (port: number): Promise<{ server: ApiServer; port: number }> => {
+    const tls = { ...serving, clientAuthority: authority.cert };
+    const server = createApiServer({ cluster: observed, tls, onError });
+    return { server, port: await server.listen(port) };
+  };
+  let { server, port } = await serveOn(0);
+  const address = `https://127.0.0.1:${port}`;
+  const admin = credentials.administrator(port);
+  return {
+    which: 'embedded',
+    title: 'embedded cluster',
+    server: address,
+    authority: authority.cert,
+    admin,
+    kubeconfigFor: (user, groups) => credentials.kubeconfigFor(address, user, groups),
+    calls: () => Promise.resolve([...calls]),
+    async interrupt() {
+      await server.close();
+      // Clients in this process have to hear that their connections are gone.
+      await pause(20);
+    },
+    async resume() {
+      ({ server, port } = await serveOn(port));
+    },
+    async stop() {
+      admin.close();
+      cluster.stop();
+      await server.close();
+      caller.close();
+      await credentials.remove();
+      if (errors.length > 0) throw new AggregateError(errors, 'the embedded cluster has defects');
+    },
+  };
+}
+
+/** The same cluster, whose requests from outside are noted down. */
+function observe(cluster: EmbeddedCluster, calls: RecordedCall[]): EmbeddedCluster {
+  const note = (request: ApiRequest, code: number): void => {
+    const { verb, group, resource, subresource, namespace, name } = request;
+    calls.push({ user: request.user.username ?? '', verb, group, resource, subresource, namespace, name, code });
+  };
+  return {
+    ...cluster,
+    api: {
+      async handle(request) {
+        try {
+          const result = await cluster.api.handle(request);
+          note(request, result?.kind === 'object' ? result.code : result ? 200 : 404);
+          return result;
+        } catch (error) {
+          note(request, error instanceof ApiError ? (error.status.code ?? 500) : 500);
+          throw error;
+        }
+      },
+    },
+  };
+}
