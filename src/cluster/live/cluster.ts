@@ -14,17 +14,17 @@ import { createDefinitionSink, DEFINITIONS } from './definitions.ts';
 import { createEventRecorder } from './events.ts';
 import { codeOf } from './failure.ts';
 import { createFeed, type Feed } from './feed.ts';
-import { pathOf } from './list.ts';
 import { createProjections } from './project.ts';
 import { createReflector, type Reflector, type ReflectorOptions } from './reflector.ts';
 import { reviewAccess } from './reviews.ts';
+import { isWithin, requestFor, type Scope } from './scope.ts';
 import { createWrites } from './writes.ts';
 
 export interface LiveClusterOptions {
   /** Stays open when the cluster is stopped. */
   readonly connection: Connection;
-  /** Those that the store follows; what is written of others does not show in it. */
-  readonly kinds: readonly Kind[];
+  /** What the store follows, each kind once; what is written of others does not show in it. */
+  readonly kinds: readonly (Kind | Scope)[];
   readonly clock: Clock;
   /** From 0 to less than 1. */
   random(): number;
@@ -40,18 +40,21 @@ export interface LiveCluster extends Cluster {
   start(): Promise<void>;
   /** Resolves when nothing comes into the store from outside any more. */
   stop(): Promise<void>;
+  /** The kinds that have yet to be read for the first time. */
+  unread(): readonly Kind[];
   /** How long ago each kind was last heard of, in milliseconds; bookmarks count. */
   lastEventAgesMs(): ReadonlyMap<Kind, number>;
 }
 
 /** Makes a cluster that has yet to be started. */
 export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
-  const { connection, kinds, clock, random, now, pageSize, logger, metrics } = options;
+  const { connection, clock, random, now, pageSize, logger, metrics } = options;
+  const scopes = options.kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
   const store = createStore();
   const projectionOf = createProjections();
   const feeds = new Map<Kind, Feed>();
   const reflectors = new Map<Kind, Reflector>();
-  const missing = new Set(kinds);
+  const missing = new Set(scopes.map(({ kind }) => kind));
   const begun = Promise.withResolvers<undefined>();
   let definitions: Reflector | undefined;
   let unfollow = (): void => undefined;
@@ -71,9 +74,10 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     definitions = reflect('customresourcedefinitions', { ...DEFINITIONS, sink, onListed: () => undefined });
     definitions.start();
   };
-  for (const kind of kinds) {
+  for (const scope of scopes) {
+    const { kind } = scope;
     const feed = createFeed({ kind, store, projection: projectionOf(kind), clock });
-    feeds.set(kind, feed);
+    feeds.set(kind, withinScope(feed, scope));
     const onListed = (): void => {
       missing.delete(kind);
       if (missing.size > 0 || store.synced()) return;
@@ -83,7 +87,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     const { group, resource } = RESOURCES[kind];
     // What every cluster has cannot be missing.
     const optional = group === '' ? {} : { onUnserved: followDefinitions };
-    reflectors.set(kind, reflect(resource, { path: pathOf(kind, undefined), sink: feed, onListed, ...optional }));
+    reflectors.set(kind, reflect(resource, { ...requestFor(scope), sink: feed, onListed, ...optional }));
   }
   const lastEventAgesMs = (): ReadonlyMap<Kind, number> =>
     new Map([...reflectors].map(([kind, reflector]) => [kind, reflector.lastEventAgeMs()]));
@@ -103,11 +107,22 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       await Promise.all([...reflectors.values(), ...(definitions ? [definitions] : [])].map((one) => one.stop()));
       begun.resolve(undefined);
     },
+    unread: () => [...missing],
     lastEventAgesMs,
   };
 }
 
-type What = Pick<ReflectorOptions, 'path' | 'accept' | 'sink' | 'onListed' | 'onUnserved'>;
+/** What is written outside of what is followed would stay in the store for ever. */
+function withinScope(feed: Feed, scope: Scope): Feed {
+  return {
+    ...feed,
+    wrote(object) {
+      if (isWithin(scope, object)) feed.wrote(object);
+    },
+  };
+}
+
+type What = Pick<ReflectorOptions, 'path' | 'query' | 'accept' | 'sink' | 'onListed' | 'onUnserved'>;
 
 /** Says once that a resource cannot be read, and once that it can be again. */
 function tell(resource: string, logger: Logger | undefined): Pick<ReflectorOptions, 'onFailure' | 'onRecovered'> {

@@ -27,6 +27,8 @@ export interface ReflectorOptions {
   readonly connection: Pick<Connection, 'request' | 'stream'>;
   /** Of the resource, as `/api/v1/pods`. */
   readonly path: string;
+  /** What of it; absent: all. */
+  readonly query?: Readonly<Record<string, string>>;
   /** The forms of lists and of what watches tell; absent: plain JSON. */
   readonly accept?: { readonly list: string; readonly watch: string };
   readonly pageSize?: number;
@@ -65,7 +67,7 @@ const MAX_SOON = 10;
 
 /** Makes a reflector that has yet to be started. */
 export function createReflector(options: ReflectorOptions): Reflector {
-  const { connection, path, accept, pageSize, sink, clock, random } = options;
+  const { connection, path, query = {}, accept, pageSize, sink, clock, random } = options;
   const stopped = new AbortController();
   const { signal } = stopped;
   const backoff = createBackoff(clock, random);
@@ -85,7 +87,7 @@ export function createReflector(options: ReflectorOptions): Reflector {
 
   const list = async (): Promise<string> => {
     let uids = new Set<unknown>();
-    const resourceVersion = await readPages(connection, { path, accept: accept?.list, pageSize, signal }, () => {
+    const resourceVersion = await readPages(connection, { path, query, accept: accept?.list, pageSize, signal }, () => {
       uids = new Set();
       return (items) => {
         heard();
@@ -113,6 +115,7 @@ export function createReflector(options: ReflectorOptions): Reflector {
     const startedMs = clock.now();
     await watch(connection, {
       path,
+      query,
       accept: accept?.watch,
       resourceVersion,
       timeoutSeconds: MIN_WATCH_S + Math.round(random() * (MAX_WATCH_S - MIN_WATCH_S)),

@@ -12,6 +12,7 @@ export interface WatchEvent {
 export interface WatchRequest {
   /** Of the resource, as `/api/v1/pods`. */
   readonly path: string;
+  readonly query?: Readonly<Record<string, string>> | undefined;
   readonly accept?: string | undefined;
   /** What has happened since is told first. */
   readonly resourceVersion: string;
@@ -35,7 +36,7 @@ const MAX_LINE_BYTES = 16 * 1024 * 1024;
  * if it cannot be reached, with an Error for what is no event.
  */
 export async function watch(connection: Pick<Connection, 'stream'>, request: WatchRequest): Promise<void> {
-  const { path, accept, resourceVersion, timeoutSeconds, clock, signal, onHeard, onEvent } = request;
+  const { path, query, accept, resourceVersion, timeoutSeconds, clock, signal, onHeard, onEvent } = request;
   const ended = new AbortController();
   const end = (): void => ended.abort();
   signal.addEventListener('abort', end, { once: true });
@@ -46,6 +47,7 @@ export async function watch(connection: Pick<Connection, 'stream'>, request: Wat
       method: 'GET',
       path,
       query: {
+        ...query,
         watch: 'true',
         allowWatchBookmarks: 'true',
         resourceVersion,

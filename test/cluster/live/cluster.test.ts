@@ -137,6 +137,32 @@ describe('a live cluster', () => {
     await found(() => live.store.get('SecurityContextConstraints', name)?.priority === 77 || undefined);
   });
 
+  test('follows no more of a kind than it is told to', async () => {
+    const scoped = createLiveCluster({
+      connection,
+      kinds: [
+        { kind: 'ServiceAccount', namespace: 'shop' },
+        { kind: 'Namespace', name: 'shop' },
+      ],
+      clock: systemClock,
+      random: Math.random,
+      now: () => new Date(),
+    });
+    assert.deepEqual(scoped.unread(), ['ServiceAccount', 'Namespace']);
+    await scoped.start();
+    assert.deepEqual(scoped.unread(), []);
+    assert.deepEqual(namesOf(scoped.store.list('Namespace')), ['/shop']);
+    for (const namespace of ['default', 'shop']) {
+      await scoped.create('ServiceAccount', { metadata: { name: 'scoped', namespace } }, { fieldManager: 'test' });
+    }
+    await server.admin.send('POST', '/api/v1/namespaces/shop/serviceaccounts', { metadata: { name: 'last' } });
+    await found(() => scoped.store.get('ServiceAccount', 'last', 'shop'));
+    const accounts = namesOf(scoped.store.list('ServiceAccount'));
+    await scoped.stop();
+    assert.deepEqual(new Set(accounts.map((name) => name.split('/')[0])), new Set(['shop']));
+    assert.ok(accounts.includes('shop/scoped'));
+  });
+
   test('counts its requests, and knows how old its news are', async () => {
     const text = await metrics.expose();
     const host = new URL(connection.server).host;
