@@ -38,11 +38,12 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
       ? withStoredAccess
       : withAskedAccess(createAccessReviews({ cluster, logger, metrics: metrics.scc, now }));
   const record = createSccRecorder(metrics.scc.decisions);
-  const review = { settings, withAccess, waitingRoom: createWaitingRoom() };
+  const waitingRoom = createWaitingRoom();
+  const review = { settings, withAccess, waitingRoom };
   return [
     createSccMutateWebhook({ ...review, record }),
     createSccValidateWebhook({ ...review, record: createSccRecorder(metrics.scc.validations) }),
-    createPsaWebhook({ podSecurity, metrics: metrics.podSecurity }),
+    createPsaWebhook({ podSecurity, metrics: metrics.podSecurity, waitingRoom }),
     createSccExecWebhook({ ...review, record, cluster }),
     createSccObjectsDefaultWebhook({ settings }),
     createSccObjectsValidateWebhook({ settings, standardSccs: options.standardSccs }),

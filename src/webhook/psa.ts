@@ -1,15 +1,19 @@
+import { until } from '../cluster/until.ts';
+import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { PodSecurity } from '../policy/psa/pod-security.ts';
 import { reviewPodSecurity } from '../policy/psa/review.ts';
-import { DEFAULT_LIMITS, type PodReviewLimits } from '../policy/psa/types.ts';
+import { DEFAULT_LIMITS, type PodReviewLimits, type PodSecurityReview } from '../policy/psa/types.ts';
 import type { Version } from '../policy/pss/types.ts';
 import { createPodSecurityRecorder } from './psa-metrics.ts';
-import type { Webhook } from './webhook.ts';
+import { remainingMs, type WaitingRoom } from './waiting-room.ts';
+import type { Webhook, WebhookContext } from './webhook.ts';
 
 export interface PsaWebhookOptions {
   /** The configuration in force now; it may be another for the next request. */
   podSecurity(): PodSecurity;
   readonly metrics: Metrics['podSecurity'];
+  readonly waitingRoom: WaitingRoom;
   /** Judge as that Kubernetes version would; absent, the newest rules known hold. */
   readonly emulationVersion?: Version;
   readonly limits?: PodReviewLimits;
@@ -17,23 +21,57 @@ export interface PsaWebhookOptions {
 
 /** Makes the webhook that answers as the Pod Security Admission of an API server does, from the store alone. */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { emulationVersion, limits = DEFAULT_LIMITS } = options;
+  const { emulationVersion, limits = DEFAULT_LIMITS, waitingRoom } = options;
   const record = createPodSecurityRecorder(options.metrics);
   const fixed = emulationVersion === undefined ? { limits } : { limits, emulationVersion };
+
+  /** Reviews, and tells which namespace it would have needed and did not find. */
+  const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Reviewed => {
+    let missing: string | undefined;
+    const { decision, counts } = reviewPodSecurity({
+      ...fixed,
+      request,
+      podSecurity: options.podSecurity(),
+      findNamespace(name) {
+        const namespace = store.get('Namespace', name);
+        if (!namespace) missing = name;
+        return namespace;
+      },
+      listPods: (namespace) => store.list('Pod', namespace),
+      now,
+      ...(deadlineMs === undefined ? {} : { deadlineMs }),
+    });
+    return { decision, counts, missing };
+  };
+  const conclude = (request: AdmissionRequest, { decision, counts }: Reviewed): Decision => {
+    record(request, counts);
+    return decision;
+  };
+
   return {
     path: '/psa/validate',
-    decide(request, { store, now, deadlineMs }) {
-      const review = reviewPodSecurity({
-        ...fixed,
-        request,
-        podSecurity: options.podSecurity(),
-        findNamespace: (name) => store.get('Namespace', name),
-        listPods: (namespace) => store.list('Pod', namespace),
-        now,
-        ...(deadlineMs === undefined ? {} : { deadlineMs }),
-      });
-      record(request, review.counts);
-      return review.decision;
+    decide(request, context) {
+      const first = review(request, context);
+      const name = first.missing;
+      if (name === undefined) return conclude(request, first);
+      const leave = waitingRoom.enter(context.bodyBytes ?? 0);
+      if (!leave) return conclude(request, first);
+      return waitForNamespace(name, context, waitingRoom)
+        .then((found) => conclude(request, found ? review(request, context) : first))
+        .finally(leave);
     },
   };
+}
+
+interface Reviewed extends PodSecurityReview {
+  readonly missing: string | undefined;
+}
+
+/** A namespace that the API server knows and the store does not was created a moment ago. */
+async function waitForNamespace(name: string, context: WebhookContext, waitingRoom: WaitingRoom): Promise<boolean> {
+  const { store, signal } = context;
+  const find = (): true | undefined => (store.get('Namespace', name) ? true : undefined);
+  const found = await until(store, { kind: 'Namespace', name }, find, { timeoutMs: remainingMs(context), signal });
+  await waitingRoom.turn();
+  return found === true;
 }

@@ -2,7 +2,8 @@ import { canUseScc } from '../cluster/select.ts';
 import { decideOn, keyOf } from '../policy/scc/questions.ts';
 import type { CanUse, SccDecision } from '../policy/scc/types.ts';
 import type { AskAccess } from './access-reviews.ts';
-import { remainingMs, type WithAccess } from './scc-review.ts';
+import type { WithAccess } from './scc-review.ts';
+import { remainingMs } from './waiting-room.ts';
 
 /** By whom access is known: the roles and bindings in the store, or the API server, asked by SubjectAccessReviews. */
 export const AUTHORIZATIONS = ['rbac', 'sar'] as const;

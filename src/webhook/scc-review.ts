@@ -8,7 +8,7 @@ import { namespaceRangesOf } from '../policy/scc/namespace-ranges.ts';
 import { reportScc } from '../policy/scc/report.ts';
 import type { CanUse, SccDecision, SccInput } from '../policy/scc/types.ts';
 import { andThen, type Later } from './later.ts';
-import type { WaitingRoom } from './waiting-room.ts';
+import { remainingMs, type WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
 
 /** Lets a decision that asks for access be made; by whom access is known is its business. */
@@ -38,11 +38,6 @@ export interface SccOutcome {
   readonly mode: NamespaceMode;
   readonly decision: SccDecision;
 }
-
-/** As long as OpenShift waits. */
-const MAX_WAIT_MS = 10_000;
-/** What is left of the API server's patience to send an answer. */
-const MARGIN_MS = 500;
 
 /**
  * Gathers and decides; `undefined` where the mode is none of those. A namespace that was created a moment ago is not there
@@ -109,12 +104,6 @@ function decide(
 export function answerScc({ mode: { mode, problem }, decision }: SccOutcome): Decision {
   const answer = mode === 'report' ? reportScc(decision) : decision;
   return problem === undefined ? answer : { ...answer, warnings: [problem, ...(answer.warnings ?? [])] };
-}
-
-/** How long there is to wait, so that the answer still reaches whoever asked. */
-export function remainingMs({ deadlineMs, now }: WebhookContext): number {
-  if (deadlineMs === undefined) return MAX_WAIT_MS;
-  return Math.max(0, Math.min(MAX_WAIT_MS, deadlineMs - now() - MARGIN_MS));
 }
 
 /**

@@ -1,3 +1,5 @@
+import type { WebhookContext } from './webhook.ts';
+
 /** What the reviews that wait may take together. */
 export interface WaitingLimits {
   readonly reviews: number;
@@ -32,4 +34,15 @@ export function createWaitingRoom(limits: WaitingLimits = DEFAULT_LIMITS): Waiti
     },
     turn: () => (last = last.then(() => new Promise((resolve) => setImmediate(resolve)))),
   };
+}
+
+/** As long as OpenShift waits. */
+const MAX_WAIT_MS = 10_000;
+/** What is left of the API server's patience to send an answer. */
+const MARGIN_MS = 500;
+
+/** How long there is to wait, so that the answer still reaches whoever asked. */
+export function remainingMs({ deadlineMs, now }: Pick<WebhookContext, 'deadlineMs' | 'now'>): number {
+  if (deadlineMs === undefined) return MAX_WAIT_MS;
+  return Math.max(0, Math.min(MAX_WAIT_MS, deadlineMs - now() - MARGIN_MS));
 }

@@ -8,6 +8,7 @@ import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/webhook/psa.ts';
+import { createWaitingRoom } from '../../src/webhook/waiting-room.ts';
 import {
   compliantPod,
   deploymentRequest,
@@ -24,6 +25,8 @@ interface Rig {
   readonly store: WritableStore;
   readonly metrics: Metrics;
   decide(request: AdmissionRequest): Decision;
+  /** The API server waits for so long. */
+  decideIn(timeoutMs: number, request: AdmissionRequest): Promise<Decision>;
   /** Replaces the configuration in force. */
   configure(exemptNamespaces: readonly string[]): void;
 }
@@ -34,11 +37,14 @@ function rig(labels: Labels): Rig {
   store.put('Namespace', namespaceWith(labels));
   const metrics = createMetrics({ version: '0.0.0' });
   let podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
-  const webhook = createPsaWebhook({ podSecurity: () => podSecurity, metrics: metrics.podSecurity });
+  const waitingRoom = createWaitingRoom();
+  const webhook = createPsaWebhook({ podSecurity: () => podSecurity, metrics: metrics.podSecurity, waitingRoom });
   return {
     store,
     metrics,
     decide: (request) => webhook.decide(request, { store, now: () => 0 }) as Decision,
+    decideIn: (timeoutMs, request) =>
+      Promise.resolve(webhook.decide(request, { store, now: () => 0, deadlineMs: timeoutMs })),
     configure(namespaces) {
       const exemptions = { ...DEFAULT_CONFIGURATION.exemptions, namespaces };
       podSecurity = createPodSecurity({ ...DEFAULT_CONFIGURATION, exemptions });
@@ -178,10 +184,34 @@ test('the store decides: a namespace that changes, one that is gone, pods of the
     'existing pods in namespace "ns" violate the new PodSecurity enforce level "baseline:latest"',
     'p: host namespaces',
   ]);
-  store.remove('Namespace', 'ns');
-  const gone = decide(request);
-  assert.ok(!gone.allowed);
-  assert.equal(gone.status.message, 'Internal error occurred: failed to lookup namespace "ns"');
+});
+
+suite('a namespace that the store does not have yet', () => {
+  const NOT_FOUND = 'Internal error occurred: failed to lookup namespace "ns"';
+  const messageOf = (decision: Decision): string | undefined =>
+    decision.allowed ? undefined : decision.status.message;
+
+  test('is waited for, and counts as it is then', async () => {
+    for (const [level, expected] of [
+      ['baseline', 'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'],
+      ['privileged', undefined],
+    ] as const) {
+      const { decideIn, store, metrics } = rig({});
+      store.remove('Namespace', 'ns');
+      const deciding = decideIn(10_000, podRequest(hostNetworkPod()));
+      setImmediate(() => store.put('Namespace', namespaceWith({ enforce: level })));
+      assert.equal(messageOf(await deciding), expected);
+      const counted = (await series(metrics)).filter((line) => line.startsWith('pod_security_errors_total'));
+      assert.deepEqual(counted, [], 'only the answer that was given is counted');
+    }
+  });
+
+  test('is not waited for longer than the API server waits', async () => {
+    const { decideIn, store } = rig({});
+    store.remove('Namespace', 'ns');
+    assert.equal(messageOf(await decideIn(520, podRequest(hostNetworkPod()))), NOT_FOUND);
+    assert.equal(messageOf(await decideIn(400, podRequest(hostNetworkPod()))), NOT_FOUND);
+  });
 });
 
 test('a new configuration holds for the next request', () => {

@@ -13,10 +13,13 @@ import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/webhook/psa.ts';
+import { createWaitingRoom } from '../../src/webhook/waiting-room.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post, sendRaw } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
 
+/** Namespaces that are missing are not waited for. */
+const NO_ROOM = { reviews: 0, bytes: 0 };
 const JSON_TYPE = 'application/json';
 const PATH = '/psa/validate';
 const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
@@ -26,7 +29,11 @@ async function startPodSecurity(): Promise<TestServer & { readonly counted: Metr
   const counted = createMetrics({ version: '0.0.0' });
   const podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
   const server = await startAdmissionServer([
-    createPsaWebhook({ podSecurity: () => podSecurity, metrics: counted.podSecurity }),
+    createPsaWebhook({
+      podSecurity: () => podSecurity,
+      metrics: counted.podSecurity,
+      waitingRoom: createWaitingRoom(NO_ROOM),
+    }),
   ]);
   for (const level of LEVELS) putNamespace(server, level, level);
   return { ...server, counted };
@@ -192,7 +199,7 @@ const FRAMINGS: readonly Framing[] = [
   { name: 'a chunk larger than memory', request: `${CHUNKED}\r\n${'f'.repeat(20)}\r\n{`, answers: [400] },
   {
     name: 'chunks of more than 7 MiB',
-    request: `${CHUNKED}\r\n${chunk(' '.repeat(8 << 20))}0\r\n\r\n`,
+    request: `${CHUNKED}\r\n${chunk(' '.repeat((7 << 20) + 1))}0\r\n\r\n`,
     answers: [413],
   },
   {
@@ -217,7 +224,7 @@ const FRAMINGS: readonly Framing[] = [
   },
   {
     name: 'an upgrade',
-    request: head(REVIEW.length, 'Connection: Upgrade\r\nUpgrade: websocket\r\n') + REVIEW,
+    request: head(REVIEW.length, 'Connection: Upgrade, close\r\nUpgrade: websocket\r\n') + REVIEW,
     answers: [200],
   },
   { name: 'HTTP/2 without asking', request: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', answers: [400] },
