@@ -1,0 +1,96 @@
+/** An API server behind a server of a test, which asks it with the credentials of a kubeconfig. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import type { KeyPair } from '../../src/tls/key-pair.ts';
+
+export interface ApiUpstream {
+  /** Sends on what came, as the user of the kubeconfig; the caller sees to errors. */
+  send(incoming: IncomingMessage, onAnswer: (answer: IncomingMessage) => void): ClientRequest;
+  close(): void;
+}
+
+/** Makes the way to the API server of a kubeconfig. */
+export async function openUpstream(kubeconfig: string): Promise<ApiUpstream> {
+  const { server, authority, client, headers } = readKubeconfig(await readFile(kubeconfig, 'utf8'));
+  const agent = new Agent({ keepAlive: true, ca: authority, ...client });
+  return {
+    send(incoming, onAnswer) {
+      const kept = without(incoming.headers, ['host', 'authorization', 'connection']);
+      const url = new URL(incoming.url ?? '/', server);
+      const sent = request(url, { method: incoming.method, headers: { ...kept, ...headers }, agent }, onAnswer);
+      incoming.pipe(sent);
+      return sent;
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+/** The headers of an answer but those that concern one connection, which each side says for itself. */
+export function headersToPass({ headers }: IncomingMessage): IncomingHttpHeaders {
+  return without(headers, ['connection', 'transfer-encoding']);
+}
+
+/** A kubeconfig in a folder of its own. */
+export interface KubeconfigFile {
+  readonly path: string;
+  remove(): Promise<void>;
+}
+
+/** Writes a kubeconfig for a server that asks nobody who they are; the authority is in PEM. */
+export async function writeOpenKubeconfig(server: string, authority: string): Promise<KubeconfigFile> {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-proxy-'));
+  const path = join(folder, 'kubeconfig');
+  await writeFile(path, printKubeconfig(server, authority));
+  return { path, remove: () => rm(folder, { recursive: true, force: true }) };
+}
+
+function without(headers: IncomingHttpHeaders, names: readonly string[]): IncomingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
+}
+
+interface Upstream {
+  readonly server: string;
+  readonly authority: string;
+  readonly client: Partial<KeyPair>;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+interface Kubeconfig {
+  readonly clusters: readonly [
+    { readonly cluster: { readonly server: string; readonly 'certificate-authority-data': string } },
+  ];
+  readonly users: readonly [{ readonly user: Readonly<Record<string, string | undefined>> }];
+}
+
+function readKubeconfig(text: string): Upstream {
+  const { clusters, users } = parse(text) as Kubeconfig;
+  const { server, 'certificate-authority-data': authority } = clusters[0].cluster;
+  const { 'client-certificate-data': cert, 'client-key-data': key, token } = users[0].user;
+  return {
+    server,
+    authority: decode(authority),
+    client: cert === undefined || key === undefined ? {} : { cert: decode(cert), key: decode(key) },
+    headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+  };
+}
+
+function decode(data: string): string {
+  return Buffer.from(data, 'base64').toString();
+}
+
+function printKubeconfig(server: string, authority: string): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [
+      { name: 'c', cluster: { server, 'certificate-authority-data': Buffer.from(authority).toString('base64') } },
+    ],
+    users: [{ name: 'u', user: {} }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  });
+}
