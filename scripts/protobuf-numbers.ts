@@ -22,6 +22,7 @@ const NAMES = [
   'autoscaling',
   'coordination',
   'events',
+  'networking',
   'node',
   'policy',
   'scheduling',

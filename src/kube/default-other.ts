@@ -30,6 +30,7 @@ export const otherDefaults: Readonly<Record<string, Defaulter>> = {
     defaultWebhooks(object, { reinvocationPolicy: 'Never' }),
   'admissionregistration.k8s.io/ValidatingWebhookConfiguration': (object) => defaultWebhooks(object, {}),
   'apiextensions.k8s.io/CustomResourceDefinition': defaultDefinition,
+  'networking.k8s.io/NetworkPolicy': defaultNetworkPolicy,
   'rbac.authorization.k8s.io/ClusterRoleBinding': defaultBinding,
   'rbac.authorization.k8s.io/RoleBinding': defaultBinding,
   'scheduling.k8s.io/PriorityClass': (object) => fill(object, 'preemptionPolicy', 'PreemptLowerPriority'),
@@ -77,4 +78,13 @@ function defaultBinding(object: Part): void {
   for (const subject of partsAt(object, 'subjects')) {
     if (subject['kind'] === 'User' || subject['kind'] === 'Group') fill(subject, 'apiGroup', RBAC_GROUP);
   }
+}
+
+function defaultNetworkPolicy(object: Part): void {
+  const spec = partIn(object, 'spec');
+  const egress = partsAt(spec, 'egress');
+  for (const rule of [...partsAt(spec, 'ingress'), ...egress]) {
+    for (const port of partsAt(rule, 'ports')) fill(port, 'protocol', 'TCP');
+  }
+  fill(spec, 'policyTypes', egress.length > 0 ? ['Ingress', 'Egress'] : ['Ingress']);
 }

@@ -88,6 +88,8 @@ const rows: readonly Row[] = [
   namespaced('batch', 'CronJob', 'cronjobs', { shortNames: ['cj'], ...ALL, ...STATUS }),
   namespaced('batch', 'Job', 'jobs', { ...ALL, ...STATUS }),
 
+  namespaced('networking.k8s.io', 'NetworkPolicy', 'networkpolicies', { shortNames: ['netpol'] }),
+
   namespaced('policy', 'PodDisruptionBudget', 'poddisruptionbudgets', { shortNames: ['pdb'], ...STATUS }),
 
   clusterWide(RBAC, 'ClusterRoleBinding', 'clusterrolebindings'),

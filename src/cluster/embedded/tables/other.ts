@@ -1,5 +1,5 @@
 import type { ApiObject, TableColumn } from '../types.ts';
-import { at, itemsAt, numberAt, since, textAt } from './cells.ts';
+import { at, itemsAt, numberAt, selectorText, since, textAt } from './cells.ts';
 import { ageColumn, column, count, nameColumn, wide } from './column.ts';
 
 const webhookColumns: readonly TableColumn[] = [
@@ -27,6 +27,11 @@ export const otherColumns: Readonly<Record<string, readonly TableColumn[]>> = {
   ValidatingWebhookConfiguration: webhookColumns,
   RoleBinding: bindingColumns,
   ClusterRoleBinding: bindingColumns,
+  NetworkPolicy: [
+    nameColumn,
+    column('Pod-Selector', (object) => selectorText(at(object, 'spec', 'podSelector'))),
+    ageColumn,
+  ],
   Lease: [nameColumn, column('Holder', (object) => textAt(object, 'spec', 'holderIdentity')), ageColumn],
   RuntimeClass: [nameColumn, column('Handler', (object) => textAt(object, 'handler')), ageColumn],
   PriorityClass: [

@@ -8,6 +8,7 @@ import { coordination } from './coordination.ts';
 import { core } from './core.ts';
 import { events } from './events.ts';
 import { meta } from './meta.ts';
+import { networking } from './networking.ts';
 import { node } from './node.ts';
 import { policy } from './policy.ts';
 import { rbac } from './rbac.ts';
@@ -34,6 +35,7 @@ const PACKAGES = {
   coordination,
   core,
   events,
+  networking,
   node,
   policy,
   rbac,
