@@ -55,9 +55,14 @@ export function list<T>(value: string, parse: Parse<T>, text: OptionText): Optio
   return { ...text, value, resolve: (texts) => texts.flatMap((items) => items.split(',')).map((item) => parse(item)) };
 }
 
-/** An option that is on or off: `--name`, `--name=false`. */
+/** An option that is on or off, and off if nothing is said: `--name`, `--name=false`. */
 export function flag(text: OptionText): Option<boolean> {
   return { ...text, resolve: (texts) => boolean(texts.at(-1) ?? 'false') };
+}
+
+/** An option that is on unless it is switched off: `--name=false`. */
+export function flagOn(text: OptionText): Option<boolean> {
+  return { ...text, fallback: 'true', resolve: (texts) => boolean(texts.at(-1) ?? 'true') };
 }
 
 /** The option, its value turned into another. What the function throws is told as a wrong value. */

@@ -13,6 +13,8 @@ export interface ProbesDeps {
   readonly livez: readonly HealthCheck[];
   /** Reviews may be sent here. */
   readonly readyz: readonly HealthCheck[];
+  /** Told to whoever asks for them by name, `/readyz/NAME`; they do not count for `/readyz`. */
+  readonly asked?: readonly HealthCheck[];
   readonly metrics: { expose(): Promise<string>; readonly contentType: string };
 }
 
@@ -21,11 +23,12 @@ export interface ProbesDeps {
  * listen. Paths and texts are those of the Kubernetes components.
  * @see https://kubernetes.io/docs/reference/using-api/health-checks/
  */
-export function buildProbes({ livez, readyz, metrics }: ProbesDeps): FastifyInstance {
+export function buildProbes({ livez, readyz, asked = [], metrics }: ProbesDeps): FastifyInstance {
   const app = Fastify({ logger: false, forceCloseConnections: true });
   serveChecks(app, 'livez', livez);
   serveChecks(app, 'healthz', livez);
   serveChecks(app, 'readyz', readyz);
+  for (const check of asked) serveCheck(app, 'readyz', check);
   app.get('/metrics', async (_request, reply) => reply.type(metrics.contentType).send(await metrics.expose()));
   app.get('/', (_request, reply) => plain(reply, 200, '/livez\n/readyz\n/healthz\n/metrics\n'));
   app.setNotFoundHandler((_request, reply) => plain(reply, 404, '404 page not found\n'));
@@ -42,12 +45,14 @@ function serveChecks(app: FastifyInstance, group: string, checks: readonly Healt
     const unknown = excluded.filter((name) => !checks.some((check) => check.name === name));
     return report(reply, group, results, unknown, query.verbose !== undefined);
   });
-  for (const { name, check } of checks) {
-    app.get(`/${group}/${name}`, (_request: FastifyRequest, reply) => {
-      const failure = check();
-      return failure === undefined ? plain(reply, 200, 'ok') : plain(reply, 500, `${name} failed: ${failure}\n`);
-    });
-  }
+  for (const check of checks) serveCheck(app, group, check);
+}
+
+function serveCheck(app: FastifyInstance, group: string, { name, check }: HealthCheck): void {
+  app.get(`/${group}/${name}`, (_request: FastifyRequest, reply) => {
+    const failure = check();
+    return failure === undefined ? plain(reply, 200, 'ok') : plain(reply, 500, `${name} failed: ${failure}\n`);
+  });
 }
 
 interface Result {

@@ -5,32 +5,24 @@ import { createEmbeddedCluster } from '../../cluster/embedded/cluster.ts';
 import { writeKubeconfig } from '../../cluster/embedded/http/kubeconfig.ts';
 import { createApiServer } from '../../cluster/embedded/http/server.ts';
 import { metadataOf, type ApiObject, type ResourceKey } from '../../cluster/embedded/types.ts';
-import type { Cluster } from '../../cluster/port.ts';
+import { systemClock } from '../../cluster/clock.ts';
+import { startControllers, type RunningController } from '../../controller/runtime.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { keepCertificates, type Certificates } from '../../tls/certificate-folder.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import { keepCertificates } from '../../tls/certificate-folder.ts';
 import { orAddressError } from './listen.ts';
 import { readClusterManifests } from './cluster-manifests.ts';
 import type { ServeValues } from './options.ts';
+import { printHost, type RunningCluster } from './running-cluster.ts';
 import { createAll } from './seed.ts';
-
-export interface RunningCluster {
-  readonly cluster: Cluster;
-  readonly certificates: Certificates;
-  /** Registers the webhooks that listen there, and fills the cluster. */
-  open(webhooks: { readonly host: string; readonly port: number; readonly authority: string }): Promise<void>;
-  /** Lets the cluster trust webhooks whose certificates that authority has signed, in PEM. */
-  trust(authority: string): Promise<void>;
-  /** Where the cluster is and how to reach it, for people. */
-  greeting(): string;
-  stop(): Promise<void>;
-}
 
 export interface EmbeddedOptions {
   readonly values: ServeValues;
   readonly scc: SccSettings;
   readonly logger: Logger;
+  readonly metrics: Metrics;
 }
 
 const HOST = '127.0.0.1';
@@ -45,7 +37,7 @@ const CONFIGURATIONS: ReadonlyMap<unknown, ResourceKey> = new Map(
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
 /** Starts the embedded cluster and serves its API; it has no webhooks yet, and nothing in it but what every cluster has. */
-export async function startEmbeddedCluster({ values, scc, logger }: EmbeddedOptions): Promise<RunningCluster> {
+export async function startEmbeddedCluster({ values, scc, logger, metrics }: EmbeddedOptions): Promise<RunningCluster> {
   const folder = values['cert-dir'];
   const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, scc.mode);
   const certificates = await keepCertificates({
@@ -56,6 +48,7 @@ export async function startEmbeddedCluster({ values, scc, logger }: EmbeddedOpti
     now: () => new Date(),
   });
 
+  let running: RunningController | undefined;
   let webhook = { host: HOST, port: 0 };
   const caller = createHttpsCaller(({ namespace, name }) =>
     namespace === SERVICE.namespace && name === SERVICE.name ? webhook : undefined,
@@ -84,11 +77,15 @@ export async function startEmbeddedCluster({ values, scc, logger }: EmbeddedOpti
 
   return {
     cluster,
-    certificates,
-    async open({ authority, ...address }) {
+    certificate: { serving: certificates.serving, authority: certificates.authority.cert },
+    checks: [{ name: 'informer-sync', check: () => undefined }],
+    askedChecks: [{ name: 'cluster', check: () => undefined }],
+    async open({ authority, ...address }, controllers) {
       webhook = address;
       const trusting = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
       for (const objects of [definitions, seed, trusting, sccs]) await createAll(cluster, objects);
+      running = startControllers(controllers, { cluster, logger, metrics, clock: systemClock });
+      await running.idle();
     },
     async trust(authority) {
       for (const { value } of configurations) {
@@ -101,15 +98,12 @@ export async function startEmbeddedCluster({ values, scc, logger }: EmbeddedOpti
     greeting: () =>
       `Portcullis answers reviews at https://${printHost(webhook.host)}:${webhook.port}, for an embedded cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${resolve(kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\n`,
     async stop() {
+      await running?.stop();
       cluster.stop();
       await server.close();
       caller.close();
     },
   };
-}
-
-function printHost(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
 }
 
 /** A webhook configuration whose webhooks trust that authority. */

@@ -1,6 +1,7 @@
 import { UserError } from '../../config/user-error.ts';
 import { CONTROLLER_NAMES } from '../../controller/index.ts';
 import { dnsLabelErrors } from '../../kube/dns-name.ts';
+import { INSTALLATION } from '../../kube/installation.ts';
 import { quote } from '../../kube/quote.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES } from '../../policy/scc/mode.ts';
 import { parseMcsRange, printMcsRange } from '../../policy/uid-range/mcs-range.ts';
@@ -10,8 +11,8 @@ import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.t
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
 import { AUTHORIZATIONS } from '../../webhook/scc-access.ts';
 import { controllerRule } from './controllers.ts';
-import { flag, list, mapped, option, withEnvironment, type Values } from '../options.ts';
-import { durationMs, found, integer, listenAddress, oneOf, text } from '../values.ts';
+import { flag, flagOn, list, mapped, option, withEnvironment, type Values } from '../options.ts';
+import { decimal, durationMs, found, integer, listenAddress, objectName, oneOf, text } from '../values.ts';
 
 const port = integer(0, 65_535);
 
@@ -22,6 +23,43 @@ const SCC_COMPATIBILITIES = ['portcullis', 'openshift'] as const;
 export const serveOptions = withEnvironment('PORTCULLIS', {
   config: option('FILE', text, undefined, {
     help: 'Configuration: a PodSecurityConfiguration, alone or in an AdmissionConfiguration, or a PortcullisConfiguration. Followed while the server runs',
+  }),
+  kubeconfig: option('FILE', text, undefined, {
+    help: 'Kubeconfig of the cluster to serve; with neither this nor --in-cluster, the embedded one',
+  }),
+  context: option('NAME', text, undefined, { help: 'Context of --kubeconfig; absent, its current one' }),
+  'in-cluster': flag({ help: 'Serve the cluster in whose pod this runs' }),
+  'kube-api-qps': option('N', decimal(0, 10_000), 0, {
+    help: 'Requests to the API server, a second; 0 leaves limits to the API server',
+    aliases: ['client-qps-limit'],
+  }),
+  'kube-api-burst': option('N', integer(1, 10_000), 100, {
+    help: 'Requests to the API server at once, where --kube-api-qps limits them',
+    aliases: ['client-qps-burst'],
+  }),
+  namespace: option('NAME', nameOfNamespace, undefined, {
+    help: `Namespace of the installation, where its Leases and certificates are; absent, that of the pod, else ${INSTALLATION.namespace}`,
+  }),
+  'service-name': option('NAME', objectName, INSTALLATION.name, {
+    help: 'Service by which the API server reaches the replicas',
+  }),
+  'leader-elect': flagOn({
+    help: 'Let one replica at a time run the controllers; with false, this one does without asking',
+  }),
+  'leader-elect-lease-duration': option('DURATION', durationMs, 15_000, {
+    help: 'How long other replicas wait, after the leader was last heard of, before they take over',
+    shown: '15s',
+  }),
+  'leader-elect-renew-deadline': option('DURATION', durationMs, 10_000, {
+    help: 'How long the leader goes on without being confirmed',
+    shown: '10s',
+  }),
+  'leader-elect-retry-period': option('DURATION', durationMs, 2_000, {
+    help: 'How often leadership is asked for',
+    shown: '2s',
+  }),
+  'leader-elect-resource-name': option('NAME', objectName, INSTALLATION.name, {
+    help: 'Lease that the leader holds',
   }),
   'bind-address': option('IP', text, '127.0.0.1', { help: 'Address that serves reviews; 0.0.0.0 for all' }),
   'secure-port': option('PORT', port, 8443, { help: 'Port that serves reviews, over TLS; 0 for a free one' }),
@@ -121,7 +159,11 @@ export type ServeValues = Values<typeof serveOptions>;
 
 /** An empty one stands for no namespace at all. */
 function namespaceName(value: string): string {
-  const [problem] = value === '' ? [] : dnsLabelErrors(value);
+  return value === '' ? value : nameOfNamespace(value);
+}
+
+function nameOfNamespace(value: string): string {
+  const [problem] = dnsLabelErrors(value);
   if (problem !== undefined) throw new UserError(`${quote(value)} is no name of a namespace: ${problem}`);
   return value;
 }

@@ -4,14 +4,13 @@ import { certificateFiles, followCertificate, loadCertificate, recordExpiry } fr
 import { followConfiguration, type LoadedConfiguration } from './configuration.ts';
 import { controllersOf } from './controllers.ts';
 import { startEmbeddedCluster } from './embedded-cluster.ts';
+import { isLive, reachLiveCluster } from './live-cluster.ts';
 import { listen } from './listen.ts';
 import { logLevelOf, type ServeValues } from './options.ts';
 import { ping, readinessChecks } from './readiness.ts';
 import { sccSettingsOf } from './scc-settings.ts';
 import { drain } from './shutdown.ts';
 import { VERSION } from '../version.ts';
-import { systemClock } from '../../cluster/clock.ts';
-import { startControllers } from '../../controller/runtime.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../controller/standard-sccs.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
@@ -37,9 +36,11 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     const files = certificateFiles(values);
     const ownCertificate = files && (await loadCertificate(files));
 
-    const embedded = await startEmbeddedCluster({ values, scc, logger });
-    closing.push(() => embedded.stop());
-    const { cluster } = embedded;
+    const served = isLive(values)
+      ? await reachLiveCluster({ values, env: io.env, logger, metrics })
+      : await startEmbeddedCluster({ values, scc, logger, metrics });
+    closing.push(() => served.stop());
+    const { cluster } = served;
     const { store } = cluster;
 
     const podSecurity = followConfiguration({
@@ -49,7 +50,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
       metrics: metrics.config,
       signal: stopping.signal,
     });
-    const certificate = ownCertificate ?? embedded.certificates.serving;
+    const certificate = ownCertificate ?? served.certificate.serving;
     recordExpiry(metrics, certificate);
     const server = buildServer({
       webhooks: createWebhooks({
@@ -70,7 +71,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     });
     if (files && ownCertificate) {
       // The chain in the file ends with the authority, or the certificate is its own.
-      const onChange = (pair: KeyPair): Promise<void> => embedded.trust(pair.cert);
+      const onChange = (pair: KeyPair): Promise<void> => served.trust(pair.cert);
       closing.push(followCertificate({ files, current: ownCertificate, protocol, server, logger, metrics, onChange }));
     }
     const sccProblems =
@@ -78,7 +79,8 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     closing.push(() => sccProblems?.stop());
     const probes = buildProbes({
       livez: [ping],
-      readyz: readinessChecks({ store, connections: server.connections, sccProblems }),
+      readyz: readinessChecks({ checks: served.checks, connections: server.connections, sccProblems }),
+      asked: served.askedChecks,
       metrics,
     });
 
@@ -95,16 +97,10 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
       option: 'health-probe-bind-address',
     });
     closing.push(() => probes.close());
-    await embedded.open({
-      host: reachable(host),
-      port,
-      authority: (ownCertificate ?? embedded.certificates.authority).cert,
-    });
-    const running = startControllers(controllers, { cluster, logger, metrics, clock: systemClock });
-    closing.push(() => running.stop());
-    await running.idle();
+    const authority = ownCertificate?.cert ?? served.certificate.authority;
+    await served.open({ host: reachable(host), port, authority }, controllers);
     logger.info({ host, port, probesPort, version: VERSION }, 'serving');
-    io.stdout.write(embedded.greeting());
+    io.stdout.write(served.greeting());
 
     await stopped(io.signal);
     logger.info({ signal: io.signal.reason as unknown }, 'stopping');

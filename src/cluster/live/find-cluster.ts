@@ -11,6 +11,8 @@ export interface Whereabouts {
   readonly kubeconfig?: string | undefined;
   /** Instead of the current one. */
   readonly context?: string | undefined;
+  /** The cluster in whose pod this runs, and no other. */
+  readonly inCluster?: boolean | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -32,6 +34,11 @@ const IN_CLUSTER = '/var/run/secrets/kubernetes.io/serviceaccount';
  * Rejects with a UserError if there is none, or if the kubeconfig does not lead to one.
  */
 export async function findCluster(whereabouts: Whereabouts): Promise<FoundCluster> {
+  if (whereabouts.inCluster === true) {
+    const around = await findAround(whereabouts.env);
+    if (around) return around;
+    throw new UserError(`this is no pod of a cluster: ${missingAround(whereabouts.env)}`);
+  }
   const found = await findAnyCluster(whereabouts);
   if (found) return found;
   throw notFound(filesOf(whereabouts.env));
@@ -116,6 +123,13 @@ async function findAround(env: Whereabouts['env']): Promise<FoundCluster | undef
     user: { ...NOBODY, tokenFile: join(IN_CLUSTER, 'token') },
     namespace: (await read('namespace'))?.trim() || 'default',
   };
+}
+
+/** What a process lacks to be a pod that may speak to its cluster. */
+function missingAround(env: Whereabouts['env']): string {
+  const unset = ['KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'].find((name) => !env[name]);
+  if (unset !== undefined) return `${unset} is not set`;
+  return `there is no token at ${join(IN_CLUSTER, 'token')}; automountServiceAccountToken may be false`;
 }
 
 const NOBODY: UserEntry = {
