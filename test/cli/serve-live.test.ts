@@ -1,0 +1,161 @@
+/** The server beside an API server of its own: a process that knows the cluster by a kubeconfig alone. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { newsCheck } from '../../src/cli/serve/readiness.ts';
+import type { KeyPair } from '../../src/tls/key-pair.ts';
+import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { post } from '../support/https.ts';
+import { runProgram } from '../support/memory-io.ts';
+import { podReview } from '../support/reviews.ts';
+import { serve, type Running } from '../support/serve-process.ts';
+
+let folder: string;
+let authority: KeyPair;
+let certificate: readonly string[];
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'portcullis-live-'));
+  const validity = { now: new Date(), days: 1 };
+  authority = createAuthority(validity);
+  const pair = createServing(authority, { dnsNames: [], ipAddresses: ['127.0.0.1'] }, validity);
+  await writeFile(join(folder, 'tls.crt'), pair.cert);
+  await writeFile(join(folder, 'tls.key'), pair.key);
+  certificate = [`--tls-cert-file=${join(folder, 'tls.crt')}`, `--tls-private-key-file=${join(folder, 'tls.key')}`];
+});
+after(() => rm(folder, { recursive: true }));
+
+interface Answer {
+  readonly status: number;
+  /** Whether the pod is let in; the body where that is no verdict. */
+  readonly verdict: boolean | string;
+}
+
+/** Asks about a privileged pod. */
+async function ask({ port }: Running, namespace: string): Promise<Answer> {
+  const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
+  const body = JSON.stringify(podReview({ namespace, spec }));
+  const answer = await post({ port, ca: authority.cert }, '/psa/validate?timeout=5s', body, 'application/json');
+  if (answer.status !== 200) return { status: answer.status, verdict: answer.body };
+  return { status: 200, verdict: (JSON.parse(answer.body) as { response: { allowed: boolean } }).response.allowed };
+}
+
+async function probe({ probes }: Running, path: string): Promise<string> {
+  return await (await fetch(`${probes}${path}`)).text();
+}
+
+async function until(what: string, condition: () => Promise<boolean> | boolean): Promise<void> {
+  for (let tries = 0; tries < 400; tries++) {
+    if (await condition()) return;
+    await pause(25);
+  }
+  assert.fail(`never came true: ${what}`);
+}
+
+suite('options that do not go together', () => {
+  const CASES: readonly (readonly [args: readonly string[], stderr: string])[] = [
+    [
+      ['--kubeconfig=a', '--in-cluster'],
+      'error: --kubeconfig and --in-cluster name two clusters: leave one of them out\n',
+    ],
+    [['--context=a'], 'error: --context chooses from a kubeconfig: name one with --kubeconfig\n'],
+    [
+      ['--kubeconfig=a', '--manifests=b'],
+      'error: --manifests fills the embedded cluster: leave it out, and apply them with kubectl\n',
+    ],
+    [['--in-cluster'], 'error: this is no pod of a cluster: KUBERNETES_SERVICE_HOST is not set\n'],
+    [
+      ['--in-cluster', '--leader-elect-lease-duration=5s'],
+      'error: --leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: the lease duration must be greater than the renew deadline\n',
+    ],
+  ];
+  for (const [args, expected] of CASES) {
+    test(args.join(' '), async () => {
+      const { code, stderr } = await runProgram(['serve', ...args, ...certificate]);
+      assert.deepEqual({ code, stderr }, { code: 2, stderr: expected });
+    });
+  }
+});
+
+suite('a server beside its cluster', () => {
+  let cluster: TestCluster;
+  let running: Running;
+  before(async () => {
+    cluster = await startCluster();
+    await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--scc-mode=off', ...certificate]);
+    await running.logged('cluster read');
+  });
+  after(() => cluster.stop());
+
+  test('is ready, and decides by what the cluster holds', async () => {
+    assert.equal(await probe(running, '/readyz/informer-sync'), 'ok');
+    assert.equal(await probe(running, '/readyz/cluster'), 'ok');
+    const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
+    await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'strict', labels } });
+    assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
+    assert.deepEqual(await ask(running, 'default'), { status: 200, verdict: true });
+  });
+
+  test('leads, and gives the lease back when it stops', async () => {
+    const holder = async (): Promise<unknown> => {
+      const { body } = await cluster.admin.send('GET', LEASE);
+      return (body as { spec?: { holderIdentity?: unknown } }).spec?.holderIdentity;
+    };
+    await until('somebody leads', async () => typeof (await holder()) === 'string');
+    const { code } = await running.stop();
+    assert.equal(code, 0);
+    assert.equal((await holder()) ?? '', '');
+  });
+});
+
+suite('an API server that goes away', () => {
+  test('changes no decision, and makes nobody unready', async () => {
+    const cluster = await startCluster();
+    const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
+    await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'strict', labels } });
+    const kubeconfig = await readFile(await cluster.kubeconfig(), 'utf8');
+    const file = join(folder, 'kubeconfig');
+    await writeFile(file, kubeconfig);
+    const running = await serve([`--kubeconfig=${file}`, '--scc-mode=off', '--leader-elect=false', ...certificate]);
+    await running.logged('cluster read');
+    await cluster.stop();
+    await running.logged('no news of the cluster, going on with what is known');
+    assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
+    assert.equal(await probe(running, '/readyz'), 'ok');
+    assert.equal((await running.stop()).code, 0);
+
+    const cold = await serve([`--kubeconfig=${file}`, '--scc-mode=off', ...certificate]);
+    assert.match(
+      await probe(cold, '/readyz/informer-sync'),
+      /^informer-sync failed: the cluster has not been read completely yet: Namespace, Pod, /,
+    );
+    assert.equal(await probe(cold, '/livez'), 'ok');
+    assert.deepEqual(await ask(cold, 'strict'), {
+      status: 503,
+      verdict: 'the cluster has not been read completely yet; try again\n',
+    });
+    assert.equal((await cold.stop()).code, 0);
+  });
+
+  test('is told to whoever asks', () => {
+    const ages = (podsMs: number) => ({
+      lastEventAgesMs: () =>
+        new Map([
+          ['Pod', podsMs],
+          ['Namespace', 1000],
+        ] as const),
+    });
+    assert.equal(newsCheck(ages(119_000)).check(), undefined);
+    assert.equal(
+      newsCheck(ages(130_400)).check(),
+      'no news of the cluster, decisions go on by what was known last: Pod for 130 s',
+    );
+  });
+});
+
+const NAMESPACES = '/api/v1/namespaces';
+const LEASE = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis';
