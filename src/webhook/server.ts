@@ -5,6 +5,7 @@ import type { SecureContextOptions, Server } from 'node:tls';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { registerAdmission, type AdmissionDeps } from './admission.ts';
 import { badRequest, readBody } from './body.ts';
+import { answerClientError } from './client-error.ts';
 import { trackConnections, type Connections } from './connections.ts';
 
 export interface ServerDeps extends AdmissionDeps {
@@ -40,6 +41,7 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
     logger: false,
+    clientErrorHandler: answerClientError,
     frameworkErrors: (error, _request, reply) => {
       send(reply, error);
     },

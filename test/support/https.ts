@@ -1,6 +1,7 @@
 /** HTTPS as clients of ours speak it: with a certificate authority they trust, on sockets that tests can look at. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Agent, request } from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
 
 export interface Endpoint {
@@ -55,7 +56,13 @@ export interface RawOptions {
   readonly pauseMs?: number;
 }
 
-/** Writes bytes onto a TLS connection and returns what came back until the server closed, or for half a second. */
+/** Longer than any answer takes, on however busy a machine: a server that does not close is what the test is about then. */
+const PATIENCE_MS = 20_000;
+
+/**
+ * Writes bytes onto a TLS connection and returns what came back until the server closed. A server that closes while it has
+ * not read all resets the connection, and what it said may be lost: the bytes that it objects to have to be the last ones.
+ */
 export async function sendRaw({ port, ca }: Endpoint, text: string, options: RawOptions = {}): Promise<[string]> {
   const socket = connect({ host: '127.0.0.1', port, ca });
   let received = '';
@@ -71,14 +78,10 @@ export async function sendRaw({ port, ca }: Endpoint, text: string, options: Raw
   const size = options.chunkBytes ?? text.length;
   for (let index = 0; index < text.length; index += size) {
     socket.write(text.slice(index, index + size));
-    if (options.pauseMs !== undefined) await pause(options.pauseMs);
+    if (options.pauseMs !== undefined) await sleep(options.pauseMs);
   }
   if (options.end) socket.end();
-  await Promise.race([closed, pause(500)]);
+  await Promise.race([closed, sleep(PATIENCE_MS, undefined, { ref: false })]);
   socket.destroy();
   return [received];
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

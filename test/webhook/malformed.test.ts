@@ -225,7 +225,10 @@ suite('malformed reviews', () => {
   }
 
   test('another method', async () => {
-    const [answer] = await sendRaw(server, 'PUT /allow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n');
+    const [answer] = await sendRaw(
+      server,
+      'PUT /allow HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
+    );
     assert.match(answer, /^HTTP\/1\.1 404 /);
     assert.match(answer, /no webhook at PUT \/allow; POST an AdmissionReview to \/allow\n$/);
   });
