@@ -1,0 +1,94 @@
+/** An API server with a large cluster: its large collections are made up page by page, all else is asked of a real one behind. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { createAuthority, createServing } from '../../../src/tls/self-signed.ts';
+import { headersToPass, openUpstream, writeOpenKubeconfig } from '../api-upstream.ts';
+import { createTable, type Table } from './table.ts';
+import { collectionsOf, type Sizes } from './objects.ts';
+
+export interface LargeCluster {
+  readonly url: string;
+  readonly kubeconfig: string;
+  /** By the paths at which they are listed. */
+  readonly tables: ReadonlyMap<string, Table>;
+  /** Requests for the large collections, lists and watches. */
+  requests(): number;
+  stop(): Promise<void>;
+}
+
+const BOOKMARK_MS = 60_000;
+
+/** Starts the server; the kubeconfig says which API server is behind it. */
+export async function startLargeCluster(sizes: Sizes, kubeconfig: string): Promise<LargeCluster> {
+  const upstream = await openUpstream(kubeconfig);
+  const tables = new Map([...collectionsOf(sizes)].map(([path, collection]) => [path, createTable(collection)]));
+  const validity = { now: new Date(), days: 1 };
+  const authority = createAuthority(validity);
+  let requests = 0;
+
+  const server = createServer(
+    createServing(authority, { dnsNames: [], ipAddresses: ['127.0.0.1'] }, validity),
+    (incoming, response) => {
+      const { pathname, searchParams } = new URL(incoming.url ?? '/', 'https://api');
+      const table = incoming.method === 'GET' ? tables.get(pathname) : undefined;
+      if (!table) {
+        const sent = upstream.send(incoming, (answer) => pass(answer, response));
+        sent.on('error', () => incoming.socket.destroy());
+        response.once('close', () => sent.destroy());
+        return;
+      }
+      requests++;
+      if (searchParams.get('watch') === 'true') watch(table, searchParams, response);
+      else list(table, searchParams, response);
+    },
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const file = await writeOpenKubeconfig(url, authority.cert);
+  return {
+    url,
+    kubeconfig: file.path,
+    tables,
+    requests: () => requests,
+    async stop() {
+      upstream.close();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await file.remove();
+    },
+  };
+}
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+function list(table: Table, query: URLSearchParams, response: ServerResponse): void {
+  const limit = Number(query.get('limit') ?? '0') || Infinity;
+  const { items, next } = table.page(Number(query.get('continue') ?? '0'), limit);
+  const metadata = { resourceVersion: table.resourceVersion(), ...(next === undefined ? {} : { continue: `${next}` }) };
+  response.writeHead(200, JSON_TYPE).end(JSON.stringify({ kind: 'List', apiVersion: 'v1', metadata, items }));
+}
+
+function watch(table: Table, query: URLSearchParams, response: ServerResponse): void {
+  response.writeHead(200, JSON_TYPE).flushHeaders();
+  const unfollow = table.follow(query.get('resourceVersion') ?? '', (type, object) => {
+    response.write(`${JSON.stringify({ type, object })}\n`);
+    if (type === 'ERROR') response.end();
+  });
+  const bookmarks = setInterval(() => {
+    const metadata = { resourceVersion: table.resourceVersion() };
+    response.write(`${JSON.stringify({ type: 'BOOKMARK', object: { metadata } })}\n`);
+  }, BOOKMARK_MS);
+  const end = setTimeout(() => response.end(), Number(query.get('timeoutSeconds') ?? '300') * 1000);
+  response.once('close', () => {
+    unfollow();
+    clearInterval(bookmarks);
+    clearTimeout(end);
+  });
+}
+
+function pass(answer: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(answer.statusCode ?? 500, headersToPass(answer)).flushHeaders();
+  answer.on('error', () => response.destroy());
+  answer.pipe(response);
+}
