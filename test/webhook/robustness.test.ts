@@ -62,8 +62,8 @@ async function assertAnswers(server: TestServer): Promise<void> {
   const startMs = performance.now();
   const answer = await post(server, PATH, REVIEW, JSON_TYPE);
   assert.deepEqual([answer.status, verdictOf(answer.body).allowed], [200, true]);
-  // Not how fast it is, which depends on the machine: that nobody waits for those who do not come.
-  assert.ok(performance.now() - startMs < 5000, 'others have to wait');
+  // Not how fast it is, which depends on the machine: that nobody waits for those who do not come, who get 32 seconds.
+  assert.ok(performance.now() - startMs < 25_000, 'others have to wait');
 }
 
 function openConnections({ app }: TestServer): Promise<number> {
