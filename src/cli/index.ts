@@ -1,5 +1,6 @@
 import type { Command } from './command.ts';
 import { auditUserNamespacesCommand } from './commands/audit-user-namespaces.ts';
+import { breakGlass } from './commands/break-glass.ts';
 import { check } from './commands/check.ts';
 import { explain } from './commands/explain.ts';
 import { sccPlan } from './commands/scc-plan.ts';
@@ -19,5 +20,6 @@ export const commands: readonly Command[] = [
   sccReview,
   whoCan,
   auditUserNamespacesCommand,
+  breakGlass,
   version,
 ];

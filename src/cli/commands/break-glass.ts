@@ -1,0 +1,149 @@
+import type { Connection } from '../../cluster/live/connect.ts';
+import { reviewSelf } from '../../cluster/live/reviews.ts';
+import { printYaml } from '../../config/manifests.ts';
+import { UserError } from '../../config/user-error.ts';
+import { quote } from '../../kube/quote.ts';
+import { planOff, planOn, stateOf } from '../break-glass/plan.ts';
+import { printStatus, printStep, statusOf } from '../break-glass/print.ts';
+import { change, type Outcome, type Plan } from '../break-glass/switch.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
+import { withCluster } from '../installation/connect.ts';
+import { clusterOptions } from '../installation/options.ts';
+import { isOurs, readConfigurations, type Configuration } from '../installation/own-webhooks.ts';
+import { flag, option, type Values } from '../options.ts';
+import { oneOf, text } from '../values.ts';
+
+const DETAILS = `
+Stops all enforcement in one step, for the day when Portcullis is in the way, and undoes that again.
+
+  on      adds a match condition that is never true to every webhook of Portcullis that can refuse or
+          change something; API servers follow within seconds. Notes who did it, when and why
+  off     takes exactly these conditions and notes away again
+  status  tells which webhooks are asked; exit code 1 while some are not
+
+No replica of Portcullis has to run for it. Nothing else of the configurations is touched, and a change
+that somebody makes at the same time is not lost. Done twice, it changes nothing the second time. What
+started meanwhile goes on running afterwards: see what violates with 'portcullis check' and 'scc plan'.
+
+A tool that keeps manifests (Argo CD, Flux) may take the conditions away: pause it first.
+
+It needs the verbs get, list and patch on validatingwebhookconfigurations and
+mutatingwebhookconfigurations of admissionregistration.k8s.io; status only list.
+
+Examples:
+  portcullis break-glass on --reason "INC-1234: nothing starts"
+  portcullis break-glass status
+  portcullis break-glass off --dry-run
+
+Exit codes:
+  0  done, or was so already
+  1  not everything could be changed, or status: some webhooks are not asked
+  2  wrong usage, or the cluster cannot be read
+`;
+
+const OPTIONS = {
+  ...clusterOptions,
+  reason: option('TEXT', text, undefined, { help: 'Why the glass is broken; kept in an annotation' }),
+  'dry-run': flag({ help: 'Let the API server say what it would do, and change nothing' }),
+  output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
+    short: 'o',
+    help: 'Of status: one of table, json, yaml',
+  }),
+};
+
+type BreakGlassValues = Values<typeof OPTIONS>;
+
+/** Takes enforcement away and brings it back, without any replica. */
+export const breakGlass = defineCommand({
+  name: 'break-glass',
+  summary: 'Switch all enforcement off in an emergency, and on again',
+  operands: 'on|off|status',
+  details: DETAILS,
+  options: OPTIONS,
+  async run(options, operands, io) {
+    const action = actionOf(operands);
+    if (action !== 'on' && options.reason !== undefined)
+      throw new UserError(`--reason goes with on, not with ${action}`);
+    return await withCluster(options, io, async (connection) => {
+      const configurations = (await readConfigurations(connection, io.signal)).filter(isOurs);
+      if (configurations.length === 0) {
+        throw new UserError('there are no webhook configurations labelled app.kubernetes.io/part-of=portcullis');
+      }
+      if (action === 'status') return showStatus(configurations, options, io);
+      return action === 'on'
+        ? await switchOn(connection, configurations, options, io)
+        : await switchOff(connection, configurations, options, io);
+    });
+  },
+});
+
+function actionOf([action, extra]: readonly string[]): 'on' | 'off' | 'status' {
+  if (extra !== undefined) throw new UserError(`unexpected argument ${quote(extra)}: say on, off or status`);
+  if (action === 'on' || action === 'off' || action === 'status') return action;
+  throw new UserError(`unknown action ${quote(action ?? '')}: say on, off or status`);
+}
+
+function showStatus(configurations: readonly Configuration[], { output }: BreakGlassValues, { stdout }: Io): number {
+  const status = statusOf(configurations);
+  if (output === 'table') stdout.write(printStatus(status));
+  else stdout.write(output === 'json' ? `${JSON.stringify(status, undefined, 2)}\n` : printYaml([status]));
+  return status.breakGlass === 'off' ? EXIT.passed : EXIT.violations;
+}
+
+/** Validating webhooks first: they would refuse what the mutating ones no longer complete. */
+async function switchOn(
+  connection: Connection,
+  configurations: readonly Configuration[],
+  options: BreakGlassValues,
+  io: Io,
+): Promise<number> {
+  const by = (await reviewSelf(connection, io.signal))?.username;
+  const note = { since: new Date().toISOString().replace(/\.\d+Z$/, 'Z'), by, reason: options.reason };
+  const failures = await changeAll(connection, configurations, (one) => planOn(one, note), options, io);
+  io.stdout.write(failures === 0 && !options['dry-run'] ? WHEN_ON : '');
+  return failures === 0 ? EXIT.passed : EXIT.violations;
+}
+
+const WHEN_ON = `
+API servers follow within seconds; then Portcullis refuses and changes nothing.
+A tool that keeps manifests (Argo CD, Flux) may undo this: pause it.
+Back: portcullis break-glass off
+`;
+
+async function switchOff(
+  connection: Connection,
+  configurations: readonly Configuration[],
+  options: BreakGlassValues,
+  io: Io,
+): Promise<number> {
+  const failures = await changeAll(connection, configurations.toReversed(), planOff, options, io);
+  io.stdout.write(failures === 0 && !options['dry-run'] ? WHEN_OFF : '');
+  return failures === 0 ? EXIT.passed : EXIT.violations;
+}
+
+const WHEN_OFF = `
+API servers follow within seconds; then Portcullis enforces again. What started meanwhile goes on running.
+`;
+
+/** Tells each step; resolves to how many failed. */
+async function changeAll(
+  connection: Connection,
+  configurations: readonly Configuration[],
+  plan: Plan,
+  options: BreakGlassValues,
+  { stdout, signal }: Io,
+): Promise<number> {
+  const dryRun = options['dry-run'];
+  let failures = 0;
+  for (const configuration of configurations) {
+    const outcome = await change(connection, configuration, plan, { dryRun, signal });
+    stdout.write(`${printStep(configuration, outcome, dryRun ? ' (server dry run)' : '')}\n`);
+    if (isIncomplete(outcome)) failures++;
+  }
+  return failures;
+}
+
+function isIncomplete(outcome: Outcome): boolean {
+  if (outcome.kind === 'refused') return true;
+  return outcome.kind !== 'gone' && outcome.configuration.webhooks.some((one) => stateOf(one) === 'obstructed');
+}

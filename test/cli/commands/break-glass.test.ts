@@ -1,0 +1,306 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { planOff, planOn, stateOf } from '../../../src/cli/break-glass/plan.ts';
+import { configurationOf } from '../../../src/cli/installation/own-webhooks.ts';
+import { readDocuments } from '../../../src/config/manifests.ts';
+import { apply } from '../../../src/kube/json-patch.ts';
+import type { JsonObject, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
+import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { runProgram, type Outcome } from '../../support/memory-io.ts';
+import { json, startScriptedServer } from '../../support/scripted-server.ts';
+
+const ROOT = '/apis/admissionregistration.k8s.io/v1';
+const VALIDATING = `${ROOT}/validatingwebhookconfigurations`;
+const MUTATING = `${ROOT}/mutatingwebhookconfigurations`;
+const JSON_PATCH = { 'content-type': 'application/json-patch+json' };
+
+const fixture = 'test/fixtures/installation/webhooks.yaml';
+const OBJECTS = readDocuments(await readFile(fixture, 'utf8'), fixture).documents.map(
+  ({ value }) => value as JsonObject,
+);
+
+const WHEN_ON = `
+API servers follow within seconds; then Portcullis refuses and changes nothing.
+A tool that keeps manifests (Argo CD, Flux) may undo this: pause it.
+Back: portcullis break-glass off
+`;
+const WHEN_OFF = `
+API servers follow within seconds; then Portcullis enforces again. What started meanwhile goes on running.
+`;
+
+describe('break-glass', () => {
+  let cluster: TestCluster;
+  let kubeconfig: string;
+  before(async () => {
+    cluster = await startCluster();
+    kubeconfig = await cluster.kubeconfig();
+  });
+  after(async () => {
+    assert.deepEqual(cluster.errors, []);
+    await cluster.stop();
+  });
+  beforeEach(async () => {
+    for (const path of [VALIDATING, MUTATING]) await cluster.admin.send('DELETE', path);
+    for (const object of OBJECTS) {
+      const path = object['kind'] === 'MutatingWebhookConfiguration' ? MUTATING : VALIDATING;
+      assert.equal((await cluster.admin.send('POST', path, object)).status, 201);
+    }
+  });
+
+  const run = (...args: readonly string[]): Promise<Outcome> =>
+    runProgram(['break-glass', ...args, '--kubeconfig', kubeconfig]);
+
+  /** All configurations, without what every write changes. */
+  async function stored(): Promise<unknown> {
+    const lists = await Promise.all([VALIDATING, MUTATING].map((path) => cluster.admin.send('GET', path)));
+    return lists.flatMap(({ body }) => (body as { items: JsonObject[] }).items.map(withoutTraces));
+  }
+
+  test('on keeps API servers from asking, off restores everything as it was', async () => {
+    const whole = await stored();
+    assert.deepEqual(await run('on', '--reason', 'INC-1: nothing starts'), {
+      code: 0,
+      stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev not asked; advise.psa.portcullis.dev asked, warns only
+mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev not asked
+${WHEN_ON}`,
+      stderr: '',
+    });
+    const { body } = await cluster.admin.send('GET', `${VALIDATING}/psa.portcullis.dev`);
+    const { metadata, webhooks = [] } = body as ValidatingWebhookConfiguration;
+    assert.deepEqual(
+      webhooks.map(({ matchConditions }) => matchConditions),
+      [
+        [
+          { name: 'own', expression: 'true' },
+          { name: 'break-glass', expression: 'false' },
+        ],
+        [{ name: 'break-glass', expression: 'false' }],
+        undefined,
+      ],
+    );
+    assert.equal(metadata?.annotations?.['portcullis.dev/break-glass-reason'], 'INC-1: nothing starts');
+    assert.equal(metadata.annotations['portcullis.dev/break-glass-by'], 'admin');
+    const since = metadata.annotations['portcullis.dev/break-glass-since'] ?? '';
+    assert.match(since, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+
+    assert.deepEqual(await run('status'), {
+      code: 1,
+      stdout: `PHASE        CONFIGURATION           WEBHOOK                        FAILURE POLICY   STATE
+validating   psa.portcullis.dev      psa.portcullis.dev             Fail             not asked
+validating   psa.portcullis.dev      fail-open.psa.portcullis.dev   Ignore           not asked
+validating   psa.portcullis.dev      advise.psa.portcullis.dev      Ignore           asked, warns only
+mutating     zz.scc.portcullis.dev   mutate.scc.portcullis.dev      Fail             not asked
+
+Since ${since} by admin: INC-1: nothing starts
+The glass is broken: Portcullis refuses and changes nothing. Back: portcullis break-glass off
+`,
+      stderr: '',
+    });
+
+    assert.deepEqual(await run('off'), {
+      code: 0,
+      stdout: `mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev asked
+validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev asked; advise.psa.portcullis.dev asked, warns only
+${WHEN_OFF}`,
+      stderr: '',
+    });
+    assert.deepEqual(await stored(), whole);
+  });
+
+  test('done twice, it changes nothing the second time', async () => {
+    await run('on');
+    const broken = await stored();
+    assert.equal(
+      (await run('on', '--reason', 'again')).stdout,
+      `validating psa.portcullis.dev: unchanged: psa.portcullis.dev, fail-open.psa.portcullis.dev not asked; advise.psa.portcullis.dev asked, warns only
+mutating zz.scc.portcullis.dev: unchanged: mutate.scc.portcullis.dev not asked
+${WHEN_ON}`,
+    );
+    assert.deepEqual(await stored(), broken);
+    await run('off');
+    const whole = await stored();
+    assert.equal((await run('off')).code, 0);
+    assert.deepEqual(await stored(), whole);
+  });
+
+  test('a dry run asks the API server and changes nothing', async () => {
+    const whole = await stored();
+    assert.deepEqual(await run('on', '--dry-run'), {
+      code: 0,
+      stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev not asked; advise.psa.portcullis.dev asked, warns only (server dry run)
+mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev not asked (server dry run)
+`,
+      stderr: '',
+    });
+    assert.deepEqual(await stored(), whole);
+  });
+
+  test('a configuration that somebody else has opened in part is completed', async () => {
+    const value = [{ name: 'break-glass', expression: 'false' }];
+    const ops = [{ op: 'add', path: '/webhooks/1/matchConditions', value }];
+    await cluster.admin.send('PATCH', `${VALIDATING}/psa.portcullis.dev`, ops, JSON_PATCH);
+    const { code, stdout } = await run('status');
+    assert.equal(code, 1);
+    assert.match(stdout, /\nThe glass is broken for some webhooks only\. /);
+    assert.equal((await run('on')).code, 0);
+    assert.match((await run('status', '-o', 'json')).stdout, /"breakGlass": "on"/);
+  });
+
+  test('a condition of the same name that says something else is left alone, and told', async () => {
+    const value = [{ name: 'break-glass', expression: 'request.userInfo.username == "root"' }];
+    const ops = [{ op: 'add', path: '/webhooks/0/matchConditions', value }];
+    await cluster.admin.send('PATCH', `${MUTATING}/zz.scc.portcullis.dev`, ops, JSON_PATCH);
+    const { code, stdout } = await run('on');
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /^mutating zz\.scc\.portcullis\.dev: unchanged: mutate\.scc\.portcullis\.dev unknown: it has another match condition called "break-glass"$/m,
+    );
+  });
+
+  test('what others change meanwhile is not lost', async () => {
+    const changes = (async () => {
+      for (let seconds = 1; seconds <= 30; seconds++) {
+        const ops = [{ op: 'add', path: '/webhooks/0/timeoutSeconds', value: seconds }];
+        const path = `${VALIDATING}/psa.portcullis.dev`;
+        assert.equal((await cluster.admin.send('PATCH', path, ops, JSON_PATCH)).status, 200);
+      }
+    })();
+    assert.equal((await run('on')).code, 0);
+    await changes;
+    const { body } = await cluster.admin.send('GET', `${VALIDATING}/psa.portcullis.dev`);
+    const [first] = (body as ValidatingWebhookConfiguration).webhooks ?? [];
+    assert.equal(first?.timeoutSeconds, 30);
+    assert.equal(first && stateOf(first), 'off');
+  });
+});
+
+describe('break-glass refuses', () => {
+  const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
+    ['no action', [], "error: break-glass needs on|off|status\nSee 'portcullis break-glass --help' for usage.\n"],
+    ['another action', ['of'], 'error: unknown action "of": say on, off or status\n'],
+    ['two actions', ['on', 'off'], 'error: unexpected argument "off": say on, off or status\n'],
+    ['a reason to go back', ['off', '--reason=x'], 'error: --reason goes with on, not with off\n'],
+    [
+      'no cluster',
+      ['on'],
+      'error: no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig\n',
+    ],
+  ];
+  for (const [name, args, stderr] of mistakes) {
+    test(name, async () =>
+      assert.deepEqual(await runProgram(['break-glass', ...args]), { code: 2, stdout: '', stderr }),
+    );
+  }
+});
+
+describe('break-glass on a server that does not do as asked', () => {
+  const [psa, , foreign] = OBJECTS;
+  const list = (...items: unknown[]): ReturnType<typeof json> => json({ kind: 'List', metadata: {}, items });
+  const refusal = (code: number, message: string): ReturnType<typeof json> =>
+    json({ kind: 'Status', status: 'Failure', message, code }, code);
+  const self = json({ status: { userInfo: { username: 'jo' } } }, 201);
+  const again = json({ ...psa, metadata: { ...(psa?.['metadata'] as object), resourceVersion: '2' } });
+  const cases: readonly (readonly [name: string, answers: readonly ReturnType<typeof json>[], expected: Outcome])[] = [
+    [
+      'that may not be read',
+      [refusal(403, 'User "jo" cannot list them'), list()],
+      { code: 2, stdout: '', stderr: 'error: SERVER: User "jo" cannot list them\n' },
+    ],
+    [
+      'without anything of ours',
+      [list(foreign), list()],
+      {
+        code: 2,
+        stdout: '',
+        stderr: 'error: there are no webhook configurations labelled app.kubernetes.io/part-of=portcullis\n',
+      },
+    ],
+    [
+      'that may not be changed',
+      [list(psa), list(), self, refusal(403, 'User "jo" cannot patch it')],
+      {
+        code: 1,
+        stdout: 'validating psa.portcullis.dev: not changed: User "jo" cannot patch it\n',
+        stderr: '',
+      },
+    ],
+    [
+      'from which the configuration vanishes',
+      [list(psa), list(), self, refusal(404, 'not found')],
+      {
+        code: 0,
+        stdout: `validating psa.portcullis.dev: gone, somebody has removed it\n${WHEN_ON}`,
+        stderr: '',
+      },
+    ],
+    [
+      'that refuses the change itself',
+      [list(psa), list(), self, refusal(422, 'too many conditions'), json(psa)],
+      {
+        code: 1,
+        stdout: 'validating psa.portcullis.dev: not changed: too many conditions\n',
+        stderr: '',
+      },
+    ],
+    [
+      'where somebody changes the webhooks first',
+      [list(psa), list(), self, refusal(422, 'testing value failed'), again, json(psa)],
+      {
+        code: 0,
+        stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev asked; advise.psa.portcullis.dev asked, warns only\n${WHEN_ON}`,
+        stderr: '',
+      },
+    ],
+  ];
+  for (const [name, answers, expected] of cases) {
+    test(name, async () => {
+      const server = await startScriptedServer();
+      try {
+        server.answer(...answers);
+        const outcome = await runProgram(['break-glass', 'on', '--kubeconfig', await server.kubeconfig()]);
+        assert.deepEqual({ ...outcome, stderr: outcome.stderr.replace(server.url, 'SERVER') }, expected);
+      } finally {
+        await server.stop();
+      }
+    });
+  }
+});
+
+test('off restores any configuration exactly', () => {
+  const condition = fc.record({
+    name: fc.constantFrom('a', 'b', 'break-glass'),
+    expression: fc.constantFrom('true', '1 == 2'),
+  });
+  const webhook = fc.record(
+    {
+      name: fc.constantFrom('psa.portcullis.dev', 'advise.psa.portcullis.dev', 'mutate.scc.portcullis.dev'),
+      matchConditions: fc.uniqueArray(condition, { selector: ({ name }) => name, minLength: 1 }),
+      timeoutSeconds: fc.nat(30),
+    },
+    { requiredKeys: ['name'] },
+  );
+  const key = fc.constantFrom('a', 'portcullis.dev/inject-ca-from', '__proto__', 'constructor');
+  const metadata = fc.record({ annotations: fc.dictionary(key, fc.string(), { minKeys: 1 }) }, { requiredKeys: [] });
+  fc.assert(
+    fc.property(fc.record({ metadata, webhooks: fc.array(webhook) }), (object) => {
+      const read = (value: unknown): ReturnType<typeof configurationOf> =>
+        configurationOf('ValidatingWebhookConfiguration', value as ValidatingWebhookConfiguration);
+      const broken = apply(object, planOn(read(object), { since: 'now', by: 'me', reason: '' }));
+      assert.ok(read(broken).webhooks.every((one) => stateOf(one) !== 'asked'));
+      assert.deepEqual(planOn(read(broken), { since: 'later' }), []);
+      const back = apply(broken, planOff(read(broken))) as { metadata: { annotations?: object } };
+      // An empty map is as good as none.
+      if (Object.keys(back.metadata.annotations ?? { '': '' }).length === 0) delete back.metadata.annotations;
+      assert.deepEqual(back, JSON.parse(JSON.stringify(object)));
+      assert.deepEqual(planOff(read(back)), []);
+    }),
+  );
+});
+
+function withoutTraces(object: JsonObject): unknown {
+  const { name, labels, annotations } = object['metadata'] as JsonObject;
+  return { name, labels, annotations, webhooks: object['webhooks'] };
+}
