@@ -12,6 +12,7 @@ import { sccSettingsOf } from './scc-settings.ts';
 import { drain } from './shutdown.ts';
 import { VERSION } from '../version.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../controller/standard-sccs.ts';
+import { canUseScc } from '../../cluster/select.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
@@ -42,6 +43,8 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     closing.push(() => served.stop());
     const { cluster } = served;
     const { store } = cluster;
+    // Roles and bindings are indexed as they come in; the first review would have to wait for all of them.
+    if (scc.mode !== 'off') canUseScc(store);
 
     const podSecurity = followConfiguration({
       file: values.config,
