@@ -1,0 +1,234 @@
+/** Pod Security Admission, by the numbers of the reference: may a request be allowed, and what do audit and warn see? */
+import { at, isObject, listAt, mapAt, textAt, type JsonObject } from './json.ts';
+import { fits, NAMESPACE, POD, WORKLOADS } from './object-schema.ts';
+import { reasonsAgainst } from './pod-security-standards.ts';
+
+export interface Policy {
+  readonly level: string;
+  readonly version: string;
+}
+
+export interface Policies {
+  readonly enforce: Policy;
+  readonly audit: Policy;
+  readonly warn: Policy;
+  /** Of labels that cannot be understood, in order. */
+  readonly errors: readonly string[];
+}
+
+/** A PodSecurityConfiguration; what it does not say has the value of upstream. */
+export interface Configuration {
+  readonly defaults?: Readonly<Record<string, string>>;
+  readonly exemptions?: {
+    readonly usernames?: readonly string[];
+    readonly namespaces?: readonly string[];
+    readonly runtimeClasses?: readonly string[];
+  };
+}
+
+export interface PodSecuritySurroundings {
+  readonly configuration: Configuration;
+  readonly emulationVersion?: string;
+  /** Of the stored namespace; undefined if there is none. */
+  namespaceLabels(name: string): ReadonlyMap<string, string> | undefined;
+}
+
+export interface PodSecurityVerdict {
+  readonly allowed: boolean;
+  /** Of a refusal. */
+  readonly code?: number;
+  /** What was exempt, if that is why. */
+  readonly exempt?: string;
+  /** What each mode holds against the pod; absent where the mode was not asked. */
+  readonly enforce?: readonly string[];
+  readonly audit?: readonly string[];
+  readonly warn?: readonly string[];
+}
+
+const ALLOWED: PodSecurityVerdict = { allowed: true };
+
+/** 6.1 */
+export function judgePodSecurity(request: JsonObject, surroundings: PodSecuritySurroundings): PodSecurityVerdict {
+  const group = textAt(request, 'resource', 'group');
+  const resource = textAt(request, 'resource', 'resource');
+  // 6.1: the subresource is that of the original request.
+  const subresource = textAt(request, 'requestSubResource') || textAt(request, 'subResource');
+  if (group === '' && resource === 'namespaces') {
+    return subresource === '' ? judgeNamespace(request, surroundings) : ALLOWED;
+  }
+  if (group === '' && resource === 'pods') return judgePod(request, subresource, surroundings);
+  return subresource === '' ? judgeWorkload(request, surroundings) : ALLOWED;
+}
+
+/** 6.2 */
+function judgePod(
+  request: JsonObject,
+  subresource: string,
+  { configuration, namespaceLabels, emulationVersion }: PodSecuritySurroundings,
+): PodSecurityVerdict {
+  // 1
+  const ignored = ['exec', 'attach', 'binding', 'eviction', 'log', 'portforward', 'proxy', 'status'];
+  if (ignored.includes(subresource)) return ALLOWED;
+  // 2, 3
+  const exempt = exemptionOf(request, configuration);
+  if (exempt !== undefined) return { allowed: true, exempt };
+  // 4
+  const labels = namespaceLabels(textAt(request, 'namespace'));
+  if (labels === undefined) return { allowed: false, code: 500 };
+  const policies = policiesOf(labels, configuration);
+  // 5
+  const levels = [policies.enforce.level, policies.audit.level, policies.warn.level];
+  if (policies.errors.length === 0 && levels.every((level) => level === 'privileged')) return ALLOWED;
+  // 6, 7
+  if (!decodesAsPod(request, 'object')) return { allowed: false, code: 400 };
+  const isUpdate = request['operation'] === 'UPDATE';
+  if (isUpdate && !decodesAsPod(request, 'oldObject')) return { allowed: false, code: 400 };
+  // 8
+  const pod = request['object'];
+  if (isUpdate && !isSignificant(pod, request['oldObject'])) return ALLOWED;
+  // 9
+  const runtimeClass = textAt(pod, 'spec', 'runtimeClassName');
+  if (isExempt(runtimeClass, configuration.exemptions?.runtimeClasses))
+    return { allowed: true, exempt: 'runtimeClass' };
+  // 10, 6.3
+  const against = ({ level, version }: Policy): readonly string[] =>
+    reasonsAgainst(pod, level, version, emulationVersion);
+  const enforce = against(policies.enforce);
+  const audit = against(policies.audit);
+  return enforce.length > 0
+    ? { allowed: false, code: 403, enforce, audit }
+    : { allowed: true, enforce, audit, warn: against(policies.warn) };
+}
+
+/** 6.3, workloads */
+function judgeWorkload(
+  request: JsonObject,
+  { configuration, namespaceLabels, emulationVersion }: PodSecuritySurroundings,
+): PodSecurityVerdict {
+  // 2, 3
+  const exempt = exemptionOf(request, configuration);
+  if (exempt !== undefined) return { allowed: true, exempt };
+  // 4
+  const labels = namespaceLabels(textAt(request, 'namespace'));
+  if (labels === undefined) return ALLOWED;
+  const policies = policiesOf(labels, configuration);
+  // 5
+  const isAdvised = policies.warn.level !== 'privileged' || policies.audit.level !== 'privileged';
+  if (policies.errors.length === 0 && !isAdvised) return ALLOWED;
+  // 6, 7
+  const workload = WORKLOADS[kindOf(request, 'object')];
+  if (workload === undefined || !isObject(request['object']) || !fits(request['object'], workload.type)) return ALLOWED;
+  // 8
+  const isController = kindOf(request, 'object') === 'v1 ReplicationController';
+  const template = at(request['object'], ...workload.path);
+  if (isController && template === undefined) return ALLOWED;
+  // 9
+  const runtimeClass = textAt(template, 'spec', 'runtimeClassName');
+  if (isExempt(runtimeClass, configuration.exemptions?.runtimeClasses))
+    return { allowed: true, exempt: 'runtimeClass' };
+  // 10
+  const against = ({ level, version }: Policy): readonly string[] =>
+    reasonsAgainst(template, level, version, emulationVersion);
+  return { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
+}
+
+/** 7.1, 7.2: no other step refuses. */
+function judgeNamespace(request: JsonObject, { configuration }: PodSecuritySurroundings): PodSecurityVerdict {
+  const operation = request['operation'];
+  if (operation !== 'CREATE' && operation !== 'UPDATE') return ALLOWED;
+  if (!decodesAsNamespace(request, 'object')) return { allowed: false, code: 400 };
+  const errorsOf = (key: string): readonly string[] =>
+    policiesOf(mapAt(request, key, 'metadata', 'labels'), configuration).errors;
+  const errors = errorsOf('object');
+  if (operation === 'CREATE') return errors.length > 0 ? { allowed: false, code: 422 } : ALLOWED;
+  if (!decodesAsNamespace(request, 'oldObject')) return { allowed: false, code: 400 };
+  const isAsBefore = JSON.stringify(errorsOf('oldObject')) === JSON.stringify(errors);
+  return errors.length > 0 && !isAsBefore ? { allowed: false, code: 422 } : ALLOWED;
+}
+
+/** 6.2, steps 2 and 3 */
+function exemptionOf(request: JsonObject, { exemptions }: Configuration): string | undefined {
+  if (isExempt(textAt(request, 'namespace'), exemptions?.namespaces)) return 'namespace';
+  if (isExempt(textAt(request, 'userInfo', 'username'), exemptions?.usernames)) return 'user';
+  return undefined;
+}
+
+function isExempt(name: string, exempt: readonly string[] = []): boolean {
+  return name !== '' && exempt.includes(name);
+}
+
+/** 6.4 */
+function isSignificant(pod: unknown, old: unknown): boolean {
+  for (const list of ['containers', 'initContainers']) {
+    const [now, before] = [listAt(pod, 'spec', list), listAt(old, 'spec', list)];
+    if (now.length !== before.length) return true;
+    if (now.some((container, index) => textAt(container, 'image') !== textAt(before[index], 'image'))) return true;
+  }
+  const before = listAt(old, 'spec', 'ephemeralContainers');
+  return listAt(pod, 'spec', 'ephemeralContainers').some((container) => {
+    const namesake = before.find((one) => textAt(one, 'name') === textAt(container, 'name'));
+    return namesake === undefined || textAt(namesake, 'image') !== textAt(container, 'image');
+  });
+}
+
+/** 6.6: by its own apiVersion and kind; where they are absent, by those of the request. */
+function kindOf(request: JsonObject, key: string): string {
+  const group = textAt(request, 'kind', 'group');
+  const version = textAt(request, 'kind', 'version');
+  const apiVersion = textAt(request, key, 'apiVersion') || (group === '' ? version : `${group}/${version}`);
+  return `${apiVersion} ${textAt(request, key, 'kind') || textAt(request, 'kind', 'kind')}`;
+}
+
+function decodesAsPod(request: JsonObject, key: string): boolean {
+  return kindOf(request, key) === 'v1 Pod' && isObject(request[key]) && fits(request[key], POD);
+}
+
+function decodesAsNamespace(request: JsonObject, key: string): boolean {
+  return kindOf(request, key) === 'v1 Namespace' && isObject(request[key]) && fits(request[key], NAMESPACE);
+}
+
+/** 5 */
+export function policiesOf(labels: ReadonlyMap<string, string>, { defaults = {} }: Configuration): Policies {
+  const errors: string[] = [];
+  const policyOf = (mode: string, levelOnError: string): Policy => {
+    const level = labels.get(`pod-security.kubernetes.io/${mode}`);
+    const version = labels.get(`pod-security.kubernetes.io/${mode}-version`);
+    if (level !== undefined && !isLevel(level)) errors.push(`${mode}=${level}`);
+    if (version !== undefined && !isVersion(version)) errors.push(`${mode}-version=${version}`);
+    return {
+      level: level === undefined ? defaults[mode] || 'privileged' : isLevel(level) ? level : levelOnError,
+      version:
+        version === undefined ? defaults[`${mode}-version`] || 'latest' : isVersion(version) ? version : 'latest',
+    };
+  };
+  const enforce = policyOf('enforce', 'restricted');
+  const audit = policyOf('audit', 'privileged');
+  let warn = policyOf('warn', 'privileged');
+  // Step 4
+  const enforceLabel = labels.get('pod-security.kubernetes.io/enforce');
+  const isRaised =
+    !labels.has('pod-security.kubernetes.io/warn') &&
+    enforceLabel !== undefined &&
+    isLevel(enforceLabel) &&
+    strictness(enforce.level) > strictness(warn.level);
+  if (isRaised) {
+    const keepsVersion = labels.has('pod-security.kubernetes.io/warn-version');
+    warn = { level: enforce.level, version: keepsVersion ? warn.version : enforce.version };
+  }
+  return { enforce, audit, warn, errors };
+}
+
+const LEVELS = ['privileged', 'baseline', 'restricted'];
+
+function isLevel(text: string): boolean {
+  return LEVELS.includes(text);
+}
+
+function strictness(level: string): number {
+  return LEVELS.indexOf(level);
+}
+
+function isVersion(text: string): boolean {
+  if (text === 'latest') return true;
+  return /^v1\.(0|[1-9]\d*)$/.test(text) && BigInt(text.slice(3)) < 2n ** 63n;
+}

@@ -1,0 +1,356 @@
+/** The Pod Security Standards, by the numbers of the reference: which checks run, and what each holds against a pod. */
+import { at, listAt, mapAt, textAt, textsAt } from './json.ts';
+
+/** The newest version for which a rule changes (4.1). */
+const NEWEST = 37;
+
+/** The reasons why a pod does not satisfy a level at a version (`latest` or `v1.N`), in their order. */
+export function reasonsAgainst(pod: unknown, level: string, version: string, emulated?: string): readonly string[] {
+  // 4.1
+  if (level === 'privileged') return [];
+  const newest = Math.min(NEWEST, emulated === undefined ? NEWEST : minorOf(emulated));
+  const minor = version === 'latest' ? newest : Math.min(minorOf(version), newest);
+  const row = WHAT_RUNS.findLast(({ since }) => since <= minor);
+  const numbers = (level === 'baseline' ? row?.baseline : row?.restricted) ?? [];
+  const reasons: string[] = [];
+  for (const number of numbers) {
+    const reason = CHECKS[number]?.(pod, minor);
+    if (reason !== undefined) reasons.push(reason);
+  }
+  return reasons;
+}
+
+function minorOf(version: string): number {
+  return Number(version.slice('v1.'.length));
+}
+
+/** 2.1, row by row. */
+const WHAT_RUNS: readonly {
+  readonly since: number;
+  readonly baseline: readonly number[];
+  readonly restricted: readonly number[];
+}[] = [
+  {
+    since: 0,
+    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
+    restricted: [1, 2, 3, 5, 7, 8, 9, 10, 11, 12, 16, 17],
+  },
+  {
+    since: 8,
+    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
+    restricted: [1, 2, 3, 5, 7, 8, 9, 10, 11, 12, 13, 16, 17],
+  },
+  {
+    since: 19,
+    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
+    restricted: [1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 16, 17, 19],
+  },
+  {
+    since: 22,
+    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
+    restricted: [1, 3, 5, 7, 8, 9, 11, 12, 13, 14, 16, 17, 19],
+  },
+  {
+    since: 23,
+    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
+    restricted: [1, 3, 5, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19],
+  },
+  {
+    since: 34,
+    baseline: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+    restricted: [1, 3, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19],
+  },
+  {
+    since: 35,
+    baseline: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+    restricted: [1, 3, 5, 6, 7, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19],
+  },
+];
+
+/** The reason why the pod offends, if it does. */
+type Check = (pod: unknown, minor: number) => string | undefined;
+
+/** By the numbers of section 2. */
+const CHECKS: Readonly<Record<number, Check>> = {
+  1: appArmorProfile,
+  2: capabilitiesBaseline,
+  3: hostNamespaces,
+  4: hostPathVolumes,
+  5: hostPorts,
+  6: hostProbes,
+  7: privileged,
+  8: procMountBaseline,
+  9: seLinuxOptions,
+  10: seccompBaseline,
+  11: sysctls,
+  12: windowsHostProcess,
+  13: allowPrivilegeEscalation,
+  14: capabilitiesRestricted,
+  15: procMountRestricted,
+  16: restrictedVolumes,
+  17: runAsNonRoot,
+  18: runAsUser,
+  19: seccompRestricted,
+};
+
+/** 1.1 */
+function containers(pod: unknown): readonly unknown[] {
+  return [
+    ...listAt(pod, 'spec', 'initContainers'),
+    ...listAt(pod, 'spec', 'containers'),
+    ...listAt(pod, 'spec', 'ephemeralContainers'),
+  ];
+}
+
+function isWindows(pod: unknown): boolean {
+  return at(pod, 'spec', 'os', 'name') === 'windows';
+}
+
+function isUserNamespacePod(pod: unknown): boolean {
+  return at(pod, 'spec', 'hostUsers') === false;
+}
+
+/** The security contexts of the pod and of its containers, those that are there. */
+function securityContexts(pod: unknown): readonly unknown[] {
+  return [at(pod, 'spec', 'securityContext'), ...containers(pod).map((one) => at(one, 'securityContext'))];
+}
+
+/** 3.1 */
+function appArmorProfile(pod: unknown): string | undefined {
+  const values = new Set<string>();
+  for (const context of securityContexts(pod)) {
+    if (at(context, 'appArmorProfile') === undefined) continue;
+    const type = textAt(context, 'appArmorProfile', 'type');
+    if (type !== 'RuntimeDefault' && type !== 'Localhost') values.add(type);
+  }
+  let annotations = 0;
+  for (const [key, value] of mapAt(pod, 'metadata', 'annotations')) {
+    if (!key.startsWith('container.apparmor.security.beta.kubernetes.io/')) continue;
+    if (value !== '' && value !== 'runtime/default' && !value.startsWith('localhost/')) annotations++;
+  }
+  const count = values.size + annotations;
+  if (count === 0) return undefined;
+  return count === 1 ? 'forbidden AppArmor profile' : 'forbidden AppArmor profiles';
+}
+
+/** 3.2 */
+function capabilitiesBaseline(pod: unknown): string | undefined {
+  const allowed = [
+    'AUDIT_WRITE',
+    'CHOWN',
+    'DAC_OVERRIDE',
+    'FOWNER',
+    'FSETID',
+    'KILL',
+    'MKNOD',
+    'NET_BIND_SERVICE',
+    'SETFCAP',
+    'SETGID',
+    'SETPCAP',
+    'SETUID',
+    'SYS_CHROOT',
+  ];
+  const offends = containers(pod).some((one) =>
+    textsAt(one, 'securityContext', 'capabilities', 'add').some((name) => !allowed.includes(name)),
+  );
+  return offends ? 'non-default capabilities' : undefined;
+}
+
+/** 3.2 */
+function capabilitiesRestricted(pod: unknown, minor: number): string | undefined {
+  if (minor >= 25 && isWindows(pod)) return undefined;
+  const offends = containers(pod).some(
+    (one) =>
+      !textsAt(one, 'securityContext', 'capabilities', 'drop').includes('ALL') ||
+      textsAt(one, 'securityContext', 'capabilities', 'add').some((name) => name !== 'NET_BIND_SERVICE'),
+  );
+  return offends ? 'unrestricted capabilities' : undefined;
+}
+
+/** 3.3 */
+function hostNamespaces(pod: unknown): string | undefined {
+  const offends = ['hostNetwork', 'hostPID', 'hostIPC'].some((field) => at(pod, 'spec', field) === true);
+  return offends ? 'host namespaces' : undefined;
+}
+
+/** 3.4 */
+function hostPathVolumes(pod: unknown): string | undefined {
+  const offends = listAt(pod, 'spec', 'volumes').some((volume) => at(volume, 'hostPath') !== undefined);
+  return offends ? 'hostPath volumes' : undefined;
+}
+
+/** 3.4 */
+function restrictedVolumes(pod: unknown): string | undefined {
+  const allowed = [
+    'configMap',
+    'csi',
+    'downwardAPI',
+    'emptyDir',
+    'ephemeral',
+    'image',
+    'persistentVolumeClaim',
+    'projected',
+    'secret',
+  ];
+  const offends = listAt(pod, 'spec', 'volumes').some(
+    (volume) => !allowed.some((source) => at(volume, source) !== undefined),
+  );
+  return offends ? 'restricted volume types' : undefined;
+}
+
+/** 3.5 */
+function hostPorts(pod: unknown): string | undefined {
+  const offends = containers(pod).some((one) => listAt(one, 'ports').some((port) => (at(port, 'hostPort') ?? 0) !== 0));
+  return offends ? 'hostPort' : undefined;
+}
+
+/** 3.6 */
+function hostProbes(pod: unknown): string | undefined {
+  const places = [
+    ['livenessProbe'],
+    ['readinessProbe'],
+    ['startupProbe'],
+    ['lifecycle', 'postStart'],
+    ['lifecycle', 'preStop'],
+  ];
+  const offends = containers(pod).some((one) =>
+    places.some(
+      (place) => textAt(one, ...place, 'httpGet', 'host') !== '' || textAt(one, ...place, 'tcpSocket', 'host') !== '',
+    ),
+  );
+  return offends ? 'probe or lifecycle host' : undefined;
+}
+
+/** 3.7 */
+function privileged(pod: unknown): string | undefined {
+  const offends = containers(pod).some((one) => at(one, 'securityContext', 'privileged') === true);
+  return offends ? 'privileged' : undefined;
+}
+
+/** 3.8 */
+function setsProcMount(pod: unknown): boolean {
+  return containers(pod).some((one) => (at(one, 'securityContext', 'procMount') ?? 'Default') !== 'Default');
+}
+
+function procMountBaseline(pod: unknown, minor: number): string | undefined {
+  if (minor >= 35 && isUserNamespacePod(pod)) return undefined;
+  return setsProcMount(pod) ? 'procMount' : undefined;
+}
+
+function procMountRestricted(pod: unknown): string | undefined {
+  return setsProcMount(pod) ? 'procMount' : undefined;
+}
+
+/** 3.9 */
+function runAsNonRoot(pod: unknown, minor: number): string | undefined {
+  if (minor >= 35 && isUserNamespacePod(pod)) return undefined;
+  const ofPod = at(pod, 'spec', 'securityContext', 'runAsNonRoot');
+  const ofContainers = containers(pod).map((one) => at(one, 'securityContext', 'runAsNonRoot'));
+  const isExplicit = ofPod === false || ofContainers.includes(false);
+  const isImplicit = ofPod !== true && ofContainers.includes(undefined);
+  return isExplicit || isImplicit ? 'runAsNonRoot != true' : undefined;
+}
+
+/** 3.10 */
+function runAsUser(pod: unknown, minor: number): string | undefined {
+  if (minor >= 35 && isUserNamespacePod(pod)) return undefined;
+  return securityContexts(pod).some((context) => at(context, 'runAsUser') === 0) ? 'runAsUser=0' : undefined;
+}
+
+/** 3.11 */
+function seLinuxOptions(pod: unknown, minor: number): string | undefined {
+  const types = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
+  if (minor >= 31) types.push('container_engine_t');
+  const offends = securityContexts(pod).some(
+    (context) =>
+      !types.includes(textAt(context, 'seLinuxOptions', 'type')) ||
+      textAt(context, 'seLinuxOptions', 'user') !== '' ||
+      textAt(context, 'seLinuxOptions', 'role') !== '',
+  );
+  return offends ? 'seLinuxOptions' : undefined;
+}
+
+/** 3.12 */
+function seccompBaseline(pod: unknown, minor: number): string | undefined {
+  const offends = minor < 19 ? hasForbiddenSeccompAnnotation(pod) : hasForbiddenSeccompField(pod);
+  return offends ? 'seccompProfile' : undefined;
+}
+
+function hasForbiddenSeccompAnnotation(pod: unknown): boolean {
+  const keys = [
+    'seccomp.security.alpha.kubernetes.io/pod',
+    ...containers(pod).map((one) => `container.seccomp.security.alpha.kubernetes.io/${textAt(one, 'name')}`),
+  ];
+  const annotations = mapAt(pod, 'metadata', 'annotations');
+  return keys.some((key) => {
+    const value = annotations.get(key);
+    if (value === undefined) return false;
+    return value !== 'runtime/default' && value !== 'docker/default' && !value.startsWith('localhost/');
+  });
+}
+
+function hasForbiddenSeccompField(pod: unknown): boolean {
+  return securityContexts(pod).some(
+    (context) => at(context, 'seccompProfile') !== undefined && !hasRightSeccompField(context),
+  );
+}
+
+function hasRightSeccompField(context: unknown): boolean {
+  return ['RuntimeDefault', 'Localhost'].includes(textAt(context, 'seccompProfile', 'type'));
+}
+
+/** 3.12 */
+function seccompRestricted(pod: unknown, minor: number): string | undefined {
+  if (minor >= 25 && isWindows(pod)) return undefined;
+  const isImplicit =
+    !hasRightSeccompField(at(pod, 'spec', 'securityContext')) &&
+    containers(pod).some((one) => at(one, 'securityContext', 'seccompProfile') === undefined);
+  return isImplicit || hasForbiddenSeccompField(pod) ? 'seccompProfile' : undefined;
+}
+
+/** 3.13 */
+const SYSCTLS: readonly { readonly since: number; readonly names: readonly string[] }[] = [
+  {
+    since: 0,
+    names: [
+      'kernel.shm_rmid_forced',
+      'net.ipv4.ip_local_port_range',
+      'net.ipv4.tcp_syncookies',
+      'net.ipv4.ping_group_range',
+      'net.ipv4.ip_unprivileged_port_start',
+    ],
+  },
+  { since: 27, names: ['net.ipv4.ip_local_reserved_ports'] },
+  {
+    since: 29,
+    names: [
+      'net.ipv4.tcp_keepalive_time',
+      'net.ipv4.tcp_fin_timeout',
+      'net.ipv4.tcp_keepalive_intvl',
+      'net.ipv4.tcp_keepalive_probes',
+    ],
+  },
+  { since: 32, names: ['net.ipv4.tcp_rmem', 'net.ipv4.tcp_wmem'] },
+  { since: 37, names: ['net.ipv4.tcp_slow_start_after_idle', 'net.ipv4.tcp_notsent_lowat'] },
+];
+
+function sysctls(pod: unknown, minor: number): string | undefined {
+  const allowed = SYSCTLS.filter(({ since }) => since <= minor).flatMap(({ names }) => names);
+  const offends = listAt(pod, 'spec', 'securityContext', 'sysctls').some(
+    (one) => !allowed.includes(textAt(one, 'name')),
+  );
+  return offends ? 'forbidden sysctls' : undefined;
+}
+
+/** 3.14 */
+function windowsHostProcess(pod: unknown): string | undefined {
+  const offends = securityContexts(pod).some((context) => at(context, 'windowsOptions', 'hostProcess') === true);
+  return offends ? 'hostProcess' : undefined;
+}
+
+/** 3.15 */
+function allowPrivilegeEscalation(pod: unknown, minor: number): string | undefined {
+  if (minor >= 25 && isWindows(pod)) return undefined;
+  const offends = containers(pod).some((one) => at(one, 'securityContext', 'allowPrivilegeEscalation') !== false);
+  return offends ? 'allowPrivilegeEscalation != false' : undefined;
+}

@@ -1,0 +1,114 @@
+/** What a namespace gives to SCCs: blocks of ids (5.1), and SCCs with them filled in (2.8). */
+import { at, listAt, mapAt, textAt, type JsonObject } from './json.ts';
+
+export interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** An SCC once the values of a namespace are filled in. */
+export interface Provider {
+  readonly name: string;
+  readonly scc: JsonObject;
+  readonly runAsUser: { readonly type: string; readonly uid?: number; readonly range?: Range };
+  readonly seLinuxOptions: ReadonlyMap<string, string> | undefined;
+  /** Absent where any group will do. */
+  readonly fsGroup: readonly Range[] | undefined;
+  readonly supplementalGroups: readonly Range[] | undefined;
+}
+
+const UID_RANGE = 'openshift.io/sa.scc.uid-range';
+const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
+const MCS = 'openshift.io/sa.scc.mcs';
+
+/** 5.1; undefined if the text is no block. */
+export function parseBlock(text: string): Range | undefined {
+  const pattern = text.includes('/') ? /^[ \t]*(\d+)\/[ \t]*(\d+)/ : /^[ \t]*(\d+)-[ \t]*(\d+)/;
+  const found = pattern.exec(text);
+  if (!found) return undefined;
+  const [first, second] = [Number(found[1]), Number(found[2])];
+  if (first >= 2 ** 32 || second >= 2 ** 32) return undefined;
+  // The sum wraps at 32 bits.
+  return { min: first, max: text.includes('/') ? (first + second - 1 + 2 ** 32) % 2 ** 32 : second };
+}
+
+/** 2.8: whether the namespace has what all SCCs wait for. */
+export function hasRanges(namespace: unknown): boolean {
+  const annotations = mapAt(namespace, 'metadata', 'annotations');
+  return annotations.has(UID_RANGE) && annotations.has(MCS);
+}
+
+/** 2.8; undefined if the SCC cannot work in the namespace. */
+export function providerOf(scc: JsonObject, namespace: unknown): Provider | undefined {
+  const runAsUser = runAsUserOf(scc, namespace);
+  const seLinuxOptions = seLinuxOf(scc, namespace);
+  const fsGroup = groupsOf(scc, 'fsGroup', namespace);
+  const supplementalGroups = groupsOf(scc, 'supplementalGroups', namespace);
+  for (const part of [runAsUser, seLinuxOptions, fsGroup, supplementalGroups]) if (part === 'broken') return undefined;
+  return {
+    name: textAt(scc, 'metadata', 'name'),
+    scc,
+    runAsUser: runAsUser as Provider['runAsUser'],
+    seLinuxOptions: seLinuxOptions as Provider['seLinuxOptions'],
+    fsGroup: fsGroup as Provider['fsGroup'],
+    supplementalGroups: supplementalGroups as Provider['supplementalGroups'],
+  };
+}
+
+function runAsUserOf(scc: JsonObject, namespace: unknown): Provider['runAsUser'] | 'broken' {
+  const type = textAt(scc, 'runAsUser', 'type');
+  if (type === 'RunAsAny' || type === 'MustRunAsNonRoot') return { type };
+  if (type === 'MustRunAs') {
+    const uid = at(scc, 'runAsUser', 'uid');
+    return uid === undefined ? 'broken' : { type, uid: uid as number };
+  }
+  if (type !== 'MustRunAsRange') return 'broken';
+  const min = at(scc, 'runAsUser', 'uidRangeMin');
+  const max = at(scc, 'runAsUser', 'uidRangeMax');
+  if (min === undefined && max === undefined) {
+    const range = parseBlock(mapAt(namespace, 'metadata', 'annotations').get(UID_RANGE) ?? '');
+    return range === undefined ? 'broken' : { type, range };
+  }
+  if (min === undefined || max === undefined) return 'broken';
+  return { type, range: { min: min as number, max: max as number } };
+}
+
+function seLinuxOf(scc: JsonObject, namespace: unknown): Provider['seLinuxOptions'] | 'broken' {
+  const type = textAt(scc, 'seLinuxContext', 'type');
+  if (type === 'RunAsAny') return undefined;
+  if (type !== 'MustRunAs') return 'broken';
+  const options = new Map(
+    ['level', 'role', 'type', 'user'].map((member) => [
+      member,
+      textAt(scc, 'seLinuxContext', 'seLinuxOptions', member),
+    ]),
+  );
+  if (options.get('level') === '') {
+    const level = mapAt(namespace, 'metadata', 'annotations').get(MCS) ?? '';
+    if (level === '') return 'broken';
+    options.set('level', level);
+  }
+  return options;
+}
+
+function groupsOf(
+  scc: JsonObject,
+  field: 'fsGroup' | 'supplementalGroups',
+  namespace: unknown,
+): readonly Range[] | undefined | 'broken' {
+  const type = textAt(scc, field, 'type');
+  if (type === 'RunAsAny') return undefined;
+  if (type !== 'MustRunAs') return 'broken';
+  const own = listAt(scc, field, 'ranges').map((range) => ({
+    min: (at(range, 'min') ?? 0) as number,
+    max: (at(range, 'max') ?? 0) as number,
+  }));
+  if (own.length > 0) return own;
+  const annotations = mapAt(namespace, 'metadata', 'annotations');
+  const text = annotations.get(GROUPS) ?? annotations.get(UID_RANGE) ?? '';
+  if (text === '') return 'broken';
+  const blocks = text.split(',').map(parseBlock);
+  const [first] = blocks;
+  if (first === undefined || blocks.includes(undefined)) return 'broken';
+  return field === 'fsGroup' ? [{ min: first.min, max: first.min }] : (blocks as Range[]);
+}

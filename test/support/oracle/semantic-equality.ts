@@ -1,0 +1,36 @@
+/** Equality as the API server sees it (scc.md 2.3): absent equals an empty list or map, and differs from an empty object. */
+import { isObject, type JsonObject } from './json.ts';
+
+const MAPS = ['labels', 'annotations', 'nodeSelector', 'limits', 'requests', 'overhead', 'matchLabels'];
+/** Fields whose absence is their zero value. */
+const PLAIN_BOOLEANS = ['hostNetwork', 'hostPID', 'hostIPC'];
+
+export function areEqual(a: unknown, b: unknown): boolean {
+  return canonical(a) === canonical(b);
+}
+
+/** One text for all that is equal. */
+export function canonical(value: unknown): string {
+  return JSON.stringify(normal(value)) ?? 'absent';
+}
+
+function normal(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(normal);
+  if (!isObject(value)) return value;
+  const members = Object.entries(value)
+    .filter(([key, member]) => !isAbsent(key, member))
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  return members.map(([key, member]) => [key, isObject(member) ? { object: normal(member) } : normal(member)]);
+}
+
+function isAbsent(key: string, value: unknown): boolean {
+  if (value == null) return true;
+  if (Array.isArray(value)) return value.length === 0;
+  if (isObject(value)) return MAPS.includes(key) && Object.keys(value).length === 0;
+  return PLAIN_BOOLEANS.includes(key) && value === false;
+}
+
+/** The object without some of its members. */
+export function without(object: unknown, ...keys: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(isObject(object) ? object : {}).filter(([key]) => !keys.includes(key)));
+}
