@@ -4,161 +4,12 @@
  * PATH, it is done with kubectl as well.
  */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { readDocuments } from '../../src/config/manifests.ts';
-import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
+import type { ApiClient } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { createKubectl, hasKubectl, type KubectlResult } from '../support/kubectl.ts';
+import { argumentsOf, checkStep, rangeOf, SCC_STEPS, summaryOf } from '../support/scenarios/scc.ts';
 import { serve, type Running } from '../support/serve-process.ts';
-
-const EXAMPLES = fileURLToPath(new URL('../../examples/scc/', import.meta.url));
-const NAMESPACE = 'payments';
-
-interface Step {
-  readonly name: string;
-  readonly as?: string;
-  /** Create the pod, or the SCC, of this example. */
-  readonly create?: string;
-  /** Or let somebody use an SCC in the namespace. */
-  readonly grant?: { readonly scc: string; readonly user?: string; readonly serviceAccount?: string };
-  /** Or run something in this pod. */
-  readonly exec?: string;
-  /** The message of the refusal; absent where it is allowed. */
-  readonly denied?: string;
-  readonly code?: number;
-  readonly warnings?: readonly string[];
-  /** What the created pod is like: the SCC, who may use it, and the ids that the first container runs with. */
-  readonly pod?: { readonly scc: string; readonly subject: string; readonly runAsUser?: number | 'from the namespace' };
-}
-
-const UNABLE = 'unable to validate against any security context constraint: ';
-const MUTATE = `admission webhook "mutate.scc.portcullis.dev" denied the request: ${UNABLE}`;
-const EXEC = 'admission webhook "exec.scc.portcullis.dev" denied the request: ';
-const UNUSABLE = (...names: readonly string[]): string =>
-  names.map((name) => `provider "${name}": Forbidden: not usable by user or serviceaccount`).join(', ');
-const REST = UNUSABLE(
-  'restricted',
-  'nested-container',
-  'nonroot-v2',
-  'nonroot',
-  'hostmount-anyuid',
-  'hostmount-anyuid-v2',
-  'hostnetwork-v2',
-  'hostnetwork',
-  'hostaccess',
-  'privileged',
-);
-const GRANTABLE = (scc: string): string =>
-  `SCC "${scc}" would admit the pod: a cluster administrator, or whoever may bind ClusterRole "system:openshift:scc:${scc}", can grant it to service account "default".`;
-const NO_USER_NAMESPACE = '.spec.hostUsers: Invalid value: null: Host Users must be set to false';
-const NO_HOST_PID = 'Invalid value: true: Host PID is not allowed to be used';
-
-/** `RANGE` stands for the ids of the namespace. */
-const STEPS: readonly Step[] = [
-  {
-    name: 'a pod that says nothing of its rights gets restricted-v2',
-    as: 'alice',
-    create: 'web',
-    pod: { scc: 'restricted-v2', subject: 'serviceaccount', runAsUser: 'from the namespace' },
-  },
-  {
-    name: 'a pod that wants to be root is refused, with what to do about it',
-    as: 'alice',
-    create: 'root',
-    denied: `${MUTATE}[${UNUSABLE('anyuid')}, provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: RANGE, provider restricted-v3: ${NO_USER_NAMESPACE}, provider restricted-v3: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000, 65534], ${REST}]`,
-    warnings: [
-      'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
-      GRANTABLE('anyuid'),
-    ],
-  },
-  { name: 'a service account is granted anyuid', grant: { scc: 'anyuid', serviceAccount: 'legacy' } },
-  {
-    name: 'and its pod is admitted, whoever creates it',
-    as: 'alice',
-    create: 'legacy',
-    pod: { scc: 'anyuid', subject: 'serviceaccount', runAsUser: 0 },
-  },
-  { name: 'a user is granted anyuid', grant: { scc: 'anyuid', user: 'bob' } },
-  {
-    name: "and the user's pod is admitted, with a warning that it takes that user",
-    as: 'bob',
-    create: 'root',
-    pod: { scc: 'anyuid', subject: 'user', runAsUser: 0 },
-    warnings: [
-      'SCC "anyuid" admits the pod because its creator may use it; service account "default" may not: such pods fail when a controller creates them.',
-    ],
-  },
-  {
-    name: 'a pod that accepts one SCC is told what that one holds against it, and no other is tried',
-    as: 'bob',
-    create: 'pinned',
-    denied: `${MUTATE}provider restricted-v2: .containers[0].runAsUser: Invalid value: 1000: must be in the ranges: RANGE`,
-    warnings: ['SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=1000.'],
-  },
-  {
-    name: 'a pod with a user namespace may have any id in it',
-    as: 'alice',
-    create: 'user-namespace',
-    pod: { scc: 'restricted-v3', subject: 'serviceaccount', runAsUser: 1000 },
-  },
-  {
-    name: 'a pod on the network of the node is refused',
-    as: 'alice',
-    create: 'host-network',
-    denied: `${MUTATE}[${UNUSABLE('anyuid')}, ${hostNetworkErrors('restricted-v2')}, ${hostNetworkErrors('restricted-v3', NO_USER_NAMESPACE)}, ${REST}]`,
-    warnings: [
-      'SCC "restricted-v2" comes nearest; in its way: spec.hostNetwork=true, spec.containers[0].ports[0].hostPort=80.',
-      GRANTABLE('hostnetwork-v2'),
-    ],
-  },
-  {
-    name: 'an administrator may create what would otherwise be refused',
-    create: 'privileged',
-    pod: { scc: 'privileged', subject: 'user' },
-    warnings: [
-      'SCC "privileged" admits the pod because its creator may use it; service account "default" may not: such pods fail when a controller creates them.',
-    ],
-  },
-  {
-    name: 'nobody gets a shell in a pod that they could not have created',
-    as: 'alice',
-    exec: 'debug',
-    denied: `${EXEC}exec operation is not allowed because the pod's security context exceeds your permissions: pods "debug" is forbidden: ${UNABLE}[${UNUSABLE('anyuid')}, ${privilegedErrors('restricted-v2')}, ${privilegedErrors('restricted-v3', NO_USER_NAMESPACE)}, ${REST}]`,
-    warnings: [
-      'SCC "restricted-v2" comes nearest; in its way: spec.hostPID=true, spec.containers[0].securityContext.privileged=true.',
-      GRANTABLE('privileged'),
-    ],
-  },
-  {
-    name: 'a shell in a pod of their own is a matter of the node',
-    as: 'alice',
-    exec: 'web',
-    code: 400,
-    denied: 'pod web does not have a host assigned',
-  },
-  { name: 'an SCC as short as people write it is completed', create: 'web-scc' },
-];
-
-function hostNetworkErrors(scc: string, more?: string): string {
-  const network = 'Invalid value: true: Host network is not allowed to be used';
-  const ofPod = [`.spec.hostNetwork: ${network}`, ...(more === undefined ? [] : [more])];
-  const ofContainer = [
-    `.containers[0].hostNetwork: ${network}`,
-    '.containers[0].containers[0].hostPort: Invalid value: 80: Host ports are not allowed to be used',
-  ];
-  return [...ofPod, ...ofContainer].map((error) => `provider ${scc}: ${error}`).join(', ');
-}
-
-function privilegedErrors(scc: string, more?: string): string {
-  const ofPod = [`.spec.hostPID: ${NO_HOST_PID}`, ...(more === undefined ? [] : [more])];
-  const ofContainer = [
-    '.containers[0].privileged: Invalid value: true: Privileged containers are not allowed',
-    `.containers[0].hostPID: ${NO_HOST_PID}`,
-  ];
-  return [...ofPod, ...ofContainer].map((error) => `provider ${scc}: ${error}`).join(', ');
-}
 
 /** A namespace and a pod in it, one right after the other. */
 const SUDDEN = {
@@ -187,16 +38,8 @@ suite('security context constraints, by requests', () => {
     await running.stop();
   });
 
-  for (const step of STEPS) {
-    test(step.name, async () => {
-      const answer = await send(client, step);
-      const { message } = answer.body as { readonly message?: string };
-      const denied = step.denied?.replaceAll('RANGE', await rangeOf(client, NAMESPACE));
-      assert.equal(answer.status < 300 ? undefined : message, denied);
-      if (denied !== undefined) assert.equal(answer.status, step.code ?? 403);
-      assert.deepEqual(answer.warnings, (step.warnings ?? []).map(warningHeader));
-      if (step.pod) assert.deepEqual(await summaryOf(client, answer), step.pod);
-    });
+  for (const step of SCC_STEPS) {
+    test(step.name, () => checkStep(client, step));
   }
 
   test('a namespace is used in the second in which it is created', async () => {
@@ -257,7 +100,7 @@ suite('security context constraints, by kubectl', { skip: hasKubectl ? false : '
     await running.stop();
   });
 
-  for (const step of STEPS) {
+  for (const step of SCC_STEPS) {
     test(step.name, async () => {
       const { code, stderr } = await kubectl(argumentsOf(step));
       const lines = stderr.split('\n').filter((line) => line !== '');
@@ -269,7 +112,7 @@ suite('security context constraints, by kubectl', { skip: hasKubectl ? false : '
         warnings.map((text) => `Warning: ${text}`),
       );
       const rest = lines.filter((line) => !isWarning(line)).join('\n');
-      const denied = step.denied?.replaceAll('RANGE', await rangeOf(client, NAMESPACE));
+      const denied = step.denied?.replaceAll('RANGE', await rangeOf(client));
       if (denied === undefined) assert.deepEqual({ code, rest }, { code: 0, rest: '' });
       else assert.ok(code === 1 && rest.endsWith(denied), rest);
     });
@@ -295,75 +138,3 @@ suite('security context constraints, by kubectl', { skip: hasKubectl ? false : '
     );
   });
 });
-
-async function send(client: ApiClient, { as, create, grant, exec }: Step): Promise<ApiAnswer> {
-  const headers: Record<string, string> = as === undefined ? {} : { 'Impersonate-User': as };
-  const namespace = `/api/v1/namespaces/${NAMESPACE}`;
-  if (exec !== undefined) return client.send('POST', `${namespace}/pods/${exec}/exec?command=sh`, undefined, headers);
-  if (grant) {
-    const path = `/apis/rbac.authorization.k8s.io/v1/namespaces/${NAMESPACE}/rolebindings`;
-    return client.send('POST', path, bindingOf(grant), headers);
-  }
-  const file = `${EXAMPLES}${create ?? ''}.yaml`;
-  const object = readDocuments(await readFile(file, 'utf8'), file).documents[0]?.value as { readonly kind: string };
-  const sccs = '/apis/security.openshift.io/v1/securitycontextconstraints';
-  return client.send('POST', object.kind === 'Pod' ? `${namespace}/pods` : sccs, object, headers);
-}
-
-function bindingOf({ scc, user, serviceAccount }: NonNullable<Step['grant']>): object {
-  const apiGroup = 'rbac.authorization.k8s.io';
-  return {
-    apiVersion: `${apiGroup}/v1`,
-    kind: 'RoleBinding',
-    metadata: { name: `${user ?? serviceAccount ?? ''}-${scc}` },
-    roleRef: { apiGroup, kind: 'ClusterRole', name: `system:openshift:scc:${scc}` },
-    subjects: [
-      user === undefined
-        ? { kind: 'ServiceAccount', name: serviceAccount, namespace: NAMESPACE }
-        : { apiGroup, kind: 'User', name: user },
-    ],
-  };
-}
-
-function argumentsOf({ as, create, grant, exec }: Step): string[] {
-  const common = ['-n', NAMESPACE, ...(as === undefined ? [] : ['--as', as])];
-  if (exec !== undefined) return ['exec', exec, ...common, '--', 'sh'];
-  if (create !== undefined) return ['create', '-f', `${EXAMPLES}${create}.yaml`, ...common];
-  const { scc = '', user, serviceAccount } = grant ?? {};
-  const subject = user === undefined ? `--serviceaccount=${NAMESPACE}:${serviceAccount ?? ''}` : `--user=${user}`;
-  const name = `${user ?? serviceAccount ?? ''}-${scc}`;
-  return ['create', 'rolebinding', name, `--clusterrole=system:openshift:scc:${scc}`, subject, ...common];
-}
-
-interface CreatedPod {
-  readonly metadata: { readonly namespace: string; readonly annotations: Readonly<Record<string, string>> };
-  readonly spec: { readonly containers: readonly [{ readonly securityContext?: { readonly runAsUser?: number } }] };
-}
-
-async function summaryOf(client: ApiClient, { body }: ApiAnswer): Promise<Step['pod']> {
-  const { metadata, spec } = body as CreatedPod;
-  const runAsUser = spec.containers[0].securityContext?.runAsUser;
-  const [first] = await boundsOf(client, metadata.namespace);
-  return {
-    scc: metadata.annotations['openshift.io/scc'] ?? '',
-    subject: metadata.annotations['security.openshift.io/validated-scc-subject-type'] ?? '',
-    ...(runAsUser === undefined ? {} : { runAsUser: runAsUser === first ? 'from the namespace' : runAsUser }),
-  };
-}
-
-/** The ids of a namespace as messages print them. */
-async function rangeOf(client: ApiClient, namespace: string): Promise<string> {
-  return `[${(await boundsOf(client, namespace)).join(', ')}]`;
-}
-
-async function boundsOf(client: ApiClient, namespace: string): Promise<readonly number[]> {
-  const { body } = await client.send('GET', `/api/v1/namespaces/${namespace}`);
-  const { annotations } = (body as { readonly metadata: { readonly annotations: Readonly<Record<string, string>> } })
-    .metadata;
-  const [start = 0, size = 0] = (annotations['openshift.io/sa.scc.uid-range'] ?? '').split('/').map(Number);
-  return [start, start + size - 1];
-}
-
-function warningHeader(text: string): string {
-  return `299 - ${JSON.stringify(text)}`;
-}
