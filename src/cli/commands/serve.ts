@@ -5,8 +5,9 @@ import { loadConfiguration } from '../serve/configuration.ts';
 import { checkVerbosity, serveOptions } from '../serve/options.ts';
 
 const DETAILS = `
-Serves admission reviews, with an embedded cluster to try it on: a Kubernetes API in memory, on
-127.0.0.1, which calls the server as a real one does. Nothing here touches a real cluster.
+Serves the admission reviews of a cluster: of the one that --kubeconfig names, or of the one in
+whose pod it runs, with --in-cluster. Without either it brings an embedded cluster to try it on: a
+Kubernetes API in memory, on 127.0.0.1, which calls the server as a real one does.
 
 Every option can also be set as an environment variable, PORTCULLIS_ and its name in capitals
 (PORTCULLIS_LOG_LEVEL=debug), or under options: in a PortcullisConfiguration file. What is typed
@@ -17,7 +18,7 @@ Ctrl-C stops at once; SIGTERM stops after --shutdown-delay-duration, having answ
 
 const description = {
   name: 'serve',
-  summary: 'Serve admission reviews, with an embedded cluster to try them on',
+  summary: 'Serve the admission reviews of a cluster, or of an embedded one to try it on',
   details: DETAILS,
   options: serveOptions,
 };
