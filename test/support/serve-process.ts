@@ -22,6 +22,7 @@ export interface Started {
 
 /** A server that serves. */
 export interface Running {
+  readonly child: ChildProcess;
   readonly port: number;
   readonly probes: string;
   /** Its `--cert-dir`. */
@@ -37,8 +38,12 @@ export interface Running {
 export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
 
 /** Starts the program with these arguments, whatever comes of it. */
-export function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Started {
-  const child = spawn(process.execPath, [MAIN, 'serve', ...args], {
+export function start(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  main: string = MAIN,
+): Started {
+  const child = spawn(process.execPath, [main, 'serve', ...args], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -52,11 +57,12 @@ export function start(args: readonly string[], env: Readonly<Record<string, stri
   return { child, finished, output: () => ({ stdout, stderr }) };
 }
 
-/** What a process has logged so far. */
+/** What a process has logged so far; what it says otherwise when it cannot run is left out. */
 export function logOf({ output }: Started): Record<string, unknown>[] {
   return output()
     .stderr.split('\n')
     .slice(0, -1)
+    .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
@@ -72,13 +78,18 @@ export async function loggedBy(started: Started, message: string): Promise<Recor
 }
 
 /** Starts a server and waits until it serves. Its folder is gone once it has been stopped. */
-export async function serve(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Running> {
+export async function serve(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  main: string = MAIN,
+): Promise<Running> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-serve-'));
-  const started = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env);
+  const started = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env, main);
   const { child, finished } = started;
   const logged = (message: string): Promise<Record<string, unknown>> => loggedBy(started, message);
   const { port, probesPort } = await logged('serving');
   return {
+    child,
     port: Number(port),
     probes: `http://127.0.0.1:${String(probesPort)}`,
     folder,

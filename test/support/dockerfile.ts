@@ -1,0 +1,70 @@
+/** Reads the Dockerfile, as far as ours goes: instructions, continued lines, comments, stages. */
+
+export interface Instruction {
+  /** In capitals: `COPY`. */
+  readonly name: string;
+  /** Its `--flag=value`s. */
+  readonly flags: ReadonlyMap<string, string>;
+  readonly text: string;
+}
+
+export interface Stage {
+  /** As `FROM` names it, arguments unresolved. */
+  readonly image: string;
+  readonly as: string | undefined;
+  readonly from: Instruction;
+  readonly instructions: readonly Instruction[];
+}
+
+export interface Dockerfile {
+  /** The `ARG`s before the first stage, with their defaults. */
+  readonly args: ReadonlyMap<string, string>;
+  readonly stages: readonly Stage[];
+}
+
+export function readDockerfile(text: string): Dockerfile {
+  const lines = text.split('\n').filter((line) => !/^\s*(#|$)/.test(line));
+  const instructions = lines
+    .join('\n')
+    .replace(/\\\n\s*/g, '')
+    .split('\n')
+    .map(readInstruction);
+  const starts = instructions.flatMap(({ name }, index) => (name === 'FROM' ? [index] : []));
+  return {
+    args: new Map(instructions.slice(0, starts[0]).map((one) => readArg(one))),
+    stages: starts.map((start, index) => readStage(instructions.slice(start, starts[index + 1]))),
+  };
+}
+
+function readInstruction(line: string): Instruction {
+  const [, name = '', rest = ''] = /^(\w+)\s+(.*)$/.exec(line) ?? [];
+  const flags = new Map<string, string>();
+  const text = rest.replace(/^(?:--[\w-]+=\S+\s+)+/, (all) => {
+    for (const [, flag = '', value = ''] of all.matchAll(/--([\w-]+)=(\S+)/g)) flags.set(flag, value);
+    return '';
+  });
+  return { name: name.toUpperCase(), flags, text };
+}
+
+/** Name and default of an `ARG`. */
+export function readArg({ text }: Instruction): [name: string, fallback: string] {
+  const [, name = '', fallback = ''] = /^(\w+)(?:=(.*))?$/.exec(text) ?? [];
+  return [name, fallback];
+}
+
+function readStage([from, ...instructions]: readonly Instruction[]): Stage {
+  if (!from) throw new Error('a stage begins with FROM');
+  const [, image = '', as] = /^(\S+)(?: AS (\S+))?$/i.exec(from.text) ?? [];
+  return { image, as, from, instructions };
+}
+
+/** The words of an instruction in its JSON form; `undefined` for the form that a shell would run. */
+export function execFormOf({ text }: Instruction): readonly string[] | undefined {
+  return text.startsWith('[') ? (JSON.parse(text) as string[]) : undefined;
+}
+
+/** What a `COPY` takes, and where to. */
+export function copyOf({ text }: Instruction): { readonly sources: readonly string[]; readonly target: string } {
+  const words = text.split(/\s+/);
+  return { sources: words.slice(0, -1), target: words.at(-1) ?? '' };
+}
