@@ -24,6 +24,8 @@ export interface Balancer {
 }
 
 export interface BalancerOptions {
+  /** Absent: a free one. */
+  readonly port?: number;
   /** How often each is asked whether it is ready. */
   readonly periodMs?: number;
 }
@@ -31,7 +33,7 @@ export interface BalancerOptions {
 /** Starts a balancer; nobody is ready before having said so. */
 export async function startBalancer(
   replicas: readonly Backend[] = [],
-  { periodMs = 200 }: BalancerOptions = {},
+  { port = 0, periodMs = 200 }: BalancerOptions = {},
 ): Promise<Balancer> {
   let backends = replicas;
   let ready: readonly Backend[] = [];
@@ -73,7 +75,7 @@ export async function startBalancer(
     looking = look();
   }, periodMs);
 
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
   return {
     port: (server.address() as AddressInfo).port,
     use(these) {

@@ -1,7 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { ApiClient } from '../api-client.ts';
 
 const PERIOD_MS = 200;
+/** Roles change seldom: they are looked at every so many turns. */
+const ROLES_EVERY = 10;
 
 interface Namespace {
   readonly metadata: { readonly name: string; readonly uid: string };
@@ -9,7 +12,10 @@ interface Namespace {
   readonly status?: { readonly phase?: string };
 }
 
-/** What an API server alone does not do, and scenarios need: service accounts `default`, and the end of namespaces. */
+/**
+ * What an API server alone does not do, and scenarios need: service accounts `default`, the end of namespaces, and the
+ * rules of roles that gather those of others.
+ */
 export function startStandIn(admin: ApiClient): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -26,9 +32,10 @@ export function startStandIn(admin: ApiClient): { stop(): Promise<void> } {
     }
   };
   const loop = async (): Promise<void> => {
-    while (!signal.aborted) {
+    for (let turns = 0; !signal.aborted; turns++) {
       // While the API server is away there is nothing to do.
       await turn().catch(() => undefined);
+      if (turns % ROLES_EVERY === 0) await aggregate(admin).catch(() => undefined);
       await pause(PERIOD_MS, undefined, { signal }).catch(() => undefined);
     }
   };
@@ -64,4 +71,35 @@ async function finalize(admin: ApiClient, namespace: Namespace): Promise<void> {
     await admin.send('DELETE', `${collection}?gracePeriodSeconds=0`);
   }
   await admin.send('PUT', `/api/v1/namespaces/${name}/finalize`, { ...namespace, spec: { finalizers: [] } });
+}
+
+const CLUSTER_ROLES = '/apis/rbac.authorization.k8s.io/v1/clusterroles';
+
+interface ClusterRole {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly rules?: readonly unknown[] | null;
+  readonly aggregationRule?: {
+    readonly clusterRoleSelectors?: readonly { readonly matchLabels?: Readonly<Record<string, string>> }[];
+  };
+}
+
+/** Gathers rules by labels; roles that gather may be gathered in a later turn. */
+async function aggregate(admin: ApiClient): Promise<void> {
+  const { status, body } = await admin.send('GET', CLUSTER_ROLES);
+  if (status !== 200) return;
+  const roles = (body as { readonly items: readonly ClusterRole[] }).items;
+  for (const { metadata, rules, aggregationRule } of roles) {
+    const selectors = aggregationRule?.clusterRoleSelectors ?? [];
+    if (selectors.length === 0) continue;
+    const gathered = roles
+      .filter((role) => selectors.some(({ matchLabels = {} }) => hasLabels(role, matchLabels)))
+      .flatMap((role) => role.rules ?? []);
+    if (isDeepStrictEqual(gathered, rules ?? [])) continue;
+    const type = { 'content-type': 'application/merge-patch+json' };
+    await admin.send('PATCH', `${CLUSTER_ROLES}/${metadata.name}`, { rules: gathered }, type);
+  }
+}
+
+function hasLabels({ metadata }: ClusterRole, wanted: Readonly<Record<string, string>>): boolean {
+  return Object.entries(wanted).every(([key, value]) => metadata.labels?.[key] === value);
 }

@@ -31,6 +31,7 @@ export async function startEmbedded(): Promise<ControlPlane> {
     title: 'embedded cluster',
     server: address,
     authority: authority.cert,
+    folder: credentials.folder,
     admin,
     kubeconfigFor: (user, groups) => credentials.kubeconfigFor(address, user, groups),
     calls: () => Promise.resolve([...calls]),

@@ -7,7 +7,8 @@ import { startKubeApiserver } from './kube-apiserver.ts';
 import type { ControlPlane, ControlPlaneOptions } from './types.ts';
 
 export type { ControlPlane, ControlPlaneOptions, RecordedCall } from './types.ts';
-export { startReplica, type Replica, type ReplicaOptions } from './replica.ts';
+export { createSystem, type System, type SystemOptions } from './system.ts';
+export { REPLICA_USER, startReplica, type Replica, type ReplicaOptions } from './replica.ts';
 
 /** The folder of the binaries, as the convention of envtest has it; `undefined`: the embedded cluster. */
 export const ASSETS = process.env['KUBEBUILDER_ASSETS'];

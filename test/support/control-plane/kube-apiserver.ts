@@ -32,6 +32,7 @@ export async function startKubeApiserver(
     title: `kube-apiserver ${await versionOf(admin)}`,
     server: address,
     authority: credentials.authority.cert,
+    folder: credentials.folder,
     admin,
     kubeconfigFor: (user, groups) => credentials.kubeconfigFor(address, user, groups),
     calls: () => readAuditLog(join(credentials.folder, 'audit.log')),

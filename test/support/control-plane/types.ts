@@ -28,6 +28,8 @@ export interface ControlPlane {
   readonly server: string;
   /** In PEM. */
   readonly authority: string;
+  /** For files of tests; gone with the control plane. */
+  readonly folder: string;
   /** Sends requests as an administrator of `system:masters`. */
   readonly admin: ApiClient;
   /** Writes a kubeconfig for that user and returns its path; it is gone with the control plane. */

@@ -1,0 +1,107 @@
+import { join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+import assert from 'node:assert/strict';
+import { VERSION } from '../../../src/cli/version.ts';
+import { INSTALLATION } from '../../../src/kube/installation.ts';
+import { isObject, type JsonObject } from '../../../src/kube/types.ts';
+import { defaultSettings, manifestsOf } from '../../../src/manifests/index.ts';
+import { metadataOf, objectOf } from '../answers.ts';
+import type { ApiAnswer, ApiClient } from '../api-client.ts';
+
+/** The objects of an installation for an API server without a service network, whose webhooks are at that port of loopback. */
+export function localObjects(port: number): readonly JsonObject[] {
+  const settings = { ...defaultSettings(VERSION), webhooks: { url: `https://127.0.0.1:${port}` } };
+  return JSON.parse(JSON.stringify(manifestsOf(settings))) as JsonObject[];
+}
+
+/** Where an object is: its path, and that of all objects of its kind in its namespace. */
+export interface Place {
+  readonly collection: string;
+  readonly path: string;
+}
+
+const places = new Map<string, { readonly resource: string; readonly namespaced: boolean }>();
+
+/** Finds the place of an object by asking the API server what it serves. */
+export async function placeOf(client: ApiClient, object: JsonObject): Promise<Place> {
+  const apiVersion = String(object['apiVersion']);
+  const base = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+  const key = `${apiVersion} ${String(object['kind'])}`;
+  const { resource, namespaced } = places.get(key) ?? (await discover(client, base, String(object['kind'])));
+  places.set(key, { resource, namespaced });
+  const { name = '', namespace = 'default' } = metadataOf(object);
+  const collection = `${base}${namespaced ? `/namespaces/${String(namespace)}` : ''}/${resource}`;
+  return { collection, path: `${collection}/${String(name)}` };
+}
+
+async function discover(
+  client: ApiClient,
+  base: string,
+  kind: string,
+): Promise<{ readonly resource: string; readonly namespaced: boolean }> {
+  const { resources = [] } = objectOf(await client.send('GET', base)) as {
+    readonly resources?: readonly { readonly name: string; readonly kind: string; readonly namespaced: boolean }[];
+  };
+  const found = resources.find((resource) => resource.kind === kind && !resource.name.includes('/'));
+  assert.ok(found, `${base} serves no ${kind}`);
+  return { resource: found.name, namespaced: found.namespaced };
+}
+
+/** Creates an object as `kubectl create` does. */
+export async function create(
+  client: ApiClient,
+  object: JsonObject,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<ApiAnswer> {
+  const { collection } = await placeOf(client, object);
+  return client.send('POST', collection, object, headers);
+}
+
+/** Deletes an object as `kubectl delete --wait=false` does. */
+export async function remove(client: ApiClient, object: JsonObject): Promise<ApiAnswer> {
+  const { path } = await placeOf(client, object);
+  return client.send('DELETE', path);
+}
+
+/** Applies objects one after another as `kubectl apply --server-side` does; returns the paths of those that changed. */
+export async function apply(client: ApiClient, objects: readonly JsonObject[]): Promise<readonly string[]> {
+  const changed: string[] = [];
+  for (const object of objects) {
+    const { path } = await placeOf(client, object);
+    const before = versionOf((await client.send('GET', path)).body);
+    const answer = await client.send('PATCH', `${path}?fieldManager=kubectl`, object, {
+      'content-type': 'application/apply-patch+yaml',
+    });
+    assert.ok(answer.status < 300, `${path}: ${answer.text}`);
+    if (versionOf(answer.body) !== before) changed.push(path);
+  }
+  return changed;
+}
+
+function versionOf(object: unknown): unknown {
+  return isObject(object) ? metadataOf(object)['resourceVersion'] : undefined;
+}
+
+/** What a replica that runs as a process gets from its Deployment: the ConfigMap becomes a file, addresses are its own. */
+export async function replicaArguments(objects: readonly JsonObject[], folder: string): Promise<string[]> {
+  const [container] = (
+    find(objects, 'Deployment', INSTALLATION.name)['spec'] as {
+      readonly template: { readonly spec: { readonly containers: readonly [{ readonly args: readonly string[] }] } };
+    }
+  ).template.spec.containers;
+  const own = ['serve', '--in-cluster', '--bind-address', '--secure-port', '--health-probe-bind-address', '--config'];
+  const kept = container.args.filter((argument) => !own.includes(argument.split('=')[0] ?? ''));
+  const { data } = find(objects, 'ConfigMap', `${INSTALLATION.name}-configuration`) as {
+    readonly data: Readonly<Record<string, string>>;
+  };
+  const file = join(folder, 'configuration.yaml');
+  await writeFile(file, Object.values(data)[0] ?? '');
+  return [`--config=${file}`, ...kept];
+}
+
+/** The object of that kind and name. */
+export function find(objects: readonly JsonObject[], kind: string, name: string): JsonObject {
+  const found = objects.find((object) => object['kind'] === kind && metadataOf(object)['name'] === name);
+  assert.ok(found, `no ${kind} ${name}`);
+  return found;
+}
