@@ -13,9 +13,13 @@ export const PART_OF = 'portcullis';
 
 /** `replica` on the Leases in which each replica says what it serves. */
 export const COMPONENT_LABEL = 'app.kubernetes.io/component';
+export const REPLICA = 'replica';
 
 /** On a configuration of webhooks: `<namespace>/<name>` of the Secret whose authorities its webhooks are to trust. */
 export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';
+
+/** On the Secret of the certificates: `ca` or `serving`, for a new authority or serving certificate before its time. */
+export const ROTATE_ANNOTATION = 'portcullis.dev/rotate';
 
 /** On the Lease of a replica: SHA-256 of the certificate that it serves, in hex. */
 export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificate';

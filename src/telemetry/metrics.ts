@@ -1,5 +1,7 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { createCertificateMetrics, type CertificateMetrics } from './certificates.ts';
 import { createClusterMetrics, type ClusterMetrics } from './cluster.ts';
+import { describeMetrics, type MetricDescription } from './describe.ts';
 import { createTally, createTimings, type Tally, type Timing } from './hot.ts';
 import { createWorkQueueMetrics, type WorkQueueMetrics } from './work-queue.ts';
 
@@ -8,6 +10,7 @@ export interface Metrics {
   /** The Prometheus text format, and its content type. */
   readonly expose: () => Promise<string>;
   readonly contentType: string;
+  readonly describe: () => Promise<readonly MetricDescription[]>;
   /** @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/metrics/metrics.go */
   readonly podSecurity: {
     readonly evaluations: Tally<
@@ -39,7 +42,7 @@ export interface Metrics {
    */
   readonly leading: Gauge<'name'>;
   readonly config: { readonly lastReloadSuccessful: Gauge; readonly lastReloadSuccess: Gauge };
-  readonly servingCertificateExpiry: Gauge;
+  readonly certificates: CertificateMetrics;
 }
 
 const SCC_LABELS = ['operation', 'mode', 'decision', 'scc', 'subject_type'] as const;
@@ -63,6 +66,7 @@ export function createMetrics(build: { readonly version: string }): Metrics {
   return {
     expose: () => registry.metrics(),
     contentType: registry.contentType,
+    describe: () => describeMetrics(registry),
     podSecurity: {
       evaluations: createTally({
         name: 'pod_security_evaluations_total',
@@ -171,10 +175,6 @@ export function createMetrics(build: { readonly version: string }): Metrics {
         registers,
       }),
     },
-    servingCertificateExpiry: new Gauge({
-      name: 'portcullis_serving_certificate_expiry_timestamp_seconds',
-      help: 'When the serving certificate expires, in Unix seconds.',
-      registers,
-    }),
+    certificates: createCertificateMetrics(registers),
   };
 }

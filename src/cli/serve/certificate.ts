@@ -59,7 +59,7 @@ export function followCertificate(options: RotationOptions): () => void {
 }
 
 export function recordExpiry(metrics: Metrics, pair: KeyPair): void {
-  metrics.servingCertificateExpiry.set(Date.parse(expiryOf(pair)) / 1000);
+  metrics.certificates.servingExpiry.set(Date.parse(expiryOf(pair)) / 1000);
 }
 
 function expiryOf(pair: KeyPair): string {

@@ -1,0 +1,54 @@
+import { ApiError } from '../kube/status.ts';
+import type { JsonObject } from '../kube/types.ts';
+import { holdSame, pemOf, removesAny } from '../tls/bundle.ts';
+import { readCertificates } from '../tls/pem.ts';
+import type { ReconcileContext } from './controller.ts';
+import type { InjectedConfiguration, SecretPlace } from './serving-certificate-state.ts';
+
+export interface BundleWrite {
+  readonly fieldManager: string;
+  /** Where the authorities of the bundle are from. */
+  readonly place: SecretPlace;
+  readonly configurations: readonly InjectedConfiguration[];
+  /** In PEM. */
+  readonly bundle: string;
+}
+
+/**
+ * Lets all webhooks of the configurations trust the bundle, and changes nothing else in them. One that fails does not
+ * keep others from it; rejects with the first error when all have been tried.
+ */
+export async function applyBundle(write: BundleWrite, context: ReconcileContext): Promise<void> {
+  const { configurations, bundle, fieldManager } = write;
+  const { cluster, logger } = context;
+  const caBundle = Buffer.from(bundle).toString('base64');
+  const errors: unknown[] = [];
+  for (const { kind, name, webhooks } of configurations) {
+    if (webhooks.every((webhook) => holdSame(pemOf(webhook.caBundle), bundle))) continue;
+    try {
+      const isRemoval = webhooks.some((webhook) => removesAny(pemOf(webhook.caBundle), bundle));
+      if (isRemoval && !(await isCurrent(write.place, context))) continue;
+      // Of a configuration that is gone meanwhile, too much is missing for the API server to make one of it.
+      const trusting: JsonObject = {
+        metadata: { name },
+        webhooks: webhooks.map((webhook) => ({ name: webhook.name, clientConfig: { caBundle } })),
+      };
+      await cluster.apply(kind, trusting, { fieldManager, force: true });
+      logger.info({ kind, name, authorities: readCertificates(bundle).length }, 'caBundle applied');
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw errors[0];
+}
+
+/** False if another leader has gone further than the store knows: then that one knows what may be removed. */
+async function isCurrent({ namespace, name }: SecretPlace, { cluster }: ReconcileContext): Promise<boolean> {
+  try {
+    const { metadata } = await cluster.get('Secret', name, namespace);
+    return metadata?.resourceVersion === cluster.store.get('Secret', name, namespace)?.metadata?.resourceVersion;
+  } catch (error) {
+    if (error instanceof ApiError && error.status.code === 404) return false;
+    throw error;
+  }
+}

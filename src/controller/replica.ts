@@ -1,0 +1,165 @@
+import type { Cluster } from '../cluster/port.ts';
+import {
+  COMPONENT_LABEL,
+  PART_OF,
+  PART_OF_LABEL,
+  REPLICA,
+  SERVING_CERTIFICATE_ANNOTATION,
+} from '../kube/installation.ts';
+import { ApiError } from '../kube/status.ts';
+import type { Lease } from '../kube/types.ts';
+import type { KeyPair } from '../tls/key-pair.ts';
+import { fingerprintOf } from '../tls/pem.ts';
+import type { Service } from '../tls/served-trust.ts';
+import { on, type Controller, type ReconcileContext, type ReconcileResult } from './controller.ts';
+import { heldSpec } from './lease-spec.ts';
+import { offeredPair, ourConfigurations, serveInMs, trustMark } from './replica-certificate.ts';
+import { createReplicaObserver, REPLICA_LEASE_MS } from './replica-leases.ts';
+import type { SecretPlace } from './serving-certificate-state.ts';
+import { createStopwatch } from './stopwatch.ts';
+
+export const REPLICA_CONTROLLER = 'replica-controller';
+
+/** What this replica serves, and the way to serve something else. */
+export interface ServedPair {
+  current(): KeyPair;
+  /** True if it is nothing but a stand-in until there is a better one. */
+  isTemporary(): boolean;
+  use(pair: KeyPair): void;
+}
+
+export interface ReplicaOptions {
+  readonly cluster: Pick<Cluster, 'remove'>;
+  /** Of the replica, alike after a restart: no two that run have the same. */
+  readonly name: string;
+  /** Of this process. */
+  readonly identity: string;
+  readonly namespace: string;
+  readonly service: Service;
+  readonly served: ServedPair;
+  /** Where to take the pair from; absent: it comes from elsewhere. */
+  readonly secret?: SecretPlace;
+  readonly date: () => Date;
+}
+
+export interface Replica {
+  readonly controller: Controller;
+  /** Takes back for good what the replica has said of itself. */
+  leave(): Promise<void>;
+}
+
+const BY_US = { fieldManager: REPLICA_CONTROLLER };
+const LEASE = 'lease';
+const CERTIFICATE = 'certificate';
+const RENEW_MS = 15_000;
+/** After such a silence nobody comes back: pods have other names after a restart. */
+const GONE_MS = 600_000;
+const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [COMPONENT_LABEL]: REPLICA };
+
+/**
+ * Makes what a replica does for itself: it serves what the Secret of the certificates offers as soon as API servers take
+ * it, and says in a Lease of its own that it is alive and what it serves.
+ */
+export function createReplica(options: ReplicaOptions): Replica {
+  const { name, namespace, secret: place, served } = options;
+  const unchanged = createStopwatch();
+  const others = createReplicaObserver();
+  let told = '';
+  let isLeaving = false;
+
+  const follow = (
+    place: SecretPlace,
+    { cluster: { store }, logger, now, enqueue }: ReconcileContext,
+  ): ReconcileResult => {
+    const date = options.date();
+    const configurations = ourConfigurations(store);
+    const unchangedMs = unchanged.msOf(trustMark(configurations), now()) ?? 0;
+    const offered = offeredPair(store.get('Secret', place.name, place.namespace), date);
+    if ('problem' in offered) {
+      if (told !== offered.problem)
+        logger.warn(
+          { secret: place.name, reason: offered.problem },
+          'no serving certificate to load, the last good one stays',
+        );
+      told = offered.problem;
+      return undefined;
+    }
+    told = '';
+    const current = served.isTemporary() ? undefined : served.current();
+    const dueMs = serveInMs({ current, offered, configurations, unchangedMs, service: options.service, now: date });
+    if (dueMs === undefined) return undefined;
+    if (dueMs > 0) return { requeueAfterMs: dueMs };
+    served.use(offered);
+    enqueue(LEASE);
+    return undefined;
+  };
+
+  const renew = async ({ cluster, now }: ReconcileContext): Promise<ReconcileResult> => {
+    const known = cluster.store.get('Lease', name, namespace);
+    const holding = { identity: options.identity, durationMs: REPLICA_LEASE_MS, date: options.date() };
+    const metadata = {
+      ...(known?.metadata ?? { name, namespace }),
+      labels: { ...known?.metadata?.labels, ...LABELS },
+      annotations: {
+        ...known?.metadata?.annotations,
+        [SERVING_CERTIFICATE_ANNOTATION]: fingerprintOf(served.current().cert),
+      },
+    };
+    await write(cluster, { ...known, metadata, spec: heldSpec(known, holding) }, known !== undefined);
+    for (const other of others.observe(cluster.store.list('Lease', namespace), now())) {
+      if (other.silentMs >= GONE_MS) await removeLease(cluster, other.name, namespace);
+    }
+    return { requeueAfterMs: RENEW_MS };
+  };
+
+  return {
+    controller: {
+      name: REPLICA_CONTROLLER,
+      runs: 'replica',
+      keys: place ? [CERTIFICATE, LEASE] : [LEASE],
+      sources: [
+        on('Lease', ({ metadata }, store) =>
+          metadata?.name === name && metadata.namespace === namespace && !store.get('Lease', name, namespace)
+            ? [LEASE]
+            : [],
+        ),
+        ...(place
+          ? [
+              on('Secret', ({ metadata }) =>
+                metadata?.name === place.name && metadata.namespace === place.namespace ? [CERTIFICATE] : [],
+              ),
+              on('ValidatingWebhookConfiguration', () => [CERTIFICATE]),
+              on('MutatingWebhookConfiguration', () => [CERTIFICATE]),
+            ]
+          : []),
+      ],
+      maxRetryMs: RENEW_MS,
+      async reconcile(key, context) {
+        if (key === LEASE) return isLeaving ? undefined : renew(context);
+        return place && follow(place, context);
+      },
+    },
+    leave() {
+      isLeaving = true;
+      return removeLease(options.cluster, name, namespace);
+    },
+  };
+}
+
+async function write(cluster: Cluster, lease: Lease, exists: boolean): Promise<void> {
+  try {
+    await (exists ? cluster.update('Lease', lease, BY_US) : cluster.create('Lease', lease, BY_US));
+  } catch (error) {
+    // It is gone, or there is nothing yet that it could be in: either way it comes again.
+    if (!(error instanceof ApiError && error.status.code === 404)) throw error;
+    throw new Error(`the Lease ${lease.metadata?.name ?? ''} cannot be written`, { cause: error });
+  }
+}
+
+async function removeLease(cluster: Pick<Cluster, 'remove'>, name: string, namespace: string): Promise<void> {
+  try {
+    await cluster.remove('Lease', name, namespace);
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status.code === 404)) throw error;
+  }
+}
