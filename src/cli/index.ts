@@ -7,6 +7,7 @@ import { sccPlan } from './commands/scc-plan.ts';
 import { sccPods } from './commands/scc-pods.ts';
 import { sccReview } from './commands/scc-review.ts';
 import { serve } from './commands/serve.ts';
+import { uninstallCommand } from './commands/uninstall.ts';
 import { version } from './commands/version.ts';
 import { whoCan } from './commands/who-can.ts';
 
@@ -21,5 +22,6 @@ export const commands: readonly Command[] = [
   whoCan,
   auditUserNamespacesCommand,
   breakGlass,
+  uninstallCommand,
   version,
 ];

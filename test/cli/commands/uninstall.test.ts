@@ -1,0 +1,251 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { collectionPath, objectPath, type Resource } from '../../../src/cli/installation/resource.ts';
+import { planPurge } from '../../../src/cli/uninstall/purge-namespaces.ts';
+import { defaultSettings, manifestsOf } from '../../../src/manifests/index.ts';
+import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
+import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { runProgram, type Outcome, type Surroundings } from '../../support/memory-io.ts';
+import { json, startScriptedServer } from '../../support/scripted-server.ts';
+
+const RESOURCES: Readonly<Record<string, string>> = {
+  ClusterRole: 'clusterroles',
+  ClusterRoleBinding: 'clusterrolebindings',
+  ConfigMap: 'configmaps',
+  CustomResourceDefinition: 'customresourcedefinitions',
+  Deployment: 'deployments',
+  Lease: 'leases',
+  MutatingWebhookConfiguration: 'mutatingwebhookconfigurations',
+  Namespace: 'namespaces',
+  NetworkPolicy: 'networkpolicies',
+  PodDisruptionBudget: 'poddisruptionbudgets',
+  ResourceQuota: 'resourcequotas',
+  Role: 'roles',
+  RoleBinding: 'rolebindings',
+  Secret: 'secrets',
+  Service: 'services',
+  ServiceAccount: 'serviceaccounts',
+  ValidatingWebhookConfiguration: 'validatingwebhookconfigurations',
+};
+
+function resourceOf({ apiVersion = '', kind = '' }: KubeObject): Resource {
+  const [version = '', group = ''] = apiVersion.split('/').toReversed();
+  return { group, version, resource: RESOURCES[kind] ?? '' };
+}
+
+const WRITTEN: readonly KubeObject[] = [
+  of('coordination.k8s.io/v1', 'Lease', 'portcullis'),
+  of('coordination.k8s.io/v1', 'Lease', 'portcullis-replica-a', { 'app.kubernetes.io/component': 'replica' }),
+  of('v1', 'Secret', 'portcullis-serving-certificate'),
+];
+
+function of(apiVersion: string, kind: string, name: string, labels: Readonly<Record<string, string>> = {}): KubeObject {
+  return { apiVersion, kind, metadata: { name, namespace: 'portcullis', labels } };
+}
+
+const INSTALLED: readonly KubeObject[] = manifestsOf(defaultSettings('1.2.3'));
+
+const REMOVED = [
+  'validatingwebhookconfigurations.admissionregistration.k8s.io/psa.portcullis.dev deleted',
+  'validatingwebhookconfigurations.admissionregistration.k8s.io/scc.portcullis.dev deleted',
+  'mutatingwebhookconfigurations.admissionregistration.k8s.io/objects.scc.portcullis.dev deleted',
+  'mutatingwebhookconfigurations.admissionregistration.k8s.io/zz.scc.portcullis.dev deleted',
+  'Waiting 0 s for API servers to notice.',
+  'deployments.apps/portcullis deleted',
+  'poddisruptionbudgets.policy/portcullis deleted',
+  'services/portcullis deleted',
+  'networkpolicies.networking.k8s.io/portcullis deleted',
+  'configmaps/portcullis-configuration deleted',
+  'resourcequotas/portcullis deleted',
+  'clusterrolebindings.rbac.authorization.k8s.io/portcullis deleted',
+  'rolebindings.rbac.authorization.k8s.io/portcullis deleted',
+  'clusterroles.rbac.authorization.k8s.io/portcullis deleted',
+  'clusterroles.rbac.authorization.k8s.io/portcullis-view deleted',
+  'roles.rbac.authorization.k8s.io/portcullis deleted',
+  'serviceaccounts/portcullis deleted',
+  'leases.coordination.k8s.io/portcullis deleted',
+  'leases.coordination.k8s.io/portcullis-replica-a deleted',
+  'secrets/portcullis-serving-certificate deleted',
+];
+
+const lines = (...texts: readonly string[]): string => texts.map((text) => `${text}\n`).join('');
+
+describe('uninstall', () => {
+  let cluster: TestCluster;
+  let kubeconfig: string;
+  before(async () => {
+    cluster = await startCluster();
+    kubeconfig = await cluster.kubeconfig();
+  });
+  after(async () => {
+    assert.deepEqual(cluster.errors, []);
+    await cluster.stop();
+  });
+
+  const create = async (object: KubeObject): Promise<void> => {
+    const path = collectionPath(resourceOf(object), object.metadata?.namespace);
+    const { status, text } = await cluster.admin.send('POST', path, object);
+    assert.ok(status === 201 || status === 409, text);
+  };
+  const get = async (apiVersion: string, kind: string, name: string, namespace?: string): Promise<number> => {
+    const path = objectPath(resourceOf({ apiVersion, kind }), name, namespace);
+    return (await cluster.admin.send('GET', path)).status;
+  };
+  const run = (args: readonly string[] = [], surroundings: Surroundings = {}): Promise<Outcome> =>
+    runProgram(['uninstall', '--wait=0s', '--kubeconfig', kubeconfig, ...args], surroundings);
+
+  beforeEach(async () => {
+    for (let tries = 0; tries < 200 && (await get('v1', 'Namespace', 'portcullis')) === 200; tries++) {
+      await cluster.admin.send('DELETE', '/api/v1/namespaces/portcullis');
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+    for (const object of INSTALLED) await create(object);
+    for (const object of WRITTEN) await create(object);
+  });
+
+  test('removes webhooks first, then the rest, and keeps SCCs; done twice, there is nothing to do', async () => {
+    assert.deepEqual(await run(['--yes']), {
+      code: 0,
+      stdout: lines(...REMOVED, 'namespaces/portcullis deleted'),
+      stderr: '',
+    });
+    const crd = 'securitycontextconstraints.security.openshift.io';
+    assert.equal(await get('apiextensions.k8s.io/v1', 'CustomResourceDefinition', crd), 200);
+    assert.deepEqual(await run(['--yes']), { code: 0, stdout: '', stderr: '' });
+  });
+
+  test('a dry run asks the API server and changes nothing', async () => {
+    const expected = [...REMOVED.filter((line) => !line.startsWith('Waiting')), 'namespaces/portcullis deleted'];
+    assert.deepEqual(await run(['--dry-run']), {
+      code: 0,
+      stdout: lines(...expected.map((line) => `${line} (server dry run)`)),
+      stderr: '',
+    });
+    for (const { apiVersion = '', kind = '', metadata } of [...INSTALLED, ...WRITTEN]) {
+      assert.equal(await get(apiVersion, kind, metadata?.name ?? '', metadata?.namespace), 200, kind);
+    }
+  });
+
+  const answers: readonly (readonly [name: string, stdin: string, stderr: string])[] = [
+    ['no', 'no\n', 'error: nothing was removed: the answer was not "yes"\n'],
+    ['nothing', '', 'error: nothing was removed: the answer was not "yes"\n'],
+    ['yes and more', 'yes, but\n', 'error: nothing was removed: the answer was not "yes"\n'],
+  ];
+  for (const [name, stdin, stderr] of answers) {
+    test(`asks, and takes ${name} for a no`, async () => {
+      const { port } = cluster;
+      const question = `This removes Portcullis from https://127.0.0.1:${port}. Type "yes" to go on:\n`;
+      assert.deepEqual(await run([], { stdin }), { code: 2, stdout: '', stderr: `${question}${stderr}` });
+      assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 200);
+    });
+  }
+
+  test('goes on after a yes', async () => {
+    assert.equal((await run([], { stdin: 'yes\n' })).code, 0);
+    assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 404);
+  });
+
+  test('leaves alone what is not labelled, and the namespace that holds it', async () => {
+    await create(of('v1', 'ConfigMap', 'mine'));
+    await create(of('coordination.k8s.io/v1', 'Lease', 'mine'));
+    await create(of('v1', 'ServiceAccount', 'mine'));
+    const { code, stdout } = await run(['--yes']);
+    assert.equal(stdout, lines(...REMOVED, 'namespaces/portcullis stays: it also holds configmaps/mine.'));
+    assert.equal(code, 0);
+    for (const [apiVersion, kind] of [
+      ['v1', 'ConfigMap'],
+      ['coordination.k8s.io/v1', 'Lease'],
+      ['v1', 'ServiceAccount'],
+    ] as const) {
+      assert.equal(await get(apiVersion, kind, 'mine', 'portcullis'), 200, kind);
+    }
+  });
+
+  test('leaves a namespace alone that is not labelled', async () => {
+    const ops = [{ op: 'remove', path: '/metadata/labels/app.kubernetes.io~1part-of' }];
+    const type = { 'content-type': 'application/json-patch+json' };
+    await cluster.admin.send('PATCH', '/api/v1/namespaces/portcullis', ops, type);
+    const told = 'namespaces/portcullis stays: it has no label app.kubernetes.io/part-of=portcullis.';
+    assert.equal((await run(['--yes'])).stdout, lines(...REMOVED, told));
+  });
+
+  test('purges SCCs and what is on namespaces when told to', async () => {
+    const labels = { 'portcullis.dev/scc': 'enforce', 'portcullis.dev/admission': 'fail-open', team: 'a' };
+    const annotations = { 'openshift.io/sa.scc.uid-range': '1/1', 'openshift.io/sa.scc.mcs': 's0', note: 'b' };
+    const name = 'purged';
+    await create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels, annotations } });
+    const { code, stdout } = await run(['--yes', '--purge-sccs', '--purge-namespaces']);
+    assert.equal(
+      stdout,
+      lines(
+        ...REMOVED,
+        'customresourcedefinitions.apiextensions.k8s.io/securitycontextconstraints.security.openshift.io deleted',
+        'customresourcedefinitions.apiextensions.k8s.io/rangeallocations.security.internal.openshift.io deleted',
+        'namespaces/purged cleared of labels and annotations',
+        'namespaces/portcullis deleted',
+      ),
+    );
+    assert.equal(code, 0);
+    const { metadata } = (await cluster.admin.send('GET', '/api/v1/namespaces/purged')).body as KubeObject;
+    assert.deepEqual(metadata?.labels, { 'kubernetes.io/metadata.name': name, team: 'a' });
+    assert.deepEqual(metadata.annotations, { note: 'b' });
+  });
+
+  test('purges nothing where SCCs are not ours', async () => {
+    const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    const ops = [{ op: 'remove', path: '/metadata/labels/app.kubernetes.io~1part-of' }];
+    const type = { 'content-type': 'application/json-patch+json' };
+    await cluster.admin.send('PATCH', `${path}/securitycontextconstraints.security.openshift.io`, ops, type);
+    const { code, stdout } = await run(['--yes', '--purge-sccs', '--purge-namespaces']);
+    const told =
+      'SCCs and what belongs to them stay: in this cluster they are not ours (their definition lacks our label).';
+    assert.equal(stdout, lines(...REMOVED, told, 'namespaces/portcullis deleted'));
+    assert.equal(code, 1);
+    await cluster.admin.send('DELETE', `${path}/securitycontextconstraints.security.openshift.io`);
+  });
+});
+
+describe('uninstall stops', () => {
+  const list = (...items: unknown[]): ReturnType<typeof json> => json({ kind: 'List', metadata: {}, items });
+  const refusal = (message: string): ReturnType<typeof json> =>
+    json({ kind: 'Status', status: 'Failure', message, code: 403 }, 403);
+  const [hook] = INSTALLED.filter(({ kind }) => kind === 'ValidatingWebhookConfiguration');
+  const STAYS = 'The rest stays: without it, API servers would refuse what they ask these webhooks about.\n';
+  const cases: readonly (readonly [name: string, answers: readonly ReturnType<typeof json>[], stdout: string])[] = [
+    [
+      'where webhooks may not be listed',
+      [refusal('User "jo" cannot list them')],
+      `Webhook configurations cannot be looked for: User "jo" cannot list them\nWebhook configurations cannot be looked for: User "jo" cannot list them\n${STAYS}`,
+    ],
+    [
+      'where webhooks may not be deleted',
+      [list(hook), list(), refusal('User "jo" cannot delete it')],
+      `validatingwebhookconfigurations.admissionregistration.k8s.io/psa.portcullis.dev stays: User "jo" cannot delete it\n${STAYS}`,
+    ],
+  ];
+  for (const [name, answers, stdout] of cases) {
+    test(name, async () => {
+      const server = await startScriptedServer();
+      try {
+        server.answer(...answers);
+        const args = ['uninstall', '--yes', '--kubeconfig', await server.kubeconfig()];
+        assert.deepEqual(await runProgram(args), { code: 1, stdout, stderr: '' });
+        assert.deepEqual(
+          server.seen.filter(({ method, url }) => method !== 'GET' && !url.includes('webhookconfigurations')),
+          [],
+        );
+      } finally {
+        await server.stop();
+      }
+    });
+  }
+});
+
+test('only labels and annotations of ours are taken off namespaces', () => {
+  const planned = (metadata: JsonObject) => planPurge({ metadata: { name: 'a', ...metadata } });
+  assert.deepEqual(planned({}), []);
+  assert.deepEqual(planned({ labels: { 'openshift.io/run-level': '0' }, annotations: { a: 'b' } }), []);
+  assert.deepEqual(planned({ labels: { 'portcullis.dev/scc': 'off' } }), [
+    { op: 'remove', path: '/metadata/labels/portcullis.dev~1scc' },
+  ]);
+});
