@@ -50,9 +50,13 @@ export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, 
   };
 }
 
-/** An option that may be given several times, and with several values between commas. */
+/** An option that may be given several times, and with several values between commas, as the help says. */
 export function list<T>(value: string, parse: Parse<T>, text: OptionText): Option<readonly T[]> {
-  return { ...text, value, resolve: (texts) => texts.flatMap((items) => items.split(',')).map((item) => parse(item)) };
+  return {
+    ...text,
+    value: `${value},...`,
+    resolve: (texts) => texts.flatMap((items) => items.split(',')).map((item) => parse(item)),
+  };
 }
 
 /** An option that is on or off, and off if nothing is said: `--name`, `--name=false`. */

@@ -60,6 +60,7 @@ export function createTimings<Label extends string>(
   const metric = {
     name,
     help,
+    labelNames,
     type: 'histogram',
     aggregator: 'sum',
     get: () =>

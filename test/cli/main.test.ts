@@ -22,7 +22,7 @@ const paint = defineCommand({
     }),
     layers: option('N', integer(1, 9), 1, { help: 'How many layers' }),
     'drying-time': option('DURATION', durationMs, undefined, { help: 'Pause between layers' }),
-    tool: list('TOOL,...', text, { help: 'What to paint with\nmay be repeated' }),
+    tool: list('TOOL', text, { help: 'What to paint with\nmay be repeated' }),
     room: mapped(option('ROOM', text, 'hall', { help: 'Where' }), (room) => room.toUpperCase()),
     'dry-run': flag({ short: 'd', help: 'Do not paint' }),
     secret: flag({ help: 'Not shown', visibility: 'hidden' }),

@@ -41,7 +41,7 @@ export const check = defineCommand({
     level: option('LEVEL', level, 'restricted', { help: 'Level to enforce: privileged, baseline, restricted' }),
     version: option('VERSION', policyVersion, 'latest', { help: 'Version of the policies: latest, v1.N' }),
     'namespace-labels': mapped(
-      list('KEY=VALUE,...', keyValue, { help: 'Labels of namespaces that are not among the manifests' }),
+      list('KEY=VALUE', keyValue, { help: 'Labels of namespaces that are not among the manifests' }),
       podSecurityLabels,
     ),
     namespace: option('NAME', objectName, 'default', { short: 'n', help: 'Namespace of objects that name none' }),

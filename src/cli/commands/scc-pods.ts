@@ -44,7 +44,7 @@ export const sccPods = defineCommand({
       help: 'Pods of this namespace only; of manifests, also the namespace of objects that name none',
     }),
     'all-namespaces': flag({ short: 'A', help: 'Pods of all namespaces, which is the default' }),
-    scc: list('NAME,...', text, { help: 'Only pods that these SCCs admitted' }),
+    scc: list('NAME', text, { help: 'Only pods that these SCCs admitted' }),
     subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
       help: 'Only pods whose user, or whose service account, was allowed to use the SCC: user, serviceaccount',
     }),
