@@ -13,6 +13,8 @@ export interface NamespaceRules extends NamespacePolicy {
 
 /** The configuration in force, ready for decisions. */
 export interface PodSecurity {
+  /** What it was made of. */
+  readonly configuration: PodSecurityConfiguration;
   readonly defaults: Policies;
   readonly exemptions: Exemptions;
   /** Resolved once per stored object: a store replaces a namespace that changes. */
@@ -24,6 +26,7 @@ export function createPodSecurity(configuration: PodSecurityConfiguration): PodS
   const defaults = completeDefaults(configuration.defaults).policies;
   const known = new WeakMap<Namespace, NamespaceRules>();
   return {
+    configuration,
     defaults,
     exemptions: createExemptions(configuration.exemptions),
     rulesOf(namespace) {

@@ -1,0 +1,60 @@
+import { isObject, type JsonObject, type ObjectMeta } from './types.ts';
+
+/** The labels and annotations of an object that one entry of `managedFields` lists. */
+export interface FieldOwner {
+  readonly manager: string;
+  /** `Apply` or `Update`. */
+  readonly operation: string;
+  /** `''` for the object itself. */
+  readonly subresource: string;
+  /** Keys; `.` stands for the map itself. */
+  readonly labels: ReadonlySet<string>;
+  readonly annotations: ReadonlySet<string>;
+}
+
+/**
+ * Who owns which labels and annotations, an owner for each entry, in their order; `undefined` if an entry cannot be read.
+ * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
+ */
+export function metadataOwnersOf(metadata: ObjectMeta | undefined): readonly FieldOwner[] | undefined {
+  const entries: unknown = metadata?.managedFields ?? [];
+  if (!Array.isArray(entries)) return undefined;
+  const owners = entries.map(readEntry);
+  return owners.every((owner) => owner !== undefined) ? owners : undefined;
+}
+
+function readEntry(entry: unknown): FieldOwner | undefined {
+  if (!isObject(entry) || (entry['fieldsType'] ?? 'FieldsV1') !== 'FieldsV1') return undefined;
+  const metadata = membersAt(entry, 'fieldsV1', 'f:metadata');
+  const labels = metadata && keysAt(metadata, 'f:labels');
+  const annotations = metadata && keysAt(metadata, 'f:annotations');
+  if (labels === undefined || annotations === undefined) return undefined;
+  return {
+    manager: textOf(entry['manager']),
+    operation: textOf(entry['operation']),
+    subresource: textOf(entry['subresource']),
+    labels,
+    annotations,
+  };
+}
+
+/** What is absent is empty. */
+function membersAt(object: JsonObject, ...path: readonly string[]): JsonObject | undefined {
+  let value: unknown = object;
+  for (const name of path) {
+    if (!isObject(value)) return undefined;
+    value = value[name] ?? {};
+  }
+  return isObject(value) ? value : undefined;
+}
+
+function keysAt(metadata: JsonObject, name: string): ReadonlySet<string> | undefined {
+  const members = membersAt(metadata, name);
+  const keys = members && Object.keys(members);
+  if (!keys?.every((key) => key === '.' || key.startsWith('f:'))) return undefined;
+  return new Set(keys.map((key) => (key === '.' ? key : key.slice('f:'.length))));
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

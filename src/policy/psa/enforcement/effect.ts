@@ -1,0 +1,50 @@
+import type { DefaultLevel, EnforcementInput, SyncerMode } from './types.ts';
+
+/**
+ * True if enforcement is wanted; `undefined` where that hangs on the feature and nobody knows yet whether it is on. Every
+ * replica asks this for itself, so that it can stop enforcing without waiting for another.
+ */
+export function wantsEnforcement({
+  phase,
+  gate,
+  status,
+}: Pick<EnforcementInput, 'phase' | 'gate' | 'status'>): boolean | undefined {
+  if (phase === 'Evaluate' || (phase === 'Enforce' && status !== 'Restricted')) return false;
+  return gate;
+}
+
+interface EffectInput extends Pick<EnforcementInput, 'isSettled' | 'currentEnforce' | 'syncer'> {
+  readonly want: boolean | undefined;
+}
+
+/**
+ * The default to run and the mode of the syncer. Upwards labels come first and the default second, downwards the other way
+ * round: at no moment a namespace may be without the label that its pods need while the default is restricted.
+ */
+export function planEffect({ want, currentEnforce, isSettled, syncer = 'Hold' }: EffectInput): {
+  readonly enforce: DefaultLevel;
+  readonly syncer: SyncerMode;
+} {
+  if (want === undefined) return { enforce: currentEnforce, syncer };
+  if (!want) return { enforce: 'privileged', syncer: currentEnforce === 'restricted' ? 'Hold' : 'Advise' };
+  return { enforce: currentEnforce === 'restricted' || isSettled ? 'restricted' : 'privileged', syncer: 'Enforce' };
+}
+
+/**
+ * The default that one replica runs: what has been published, but for `privileged` as soon as it sees for itself that
+ * enforcement is not wanted.
+ */
+export function replicaDefault({
+  published,
+  want,
+}: {
+  readonly published: DefaultLevel;
+  readonly want: boolean | undefined;
+}): DefaultLevel {
+  return want === false ? 'privileged' : published;
+}
+
+/** The default in force in the installation: restricted if any replica runs it. */
+export function currentDefault(replicas: readonly DefaultLevel[]): DefaultLevel {
+  return replicas.includes('restricted') ? 'restricted' : 'privileged';
+}

@@ -1,0 +1,127 @@
+import { deepEqual } from '../../../kube/equal.ts';
+import { RESOURCES } from '../../../kube/resources.ts';
+import { isObject, type KubeObject } from '../../../kube/types.ts';
+import { namespaceOf, readRef, readSubject } from '../../rbac/grant-index.ts';
+import { readRules, ruleAllows, type Rule } from '../../rbac/rules.ts';
+import type { Action, RbacKind } from '../../rbac/types.ts';
+
+/** A change of an object on which levels hang. */
+export interface SyncChange {
+  readonly kind: 'Namespace' | 'ServiceAccount' | 'SecurityContextConstraints' | RbacKind;
+  /** Absent: the object is new. */
+  readonly before?: KubeObject | undefined;
+  /** Absent: the object is gone. */
+  readonly after?: KubeObject | undefined;
+}
+
+/** The namespaces whose level may have changed. */
+export type Reach = ReadonlySet<string> | 'all';
+
+/** What tells which grants matter. */
+export interface ReachContext {
+  /** The names of all SCCs. */
+  readonly sccNames: readonly string[];
+  /** The Role in that namespace, or the ClusterRole if the namespace is `''`; `undefined` if there is none. */
+  findRole(namespace: string, name: string): KubeObject | undefined;
+}
+
+const NOWHERE: Reach = new Set();
+/** Has no part in the level of an SCC, nor in who may use it. */
+const UNJUDGED = { apiVersion: '', kind: '', metadata: {}, priority: 0 };
+const USE: Action = {
+  verb: 'use',
+  apiGroup: RESOURCES.SecurityContextConstraints.group,
+  resource: RESOURCES.SecurityContextConstraints.resource,
+};
+
+/**
+ * Which namespaces to look at again after a change. A binding matters if its role lets anybody use an SCC, a role if it
+ * changes which ones; a binding to a role that does not exist yet is remembered by the role, once that comes.
+ */
+export function reachOf({ kind, before, after }: SyncChange, context: ReachContext): Reach {
+  switch (kind) {
+    case 'SecurityContextConstraints':
+      return isSameScc(before, after) ? NOWHERE : 'all';
+    case 'Namespace':
+      return new Set([(after ?? before)?.metadata?.name ?? '']);
+    case 'ServiceAccount':
+      return new Set([(after ?? before)?.metadata?.namespace ?? '']);
+    case 'Role':
+    case 'ClusterRole':
+      return isSameGrant(before, after, context) ? NOWHERE : placeOf(kind, after ?? before);
+    case 'RoleBinding':
+    case 'ClusterRoleBinding':
+      return union([before, after].map((binding) => reachOfBinding(kind, binding, context)));
+  }
+}
+
+/** True if nothing differs by which it is judged or granted. */
+function isSameScc(before: KubeObject | undefined, after: KubeObject | undefined): boolean {
+  return before !== undefined && after !== undefined && deepEqual(judgedPart(before), judgedPart(after));
+}
+
+function judgedPart(scc: KubeObject): object {
+  return { ...scc, ...UNJUDGED };
+}
+
+/** The SCCs that a role lets its subjects use. */
+export function grantedSccs(role: KubeObject | undefined, sccNames: readonly string[]): readonly string[] {
+  const rules: readonly Rule[] = readRules(isObject(role) ? (role as { readonly rules?: unknown }).rules : undefined);
+  return sccNames.filter((name) => rules.some((rule) => ruleAllows(rule, { ...USE, name })));
+}
+
+/** The users and groups among a binding's subjects that service accounts can be, as an authorizer sees them. */
+export function accountsOf(kind: 'RoleBinding' | 'ClusterRoleBinding', binding: KubeObject): readonly string[] {
+  const namespace = namespaceOf(kind, binding) ?? '';
+  return subjectsOf(binding).flatMap((subject) => {
+    const filed = readSubject(subject, namespace);
+    return filed !== undefined && namespacesOf(filed.name) !== NOWHERE ? [filed.name] : [];
+  });
+}
+
+function isSameGrant(
+  before: KubeObject | undefined,
+  after: KubeObject | undefined,
+  { sccNames }: ReachContext,
+): boolean {
+  return grantedSccs(before, sccNames).join() === grantedSccs(after, sccNames).join();
+}
+
+function reachOfBinding(
+  kind: 'RoleBinding' | 'ClusterRoleBinding',
+  binding: KubeObject | undefined,
+  { sccNames, findRole }: ReachContext,
+): Reach {
+  if (binding === undefined) return NOWHERE;
+  const namespace = namespaceOf(kind, binding) ?? '';
+  const ref = readRef((binding as { readonly roleRef?: unknown }).roleRef, namespace);
+  if (ref === undefined || grantedSccs(findRole(ref.namespace, ref.name), sccNames).length === 0) return NOWHERE;
+  const reach = union(accountsOf(kind, binding).map(namespacesOf));
+  if (kind === 'ClusterRoleBinding' || reach === NOWHERE) return reach;
+  // A binding in a namespace says nothing about others, whatever accounts it names.
+  return reach === 'all' || reach.has(namespace) ? new Set([namespace]) : NOWHERE;
+}
+
+/** Where the accounts are that have this name or are in this group. */
+function namespacesOf(subject: string): Reach {
+  if (subject === 'system:serviceaccounts' || subject === 'system:authenticated') return 'all';
+  const [system, kind, namespace = '', name] = subject.split(':');
+  const isOfAccounts =
+    system === 'system' && (name === undefined ? kind === 'serviceaccounts' : kind === 'serviceaccount');
+  return isOfAccounts && namespace !== '' ? new Set([namespace]) : NOWHERE;
+}
+
+function placeOf(kind: 'Role' | 'ClusterRole', object: KubeObject | undefined): Reach {
+  return kind === 'ClusterRole' ? 'all' : new Set([namespaceOf(kind, object) ?? '']);
+}
+
+function union(reaches: readonly Reach[]): Reach {
+  if (reaches.includes('all')) return 'all';
+  const names = reaches.flatMap((reach) => (reach === 'all' ? [] : [...reach]));
+  return names.length === 0 ? NOWHERE : new Set(names);
+}
+
+function subjectsOf(binding: KubeObject): readonly unknown[] {
+  const { subjects } = binding as { readonly subjects?: unknown };
+  return Array.isArray(subjects) ? subjects : [];
+}

@@ -1,0 +1,120 @@
+/** Writes of namespaces as an API server does them, without one: field ownership included, values unchecked. */
+import {
+  applyConfiguration,
+  loadSchemas,
+  trackUpdate,
+  type Ownership,
+} from '../../src/cluster/embedded/fields/index.ts';
+import type { ApiObject } from '../../src/cluster/embedded/types.ts';
+import { apply, type JsonPatchOp } from '../../src/kube/json-patch.ts';
+import type { FieldOwner } from '../../src/kube/managed-fields.ts';
+import { draft, type Namespace } from '../../src/kube/types.ts';
+import { LABEL_SYNC_MANAGER } from '../../src/kube/label-sync.ts';
+import { planLabels, type LabelSyncInput, type LabelSyncPlan } from '../../src/policy/psa/label-sync.ts';
+
+const KIND = { group: '', version: 'v1', kind: 'Namespace' };
+
+const SCHEMAS = loadSchemas();
+
+function ownership(manager: string): Ownership {
+  const type = SCHEMAS.typeOf(KIND);
+  if (!type) throw new TypeError('Namespace has no type');
+  return {
+    resource: { group: '', version: 'v1', resource: 'namespaces', custom: false, subresources: new Map() },
+    subresource: '',
+    type,
+    manager,
+    now: new Date(0),
+  } as unknown as Ownership;
+}
+
+/** Applies a document by force. */
+export function applyAs(manager: string, namespace: Namespace, config: Namespace): Namespace {
+  const live = draft(namespace) as ApiObject;
+  const sent = draft(config) as ApiObject;
+  const applied = applyConfiguration({ ...ownership(manager), live, config: sent, kind: KIND, force: true });
+  return bumped(applied, namespace);
+}
+
+/** Changes the namespace by a plain update. */
+export function updateAs(manager: string, namespace: Namespace, changed: Namespace): Namespace {
+  const live = draft(namespace) as ApiObject;
+  const object = draft(changed) as ApiObject;
+  trackUpdate({ ...ownership(manager), live, object });
+  return bumped(object, namespace);
+}
+
+export function patchAs(manager: string, namespace: Namespace, ops: readonly JsonPatchOp[]): Namespace {
+  return updateAs(manager, namespace, apply(namespace, ops) as Namespace);
+}
+
+/** The namespace with other labels, `undefined` taking one away. */
+export function relabelAs(
+  manager: string,
+  namespace: Namespace,
+  labels: Readonly<Record<string, string | undefined>>,
+): Namespace {
+  const merged = Object.entries({ ...namespace.metadata?.labels, ...labels });
+  const left = merged.flatMap(([key, value]) => (value === undefined ? [] : [[key, value] as const]));
+  return updateAs(manager, namespace, {
+    ...namespace,
+    metadata: { ...namespace.metadata, labels: Object.fromEntries(left) },
+  });
+}
+
+function bumped(namespace: Namespace, before: Namespace): Namespace {
+  const resourceVersion = String(Number(before.metadata?.resourceVersion ?? 0) + 1);
+  return { ...namespace, metadata: { ...namespace.metadata, resourceVersion } };
+}
+
+/** What a syncer leaves behind that plans and writes until there is nothing more to do. */
+export interface Synced {
+  readonly namespace: Namespace;
+  readonly plans: readonly LabelSyncPlan[];
+  /** The namespace after each write. */
+  readonly writes: readonly Namespace[];
+}
+
+const MAX_PASSES = 10;
+
+export function syncUntilDone(input: LabelSyncInput): Synced {
+  let { namespace } = input;
+  const plans: LabelSyncPlan[] = [];
+  const writes: Namespace[] = [];
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
+    const plan = planLabels({ ...input, namespace });
+    plans.push(plan);
+    if (plan.apply) namespace = applyAs(LABEL_SYNC_MANAGER, namespace, plan.apply);
+    else if (plan.patch) namespace = patchAs(LABEL_SYNC_MANAGER, namespace, plan.patch);
+    else return { namespace, plans, writes };
+    writes.push(namespace);
+  }
+  throw new Error('the syncer does not come to an end');
+}
+
+/** An entry of `managedFields` that owns these labels and annotations. */
+export function entryOf({
+  manager,
+  operation = 'Apply',
+  labels = [],
+  annotations = [],
+}: {
+  readonly manager: string;
+  readonly operation?: string;
+  readonly labels?: readonly string[];
+  readonly annotations?: readonly string[];
+}): NonNullable<NonNullable<Namespace['metadata']>['managedFields']>[number] {
+  const tree = (keys: readonly string[]): object => Object.fromEntries(keys.map((key) => [`f:${key}`, {}]));
+  return {
+    apiVersion: 'v1',
+    fieldsType: 'FieldsV1',
+    fieldsV1: { 'f:metadata': { 'f:labels': tree(labels), 'f:annotations': tree(annotations) } },
+    manager,
+    operation,
+  };
+}
+
+/** `manager/operation` of those who own a label. */
+export function ownersOf(owners: readonly FieldOwner[], key: string): readonly string[] {
+  return owners.filter(({ labels }) => labels.has(key)).map(({ manager, operation }) => `${manager}/${operation}`);
+}

@@ -1,0 +1,282 @@
+import assert from 'node:assert/strict';
+import { metadataOwnersOf } from '../../../src/kube/managed-fields.ts';
+import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import type { KubeObject } from '../../../src/kube/types.ts';
+import {
+  createSccLevels,
+  DEFAULT_UNMANAGED_NAMESPACES,
+  reachOf,
+  type LabelSyncInput,
+  type ManagementSettings,
+  type Reach,
+} from '../../../src/policy/psa/label-sync.ts';
+import { isManaged } from '../../../src/policy/psa/label-sync/managed.ts';
+import { accountsOf, grantedSccs } from '../../../src/policy/psa/label-sync/reach.ts';
+import { mayUseAs } from '../../../src/policy/psa/label-sync/usable-sccs.ts';
+import { createRbac } from '../../../src/policy/rbac/authorizer.ts';
+import { readRef } from '../../../src/policy/rbac/grant-index.ts';
+import { laxScc } from '../scc.ts';
+import { syncUntilDone } from '../namespace-writes.ts';
+import { area, namespaceOf, type CaseNamespace, type RolloutArea } from './area.ts';
+
+const SETTINGS: ManagementSettings = {
+  exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES),
+  scc: { mode: 'enforce', exemptNamespaces: [] },
+};
+
+function isManagedCase(given: CaseNamespace): boolean {
+  const namespace = namespaceOf(given);
+  return isManaged(namespace, metadataOwnersOf(namespace.metadata), SETTINGS);
+}
+
+interface CaseScc {
+  readonly name: string;
+}
+
+function sccOf({ name, ...fields }: CaseScc): SecurityContextConstraints {
+  return { ...laxScc({ name }), ...fields };
+}
+
+interface SyncCase {
+  readonly syncedModes: readonly string[];
+  readonly namespace: CaseNamespace & { readonly exists?: boolean };
+  readonly constraints: readonly CaseScc[];
+  readonly serviceAccounts: readonly {
+    readonly namespace: string;
+    readonly name: string;
+    readonly usableConstraints: readonly string[];
+  }[];
+}
+
+interface SyncExpect {
+  readonly error: boolean;
+  readonly writes: number;
+  readonly labelsEqual?: Readonly<Record<string, string>>;
+  readonly annotationsEqual?: Readonly<Record<string, string>>;
+  readonly event?: string;
+}
+
+function syncInput({ syncedModes, namespace, constraints, serviceAccounts }: SyncCase): LabelSyncInput {
+  const accounts = serviceAccounts.filter((account) => account.namespace === namespace.name);
+  return {
+    namespace: namespaceOf(namespace),
+    serviceAccounts: accounts.map(({ name }) => name),
+    sccLevels: createSccLevels(constraints.map(sccOf), { profile: 'accurate' }),
+    canUse: ({ username }, scc) =>
+      accounts.some(
+        ({ name, usableConstraints }) =>
+          username === `system:serviceaccount:${namespace.name}:${name}` && usableConstraints.includes(scc),
+      ),
+    mode: syncedModes.includes('enforce') ? 'Enforce' : 'Advise',
+    settings: SETTINGS,
+  };
+}
+
+const sync = area<SyncCase, SyncExpect>('planLabels', (given, expect) => {
+  // The controller finds no such namespace: there is nothing to plan.
+  if (given.namespace.exists === false) {
+    assert.equal(expect.writes, 0);
+    return;
+  }
+  const { namespace, plans, writes } = syncUntilDone(syncInput(given));
+  assert.equal(writes.length, expect.writes, 'writes');
+  assert.equal(expect.error, false);
+  const { labels = {}, annotations = {} } = namespace.metadata ?? {};
+  for (const [key, value] of Object.entries(expect.labelsEqual ?? {})) assert.equal(labels[key], value, key);
+  for (const [key, value] of Object.entries(expect.annotationsEqual ?? {})) assert.equal(annotations[key], value, key);
+  const reasons = plans.flatMap(({ remarks }) => remarks.map(({ reason }) => reason));
+  if (expect.event !== undefined) assert.ok((reasons as readonly string[]).includes(expect.event), expect.event);
+});
+
+interface RoleCase {
+  readonly namespace?: string;
+  readonly name: string;
+  readonly rules?: unknown;
+}
+
+function objectOf({ namespace, name, ...rest }: RoleCase): KubeObject {
+  return { ...rest, metadata: { name, ...(namespace === undefined || namespace === '' ? {} : { namespace }) } };
+}
+
+/** A namespace's name, `ALL`, or nothing. */
+function printReach(reach: Reach): string | null {
+  if (reach === 'all') return 'ALL';
+  assert.ok(reach.size <= 1);
+  return [...reach][0] ?? null;
+}
+
+/** `<namespace>/<name>`, where a ClusterRole has no namespace. */
+function keyed(key: string, rules: unknown): { readonly kind: 'Role' | 'ClusterRole'; readonly object: KubeObject } {
+  const slash = key.indexOf('/');
+  const namespace = slash < 0 ? 'somewhere' : key.slice(0, slash);
+  const object = objectOf({ namespace, name: key.slice(slash + 1), rules });
+  return { kind: namespace === '' ? 'ClusterRole' : 'Role', object };
+}
+
+/** The rules of a role that lets use these SCCs and no others. */
+function rulesFor(sccs: readonly string[]): unknown {
+  if (sccs.length === 0) return [];
+  return [
+    {
+      apiGroups: ['security.openshift.io'],
+      resources: ['securitycontextconstraints'],
+      verbs: ['use'],
+      resourceNames: sccs,
+    },
+  ];
+}
+
+type Useful = Readonly<Record<string, readonly string[]>>;
+
+function contextOf(sccNames: readonly string[], findRole: (key: string) => KubeObject | undefined = () => undefined) {
+  return { sccNames, findRole: (namespace: string, name: string) => findRole(`${namespace}/${name}`) };
+}
+
+function namesIn(useful: Useful): readonly string[] {
+  return [...new Set(Object.values(useful).flat())];
+}
+
+interface Enqueue {
+  readonly useful: Useful;
+  readonly enqueue: string | null;
+}
+
+interface RelevanceCase {
+  readonly useful: Useful;
+  readonly roles: readonly RoleCase[];
+  readonly clusterRoles: readonly RoleCase[];
+  readonly binding: { readonly kind: 'RoleBinding' | 'ClusterRoleBinding'; readonly namespace: string };
+}
+
+export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
+  'syncer/is-managed': area<
+    { readonly exists: boolean; readonly namespace: CaseNamespace },
+    { readonly managed?: boolean; readonly error?: boolean }
+  >('isManaged', ({ exists, namespace }, { managed }) => {
+    // One that does not exist is not asked about.
+    if (exists) assert.equal(isManagedCase(namespace), managed);
+  }),
+
+  'syncer/enqueue': area<
+    {
+      readonly namespaces: readonly CaseNamespace[];
+      readonly event: { readonly kind: 'SecurityContextConstraints' | 'Role' | 'ClusterRole' } & RoleCase;
+    },
+    { readonly queuedNamespaceCount: number }
+  >('reachOf', ({ namespaces, event: { kind, ...object } }, { queuedNamespaceCount }) => {
+    const after = objectOf({ ...object, ...(kind === 'SecurityContextConstraints' ? {} : { rules: rulesFor(['a']) }) });
+    const reach = reachOf({ kind, after }, contextOf(['a']));
+    const queued = namespaces.filter(({ name }) => reach === 'all' || reach.has(name)).filter(isManagedCase);
+    assert.equal(queued.length, queuedNamespaceCount);
+  }),
+
+  'syncer/sync-enforcing': sync,
+  'syncer/sync-advising': sync,
+
+  'syncer/label-owners': area<
+    { readonly managedFields: readonly { manager: string; operation: string; fields: object }[] },
+    { readonly labelsByManager: Readonly<Record<string, readonly string[]>> }
+  >('metadataOwnersOf', ({ managedFields }, { labelsByManager }) => {
+    const entries = managedFields.map(({ fields, ...entry }) => ({
+      ...entry,
+      fieldsType: 'FieldsV1',
+      fieldsV1: fields,
+    }));
+    const owners = metadataOwnersOf({ managedFields: entries }) ?? [];
+    assert.deepEqual(Object.fromEntries(owners.map(({ manager, labels }) => [manager, [...labels]])), labelsByManager);
+  }),
+
+  'syncer/usable-constraints': area<
+    {
+      readonly constraints: readonly CaseScc[];
+      readonly serviceAccount: { readonly namespace: string; readonly name: string };
+    } & Readonly<Record<'roles' | 'clusterRoles' | 'roleBindings' | 'clusterRoleBindings', readonly RoleCase[]>>,
+    { readonly constraints: readonly string[] }
+  >('mayUseAs', ({ constraints, serviceAccount: { namespace, name }, ...objects }, expect) => {
+    const rbac = createRbac();
+    for (const one of objects.roles) rbac.put('Role', objectOf(one));
+    for (const one of objects.clusterRoles) rbac.put('ClusterRole', objectOf(one));
+    for (const one of objects.roleBindings) rbac.put('RoleBinding', objectOf(one));
+    for (const one of objects.clusterRoleBindings) rbac.put('ClusterRoleBinding', objectOf(one));
+    const use = { verb: 'use', apiGroup: 'security.openshift.io', resource: 'securitycontextconstraints' };
+    const mayUse = mayUseAs(name, namespace, (user, scc) => rbac.allows(user, { ...use, name: scc, namespace }));
+    const usable = constraints.filter((scc) => mayUse(sccOf(scc)));
+    assert.deepEqual(usable.map((scc) => scc.name).sort(), [...expect.constraints].sort());
+  }),
+
+  'syncer/resolve-role-ref': area<
+    {
+      readonly roles: readonly RoleCase[];
+      readonly clusterRoles: readonly RoleCase[];
+      readonly bindingNamespace: string;
+      readonly roleRef: unknown;
+    },
+    { readonly error?: boolean; readonly resolved?: string }
+  >('readRef', ({ roles, clusterRoles, bindingNamespace, roleRef }, expect) => {
+    const keys = [...roles, ...clusterRoles].map(({ namespace = '', name }) => `${namespace}/${name}`);
+    const ref = readRef(roleRef, bindingNamespace);
+    const key = ref && `${ref.namespace}/${ref.name}`;
+    const isFound = key !== undefined && keys.includes(key);
+    assert.deepEqual(isFound ? { resolved: key } : { error: true }, expect);
+  }),
+
+  'syncer/binding-relevant': area<RelevanceCase, { readonly relevant: boolean }>('reachOf', (given, { relevant }) => {
+    const { useful, roles, clusterRoles, binding } = given;
+    const exists = new Set([...roles, ...clusterRoles].map(({ namespace = '', name }) => `${namespace}/${name}`));
+    const findRole = (key: string) =>
+      exists.has(key) ? keyed(key, rulesFor(Object.hasOwn(useful, key) ? (useful[key] ?? []) : [])).object : undefined;
+    const { kind, namespace, ...rest } = binding;
+    const subjects = [{ kind: 'ServiceAccount', namespace: 'ns', name: 'default' }];
+    const object = { ...rest, subjects, ...objectOf({ namespace, name: 'binding' }) };
+    const reach = reachOf({ kind, after: object }, contextOf(namesIn(useful), findRole));
+    assert.equal(reach === 'all' || reach.size > 0, relevant);
+  }),
+
+  'syncer/binding-index-keys': area<
+    { readonly binding: { readonly kind: 'RoleBinding' | 'ClusterRoleBinding'; readonly namespace: string } },
+    { readonly keys: readonly string[] }
+  >('accountsOf', ({ binding: { kind, namespace, ...rest } }, { keys }) => {
+    assert.deepEqual(accountsOf(kind, { ...rest, ...objectOf({ namespace, name: 'binding' }) }), keys);
+  }),
+
+  'syncer/role-changed': area<
+    {
+      readonly constraints: readonly string[];
+      readonly priorUseful: Useful;
+      readonly role: { readonly key: string; readonly rules: unknown };
+    },
+    Enqueue
+  >('grantedSccs, reachOf', ({ constraints, priorUseful, role: { key, rules } }, { useful, enqueue }) => {
+    const { kind, object: after } = keyed(key, rules);
+    const prior = Object.hasOwn(priorUseful, key) ? priorUseful[key] : undefined;
+    const before = prior && keyed(key, rulesFor(prior)).object;
+    assert.deepEqual({ [key]: grantedSccs(after, constraints) }, useful);
+    assert.equal(printReach(reachOf({ kind, before, after }, contextOf(constraints))), enqueue);
+  }),
+
+  'syncer/role-removed': area<{ readonly priorUseful: Useful; readonly removedRole: string }, Enqueue>(
+    'reachOf',
+    ({ priorUseful, removedRole: key }, { enqueue }) => {
+      const { kind, object: before } = keyed(
+        key,
+        rulesFor(Object.hasOwn(priorUseful, key) ? (priorUseful[key] ?? []) : []),
+      );
+      assert.equal(printReach(reachOf({ kind, before }, contextOf(namesIn(priorUseful)))), enqueue);
+    },
+  ),
+
+  'syncer/constraint-removed': area<{ readonly priorUseful: Useful; readonly removed: string }, Enqueue>(
+    'grantedSccs, reachOf',
+    ({ priorUseful, removed }, { useful, enqueue }) => {
+      const left = namesIn(priorUseful).filter((name) => name !== removed);
+      for (const [key, sccs] of Object.entries(priorUseful)) {
+        assert.deepEqual(
+          grantedSccs(keyed(key, rulesFor(sccs)).object, left).toSorted(),
+          [...(useful[key] ?? [])].sort(),
+        );
+      }
+      const before = { metadata: { name: removed } };
+      assert.equal(printReach(reachOf({ kind: 'SecurityContextConstraints', before }, contextOf(left))), enqueue);
+    },
+  ),
+};
