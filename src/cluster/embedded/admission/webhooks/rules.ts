@@ -1,12 +1,14 @@
-import type { JsonObject } from '../../../../kube/types.ts';
+import type { GroupVersionResource, JsonObject } from '../../../../kube/types.ts';
 import { textAt, textsAt } from '../../objects/read.ts';
-import type { Attributes, ResourceInfo } from '../../types.ts';
+import type { Attributes } from '../../types.ts';
+
+type Target = Pick<Attributes, 'namespace' | 'operation' | 'subresource'>;
 
 /**
  * True if a rule of a webhook is about that request, were it made of `resource`.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/predicates/rules/rules.go
  */
-export function matchesRule(rule: JsonObject, attributes: Attributes, resource: ResourceInfo): boolean {
+export function matchesRule(rule: JsonObject, attributes: Target, resource: GroupVersionResource): boolean {
   return (
     matchesScope(textAt(rule, 'scope'), attributes, resource) &&
     includes(textsAt(rule, 'operations'), attributes.operation) &&
@@ -21,7 +23,7 @@ function includes(items: readonly string[], wanted: string): boolean {
 }
 
 /** Requests of a Namespace bear its name as their namespace, and yet count as cluster-wide. */
-function matchesScope(scope: string, attributes: Attributes, resource: ResourceInfo): boolean {
+function matchesScope(scope: string, attributes: Target, resource: GroupVersionResource): boolean {
   const isClusterWide = attributes.namespace === '' || (resource.group === '' && resource.resource === 'namespaces');
   if (scope === 'Namespaced') return !isClusterWide;
   if (scope === 'Cluster') return isClusterWide;
