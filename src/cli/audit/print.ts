@@ -1,6 +1,6 @@
 import { printYaml } from '../../config/manifests.ts';
 import type { AuditFinding } from '../../policy/psa/user-namespace-audit.ts';
-import type { Style } from '../report/table.ts';
+import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
 import { remediesFor, summarizeAudit, type AuditReport } from './report.ts';
 

@@ -8,7 +8,7 @@ import { defineCommand } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { flag, option } from '../options.ts';
-import { COLOURED, PLAIN } from '../report/table.ts';
+import { styleOf } from '../report/style.ts';
 import { oneOf } from '../values.ts';
 
 const DETAILS = `
@@ -64,9 +64,7 @@ export const auditUserNamespacesCommand = defineCommand({
       ...(options['include-mirror'] ? (['mirror'] as const) : []),
     ];
     const report: AuditReport = { findings: auditUserNamespaces(gatherAudit(store, include)), assumptions };
-    const { stdout, env } = io;
-    const hasColours = stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
-    stdout.write(output === 'table' ? printAuditTable(report, hasColours ? COLOURED : PLAIN) : PRINT[output](report));
+    io.stdout.write(output === 'table' ? printAuditTable(report, styleOf(io)) : PRINT[output](report));
     return exitCodeOfAudit(report);
   },
 });

@@ -4,7 +4,8 @@ import { flag, list, mapped, option } from '../options.ts';
 import { readAllManifests } from '../read-manifests.ts';
 import { FORMATS, FORMAT_NAMES } from '../report/formats.ts';
 import { judge } from '../report/judge.ts';
-import { COLOURED, PLAIN, printTable } from '../report/table.ts';
+import { styleOf } from '../report/style.ts';
+import { printTable } from '../report/table.ts';
 import { printable, printPlace, problemsOf } from '../report/text.ts';
 import { createUnknownFieldFinder } from '../report/strict.ts';
 import type { Remark, Report } from '../report/types.ts';
@@ -71,12 +72,12 @@ export const check = defineCommand({
 });
 
 /** The table on the standard output; on the error output what could not be read, and warnings. */
-function writeTable(report: Report, { stdout, stderr, env }: Io): void {
+function writeTable(report: Report, io: Io): void {
   const writeRemarks = (prefix: string, remarks: readonly Remark[]): void => {
-    for (const remark of remarks) stderr.write(`${prefix}: ${printable(`${printPlace(remark)}: ${remark.message}`)}\n`);
+    for (const remark of remarks)
+      io.stderr.write(`${prefix}: ${printable(`${printPlace(remark)}: ${remark.message}`)}\n`);
   };
   writeRemarks('error', problemsOf(report));
   writeRemarks('warning', report.warnings);
-  const hasColours = stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
-  stdout.write(printTable(report, hasColours ? COLOURED : PLAIN));
+  io.stdout.write(printTable(report, styleOf(io)));
 }

@@ -14,7 +14,7 @@ import type { Inventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
-import { COLOURED, PLAIN } from '../report/table.ts';
+import { styleOf } from '../report/style.ts';
 import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
 import { objectName, oneOf, text } from '../values.ts';
 
@@ -83,10 +83,7 @@ function creatorOf(user: string | undefined, groups: readonly string[], inventor
 }
 
 const PRINT: Readonly<Record<'table' | 'json' | 'yaml', (explanation: Explanation, io: Io) => string>> = {
-  table: (explanation, { stdout, env }) => {
-    const hasColours = stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
-    return printExplanation(explanation, hasColours ? COLOURED : PLAIN);
-  },
+  table: (explanation, io) => printExplanation(explanation, styleOf(io)),
   json: (explanation) => `${JSON.stringify(dataOf(explanation), undefined, 2)}\n`,
   yaml: (explanation) => printYaml([dataOf(explanation)]),
 };

@@ -12,7 +12,7 @@ import { printPlan } from '../plan/print-table.ts';
 import { exitCodeOfPlan, printNextStep, printPlanSummary } from '../plan/summary.ts';
 import type { Plan } from '../plan/types.ts';
 import { printBindingManifests, writeBindings } from '../plan/write-bindings.ts';
-import { COLOURED, PLAIN } from '../report/table.ts';
+import { styleOf } from '../report/style.ts';
 import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
 import { objectName, oneOf, text } from '../values.ts';
 
@@ -94,10 +94,7 @@ interface PrintOptions {
 }
 
 const PRINT: Readonly<Record<'table' | 'json' | 'yaml', (plan: Plan, options: PrintOptions) => string>> = {
-  table: (plan, { io: { stdout, env }, bindingsFile }) => {
-    const hasColours = stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
-    return printPlan(plan, { style: hasColours ? COLOURED : PLAIN, bindingsFile });
-  },
+  table: (plan, { io, bindingsFile }) => printPlan(plan, { style: styleOf(io), bindingsFile }),
   json: (plan) => `${JSON.stringify(dataOfPlan(plan), undefined, 2)}\n`,
   yaml: (plan) => printYaml([dataOfPlan(plan)]),
 };

@@ -1,6 +1,6 @@
 import type { SccMode } from '../../policy/scc/mode.ts';
 import { printChanges } from '../report/changes.ts';
-import type { Style } from '../report/table.ts';
+import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { outcomeOf, printSummary, type Outcome } from './summary.ts';

@@ -3,7 +3,7 @@ import type { PlannedRefusal } from '../../policy/scc/plan.ts';
 import { useRoleNameOf } from '../../policy/scc/standard.ts';
 import { printObstacle } from '../../policy/scc/warnings.ts';
 import { printChanges } from '../report/changes.ts';
-import type { Style } from '../report/table.ts';
+import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
 import { remarksOn } from './print-grants.ts';
 import { printNextStep, printPlanSummary, summarizePlan } from './summary.ts';

@@ -1,13 +1,7 @@
-import { styleText } from 'node:util';
+import type { Style } from './style.ts';
 import { printable, printObject, printPlace, printVerdict, printWhy } from './text.ts';
 import type { Finding, Judgement, Report } from './types.ts';
 import { isFailure, printSummary } from './verdict.ts';
-
-/** Makes a text stand out, or leaves it as it is. */
-export type Style = (format: 'bold' | 'dim' | 'red' | 'yellow', text: string) => string;
-
-export const PLAIN: Style = (_format, text) => text;
-export const COLOURED: Style = (format, text) => styleText(format, text, { validateStream: false });
 
 /** For people: of each object what is wrong, where, why, and how to fix it; at the end the summary. */
 export function printTable(report: Report, style: Style): string {

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { PLAIN, printTable } from '../../../src/cli/report/table.ts';
+import { PLAIN } from '../../../src/cli/report/style.ts';
+import { printTable } from '../../../src/cli/report/table.ts';
 import { VERSION } from '../../../src/cli/version.ts';
 import { runProgram } from '../../support/memory-io.ts';
 

@@ -5,7 +5,8 @@ import { objectsOf, readDocuments, type Manifests } from '../../../src/config/ma
 import { parseFieldPath } from '../../../src/cli/report/field-path.ts';
 import { FORMATS } from '../../../src/cli/report/formats.ts';
 import { judge } from '../../../src/cli/report/judge.ts';
-import { PLAIN, printTable } from '../../../src/cli/report/table.ts';
+import { PLAIN } from '../../../src/cli/report/style.ts';
+import { printTable } from '../../../src/cli/report/table.ts';
 
 function manifestsOf(text: string): Manifests {
   const { documents, errors } = readDocuments(text, 'f');
