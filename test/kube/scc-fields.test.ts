@@ -1,49 +1,20 @@
 /** The table of the fields of SCCs, the custom resource and the decoder say the same. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { readDocuments } from '../../src/config/manifests.ts';
 import { findMisshapen, type FieldShape } from '../../src/kube/field-shape.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../src/kube/scc-fields.ts';
+import type { Schema } from '../../src/manifests/definitions/schema.ts';
+import { securityContextConstraints } from '../../src/manifests/definitions/security-context-constraints.ts';
 import { defaultScc } from '../../src/policy/scc/default-scc.ts';
 import { sccTypeError } from '../../src/policy/scc/validate-scc-object.ts';
 
-interface Schema {
-  readonly type: string;
-  readonly format?: string;
-  readonly nullable?: boolean;
-  readonly description?: string;
-  readonly enum?: readonly string[];
-  readonly default?: unknown;
-  readonly items?: Schema;
-  readonly required?: readonly string[];
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly 'x-kubernetes-list-type'?: string;
-}
-
-interface Definition {
-  readonly spec: {
-    readonly versions: readonly [
-      {
-        readonly schema: { readonly openAPIV3Schema: Schema };
-        readonly additionalPrinterColumns: readonly {
-          readonly name: string;
-          readonly type: string;
-          readonly jsonPath: string;
-        }[];
-      },
-    ];
-  };
-}
-
-const path = new URL('../../webhook-config/crds/securitycontextconstraints.yaml', import.meta.url);
-const [document] = readDocuments(readFileSync(path, 'utf8'), 'crd').documents;
-const [version] = (document?.value as Definition).spec.versions;
+const [version] = securityContextConstraints.spec.versions;
+assert.ok(version);
 const schema = version.schema.openAPIV3Schema;
 const schemas = new Map(Object.entries(schema.properties ?? {}).filter(([name]) => Object.hasOwn(SCC_FIELDS, name)));
 
 function shapeOf({ type, format, items, properties }: Schema): FieldShape {
-  if (type === 'array') return [shapeOf(items ?? { type: 'missing' })];
+  if (type === 'array') return [shapeOf(items ?? {})];
   if (type !== 'object') return (format ?? type) as FieldShape;
   return Object.fromEntries(Object.entries(properties ?? {}).map(([name, own]) => [name, shapeOf(own)]));
 }
@@ -110,7 +81,7 @@ describe('the custom resource', () => {
 
   test('shows these columns', () => {
     assert.deepEqual(
-      version.additionalPrinterColumns.map(({ name, type, jsonPath }) => `${name} ${type} ${jsonPath}`),
+      (version.additionalPrinterColumns ?? []).map(({ name, type, jsonPath }) => `${name} ${type} ${jsonPath}`),
       [
         'Priv string .allowPrivilegedContainer',
         'Caps string .allowedCapabilities',

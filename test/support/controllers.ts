@@ -1,20 +1,21 @@
 /** What tests of controllers share: a cluster that serves SCCs and ranges, what is logged, and time that stands still. */
-import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { pino, type Logger } from 'pino';
-import { createAll, readSeed } from '../../src/cli/serve/seed.ts';
+import { createAll } from '../../src/cli/serve/seed.ts';
 import type { EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
 import type { Store } from '../../src/cluster/store.ts';
 import type { Controller } from '../../src/controller/controller.ts';
+import { DEFINITIONS } from '../../src/manifests/index.ts';
 import { startController, type RunningController } from '../../src/controller/runtime.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 
-const CRDS = join(import.meta.dirname, '../../webhook-config/crds');
-
 /** Lets the cluster serve SCCs and ranges. */
 export async function installCrds(cluster: EmbeddedCluster): Promise<void> {
-  await createAll(cluster, await readSeed(CRDS));
+  await createAll(
+    cluster,
+    DEFINITIONS.map((value) => ({ value, place: value.metadata.name })),
+  );
 }
 
 export interface Recorder {

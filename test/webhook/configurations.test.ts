@@ -1,14 +1,16 @@
 /** What API servers are told about the webhooks agrees with the webhooks. */
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { matchesConditions } from '../../src/cluster/embedded/objects/cel/match-conditions.ts';
-import { readManifests } from '../../src/config/manifests.ts';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
+import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
+import { defaultSettings, webhookConfigurations } from '../../src/manifests/index.ts';
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
+import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
+import { DEFAULT_LIMITS } from '../../src/policy/psa/types.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, sccModeOf, type SccSettings } from '../../src/policy/scc/mode.ts';
 import { readRequest } from '../../src/policy/scc/request.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -30,6 +32,7 @@ interface Hook {
   readonly namespaceSelector?: JsonObject;
   readonly matchConditions?: readonly JsonObject[];
   readonly timeoutSeconds: number;
+  readonly failurePolicy: string;
   readonly reinvocationPolicy?: string;
 }
 
@@ -39,17 +42,22 @@ interface Configuration {
   readonly webhooks: readonly Hook[];
 }
 
-const FOLDER = join(import.meta.dirname, '../../webhook-config');
-const { objects, errors } = await readManifests([join(FOLDER, 'psa.yaml'), join(FOLDER, 'scc.yaml')], {
-  stdin: (async function* () {})(),
-});
-const configurations = objects.map(({ value }) => value as unknown as Configuration);
+const configurations = webhookConfigurations(defaultSettings('0.0.0')) as unknown as readonly Configuration[];
 const hooks = configurations.flatMap(({ webhooks }) => webhooks);
 const pathOf = (hook: Hook): string => hook.clientConfig.service.path;
 
+/** The webhooks of a path; of each tier one. */
+function hooksAt(path: string): readonly Hook[] {
+  const found = hooks.filter((one) => pathOf(one) === path);
+  assert.notEqual(found.length, 0, path);
+  return found;
+}
+
+/** The webhook of a path that fails closed. */
 function hookAt(path: string): Hook {
-  const hook = hooks.find((one) => pathOf(one) === path);
+  const [hook, ...others] = hooksAt(path).filter(({ failurePolicy }) => failurePolicy === 'Fail');
   assert.ok(hook, path);
+  assert.deepEqual(others, []);
   return hook;
 }
 
@@ -74,8 +82,6 @@ const webhooks = createWebhooks({
 });
 
 suite('names and paths', () => {
-  test('the files can be read', () => assert.deepEqual(errors, []));
-
   test('each webhook of the server is configured, and each configured one is served', () => {
     const configured = configurations.flatMap(({ kind, metadata, webhooks }) =>
       webhooks.map(
@@ -84,21 +90,48 @@ suite('names and paths', () => {
     );
     assert.deepEqual(configured.sort(), [
       '/psa/validate: advise.psa.portcullis.dev of Validating psa.portcullis.dev',
+      '/psa/validate: fail-open.psa.portcullis.dev of Validating psa.portcullis.dev',
+      '/psa/validate: kube-system.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: psa.portcullis.dev of Validating psa.portcullis.dev',
       '/scc/exec: exec.scc.portcullis.dev of Validating scc.portcullis.dev',
+      '/scc/exec: fail-open.exec.scc.portcullis.dev of Validating scc.portcullis.dev',
+      '/scc/mutate: fail-open.mutate.scc.portcullis.dev of Mutating zz.scc.portcullis.dev',
       '/scc/mutate: mutate.scc.portcullis.dev of Mutating zz.scc.portcullis.dev',
       '/scc/objects/default: objects.scc.portcullis.dev of Mutating objects.scc.portcullis.dev',
       '/scc/objects/validate: objects.scc.portcullis.dev of Validating scc.portcullis.dev',
+      '/scc/validate: fail-open.validate.scc.portcullis.dev of Validating scc.portcullis.dev',
       '/scc/validate: validate.scc.portcullis.dev of Validating scc.portcullis.dev',
     ]);
     assert.deepEqual(new Set(webhooks.map(({ path }) => path)), new Set(hooks.map(pathOf)));
   });
 
-  test('SCC webhooks fail closed, say that they have no side effects, and are asked about every version', () => {
-    for (const hook of hooks.filter(({ name }) => name.includes('scc'))) {
-      const { failurePolicy, matchPolicy, sideEffects, admissionReviewVersions } = hook as unknown as JsonObject;
-      const expected = ['Fail', 'Equivalent', 'None', 'v1'];
-      assert.deepEqual([failurePolicy, matchPolicy, sideEffects, ...(admissionReviewVersions as string[])], expected);
+  test('what enforces fails closed but in the tier that fails open, what advises never does', () => {
+    const open = hooks.filter(({ failurePolicy }) => failurePolicy === 'Ignore').map(({ name }) => name);
+    assert.deepEqual(open.sort(), [
+      'advise.psa.portcullis.dev',
+      'fail-open.exec.scc.portcullis.dev',
+      'fail-open.mutate.scc.portcullis.dev',
+      'fail-open.psa.portcullis.dev',
+      'fail-open.validate.scc.portcullis.dev',
+      'kube-system.psa.portcullis.dev',
+    ]);
+    for (const { failurePolicy } of hooks) assert.match(failurePolicy, /^(?:Fail|Ignore)$/);
+  });
+
+  test('webhooks have no side effects, and are asked about every version', () => {
+    for (const hook of hooks) {
+      const { matchPolicy, sideEffects, admissionReviewVersions } = hook as unknown as JsonObject;
+      assert.deepEqual([matchPolicy, sideEffects, admissionReviewVersions], ['Equivalent', 'None', ['v1']]);
+    }
+  });
+
+  test('tiers differ in nothing but their namespaces, what becomes of failures, and patience', () => {
+    for (const path of new Set(hooks.map(pathOf))) {
+      if (path.startsWith('/scc/objects/')) continue;
+      const [first, ...others] = hooksAt(path)
+        .filter(({ name }) => name !== 'advise.psa.portcullis.dev')
+        .map((hook) => ({ ...hook, name: '', namespaceSelector: {}, failurePolicy: '', timeoutSeconds: 0 }));
+      for (const other of others) assert.deepEqual(other, first);
     }
   });
 
@@ -107,10 +140,13 @@ suite('names and paths', () => {
     for (const path of ['/scc/exec', '/scc/objects/default', '/scc/objects/validate']) {
       assert.equal(hookAt(path).timeoutSeconds, 10);
     }
+    for (const hook of hooks.filter(({ failurePolicy }) => failurePolicy === 'Ignore')) {
+      assert.equal(hook.timeoutSeconds, 5, hook.name);
+    }
   });
 
   test('what changes pods is asked again when others change them', () => {
-    assert.equal(hookAt('/scc/mutate').reinvocationPolicy, 'IfNeeded');
+    for (const hook of hooksAt('/scc/mutate')) assert.equal(hook.reinvocationPolicy, 'IfNeeded');
   });
 
   test('both passes are asked about the same requests', () => {
@@ -133,6 +169,7 @@ const anyNamespace = fc
         'openshift.io/run-level': fc.constantFrom('0', '1', '2', '01', ''),
         'security.openshift.io/disable-securitycontextconstraints': fc.constantFrom('true', 'false', 'TRUE', ''),
         'portcullis.dev/scc': fc.constantFrom('enforce', 'report', 'off', 'OFF', 'Off', '', 'none'),
+        'portcullis.dev/admission': fc.constantFrom('fail-open', 'fail-closed', ''),
         team: fc.constantFrom('a', 'b'),
       },
       { requiredKeys: [] },
@@ -141,15 +178,50 @@ const anyNamespace = fc
   // The API server sets that label.
   .map(({ name, labels }) => ({ metadata: { name, labels: { ...labels, 'kubernetes.io/metadata.name': name } } }));
 
-test('selectors leave out just the namespaces in which SCCs are off', () => {
-  for (const path of ['/scc/mutate', '/scc/validate', '/scc/exec']) {
+type AnyNamespace = typeof anyNamespace extends fc.Arbitrary<infer T> ? T : never;
+
+/** What becomes of the requests of a namespace while nobody answers, for each webhook of the path that is asked. */
+function policiesFor(path: string, { metadata: { labels } }: AnyNamespace): readonly string[] {
+  return hooksAt(path)
+    .filter(({ name }) => name !== 'advise.psa.portcullis.dev')
+    .filter(({ namespaceSelector }) => matchesLabelSelector(namespaceSelector, labels))
+    .map(({ failurePolicy }) => failurePolicy);
+}
+
+suite('tiers', () => {
+  const isFailOpen = ({ metadata: { labels } }: AnyNamespace): boolean =>
+    labels['portcullis.dev/admission'] === 'fail-open';
+
+  test('SCC selectors leave out just the namespaces in which SCCs are off; of the others each is in one tier', () => {
+    for (const path of ['/scc/mutate', '/scc/validate', '/scc/exec']) {
+      fc.assert(
+        fc.property(anyNamespace, (namespace) => {
+          const isOff = sccModeOf(namespace, SETTINGS).mode === 'off';
+          const expected = isOff ? [] : [isFailOpen(namespace) ? 'Ignore' : 'Fail'];
+          assert.deepEqual(policiesFor(path, namespace), expected);
+        }),
+      );
+    }
+  });
+
+  test('Pod Security counts everywhere but in the installation itself', () => {
     fc.assert(
       fc.property(anyNamespace, (namespace) => {
-        const isSelected = matchesLabelSelector(hookAt(path).namespaceSelector, namespace.metadata.labels);
-        assert.equal(isSelected, sccModeOf(namespace, SETTINGS).mode !== 'off');
+        const { name } = namespace.metadata;
+        const tier = name === 'kube-system' || isFailOpen(namespace) ? 'Ignore' : 'Fail';
+        assert.deepEqual(policiesFor('/psa/validate', namespace), name === 'portcullis' ? [] : [tier]);
       }),
     );
-  }
+  });
+
+  test('what only advises is left out of the installation alone', () => {
+    const advice = hooks.find(({ name }) => name === 'advise.psa.portcullis.dev');
+    fc.assert(
+      fc.property(anyNamespace, ({ metadata: { name, labels } }) => {
+        assert.equal(matchesLabelSelector(advice?.namespaceSelector, labels), name !== 'portcullis');
+      }),
+    );
+  });
 });
 
 const SUBRESOURCES = 'attach binding ephemeralcontainers eviction exec log portforward proxy resize status'.split(' ');
@@ -224,7 +296,7 @@ const anyPod = fc.record({
   ),
 });
 
-suite('conditions', () => {
+suite('conditions of SCCs', () => {
   const conditions = hookAt('/scc/mutate').matchConditions ?? [];
   const isAsked = (operation: string, object: JsonObject, oldObject: JsonObject | null): unknown =>
     matchesConditions(conditions, { operation, object, oldObject });
@@ -266,5 +338,100 @@ suite('conditions', () => {
       }),
       { numRuns: 2000 },
     );
+  });
+});
+
+const anyLabels = fc.record(
+  {
+    'pod-security.kubernetes.io/enforce': fc.constantFrom('privileged', 'baseline', 'restricted', 'wrong'),
+    'pod-security.kubernetes.io/enforce-version': fc.constantFrom('v1.24', 'latest', 'v0'),
+    'pod-security.kubernetes.io/warn': fc.constantFrom('baseline', 'restricted'),
+    team: fc.constantFrom('a', 'b'),
+  },
+  { requiredKeys: [] },
+);
+const anyNamespaceObject = fc.record({
+  apiVersion: fc.constant('v1'),
+  kind: fc.constant('Namespace'),
+  metadata: fc.record(
+    { name: fc.constant('n'), labels: anyLabels, annotations: someMap, finalizers: fc.constant(['f']) },
+    { requiredKeys: ['name'] },
+  ),
+});
+
+suite('conditions of Pod Security', () => {
+  const [{ matchConditions = [] } = {}] = hooksAt('/psa/validate');
+  const podSecurity = createPodSecurity({
+    ...DEFAULT_CONFIGURATION,
+    defaults: { ...DEFAULT_CONFIGURATION.defaults, enforce: 'restricted', audit: 'restricted', warn: 'restricted' },
+  });
+  const requestOf = (resource: string, operation: string, object: JsonObject, oldObject: JsonObject | null) => ({
+    operation,
+    resource: { group: '', version: 'v1', resource },
+    object,
+    oldObject,
+  });
+  const isAsked = (...request: Parameters<typeof requestOf>): unknown =>
+    matchesConditions(matchConditions, requestOf(...request));
+  const decide = (...request: Parameters<typeof requestOf>): Decision =>
+    reviewPodSecurity({
+      request: {
+        ...requestOf(...request),
+        kind: { group: '', version: 'v1', kind: request[0] === 'pods' ? 'Pod' : 'Namespace' },
+        namespace: 'n',
+        name: 'x',
+      } as unknown as AdmissionRequest,
+      podSecurity,
+      findNamespace: (name) => ({ metadata: { name, labels: {} } }),
+      listPods: () => [{ metadata: { name: 'p' }, spec: POD.spec }],
+      limits: DEFAULT_LIMITS,
+      now: () => 0,
+    }).decision;
+
+  const namespace = (metadata: JsonObject): JsonObject => ({ metadata: { name: 'n', ...metadata } });
+  const pod = (metadata: JsonObject): JsonObject => ({ ...POD, metadata: { ...POD.metadata, ...metadata } });
+  const cases: readonly (readonly [
+    name: string,
+    resource: string,
+    object: JsonObject,
+    oldObject: JsonObject | null,
+    asked: boolean,
+  ])[] = [
+    ['a new pod', 'pods', POD, null, true],
+    ['a pod with another image', 'pods', CHANGED, POD, true],
+    ['a pod with an annotation more', 'pods', pod({ annotations: { a: 'b' } }), POD, true],
+    ['a pod with a label more', 'pods', pod({ labels: { a: 'b' } }), POD, false],
+    ['a pod with a finalizer less', 'pods', POD, pod({ finalizers: ['f'] }), false],
+    ['a pod as it was', 'pods', POD, POD, false],
+    ['a new namespace', 'namespaces', namespace({}), null, true],
+    ['a namespace with a label more', 'namespaces', namespace({ labels: { a: 'b' } }), namespace({}), true],
+    ['a namespace with a label less', 'namespaces', namespace({}), namespace({ labels: { a: 'b' } }), true],
+    ['a namespace with empty labels', 'namespaces', namespace({ labels: {} }), namespace({}), false],
+    ['a namespace with an annotation more', 'namespaces', namespace({ annotations: { a: 'b' } }), namespace({}), false],
+    ['a namespace with a finalizer less', 'namespaces', namespace({}), namespace({ finalizers: ['f'] }), false],
+  ];
+  for (const [name, resource, object, oldObject, asked] of cases) {
+    test(name, () => assert.equal(isAsked(resource, oldObject ? 'UPDATE' : 'CREATE', object, oldObject), asked));
+  }
+
+  test('of what is not asked about, nothing would be refused and nothing said', () => {
+    const typedPod = anyPod.map((one) => ({ apiVersion: 'v1', kind: 'Pod', ...one }));
+    const anyPair = fc.oneof(
+      fc.tuple(fc.constant('pods'), typedPod, typedPod),
+      fc.tuple(fc.constant('namespaces'), anyNamespaceObject, anyNamespaceObject),
+    );
+    let unasked = 0;
+    fc.assert(
+      fc.property(anyPair, fc.constantFrom('CREATE', 'UPDATE'), ([resource, object, oldObject], operation) => {
+        const request = [resource, operation, object, operation === 'UPDATE' ? oldObject : null] as const;
+        const asked = isAsked(...request);
+        assert.equal(typeof asked, 'boolean');
+        if (asked === true) return;
+        unasked++;
+        assert.deepEqual(decide(...request), { allowed: true });
+      }),
+      { numRuns: 2000 },
+    );
+    assert.ok(unasked > 20, `${unasked}`);
   });
 });

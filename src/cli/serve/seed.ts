@@ -1,9 +1,9 @@
-import { readManifests, type ManifestObject } from '../../config/manifests.ts';
+import { readManifests } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import type { EmbeddedCluster } from '../../cluster/embedded/cluster.ts';
 import type { ApiObject } from '../../cluster/embedded/types.ts';
 import { ApiError } from '../../kube/status.ts';
-import { draft } from '../../kube/types.ts';
+import { draft, type JsonObject } from '../../kube/types.ts';
 
 /** Kinds that others need, in the order in which they are needed; all other kinds come after them. */
 const FIRST = [
@@ -20,34 +20,40 @@ const FIRST = [
   'RoleBinding',
 ];
 
+/** What is to be created, and where it comes from. */
+export interface SeedObject {
+  readonly value: JsonObject;
+  readonly place: string;
+}
+
 const FIELD_MANAGER = 'portcullis-seed';
 
 /**
  * Reads the manifests of a folder or file, in the order in which they have to be created.
  * Rejects with a UserError that names file and line of what cannot be read.
  */
-export async function readSeed(path: string): Promise<readonly ManifestObject[]> {
+export async function readSeed(path: string): Promise<readonly SeedObject[]> {
   const { objects, errors } = await readManifests([path], { stdin: nothing() });
   if (errors.length > 0) {
     throw new UserError(
       errors.map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`).join('\n'),
     );
   }
-  const rank = ({ value }: ManifestObject): number => {
+  const rank = ({ value }: SeedObject): number => {
     const index = FIRST.indexOf((value as ApiObject).kind ?? '');
     return index < 0 ? FIRST.length : index;
   };
-  return objects.toSorted((a, b) => rank(a) - rank(b));
+  const seed = objects.map(({ value, document, line }) => ({ value, place: `${document.file}:${line}` }));
+  return seed.toSorted((a, b) => rank(a) - rank(b));
 }
 
 /**
  * Creates objects one after another, each when what follows from the one before is done (a namespace's service account).
- * Rejects with a UserError that names file and line of what the cluster refuses.
+ * Rejects with a UserError that names the place of what the cluster refuses.
  */
-export async function createAll(cluster: EmbeddedCluster, objects: readonly ManifestObject[]): Promise<void> {
-  for (const { value, document, line } of objects) {
+export async function createAll(cluster: EmbeddedCluster, objects: readonly SeedObject[]): Promise<void> {
+  for (const { value, place } of objects) {
     const object = draft(value) as ApiObject;
-    const place = `${document.file}:${line}`;
     const { apiVersion = '', kind = '' } = object;
     const resource = cluster.registry.list().find((info) => info.kind === kind && groupVersion(info) === apiVersion);
     if (!resource) throw new UserError(`${place}: the embedded cluster does not serve ${kind} of ${apiVersion}`);

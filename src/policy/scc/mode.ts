@@ -9,8 +9,8 @@ export type SccMode = (typeof SCC_MODES)[number];
 /** The label of a namespace that says its mode. */
 export const SCC_MODE_LABEL = 'portcullis.dev/scc';
 
-const RUN_LEVEL_LABEL = 'openshift.io/run-level';
-const DISABLE_LABEL = 'security.openshift.io/disable-securitycontextconstraints';
+export const RUN_LEVEL_LABEL = 'openshift.io/run-level';
+export const DISABLE_LABEL = 'security.openshift.io/disable-securitycontextconstraints';
 
 /** How a cluster wants SCCs to work. */
 export interface SccSettings {

@@ -3,10 +3,10 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Connection } from '../../../src/cluster/live/connect.ts';
 import { createLiveCluster, type LiveCluster } from '../../../src/cluster/live/cluster.ts';
-import { readManifests } from '../../../src/config/manifests.ts';
 import { systemClock } from '../../../src/cluster/clock.ts';
 import { RESOURCES } from '../../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../../src/kube/types.ts';
+import { DEFINITIONS } from '../../../src/manifests/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
@@ -122,9 +122,8 @@ describe('a live cluster', () => {
   });
 
   test('a kind is followed as soon as it is defined', async () => {
-    const { objects } = await readManifests(['webhook-config/crds'], { stdin: [] as unknown as AsyncIterable<string> });
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
-    for (const { value } of objects) await server.admin.send('POST', path, value);
+    for (const definition of DEFINITIONS) await server.admin.send('POST', path, definition);
     await server.cluster.idle();
     const [standard] = STANDARD_SCCS;
     await live.create('SecurityContextConstraints', standard?.scc ?? {}, { fieldManager: 'test' });

@@ -4,9 +4,9 @@ import { after, before, describe, test } from 'node:test';
 import { connect, type Connection } from '../../../src/cluster/live/connect.ts';
 import { readCluster } from '../../../src/cluster/live/read-cluster.ts';
 import { reviewAccess, reviewSelf } from '../../../src/cluster/live/reviews.ts';
-import { readManifests } from '../../../src/config/manifests.ts';
 import { RESOURCES } from '../../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../../src/kube/types.ts';
+import { DEFINITIONS } from '../../../src/manifests/index.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
 import { json, startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts';
 
@@ -101,12 +101,11 @@ describe('an embedded cluster over TLS', () => {
   }
 
   test('a kind that is served once it is defined is read', async () => {
-    const { objects } = await readManifests(['webhook-config/crds'], { stdin: [] as unknown as AsyncIterable<string> });
-    for (const { value } of objects) {
+    for (const definition of DEFINITIONS) {
       const { status, text } = await cluster.admin.send(
         'POST',
         '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
-        value,
+        definition,
       );
       assert.equal(status, 201, text);
     }

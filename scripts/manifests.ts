@@ -1,0 +1,14 @@
+/** Writes `webhook-config/`, or the folder that is named, from the sources; what lies there otherwise is removed. */
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import packageJson from '../package.json' with { type: 'json' };
+import { manifestFiles } from '../src/manifests/files.ts';
+
+const OUT = process.argv[2] ?? 'webhook-config';
+
+await rm(OUT, { recursive: true, force: true });
+for (const [path, text] of manifestFiles(packageJson.version)) {
+  const file = join(OUT, path);
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, text);
+}

@@ -1,0 +1,37 @@
+/**
+ * The objects of an installation: the one source of every manifest. Nothing here reads files or asks clusters; what a
+ * cluster needs comes in as settings.
+ */
+import { podDisruptionBudget } from './availability.ts';
+import { certManagerObjects } from './certificate.ts';
+import { configuration } from './configuration.ts';
+import { DEFINITIONS } from './definitions/index.ts';
+import { deployment } from './deployment.ts';
+import { namespace, resourceQuota } from './namespace.ts';
+import { networkPolicy, service } from './network.ts';
+import { rbacObjects } from './rbac/index.ts';
+import type { ManifestSettings } from './settings.ts';
+import type { Manifest } from './types.ts';
+import { webhookConfigurations } from './webhooks/index.ts';
+
+export { DEFINITIONS } from './definitions/index.ts';
+export { defaultSettings, type ManifestSettings } from './settings.ts';
+export type { Manifest, ManifestOf } from './types.ts';
+export { webhookConfigurations, type WebhookConfiguration } from './webhooks/index.ts';
+
+/** All objects of an installation, in the order in which they have to be applied: webhooks at the end. */
+export function manifestsOf(settings: ManifestSettings): readonly Manifest[] {
+  return [
+    ...(settings.sccMode === 'off' ? [] : DEFINITIONS),
+    namespace(settings),
+    resourceQuota(settings),
+    ...rbacObjects(settings),
+    configuration(settings),
+    ...(settings.certificates === 'cert-manager' ? certManagerObjects(settings) : []),
+    service(settings),
+    networkPolicy(settings),
+    podDisruptionBudget(settings),
+    deployment(settings),
+    ...webhookConfigurations(settings),
+  ];
+}

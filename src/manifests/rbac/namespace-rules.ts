@@ -1,0 +1,11 @@
+import { INSTALLATION } from '../../kube/installation.ts';
+import { FOLLOW, rule, type Rule } from './rule.ts';
+
+/** Who leads, and what each replica serves. */
+export const LEASE_RULES: readonly Rule[] = [rule([...FOLLOW, 'get', 'create', 'update', 'delete'], ['Lease'])];
+
+/** Where the replicas make their certificate themselves; names cannot bound what is created. */
+export const SECRET_RULES: readonly Rule[] = [
+  rule(['create'], ['Secret']),
+  rule([...FOLLOW, 'get', 'update'], ['Secret'], [INSTALLATION.certificateSecret]),
+];

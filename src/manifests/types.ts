@@ -1,0 +1,11 @@
+import type { ObjectMeta, Wire } from '../kube/types.ts';
+
+/** An object as it is applied to a cluster. */
+export type Manifest = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: ObjectMeta & { readonly name: string };
+};
+
+/** The same of a type that Kubernetes has. */
+export type ManifestOf<T> = Wire<T> & Manifest;
