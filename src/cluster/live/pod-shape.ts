@@ -1,17 +1,18 @@
-import { each, keep, members, type Shape } from './shape.ts';
 import { isObject } from '../../kube/types.ts';
+import type { Intern } from './intern.ts';
+import { each, keep, members, shared, type Shape } from './shape.ts';
 
-const ACTIONS = members({ httpGet: members({ host: 'all' }), tcpSocket: members({ host: 'all' }) });
+const ACTIONS = shared(members({ httpGet: members({ host: 'all' }), tcpSocket: members({ host: 'all' }) }));
 
 const CONTAINER = members({
   name: 'all',
   image: 'all',
-  securityContext: 'all',
-  ports: each(members({ hostPort: 'all' })),
+  securityContext: shared('all'),
+  ports: shared(each(members({ hostPort: 'all' }))),
   livenessProbe: ACTIONS,
   readinessProbe: ACTIONS,
   startupProbe: ACTIONS,
-  lifecycle: members({ postStart: ACTIONS, preStop: ACTIONS }),
+  lifecycle: shared(members({ postStart: ACTIONS, preStop: ACTIONS })),
 });
 
 /** What decisions read of a pod spec: the Pod Security checks, SCCs, exemptions. */
@@ -19,8 +20,8 @@ const POD_SPEC: Shape = members({
   initContainers: each(CONTAINER),
   containers: each(CONTAINER),
   ephemeralContainers: each(CONTAINER),
-  volumes: 'all',
-  securityContext: 'all',
+  volumes: shared(each(shared('all'))),
+  securityContext: shared('all'),
   serviceAccountName: 'all',
   hostNetwork: 'all',
   hostPID: 'all',
@@ -30,11 +31,14 @@ const POD_SPEC: Shape = members({
   runtimeClassName: 'all',
 });
 
-/** The part of a pod spec that decisions read; equal for the pods of one controller. */
-export function keepPodSpec(spec: unknown): unknown {
-  const kept = keep(spec, POD_SPEC);
-  if (!isObject(kept) || !Array.isArray(kept['volumes'])) return kept;
-  return { ...kept, volumes: kept['volumes'].map(withoutSuffix) };
+/** The part of a pod spec that decisions read, held once for the pods of one controller; its parts for all pods. */
+export function keepPodSpec(spec: unknown, intern: Intern): unknown {
+  return intern(withoutSuffixes(keep(spec, POD_SPEC)), (kept) => keep(kept, POD_SPEC, intern) as object);
+}
+
+function withoutSuffixes(spec: unknown): unknown {
+  if (!isObject(spec) || !Array.isArray(spec['volumes'])) return spec;
+  return { ...spec, volumes: spec['volumes'].map(withoutSuffix) };
 }
 
 const TOKEN_VOLUME = 'kube-api-access';

@@ -3,6 +3,7 @@ import { podTemplatePath } from '../../kube/pod.ts';
 import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds } from '../../kube/types.ts';
 import { createIntern, type Intern } from './intern.ts';
+import { createMetadataKeeper, without, type MetadataKeeper } from './keep-metadata.ts';
 import { keepPodSpec } from './pod-shape.ts';
 
 /** What is kept of the objects of a kind. */
@@ -13,15 +14,24 @@ export interface Projection {
   isSame(before: Kinds[Kind], after: Kinds[Kind]): boolean;
 }
 
-/** Makes the function that gives the projection of each kind; those of pods and workloads hold what is equal but once. */
+/** Makes the function that gives the projection of each kind; what is equal in many objects is held but once. */
 export function createProjections(): (kind: Kind) => Projection {
   const intern = createIntern();
+  const metadata = createMetadataKeeper(intern);
   return (kind) => {
-    if (kind === 'Pod') return partial((object) => keepPod(object, intern));
+    // One text for all objects of the kind.
+    const tools = { type: { apiVersion: apiVersionOf(kind), kind }, intern, metadata };
+    if (kind === 'Pod') return partial((object) => keepPod(object, tools));
     const path = podTemplatePath(RESOURCES[kind].group, kind);
-    if (path) return partial((object) => keepWorkload(kind, path, object, intern));
-    return { keep: (object) => keepWhole(kind, object), isSame: isSameVersion };
+    if (path) return partial((object) => keepWorkload(path, object, tools));
+    return { keep: (object) => keepWhole(object, tools), isSame: isSameVersion };
   };
+}
+
+interface Tools {
+  readonly type: { readonly apiVersion: string; readonly kind: Kind };
+  readonly intern: Intern;
+  readonly metadata: MetadataKeeper;
 }
 
 /** Much of such an object is not kept: it has changed only if what is kept has. */
@@ -41,30 +51,25 @@ function withoutVersion(object: Kinds[Kind]): JsonObject {
   return { ...object, metadata: Object.fromEntries(metadata) };
 }
 
-function keepPod({ metadata, spec, status }: JsonObject, intern: Intern): Kinds[Kind] {
+function keepPod({ metadata, spec, status }: JsonObject, tools: Tools): Kinds[Kind] {
+  const { type, intern } = tools;
   const phase = isObject(status) ? status['phase'] : undefined;
   const kept: JsonObject = {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: keepMetadata(metadata, intern),
-    spec: intern(keepPodSpec(spec)),
+    ...type,
+    metadata: tools.metadata.part(metadata),
+    spec: keepPodSpec(spec, intern),
     ...(phase === undefined ? {} : { status: intern({ phase }) }),
   };
   return kept;
 }
 
 /** A workload with its template only, which lies where it lay; nothing of one that another workload makes. */
-function keepWorkload(
-  kind: Kind,
-  path: readonly string[],
-  object: JsonObject,
-  intern: Intern,
-): Kinds[Kind] | undefined {
-  if (isMadeByKnown(kind, object)) return undefined;
+function keepWorkload(path: readonly string[], object: JsonObject, tools: Tools): Kinds[Kind] | undefined {
+  const { type, intern } = tools;
+  if (isMadeByKnown(type.kind, object)) return undefined;
   const kept: JsonObject = {
-    apiVersion: apiVersionOf(kind),
-    kind,
-    metadata: keepMetadata(object['metadata'], intern),
+    ...type,
+    metadata: tools.metadata.part(object['metadata']),
     ...keepAt(object, path, (template) => keepTemplate(template, intern)),
   };
   return kept;
@@ -78,22 +83,7 @@ function keepAt(value: unknown, [key, ...rest]: readonly string[], keep: (value:
 function keepTemplate(template: unknown, intern: Intern): unknown {
   if (!isObject(template)) return template;
   const { metadata, spec } = template;
-  return { ...(metadata == null ? {} : { metadata }), ...(spec == null ? {} : { spec: intern(keepPodSpec(spec)) }) };
-}
-
-const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
-
-/** What the pods of a controller have in common is held once. */
-function keepMetadata(metadata: unknown, intern: Intern): JsonObject {
-  if (!isObject(metadata)) return {};
-  const kept = without(metadata, 'managedFields');
-  const { annotations, labels, ownerReferences } = kept;
-  return {
-    ...kept,
-    ...(labels == null ? {} : { labels: intern(labels) }),
-    ...(ownerReferences == null ? {} : { ownerReferences: intern(ownerReferences) }),
-    ...(isObject(annotations) ? { annotations: intern(without(annotations, LAST_APPLIED)) } : {}),
-  };
+  return { ...(metadata == null ? {} : { metadata }), ...(spec == null ? {} : { spec: keepPodSpec(spec, intern) }) };
 }
 
 /** What pods come from that are made by it: it is enough to know the one on top. */
@@ -115,22 +105,27 @@ function isMadeByKnown(kind: Kind, { metadata }: JsonObject): boolean {
 /** Kinds that are never replaced as a whole by this program, so that what is not kept is not lost. */
 const READ_ONLY: ReadonlySet<Kind> = new Set(['Node', 'ServiceAccount', 'Role', 'RoleBinding']);
 
-/** Who owns which field is most of an object, and decides of namespaces only. */
-function keepWhole(kind: Kind, object: JsonObject): Kinds[Kind] {
-  const { metadata } = object;
-  const type = { apiVersion: apiVersionOf(kind), kind };
-  if (kind === 'Namespace' || !isObject(metadata)) return { ...object, ...type };
-  const kept = without(metadata, 'managedFields');
-  const { annotations } = kept;
-  const isCut = READ_ONLY.has(kind) && isObject(annotations);
-  return {
+/** Members that many objects have alike. */
+const ALIKE: Partial<Readonly<Record<Kind, readonly string[]>>> = {
+  Namespace: ['spec', 'status'],
+  Role: ['rules'],
+  RoleBinding: ['roleRef', 'subjects'],
+};
+
+function keepWhole(object: JsonObject, { type, intern, metadata }: Tools): Kinds[Kind] {
+  const { kind } = type;
+  const alike = (ALIKE[kind] ?? []).filter((name) => object[name] != null);
+  const kept: JsonObject = {
     ...object,
     ...type,
-    metadata: isCut ? { ...kept, annotations: without(annotations, LAST_APPLIED) } : kept,
+    ...Object.fromEntries(alike.map((name): [string, unknown] => [name, intern(object[name])])),
+    metadata: keepWholeMetadata(kind, object['metadata'], metadata),
   };
+  return isObject(object['metadata']) ? kept : without(kept, 'metadata');
 }
 
-function without(object: JsonObject, name: string): JsonObject {
-  if (!Object.hasOwn(object, name)) return object;
-  return Object.fromEntries(Object.entries(object).filter(([key]) => key !== name));
+/** Who owns which field is most of an object, and decides of namespaces only. */
+function keepWholeMetadata(kind: Kind, metadata: unknown, keeper: MetadataKeeper): unknown {
+  if (kind === 'Namespace') return keeper.withOwners(metadata);
+  return READ_ONLY.has(kind) ? keeper.withoutLastApplied(metadata) : keeper.whole(metadata);
 }
