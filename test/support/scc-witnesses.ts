@@ -1,0 +1,66 @@
+import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { VOLUME_TYPES } from '../../src/policy/scc/decode/volume.ts';
+
+/**
+ * Pods that each ask for one thing more than nothing, of all that an SCC may allow: where it allows a thing, one of them has
+ * it. Not all are admitted.
+ */
+export function candidatesFor(scc: SecurityContextConstraints): readonly JsonObject[] {
+  const required = scc.userNamespaceLevel === 'RequirePodLevel' ? { hostUsers: false } : {};
+  return [...specs(scc), ...securityContexts(scc).map(containerWith)].map(({ containers, ...spec }) => ({
+    metadata: { name: 'p' },
+    spec: { ...required, ...spec, containers: containers ?? [{ name: 'a', image: 'registry.example/app:1' }] },
+  }));
+}
+
+function specs(scc: SecurityContextConstraints): readonly JsonObject[] {
+  const { volumes = [], allowedUnsafeSysctls = [], allowedFlexVolumes } = scc;
+  const types = volumes?.includes('*') === true ? [...VOLUME_TYPES, 'hostPath'] : (volumes ?? []);
+  return [
+    {},
+    { hostIPC: true },
+    { hostNetwork: true },
+    { hostPID: true },
+    { containers: [{ name: 'a', image: 'registry.example/app:1', ports: [{ containerPort: 80, hostPort: 80 }] }] },
+    ...types.map((type) => {
+      const source = type === 'flexVolume' ? { driver: allowedFlexVolumes?.[0]?.driver ?? 'example/a' } : {};
+      return { volumes: [{ name: 'v', [sourceOf(type)]: source }] };
+    }),
+    ...(allowedUnsafeSysctls ?? []).map((name) => ({
+      securityContext: { sysctls: [{ name: name.replace('*', 'odd'), value: '1' }] },
+    })),
+  ];
+}
+
+function securityContexts({ allowedCapabilities, seccompProfiles }: SecurityContextConstraints): readonly JsonObject[] {
+  return [
+    { allowPrivilegeEscalation: true },
+    { privileged: true },
+    { runAsUser: 0 },
+    { seLinuxOptions: { type: 'spc_t' } },
+    ...(allowedCapabilities ?? []).map((name) => ({ capabilities: { add: [name === '*' ? 'SYS_ADMIN' : name] } })),
+    ...(seccompProfiles ?? []).map((name) => ({ seccompProfile: profileOf(name) })),
+  ];
+}
+
+function containerWith(securityContext: JsonObject): JsonObject {
+  return { containers: [{ name: 'a', image: 'registry.example/app:1', securityContext }] };
+}
+
+function profileOf(name: string): JsonObject {
+  if (name.startsWith('localhost/')) return { type: 'Localhost', localhostProfile: name.slice('localhost/'.length) };
+  return { type: name.endsWith('/default') ? 'RuntimeDefault' : 'Unconfined' };
+}
+
+/** Volumes that SCCs call by other names than pods. */
+const SOURCES: ReadonlyMap<string, string> = new Map([
+  ['cephFS', 'cephfs'],
+  ['storageOS', 'storageos'],
+  ['vsphere', 'vsphereVolume'],
+]);
+
+/** What the type of a volume, as in an SCC, is called in a pod. */
+export function sourceOf(type: string): string {
+  return SOURCES.get(type) ?? type;
+}
