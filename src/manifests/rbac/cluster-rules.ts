@@ -33,11 +33,16 @@ export const SCC_RULES: readonly Rule[] = [
   rule(['patch'], ['Namespace']),
   rule(['get', 'create', 'update'], ['RangeAllocation']),
   // standard-scc-controller: names cannot bound what is created. But nobody can grant what they do not have, and the use of
-  // the standard SCCs is all that this one can pass on.
+  // the standard SCCs is all that this one can pass on. One of the roles is for an SCC that is none of them.
   rule(
-    ['update', 'use'],
+    ['update'],
     ['SecurityContextConstraints'],
     STANDARD_SCCS.map(({ scc }) => nameOf(scc)),
+  ),
+  rule(
+    ['use'],
+    ['SecurityContextConstraints'],
+    STANDARD_CLUSTER_ROLES.flatMap(({ rules }) => rules?.flatMap(({ resourceNames }) => resourceNames ?? []) ?? []),
   ),
   rule(['create'], ['ClusterRole', 'ClusterRoleBinding']),
   rule(['update'], ['ClusterRole'], STANDARD_CLUSTER_ROLES.map(nameOf)),
