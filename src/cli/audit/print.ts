@@ -1,4 +1,3 @@
-import { printYaml } from '../../config/manifests.ts';
 import type { AuditFinding } from '../../policy/psa/user-namespace-audit.ts';
 import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
@@ -39,15 +38,7 @@ function printRemedies(report: AuditReport): string {
 }
 
 /** For programs: everything that is known. */
-export function printAuditJson(report: AuditReport): string {
-  return `${JSON.stringify(dataOf(report), undefined, 2)}\n`;
-}
-
-export function printAuditYaml(report: AuditReport): string {
-  return printYaml([dataOf(report)]);
-}
-
-function dataOf(report: AuditReport): unknown {
+export function dataOfAudit(report: AuditReport): unknown {
   const { findings, assumptions } = report;
   return { summary: summarizeAudit(report), findings, remedies: remediesFor(report), assumptions };
 }

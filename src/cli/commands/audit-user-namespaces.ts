@@ -2,12 +2,13 @@ import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/types.ts';
 import { auditUserNamespaces } from '../../policy/psa/user-namespace-audit.ts';
 import { gatherAudit } from '../audit/gather.ts';
-import { printAuditJson, printAuditTable, printAuditYaml } from '../audit/print.ts';
+import { dataOfAudit, printAuditTable } from '../audit/print.ts';
 import { exitCodeOfAudit, type AuditReport } from '../audit/report.ts';
 import { defineCommand } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { flag, option } from '../options.ts';
+import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
 import { oneOf } from '../values.ts';
 
@@ -41,8 +42,6 @@ const KINDS: readonly Kind[] = [
   'SecurityContextConstraints',
 ];
 
-const PRINT = { json: printAuditJson, yaml: printAuditYaml };
-
 /** Finds what would gain rights if user namespaces did not count. */
 export const auditUserNamespacesCommand = defineCommand({
   name: 'audit user-namespaces',
@@ -64,7 +63,7 @@ export const auditUserNamespacesCommand = defineCommand({
       ...(options['include-mirror'] ? (['mirror'] as const) : []),
     ];
     const report: AuditReport = { findings: auditUserNamespaces(gatherAudit(store, include)), assumptions };
-    io.stdout.write(output === 'table' ? printAuditTable(report, styleOf(io)) : PRINT[output](report));
+    io.stdout.write(output === 'table' ? printAuditTable(report, styleOf(io)) : printData(output, dataOfAudit(report)));
     return exitCodeOfAudit(report);
   },
 });

@@ -1,19 +1,18 @@
-import { printYaml } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import { impersonatedUser } from '../../kube/impersonation.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
-import { defineCommand, type Io } from '../command.ts';
+import { defineCommand } from '../command.ts';
 import { explainObjects } from '../explain/explain-objects.ts';
 import type { Creator } from '../explain/pod-of.ts';
 import { dataOf } from '../explain/print-data.ts';
 import { printExplanation } from '../explain/print-table.ts';
 import { exitCodeOf } from '../explain/summary.ts';
-import type { Explanation } from '../explain/types.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
+import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
 import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
 import { objectName, oneOf, text } from '../values.ts';
@@ -70,7 +69,9 @@ export const explain = defineCommand({
     const creator = creatorOf(user, groups, inventory);
     const explanation = explainObjects(objects, inventory, { settings, namespace, creator });
     if (explanation.objects.length === 0) throw new UserError('no pods and no workloads in the manifests');
-    io.stdout.write(PRINT[options.output](explanation, io));
+    const { output } = options;
+    if (output === 'table') io.stdout.write(printExplanation(explanation, styleOf(io)));
+    else io.stdout.write(printData(output, dataOf(explanation)));
     return exitCodeOf(explanation);
   },
 });
@@ -81,9 +82,3 @@ function creatorOf(user: string | undefined, groups: readonly string[], inventor
   if (inventory.user) return { user: inventory.user, name: inventory.user.username ?? '' };
   return { user: { groups: ['system:authenticated'] }, name: 'anybody who is authenticated (--as names somebody)' };
 }
-
-const PRINT: Readonly<Record<'table' | 'json' | 'yaml', (explanation: Explanation, io: Io) => string>> = {
-  table: (explanation, io) => printExplanation(explanation, styleOf(io)),
-  json: (explanation) => `${JSON.stringify(dataOf(explanation), undefined, 2)}\n`,
-  yaml: (explanation) => printYaml([dataOf(explanation)]),
-};

@@ -1,4 +1,3 @@
-import { printYaml } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import type { Kind } from '../../kube/types.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
@@ -12,6 +11,7 @@ import { printPlan } from '../plan/print-table.ts';
 import { exitCodeOfPlan, printNextStep, printPlanSummary } from '../plan/summary.ts';
 import type { Plan } from '../plan/types.ts';
 import { printBindingManifests, writeBindings } from '../plan/write-bindings.ts';
+import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
 import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
 import { objectName, oneOf, text } from '../values.ts';
@@ -82,22 +82,12 @@ export const sccPlan = defineCommand({
     if (file === '-') writeBindingsOnly(plan, io);
     else {
       if (file !== undefined) await writeBindings(file, plan);
-      io.stdout.write(PRINT[output](plan, { io, bindingsFile: file }));
+      if (output === 'table') io.stdout.write(printPlan(plan, { style: styleOf(io), bindingsFile: file }));
+      else io.stdout.write(printData(output, dataOfPlan(plan)));
     }
     return exitCodeOfPlan(plan);
   },
 });
-
-interface PrintOptions {
-  readonly io: Io;
-  readonly bindingsFile: string | undefined;
-}
-
-const PRINT: Readonly<Record<'table' | 'json' | 'yaml', (plan: Plan, options: PrintOptions) => string>> = {
-  table: (plan, { io, bindingsFile }) => printPlan(plan, { style: styleOf(io), bindingsFile }),
-  json: (plan) => `${JSON.stringify(dataOfPlan(plan), undefined, 2)}\n`,
-  yaml: (plan) => printYaml([dataOfPlan(plan)]),
-};
 
 /** The summary goes where it does not get among the manifests. */
 function writeBindingsOnly(plan: Plan, { stdout, stderr }: Io): void {

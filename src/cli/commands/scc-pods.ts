@@ -1,4 +1,3 @@
-import { printYaml } from '../../config/manifests.ts';
 import type { Store } from '../../cluster/store.ts';
 import { UserError } from '../../config/user-error.ts';
 import { quote } from '../../kube/quote.ts';
@@ -9,6 +8,7 @@ import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { flag, list, option } from '../options.ts';
+import { printData } from '../report/print-data.ts';
 import { findScc } from '../scc-access/find-scc.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
 import { auditPods, type AuditedPod } from '../scc-pods/audit-pods.ts';
@@ -90,7 +90,7 @@ type Print = (pods: readonly AuditedPod[], assumptions: readonly string[]) => st
 const PRINT: Readonly<Record<'table' | 'json' | 'yaml' | 'csv', Print>> = {
   table: (pods, assumptions) =>
     `${pods.length === 0 ? 'no pods\n' : printPodTable(pods)}${printAssumptions(assumptions)}`,
-  json: (pods, assumptions) => `${JSON.stringify({ pods, assumptions }, undefined, 2)}\n`,
-  yaml: (pods, assumptions) => printYaml([{ pods, assumptions }]),
+  json: (pods, assumptions) => printData('json', { pods, assumptions }),
+  yaml: (pods, assumptions) => printData('yaml', { pods, assumptions }),
   csv: (pods) => printPodCsv(pods),
 };

@@ -1,6 +1,6 @@
-import { printYaml } from '../../config/manifests.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { option } from '../options.ts';
+import { printData } from '../report/print-data.ts';
 import { oneOf } from '../values.ts';
 import { printVersion, VERSION } from '../version.ts';
 
@@ -9,7 +9,7 @@ export const version = defineCommand({
   name: 'version',
   summary: 'Show the version',
   options: {
-    output: option('FORMAT', oneOf(['json', 'yaml']), undefined, { short: 'o', help: 'One of json, yaml' }),
+    output: option('FORMAT', oneOf(['json', 'yaml'] as const), undefined, { short: 'o', help: 'One of json, yaml' }),
   },
   run({ output }, _operands, io) {
     const facts = {
@@ -17,8 +17,7 @@ export const version = defineCommand({
       nodeVersion: process.version,
       platform: `${process.platform}/${process.arch}`,
     };
-    if (output === undefined) io.stdout.write(printVersion());
-    else io.stdout.write(output === 'json' ? `${JSON.stringify(facts, undefined, 2)}\n` : printYaml([facts]));
+    io.stdout.write(output === undefined ? printVersion() : printData(output, facts));
     return Promise.resolve(EXIT.passed);
   },
 });

@@ -1,4 +1,3 @@
-import { printYaml } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import { quote } from '../../kube/quote.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
@@ -7,6 +6,7 @@ import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { option } from '../options.ts';
 import { printColumns } from '../report/columns.ts';
+import { printData } from '../report/print-data.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { findScc } from '../scc-access/find-scc.ts';
 import { printSubject, printThrough, sccGrants, type SccGrant } from '../scc-access/scc-grants.ts';
@@ -56,7 +56,7 @@ export const whoCan = defineCommand({
     const grants = sccGrants(store, findScc(store, name)).filter((grant) => countsIn(grant, namespace));
     const data = { scc: name, ...(namespace === undefined ? {} : { namespace }), grants, assumptions };
     if (output === 'table') io.stdout.write(`${printTable(grants)}${printAssumptions(assumptions)}`);
-    else io.stdout.write(output === 'json' ? `${JSON.stringify(data, undefined, 2)}\n` : printYaml([data]));
+    else io.stdout.write(printData(output, data));
     return EXIT.passed;
   },
 });

@@ -1,13 +1,14 @@
-import { printJson, printYamlReport } from './data.ts';
+import { dataOf } from './data.ts';
 import { printGithub } from './github.ts';
 import { printJunit } from './junit.ts';
+import { printData } from './print-data.ts';
 import { printSarif } from './sarif.ts';
 import type { Report } from './types.ts';
 
 /** The formats for programs. They hold warnings and errors, too. */
 export const FORMATS = {
-  json: printJson,
-  yaml: printYamlReport,
+  json: (report) => printData('json', dataOf(report)),
+  yaml: (report) => printData('yaml', dataOf(report)),
   sarif: printSarif,
   junit: printJunit,
   github: printGithub,
