@@ -5,7 +5,9 @@
 import { isObject } from '../kube/types.ts';
 import { DEFAULT_CONFIGURATION } from '../policy/psa/configuration.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/psa/rollout-settings.ts';
 import { parsePodSecurity, podSecurityOf } from './pod-security.ts';
+import { readRollout } from './rollout.ts';
 import type { Source } from './source.ts';
 import { childOf, strictIssues, typeIssues, userError, type ConfigNode, type Issue, type Struct } from './strict.ts';
 import { firstDocument, isOfKind, requireKind, type ConfigKind } from './typed-document.ts';
@@ -17,12 +19,20 @@ export const PORTCULLIS_CONFIGURATION: ConfigKind = {
 
 const STRUCT: Struct = {
   type: 'PortcullisConfiguration',
-  fields: { apiVersion: 'string', kind: 'string', options: 'anything', podSecurity: 'anything' },
+  fields: {
+    apiVersion: 'string',
+    kind: 'string',
+    options: 'anything',
+    podSecurity: 'anything',
+    rollout: 'anything',
+    featureGates: 'anything',
+  },
 };
 
 /** What a configuration file says. */
 export interface Configuration {
   readonly podSecurity: PodSecurity;
+  readonly rollout: RolloutSettings;
   /** Command line options by their names, each as the texts that one would type; read once, at start. */
   readonly options: ReadonlyMap<string, readonly string[]>;
 }
@@ -34,7 +44,7 @@ export interface Configuration {
 export function parseConfiguration(source: Source, optionNames: readonly string[]): Configuration {
   const root = source.text === '' ? undefined : firstDocument(source);
   if (!root || !isOfKind(root, PORTCULLIS_CONFIGURATION)) {
-    return { podSecurity: parsePodSecurity(source), options: new Map() };
+    return { podSecurity: parsePodSecurity(source), rollout: DEFAULT_ROLLOUT, options: new Map() };
   }
   requireKind(root, [PORTCULLIS_CONFIGURATION]);
   const types = typeIssues(root.value, STRUCT);
@@ -42,10 +52,20 @@ export function parseConfiguration(source: Source, optionNames: readonly string[
   const strict = strictIssues(root, STRUCT);
   if (strict.length > 0) throw userError(root, 'strict decoding error: ', strict);
   const podSecurity = childOf(root, ['podSecurity']);
+  const rollout = readRollout(childOf(root, ['rollout']), childOf(root, ['featureGates']));
+  if (rollout.phase !== 'Disabled') forbidDefaults(childOf(podSecurity, ['defaults']), rollout);
   return {
     podSecurity: podSecurity.value == null ? createPodSecurity(DEFAULT_CONFIGURATION) : podSecurityOf(podSecurity),
+    rollout,
     options: readOptions(childOf(root, ['options']), optionNames),
   };
+}
+
+/** Who rolls enforcement out raises the defaults; what else would set them is a mistake. */
+function forbidDefaults(defaults: ConfigNode, { phase }: RolloutSettings): void {
+  if (defaults.value == null) return;
+  const message = `podSecurity.defaults and rollout.phase ${phase} both say what holds where a namespace has no label: leave one of them out`;
+  throw userError(defaults, 'invalid configuration: ', [{ message, path: [] }]);
 }
 
 function readOptions(node: ConfigNode, names: readonly string[]): Map<string, readonly string[]> {

@@ -54,7 +54,11 @@ export function parsePath(path: string): Path {
 }
 
 /** The type of a field: a struct names all its fields; `anything` is not looked into. */
-export type Shape = 'string' | 'anything' | readonly [Shape] | Struct;
+export type Shape = Scalar | 'anything' | readonly [Shape] | Struct;
+
+/** By their names in JSON, and as Go names them. */
+const SCALARS = { string: 'string', boolean: 'bool', number: 'number' } as const;
+type Scalar = keyof typeof SCALARS;
 
 export interface Struct {
   /** The name of the Go type, for messages. */
@@ -73,7 +77,7 @@ function mismatches(value: unknown, shape: Shape, path: Path, owner: string): Is
     const field = owner === '' ? '' : `${owner}.${printPath(path.filter((step) => typeof step === 'string'))}`;
     return [{ message: unmarshalError(value, field, printShape(shape)), path }];
   }
-  if (shape === 'string') return [];
+  if (isScalar(shape)) return [];
   if (isStruct(shape)) {
     return Object.entries(value).flatMap(([key, member]) =>
       mismatches(member, fieldOf(shape, key) ?? 'anything', [...path, key], shape.type),
@@ -84,7 +88,11 @@ function mismatches(value: unknown, shape: Shape, path: Path, owner: string): Is
 
 function jsonTypeFor(shape: Shape): string {
   if (isStruct(shape)) return 'object';
-  return shape === 'string' ? 'string' : 'array';
+  return typeof shape === 'string' ? (isScalar(shape) ? SCALARS[shape] : shape) : 'array';
+}
+
+function isScalar(shape: Shape): shape is Scalar {
+  return typeof shape === 'string' && Object.hasOwn(SCALARS, shape);
 }
 
 /** Fields that no struct has, and keys that an object has twice. */
@@ -123,5 +131,6 @@ function isStruct(shape: Shape): shape is Struct {
 
 function printShape(shape: Shape): string {
   if (isStruct(shape)) return shape.type;
+  if (isScalar(shape)) return SCALARS[shape];
   return typeof shape === 'string' ? shape : `[]${printShape(shape[0])}`;
 }

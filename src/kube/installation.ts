@@ -27,3 +27,12 @@ export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificat
 /** `fail-open` on a namespace whose pods must start while nobody answers reviews: networking, DNS, storage. */
 export const TIER_LABEL = 'portcullis.dev/admission';
 export const FAIL_OPEN = 'fail-open';
+
+/** The ConfigMap with the configuration of Pod Security that follows from the rollout. */
+export const POD_SECURITY_CONFIG_MAP = 'portcullis-pod-security';
+
+/**
+ * On that ConfigMap the level that namespaces without a label are to be held to, on the Lease of a replica the one that it
+ * holds them to.
+ */
+export const POD_SECURITY_DEFAULT_ANNOTATION = 'portcullis.dev/pod-security-default';

@@ -45,9 +45,17 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
     scope: 'Cluster',
   },
   Lease: { group: 'coordination.k8s.io', version: 'v1', resource: 'leases', scope: 'Namespaced' },
+  ConfigMap: { ...CORE, resource: 'configmaps', scope: 'Namespaced' },
   Secret: { ...CORE, resource: 'secrets', scope: 'Namespaced' },
   MutatingWebhookConfiguration: { ...WEBHOOKS, resource: 'mutatingwebhookconfigurations', scope: 'Cluster' },
   ValidatingWebhookConfiguration: { ...WEBHOOKS, resource: 'validatingwebhookconfigurations', scope: 'Cluster' },
+  PSAEnforcementConfig: {
+    group: 'config.openshift.io',
+    version: 'v1alpha1',
+    resource: 'psaenforcementconfigs',
+    scope: 'Cluster',
+  },
+  FeatureGate: { group: 'config.openshift.io', version: 'v1', resource: 'featuregates', scope: 'Cluster' },
 };
 
 /** The kind of a resource that this program reads; `undefined` for any other. */

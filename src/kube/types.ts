@@ -6,6 +6,7 @@
 import type {
   V1ClusterRole,
   V1ClusterRoleBinding,
+  V1ConfigMap,
   V1Container,
   V1CronJob,
   V1DaemonSet,
@@ -30,6 +31,8 @@ import type {
   V1StatefulSet,
   V1ValidatingWebhookConfiguration,
 } from '@kubernetes/client-node';
+import type { FeatureGate } from './feature-gate.ts';
+import type { PSAEnforcementConfig } from './psa-enforcement-config.ts';
 import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 
 /** A client-node model as it is on the wire: dates are strings, nothing may be changed, `null` is as good as absent. */
@@ -67,6 +70,7 @@ export type ClusterRole = Wire<V1ClusterRole>;
 export type RoleBinding = Wire<V1RoleBinding>;
 export type ClusterRoleBinding = Wire<V1ClusterRoleBinding>;
 export type Lease = Wire<V1Lease>;
+export type ConfigMap = Wire<V1ConfigMap>;
 export type Secret = Wire<V1Secret>;
 export type MutatingWebhookConfiguration = Wire<V1MutatingWebhookConfiguration>;
 export type ValidatingWebhookConfiguration = Wire<V1ValidatingWebhookConfiguration>;
@@ -98,8 +102,11 @@ export interface Kinds extends WorkloadKinds {
   RangeAllocation: RangeAllocation;
   Lease: Lease;
   Secret: Secret;
+  ConfigMap: ConfigMap;
   MutatingWebhookConfiguration: MutatingWebhookConfiguration;
   ValidatingWebhookConfiguration: ValidatingWebhookConfiguration;
+  PSAEnforcementConfig: PSAEnforcementConfig;
+  FeatureGate: FeatureGate;
 }
 
 export type Kind = keyof Kinds;

@@ -1,0 +1,92 @@
+/** What the store says of the rollout of enforcement: the same for webhooks, controllers and commands. */
+import { POD_SECURITY_CONFIG_MAP, POD_SECURITY_DEFAULT_ANNOTATION } from '../kube/installation.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import type { KubeObject, Kind } from '../kube/types.ts';
+import { defaultsFor } from '../policy/observed-config/index.ts';
+import {
+  ENFORCEMENT_GATE,
+  isFeatureOn,
+  readEnforcement,
+  replicaDefault,
+  wantsEnforcement,
+  type DefaultLevel,
+} from '../policy/psa/enforcement.ts';
+import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
+import type { RolloutSettings } from '../policy/psa/rollout-settings.ts';
+import type { Store } from './store.ts';
+
+/** Where the rollout is looked up, and by whom. */
+export interface RolloutPlace {
+  readonly store: Store;
+  /** Of the installation. */
+  readonly namespace: string;
+  /** Ours: a FeatureGate may have an entry for it. */
+  readonly version: string;
+}
+
+/** The rollout as a replica sees it for itself. */
+export interface RolloutView {
+  readonly gate: boolean;
+  /** Whether enforcement is wanted now. */
+  readonly want: boolean;
+  /** What the leader has published for namespaces without a label. */
+  readonly published: DefaultLevel;
+  /** What this replica holds them to: it goes down by itself, and up with the leader. */
+  readonly enforce: DefaultLevel;
+}
+
+/** The level that an object of the rollout names; what names none is privileged. */
+export function defaultLevelOf(object: KubeObject | undefined): DefaultLevel {
+  return object?.metadata?.annotations?.[POD_SECURITY_DEFAULT_ANNOTATION] === 'restricted'
+    ? 'restricted'
+    : 'privileged';
+}
+
+/** The rollout by what the store holds now. */
+export function rolloutOf({ store, namespace, version }: RolloutPlace, settings: RolloutSettings): RolloutView {
+  const { phase, featureGates } = settings;
+  const gate = isFeatureOn(store.get('FeatureGate', 'cluster'), {
+    name: ENFORCEMENT_GATE,
+    version,
+    fallback: featureGates.get(ENFORCEMENT_GATE) ?? phase === 'Enforce',
+  });
+  const { status } = readEnforcement(store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG));
+  const want = wantsEnforcement({ phase, gate, status }) === true;
+  const published = defaultLevelOf(store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace));
+  return { gate, want, published, enforce: replicaDefault({ published, want }) };
+}
+
+/** What the view depends on. */
+const SEEN: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
+
+/**
+ * Makes the function that tells the configuration in force: that of the file, and while enforcement is rolled out its
+ * exemptions with the defaults of the rollout. Asked for each review, it looks anew only when something has changed.
+ */
+export function createPodSecurityInForce(
+  place: RolloutPlace,
+  settings: () => RolloutSettings,
+  file: () => PodSecurity,
+): () => PodSecurity {
+  let known: { settings: RolloutSettings; revisions: number; enforce: DefaultLevel } | undefined;
+  let made: { file: PodSecurity; enforce: DefaultLevel; podSecurity: PodSecurity } | undefined;
+  const enforceOf = (now: RolloutSettings): DefaultLevel => {
+    let revisions = 0;
+    for (const kind of SEEN) revisions += place.store.revision(kind);
+    if (known?.settings !== now || known.revisions !== revisions) {
+      known = { settings: now, revisions, enforce: rolloutOf(place, now).enforce };
+    }
+    return known.enforce;
+  };
+  return () => {
+    const base = file();
+    const now = settings();
+    if (now.phase === 'Disabled') return base;
+    const enforce = enforceOf(now);
+    if (made?.file !== base || made.enforce !== enforce) {
+      const { exemptions } = base.configuration;
+      made = { file: base, enforce, podSecurity: createPodSecurity({ defaults: defaultsFor(enforce), exemptions }) };
+    }
+    return made.podSecurity;
+  };
+}
