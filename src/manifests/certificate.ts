@@ -1,9 +1,9 @@
 import type { V1Volume, V1VolumeMount } from '@kubernetes/client-node';
 import { INSTALLATION } from '../kube/installation.ts';
-import type { Wire } from '../kube/types.ts';
+import type { JsonObject, Wire } from '../kube/types.ts';
 import { metadataIn } from './metadata.ts';
 import type { ManifestSettings } from './settings.ts';
-import type { Manifest } from './types.ts';
+import type { CustomManifest } from './types.ts';
 
 /**
  * The Secret with a serving certificate that others make, and the Certificate by which cert-manager does. The Secret of the
@@ -15,6 +15,7 @@ const FOLDER = '/etc/portcullis/serving-certificate';
 const VOLUME = 'serving-certificate';
 const SELF_SIGNED = 'portcullis-self-signed';
 const AUTHORITY = 'portcullis-authority';
+const CERT_MANAGER = { apiVersion: 'cert-manager.io/v1' } as const;
 
 /** Where a certificate that others have made is found; one that the replicas make themselves is read from the API. */
 export function certificateVolumes({ certificates }: ManifestSettings): readonly Wire<V1Volume>[] {
@@ -31,7 +32,7 @@ export function certificateArguments({ certificates }: ManifestSettings): readon
 }
 
 /** What cert-manager needs: an authority of our own, which signs the serving certificate. */
-export function certManagerObjects({ namespace }: ManifestSettings): readonly Manifest[] {
+export function certManagerObjects({ namespace }: ManifestSettings): readonly CustomManifest[] {
   const service = `${INSTALLATION.name}.${namespace}`;
   return [
     issuer(namespace, SELF_SIGNED, { selfSigned: {} }),
@@ -54,14 +55,15 @@ export function certManagerObjects({ namespace }: ManifestSettings): readonly Ma
   ];
 }
 
-function issuer(namespace: string, name: string, spec: object): Manifest {
-  return { ...of('Issuer', namespace, name), spec } as Manifest;
+function issuer(namespace: string, name: string, spec: JsonObject): CustomManifest {
+  return { ...CERT_MANAGER, kind: 'Issuer', metadata: metadataIn(namespace, name), spec };
 }
 
-function certificate(namespace: string, name: string, spec: object): Manifest {
-  return { ...of('Certificate', namespace, name), spec: { secretName: name, ...spec } } as Manifest;
-}
-
-function of(kind: string, namespace: string, name: string): Manifest {
-  return { apiVersion: 'cert-manager.io/v1', kind, metadata: metadataIn(namespace, name) };
+function certificate(namespace: string, name: string, spec: JsonObject): CustomManifest {
+  return {
+    ...CERT_MANAGER,
+    kind: 'Certificate',
+    metadata: metadataIn(namespace, name),
+    spec: { secretName: name, ...spec },
+  };
 }

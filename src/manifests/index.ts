@@ -7,6 +7,7 @@ import { certManagerObjects } from './certificate.ts';
 import { configuration } from './configuration.ts';
 import { DEFINITIONS } from './definitions/index.ts';
 import { deployment } from './deployment.ts';
+import { monitoringObjects } from './monitoring/index.ts';
 import { namespace, resourceQuota } from './namespace.ts';
 import { networkPolicy, service } from './network.ts';
 import { rbacObjects } from './rbac/index.ts';
@@ -31,6 +32,7 @@ export function manifestsOf(settings: ManifestSettings): readonly Manifest[] {
     service(settings),
     networkPolicy(settings),
     podDisruptionBudget(settings),
+    ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
     deployment(settings),
     ...webhookConfigurations(settings),
   ];

@@ -1,4 +1,4 @@
-import type { ObjectMeta, Wire } from '../kube/types.ts';
+import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 
 /** An object as it is applied to a cluster. */
 export type Manifest = {
@@ -6,6 +6,9 @@ export type Manifest = {
   readonly kind: string;
   readonly metadata: ObjectMeta & { readonly name: string };
 };
+
+/** The same of a kind that others define. */
+export type CustomManifest = Manifest & { readonly spec: JsonObject };
 
 /** The same of a type that Kubernetes has. */
 export type ManifestOf<T> = Wire<T> & Manifest;

@@ -9,8 +9,6 @@ export const COMMON_RULES: readonly Rule[] = [
   rule(FOLLOW, ['Namespace', 'Pod']),
   // What is served has to fit what API servers trust.
   rule(FOLLOW, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
-  // Kinds that the cluster does not have yet are followed when their definitions come.
-  { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'], verbs: FOLLOW },
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
 
@@ -27,6 +25,8 @@ export const SCC_RULES: readonly Rule[] = [
   // Who may use which SCC.
   rule(FOLLOW, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
   rule([...FOLLOW, 'create'], ['SecurityContextConstraints']),
+  // Where nobody has defined SCCs yet, they are followed as soon as somebody does.
+  { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'], verbs: FOLLOW },
   // The pod of an exec that the store has not heard of yet.
   rule(['get'], ['Pod']),
   // namespace-security-allocation-controller

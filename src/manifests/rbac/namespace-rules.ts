@@ -7,5 +7,5 @@ export const LEASE_RULES: readonly Rule[] = [rule([...FOLLOW, 'get', 'create', '
 /** Where the replicas make their certificate themselves; names cannot bound what is created. */
 export const SECRET_RULES: readonly Rule[] = [
   rule(['create'], ['Secret']),
-  rule([...FOLLOW, 'get', 'update'], ['Secret'], [INSTALLATION.certificateSecret]),
+  rule([...FOLLOW, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
 ];
