@@ -263,6 +263,8 @@ describe('a cluster', () => {
       'the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings',
       'ranges of ids: for the namespaces default, kube-node-lease, kube-public, kube-system',
       'no rangeallocations.security.internal.openshift.io: the cluster does not serve them',
+      'no psaenforcementconfigs.config.openshift.io: the cluster does not serve them',
+      'no featuregates.config.openshift.io: the cluster does not serve them',
     ]);
     assert.equal(store.list('SecurityContextConstraints').length, 13);
     assert.equal(await reviewAccess?.({ username: 'alice', groups: [] }, { verb: 'get', resource: 'pods' }), false);

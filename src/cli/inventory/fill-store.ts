@@ -18,7 +18,7 @@ export function fillStore(store: WritableStore, objects: readonly ManifestObject
   const ordered = objects.toSorted((a, b) => Number(a.kind === 'Pod') - Number(b.kind === 'Pod'));
   return ordered.flatMap((object) => {
     const kind = Object.hasOwn(RESOURCES, object.kind) ? (object.kind as Kind) : undefined;
-    if (kind === undefined) return [];
+    if (kind === undefined || UNREAD.has(kind)) return [];
     if (object.apiVersion !== apiVersionOf(kind)) return mistakenVersion(object);
     const read = readMetadata(object.value, RESOURCES[kind].scope === 'Cluster' ? undefined : namespace);
     if ('message' in read) return [remarkOn(object, read.path, read.message)];
@@ -26,6 +26,15 @@ export function fillStore(store: WritableStore, objects: readonly ManifestObject
     return [];
   });
 }
+
+/** Of kinds that the server alone reads, and no command. */
+const UNREAD: ReadonlySet<Kind> = new Set([
+  'ConfigMap',
+  'Lease',
+  'MutatingWebhookConfiguration',
+  'Secret',
+  'ValidatingWebhookConfiguration',
+]);
 
 /** The groups that have, or had, these kinds. Other groups may have kinds of the same names. */
 const GROUPS: ReadonlySet<string> = new Set([...Object.values(RESOURCES).map(({ group }) => group), 'extensions']);
