@@ -31,7 +31,7 @@ function ownership(manager: string): Ownership {
 /** Applies a document by force. */
 export function applyAs(manager: string, namespace: Namespace, config: Namespace): Namespace {
   const live = draft(namespace) as ApiObject;
-  const sent = draft(config) as ApiObject;
+  const sent = { ...draft(config), apiVersion: 'v1', kind: 'Namespace' } as ApiObject;
   const applied = applyConfiguration({ ...ownership(manager), live, config: sent, kind: KIND, force: true });
   return bumped(applied, namespace);
 }
