@@ -1,5 +1,7 @@
 import type { RangeSettings } from '../policy/uid-range/settings.ts';
 import type { Controller } from './controller.ts';
+import { REPLICA_CONTROLLER } from './replica.ts';
+import { SERVING_CERTIFICATE_CONTROLLER } from './serving-certificate.ts';
 import { STANDARD_SCC_CONTROLLER, standardSccs } from './standard-sccs.ts';
 import { createUidRangeAllocator, UID_RANGE_ALLOCATOR } from './uid-range-allocator.ts';
 
@@ -8,7 +10,12 @@ export interface ControllersOptions {
 }
 
 /** The names of all controllers. */
-export const CONTROLLER_NAMES: readonly string[] = [UID_RANGE_ALLOCATOR, STANDARD_SCC_CONTROLLER];
+export const CONTROLLER_NAMES: readonly string[] = [
+  SERVING_CERTIFICATE_CONTROLLER,
+  REPLICA_CONTROLLER,
+  UID_RANGE_ALLOCATOR,
+  STANDARD_SCC_CONTROLLER,
+];
 
 /** The controllers of the program, in the order in which they start. */
 export function createControllers({ ranges }: ControllersOptions): readonly Controller[] {

@@ -1,9 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { keyPairError, type KeyPair } from './key-pair.ts';
 
 export interface KeyPairFiles {
   readonly certFile: string;
   readonly keyFile: string;
+  /** Reads a file; rejects with an Error that names it. */
+  readonly read: (file: string) => Promise<string>;
 }
 
 export interface WatchOptions extends KeyPairFiles {
@@ -22,8 +23,8 @@ export interface WatchOptions extends KeyPairFiles {
  * Reads a certificate and its key. Rejects with an Error that says what is wrong if they cannot be served: missing,
  * not PEM, not belonging together, or not valid now.
  */
-export async function readKeyPair({ certFile, keyFile }: KeyPairFiles, now: Date): Promise<KeyPair> {
-  const pair = await readFiles({ certFile, keyFile });
+export async function readKeyPair({ certFile, keyFile, read }: KeyPairFiles, now: Date): Promise<KeyPair> {
+  const pair = await readFiles({ certFile, keyFile, read });
   const message = keyPairError(pair, { cert: certFile, key: keyFile }, now);
   if (message !== undefined) throw new Error(message);
   return pair;
@@ -34,14 +35,14 @@ export async function readKeyPair({ certFile, keyFile }: KeyPairFiles, now: Date
  * Kubernetes swaps a symbolic link above the files, of which the files themselves show no sign.
  */
 export function watchKeyPair(options: WatchOptions): () => void {
-  const { certFile, keyFile, intervalMs = 1000 } = options;
+  const { certFile, keyFile, read, intervalMs = 1000 } = options;
   let current = options.current;
   let failure = { message: '', times: 0 };
   let stopped = false;
   let timer: NodeJS.Timeout;
 
   const check = async (): Promise<void> => {
-    const pair = await readFiles({ certFile, keyFile });
+    const pair = await readFiles({ certFile, keyFile, read });
     if (pair.cert !== current.cert || pair.key !== current.key) {
       const message = keyPairError(pair, { cert: certFile, key: keyFile }, options.now());
       if (message !== undefined) throw new Error(message);
@@ -69,7 +70,7 @@ export function watchKeyPair(options: WatchOptions): () => void {
   };
 }
 
-async function readFiles({ certFile, keyFile }: KeyPairFiles): Promise<KeyPair> {
-  const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')]);
+async function readFiles({ certFile, keyFile, read }: KeyPairFiles): Promise<KeyPair> {
+  const [cert, key] = await Promise.all([read(certFile), read(keyFile)]);
   return { cert, key };
 }

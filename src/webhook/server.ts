@@ -6,11 +6,14 @@ import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, ty
 import { registerAdmission, type AdmissionDeps } from './admission.ts';
 import { badRequest, readBody } from './body.ts';
 import { answerClientError } from './client-error.ts';
+import type { Callers } from './callers.ts';
 import { trackConnections, type Connections } from './connections.ts';
 
 export interface ServerDeps extends AdmissionDeps {
   /** Certificate, key and protocol settings. */
   readonly tls: SecureContextOptions;
+  /** Who may send reviews; absent: whoever reaches the server. */
+  readonly callers?: Callers | undefined;
 }
 
 export interface AdmissionServer {
@@ -26,6 +29,8 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
     // HTTP/1.1: the API server speaks nothing else to services.
     https: {
       ...deps.tls,
+      // A caller that is refused is told why, which TLS alone would not do.
+      ...(deps.callers ? { requestCert: true, rejectUnauthorized: false } : {}),
       ALPNProtocols: ['http/1.1'],
       // As long as an API server waits for it.
       handshakeTimeout: 10_000,
@@ -48,6 +53,7 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
   }) as unknown as FastifyInstance;
   const connections = trackConnections(app);
   acceptJson(app);
+  if (deps.callers) admitOnly(app, deps.callers);
   registerAdmission(app, deps, connections);
   const paths = deps.webhooks.map((webhook) => webhook.path);
   app.get('/', (_request, reply) => reply.type('text/plain; charset=utf-8').send(greeting(paths)));
@@ -79,6 +85,20 @@ export function buildServer(deps: ServerDeps): AdmissionServer {
   };
 }
 
+/** Refuses reviews of others before their bodies are read. */
+function admitOnly(app: FastifyInstance, callers: Callers): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    const refusal = request.method === 'POST' && !request.is404 ? callers.refuse(request.raw.socket) : undefined;
+    if (!refusal) {
+      done();
+      return;
+    }
+    // What else comes on that connection is the body.
+    reply.header('connection', 'close');
+    done(Object.assign(new Error(refusal.reason), { statusCode: refusal.code }));
+  });
+}
+
 const NO_JSON = 'unable to process a request with a non-json content type';
 
 /** The body arrives as bytes: the envelope is read by `readEnvelope`, which says what is wrong with it. */
@@ -98,8 +118,11 @@ function note(error: FastifyError, request: FastifyRequest, { webhooks, logger, 
     metrics.webhook.requests.cell({ webhook, code: String(code) }).count++;
   const line = { logger: 'webhook', webhook, remoteAddress: request.ip };
   if (code >= 500) logger.error({ ...line, err: error }, 'request failed');
-  else logger.warn({ ...line, reason: printError(error) }, 'malformed review');
+  else logger.warn({ ...line, reason: printError(error) }, REFUSED.has(code) ? 'caller refused' : 'malformed review');
 }
+
+/** The answers to callers who may not send reviews. */
+const REFUSED: ReadonlySet<number> = new Set([401, 403]);
 
 function send(reply: FastifyReply, error: FastifyError): void {
   void reply

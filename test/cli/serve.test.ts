@@ -79,7 +79,7 @@ suite('what cannot start says why', () => {
     {
       name: 'a certificate that is not there',
       args: ['--tls-cert-file=/nowhere/tls.crt', '--tls-private-key-file=/nowhere/tls.key'],
-      stderr: /^error: ENOENT: no such file or directory, open '\/nowhere\/tls\.(crt|key)'\n$/,
+      stderr: /^error: cannot read \/nowhere\/tls\.(crt|key): there is no such file\n$/,
     },
     {
       name: 'a configuration that is not there',

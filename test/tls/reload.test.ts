@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { Agent, createServer, get, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { readKeyPair, watchKeyPair } from '../../src/tls/reload.ts';
+import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../src/tls/reload.ts';
 import { protocolSettings } from '../../src/tls/secure-context.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 
@@ -17,13 +17,15 @@ const NOW = new Date();
 const NAMES = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
 const AUTHORITY = createAuthority({ now: NOW, days: 3 });
 
+const read = (file: string): Promise<string> => readFile(file, 'utf8');
+
 function newPair(now = NOW): KeyPair {
   return createServing(AUTHORITY, NAMES, { now, days: 1 });
 }
 
 interface Watched {
   readonly folder: string;
-  readonly files: { certFile: string; keyFile: string };
+  readonly files: KeyPairFiles;
   write(pair: Partial<KeyPair>): Promise<void>;
 }
 
@@ -33,7 +35,7 @@ async function files(t: TestContext): Promise<Watched> {
   const [certFile, keyFile] = [join(folder, 'tls.crt'), join(folder, 'tls.key')];
   return {
     folder,
-    files: { certFile, keyFile },
+    files: { certFile, keyFile, read },
     async write({ cert, key }) {
       if (cert !== undefined) await writeFile(certFile, cert);
       if (key !== undefined) await writeFile(keyFile, key);
@@ -42,7 +44,7 @@ async function files(t: TestContext): Promise<Watched> {
 }
 
 /** Follows the files every 5 ms; `next()` is the next thing that it tells. */
-function follow(t: TestContext, given: { certFile: string; keyFile: string; current: KeyPair; now?: () => Date }) {
+function follow(t: TestContext, given: KeyPairFiles & { current: KeyPair; now?: () => Date }) {
   const told: (KeyPair | Error)[] = [];
   let wake = (): void => undefined;
   const tell = (value: KeyPair | Error): void => {
@@ -173,7 +175,7 @@ describe('watchKeyPair', () => {
       await writeFile(join(folder, name, 'tls.key'), pair.key);
     }
     await symlink('one', join(folder, 'data'));
-    const paths = { certFile: join(folder, 'data/tls.crt'), keyFile: join(folder, 'data/tls.key') };
+    const paths = { certFile: join(folder, 'data/tls.crt'), keyFile: join(folder, 'data/tls.key'), read };
     const watch = follow(t, { ...paths, current: first });
     await symlink('two', join(folder, 'data.new'));
     await rename(join(folder, 'data.new'), join(folder, 'data'));

@@ -1,11 +1,8 @@
-import { X509Certificate } from 'node:crypto';
+import { readSource } from '../../config/source.ts';
 import { UserError } from '../../config/user-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { Metrics } from '../../telemetry/metrics.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
 import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../tls/reload.ts';
-import type { ProtocolSettings } from '../../tls/secure-context.ts';
-import type { AdmissionServer } from '../../webhook/server.ts';
 import type { ServeValues } from './options.ts';
 
 /** The files of the serving certificate; `undefined` if it is to be one of our own. */
@@ -15,7 +12,7 @@ export function certificateFiles(values: ServeValues): KeyPairFiles | undefined 
   if ((certFile === undefined) !== (keyFile === undefined)) {
     throw new UserError('--tls-cert-file and --tls-private-key-file go together: give both, or neither');
   }
-  return certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile };
+  return certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile, read };
 }
 
 /** Reads the serving certificate. Rejects with a UserError that says what is wrong with it. */
@@ -27,41 +24,28 @@ export async function loadCertificate(files: KeyPairFiles): Promise<KeyPair> {
   }
 }
 
-export interface RotationOptions {
+export interface FollowCertificateOptions {
   readonly files: KeyPairFiles;
   readonly current: KeyPair;
-  readonly protocol: ProtocolSettings;
-  readonly server: AdmissionServer;
   readonly logger: Logger;
-  readonly metrics: Metrics;
-  /** Told of each certificate that is served from now on. */
-  readonly onChange: (pair: KeyPair) => Promise<void>;
+  /** Told of each new pair that can be served. */
+  readonly onChange: (pair: KeyPair) => void;
 }
 
-/** Serves each new certificate that the files hold; open connections end with their next answer. Returns a stop. */
-export function followCertificate(options: RotationOptions): () => void {
-  const { files, current, protocol, server, logger, metrics, onChange } = options;
+/** Follows the files of the certificate. Returns a stop. */
+export function followCertificate({ files, current, logger, onChange }: FollowCertificateOptions): () => void {
   const log = logger.child({ logger: 'tls', file: files.certFile });
   return watchKeyPair({
     ...files,
     current,
     now: () => new Date(),
-    onReload(pair) {
-      server.useCertificate({ ...pair, ...protocol });
-      recordExpiry(metrics, pair);
-      log.info({ notAfter: expiryOf(pair) }, 'serving certificate loaded');
-      onChange(pair).catch((err: unknown) => log.error({ err }, 'serving certificate not made known'));
-    },
+    onReload: onChange,
     onError(error) {
       log.error({ reason: error.message }, 'serving certificate not loaded, the last good one stays');
     },
   });
 }
 
-export function recordExpiry(metrics: Metrics, pair: KeyPair): void {
-  metrics.certificates.servingExpiry.set(Date.parse(expiryOf(pair)) / 1000);
-}
-
-function expiryOf(pair: KeyPair): string {
-  return new X509Certificate(pair.cert).validToDate.toISOString();
+async function read(file: string): Promise<string> {
+  return (await readSource(file)).text;
 }

@@ -35,10 +35,10 @@ export function controllersOf(values: ControllerValues): readonly Controller[] {
 }
 
 /**
- * The first word that names the controller counts, else the asterisk.
+ * True if the words of `--controllers` ask for it: the first that names it counts, else the asterisk.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/controller-manager/app/helper.go
  */
-function isEnabled(name: string, rules: readonly string[]): boolean {
+export function isEnabled(name: string, rules: readonly string[]): boolean {
   const rule = rules.find((one) => one === name || one === `-${name}`);
   return rule === undefined ? rules.includes('*') : rule === name;
 }

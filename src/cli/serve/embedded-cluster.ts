@@ -77,6 +77,7 @@ export async function startEmbeddedCluster({ values, scc, logger, metrics }: Emb
 
   return {
     cluster,
+    service: SERVICE,
     certificate: { serving: certificates.serving, authority: certificates.authority.cert },
     checks: [{ name: 'informer-sync', check: () => undefined }],
     askedChecks: [{ name: 'cluster', check: () => undefined }],

@@ -15,8 +15,10 @@ import type { Kind } from '../../kube/types.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAuthority, createServing } from '../../tls/self-signed.ts';
+import type { Service } from '../../tls/served-trust.ts';
 import { PROGRAM, type Io } from '../command.ts';
 import { VERSION } from '../version.ts';
+import { serverNames } from './certificate-controllers.ts';
 import type { ServeValues } from './options.ts';
 import { newsCheck, readCheck } from './readiness.ts';
 import { printHost, type RunningCluster, type WebhookAddress } from './running-cluster.ts';
@@ -72,7 +74,7 @@ export async function reachLiveCluster({ values, env, logger, metrics }: LiveOpt
     const identity = `${hostname()}_${randomUUID()}`;
     return runWithLeadership(controllers, { ...options, ...leaseTimes, name, namespace, identity });
   };
-  return running({ connection, cluster, run, logger, serviceName: `${values['service-name']}.${namespace}.svc` });
+  return running({ connection, cluster, run, logger, service: { namespace, name: values['service-name'] } });
 }
 
 interface Parts {
@@ -80,16 +82,17 @@ interface Parts {
   readonly cluster: LiveCluster;
   run(controllers: readonly Controller[]): { stop(): Promise<void> };
   readonly logger: Logger;
-  readonly serviceName: string;
+  readonly service: Service;
 }
 
-function running({ connection, cluster, run, logger, serviceName }: Parts): RunningCluster {
-  const certificate = temporaryCertificate(serviceName);
+function running({ connection, cluster, run, logger, service }: Parts): RunningCluster {
+  const certificate = temporaryCertificate(service);
   let work: { stop(): Promise<void> } | undefined;
   let isStopped = false;
   let address: WebhookAddress | undefined;
   return {
     cluster,
+    service,
     certificate,
     checks: [readCheck(cluster)],
     askedChecks: [newsCheck(cluster)],
@@ -125,7 +128,6 @@ function kindsFor(values: ServeValues, namespace: string): readonly (Kind | Scop
     'RoleBinding',
     'ClusterRole',
     'ClusterRoleBinding',
-    'RangeAllocation',
   ];
   const certificate: Scope = { kind: 'Secret', namespace, name: INSTALLATION.certificateSecret };
   return [
@@ -154,11 +156,11 @@ function leaseTimesOf(values: ServeValues): Required<Parameters<typeof checkedTi
 }
 
 /** Served until there is a better one: nobody trusts it. */
-function temporaryCertificate(name: string): RunningCluster['certificate'] {
+function temporaryCertificate(service: Service): RunningCluster['certificate'] {
   const validity = { now: new Date(), days: 1 };
   const authority = createAuthority(validity);
   return {
-    serving: createServing(authority, { dnsNames: [name], ipAddresses: [] }, validity),
+    serving: createServing(authority, serverNames(service, []), validity),
     authority: authority.cert,
   };
 }

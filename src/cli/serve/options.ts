@@ -1,6 +1,7 @@
+import { isIP } from 'node:net';
 import { UserError } from '../../config/user-error.ts';
 import { CONTROLLER_NAMES } from '../../controller/index.ts';
-import { dnsLabelErrors } from '../../kube/dns-name.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/dns-name.ts';
 import { INSTALLATION } from '../../kube/installation.ts';
 import { quote } from '../../kube/quote.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES } from '../../policy/scc/mode.ts';
@@ -76,6 +77,15 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Serving certificate in PEM, its chain behind it; followed while the server runs',
   }),
   'tls-private-key-file': option('FILE', text, undefined, { help: 'The key of --tls-cert-file' }),
+  'tls-extra-names': list('NAME', serverName, {
+    help: 'DNS names and addresses for the certificate that a live cluster gets, beside those of the service',
+  }),
+  'client-ca-file': option('FILE', text, undefined, {
+    help: 'Authorities, in PEM, one of which has to have signed the client certificate of whoever sends reviews; absent, nobody is asked for one. Followed while the server runs',
+  }),
+  'client-allowed-names': list('NAME', objectName, {
+    help: 'Common names of client certificates that may send reviews; absent, all that --client-ca-file has signed',
+  }),
   'tls-min-version': option('VERSION', oneOf(TLS_VERSIONS), 'VersionTLS12', {
     help: `Lowest TLS version to speak: ${TLS_VERSIONS.join(' or ')}`,
   }),
@@ -165,6 +175,14 @@ function namespaceName(value: string): string {
 function nameOfNamespace(value: string): string {
   const [problem] = dnsLabelErrors(value);
   if (problem !== undefined) throw new UserError(`${quote(value)} is no name of a namespace: ${problem}`);
+  return value;
+}
+
+/** A DNS name, also with an asterisk for its first part, or an address. */
+function serverName(value: string): string {
+  if (isIP(value) !== 0) return value;
+  const [problem] = dnsSubdomainErrors(value.replace(/^\*\./, ''));
+  if (problem !== undefined) throw new UserError(`${quote(value)} is neither a DNS name nor an address: ${problem}`);
   return value;
 }
 

@@ -1,6 +1,8 @@
 /** Joins the parts into the running server: the one place where cluster, webhooks, files and sockets meet. */
 import { EXIT, type Io } from '../command.ts';
-import { certificateFiles, followCertificate, loadCertificate, recordExpiry } from './certificate.ts';
+import { certificateFiles, followCertificate, loadCertificate } from './certificate.ts';
+import { certificateControllers } from './certificate-controllers.ts';
+import { callersOf, followClientAuthorities, loadClientAuthorities } from './client-authorities.ts';
 import { followConfiguration, type LoadedConfiguration } from './configuration.ts';
 import { controllersOf } from './controllers.ts';
 import { startEmbeddedCluster } from './embedded-cluster.ts';
@@ -9,13 +11,13 @@ import { listen } from './listen.ts';
 import { logLevelOf, type ServeValues } from './options.ts';
 import { ping, readinessChecks } from './readiness.ts';
 import { sccSettingsOf } from './scc-settings.ts';
+import { createServedCertificate, trustCheck } from './served-certificate.ts';
 import { drain } from './shutdown.ts';
 import { VERSION } from '../version.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../controller/standard-sccs.ts';
 import { canUseScc } from '../../cluster/select.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
-import type { KeyPair } from '../../tls/key-pair.ts';
 import { protocolSettings } from '../../tls/secure-context.ts';
 import { createWebhooks } from '../../webhook/index.ts';
 import { buildProbes } from '../../webhook/probes.ts';
@@ -37,7 +39,10 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     const files = certificateFiles(values);
     const ownCertificate = files && (await loadCertificate(files));
 
-    const served = isLive(values)
+    const clientAuthorities = await loadClientAuthorities(values);
+
+    const live = isLive(values);
+    const served = live
       ? await reachLiveCluster({ values, env: io.env, logger, metrics })
       : await startEmbeddedCluster({ values, scc, logger, metrics });
     closing.push(() => served.stop());
@@ -53,8 +58,14 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
       metrics: metrics.config,
       signal: stopping.signal,
     });
-    const certificate = ownCertificate ?? served.certificate.serving;
-    recordExpiry(metrics, certificate);
+    const certificate = createServedCertificate({
+      pair: ownCertificate ?? served.certificate.serving,
+      state: live && !ownCertificate ? 'temporary' : 'lasting',
+      protocol,
+      clientAuthorities: clientAuthorities?.text,
+      logger,
+      metrics,
+    });
     const server = buildServer({
       webhooks: createWebhooks({
         podSecurity,
@@ -70,19 +81,36 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
       logger,
       metrics,
       now,
-      tls: { ...certificate, ...protocol },
+      tls: certificate.tls(),
+      callers: callersOf(values),
     });
+    certificate.follow(server);
     if (files && ownCertificate) {
-      // The chain in the file ends with the authority, or the certificate is its own.
-      const onChange = (pair: KeyPair): Promise<void> => served.trust(pair.cert);
-      closing.push(followCertificate({ files, current: ownCertificate, protocol, server, logger, metrics, onChange }));
+      const stop = followCertificate({
+        files,
+        current: ownCertificate,
+        logger,
+        onChange(pair) {
+          certificate.use(pair);
+          // The chain in the file ends with the authority, or the certificate is its own.
+          served.trust(pair.cert).catch((err: unknown) => logger.error({ err }, 'serving certificate not made known'));
+        },
+      });
+      closing.push(stop);
+    }
+    if (clientAuthorities) {
+      const onChange = certificate.trustClients;
+      followClientAuthorities({ initial: clientAuthorities, logger, signal: stopping.signal, onChange });
     }
     const sccProblems =
       scc.mode === 'off' ? undefined : watchSccProblems({ store, settings: scc, logger, metrics: metrics.scc });
     closing.push(() => sccProblems?.stop());
+    const { service } = served;
+    const date = (): Date => new Date();
+    const trust = live ? [trustCheck({ store, served: certificate, service, metrics, date })] : [];
     const probes = buildProbes({
       livez: [ping],
-      readyz: readinessChecks({ checks: served.checks, connections: server.connections, sccProblems }),
+      readyz: readinessChecks({ checks: [...served.checks, ...trust], connections: server.connections, sccProblems }),
       asked: served.askedChecks,
       metrics,
     });
@@ -101,7 +129,11 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     });
     closing.push(() => probes.close());
     const authority = ownCertificate?.cert ?? served.certificate.authority;
-    await served.open({ host: reachable(host), port, authority }, controllers);
+    const own = live
+      ? certificateControllers({ values, cluster, service, served: certificate, port, logger, metrics })
+      : undefined;
+    closing.push(() => own?.leave());
+    await served.open({ host: reachable(host), port, authority }, [...(own?.controllers ?? []), ...controllers]);
     logger.info({ host, port, probesPort, version: VERSION }, 'serving');
     io.stdout.write(served.greeting());
 

@@ -1,6 +1,7 @@
 import type { Cluster } from '../../cluster/port.ts';
 import type { Controller } from '../../controller/controller.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
+import type { Service } from '../../tls/served-trust.ts';
 import type { HealthCheck } from '../../webhook/probes.ts';
 
 /** Where reviews are answered, and which authority, in PEM, has signed the certificate that is served there. */
@@ -13,6 +14,8 @@ export interface WebhookAddress {
 /** The cluster whose reviews are answered, whichever it is. */
 export interface RunningCluster {
   readonly cluster: Cluster;
+  /** By which API servers reach this program. */
+  readonly service: Service;
   /** Served where no files are named, and the authority that has signed it. */
   readonly certificate: { readonly serving: KeyPair; readonly authority: string };
   /** What has to be true of the cluster for reviews to be sent here. */

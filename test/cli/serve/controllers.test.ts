@@ -4,10 +4,14 @@ import { controllersOf } from '../../../src/cli/serve/controllers.ts';
 import { serveOptions } from '../../../src/cli/serve/options.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
 import { CONTROLLER_NAMES, createControllers } from '../../../src/controller/index.ts';
+import { REPLICA_CONTROLLER } from '../../../src/controller/replica.ts';
+import { SERVING_CERTIFICATE_CONTROLLER } from '../../../src/controller/serving-certificate.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../../src/controller/standard-sccs.ts';
 import { UID_RANGE_ALLOCATOR } from '../../../src/controller/uid-range-allocator.ts';
 import { DEFAULT_RANGES } from '../../../src/policy/uid-range/settings.ts';
 
+/** Those of a live cluster alone. */
+const CERTIFICATES = [SERVING_CERTIFICATE_CONTROLLER, REPLICA_CONTROLLER];
 const BOTH = [UID_RANGE_ALLOCATOR, STANDARD_SCC_CONTROLLER];
 
 function namesFor(given: Readonly<Record<string, string>>): readonly string[] {
@@ -33,13 +37,11 @@ suite('the controllers that run', () => {
   }
 
   test('every controller has a name that is known', () => {
-    assert.deepEqual(
-      createControllers({ ranges: DEFAULT_RANGES }).map(({ name }) => name),
-      CONTROLLER_NAMES,
-    );
+    const names = createControllers({ ranges: DEFAULT_RANGES }).map(({ name }) => name);
+    assert.deepEqual([...CERTIFICATES, ...names], CONTROLLER_NAMES);
   });
 
-  const KNOWN = BOTH.join(', ');
+  const KNOWN = CONTROLLER_NAMES.join(', ');
   const wrong: readonly (readonly [given: Readonly<Record<string, string>>, message: string])[] = [
     [
       { controllers: '*,-nobody' },

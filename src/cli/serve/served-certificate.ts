@@ -1,0 +1,134 @@
+import type { SecureContextOptions } from 'node:tls';
+import type { Store } from '../../cluster/store.ts';
+import { ourConfigurations } from '../../controller/replica-certificate.ts';
+import type { ServedPair } from '../../controller/replica.ts';
+import { webhooksOf, type WebhookConfiguration } from '../../kube/webhook-configuration.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import { distinct, pemOf } from '../../tls/bundle.ts';
+import type { KeyPair } from '../../tls/key-pair.ts';
+import { fingerprint, fingerprintOf, readCertificates } from '../../tls/pem.ts';
+import type { ProtocolSettings } from '../../tls/secure-context.ts';
+import { findTrustProblems, type Service } from '../../tls/served-trust.ts';
+import type { HealthCheck } from '../../webhook/probes.ts';
+import type { AdmissionServer } from '../../webhook/server.ts';
+
+/** The certificate of the server, and whom it trusts; it can change both while it serves. */
+export interface ServedCertificate extends ServedPair {
+  /** What TLS needs now. */
+  tls(): SecureContextOptions;
+  /** Trusts client certificates of other authorities from now on, in PEM. */
+  trustClients(authorities: string): void;
+  /** Lets a server follow from now on. */
+  follow(server: Pick<AdmissionServer, 'useCertificate'>): void;
+}
+
+export interface ServedOptions {
+  /** What is served first. */
+  readonly pair: KeyPair;
+  readonly state: 'lasting' | 'temporary';
+  readonly protocol: ProtocolSettings;
+  /** Whose client certificates are good, in PEM; absent: nobody is asked for one. */
+  readonly clientAuthorities: string | undefined;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'certificates'>;
+}
+
+/** Holds what the server shows and whom it trusts. */
+export function createServedCertificate(options: ServedOptions): ServedCertificate {
+  const { protocol, metrics } = options;
+  const log = options.logger.child({ logger: 'tls' });
+  let { pair, clientAuthorities } = options;
+  let isTemporary = options.state === 'temporary';
+  let server: Pick<AdmissionServer, 'useCertificate'> | undefined;
+
+  // A new context inherits nothing.
+  const tls = (): SecureContextOptions => ({
+    ...pair,
+    ...protocol,
+    ...(clientAuthorities === undefined ? {} : { ca: clientAuthorities }),
+  });
+  const record = (): void => {
+    const [leaf] = readCertificates(pair.cert);
+    if (leaf) metrics.certificates.servingExpiry.set(leaf.validToDate.getTime() / 1000);
+  };
+  record();
+  return {
+    tls,
+    current: () => pair,
+    isTemporary: () => isTemporary,
+    use(next) {
+      pair = next;
+      isTemporary = false;
+      server?.useCertificate(tls());
+      metrics.certificates.reloads.cell({}).count++;
+      record();
+      const [leaf] = readCertificates(pair.cert);
+      log.info(
+        { notAfter: leaf?.validToDate.toISOString(), sha256: fingerprintOf(pair.cert) },
+        'serving certificate loaded',
+      );
+    },
+    trustClients(authorities) {
+      clientAuthorities = authorities;
+      server?.useCertificate(tls());
+      log.info('authorities of clients loaded');
+    },
+    follow(one) {
+      server = one;
+    },
+  };
+}
+
+export interface TrustCheckOptions {
+  readonly store: Store;
+  readonly served: ServedPair;
+  readonly service: Service;
+  readonly metrics: Pick<Metrics, 'certificates'>;
+  readonly date: () => Date;
+}
+
+/** However little changes: certificates expire. */
+const LOOK_AGAIN_MS = 10_000;
+
+/**
+ * Whether API servers take what is served, as far as the store knows: an API server that is away changes nothing. It is
+ * looked at when something has changed, and every few seconds.
+ */
+export function trustCheck({ store, served, service, metrics, date }: TrustCheckOptions): HealthCheck {
+  const { trusted, authorityExpiry } = metrics.certificates;
+  let seen: { readonly mark: string; readonly atMs: number; readonly problems: readonly string[] } | undefined;
+  const look = (): readonly string[] => {
+    const now = date();
+    const { cert } = served.current();
+    const revisions = [
+      store.revision('ValidatingWebhookConfiguration'),
+      store.revision('MutatingWebhookConfiguration'),
+    ];
+    const mark = `${revisions.join()} ${cert}`;
+    const isFresh = seen !== undefined && Math.abs(now.getTime() - seen.atMs) < LOOK_AGAIN_MS;
+    if (seen?.mark === mark && isFresh) return seen.problems;
+    const configurations = ourConfigurations(store);
+    const problems = findTrustProblems({ pair: { cert }, configurations, service, now });
+    seen = { mark, atMs: now.getTime(), problems };
+    trusted.set(problems.length === 0 ? 1 : 0);
+    authorityExpiry.reset();
+    for (const one of authoritiesIn(configurations)) {
+      authorityExpiry.set({ fingerprint: fingerprint(one).slice(0, 8) }, one.validToDate.getTime() / 1000);
+    }
+    return problems;
+  };
+  return {
+    name: 'serving-certificate',
+    check() {
+      const [first, ...others] = look();
+      if (first === undefined) return undefined;
+      return others.length === 0 ? first : `${first} (and ${others.length} more)`;
+    },
+  };
+}
+
+function authoritiesIn(configurations: readonly WebhookConfiguration[]) {
+  const bundles = new Set(configurations.flatMap((one) => webhooksOf(one).map(({ caBundle }) => caBundle)));
+  return distinct([...bundles].flatMap((bundle) => readCertificates(pemOf(bundle))));
+}
