@@ -49,7 +49,9 @@ export function fits(value: unknown, type: Type): boolean {
 
 const texts: Type = { list: 'text' };
 const textMap: Type = { map: 'text' };
-const object = (fields: Readonly<Record<string, Type>>): Type => ({ fields });
+const object = <Fields extends Readonly<Record<string, Type>>>(fields: Fields): { readonly fields: Fields } => ({
+  fields,
+});
 const listOf = (fields: Readonly<Record<string, Type>>): Type => ({ list: { fields } });
 
 const metadata = object({
@@ -184,6 +186,109 @@ const podSpec = object({
 
 const head = { apiVersion: 'text', kind: 'text', metadata } as const;
 const template = object({ metadata, spec: podSpec });
+
+const sources: Readonly<Record<string, Type>> = Object.fromEntries(
+  Object.keys(volume.fields)
+    .filter((field) => field !== 'name')
+    .map((field) => [field, some]),
+);
+
+/** What checks read (section 3 of pod-security.md), and what exemptions and significant updates do. */
+const judgedContainer = {
+  name: 'text',
+  image: 'text',
+  ports: listOf({ hostPort: 'int32' }),
+  livenessProbe: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
+  readinessProbe: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
+  startupProbe: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
+  lifecycle: object({
+    postStart: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
+    preStop: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
+  }),
+} as const;
+
+const judgedContext = {
+  seLinuxOptions: object({ user: 'text', role: 'text', type: 'text' }),
+  windowsOptions: object({ hostProcess: 'boolean' }),
+  runAsUser: 'int64',
+  runAsNonRoot: 'boolean',
+  seccompProfile: object({ type: 'text' }),
+  appArmorProfile: object({ type: 'text' }),
+} as const;
+
+const judgedContainers: Type = listOf({
+  ...judgedContainer,
+  securityContext: object({
+    ...judgedContext,
+    capabilities: object({ add: texts, drop: texts }),
+    privileged: 'boolean',
+    allowPrivilegeEscalation: 'boolean',
+    procMount: 'text',
+  }),
+});
+
+const judgedSpec: Type = object({
+  volumes: listOf(sources),
+  initContainers: judgedContainers,
+  containers: judgedContainers,
+  ephemeralContainers: judgedContainers,
+  hostNetwork: 'boolean',
+  hostPID: 'boolean',
+  hostIPC: 'boolean',
+  hostUsers: 'boolean',
+  os: object({ name: 'text' }),
+  runtimeClassName: 'text',
+  securityContext: object({ ...judgedContext, sysctls: listOf({ name: 'text' }) }),
+});
+
+/** The part of a pod or template that Pod Security judges: nothing else in it could let a pod pass that should not. */
+export const JUDGED_BY_STANDARDS: Type = object({ metadata: object({ annotations: textMap }), spec: judgedSpec });
+
+const admittedContext = {
+  seLinuxOptions: object({ user: 'text', role: 'text', type: 'text', level: 'text' }),
+  runAsUser: 'int64',
+  runAsNonRoot: 'boolean',
+  seccompProfile: object({ type: 'text', localhostProfile: 'text' }),
+} as const;
+
+const admittedContainers: Type = listOf({
+  name: 'text',
+  ports: listOf({ hostPort: 'int32' }),
+  securityContext: object({
+    ...admittedContext,
+    capabilities: object({ add: texts, drop: texts }),
+    privileged: 'boolean',
+    readOnlyRootFilesystem: 'boolean',
+    allowPrivilegeEscalation: 'boolean',
+  }),
+});
+
+/** The part of a pod that SCCs judge (section 3 of scc.md). */
+export const JUDGED_BY_SCCS: Type = object({
+  metadata: object({ annotations: textMap }),
+  spec: object({
+    volumes: listOf({
+      ...sources,
+      projected: (volume.fields as Readonly<Record<string, Type>>)['projected'] ?? some,
+      flexVolume: object({ driver: 'text' }),
+    }),
+    initContainers: admittedContainers,
+    containers: admittedContainers,
+    ephemeralContainers: admittedContainers,
+    serviceAccountName: 'text',
+    hostNetwork: 'boolean',
+    hostPID: 'boolean',
+    hostIPC: 'boolean',
+    hostUsers: 'boolean',
+    os: object({ name: 'text' }),
+    securityContext: object({
+      ...admittedContext,
+      supplementalGroups: { list: 'int64' },
+      fsGroup: 'int64',
+      sysctls: listOf({ name: 'text' }),
+    }),
+  }),
+});
 
 export const POD: Type = object({ ...head, spec: podSpec, status: object({ phase: 'text' }) });
 

@@ -1,6 +1,6 @@
 /** Pod Security Admission, by the numbers of the reference: may a request be allowed, and what do audit and warn see? */
 import { at, isObject, listAt, mapAt, textAt, type JsonObject } from './json.ts';
-import { fits, NAMESPACE, POD, WORKLOADS } from './object-schema.ts';
+import { fits, JUDGED_BY_STANDARDS, NAMESPACE, POD, WORKLOADS } from './object-schema.ts';
 import { reasonsAgainst } from './pod-security-standards.ts';
 
 export interface Policy {
@@ -35,6 +35,11 @@ export interface PodSecuritySurroundings {
 
 export interface PodSecurityVerdict {
   readonly allowed: boolean;
+  /**
+   * The object does not decode, but in nothing that is judged. An API server sends no such object: it may as well be refused,
+   * or a workload be left alone.
+   */
+  readonly isOdd?: true;
   /** Of a refusal. */
   readonly code?: number;
   /** What was exempt, if that is why. */
@@ -91,13 +96,15 @@ function judgePod(
   if (isExempt(runtimeClass, configuration.exemptions?.runtimeClasses))
     return { allowed: true, exempt: 'runtimeClass' };
   // 10, 6.3
+  const isOdd = !fits(pod, POD) || (isUpdate && !fits(request['oldObject'], POD));
+  const odd = isOdd ? { isOdd } : {};
   const against = ({ level, version }: Policy): readonly string[] =>
     reasonsAgainst(pod, level, version, emulationVersion);
   const enforce = against(policies.enforce);
   const audit = against(policies.audit);
   return enforce.length > 0
-    ? { allowed: false, code: 403, enforce, audit }
-    : { allowed: true, enforce, audit, warn: against(policies.warn) };
+    ? { ...odd, allowed: false, code: 403, enforce, audit }
+    : { ...odd, allowed: true, enforce, audit, warn: against(policies.warn) };
 }
 
 /** 6.3, workloads */
@@ -117,7 +124,8 @@ function judgeWorkload(
   if (policies.errors.length === 0 && !isAdvised) return ALLOWED;
   // 6, 7
   const workload = WORKLOADS[kindOf(request, 'object')];
-  if (workload === undefined || !isObject(request['object']) || !fits(request['object'], workload.type)) return ALLOWED;
+  if (workload === undefined || !isObject(request['object'])) return ALLOWED;
+  const isOdd = !fits(request['object'], workload.type);
   // 8
   const isController = kindOf(request, 'object') === 'v1 ReplicationController';
   const template = at(request['object'], ...workload.path);
@@ -129,7 +137,9 @@ function judgeWorkload(
   // 10
   const against = ({ level, version }: Policy): readonly string[] =>
     reasonsAgainst(template, level, version, emulationVersion);
-  return { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
+  if (isOdd && !fits(template, JUDGED_BY_STANDARDS)) return ALLOWED;
+  const verdict = { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
+  return isOdd ? { ...verdict, isOdd } : verdict;
 }
 
 /** 7.1, 7.2: no other step refuses. */
@@ -180,7 +190,7 @@ function kindOf(request: JsonObject, key: string): string {
 }
 
 function decodesAsPod(request: JsonObject, key: string): boolean {
-  return kindOf(request, key) === 'v1 Pod' && isObject(request[key]) && fits(request[key], POD);
+  return kindOf(request, key) === 'v1 Pod' && isObject(request[key]) && fits(request[key], JUDGED_BY_STANDARDS);
 }
 
 function decodesAsNamespace(request: JsonObject, key: string): boolean {

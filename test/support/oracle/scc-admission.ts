@@ -1,6 +1,6 @@
 /** Admission by security context constraints (2), by the numbers of the reference. */
 import { at, isObject, mapAt, textAt, type JsonObject } from './json.ts';
-import { fits, POD } from './object-schema.ts';
+import { fits, JUDGED_BY_SCCS, POD } from './object-schema.ts';
 import { annotate, fill } from './scc-fill.ts';
 import { inOrder, serviceAccountOf, subjectTypeFor, type Authorizer, type Subject } from './scc-order.ts';
 import { hasRanges, providerOf, type Provider } from './scc-ranges.ts';
@@ -54,6 +54,11 @@ export interface SccVerdict {
   readonly pod?: JsonObject;
 }
 
+/** A pod that does not decode, but in nothing that is judged. An API server sends no such pod: it may as well be refused. */
+export function isOdd(request: JsonObject): boolean {
+  return !fits(request['object'], POD) || !fits(request['oldObject'], POD);
+}
+
 const REQUIRED_SCC = 'openshift.io/required-scc';
 const RECORDED_SCC = 'openshift.io/scc';
 const SUBJECT_TYPE = 'security.openshift.io/validated-scc-subject-type';
@@ -89,23 +94,22 @@ function scopeOf(request: JsonObject, { settings }: SccSurroundings): SccVerdict
   if (ignored.includes(textAt(request, 'subResource'))) return skip('subresource');
   const operation = textAt(request, 'operation');
   if (operation !== 'CREATE' && operation !== 'UPDATE') return skip('operation');
+  // 4 and 5 before 3: where nothing is judged, nothing needs the right type.
+  const { object: pod, oldObject: old } = request;
+  if (isObject(pod) && at(pod, 'spec', 'os', 'name') === 'windows') return skip('windows');
+  const isUnchanged = operation === 'UPDATE' && isObject(pod) && isObject(old) && isSpecUnchanged(pod, old);
+  if (isUnchanged && isMetadataIgnorable(pod, old)) return skip('nothing of interest changes');
+  const isUnprocessed = annotation(old, RECORDED_SCC) === '';
+  if (isUnchanged && isUnprocessed && settings.unprocessed === 'pass') return skip('from before there were SCCs');
   // 3
   if (!isPod(request, 'object')) return refuse('no pod');
-  // 4
-  if (at(request, 'object', 'spec', 'os', 'name') === 'windows') return skip('windows');
-  // 5
-  if (operation !== 'UPDATE') return undefined;
-  if (!isPod(request, 'oldObject')) return refuse('no old pod');
-  if (!isSpecUnchanged(request['object'], request['oldObject'])) return undefined;
-  if (isMetadataIgnorable(request['object'], request['oldObject'])) return skip('nothing of interest changes');
-  const isUnprocessed = annotation(request['oldObject'], RECORDED_SCC) === '';
-  return isUnprocessed && settings.unprocessed === 'pass' ? skip('from before there were SCCs') : undefined;
+  return operation === 'UPDATE' && !isPod(request, 'oldObject') ? refuse('no old pod') : undefined;
 }
 
 function isPod(request: JsonObject, key: string): boolean {
   const object = request[key];
   const kind = textAt(object, 'kind') || textAt(request, 'kind', 'kind');
-  return isObject(object) && kind === 'Pod' && fits(object, POD);
+  return isObject(object) && kind === 'Pod' && fits(object, JUDGED_BY_SCCS);
 }
 
 /** 2.3, rule 5 */

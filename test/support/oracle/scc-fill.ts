@@ -21,6 +21,8 @@ export function fill(pod: JsonObject, provider: Provider): JsonObject {
       if (isObject(container)) fillContainer(container, spec, filled, provider);
     }
   }
+  // A pod always has a spec, be it empty.
+  filled['spec'] = spec;
   return filled;
 }
 

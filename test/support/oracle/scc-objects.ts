@@ -9,8 +9,6 @@ const ranges: Type = { fields: { type: 'text', ranges: { list: { fields: { min: 
 /** 1.2 */
 export const SCC: Type = {
   fields: {
-    apiVersion: 'text',
-    kind: 'text',
     metadata: { fields: { name: 'text', labels: { map: 'text' }, annotations: { map: 'text' } } },
     priority: 'int32',
     allowPrivilegedContainer: 'boolean',
@@ -64,11 +62,17 @@ export function defaultsOf(scc: JsonObject): JsonObject {
     volumes.delete('hostPath');
     if (hadAll) for (const name of VOLUME_NAMES) if (name !== 'hostPath') volumes.add(name);
   }
-  const typed = (field: string): JsonObject => {
+  const object = (field: string): JsonObject => {
     const strategy = at(scc, field);
-    return { ...(isObject(strategy) ? strategy : {}), type: textAt(strategy, 'type') || 'RunAsAny' };
+    return isObject(strategy) ? strategy : {};
+  };
+  const typed = (field: string): JsonObject => {
+    const strategy = object(field);
+    return { ...strategy, type: textAt(strategy, 'type') || 'RunAsAny' };
   };
   return {
+    runAsUser: object('runAsUser'),
+    seLinuxContext: object('seLinuxContext'),
     // 1
     fsGroup: typed('fsGroup'),
     supplementalGroups: typed('supplementalGroups'),

@@ -1,7 +1,19 @@
 /** Equality as the API server sees it (scc.md 2.3): absent equals an empty list or map, and differs from an empty object. */
 import { isObject, type JsonObject } from './json.ts';
 
-const MAPS = ['labels', 'annotations', 'nodeSelector', 'limits', 'requests', 'overhead', 'matchLabels'];
+/** Maps, and the parts that every object has. */
+const EMPTY_IS_ABSENT = [
+  'metadata',
+  'spec',
+  'status',
+  'labels',
+  'annotations',
+  'nodeSelector',
+  'limits',
+  'requests',
+  'overhead',
+  'matchLabels',
+];
 /** Fields whose absence is their zero value. */
 const PLAIN_BOOLEANS = ['hostNetwork', 'hostPID', 'hostIPC'];
 
@@ -26,7 +38,7 @@ function normal(value: unknown): unknown {
 function isAbsent(key: string, value: unknown): boolean {
   if (value == null) return true;
   if (Array.isArray(value)) return value.length === 0;
-  if (isObject(value)) return MAPS.includes(key) && Object.keys(value).length === 0;
+  if (isObject(value)) return EMPTY_IS_ABSENT.includes(key) && Object.keys(value).length === 0;
   return PLAIN_BOOLEANS.includes(key) && value === false;
 }
 

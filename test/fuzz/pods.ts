@@ -1,0 +1,100 @@
+/** Pods: generated near the edges of both systems, or from manifests of ours, dressed up and changed. */
+import fc, { type Arbitrary } from 'fast-check';
+import { fileURLToPath } from 'node:url';
+import { readManifests } from '../../src/config/manifests.ts';
+import { pods as standardPods } from '../policy/pss/arbitrary.ts';
+import { pod as sccPod } from '../policy/scc/arbitrary.ts';
+import { at, isObject, type JsonObject } from '../support/oracle/json.ts';
+import { mutate, mutations } from './mutations.ts';
+
+const one = fc.constantFrom;
+
+/** The pods and pod templates of examples and fixtures. */
+export async function readSeeds(): Promise<readonly JsonObject[]> {
+  const folders = ['examples', 'test/fixtures/pss', 'test/fixtures/explain', 'test/fixtures/scc-plan/shop.yaml'];
+  const paths = folders.map((folder) => fileURLToPath(new URL(`../../${folder}`, import.meta.url)));
+  const { objects } = await readManifests(paths, { stdin: nothing() });
+  return objects.flatMap(({ value }) => podIn(value)).map((pod) => JSON.parse(JSON.stringify(pod)) as JsonObject);
+}
+
+async function* nothing(): AsyncGenerator<string> {}
+
+function podIn(object: JsonObject): readonly JsonObject[] {
+  if (object['kind'] === 'Pod') return [object];
+  for (const path of [['spec', 'template'], ['spec', 'jobTemplate', 'spec', 'template'], ['template']]) {
+    const template = at(object, ...path);
+    if (isObject(template)) return [template];
+  }
+  return [];
+}
+
+/** What pods have beside what decides most often. */
+const trimmings = fc.record(
+  {
+    serviceAccountName: one('default', 'builder', ''),
+    runtimeClassName: one('gvisor', ''),
+    os: one({ name: 'windows' }, { name: 'linux' }, {}),
+    schedulingGates: one([], [{ name: 'g' }]),
+    nodeSelector: one({}, { 'kubernetes.io/os': 'windows' }),
+    tolerations: one([{ key: 'k', tolerationSeconds: 300 }]),
+    shareProcessNamespace: fc.boolean(),
+    hostUsers: fc.boolean(),
+  },
+  { requiredKeys: [] },
+);
+
+export const annotations = fc.dictionary(
+  one(
+    'openshift.io/required-scc',
+    'openshift.io/scc',
+    'security.openshift.io/validated-scc-subject-type',
+    'k8s.ovn.org/pod-networks',
+    'container.apparmor.security.beta.kubernetes.io/x',
+    'seccomp.security.alpha.kubernetes.io/pod',
+    'container.seccomp.security.alpha.kubernetes.io/a',
+    '__proto__',
+  ),
+  one('', 'restricted-v2', 'anyuid', 'custom-a', 'nowhere', 'runtime/default', 'localhost/p', 'unconfined'),
+  { maxKeys: 2, noNullPrototype: true },
+);
+
+/** A list that a reader may meet in four forms. */
+const usual = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> =>
+  fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
+
+/** Pods of all kinds; with a changed few of which no API server would send. */
+export function podsFrom(seeds: readonly JsonObject[]): Arbitrary<JsonObject> {
+  const base = fc.oneof(
+    { weight: 4, arbitrary: standardPods() },
+    { weight: 5, arbitrary: sccPod },
+    { weight: 2, arbitrary: one(...seeds) },
+  ) as Arbitrary<JsonObject>;
+  return fc
+    .record({ base, trimmings: usual(trimmings), annotations: usual(annotations), changes: mutations })
+    .map((parts) => mutate(dress(parts.base, parts.trimmings, parts.annotations), parts.changes));
+}
+
+function dress(pod: JsonObject, more: JsonObject | undefined, notes: JsonObject | undefined): JsonObject {
+  const metadata = at(pod, 'metadata');
+  const own = at(metadata, 'annotations');
+  const { name, ...rest } = (isObject(metadata) ? metadata : {}) as { readonly name?: unknown };
+  const merged = merge(isObject(own) ? own : {}, notes ?? {});
+  const spec = at(pod, 'spec');
+  return JSON.parse(
+    JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: {
+        name: name ?? 'p',
+        ...rest,
+        ...(Object.keys(merged).length === 0 ? {} : { annotations: merged }),
+      },
+      spec: { serviceAccountName: 'default', ...(isObject(spec) ? spec : {}), ...more },
+    }),
+  ) as JsonObject;
+}
+
+/** Keys may be `__proto__`, which a spread would keep and an assignment would not. */
+function merge(first: JsonObject, second: JsonObject): JsonObject {
+  return Object.fromEntries([...Object.entries(first), ...Object.entries(second)]);
+}

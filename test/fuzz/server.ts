@@ -1,0 +1,78 @@
+/** The server under test: a process of its own, which serves a generated world over TLS. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { Agent } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { post, type Answer, type Endpoint } from '../support/https.ts';
+import { connect } from '../support/kubeconfig.ts';
+import { isObject, textAt, type JsonObject } from '../support/oracle/json.ts';
+import { usageOf } from '../support/process-usage.ts';
+import { serve } from '../support/serve-process.ts';
+import { manifestsOf, type World } from './world.ts';
+
+/** What the server holds, read back from its cluster. */
+export interface Stored {
+  readonly namespaces: ReadonlyMap<string, JsonObject>;
+  readonly sccs: readonly JsonObject[];
+  /** The pod `stored` of each namespace. */
+  readonly pods: ReadonlyMap<string, JsonObject>;
+}
+
+export interface FuzzServer {
+  readonly endpoint: Endpoint;
+  readonly stored: Stored;
+  post(path: string, body: string | Buffer, contentType?: string): Promise<Answer>;
+  /** Resident memory of the process, in MiB. */
+  residentMiB(): Promise<number>;
+  /** Ends it; its exit code, and what it said at level error. */
+  stop(): Promise<{ readonly code: number | null; readonly errors: readonly string[] }>;
+}
+
+/** A leak would end a process with that little memory. */
+const ENVIRONMENT = { NODE_OPTIONS: '--max-old-space-size=256' };
+
+export async function startFuzzServer(world: World): Promise<FuzzServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-fuzz-'));
+  const manifests = join(folder, 'cluster.yaml');
+  await writeFile(manifests, manifestsOf(world));
+  const running = await serve(
+    [`--manifests=${manifests}`, '--scc-mode=enforce', '--scc-exempt-namespaces=kube-system'],
+    ENVIRONMENT,
+  );
+  const client = await connect(running);
+  const list = async (path: string): Promise<readonly JsonObject[]> => {
+    const { body } = await client.send('GET', path);
+    return isObject(body) && Array.isArray(body['items']) ? (body['items'] as readonly JsonObject[]) : [];
+  };
+  const byName = (objects: readonly JsonObject[], field: string): ReadonlyMap<string, JsonObject> =>
+    new Map(objects.map((object) => [textAt(object, 'metadata', field), object]));
+  const stored = {
+    namespaces: byName(await list('/api/v1/namespaces'), 'name'),
+    sccs: await list('/apis/security.openshift.io/v1/securitycontextconstraints'),
+    pods: byName(await list('/api/v1/pods'), 'namespace'),
+  };
+  client.close();
+  const endpoint = { port: running.port, ca: await running.authority() };
+  const agent = new Agent({ keepAlive: true });
+  const errors: string[] = [];
+  // A line for each review: of a long run there is no room to keep them all.
+  running.child.stderr?.removeAllListeners('data');
+  if (running.child.stderr) {
+    createInterface({ input: running.child.stderr }).on('line', (line) => {
+      if (!/^\{"level":"(trace|debug|info|warn)"/.test(line)) errors.push(line);
+    });
+  }
+  return {
+    endpoint,
+    stored,
+    post: (path, body, contentType = 'application/json') => post(endpoint, path, body, contentType, agent),
+    residentMiB: async () => (await usageOf(running.child.pid ?? 0)).rssMiB,
+    async stop() {
+      agent.destroy();
+      const { code } = await running.stop();
+      await rm(folder, { recursive: true, force: true });
+      return { code, errors };
+    },
+  };
+}

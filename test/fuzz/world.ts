@@ -1,0 +1,209 @@
+/** The cluster that reviews are judged in: namespaces of all kinds of labels and ranges, SCCs, grants, stored pods. */
+import fc, { type Arbitrary } from 'fast-check';
+import { scc } from '../policy/scc/arbitrary.ts';
+import type { Authorizer } from '../support/oracle/scc-order.ts';
+import type { JsonObject } from '../support/oracle/json.ts';
+
+/** Who may use which SCCs; without a namespace in all of them. */
+export interface Grant {
+  readonly user?: string;
+  readonly group?: string;
+  readonly namespace?: string;
+  readonly sccs: readonly string[];
+}
+
+export interface World {
+  readonly namespaces: readonly JsonObject[];
+  readonly sccs: readonly JsonObject[];
+  readonly grants: readonly Grant[];
+  readonly pods: readonly JsonObject[];
+}
+
+const one = fc.constantFrom;
+const LEVELS = ['privileged', 'baseline', 'restricted', 'restricted'];
+const VERSIONS = ['latest', 'v1.0', 'v1.7', 'v1.18', 'v1.22', 'v1.24', 'v1.28', 'v1.30', 'v1.34', 'v1.35', 'v1.99'];
+const rarely = <T>(value: T): Arbitrary<T | undefined> =>
+  fc.oneof({ weight: 9, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.constant(value) });
+
+/** Labels of a namespace, those of the Pod Security Standards and those that say what SCCs do there. */
+export const labels: Arbitrary<JsonObject> = fc
+  .record(
+    {
+      'pod-security.kubernetes.io/enforce': fc.oneof({ weight: 9, arbitrary: one(...LEVELS) }, one('bogus', '')),
+      'pod-security.kubernetes.io/enforce-version': fc.oneof(
+        { weight: 9, arbitrary: one(...VERSIONS) },
+        one('1.25', 'v1.05'),
+      ),
+      'pod-security.kubernetes.io/audit': one(...LEVELS, 'Baseline'),
+      'pod-security.kubernetes.io/audit-version': one(...VERSIONS),
+      'pod-security.kubernetes.io/warn': one(...LEVELS, ''),
+      'pod-security.kubernetes.io/warn-version': one(...VERSIONS),
+      'portcullis.dev/scc': one('enforce', 'enforce', 'enforce', 'report', 'off', 'on'),
+      'openshift.io/run-level': rarely('1'),
+      'security.openshift.io/disable-securitycontextconstraints': rarely('true'),
+      constructor: rarely('x'),
+    },
+    { requiredKeys: [], noNullPrototype: true },
+  )
+  .map((all) => Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)));
+
+/** Absent, they are allotted; a namespace with a half of them would keep its pods waiting. */
+const ranges: Arbitrary<JsonObject> = fc.oneof(
+  { weight: 2, arbitrary: fc.constant({}) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      'openshift.io/sa.scc.uid-range': one('1000650000/10000', '1000650000-1000659999', '1000/4000', '0/10'),
+      'openshift.io/sa.scc.mcs': one('s0:c26,c5', 's0:c5,c26', 's0'),
+      'openshift.io/sa.scc.supplemental-groups': one('1000650000/10000', '1/5,1000-2000'),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record(
+      {
+        'openshift.io/sa.scc.uid-range': one('', 'x', '5/0', ' 7/8 tail', '4294967295/2', '-1/5'),
+        'openshift.io/sa.scc.mcs': one('', 's0:c26,c5', 'a:b:c'),
+        'openshift.io/sa.scc.supplemental-groups': one('', ',', '1/5,x'),
+      },
+      { requiredKeys: ['openshift.io/sa.scc.uid-range', 'openshift.io/sa.scc.mcs'] },
+    ),
+  },
+);
+
+const STANDARD = ['anyuid', 'restricted', 'nonroot', 'nonroot-v2', 'hostmount-anyuid', 'hostnetwork-v2', 'privileged'];
+
+export const NAMESPACES: readonly string[] = Array.from({ length: 24 }, (_, index) => `team-${index}`);
+
+const grant: Arbitrary<Grant> = fc
+  .record({
+    to: one(
+      { user: 'alice' },
+      { user: 'system:serviceaccount:team-0:default' },
+      { user: 'system:serviceaccount:team-1:builder' },
+      { group: 'dev' },
+      { group: 'system:serviceaccounts:team-2' },
+      { group: 'system:serviceaccounts' },
+    ),
+    namespace: fc.oneof(one(undefined), one(...NAMESPACES)),
+    sccs: fc.oneof(fc.subarray(STANDARD, { minLength: 1, maxLength: 3 }), one(['custom-a'], ['custom-b', 'custom-c'])),
+  })
+  .map(({ to, namespace, sccs }) => ({ ...to, sccs, ...(namespace === undefined ? {} : { namespace }) }));
+
+/** From before there were webhooks, so that it may be anything that the API server takes. */
+const storedPod: Arbitrary<JsonObject> = fc
+  .record({
+    serviceAccountName: one('default', 'builder'),
+    host: one({}, {}, { hostNetwork: true }, { hostPID: true }, { hostUsers: false }, { os: { name: 'windows' } }),
+    podContext: one({}, { runAsUser: 0 }, { fsGroup: 1_000_650_000 }, { seccompProfile: { type: 'RuntimeDefault' } }),
+    context: one<JsonObject>(
+      {},
+      {},
+      { privileged: true },
+      { runAsUser: 1000 },
+      { capabilities: { add: ['NET_ADMIN'] } },
+      { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] }, runAsNonRoot: true },
+    ),
+  })
+  .map(({ serviceAccountName, host, podContext, context }) => {
+    const isWindows = 'os' in host;
+    const container = { name: 'c', image: 'i', ...(isWindows ? {} : { securityContext: context }) };
+    return {
+      serviceAccountName,
+      ...host,
+      ...(isWindows ? {} : { securityContext: podContext }),
+      containers: [container],
+    };
+  });
+
+/** It cannot work anywhere, and must not stand in anybody's way. */
+const BROKEN = {
+  apiVersion: 'security.openshift.io/v1',
+  kind: 'SecurityContextConstraints',
+  metadata: { name: 'broken' },
+  priority: 30,
+  runAsUser: { type: 'MustRunAs' },
+  seLinuxContext: { type: 'RunAsAny' },
+  groups: ['system:authenticated'],
+};
+
+export const world: Arbitrary<World> = fc
+  .record({
+    labels: fc.array(labels, { minLength: NAMESPACES.length, maxLength: NAMESPACES.length }),
+    ranges: fc.array(ranges, { minLength: NAMESPACES.length, maxLength: NAMESPACES.length }),
+    sccs: fc.uniqueArray(scc, { minLength: 4, maxLength: 7, selector: ({ metadata }) => metadata?.name }),
+    grants: fc.array(grant, { minLength: 4, maxLength: 8 }),
+    pods: fc.array(storedPod, { minLength: NAMESPACES.length, maxLength: NAMESPACES.length }),
+  })
+  .map((parts) => JSON.parse(JSON.stringify(parts)) as typeof parts)
+  .map((parts) => ({
+    namespaces: NAMESPACES.map((name, index) => ({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name, labels: parts.labels[index], annotations: parts.ranges[index] },
+    })),
+    sccs: [
+      BROKEN,
+      ...parts.sccs.map((one) => ({
+        ...one,
+        apiVersion: 'security.openshift.io/v1',
+        kind: 'SecurityContextConstraints',
+      })),
+    ],
+    grants: parts.grants,
+    pods: parts.pods.map((spec, index) => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'stored', namespace: NAMESPACES[index] },
+      spec,
+    })),
+  }));
+
+/** The authorizer of the world, beside what every cluster grants. */
+export function authorizerOf({ grants }: World): Authorizer {
+  const all: readonly Grant[] = [
+    ...grants,
+    { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] },
+    { group: 'system:masters', sccs: ['*'] },
+  ];
+  return (subject, name, inNamespace) =>
+    all.some(({ user, group, namespace = inNamespace, sccs }) => {
+      const isSubject = user === undefined ? subject.groups.includes(group ?? '') : user === subject.username;
+      return isSubject && namespace === inNamespace && (sccs.includes('*') || sccs.includes(name));
+    });
+}
+
+/** All of it as manifests, in one text. */
+export function manifestsOf({ namespaces, sccs, grants, pods }: World): string {
+  const rbac = grants.flatMap((granted, index) => bindingOf(granted, `grant-${index}`));
+  const accounts = NAMESPACES.map((namespace) => ({
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: 'builder', namespace },
+  }));
+  return [...namespaces, ...accounts, ...sccs, ...rbac, ...pods]
+    .map((object) => JSON.stringify(object))
+    .join('\n---\n');
+}
+
+function bindingOf({ user, group, namespace, sccs }: Grant, name: string): readonly JsonObject[] {
+  const apiVersion = 'rbac.authorization.k8s.io/v1';
+  const apiGroup = 'rbac.authorization.k8s.io';
+  const rule = {
+    apiGroups: ['security.openshift.io'],
+    resources: ['securitycontextconstraints'],
+    resourceNames: sccs,
+    verbs: ['use'],
+  };
+  const subject = user === undefined ? { kind: 'Group', name: group } : { kind: 'User', name: user };
+  return [
+    { apiVersion, kind: 'ClusterRole', metadata: { name }, rules: [rule] },
+    {
+      apiVersion,
+      kind: namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding',
+      metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+      roleRef: { apiGroup, kind: 'ClusterRole', name },
+      subjects: [{ apiGroup, ...subject }],
+    },
+  ];
+}

@@ -1,0 +1,58 @@
+/** What an AdmissionReview of admission.k8s.io/v1 may look like. */
+import { at, isObject, textAt } from './json.ts';
+import { fits, type Type } from './object-schema.ts';
+
+const text: Type = 'text';
+const kind: Type = { fields: { group: text, version: text, kind: text } };
+const resource: Type = { fields: { group: text, version: text, resource: text } };
+
+const REVIEW: Type = {
+  fields: {
+    apiVersion: text,
+    kind: text,
+    request: {
+      fields: {
+        uid: text,
+        kind,
+        resource,
+        subResource: text,
+        requestKind: kind,
+        requestResource: resource,
+        requestSubResource: text,
+        name: text,
+        namespace: text,
+        operation: text,
+        userInfo: {
+          fields: { username: text, uid: text, groups: { list: text }, extra: { map: { list: text } } },
+        },
+        dryRun: 'boolean',
+      },
+    },
+  },
+};
+
+/** Whether an API server could have sent it: such a review is always answered. */
+export function isLegalReview(review: unknown): boolean {
+  return (
+    fits(review, REVIEW) &&
+    textAt(review, 'apiVersion') === 'admission.k8s.io/v1' &&
+    textAt(review, 'kind') === 'AdmissionReview' &&
+    isObject(at(review, 'request')) &&
+    textAt(review, 'request', 'uid') !== '' &&
+    textAt(review, 'request', 'kind', 'kind') !== '' &&
+    textAt(review, 'request', 'resource', 'resource') !== '' &&
+    ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'].includes(textAt(review, 'request', 'operation')) &&
+    !hasNullText(at(review, 'request'))
+  );
+}
+
+/** An API server leaves texts out or sends them: never null. */
+function hasNullText(request: unknown): boolean {
+  const holders = [request, at(request, 'kind'), at(request, 'resource'), at(request, 'userInfo')];
+  return holders.some(
+    (holder) =>
+      isObject(holder) && Object.entries(holder).some(([key, value]) => value === null && !NULLABLE.includes(key)),
+  );
+}
+
+const NULLABLE = ['object', 'oldObject', 'options', 'dryRun', 'requestKind', 'requestResource', 'groups', 'extra'];
