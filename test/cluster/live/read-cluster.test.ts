@@ -11,7 +11,7 @@ import { startCluster, type TestCluster } from '../../support/embedded-cluster.t
 import { json, startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
-const CUSTOM: readonly Kind[] = ['RangeAllocation', 'SecurityContextConstraints'];
+const CUSTOM: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'RangeAllocation', 'SecurityContextConstraints'];
 
 describe('an embedded cluster over TLS', () => {
   let cluster: TestCluster;
