@@ -92,6 +92,7 @@ async function apiserverArgs(credentials: Credentials, port: number, etcdPort: n
     `--service-account-signing-key-file=${accountKey}`,
     '--service-cluster-ip-range=10.0.0.0/24',
     '--authorization-mode=RBAC',
+    '--allow-privileged=true',
     `--audit-policy-file=${await write('audit-policy.yaml', AUDIT_POLICY)}`,
     `--audit-log-path=${join(folder, 'audit.log')}`,
   ];

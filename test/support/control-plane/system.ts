@@ -16,7 +16,9 @@ export interface System {
   readonly replicas: readonly Replica[];
   /** Applies all objects; returns the paths of those that changed. */
   install(): Promise<readonly string[]>;
-  /** Starts so many replicas beside those that run, and waits until reviews are sent to all. */
+  /** Starts so many replicas beside those that run; they may not be ready yet. */
+  start(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
+  /** The same, and waits until reviews are sent to all. */
   scale(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
   /** Ends a replica as a rollout does: it gets no more reviews before it ends. */
   retire(replica: Replica): Promise<void>;
@@ -57,6 +59,13 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
     await Promise.all(replicas.map((replica) => replica.ready()));
     await balancer?.until(count);
   };
+  const start: System['start'] = async (more, given = {}) => {
+    balancer ??= await startBalancer([], { port });
+    const all = { ...given, args: [...args, ...(given.args ?? [])] };
+    const started = await Promise.all(Array.from({ length: more }, () => startReplica(plane, all)));
+    use([...replicas, ...started]);
+    return started;
+  };
   return {
     plane,
     port,
@@ -65,11 +74,9 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
       return replicas;
     },
     install: () => apply(plane.admin, objects),
-    async scale(more, given = {}) {
-      balancer ??= await startBalancer([], { port });
-      const all = { ...given, args: [...args, ...(given.args ?? [])] };
-      const started = await Promise.all(Array.from({ length: more }, () => startReplica(plane, all)));
-      use([...replicas, ...started]);
+    start,
+    async scale(more, given) {
+      const started = await start(more, given);
       await settled(replicas.length);
       return started;
     },

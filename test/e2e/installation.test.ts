@@ -1,0 +1,276 @@
+/**
+ * An installation from its first `kubectl apply` to its last: a control plane, the manifests, and replicas as processes
+ * with the rights of their service account. The tests are one story: each goes on where the one before has stopped.
+ */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { readSeed } from '../../src/cli/serve/seed.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { metadataOf, messageOf, objectOf } from '../support/answers.ts';
+import type { ApiAnswer } from '../support/api-client.ts';
+import {
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type Replica,
+  type System,
+} from '../support/control-plane/index.ts';
+import { create, find, placeOf, remove } from '../support/control-plane/installation.ts';
+import { refusedCalls, unusedRights } from '../support/control-plane/rights.ts';
+import { eventually } from '../support/eventually.ts';
+import { runProgram } from '../support/memory-io.ts';
+import { HOLDERS, objectOfKind } from '../support/scenarios/kinds.ts';
+import { checkScenario, POD_SECURITY_SCENARIOS } from '../support/scenarios/pod-security.ts';
+import { checkStep, SCC_STEPS } from '../support/scenarios/scc.ts';
+
+const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url));
+
+const PLAIN = { containers: [{ name: 'c', image: 'registry.example.com/c:1' }] };
+const PRIVILEGED = {
+  containers: [{ name: 'c', image: 'registry.example.com/c:1', securityContext: { privileged: true } }],
+};
+
+function pod(namespace: string, name: string, spec: JsonObject = PLAIN): JsonObject {
+  return { apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace }, spec };
+}
+
+function namespace(name: string, labels: JsonObject = {}): JsonObject {
+  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
+}
+
+suite('an installation', () => {
+  let plane: ControlPlane;
+  let system: System;
+  const send = (object: JsonObject): Promise<ApiAnswer> => create(plane.admin, object);
+  const succeeds = async (object: JsonObject): Promise<ApiAnswer> => {
+    const answer = await send(object);
+    assert.equal(answer.status, 201, answer.text);
+    return answer;
+  };
+  before(async () => {
+    plane = await startControlPlane();
+    system = await createSystem(plane);
+  });
+  after(async () => {
+    await system.stop();
+    await plane.stop();
+  });
+
+  test('where', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+  test('what is applied once is not changed by applying it again', async () => {
+    // Its namespaces are older than the webhooks.
+    for (const { value } of await readSeed(EXAMPLES)) {
+      if (value['kind'] === 'Namespace') await succeeds(value);
+    }
+    assert.equal((await system.install()).length, system.objects.length);
+    assert.deepEqual(await system.install(), []);
+  });
+
+  suite('while no replica runs', () => {
+    const failed = (hook: string, path: string, seconds: number): string =>
+      `Internal error occurred: failed calling webhook "${hook}": failed to call webhook: Post "https://127.0.0.1:${system.port}${path}?timeout=${seconds}s": dial tcp 127.0.0.1:${system.port}: connect: connection refused`;
+
+    test('pods of other namespaces have to wait', async () => {
+      // API servers learn of webhooks a moment later.
+      await eventually(async () => assert.equal((await create(plane.admin, pod('default', 'early'))).status, 500));
+      const answer = await send(pod('default', 'early'));
+      assert.equal(messageOf(answer), failed('mutate.scc.portcullis.dev', '/scc/mutate', 15));
+      const off = await send(pod('baseline', 'early'));
+      assert.equal(messageOf(off), failed('psa.portcullis.dev', '/psa/validate', 5));
+    });
+
+    test('new namespaces have to wait, unless they are of those that start first', async () => {
+      const answer = await send(namespace('early'));
+      assert.equal(messageOf(answer), failed('psa.portcullis.dev', '/psa/validate', 5));
+      await succeeds(namespace('network', { 'portcullis.dev/admission': 'fail-open' }));
+    });
+
+    test('what a cluster needs to start does start', async () => {
+      await eventually(() => succeeds(pod('network', 'routes', { ...PRIVILEGED, hostNetwork: true })));
+      await succeeds(pod('kube-system', 'dns'));
+      const { spec } = find(system.objects, 'Deployment', 'portcullis') as {
+        readonly spec: { readonly template: { readonly spec: JsonObject } };
+      };
+      await succeeds(pod('portcullis', 'portcullis-0', spec.template.spec));
+    });
+
+    test('workloads are taken, and what pods do not need is not asked about', async () => {
+      for (const holder of HOLDERS.slice(1)) await succeeds(objectOfKind(holder, 'baseline', PLAIN));
+      await succeeds({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'early' }, data: {} });
+      const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'early' }, spec: {} };
+      await succeeds(lease);
+      for (const holder of HOLDERS.slice(1)) {
+        assert.equal((await remove(plane.admin, objectOfKind(holder, 'baseline', PLAIN))).status, 200);
+      }
+    });
+  });
+
+  test('two replicas bring everything up', async () => {
+    const [first] = await system.scale(2);
+    await eventually(() => succeeds(pod('default', 'early')));
+    await eventually(async () => assert.match((await first?.probe())?.text ?? '', /readyz check passed/));
+  });
+
+  test('what people work with is created', async () => {
+    for (const { value } of await readSeed(EXAMPLES)) {
+      if (value['kind'] !== 'Namespace')
+        await succeeds({ ...value, metadata: { namespace: 'default', ...metadataOf(value) } });
+    }
+  });
+
+  suite('Pod Security', () => {
+    for (const scenario of POD_SECURITY_SCENARIOS) test(scenario.name, () => checkScenario(plane.admin, scenario));
+  });
+
+  suite('security context constraints', () => {
+    for (const step of SCC_STEPS) test(step.name, () => checkStep(plane.admin, step));
+  });
+
+  suite('every kind that holds a pod', () => {
+    const would =
+      'would violate PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)';
+    test('is created in namespaces', async () => {
+      await succeeds(
+        namespace('kinds', { 'pod-security.kubernetes.io/warn': 'baseline', 'portcullis.dev/scc': 'off' }),
+      );
+      await succeeds(namespace('kinds-scc', { 'portcullis.dev/scc': 'enforce' }));
+    });
+    for (const holder of HOLDERS) {
+      test(`${holder.kind}: who creates it is warned`, async () => {
+        const answer = await succeeds(objectOfKind(holder, 'kinds', PRIVILEGED));
+        assert.deepEqual(answer.warnings, [`299 - ${JSON.stringify(would)}`]);
+      });
+      test(`${holder.kind}: of these, SCCs look at pods only`, async () => {
+        const { metadata } = objectOf(await succeeds(objectOfKind(holder, 'kinds-scc', PLAIN)));
+        const { annotations = {} } = metadata as { readonly annotations?: Readonly<Record<string, string>> };
+        const isPod = holder.kind === 'Pod';
+        // An administrator may use every SCC; this one has the highest priority.
+        assert.equal(annotations['openshift.io/scc'], isPod ? 'anyuid' : undefined);
+      });
+    }
+  });
+
+  test('an API server that goes away makes no replica unready, and finds all as it was', async () => {
+    await plane.interrupt();
+    for (const replica of system.replicas) assert.equal((await replica.probe('/readyz')).status, 200);
+    await plane.resume();
+    await eventually(async () => {
+      checkDenied(await send(pod('baseline', 'again', PRIVILEGED)));
+    });
+  });
+
+  test('when the leader dies, another replica leads', async () => {
+    const holder = async (): Promise<string> => {
+      const path = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis';
+      const { spec } = objectOf(await plane.admin.send('GET', path)) as {
+        readonly spec: { readonly holderIdentity?: string };
+      };
+      return spec.holderIdentity ?? '';
+    };
+    const led = await holder();
+    const leader = system.replicas.find((replica) =>
+      replica.log().some(({ msg, identity }) => msg === 'leadership begins' && identity === led),
+    );
+    assert.ok(leader, led);
+    await leader.stop('SIGKILL');
+    await system.retire(leader);
+    await eventually(async () => assert.ok(![led, ''].includes(await holder()), led));
+    // It is the leader that gives namespaces their ids.
+    await eventually(() => succeeds(namespace('after-takeover', { 'portcullis.dev/scc': 'enforce' })));
+    await eventually(() => succeeds(pod('after-takeover', 'first')));
+    await system.scale(1);
+  });
+
+  test('a new serving certificate is served, and nobody notices', async () => {
+    const secret = '/api/v1/namespaces/portcullis/secrets/portcullis-serving-certificate';
+    const certificate = async (): Promise<unknown> =>
+      (objectOf(await plane.admin.send('GET', secret))['data'] as JsonObject)['tls.crt'];
+    const before = await certificate();
+    const loads = system.replicas.map((replica) => loadsOf(replica));
+    const rotate = { metadata: { annotations: { 'portcullis.dev/rotate': 'serving' } } };
+    const merge = { 'content-type': 'application/merge-patch+json' };
+    assert.equal((await plane.admin.send('PATCH', secret, rotate, merge)).status, 200);
+    await eventually(async () => {
+      checkDenied(await send(pod('baseline', 'rotated', PRIVILEGED)));
+      assert.notEqual(await certificate(), before);
+      for (const [index, replica] of system.replicas.entries()) assert.ok(loadsOf(replica) > (loads[index] ?? 0));
+    });
+    checkDenied(await send(pod('baseline', 'rotated', PRIVILEGED)));
+  });
+
+  test('what somebody else does to what the leader keeps is undone', async () => {
+    const roles = '/apis/rbac.authorization.k8s.io/v1';
+    const name = 'system:openshift:scc:restricted-v2';
+    const merge = { 'content-type': 'application/merge-patch+json' };
+    const scc = '/apis/security.openshift.io/v1/securitycontextconstraints/restricted-v2';
+    const read = async (path: string): Promise<JsonObject> => objectOf(await plane.admin.send('GET', path));
+    const kept = { role: `${roles}/clusterroles/${name}`, binding: `${roles}/clusterrolebindings/${name}` };
+    const [role, binding] = [await read(kept.role), await read(kept.binding)];
+
+    await plane.admin.send('PATCH', kept.role, { rules: [] }, merge);
+    await plane.admin.send('PATCH', kept.binding, { subjects: [] }, merge);
+    await plane.admin.send('PATCH', scc, { allowPrivilegedContainer: true }, merge);
+    await eventually(async () => {
+      assert.deepEqual((await read(kept.role))['rules'], role['rules']);
+      assert.deepEqual((await read(kept.binding))['subjects'], binding['subjects']);
+      assert.equal((await read(scc))['allowPrivilegedContainer'], false);
+    });
+
+    // What a binding binds cannot be changed: it has to be made anew.
+    await plane.admin.send('DELETE', kept.binding);
+    const other = { ...binding, metadata: { name }, roleRef: { ...(binding['roleRef'] as object), name: 'view' } };
+    await plane.admin.send('POST', `${roles}/clusterrolebindings`, other);
+    await eventually(async () => assert.deepEqual((await read(kept.binding))['roleRef'], binding['roleRef']));
+  });
+
+  test('a shell in a pod that does not exist', async () => {
+    const path = '/api/v1/namespaces/payments/pods/nobody/exec?command=sh';
+    const answer = await plane.admin.send('POST', path, undefined, { 'Impersonate-User': 'alice' });
+    assert.equal(messageOf(answer), 'pods "nobody" not found');
+  });
+
+  test('in an emergency enforcement is off with one command, and on again with another', async () => {
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const breakGlass = async (action: 'on' | 'off'): Promise<void> => {
+      const { code, stderr } = await runProgram(['break-glass', action, `--kubeconfig=${kubeconfig}`]);
+      assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    };
+    await breakGlass('on');
+    await eventually(() => succeeds(pod('baseline', 'emergency', PRIVILEGED)));
+    await breakGlass('off');
+    await eventually(async () => checkDenied(await send(pod('baseline', 'later', PRIVILEGED))));
+  });
+
+  test('replicas need the rights that they have, and no others', async () => {
+    const calls = await plane.calls();
+    assert.deepEqual(refusedCalls(calls), []);
+    assert.deepEqual(unusedRights(system.objects, calls), []);
+  });
+
+  test('what was installed can be removed, webhooks first', async () => {
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const { code, stderr } = await runProgram(['uninstall', '--yes', '--wait=1s', `--kubeconfig=${kubeconfig}`]);
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    await Promise.all(system.replicas.map((replica) => replica.stop()));
+    await succeeds(pod('baseline', 'free', PRIVILEGED));
+    for (const object of system.objects) {
+      if (object['kind'] === 'CustomResourceDefinition') continue;
+      const { path } = await placeOf(plane.admin, object);
+      await eventually(async () => assert.equal((await plane.admin.send('GET', path)).status, 404, path));
+    }
+  });
+});
+
+const DENIED =
+  /^admission webhook "psa\.portcullis\.dev" denied the request: pods "\w+" is forbidden: violates PodSecurity "baseline:latest": privileged \(container "c" must not set securityContext\.privileged=true\)$/;
+
+function checkDenied(answer: ApiAnswer): void {
+  assert.equal(answer.status, 403, answer.text);
+  assert.match(String(messageOf(answer)), DENIED);
+}
+
+function loadsOf(replica: Replica): number {
+  return replica.log().filter(({ msg }) => msg === 'serving certificate loaded').length;
+}

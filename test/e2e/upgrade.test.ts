@@ -1,0 +1,102 @@
+/** From the manifests of earlier versions to those of now, while people go on working. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { messageOf } from '../support/answers.ts';
+import type { ApiClient } from '../support/api-client.ts';
+import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { apply, create, localObjects } from '../support/control-plane/installation.ts';
+import { releaseObjects, VERSIONS } from '../support/control-plane/releases.ts';
+import { eventually } from '../support/eventually.ts';
+
+const NAMESPACE = {
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: {
+    name: 'busy',
+    labels: { 'pod-security.kubernetes.io/enforce': 'baseline', 'portcullis.dev/scc': 'enforce' },
+  },
+};
+
+function pod(spec: JsonObject = {}): JsonObject {
+  const containers = [{ name: 'c', image: 'registry.example.com/c:1' }];
+  const annotations = { 'openshift.io/required-scc': 'restricted-v2' };
+  return { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'busy', annotations }, spec: { containers, ...spec } };
+}
+
+for (const version of VERSIONS) {
+  suite(`an upgrade from ${version}`, () => {
+    let plane: ControlPlane;
+    let system: System;
+    before(async () => {
+      plane = await startControlPlane();
+      system = await createSystem(plane, { objectsFor: (port) => releaseObjects(version, port) });
+    });
+    after(async () => {
+      await system.stop();
+      await plane.stop();
+    });
+
+    test('where', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+    test('before there are SCCs, Pod Security works', async () => {
+      const isDefinition = ({ kind }: JsonObject): boolean => kind === 'CustomResourceDefinition';
+      await apply(
+        plane.admin,
+        system.objects.filter((object) => !isDefinition(object)),
+      );
+      await system.scale(2);
+      const created = await eventually(async () => {
+        const answer = await create(plane.admin, NAMESPACE);
+        assert.equal(answer.status, 201, answer.text);
+        return answer;
+      });
+      assert.deepEqual(created.warnings, []);
+    });
+
+    test('when their definition comes, they work without a restart', async () => {
+      await system.install();
+      await eventually(() => work(plane.admin));
+    });
+
+    test('nobody is refused meanwhile who should not be', async () => {
+      const failures: unknown[] = [];
+      const stopping = new AbortController();
+      let rounds = 0;
+      const working = (async () => {
+        for (; !stopping.signal.aborted; rounds++) {
+          await work(plane.admin).catch((error: unknown) => failures.push(error));
+          await pause(20);
+        }
+      })();
+      await apply(plane.admin, localObjects(system.port));
+      for (const old of system.replicas) {
+        await system.scale(1);
+        await system.retire(old);
+      }
+      await system.settled(2);
+      stopping.abort();
+      await working;
+      assert.deepEqual(failures, []);
+      assert.ok(rounds > 20, String(rounds));
+    });
+
+    test('and what is installed is what this version installs', async () => {
+      assert.deepEqual(await apply(plane.admin, localObjects(system.port)), []);
+    });
+  });
+}
+
+/** One pod that has to get in, and one that must not. */
+async function work(admin: ApiClient): Promise<void> {
+  const path = '/api/v1/namespaces/busy/pods?dryRun=All';
+  const good = await admin.send('POST', path, pod());
+  assert.equal(good.status, 201, good.text);
+  const bad = await admin.send('POST', path, pod({ hostNetwork: true }));
+  assert.equal(bad.status, 403, bad.text);
+  assert.match(
+    String(messageOf(bad)),
+    /^admission webhook "mutate\.scc\.portcullis\.dev" denied the request: unable to validate against any security context constraint: /,
+  );
+}
