@@ -10,7 +10,7 @@ const FOLDER = '/etc/portcullis/configuration';
 const FILE = 'configuration.yaml';
 
 /** What counts where namespaces have no labels: nothing, as in a cluster without a configuration. */
-const CONFIGURATION = {
+export const CONFIGURATION = {
   apiVersion: 'pod-security.admission.config.k8s.io/v1',
   kind: 'PodSecurityConfiguration',
   defaults: {

@@ -1,3 +1,4 @@
+import { chartFiles } from './helm/chart.ts';
 import { defaultSettings, manifestsOf } from './index.ts';
 import { baseFiles } from './kustomize/base.ts';
 import { manifestFile, type Files } from './kustomize/files.ts';
@@ -11,5 +12,6 @@ export function manifestFiles(version: string): Files {
     ['install.yaml', manifestFile(manifestsOf(defaultSettings(version)))],
     ...baseFiles(version),
     ...overlayFiles(version),
+    ...chartFiles(version).map(([path, text]) => [`helm/portcullis/${path}`, text] as const),
   ];
 }

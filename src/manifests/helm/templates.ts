@@ -1,0 +1,79 @@
+import { printYaml } from '../../config/manifests.ts';
+import type { JsonObject } from '../../kube/types.ts';
+import { DEFINITIONS, defaultSettings, manifestsOf, type Manifest, type ManifestSettings } from '../index.ts';
+import type { Files } from '../kustomize/files.ts';
+import { helmDeployment } from './deployment.ts';
+import { fieldsOf } from './fields.ts';
+import { preDeleteHook } from './pre-delete-hook.ts';
+import { toTemplate } from './slots.ts';
+
+/** The templates: a file for each kind, each object with the condition on which it is there. */
+export function templateFiles(version: string): Files {
+  const files = new Map<string, string>();
+  for (const manifest of allManifests(version)) {
+    const file = `templates/${manifest.kind.toLowerCase()}.yaml`;
+    files.set(file, `${files.get(file) ?? ''}${documentOf(manifest)}`);
+  }
+  return [...files, ['templates/pre-delete-hook.yaml', preDeleteHook()]];
+}
+
+/** What is known only when the chart is installed. */
+const RELEASE: Partial<ManifestSettings> = { namespace: '«.Release.Namespace»' };
+
+/** Every object that the chart can make, once. */
+function allManifests(version: string): readonly Manifest[] {
+  const settings = { ...defaultSettings(version), ...RELEASE };
+  const variants: readonly Partial<ManifestSettings>[] = [
+    {},
+    { certificates: 'cert-manager' },
+    { authorization: 'sar' },
+    { monitoring: 'prometheus-operator' },
+  ];
+  const all = variants.flatMap((variant) => manifestsOf({ ...settings, ...variant }));
+  return [...new Map(all.map((one) => [`${one.kind} ${one.metadata.name}`, one] as const).reverse()).values()]
+    .filter(({ kind }) => kind !== 'Namespace')
+    .reverse();
+}
+
+function documentOf(manifest: Manifest): string {
+  const conditions = conditionsOf(manifest);
+  const text = toTemplate(printYaml([templated(manifest)]));
+  const opened = conditions.map((condition) => `{{- if ${condition} }}\n`).join('');
+  return `${opened}---\n${text}${'{{- end }}\n'.repeat(conditions.length)}`;
+}
+
+/** In the language of templates; all must hold. */
+function conditionsOf({ kind, metadata: { name } }: Manifest): readonly string[] {
+  const scc = 'ne .Values.scc.mode "off"';
+  if (DEFINITIONS.some(({ metadata }) => metadata.name === name)) return [`and .Values.crds.install (${scc})`];
+  if (kind.endsWith('WebhookConfiguration')) {
+    return ['.Values.webhook.enabled', ...(name === 'psa.portcullis.dev' ? [] : [scc])];
+  }
+  const byKind = Object.hasOwn(KIND_CONDITIONS, kind) ? KIND_CONDITIONS[kind] : undefined;
+  if (byKind !== undefined) return [byKind];
+  if (name === 'portcullis-dashboard') return ['.Values.grafana.enabled'];
+  if (name === 'portcullis-serving-certificate') return ['not .Values.certManager.enabled'];
+  if (name === 'portcullis-access-reviews') return ['eq .Values.authorization "sar"'];
+  return name === 'portcullis-scc' || name === 'portcullis-view' ? [scc] : [];
+}
+
+const KIND_CONDITIONS: Readonly<Record<string, string>> = {
+  Certificate: '.Values.certManager.enabled',
+  Issuer: '.Values.certManager.enabled',
+  NetworkPolicy: '.Values.networkPolicy.enabled',
+  PodDisruptionBudget: '.Values.podDisruptionBudget.enabled',
+  PrometheusRule: '.Values.prometheusRule.enabled',
+  ServiceMonitor: '.Values.serviceMonitor.enabled',
+};
+
+function templated(manifest: Manifest): JsonObject {
+  const { metadata } = manifest;
+  const labels = { ...metadata.labels, ...CHART_LABELS };
+  const object = { ...manifest, metadata: { ...metadata, labels } };
+  return manifest.kind === 'Deployment' ? helmDeployment(object) : fieldsOf(object);
+}
+
+const CHART_LABELS = {
+  'app.kubernetes.io/managed-by': '«.Release.Service»',
+  'helm.sh/chart': '«include "portcullis.chart" .»',
+} as const;
