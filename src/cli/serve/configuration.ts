@@ -3,7 +3,6 @@ import { readPodSecuritySource } from '../../config/pod-security.ts';
 import type { Source } from '../../config/source.ts';
 import { UserError } from '../../config/user-error.ts';
 import { watchFile } from '../../config/watch-file.ts';
-import type { PodSecurity } from '../../policy/psa/pod-security.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { serveOptions } from './options.ts';
@@ -30,7 +29,7 @@ export interface FollowOptions {
 }
 
 /** Follows the file and returns what is in force: the last content that was right. */
-export function followConfiguration({ file, loaded, logger, metrics, signal }: FollowOptions): () => PodSecurity {
+export function followConfiguration({ file, loaded, logger, metrics, signal }: FollowOptions): () => Configuration {
   let current: Configuration = loaded;
   const log = logger.child({ logger: 'config', file });
   const refuse = (error: unknown): void => {
@@ -54,6 +53,8 @@ export function followConfiguration({ file, loaded, logger, metrics, signal }: F
       accept(next);
       log.info('configuration loaded');
       if (!sameOptions) log.warn('options have changed; they take effect with the next start');
+      if (next.rollout.phase !== 'Disabled' && loaded.rollout.phase === 'Disabled')
+        log.warn('the rollout was disabled when the server started; it takes effect with the next start');
     } catch (error) {
       refuse(error);
     }
@@ -63,7 +64,7 @@ export function followConfiguration({ file, loaded, logger, metrics, signal }: F
     const read = (): Promise<Source> => readPodSecuritySource(file);
     void watchFile({ read, initial: loaded.source, onChange, onError: refuse, signal });
   }
-  return () => current.podSecurity;
+  return () => current;
 }
 
 function parse(source: Source): Configuration {

@@ -10,8 +10,9 @@ import type { Controller } from '../../controller/controller.ts';
 import { runWithLeadership } from '../../controller/leadership.ts';
 import { checkedTimes } from '../../controller/lease-times.ts';
 import { startControllers } from '../../controller/runtime.ts';
-import { INSTALLATION } from '../../kube/installation.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/installation.ts';
 import type { Kind } from '../../kube/types.ts';
+import type { RolloutSettings } from '../../policy/psa/rollout-settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAuthority, createServing } from '../../tls/self-signed.ts';
@@ -25,6 +26,8 @@ import { printHost, type RunningCluster, type WebhookAddress } from './running-c
 
 export interface LiveOptions {
   readonly values: ServeValues;
+  /** As it is at start. */
+  readonly rollout: RolloutSettings;
   readonly env: Io['env'];
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -44,7 +47,13 @@ export function isLive(values: ServeValues): boolean {
 }
 
 /** Makes the way to a cluster that runs elsewhere; nothing is asked of it yet. Rejects with a UserError if there is none. */
-export async function reachLiveCluster({ values, env, logger, metrics }: LiveOptions): Promise<RunningCluster> {
+export async function reachLiveCluster({
+  values,
+  rollout,
+  env,
+  logger,
+  metrics,
+}: LiveOptions): Promise<RunningCluster> {
   const leaseTimes = leaseTimesOf(values);
   const perSecond = values['kube-api-qps'];
   const rate = { perSecond, burst: values['kube-api-burst'] };
@@ -60,7 +69,7 @@ export async function reachLiveCluster({ values, env, logger, metrics }: LiveOpt
   const namespace = values.namespace ?? (values['in-cluster'] ? connection.namespace : INSTALLATION.namespace);
   const cluster = createLiveCluster({
     connection,
-    kinds: kindsFor(values, namespace),
+    kinds: kindsFor({ values, rollout, namespace }),
     clock: systemClock,
     random: Math.random,
     now: () => new Date(),
@@ -120,8 +129,27 @@ function running({ connection, cluster, run, logger, service }: Parts): RunningC
   };
 }
 
+/** What the rollout of enforcement looks at beside. */
+const ROLLOUT_KINDS: readonly Kind[] = [
+  'ServiceAccount',
+  'PodTemplate',
+  'ReplicationController',
+  'ReplicaSet',
+  'Deployment',
+  'StatefulSet',
+  'DaemonSet',
+  'Job',
+  'CronJob',
+  'PSAEnforcementConfig',
+  'FeatureGate',
+];
+
 /** What decisions and controllers read. */
-function kindsFor(values: ServeValues, namespace: string): readonly (Kind | Scope)[] {
+function kindsFor({
+  values,
+  rollout,
+  namespace,
+}: Pick<LiveOptions, 'values' | 'rollout'> & { namespace: string }): readonly (Kind | Scope)[] {
   const scc: readonly Kind[] = [
     'SecurityContextConstraints',
     'Role',
@@ -129,6 +157,7 @@ function kindsFor(values: ServeValues, namespace: string): readonly (Kind | Scop
     'ClusterRole',
     'ClusterRoleBinding',
   ];
+  const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
   const certificate: Scope = { kind: 'Secret', namespace, name: INSTALLATION.certificateSecret };
   return [
     'Namespace',
@@ -137,7 +166,8 @@ function kindsFor(values: ServeValues, namespace: string): readonly (Kind | Scop
     'ValidatingWebhookConfiguration',
     ...(values['tls-cert-file'] === undefined ? [certificate] : []),
     { kind: 'Lease', namespace },
-    ...(values['scc-mode'] === 'off' ? [] : scc),
+    ...(values['scc-mode'] === 'off' && rollout.phase === 'Disabled' ? [] : scc),
+    ...(rollout.phase === 'Disabled' ? [] : [...ROLLOUT_KINDS, published]),
   ];
 }
 

@@ -15,7 +15,9 @@ import { createServedCertificate, trustCheck } from './served-certificate.ts';
 import { drain } from './shutdown.ts';
 import { VERSION } from '../version.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../controller/standard-sccs.ts';
+import { createPodSecurityInForce } from '../../cluster/rollout.ts';
 import { canUseScc } from '../../cluster/select.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/psa/rollout-settings.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import { protocolSettings } from '../../tls/secure-context.ts';
@@ -43,7 +45,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
 
     const live = isLive(values);
     const served = live
-      ? await reachLiveCluster({ values, env: io.env, logger, metrics })
+      ? await reachLiveCluster({ values, rollout: configuration.rollout, env: io.env, logger, metrics })
       : await startEmbeddedCluster({ values, scc, logger, metrics });
     closing.push(() => served.stop());
     const { cluster } = served;
@@ -51,13 +53,18 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     // Roles and bindings are indexed as they come in; the first review would have to wait for all of them.
     if (scc.mode !== 'off') canUseScc(store);
 
-    const podSecurity = followConfiguration({
+    const configured = followConfiguration({
       file: values.config,
       loaded: configuration,
       logger,
       metrics: metrics.config,
       signal: stopping.signal,
     });
+    // Without the objects that it needs, a rollout that is switched on later has to wait for the next start.
+    const rollout = (): RolloutSettings =>
+      configuration.rollout.phase === 'Disabled' ? DEFAULT_ROLLOUT : configured().rollout;
+    const place = { store, namespace: served.service.namespace, version: VERSION };
+    const podSecurity = createPodSecurityInForce(place, rollout, () => configured().podSecurity);
     const certificate = createServedCertificate({
       pair: ownCertificate ?? served.certificate.serving,
       state: live && !ownCertificate ? 'temporary' : 'lasting',
