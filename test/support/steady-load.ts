@@ -1,9 +1,12 @@
 /** Reviews at a steady rate, and what became of each of them. */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Review } from './reviews.ts';
 import type { WebhookClient } from './webhook-client.ts';
 
 /** A review and its right answer. */
 export interface Question {
+  /** Of the webhook. */
+  readonly path: string;
   readonly review: Review;
   readonly allowed: boolean;
 }
@@ -19,7 +22,7 @@ export interface LoadReport {
   readonly sent: number;
   /** What was said of each review that failed, and when, in milliseconds from the start. */
   readonly failures: readonly { readonly atMs: number; readonly message: string }[];
-  /** Of those, how many an immediate second try did not help. */
+  /** Of those, how many a second try, half a second later, did not help. */
   readonly failedAgain: number;
   /** Answers that were not right. */
   readonly wrong: number;
@@ -36,6 +39,7 @@ export interface Load {
 }
 
 const TICK_MS = 10;
+const RETRY_MS = 500;
 
 /** Sends reviews until it is stopped; slow answers do not slow it down, as those who create pods do not wait for each other. */
 export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
@@ -47,15 +51,16 @@ export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
   let wrong = 0;
   let failedAgain = 0;
 
-  const ask = async ({ review, allowed }: Question): Promise<void> => {
+  const ask = async ({ path, review, allowed }: Question): Promise<void> => {
     const sentMs = performance.now();
     try {
-      if ((await client.call(review)) !== allowed) wrong++;
+      if ((await client.call(path, review)) !== allowed) wrong++;
       latencies.push(performance.now() - sentMs);
     } catch (error) {
       failures.push({ atMs: Math.round(sentMs - startMs), message: (error as Error).message });
       try {
-        if ((await client.call(review)) !== allowed) wrong++;
+        await pause(RETRY_MS);
+        if ((await client.call(path, review)) !== allowed) wrong++;
       } catch {
         failedAgain++;
       }
