@@ -7,10 +7,10 @@ import { exitCodeOfAudit, type AuditReport } from '../audit/report.ts';
 import { defineCommand } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
-import { flag, option } from '../options.ts';
+import { flag } from '../options.ts';
+import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
-import { oneOf } from '../values.ts';
 
 const DETAILS = `
 A pod with spec.hostUsers=false may be given rights that are harmless in its user namespace and not
@@ -51,10 +51,7 @@ export const auditUserNamespacesCommand = defineCommand({
     ...inventoryOptions,
     'include-completed': flag({ help: 'Look at pods that have ended, too' }),
     'include-mirror': flag({ help: 'Look at static pods, too' }),
-    output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
-      short: 'o',
-      help: 'One of table, json, yaml',
-    }),
+    output: outputOption(DATA_AND_TABLE),
   },
   async run({ output, ...options }, _operands, io) {
     const { store, assumptions } = await readInventory(options, io, { kinds: KINDS, ranges: 'leave' });

@@ -1,6 +1,5 @@
 import type { Connection } from '../../cluster/live/connect.ts';
 import { reviewSelf } from '../../cluster/live/reviews.ts';
-import { printYaml } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import { quote } from '../../kube/quote.ts';
 import { planOff, planOn, stateOf } from '../break-glass/plan.ts';
@@ -11,7 +10,9 @@ import { withCluster } from '../installation/connect.ts';
 import { clusterOptions } from '../installation/options.ts';
 import { isOurs, readConfigurations, type Configuration } from '../installation/own-webhooks.ts';
 import { flag, option, type Values } from '../options.ts';
-import { oneOf, text } from '../values.ts';
+import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
+import { printData } from '../report/print-data.ts';
+import { text } from '../values.ts';
 
 const DETAILS = `
 Stops all enforcement in one step, for the day when Portcullis is in the way, and undoes that again.
@@ -45,10 +46,7 @@ const OPTIONS = {
   ...clusterOptions,
   reason: option('TEXT', text, undefined, { help: 'Why the glass is broken; kept in an annotation' }),
   'dry-run': flag({ help: 'Let the API server say what it would do, and change nothing' }),
-  output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
-    short: 'o',
-    help: 'Of status: one of table, json, yaml',
-  }),
+  output: { ...outputOption(DATA_AND_TABLE), help: 'Of status: one of table, json, yaml' },
 };
 
 type BreakGlassValues = Values<typeof OPTIONS>;
@@ -86,7 +84,7 @@ function actionOf([action, extra]: readonly string[]): 'on' | 'off' | 'status' {
 function showStatus(configurations: readonly Configuration[], { output }: BreakGlassValues, { stdout }: Io): number {
   const status = statusOf(configurations);
   if (output === 'table') stdout.write(printStatus(status));
-  else stdout.write(output === 'json' ? `${JSON.stringify(status, undefined, 2)}\n` : printYaml([status]));
+  else stdout.write(printData(output, status));
   return status.breakGlass === 'off' ? EXIT.passed : EXIT.violations;
 }
 

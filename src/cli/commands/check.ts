@@ -4,6 +4,7 @@ import { flag, list, mapped, option } from '../options.ts';
 import { readAllManifests } from '../read-manifests.ts';
 import { FORMATS, FORMAT_NAMES } from '../report/formats.ts';
 import { judge } from '../report/judge.ts';
+import { outputOption } from '../report/output-option.ts';
 import { styleOf } from '../report/style.ts';
 import { printTable } from '../report/table.ts';
 import { printable, printPlace, problemsOf } from '../report/text.ts';
@@ -50,10 +51,7 @@ export const check = defineCommand({
       help: 'Weakest mode in which a violation fails the check: enforce, warn, audit',
     }),
     strict: flag({ help: 'Report fields that pods, workloads and namespaces do not have, too' }),
-    output: option('FORMAT', oneOf(['table', ...FORMAT_NAMES] as const), 'table', {
-      short: 'o',
-      help: `One of table, ${FORMAT_NAMES.join(', ')}`,
-    }),
+    output: outputOption(['table', ...FORMAT_NAMES]),
   },
   async run(options, paths, io) {
     const manifests = await readAllManifests(paths, io);

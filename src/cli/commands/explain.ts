@@ -12,10 +12,11 @@ import type { Inventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
+import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
 import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
-import { objectName, oneOf, text } from '../values.ts';
+import { objectName, text } from '../values.ts';
 
 const DETAILS = `
 Tells of pods, before they are created, what every SCC (SecurityContextConstraints) says of them, in
@@ -53,10 +54,7 @@ export const explain = defineCommand({
     }),
     'as-group': list('GROUP', text, { help: 'Groups of that user, besides system:authenticated' }),
     namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
-    output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
-      short: 'o',
-      help: 'One of table, json, yaml',
-    }),
+    output: outputOption(DATA_AND_TABLE),
     ...inventoryOptions,
     ...sccOptions,
   },

@@ -11,10 +11,11 @@ import { printPlan } from '../plan/print-table.ts';
 import { exitCodeOfPlan, printNextStep, printPlanSummary } from '../plan/summary.ts';
 import type { Plan } from '../plan/types.ts';
 import { printBindingManifests, writeBindings } from '../plan/write-bindings.ts';
+import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
 import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
-import { objectName, oneOf, text } from '../values.ts';
+import { objectName, text } from '../values.ts';
 
 const DETAILS = `
 Says of every workload, and of every pod that no workload made, which SecurityContextConstraints
@@ -63,10 +64,7 @@ export const sccPlan = defineCommand({
     bindings: option('FILE', text, undefined, {
       help: 'Write the bindings that would help to this file; - writes them instead of the plan',
     }),
-    output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
-      short: 'o',
-      help: 'One of table, json, yaml',
-    }),
+    output: outputOption(DATA_AND_TABLE),
     ...sccOptions,
   },
   async run(options, _operands, io) {

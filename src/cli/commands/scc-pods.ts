@@ -8,6 +8,7 @@ import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { flag, list, option } from '../options.ts';
+import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { findScc } from '../scc-access/find-scc.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
@@ -50,10 +51,7 @@ export const sccPods = defineCommand({
     }),
     'scc-mode': sccOptions['scc-mode'],
     'scc-exempt-namespaces': sccOptions['scc-exempt-namespaces'],
-    output: option('FORMAT', oneOf(['table', 'json', 'yaml', 'csv'] as const), 'table', {
-      short: 'o',
-      help: 'One of table, json, yaml, csv',
-    }),
+    output: outputOption([...DATA_AND_TABLE, 'csv']),
   },
   async run(options, _operands, io) {
     const namespace = options['all-namespaces'] ? undefined : options.namespace;

@@ -7,13 +7,14 @@ import { inventoryOptions } from '../inventory/options.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
+import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printable } from '../report/text.ts';
 import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
 import { answer } from '../scc-review/answer.ts';
 import { askAbout } from '../scc-review/ask.ts';
 import { isAllowed, printReviews } from '../scc-review/print-table.ts';
 import type { AnsweredReview } from '../scc-review/types.ts';
-import { objectName, oneOf, text } from '../values.ts';
+import { objectName, text } from '../values.ts';
 
 const DETAILS = `
 Says which SCC (SecurityContextConstraints) admits a pod for a user, or which SCCs do for service
@@ -49,10 +50,7 @@ export const sccReview = defineCommand({
     group: list('GROUP', text, { short: 'g', help: 'Groups of the user, or groups alone' }),
     serviceaccount: list('NAME', objectName, { short: 'z', help: 'Service accounts to ask about' }),
     namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
-    output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
-      short: 'o',
-      help: 'One of table, json, yaml',
-    }),
+    output: outputOption(DATA_AND_TABLE),
     ...inventoryOptions,
     ...sccOptions,
   },

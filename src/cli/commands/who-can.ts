@@ -6,11 +6,12 @@ import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { option } from '../options.ts';
 import { printColumns } from '../report/columns.ts';
+import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { findScc } from '../scc-access/find-scc.ts';
 import { printSubject, printThrough, sccGrants, type SccGrant } from '../scc-access/scc-grants.ts';
-import { objectName, oneOf } from '../values.ts';
+import { objectName } from '../values.ts';
 
 const DETAILS = `
 Lists the users, groups and service accounts that may use an SCC (SecurityContextConstraints), where,
@@ -38,10 +39,7 @@ export const whoCan = defineCommand({
       short: 'n',
       help: 'What counts in this namespace; absent, in each. Of manifests, also the namespace of objects that name none',
     }),
-    output: option('FORMAT', oneOf(['table', 'json', 'yaml'] as const), 'table', {
-      short: 'o',
-      help: 'One of table, json, yaml',
-    }),
+    output: outputOption(DATA_AND_TABLE),
   },
   async run(options, operands, io) {
     const [name = '', extra] = operands;
