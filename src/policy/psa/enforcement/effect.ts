@@ -44,7 +44,7 @@ export function replicaDefault({
   return want === false ? 'privileged' : published;
 }
 
-/** The default in force in the installation: restricted if any replica runs it. */
-export function currentDefault(replicas: readonly DefaultLevel[]): DefaultLevel {
-  return replicas.includes('restricted') ? 'restricted' : 'privileged';
+/** The default in force, by what is published and what each replica runs: restricted if any of them is. */
+export function currentDefault(reported: readonly DefaultLevel[]): DefaultLevel {
+  return reported.includes('restricted') ? 'restricted' : 'privileged';
 }

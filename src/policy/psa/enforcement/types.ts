@@ -41,7 +41,7 @@ export interface EnforcementInput {
   readonly evaluation: EvaluationResult;
   /** Every managed namespace has had its label for long enough. */
   readonly isSettled: boolean;
-  /** The default in force: `restricted` if any replica runs it. */
+  /** The default in force: `restricted` if it is published or any replica runs it. */
   readonly currentEnforce: DefaultLevel;
   /** The syncer's mode until now; absent: not known. */
   readonly syncer?: SyncerMode | undefined;
