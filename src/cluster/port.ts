@@ -55,6 +55,8 @@ export interface Cluster {
   ): Promise<Kinds[K]>;
   /** Server-side apply: the object holds just the fields that the manager wants to own. */
   apply<K extends Kind>(kind: K, object: Kinds[K], options: ApplyOptions): Promise<Kinds[K]>;
+  /** The same for the status: several managers may each own their conditions. */
+  applyStatus<K extends Kind>(kind: K, object: Kinds[K], options: ApplyOptions): Promise<Kinds[K]>;
   remove(kind: Kind, name: string, namespace?: string): Promise<void>;
   event(note: EventNote): Promise<void>;
   reviewAccess(user: UserInfo, attributes: AccessAttributes): Promise<boolean>;

@@ -58,6 +58,7 @@ function fence(cluster: Cluster, isLeading: () => boolean): Cluster {
     updateStatus: (kind, object, options) => asLeader(() => cluster.updateStatus(kind, object, options)),
     patch: (kind, key, ops, options) => asLeader(() => cluster.patch(kind, key, ops, options)),
     apply: (kind, object, options) => asLeader(() => cluster.apply(kind, object, options)),
+    applyStatus: (kind, object, options) => asLeader(() => cluster.applyStatus(kind, object, options)),
     remove: (kind, name, namespace) => asLeader(() => cluster.remove(kind, name, namespace)),
   };
 }

@@ -116,6 +116,20 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.equal(ignored.status?.phase, 'Running');
     });
 
+    test('applying to a status owns conditions, one by one', async () => {
+      const place = { name: 'conditions', namespace: 'contract-a' };
+      await cluster.create('Pod', { metadata: place, spec: { containers: [{ name: 'c', image: 'i' }] } }, options);
+      const apply = async (manager: string, types: readonly string[]) => {
+        const conditions = types.map((type) => ({ type, status: 'True' }));
+        return cluster.applyStatus('Pod', { metadata: place, status: { conditions } }, { fieldManager: manager });
+      };
+      const typesOf = (pod: Awaited<ReturnType<typeof apply>>) =>
+        pod.status?.conditions?.map(({ type }) => type).sort();
+      await apply('one', ['A', 'B']);
+      assert.deepEqual(typesOf(await apply('two', ['C'])), ['A', 'B', 'C']);
+      assert.deepEqual(typesOf(await apply('one', ['B'])), ['B', 'C']);
+    });
+
     test('applying owns fields, gives up what is left out, and leaves alone what others own', async () => {
       const labels = (wanted: Record<string, string>) => account('applied', { labels: wanted });
       await cluster.apply('ServiceAccount', labels({ a: '1', b: '1' }), { fieldManager: 'one' });

@@ -146,6 +146,7 @@ suite('replicas that share a lease', () => {
   const writes: readonly (readonly [verb: string, write: (cluster: Cluster) => Promise<unknown>])[] = [
     ['create', (cluster) => cluster.create('ServiceAccount', account('other'), BY_TEST)],
     ['update', (cluster) => cluster.update('ServiceAccount', account('held'), BY_TEST)],
+    ['applyStatus', (cluster) => cluster.applyStatus('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST)],
     ['updateStatus', (cluster) => cluster.updateStatus('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST)],
     [
       'patch',

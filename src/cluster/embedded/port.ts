@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
 import type { Kind, Kinds, KubeObject } from '../../kube/types.ts';
-import type { Cluster, EventNote, WriteOptions } from '../port.ts';
+import type { ApplyOptions, Cluster, EventNote, WriteOptions } from '../port.ts';
 import type { Store } from '../store.ts';
 import type { Access } from '../select.ts';
 import { APPLY } from './options.ts';
@@ -51,14 +51,8 @@ export function createPort({ send, access, store, clock }: Parts): Cluster {
         contentType: 'application/json-patch+json',
         body: ops,
       }),
-    apply: (kind, object, options) =>
-      request(kind, {
-        verb: 'patch',
-        ...placeOf(object),
-        query: { ...queryOf(options), ...(options.force === true ? { force: 'true' } : {}) },
-        contentType: APPLY,
-        body: typed(kind, object),
-      }),
+    apply: (kind, object, options) => request(kind, applied(kind, object, options)),
+    applyStatus: (kind, object, options) => request(kind, { ...applied(kind, object, options), subresource: 'status' }),
     async remove(kind, name, namespace = '') {
       await send({ verb: 'delete', resource: RESOURCES[kind], name, namespace });
     },
@@ -74,6 +68,16 @@ export function createPort({ send, access, store, clock }: Parts): Cluster {
       });
     },
     reviewAccess: (user, attributes) => Promise.resolve(access(user, attributes)),
+  };
+}
+
+function applied(kind: Kind, object: KubeObject, options: ApplyOptions): Omit<OwnRequest, 'resource'> {
+  return {
+    verb: 'patch',
+    ...placeOf(object),
+    query: { ...queryOf(options), ...(options.force === true ? { force: 'true' } : {}) },
+    contentType: APPLY,
+    body: typed(kind, object),
   };
 }
 

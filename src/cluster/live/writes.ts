@@ -1,11 +1,14 @@
 import { apiVersionOf } from '../../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds, type KubeObject } from '../../kube/types.ts';
-import type { Cluster, WriteOptions } from '../port.ts';
+import type { ApplyOptions, Cluster, WriteOptions } from '../port.ts';
 import type { ApiRequest, Connection } from './connect.ts';
 import type { Feed } from './feed.ts';
 import { pathOf } from './list.ts';
 
-export type Writes = Pick<Cluster, 'get' | 'create' | 'update' | 'updateStatus' | 'patch' | 'apply' | 'remove'>;
+export type Writes = Pick<
+  Cluster,
+  'get' | 'create' | 'update' | 'updateStatus' | 'patch' | 'apply' | 'applyStatus' | 'remove'
+>;
 
 const JSON_PATCH = 'application/json-patch+json';
 /** JSON is YAML. */
@@ -50,20 +53,27 @@ export function createWrites(
         contentType: JSON_PATCH,
         body: ops,
       }),
-    apply: (kind, object, options) =>
-      write(kind, options, {
-        method: 'PATCH',
-        path: pathOfObject(kind, object),
-        query: options.force === true ? { force: 'true' } : {},
-        contentType: APPLY,
-        body: typed(kind, object),
-      }),
+    apply: (kind, object, options) => write(kind, options, applied(kind, object, options)),
+    applyStatus(kind, object, options) {
+      const request = applied(kind, object, options);
+      return write(kind, options, { ...request, path: `${request.path}/status` });
+    },
     async remove(kind, name, namespace) {
       const answer = await connection.request({ method: 'DELETE', path: pathTo(kind, name, namespace) });
       const uid = uidIn(answer);
       if (isStillThere(kind, answer)) feedOf(kind)?.wrote(answer);
       else if (uid !== undefined) feedOf(kind)?.removed(uid, name, namespace);
     },
+  };
+}
+
+function applied(kind: Kind, object: KubeObject, { force }: ApplyOptions): ApiRequest {
+  return {
+    method: 'PATCH',
+    path: pathOfObject(kind, object),
+    query: force === true ? { force: 'true' } : {},
+    contentType: APPLY,
+    body: typed(kind, object),
   };
 }
 
