@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { metadataOwnersOf } from '../../src/kube/managed-fields.ts';
+import type { ObjectMeta } from '../../src/kube/types.ts';
+
+function ownersOf(managedFields: unknown): unknown {
+  const owners = metadataOwnersOf({ managedFields } as ObjectMeta);
+  return owners?.map(({ manager, operation, subresource, labels, annotations }) => [
+    `${manager}/${operation}/${subresource}`,
+    [...labels],
+    [...annotations],
+  ]);
+}
+
+suite('owners of labels and annotations', () => {
+  const cases: readonly { readonly name: string; readonly managedFields: unknown; readonly expected: unknown }[] = [
+    { name: 'none', managedFields: undefined, expected: [] },
+    { name: 'null', managedFields: null, expected: [] },
+    {
+      name: 'an entry without metadata',
+      managedFields: [{ manager: 'a', operation: 'Update', subresource: 'status', fieldsV1: { 'f:status': {} } }],
+      expected: [['a/Update/status', [], []]],
+    },
+    {
+      name: 'the map itself and keys, whatever they are called',
+      managedFields: [
+        {
+          manager: 'a',
+          operation: 'Apply',
+          fieldsType: 'FieldsV1',
+          fieldsV1: {
+            'f:metadata': { 'f:labels': { '.': {}, 'f:__proto__': {}, 'f:a/b': {} }, 'f:annotations': null },
+          },
+        },
+      ],
+      expected: [['a/Apply/', ['.', '__proto__', 'a/b'], []]],
+    },
+    { name: 'an entry that is empty', managedFields: [{}], expected: [['//', [], []]] },
+    { name: 'no list', managedFields: {}, expected: undefined },
+    { name: 'no entry', managedFields: [null], expected: undefined },
+    { name: 'another type of fields', managedFields: [{ fieldsType: 'FieldsV2' }], expected: undefined },
+    { name: 'fields that are no tree', managedFields: [{ fieldsV1: 'f:metadata' }], expected: undefined },
+    {
+      name: 'labels that are none',
+      managedFields: [{ fieldsV1: { 'f:metadata': { 'f:labels': [] } } }],
+      expected: undefined,
+    },
+    {
+      name: 'a key that is no field',
+      managedFields: [{ fieldsV1: { 'f:metadata': { 'f:labels': { odd: {} } } } }],
+      expected: undefined,
+    },
+  ];
+  for (const { name, managedFields, expected } of cases) {
+    test(name, () => assert.deepEqual(ownersOf(managedFields), expected));
+  }
+});
