@@ -1,6 +1,7 @@
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/types.ts';
 import { auditUserNamespaces } from '../../policy/psa/user-namespace-audit.ts';
+import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { gatherAudit } from '../audit/gather.ts';
 import { dataOfAudit, printAuditTable } from '../audit/print.ts';
 import { exitCodeOfAudit, type AuditReport } from '../audit/report.ts';
@@ -31,16 +32,7 @@ Exit codes:
   2  wrong usage, or what cannot be read
 `;
 
-const KINDS: readonly Kind[] = [
-  'Namespace',
-  'Node',
-  ...POD_SOURCES,
-  'Role',
-  'ClusterRole',
-  'RoleBinding',
-  'ClusterRoleBinding',
-  'SecurityContextConstraints',
-];
+const KINDS: readonly Kind[] = ['Namespace', 'Node', ...POD_SOURCES, ...RBAC_KINDS, 'SecurityContextConstraints'];
 
 /** Finds what would gain rights if user namespaces did not count. */
 export const auditUserNamespacesCommand = defineCommand({

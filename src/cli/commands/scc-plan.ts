@@ -1,6 +1,7 @@
 import { UserError } from '../../config/user-error.ts';
 import type { Kind } from '../../kube/types.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand, type Io } from '../command.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { readInventory } from '../inventory/inventory.ts';
@@ -42,10 +43,7 @@ const KINDS: readonly Kind[] = [
   'Namespace',
   'ServiceAccount',
   ...POD_SOURCES,
-  'Role',
-  'ClusterRole',
-  'RoleBinding',
-  'ClusterRoleBinding',
+  ...RBAC_KINDS,
   'SecurityContextConstraints',
 ];
 
