@@ -2,7 +2,9 @@ import type { Command } from './command.ts';
 import { auditUserNamespacesCommand } from './commands/audit-user-namespaces.ts';
 import { breakGlass } from './commands/break-glass.ts';
 import { check } from './commands/check.ts';
+import { doctor } from './commands/doctor.ts';
 import { explain } from './commands/explain.ts';
+import { install } from './commands/install.ts';
 import { sccPlan } from './commands/scc-plan.ts';
 import { sccPods } from './commands/scc-pods.ts';
 import { sccReview } from './commands/scc-review.ts';
@@ -21,6 +23,8 @@ export const commands: readonly Command[] = [
   sccReview,
   whoCan,
   auditUserNamespacesCommand,
+  install,
+  doctor,
   breakGlass,
   uninstallCommand,
   version,
