@@ -4,6 +4,7 @@
  */
 import { request } from 'node:http';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 
 /** A server behind the address. */
 export interface Backend {
@@ -35,7 +36,7 @@ export async function startBalancer(
   replicas: readonly Backend[] = [],
   { port = 0, periodMs = 200 }: BalancerOptions = {},
 ): Promise<Balancer> {
-  let backends = replicas;
+  let backends: readonly Backend[] = [];
   let ready: readonly Backend[] = [];
   let next = 0;
   const open = new Set<Socket>();
@@ -65,24 +66,31 @@ export async function startBalancer(
     upstream.pipe(client);
   });
 
-  const look = async (): Promise<void> => {
-    const asked = backends;
-    const answers = await Promise.all(asked.map((backend) => isReady(backend, periodMs)));
-    if (asked === backends) ready = asked.filter((_backend, index) => answers[index]);
+  const follow = async (backend: Backend): Promise<void> => {
+    while (backends.includes(backend)) {
+      const isNow = await isReady(backend);
+      const others = ready.filter((one) => one !== backend);
+      if (backends.includes(backend)) ready = isNow ? [...others, backend] : others;
+      await pause(periodMs);
+    }
   };
-  let looking = look();
-  const timer = setInterval(() => {
-    looking = look();
-  }, periodMs);
+  const following = new Set<Promise<void>>();
+  const use = (these: readonly Backend[]): void => {
+    const fresh = these.filter((backend) => !backends.includes(backend));
+    backends = these;
+    // Who is gone gets nothing more; who is new has to say that it is ready.
+    ready = ready.filter((backend) => these.includes(backend));
+    for (const backend of fresh) {
+      const followed = follow(backend).finally(() => following.delete(followed));
+      following.add(followed);
+    }
+  };
+  use(replicas);
 
   await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
   return {
     port: (server.address() as AddressInfo).port,
-    use(these) {
-      backends = these;
-      // Who is gone gets nothing more; who is new has to say that it is ready.
-      ready = ready.filter((backend) => these.includes(backend));
-    },
+    use,
     ready: () => ready,
     async until(count) {
       for (let tries = 0; ready.length !== count; tries++) {
@@ -91,19 +99,20 @@ export async function startBalancer(
       }
     },
     async stop() {
-      clearInterval(timer);
-      await looking;
+      use([]);
+      await Promise.all(following);
       for (const socket of open) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
     },
   };
 }
 
-/** A probe that is not answered in time has failed. */
-function isReady({ probes }: Backend, periodMs: number): Promise<boolean> {
+/** As the manifests have it: a probe that is not answered by then has failed. */
+const TIMEOUT_MS = 5000;
+
+function isReady({ probes }: Backend): Promise<boolean> {
   return new Promise((resolve) => {
-    const timeout = Math.max(1000, periodMs);
-    const asked = request(`${probes}/readyz`, { agent: false, timeout }, (response) => {
+    const asked = request(`${probes}/readyz`, { agent: false, timeout: TIMEOUT_MS }, (response) => {
       response.resume();
       resolve(response.statusCode === 200);
     });
