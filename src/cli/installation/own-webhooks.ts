@@ -1,14 +1,16 @@
 import type { Connection } from '../../cluster/live/connect.ts';
 import { listAll } from '../../cluster/live/list.ts';
-import { PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
-import type { Kinds, ObjectMeta } from '../../kube/types.ts';
+import type { ObjectMeta } from '../../kube/types.ts';
+import {
+  CONFIGURATION_KINDS,
+  type ConfigurationKind,
+  type WebhookConfiguration,
+} from '../../kube/webhook-configuration.ts';
 
-export const CONFIGURATION_KINDS = ['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'] as const;
-
-export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
+export { isOurs } from '../../kube/webhook-configuration.ts';
 
 /** What webhooks of both kinds have in common. */
-export type Webhook = NonNullable<Kinds[ConfigurationKind]['webhooks']>[number];
+export type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];
 
 /** A webhook configuration of either kind. */
 export interface Configuration {
@@ -26,7 +28,7 @@ export async function readConfigurations(
   const lists = await Promise.all(
     CONFIGURATION_KINDS.map(async (kind) =>
       (await listAll(connection, { kind, signal })).map((object) =>
-        configurationOf(kind, object as Kinds[typeof kind]),
+        configurationOf(kind, object as WebhookConfiguration),
       ),
     ),
   );
@@ -34,14 +36,9 @@ export async function readConfigurations(
 }
 
 /** The configuration in an object as the API server sends it. */
-export function configurationOf(kind: ConfigurationKind, object: Kinds[ConfigurationKind]): Configuration {
+export function configurationOf(kind: ConfigurationKind, object: WebhookConfiguration): Configuration {
   const { metadata = {}, webhooks } = object;
   return { kind, name: metadata.name ?? '', metadata, webhooks: webhooks ?? [] };
-}
-
-/** True for what belongs to this program. */
-export function isOurs({ metadata }: Pick<Configuration, 'metadata'>): boolean {
-  return metadata.labels?.[PART_OF_LABEL] === PART_OF;
 }
 
 /** `validating` or `mutating`, for messages. */

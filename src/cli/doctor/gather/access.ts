@@ -1,0 +1,64 @@
+import type { Connection } from '../../../cluster/live/connect.ts';
+import { reviewAccess } from '../../../cluster/live/reviews.ts';
+import type { Role, UserInfo } from '../../../kube/types.ts';
+import { manifestsOf, type ManifestSettings } from '../../../manifests/index.ts';
+import type { Fact, NeededAccess } from '../types.ts';
+import { look } from './look.ts';
+
+/** Asked at the same time. */
+const AT_ONCE = 8;
+
+/** What the service account of an installation is not allowed although it needs it. */
+export async function lookAtAccess(
+  connection: Connection,
+  settings: ManifestSettings,
+  serviceAccount: string,
+  signal: AbortSignal,
+): Promise<Fact<readonly NeededAccess[]>> {
+  const { namespace } = settings;
+  const user: UserInfo = {
+    username: `system:serviceaccount:${namespace}:${serviceAccount}`,
+    groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
+  };
+  return await look('rights of the service account', async () => {
+    const left = [...neededAccess(settings)];
+    const lacking: NeededAccess[] = [];
+    const ask = async (): Promise<void> => {
+      for (let needed = left.shift(); needed; needed = left.shift()) {
+        const { group: apiGroup, ...attributes } = needed;
+        if (!(await reviewAccess(connection, user, { apiGroup, ...attributes }, signal))) lacking.push(needed);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, ask));
+    return lacking;
+  });
+}
+
+/** All that the manifests grant to the service account, one by one. */
+export function neededAccess(settings: ManifestSettings): readonly NeededAccess[] {
+  return manifestsOf(settings).flatMap((manifest) => {
+    const { kind, metadata } = manifest;
+    const isAccounts = metadata.name === 'portcullis' && (kind === 'Role' || kind === 'ClusterRole');
+    const { rules } = manifest as Role;
+    return isAccounts ? (rules ?? []).flatMap((rule) => accessOf(rule, metadata.namespace)) : [];
+  });
+}
+
+type Rule = NonNullable<Role['rules']>[number];
+
+function accessOf(rule: Rule, namespace: string | undefined): readonly NeededAccess[] {
+  const names = rule.resourceNames ?? [undefined];
+  return (rule.apiGroups ?? []).flatMap((group) =>
+    (rule.resources ?? []).flatMap((resource) =>
+      rule.verbs.flatMap((verb) =>
+        names.map((name) => ({
+          verb,
+          group,
+          resource,
+          ...(name === undefined ? {} : { name }),
+          ...(namespace === undefined ? {} : { namespace }),
+        })),
+      ),
+    ),
+  );
+}
