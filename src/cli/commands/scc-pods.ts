@@ -1,9 +1,8 @@
 import type { Store } from '../../cluster/store.ts';
-import { UserError } from '../../config/user-error.ts';
-import { quote } from '../../kube/quote.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand, EXIT } from '../command.ts';
+import { findNamespace } from '../inventory/find-namespace.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
@@ -74,9 +73,7 @@ const MODE_ASSUMPTION = `mode ${DEFAULT_SCC_MODE} of namespaces whose label name
 
 /** @throws {UserError} for a namespace that does not exist, and for an SCC that neither exists nor admitted any pod */
 function checkFilter(store: Store, namespace: string | undefined, sccs: readonly string[]): void {
-  if (namespace !== undefined && !store.get('Namespace', namespace)) {
-    throw new UserError(`namespace ${quote(namespace)} not found`);
-  }
+  if (namespace !== undefined) findNamespace(store, namespace);
   const named = new Set(store.list('Pod').map(({ metadata }) => metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc]));
   for (const scc of sccs) {
     if (!named.has(scc)) findScc(store, scc);

@@ -2,6 +2,7 @@ import { UserError } from '../../config/user-error.ts';
 import { quote } from '../../kube/quote.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand, EXIT } from '../command.ts';
+import { findNamespace } from '../inventory/find-namespace.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { option } from '../options.ts';
@@ -48,9 +49,7 @@ export const whoCan = defineCommand({
     const kinds = namespace === undefined ? KINDS : (['Namespace', ...KINDS] as const);
     const needs = { kinds, only: namespace, ranges: 'leave' } as const;
     const { store, assumptions } = await readInventory(options, io, needs);
-    if (namespace !== undefined && !store.get('Namespace', namespace)) {
-      throw new UserError(`namespace ${quote(namespace)} not found`);
-    }
+    if (namespace !== undefined) findNamespace(store, namespace);
     const grants = sccGrants(store, findScc(store, name)).filter((grant) => countsIn(grant, namespace));
     const data = { scc: name, ...(namespace === undefined ? {} : { namespace }), grants, assumptions };
     if (output === 'table') io.stdout.write(`${printTable(grants)}${printAssumptions(assumptions)}`);

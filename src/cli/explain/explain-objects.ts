@@ -1,11 +1,11 @@
 import { canUseScc } from '../../cluster/select.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
-import { quote } from '../../kube/quote.ts';
 import type { JsonObject, PodLike } from '../../kube/types.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
 import { changesOf } from '../../policy/scc/changes.ts';
 import { explainScc, type ExplainedScc } from '../../policy/scc/explain.ts';
+import { findNamespace } from '../inventory/find-namespace.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import { missingAccount } from '../inventory/missing-account.ts';
 import { nameOf, namespaceOf } from '../report/identity.ts';
@@ -57,8 +57,7 @@ function explainPod(
   { pod, namespace: namespaceName, creator }: CreatedPod,
   { store, settings }: Pick<Inventory, 'store'> & { readonly settings: ForetoldSettings },
 ): Omit<ExplainedObject, 'kind' | 'name'> {
-  const namespace = store.get('Namespace', namespaceName);
-  if (namespace === undefined) throw new UserError(`namespace ${quote(namespaceName)} not found`);
+  const namespace = findNamespace(store, namespaceName);
   const { sccs, ...outcome } = explainScc({
     operation: 'CREATE',
     object: pod,

@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
-import { UserError } from '../../config/user-error.ts';
-import { quote } from '../../kube/quote.ts';
 import type { Io } from '../command.ts';
+import { findNamespace } from '../inventory/find-namespace.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import { createProgress } from '../progress.ts';
 import { printable } from '../report/text.ts';
@@ -22,9 +21,8 @@ interface MakeOptions {
  */
 export async function makePlan(inventory: Inventory, { settings, namespace }: MakeOptions, io: Io): Promise<Plan> {
   const { store, assumptions } = inventory;
+  if (namespace !== undefined) findNamespace(store, namespace);
   const namespaces = namespacesOf(store, namespace);
-  if (namespace !== undefined && namespaces.length === 0)
-    throw new UserError(`namespace ${quote(namespace)} not found`);
   const progress = createProgress(io.stderr);
   const planned: PlannedNamespace[] = [];
   try {
