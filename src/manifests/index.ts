@@ -5,7 +5,8 @@
 import { podDisruptionBudget } from './availability.ts';
 import { certManagerObjects } from './certificate.ts';
 import { configuration } from './configuration.ts';
-import { DEFINITIONS } from './definitions/index.ts';
+import { SCC_DEFINITIONS } from './definitions/index.ts';
+import { psaEnforcementConfigs } from './definitions/psa-enforcement-configs.ts';
 import { deployment } from './deployment.ts';
 import { monitoringObjects } from './monitoring/index.ts';
 import { namespace, resourceQuota } from './namespace.ts';
@@ -15,7 +16,7 @@ import type { ManifestSettings } from './settings.ts';
 import type { Manifest } from './types.ts';
 import { webhookConfigurations } from './webhooks/index.ts';
 
-export { DEFINITIONS } from './definitions/index.ts';
+export { DEFINITIONS, SCC_DEFINITIONS } from './definitions/index.ts';
 export { defaultSettings, type ManifestSettings } from './settings.ts';
 export type { Manifest, ManifestOf } from './types.ts';
 export { webhookConfigurations, type WebhookConfiguration } from './webhooks/index.ts';
@@ -23,7 +24,8 @@ export { webhookConfigurations, type WebhookConfiguration } from './webhooks/ind
 /** All objects of an installation, in the order in which they have to be applied: webhooks at the end. */
 export function manifestsOf(settings: ManifestSettings): readonly Manifest[] {
   return [
-    ...(settings.sccMode === 'off' ? [] : DEFINITIONS),
+    psaEnforcementConfigs,
+    ...(settings.sccMode === 'off' ? [] : SCC_DEFINITIONS),
     namespace(settings),
     resourceQuota(settings),
     ...rbacObjects(settings),

@@ -3,13 +3,16 @@ import type { Manifest } from '../types.ts';
 /** What a field may hold: the part of OpenAPI that is used here. */
 export interface Schema {
   readonly type?: 'array' | 'boolean' | 'integer' | 'object' | 'string';
-  readonly format?: 'byte' | 'int32' | 'int64';
+  readonly format?: 'byte' | 'date-time' | 'int32' | 'int64';
   readonly nullable?: boolean;
   readonly enum?: readonly string[];
   readonly default?: string;
+  readonly minimum?: number;
+  readonly minLength?: number;
   readonly maxLength?: number;
   readonly maxItems?: number;
-  readonly 'x-kubernetes-list-type'?: 'atomic';
+  readonly 'x-kubernetes-list-type'?: 'atomic' | 'map';
+  readonly 'x-kubernetes-list-map-keys'?: readonly string[];
   readonly items?: Schema;
   readonly required?: readonly string[];
   readonly 'x-kubernetes-validations'?: readonly { readonly rule: string; readonly message: string }[];
@@ -37,7 +40,8 @@ export type Definition = Manifest & {
       readonly name: string;
       readonly served: boolean;
       readonly storage: boolean;
-      readonly additionalPrinterColumns?: readonly ReturnType<typeof column>[];
+      readonly subresources?: { readonly status: object };
+      readonly additionalPrinterColumns?: readonly Column[];
       readonly schema: { readonly openAPIV3Schema: Schema };
     }[];
   };
@@ -79,7 +83,20 @@ export function nullable(schema: Schema): Schema {
   return { ...schema, nullable: true };
 }
 
-/** A column of what `kubectl get` prints. */
-export function column(name: string, jsonPath: string, description: string) {
+/** A column of what `kubectl get` prints; one with a priority above 0 only with `-o wide`. */
+interface Column {
+  readonly name: string;
+  readonly type: 'date' | 'string';
+  readonly jsonPath: string;
+  readonly description: string;
+  readonly priority?: number;
+}
+
+export function column(name: string, jsonPath: string, description: string): Column {
   return { name, type: 'string', jsonPath, description };
+}
+
+/** A column for a moment, told as how long ago it was. */
+export function ageColumn(name: string, jsonPath: string, description: string): Column {
+  return { name, type: 'date', jsonPath, description };
 }

@@ -1,6 +1,6 @@
 import { printYaml } from '../../config/manifests.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { DEFINITIONS, defaultSettings, manifestsOf, type Manifest, type ManifestSettings } from '../index.ts';
+import { SCC_DEFINITIONS, defaultSettings, manifestsOf, type Manifest, type ManifestSettings } from '../index.ts';
 import type { Files } from '../kustomize/files.ts';
 import { helmDeployment } from './deployment.ts';
 import { fieldsOf } from './fields.ts';
@@ -45,7 +45,8 @@ function documentOf(manifest: Manifest): string {
 /** In the language of templates; all must hold. */
 function conditionsOf({ kind, metadata: { name } }: Manifest): readonly string[] {
   const scc = 'ne .Values.scc.mode "off"';
-  if (DEFINITIONS.some(({ metadata }) => metadata.name === name)) return [`and .Values.crds.install (${scc})`];
+  if (SCC_DEFINITIONS.some(({ metadata }) => metadata.name === name)) return [`and .Values.crds.install (${scc})`];
+  if (kind === 'CustomResourceDefinition') return ['.Values.crds.install'];
   if (kind.endsWith('WebhookConfiguration')) {
     return ['.Values.webhook.enabled', ...(name === 'psa.portcullis.dev' ? [] : [scc])];
   }
