@@ -3,9 +3,9 @@ import type { Kind } from '../../kube/types.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand, type Io } from '../command.ts';
-import { inventoryOptions } from '../inventory/options.ts';
+import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';
 import { readInventory } from '../inventory/inventory.ts';
-import { flag, option } from '../options.ts';
+import { option } from '../options.ts';
 import { makePlan } from '../plan/make-plan.ts';
 import { dataOfPlan } from '../plan/print-data.ts';
 import { printPlan } from '../plan/print-table.ts';
@@ -16,7 +16,7 @@ import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
 import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
-import { objectName, text } from '../values.ts';
+import { text } from '../values.ts';
 
 const DETAILS = `
 Says of every workload, and of every pod that no workload made, which SecurityContextConstraints
@@ -54,11 +54,7 @@ export const sccPlan = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
-    namespace: option('NAME', objectName, undefined, {
-      short: 'n',
-      help: 'Plan this namespace only; of manifests, also the namespace of objects that name none',
-    }),
-    'all-namespaces': flag({ short: 'A', help: 'Plan all namespaces, which is the default' }),
+    ...selectionOptions,
     bindings: option('FILE', text, undefined, {
       help: 'Write the bindings that would help to this file; - writes them instead of the plan',
     }),
@@ -66,7 +62,7 @@ export const sccPlan = defineCommand({
     ...sccOptions,
   },
   async run(options, _operands, io) {
-    const namespace = options['all-namespaces'] ? undefined : options.namespace;
+    const namespace = selectedNamespace(options);
     const { bindings: file, output } = options;
     if (file === '-' && output !== 'table') {
       throw new UserError(

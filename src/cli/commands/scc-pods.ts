@@ -4,16 +4,16 @@ import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace } from '../inventory/find-namespace.ts';
 import { readInventory } from '../inventory/inventory.ts';
-import { inventoryOptions } from '../inventory/options.ts';
+import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
-import { flag, list, option } from '../options.ts';
+import { list, option } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { findScc } from '../scc-access/find-scc.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
 import { auditPods, type AuditedPod } from '../scc-pods/audit-pods.ts';
 import { printPodCsv, printPodTable } from '../scc-pods/print-pods.ts';
-import { objectName, oneOf, text } from '../values.ts';
+import { oneOf, text } from '../values.ts';
 
 const DETAILS = `
 Lists pods with the SCC (SecurityContextConstraints) that admitted them, as their annotations say:
@@ -39,11 +39,7 @@ export const sccPods = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
-    namespace: option('NAME', objectName, undefined, {
-      short: 'n',
-      help: 'Pods of this namespace only; of manifests, also the namespace of objects that name none',
-    }),
-    'all-namespaces': flag({ short: 'A', help: 'Pods of all namespaces, which is the default' }),
+    ...selectionOptions,
     scc: list('NAME', text, { help: 'Only pods that these SCCs admitted' }),
     subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
       help: 'Only pods whose user, or whose service account, was allowed to use the SCC: user, serviceaccount',
@@ -53,7 +49,7 @@ export const sccPods = defineCommand({
     output: outputOption([...DATA_AND_TABLE, 'csv']),
   },
   async run(options, _operands, io) {
-    const namespace = options['all-namespaces'] ? undefined : options.namespace;
+    const namespace = selectedNamespace(options);
     const needs = { kinds: KINDS, only: namespace, ranges: 'leave' } as const;
     const { store, assumptions } = await readInventory(options, io, needs);
     const settings = {

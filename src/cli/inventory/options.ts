@@ -1,5 +1,5 @@
-import { list, option, type Values } from '../options.ts';
-import { text } from '../values.ts';
+import { flag, list, option, type Values } from '../options.ts';
+import { objectName, text } from '../values.ts';
 
 /** Where a command reads from: manifests, or a cluster. */
 export const inventoryOptions = {
@@ -12,6 +12,23 @@ export const inventoryOptions = {
   }),
   context: option('NAME', text, undefined, { help: 'Context of the kubeconfig; absent, its current one' }),
 };
+
+/** Of which namespaces a command tells. */
+export const selectionOptions = {
+  namespace: option('NAME', objectName, undefined, {
+    short: 'n',
+    help: 'This namespace only; of manifests, also the namespace of objects that name none',
+  }),
+  'all-namespaces': flag({ short: 'A', help: 'All namespaces, which is the default' }),
+};
+
+/** The only namespace of which to tell; `undefined`: all. */
+export function selectedNamespace({
+  namespace,
+  'all-namespaces': all,
+}: Values<typeof selectionOptions>): string | undefined {
+  return all ? undefined : namespace;
+}
 
 export type InventoryValues = Values<typeof inventoryOptions> & {
   /** The namespace of objects in manifests that name none; absent: `default`. */
