@@ -115,14 +115,16 @@ suite('the labels of a managed namespace', () => {
     assert.equal(planLabels(inputFor(namespace)).apply, undefined);
   });
 
-  test('are applied as a whole, with the version that was read', () => {
-    const { apply: document } = planLabels(inputFor(namespaceWith()));
+  test('are applied as a whole, to the object that was read and to no other', () => {
+    const { metadata, ...rest } = namespaceWith();
+    const { apply: document } = planLabels(inputFor({ ...rest, metadata: { ...metadata, uid: 'u1' } }));
     const { level, ...labels } = levelled('restricted');
     assert.deepEqual(document, {
       apiVersion: 'v1',
       kind: 'Namespace',
       metadata: {
         name: 'demo',
+        uid: 'u1',
         resourceVersion: '1',
         labels,
         annotations: { [SUFFICIENT_LEVEL_ANNOTATION]: level },
@@ -458,6 +460,7 @@ suite('run level zero', () => {
       const document = planRunLevelZero(namespaceWith({ [WARN]: 'privileged', [WARN_VERSION]: 'v1.30' }, name));
       assert.deepEqual(document?.metadata, {
         name,
+        resourceVersion: '1',
         labels: { [ENFORCE]: 'privileged', [AUDIT]: 'privileged', [WARN]: 'privileged' },
       });
       assert.equal(planRunLevelZero({ metadata: { name, labels: document?.metadata?.labels ?? {} } }), undefined);

@@ -7,10 +7,10 @@ import { ownFieldsOf } from './ownership.ts';
 
 /**
  * The document to apply, by force, for the syncer to own these fields and no others; `undefined` if it does and all values
- * are right. It holds the version that was read, so that somebody who was faster is not overwritten.
+ * are right.
  */
 export function documentFor({ namespace, owners }: FieldsInput, fields: IntendedFields): Namespace | undefined {
-  const { name = '', resourceVersion, labels, annotations } = namespace.metadata ?? {};
+  const { labels, annotations } = namespace.metadata ?? {};
   const own = ownFieldsOf(owners);
   const isUpToDate =
     isSame(fields.labels, labels, own.labels) && isSame(fields.annotations, annotations, own.annotations);
@@ -19,11 +19,23 @@ export function documentFor({ namespace, owners }: FieldsInput, fields: Intended
     apiVersion: apiVersionOf('Namespace'),
     kind: 'Namespace',
     metadata: {
-      name,
-      ...(resourceVersion === undefined ? {} : { resourceVersion }),
+      ...identityOf(namespace),
       ...(fields.labels.size === 0 ? {} : { labels: Object.fromEntries(fields.labels) }),
       ...(fields.annotations.size === 0 ? {} : { annotations: Object.fromEntries(fields.annotations) }),
     },
+  };
+}
+
+/**
+ * What ties an application to the object that was read: without its uid one that is gone would be created anew, without the
+ * version somebody who was faster would be overwritten.
+ */
+export function identityOf({ metadata }: Namespace): NonNullable<Namespace['metadata']> {
+  const { name = '', uid, resourceVersion } = metadata ?? {};
+  return {
+    name,
+    ...(uid === undefined ? {} : { uid }),
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
   };
 }
 
