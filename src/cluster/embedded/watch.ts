@@ -44,6 +44,7 @@ async function* follow(
     (call.scope === '' || metadataOf(object).namespace === call.scope);
   const unsubscribe = core.storage.subscribe((change) => {
     if (concerns(change)) queue.push(change);
+    else if (info.custom && !isServed(core, info)) queue.wake();
   });
   const bookmarks = setInterval(() => queue.wake(), BOOKMARK_MS);
   bookmarks.unref();
@@ -56,12 +57,18 @@ async function* follow(
       const changes = await queue.next();
       if (changes === undefined) return;
       for (const change of changes) if (change.revision > seen) yield* shown(info, options, change);
+      if (!isServed(core, info)) return;
       if (changes.length === 0 && options.allowWatchBookmarks) yield bookmark(info, core.storage.revision());
     }
   } finally {
     clearInterval(bookmarks);
     unsubscribe();
   }
+}
+
+/** False as soon as the definition of a custom resource is gone; then nothing is left to follow. */
+function isServed({ registry }: Core, { group, version, resource }: ResourceInfo): boolean {
+  return registry.find(group, version, resource) !== undefined;
 }
 
 /** How a watch begins; all of one moment, so that what comes later is later than `seen`. */

@@ -111,6 +111,36 @@ describe('watching', () => {
     await Promise.allSettled([watching]);
   });
 
+  test('ends when what it follows is no longer defined', async () => {
+    const names = { kind: 'Thing', plural: 'things' };
+    const schema = { openAPIV3Schema: { type: 'object' } };
+    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    const defined = await send('POST', definitions, {
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name: 'things.example.com' },
+      spec: {
+        group: 'example.com',
+        scope: 'Cluster',
+        names,
+        versions: [{ name: 'v1', served: true, storage: true, schema }],
+      },
+    });
+    assert.equal(defined.status, 201, defined.text);
+    await cluster.cluster.idle();
+    const things = '/apis/example.com/v1/things';
+    await send('POST', things, { apiVersion: 'example.com/v1', kind: 'Thing', metadata: { name: 'a' } });
+    const watching = send('GET', `${things}?watch=true&timeoutSeconds=30`);
+    await begun();
+    await send('DELETE', `${definitions}/things.example.com`);
+    const lines = (await watching).text.split('\n').slice(0, -1);
+    assert.deepEqual(
+      lines.map((line) => said(JSON.parse(line) as JsonObject)),
+      ['ADDED a', 'DELETED a'],
+    );
+    assert.equal((await send('GET', things)).status, 404);
+  });
+
   test('options that make no sense are refused', async () => {
     const answer = await send('GET', `${secrets}?watch=true&sendInitialEvents=true`);
     assert.equal(answer.status, 422);
