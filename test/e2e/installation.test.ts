@@ -7,6 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/seed.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
+import { createAuthority } from '../../src/tls/self-signed.ts';
 import { metadataOf, messageOf, objectOf } from '../support/answers.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import {
@@ -38,6 +39,12 @@ function pod(namespace: string, name: string, spec: JsonObject = PLAIN): JsonObj
 function namespace(name: string, labels: JsonObject = {}): JsonObject {
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
 }
+
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+const STRATEGIC_MERGE = { 'content-type': 'application/strategic-merge-patch+json' };
+const PSA = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/psa.portcullis.dev';
+const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
+const MCS = 'openshift.io/sa.scc.mcs';
 
 suite('an installation', () => {
   let plane: ControlPlane;
@@ -93,7 +100,9 @@ suite('an installation', () => {
       const { spec } = find(system.objects, 'Deployment', 'portcullis') as {
         readonly spec: { readonly template: { readonly spec: JsonObject } };
       };
-      await succeeds(pod('portcullis', 'portcullis-0', spec.template.spec));
+      const replica = pod('portcullis', 'portcullis-0', spec.template.spec);
+      await succeeds(replica);
+      await remove(plane.admin, replica);
     });
 
     test('workloads are taken, and what pods do not need is not asked about', async () => {
@@ -105,6 +114,26 @@ suite('an installation', () => {
         assert.equal((await remove(plane.admin, objectOfKind(holder, 'baseline', PLAIN))).status, 200);
       }
     });
+  });
+
+  test('somebody has been there before', async () => {
+    // What a binding binds cannot be changed: the leader has to make this one anew.
+    await succeeds({
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata: { name: 'system:openshift:scc:restricted-v2' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'view' },
+    });
+    // API servers trust somebody already; that may end only when all replicas serve what others have signed.
+    const { cert } = createAuthority({ now: new Date(), days: 1 });
+    const [{ clientConfig }] = find(system.objects, 'ValidatingWebhookConfiguration', 'psa.portcullis.dev')[
+      'webhooks'
+    ] as [JsonObject];
+    const webhooks = [
+      { name: 'psa.portcullis.dev', clientConfig: { ...(clientConfig as object), caBundle: base64(cert) } },
+    ];
+    const answer = await plane.admin.send('PATCH', PSA, { webhooks }, STRATEGIC_MERGE);
+    assert.equal(answer.status, 200, answer.text);
   });
 
   test('two replicas bring everything up', async () => {
@@ -161,6 +190,106 @@ suite('an installation', () => {
     });
   });
 
+  test('what somebody else does to what the leader keeps is undone', async () => {
+    const roles = '/apis/rbac.authorization.k8s.io/v1';
+    const name = 'system:openshift:scc:restricted-v2';
+    const scc = '/apis/security.openshift.io/v1/securitycontextconstraints/restricted-v2';
+    const read = async (path: string): Promise<JsonObject> => objectOf(await plane.admin.send('GET', path));
+    const kept = { role: `${roles}/clusterroles/${name}`, binding: `${roles}/clusterrolebindings/${name}` };
+    const [role, binding] = [await read(kept.role), await read(kept.binding)];
+
+    await plane.admin.send('PATCH', kept.role, { rules: [] }, MERGE);
+    await plane.admin.send('PATCH', kept.binding, { subjects: [] }, MERGE);
+    await plane.admin.send('PATCH', scc, { allowPrivilegedContainer: true }, MERGE);
+    await eventually(async () => {
+      assert.deepEqual((await read(kept.role))['rules'], role['rules']);
+      assert.deepEqual((await read(kept.binding))['subjects'], binding['subjects']);
+      assert.equal((await read(scc))['allowPrivilegedContainer'], false);
+    });
+
+    // Of what happens twice the event tells a count.
+    const { path } = await placeOf(plane.admin, namespace('payments'));
+    for (let times = 0; times < 2; times++) {
+      await plane.admin.send('PATCH', path, { metadata: { annotations: { [MCS]: null } } }, MERGE);
+      await eventually(async () =>
+        assert.match(JSON.stringify(metadataOf(await read(path))), /"openshift.io\/sa.scc.mcs":"s0:c/),
+      );
+    }
+  });
+
+  test('a shell in a pod that does not exist', async () => {
+    const path = '/api/v1/namespaces/payments/pods/nobody/exec?command=sh';
+    const answer = await plane.admin.send('POST', path, undefined, { 'Impersonate-User': 'alice' });
+    assert.equal(
+      messageOf(answer),
+      'admission webhook "exec.scc.portcullis.dev" denied the request: pods "nobody" not found',
+    );
+  });
+
+  test('in an emergency enforcement is off with one command, and on again with another', async () => {
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const breakGlass = async (action: 'on' | 'off'): Promise<void> => {
+      const { code, stderr } = await runProgram(['break-glass', action, `--kubeconfig=${kubeconfig}`]);
+      assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    };
+    await breakGlass('on');
+    await eventually(() => succeeds(pod('baseline', 'emergency', PRIVILEGED)));
+    await breakGlass('off');
+    await eventually(async () => checkDenied(await send(pod('baseline', 'later', PRIVILEGED))));
+  });
+
+  test('when SCCs are no longer known, and then again, no replica needs to be restarted', async () => {
+    const definition = find(
+      system.objects,
+      'CustomResourceDefinition',
+      'securitycontextconstraints.security.openshift.io',
+    );
+    await remove(plane.admin, definition);
+    await eventually(async () => assert.equal((await plane.admin.send('GET', SCCS)).status, 404));
+    checkDenied(await send(pod('baseline', 'unknown', PRIVILEGED)));
+    await eventually(async () => assert.equal((await send(definition)).status, 201));
+    const again = {
+      ...pod('kinds-scc', 'again'),
+      metadata: {
+        name: 'again',
+        namespace: 'kinds-scc',
+        annotations: { 'openshift.io/required-scc': 'restricted-v2' },
+      },
+    };
+    await eventually(() => succeeds(again), 30_000);
+  });
+
+  test('whom API servers trusted before they trust no longer, as soon as all replicas serve what is ours', async () => {
+    await eventually(async () => {
+      const [{ clientConfig }] = objectOf(await plane.admin.send('GET', PSA))['webhooks'] as [JsonObject];
+      const { caBundle } = clientConfig as { readonly caBundle: string };
+      const trusted = Buffer.from(caBundle, 'base64')
+        .toString()
+        .match(/BEGIN CERTIFICATE/g);
+      assert.equal(trusted?.length, 1);
+    }, 60_000);
+    checkDenied(await send(pod('baseline', 'trusted', PRIVILEGED)));
+  });
+
+  test('a new serving certificate is served, and nobody notices', async () => {
+    const secret = '/api/v1/namespaces/portcullis/secrets/portcullis-serving-certificate';
+    const certificate = async (): Promise<unknown> =>
+      (objectOf(await plane.admin.send('GET', secret))['data'] as JsonObject)['tls.crt'];
+    // The content of a Secret that is immutable can only be replaced.
+    for (const immutable of [false, true]) {
+      const before = await certificate();
+      const loads = system.replicas.map((replica) => loadsOf(replica));
+      const rotate = { immutable, metadata: { annotations: { 'portcullis.dev/rotate': 'serving' } } };
+      assert.equal((await plane.admin.send('PATCH', secret, rotate, MERGE)).status, 200);
+      await eventually(async () => {
+        checkDenied(await send(pod('baseline', 'rotated', PRIVILEGED)));
+        assert.notEqual(await certificate(), before);
+        for (const [index, replica] of system.replicas.entries()) assert.ok(loadsOf(replica) > (loads[index] ?? 0));
+      });
+      checkDenied(await send(pod('baseline', 'rotated', PRIVILEGED)));
+    }
+  });
+
   test('when the leader dies, another replica leads', async () => {
     const holder = async (): Promise<string> => {
       const path = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis';
@@ -183,67 +312,10 @@ suite('an installation', () => {
     await system.scale(1);
   });
 
-  test('a new serving certificate is served, and nobody notices', async () => {
-    const secret = '/api/v1/namespaces/portcullis/secrets/portcullis-serving-certificate';
-    const certificate = async (): Promise<unknown> =>
-      (objectOf(await plane.admin.send('GET', secret))['data'] as JsonObject)['tls.crt'];
-    const before = await certificate();
-    const loads = system.replicas.map((replica) => loadsOf(replica));
-    const rotate = { metadata: { annotations: { 'portcullis.dev/rotate': 'serving' } } };
-    const merge = { 'content-type': 'application/merge-patch+json' };
-    assert.equal((await plane.admin.send('PATCH', secret, rotate, merge)).status, 200);
-    await eventually(async () => {
-      checkDenied(await send(pod('baseline', 'rotated', PRIVILEGED)));
-      assert.notEqual(await certificate(), before);
-      for (const [index, replica] of system.replicas.entries()) assert.ok(loadsOf(replica) > (loads[index] ?? 0));
-    });
-    checkDenied(await send(pod('baseline', 'rotated', PRIVILEGED)));
-  });
-
-  test('what somebody else does to what the leader keeps is undone', async () => {
-    const roles = '/apis/rbac.authorization.k8s.io/v1';
-    const name = 'system:openshift:scc:restricted-v2';
-    const merge = { 'content-type': 'application/merge-patch+json' };
-    const scc = '/apis/security.openshift.io/v1/securitycontextconstraints/restricted-v2';
-    const read = async (path: string): Promise<JsonObject> => objectOf(await plane.admin.send('GET', path));
-    const kept = { role: `${roles}/clusterroles/${name}`, binding: `${roles}/clusterrolebindings/${name}` };
-    const [role, binding] = [await read(kept.role), await read(kept.binding)];
-
-    await plane.admin.send('PATCH', kept.role, { rules: [] }, merge);
-    await plane.admin.send('PATCH', kept.binding, { subjects: [] }, merge);
-    await plane.admin.send('PATCH', scc, { allowPrivilegedContainer: true }, merge);
-    await eventually(async () => {
-      assert.deepEqual((await read(kept.role))['rules'], role['rules']);
-      assert.deepEqual((await read(kept.binding))['subjects'], binding['subjects']);
-      assert.equal((await read(scc))['allowPrivilegedContainer'], false);
-    });
-
-    // What a binding binds cannot be changed: it has to be made anew.
-    await plane.admin.send('DELETE', kept.binding);
-    const other = { ...binding, metadata: { name }, roleRef: { ...(binding['roleRef'] as object), name: 'view' } };
-    await plane.admin.send('POST', `${roles}/clusterrolebindings`, other);
-    await eventually(async () => assert.deepEqual((await read(kept.binding))['roleRef'], binding['roleRef']));
-  });
-
-  test('a shell in a pod that does not exist', async () => {
-    const path = '/api/v1/namespaces/payments/pods/nobody/exec?command=sh';
-    const answer = await plane.admin.send('POST', path, undefined, { 'Impersonate-User': 'alice' });
-    assert.equal(messageOf(answer), 'pods "nobody" not found');
-  });
-
-  test('in an emergency enforcement is off with one command, and on again with another', async () => {
-    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    const breakGlass = async (action: 'on' | 'off'): Promise<void> => {
-      const { code, stderr } = await runProgram(['break-glass', action, `--kubeconfig=${kubeconfig}`]);
-      assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
-    };
-    await breakGlass('on');
-    await eventually(() => succeeds(pod('baseline', 'emergency', PRIVILEGED)));
-    await breakGlass('off');
-    await eventually(async () => checkDenied(await send(pod('baseline', 'later', PRIVILEGED))));
-  });
-
   test('replicas need the rights that they have, and no others', async () => {
+    const [replica] = system.replicas;
+    assert.ok(replica);
+    await system.retire(replica);
     const calls = await plane.calls();
     assert.deepEqual(refusedCalls(calls), []);
     assert.deepEqual(unusedRights(system.objects, calls), []);
@@ -269,6 +341,10 @@ const DENIED =
 function checkDenied(answer: ApiAnswer): void {
   assert.equal(answer.status, 403, answer.text);
   assert.match(String(messageOf(answer)), DENIED);
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64');
 }
 
 function loadsOf(replica: Replica): number {
