@@ -1,6 +1,7 @@
 /** What the scenarios play on: an installation, an unreliable way to its API server, and a steady load of reviews. */
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
+import { connect } from 'node:tls';
 import { INSTALLATION } from '../../src/kube/installation.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import type { ApiClient } from '../support/api-client.ts';
@@ -41,15 +42,28 @@ export interface Stage {
   known(timeoutMs: number): Promise<number>;
   /** Waits until somebody leads: has renewed the lease from now on. */
   led(timeoutMs: number): Promise<void>;
+  /** Who leads, and how often that has changed. */
+  lease(): Promise<{ readonly holder: unknown; readonly transitions: unknown }>;
+  /** What replicas serve, as fingerprints, and whom the API server trusts, in PEM. */
+  certificates(): Promise<{ readonly served: ReadonlySet<string>; readonly trusted: readonly string[] }>;
   stop(): Promise<void>;
 }
 
 /** More than the manifests have: a busy machine is no outage. */
 const PATIENCE_S = 15;
 
+/** What shortens the waits of a test, not what happens. */
+const QUICK = [
+  '--leader-elect-lease-duration=3s',
+  '--leader-elect-renew-deadline=2s',
+  '--leader-elect-retry-period=500ms',
+];
+
 export interface StageOptions {
-  /** Of each replica, behind those of the Deployment. */
+  /** Of each replica, behind those of the Deployment; absent: a lease of 3 s. */
   readonly args?: readonly string[];
+  /** How long a replica that ends goes on serving, in seconds. */
+  readonly drainSeconds?: number;
   readonly perSecond?: number;
 }
 
@@ -60,9 +74,9 @@ const CHANGING = 'changing';
 export const NAMESPACE = 'shop';
 
 /** Sets up an installation without replicas. */
-export async function setStage({ args, perSecond = 40 }: StageOptions = {}): Promise<Stage> {
+export async function setStage({ args = QUICK, drainSeconds = 3, perSecond = 40 }: StageOptions = {}): Promise<Stage> {
   const plane = await startControlPlane();
-  const system = await createSystem(plane, args ? { args } : {});
+  const system = await createSystem(plane, { args: [...args, `--shutdown-delay-duration=${drainSeconds}s`] });
   const bundle = followBundle(plane.admin);
   let level: Level = 'privileged';
   await enforce(plane.admin, NAMESPACE, 'restricted');
@@ -138,8 +152,19 @@ export async function setStage({ args, perSecond = 40 }: StageOptions = {}): Pro
       return Math.round(performance.now() - startMs);
     },
     async led(timeoutMs) {
-      const before = await renewedAt(plane.admin);
-      await eventually(async () => assert.notEqual(await renewedAt(plane.admin), before, 'nobody leads'), timeoutMs);
+      const before = (await leaseSpec(plane.admin))['renewTime'];
+      await eventually(
+        async () => assert.notEqual((await leaseSpec(plane.admin))['renewTime'], before, 'nobody leads'),
+        timeoutMs,
+      );
+    },
+    async lease() {
+      const { holderIdentity: holder, leaseTransitions: transitions } = await leaseSpec(plane.admin);
+      return { holder, transitions };
+    },
+    async certificates() {
+      const served = await Promise.all(system.replicas.map(({ port }) => servedAt(port)));
+      return { served: new Set(served), trusted: bundle.current().match(PEM) ?? [] };
     },
     async stop() {
       bundle.stop();
@@ -188,10 +213,23 @@ export async function enforce(admin: ApiClient, name: string, level: Level): Pro
 
 const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${INSTALLATION.namespace}/leases/${INSTALLATION.name}`;
 
-async function renewedAt(admin: ApiClient): Promise<unknown> {
+async function leaseSpec(admin: ApiClient): Promise<JsonObject> {
   const { body } = await admin.send('GET', LEASE);
   const spec: unknown = isObject(body) ? body['spec'] : undefined;
-  return isObject(spec) ? spec['renewTime'] : undefined;
+  return isObject(spec) ? spec : {};
+}
+
+const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** The fingerprint of the certificate that a new connection is shown. */
+function servedAt(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerCertificate().fingerprint256);
+      socket.destroy();
+    });
+    socket.once('error', reject);
+  });
 }
 
 interface Bundle {
