@@ -1,7 +1,5 @@
 import { UserError } from '../../config/user-error.ts';
 import { impersonatedUser } from '../../kube/impersonation.ts';
-import type { Kind } from '../../kube/types.ts';
-import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand } from '../command.ts';
 import { explainObjects } from '../explain/explain-objects.ts';
 import type { Creator } from '../explain/pod-of.ts';
@@ -9,14 +7,13 @@ import { dataOf } from '../explain/print-data.ts';
 import { printExplanation } from '../explain/print-table.ts';
 import { exitCodeOf } from '../explain/summary.ts';
 import type { Inventory } from '../inventory/inventory.ts';
-import { inventoryOptions } from '../inventory/options.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
-import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
-import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
-import { objectName, text } from '../values.ts';
+import { foretoldSettingsOf } from '../scc-options.ts';
+import { SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-review-options.ts';
+import { text } from '../values.ts';
 
 const DETAILS = `
 Tells of pods, before they are created, what every SCC (SecurityContextConstraints) says of them, in
@@ -40,8 +37,6 @@ Examples:
   helm template shop ./chart | portcullis explain - --kubeconfig admin.conf
 `;
 
-const KINDS: readonly Kind[] = ['Namespace', 'ServiceAccount', 'SecurityContextConstraints', ...RBAC_KINDS];
-
 /** Says what SCCs would do to pods, and why. */
 export const explain = defineCommand({
   name: 'explain',
@@ -53,16 +48,13 @@ export const explain = defineCommand({
       help: 'Who creates pods that no controller creates; absent, the user of the kubeconfig',
     }),
     'as-group': list('GROUP', text, { help: 'Groups of that user, besides system:authenticated' }),
-    namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
-    output: outputOption(DATA_AND_TABLE),
-    ...inventoryOptions,
-    ...sccOptions,
+    ...sccReviewOptions,
   },
   async run(options, paths, io) {
     const settings = foretoldSettingsOf(options);
     const { as: user, 'as-group': groups } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group needs --as');
-    const { objects, inventory } = await readBeside(paths, options, { io, needs: { kinds: KINDS } });
+    const { objects, inventory } = await readBeside(paths, options, { io, needs: { kinds: SCC_REVIEW_KINDS } });
     const namespace = options.namespace ?? inventory.namespace;
     const creator = creatorOf(user, groups, inventory);
     const explanation = explainObjects(objects, inventory, { settings, namespace, creator });

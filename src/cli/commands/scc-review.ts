@@ -1,15 +1,12 @@
 import { printYaml } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
-import type { Kind } from '../../kube/types.ts';
-import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { inventoryOptions } from '../inventory/options.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
-import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printable } from '../report/text.ts';
-import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
+import { foretoldSettingsOf } from '../scc-options.ts';
+import { SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-review-options.ts';
 import { answer } from '../scc-review/answer.ts';
 import { askAbout } from '../scc-review/ask.ts';
 import { isAllowed, printReviews } from '../scc-review/print-table.ts';
@@ -37,8 +34,6 @@ Examples:
   portcullis scc-review review.yaml -o yaml
 `;
 
-const KINDS: readonly Kind[] = ['Namespace', 'ServiceAccount', 'SecurityContextConstraints', ...RBAC_KINDS];
-
 /** Answers the review APIs of OpenShift. */
 export const sccReview = defineCommand({
   name: 'scc-review',
@@ -49,10 +44,7 @@ export const sccReview = defineCommand({
     user: option('USER', text, undefined, { short: 'u', help: 'User to ask about' }),
     group: list('GROUP', text, { short: 'g', help: 'Groups of the user, or groups alone' }),
     serviceaccount: list('NAME', objectName, { short: 'z', help: 'Service accounts to ask about' }),
-    namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
-    output: outputOption(DATA_AND_TABLE),
-    ...inventoryOptions,
-    ...sccOptions,
+    ...sccReviewOptions,
   },
   async run(options, paths, io) {
     const { user, group: groups, serviceaccount: serviceAccounts } = options;
@@ -62,7 +54,7 @@ export const sccReview = defineCommand({
         '--serviceaccount asks about service accounts, --user and --group about users: leave one out',
       );
     }
-    const { objects, inventory } = await readBeside(paths, options, { io, needs: { kinds: KINDS } });
+    const { objects, inventory } = await readBeside(paths, options, { io, needs: { kinds: SCC_REVIEW_KINDS } });
     const namespace = options.namespace ?? inventory.namespace;
     const subjects = { user, groups, serviceAccounts };
     const asked = objects.map((object) => askAbout(object, { subjects, namespace })).filter((one) => one !== undefined);

@@ -1,6 +1,5 @@
 import { canUseScc } from '../../cluster/select.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
-import { UserError } from '../../config/user-error.ts';
 import type { JsonObject, PodLike } from '../../kube/types.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
 import { changesOf } from '../../policy/scc/changes.ts';

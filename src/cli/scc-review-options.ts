@@ -1,0 +1,23 @@
+import type { Kind } from '../kube/types.ts';
+import { RBAC_KINDS } from '../policy/rbac/types.ts';
+import { inventoryOptions } from './inventory/options.ts';
+import { option } from './options.ts';
+import { DATA_AND_TABLE, outputOption } from './report/output-option.ts';
+import { sccOptions } from './scc-options.ts';
+import { objectName } from './values.ts';
+
+/** The options of commands that are asked which SCC admits the pods of manifests. */
+export const sccReviewOptions = {
+  namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
+  output: outputOption(DATA_AND_TABLE),
+  ...inventoryOptions,
+  ...sccOptions,
+};
+
+/** What these commands read beside the manifests. */
+export const SCC_REVIEW_KINDS: readonly Kind[] = [
+  'Namespace',
+  'ServiceAccount',
+  'SecurityContextConstraints',
+  ...RBAC_KINDS,
+];
