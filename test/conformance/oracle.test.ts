@@ -124,6 +124,7 @@ suite('Pod Security Admission', { skip }, () => {
   cases<AdmissionCase>('pss/admission.ndjson', ({ request, response, config, namespaces, ...given }) => {
     const verdict = judgePodSecurity(request, {
       configuration: config,
+      types: 'all',
       ...(given.emulationVersion === undefined ? {} : { emulationVersion: given.emulationVersion }),
       namespaceLabels: (name) => (Object.hasOwn(namespaces, name) ? mapAt(namespaces, name) : undefined),
     });

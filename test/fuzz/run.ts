@@ -61,7 +61,7 @@ export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Prom
       if (performance.now() - startMs > timeMs / 2) warmMiB ??= await server.residentMiB();
     }
   };
-  await Promise.all([lane(DECISIONS), lane(ARRIVALS)]);
+  await Promise.all([...DECISIONS, ...ARRIVALS].map((target) => lane([target])));
   const endMiB = await server.residentMiB();
   const { code, errors } = await server.stop();
   return {

@@ -3,7 +3,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { post, type Answer, type Endpoint } from '../support/https.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { isObject, textAt, type JsonObject } from '../support/oracle/json.ts';
@@ -57,12 +56,12 @@ export async function startFuzzServer(world: World): Promise<FuzzServer> {
   const agent = new Agent({ keepAlive: true });
   const errors: string[] = [];
   // A line for each review: of a long run there is no room to keep them all.
-  running.child.stderr?.removeAllListeners('data');
-  if (running.child.stderr) {
-    createInterface({ input: running.child.stderr }).on('line', (line) => {
-      if (!/^\{"level":"(trace|debug|info|warn)"/.test(line)) errors.push(line);
-    });
-  }
+  let rest = '';
+  running.child.stderr?.removeAllListeners('data').on('data', (chunk: Buffer) => {
+    const lines = (rest + chunk.toString()).split('\n');
+    rest = lines.pop() ?? '';
+    errors.push(...lines.filter((line) => !/^\{"level":"(trace|debug|info|warn)"/.test(line)));
+  });
   return {
     endpoint,
     stored,

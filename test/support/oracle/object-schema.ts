@@ -1,5 +1,5 @@
 /** The types of the fields of pods, workloads and namespaces: what an API server could decode (6.6). */
-import { isObject } from './json.ts';
+import { at, isObject, textAt } from './json.ts';
 
 export type Type =
   | 'text'
@@ -45,6 +45,12 @@ export function fits(value: unknown, type: Type): boolean {
     case 'anything':
       return true;
   }
+}
+
+/** True if null stands in a list: the schema of no kind allows it. */
+export function hasNullItem(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some((item) => item == null || hasNullItem(item));
+  return isObject(value) && Object.values(value).some(hasNullItem);
 }
 
 const texts: Type = { list: 'text' };
@@ -119,7 +125,7 @@ const container = {
 } as const;
 
 const some: Type = object({});
-const volume = object({
+export const VOLUME = object({
   name: 'text',
   hostPath: object({ path: 'text', type: 'text' }),
   emptyDir: object({ medium: 'text', sizeLimit: 'quantity' }),
@@ -146,7 +152,7 @@ const volume = object({
 });
 
 const podSpec = object({
-  volumes: { list: volume },
+  volumes: { list: VOLUME },
   initContainers: { list: object(container) },
   containers: { list: object(container) },
   ephemeralContainers: { list: object({ ...container, targetContainerName: 'text' }) },
@@ -188,7 +194,7 @@ const head = { apiVersion: 'text', kind: 'text', metadata } as const;
 const template = object({ metadata, spec: podSpec });
 
 const sources: Readonly<Record<string, Type>> = Object.fromEntries(
-  Object.keys(volume.fields)
+  Object.keys(VOLUME.fields)
     .filter((field) => field !== 'name')
     .map((field) => [field, some]),
 );
@@ -269,7 +275,7 @@ export const JUDGED_BY_SCCS: Type = object({
   spec: object({
     volumes: listOf({
       ...sources,
-      projected: (volume.fields as Readonly<Record<string, Type>>)['projected'] ?? some,
+      projected: object({ sources: { list: 'anything' } }),
       flexVolume: object({ driver: 'text' }),
     }),
     initContainers: admittedContainers,
@@ -291,6 +297,9 @@ export const JUDGED_BY_SCCS: Type = object({
 });
 
 export const POD: Type = object({ ...head, spec: podSpec, status: object({ phase: 'text' }) });
+
+/** The part of a namespace that says how its pods are judged. */
+export const JUDGED_OF_NAMESPACE: Type = object({ metadata: object({ labels: textMap }) });
 
 export const NAMESPACE: Type = object({
   ...head,
@@ -322,3 +331,13 @@ export const WORKLOADS: Readonly<Record<string, { readonly path: readonly string
     }),
   },
 };
+
+/** Whether the objects of a request are such as no API server sends: something in them has a wrong type, or is null in a list. */
+export function isOdd(request: unknown): boolean {
+  return ['object', 'oldObject'].some((key) => {
+    const object = at(request, key);
+    const kind = `${textAt(object, 'apiVersion')} ${textAt(object, 'kind')}`;
+    const type = kind === 'v1 Pod' ? POD : kind === 'v1 Namespace' ? NAMESPACE : WORKLOADS[kind]?.type;
+    return type === undefined ? object !== undefined : !fits(object, type) || hasNullItem(object);
+  });
+}

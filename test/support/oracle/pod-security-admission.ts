@@ -1,6 +1,6 @@
 /** Pod Security Admission, by the numbers of the reference: may a request be allowed, and what do audit and warn see? */
 import { at, isObject, listAt, mapAt, textAt, type JsonObject } from './json.ts';
-import { fits, JUDGED_BY_STANDARDS, NAMESPACE, POD, WORKLOADS } from './object-schema.ts';
+import { fits, JUDGED_BY_STANDARDS, JUDGED_OF_NAMESPACE, NAMESPACE, POD, WORKLOADS } from './object-schema.ts';
 import { reasonsAgainst } from './pod-security-standards.ts';
 
 export interface Policy {
@@ -29,17 +29,14 @@ export interface Configuration {
 export interface PodSecuritySurroundings {
   readonly configuration: Configuration;
   readonly emulationVersion?: string;
+  /** Which fields have to have the right type: all, or those that are judged. An API server sends no other objects. */
+  readonly types: 'all' | 'judged';
   /** Of the stored namespace; undefined if there is none. */
   namespaceLabels(name: string): ReadonlyMap<string, string> | undefined;
 }
 
 export interface PodSecurityVerdict {
   readonly allowed: boolean;
-  /**
-   * The object does not decode, but in nothing that is judged. An API server sends no such object: it may as well be refused,
-   * or a workload be left alone.
-   */
-  readonly isOdd?: true;
   /** Of a refusal. */
   readonly code?: number;
   /** What was exempt, if that is why. */
@@ -69,7 +66,7 @@ export function judgePodSecurity(request: JsonObject, surroundings: PodSecurityS
 function judgePod(
   request: JsonObject,
   subresource: string,
-  { configuration, namespaceLabels, emulationVersion }: PodSecuritySurroundings,
+  { configuration, namespaceLabels, emulationVersion, types }: PodSecuritySurroundings,
 ): PodSecurityVerdict {
   // 1
   const ignored = ['exec', 'attach', 'binding', 'eviction', 'log', 'portforward', 'proxy', 'status'];
@@ -85,9 +82,9 @@ function judgePod(
   const levels = [policies.enforce.level, policies.audit.level, policies.warn.level];
   if (policies.errors.length === 0 && levels.every((level) => level === 'privileged')) return ALLOWED;
   // 6, 7
-  if (!decodesAsPod(request, 'object')) return { allowed: false, code: 400 };
+  if (!decodesAsPod(request, 'object', types)) return { allowed: false, code: 400 };
   const isUpdate = request['operation'] === 'UPDATE';
-  if (isUpdate && !decodesAsPod(request, 'oldObject')) return { allowed: false, code: 400 };
+  if (isUpdate && !decodesAsPod(request, 'oldObject', types)) return { allowed: false, code: 400 };
   // 8
   const pod = request['object'];
   if (isUpdate && !isSignificant(pod, request['oldObject'])) return ALLOWED;
@@ -96,21 +93,19 @@ function judgePod(
   if (isExempt(runtimeClass, configuration.exemptions?.runtimeClasses))
     return { allowed: true, exempt: 'runtimeClass' };
   // 10, 6.3
-  const isOdd = !fits(pod, POD) || (isUpdate && !fits(request['oldObject'], POD));
-  const odd = isOdd ? { isOdd } : {};
   const against = ({ level, version }: Policy): readonly string[] =>
     reasonsAgainst(pod, level, version, emulationVersion);
   const enforce = against(policies.enforce);
   const audit = against(policies.audit);
   return enforce.length > 0
-    ? { ...odd, allowed: false, code: 403, enforce, audit }
-    : { ...odd, allowed: true, enforce, audit, warn: against(policies.warn) };
+    ? { allowed: false, code: 403, enforce, audit }
+    : { allowed: true, enforce, audit, warn: against(policies.warn) };
 }
 
 /** 6.3, workloads */
 function judgeWorkload(
   request: JsonObject,
-  { configuration, namespaceLabels, emulationVersion }: PodSecuritySurroundings,
+  { configuration, namespaceLabels, emulationVersion, types }: PodSecuritySurroundings,
 ): PodSecurityVerdict {
   // 2, 3
   const exempt = exemptionOf(request, configuration);
@@ -125,7 +120,7 @@ function judgeWorkload(
   // 6, 7
   const workload = WORKLOADS[kindOf(request, 'object')];
   if (workload === undefined || !isObject(request['object'])) return ALLOWED;
-  const isOdd = !fits(request['object'], workload.type);
+  if (types === 'all' && !fits(request['object'], workload.type)) return ALLOWED;
   // 8
   const isController = kindOf(request, 'object') === 'v1 ReplicationController';
   const template = at(request['object'], ...workload.path);
@@ -137,21 +132,20 @@ function judgeWorkload(
   // 10
   const against = ({ level, version }: Policy): readonly string[] =>
     reasonsAgainst(template, level, version, emulationVersion);
-  if (isOdd && !fits(template, JUDGED_BY_STANDARDS)) return ALLOWED;
-  const verdict = { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
-  return isOdd ? { ...verdict, isOdd } : verdict;
+  if (!fits(template, JUDGED_BY_STANDARDS)) return ALLOWED;
+  return { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
 }
 
 /** 7.1, 7.2: no other step refuses. */
-function judgeNamespace(request: JsonObject, { configuration }: PodSecuritySurroundings): PodSecurityVerdict {
+function judgeNamespace(request: JsonObject, { configuration, types }: PodSecuritySurroundings): PodSecurityVerdict {
   const operation = request['operation'];
   if (operation !== 'CREATE' && operation !== 'UPDATE') return ALLOWED;
-  if (!decodesAsNamespace(request, 'object')) return { allowed: false, code: 400 };
+  if (!decodesAsNamespace(request, 'object', types)) return { allowed: false, code: 400 };
   const errorsOf = (key: string): readonly string[] =>
     policiesOf(mapAt(request, key, 'metadata', 'labels'), configuration).errors;
   const errors = errorsOf('object');
   if (operation === 'CREATE') return errors.length > 0 ? { allowed: false, code: 422 } : ALLOWED;
-  if (!decodesAsNamespace(request, 'oldObject')) return { allowed: false, code: 400 };
+  if (!decodesAsNamespace(request, 'oldObject', types)) return { allowed: false, code: 400 };
   const isAsBefore = JSON.stringify(errorsOf('oldObject')) === JSON.stringify(errors);
   return errors.length > 0 && !isAsBefore ? { allowed: false, code: 422 } : ALLOWED;
 }
@@ -189,12 +183,16 @@ function kindOf(request: JsonObject, key: string): string {
   return `${apiVersion} ${textAt(request, key, 'kind') || textAt(request, 'kind', 'kind')}`;
 }
 
-function decodesAsPod(request: JsonObject, key: string): boolean {
-  return kindOf(request, key) === 'v1 Pod' && isObject(request[key]) && fits(request[key], JUDGED_BY_STANDARDS);
+type Types = PodSecuritySurroundings['types'];
+
+function decodesAsPod(request: JsonObject, key: string, types: Types): boolean {
+  const type = types === 'all' ? POD : JUDGED_BY_STANDARDS;
+  return kindOf(request, key) === 'v1 Pod' && isObject(request[key]) && fits(request[key], type);
 }
 
-function decodesAsNamespace(request: JsonObject, key: string): boolean {
-  return kindOf(request, key) === 'v1 Namespace' && isObject(request[key]) && fits(request[key], NAMESPACE);
+function decodesAsNamespace(request: JsonObject, key: string, types: Types): boolean {
+  const type = types === 'all' ? NAMESPACE : JUDGED_OF_NAMESPACE;
+  return kindOf(request, key) === 'v1 Namespace' && isObject(request[key]) && fits(request[key], type);
 }
 
 /** 5 */

@@ -41,9 +41,15 @@ export function isLegalReview(review: unknown): boolean {
     textAt(review, 'request', 'uid') !== '' &&
     textAt(review, 'request', 'kind', 'kind') !== '' &&
     textAt(review, 'request', 'resource', 'resource') !== '' &&
+    hasName(at(review, 'request', 'requestKind'), 'kind') &&
+    hasName(at(review, 'request', 'requestResource'), 'resource') &&
     ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'].includes(textAt(review, 'request', 'operation')) &&
     !hasNullText(at(review, 'request'))
   );
+}
+
+function hasName(value: unknown, field: string): boolean {
+  return value === undefined || textAt(value, field) !== '';
 }
 
 /** An API server leaves texts out or sends them: never null. */

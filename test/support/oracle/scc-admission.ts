@@ -1,6 +1,6 @@
 /** Admission by security context constraints (2), by the numbers of the reference. */
 import { at, isObject, mapAt, textAt, type JsonObject } from './json.ts';
-import { fits, JUDGED_BY_SCCS, POD } from './object-schema.ts';
+import { fits, JUDGED_BY_SCCS } from './object-schema.ts';
 import { annotate, fill } from './scc-fill.ts';
 import { inOrder, serviceAccountOf, subjectTypeFor, type Authorizer, type Subject } from './scc-order.ts';
 import { hasRanges, providerOf, type Provider } from './scc-ranges.ts';
@@ -54,11 +54,6 @@ export interface SccVerdict {
   readonly pod?: JsonObject;
 }
 
-/** A pod that does not decode, but in nothing that is judged. An API server sends no such pod: it may as well be refused. */
-export function isOdd(request: JsonObject): boolean {
-  return !fits(request['object'], POD) || !fits(request['oldObject'], POD);
-}
-
 const REQUIRED_SCC = 'openshift.io/required-scc';
 const RECORDED_SCC = 'openshift.io/scc';
 const SUBJECT_TYPE = 'security.openshift.io/validated-scc-subject-type';
@@ -85,7 +80,7 @@ export function modeIn(
 }
 
 /** 2.3: why the request is not judged, or that it cannot be. */
-function scopeOf(request: JsonObject, { settings }: SccSurroundings): SccVerdict | undefined {
+function scopeOf(request: JsonObject): SccVerdict | undefined {
   // 1, 2
   if (textAt(request, 'resource', 'group') !== '' || textAt(request, 'resource', 'resource') !== 'pods') {
     return skip('no pod');
@@ -99,11 +94,16 @@ function scopeOf(request: JsonObject, { settings }: SccSurroundings): SccVerdict
   if (isObject(pod) && at(pod, 'spec', 'os', 'name') === 'windows') return skip('windows');
   const isUnchanged = operation === 'UPDATE' && isObject(pod) && isObject(old) && isSpecUnchanged(pod, old);
   if (isUnchanged && isMetadataIgnorable(pod, old)) return skip('nothing of interest changes');
-  const isUnprocessed = annotation(old, RECORDED_SCC) === '';
-  if (isUnchanged && isUnprocessed && settings.unprocessed === 'pass') return skip('from before there were SCCs');
   // 3
   if (!isPod(request, 'object')) return refuse('no pod');
   return operation === 'UPDATE' && !isPod(request, 'oldObject') ? refuse('no old pod') : undefined;
+}
+
+/** A deviation: an update that leaves the spec as it is, of a pod that no SCC was ever recorded on. */
+function isLeftAlone({ operation, object, oldObject }: JsonObject, { settings }: SccSurroundings): boolean {
+  if (settings.unprocessed !== 'pass' || operation !== 'UPDATE') return false;
+  const isRecorded = [object, oldObject].some((pod) => mapAt(pod, 'metadata', 'annotations').has(RECORDED_SCC));
+  return !isRecorded && isSpecUnchanged(object, oldObject);
 }
 
 function isPod(request: JsonObject, key: string): boolean {
@@ -132,13 +132,14 @@ export function isMetadataIgnorable(pod: unknown, old: unknown): boolean {
 
 /** 2.4 */
 export function firstPass(request: JsonObject, surroundings: SccSurroundings): SccVerdict {
-  const outOfScope = scopeOf(request, surroundings);
+  const outOfScope = scopeOf(request);
   if (outOfScope) return outOfScope;
   const pod = request['object'] as JsonObject;
   const isUpdate = request['operation'] === 'UPDATE';
   // 1
   const required = annotation(pod, REQUIRED_SCC);
   if (isUpdate && required !== annotation(request['oldObject'], REQUIRED_SCC)) return refuse('required-scc changed');
+  if (isLeftAlone(request, surroundings)) return skip('from before there were SCCs');
   // 2
   const isEphemeral = textAt(request, 'subResource') === 'ephemeralcontainers';
   const mutation = !isUpdate ? 'everything' : isEphemeral ? 'ephemeral containers' : 'nothing';
@@ -155,8 +156,9 @@ export function firstPass(request: JsonObject, surroundings: SccSurroundings): S
 /** 2.5 */
 export function secondPass(request: JsonObject, surroundings: SccSurroundings): SccVerdict {
   // 1
-  const outOfScope = scopeOf(request, surroundings);
+  const outOfScope = scopeOf(request);
   if (outOfScope) return outOfScope;
+  if (isLeftAlone(request, surroundings)) return skip('from before there were SCCs');
   // 2
   const required = annotation(request['object'], REQUIRED_SCC);
   const recorded = annotation(request['object'], RECORDED_SCC);

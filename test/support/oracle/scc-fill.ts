@@ -65,6 +65,16 @@ function fieldOf(annotation: string): JsonObject | undefined {
   return profile === '' ? undefined : { type: 'Localhost', localhostProfile: profile };
 }
 
+/** What is there already stays as it is, with fields that nobody knows. */
+function writeSeccomp(holder: Changeable, profile: JsonObject | undefined): void {
+  const before = at(holder, 'securityContext', 'seccompProfile');
+  const isSame = (field: string): boolean => textAt(before, field) === textAt(profile, field);
+  if (profile === undefined) remove(holder, 'seccompProfile');
+  else if (before === undefined || !isSame('type') || !isSame('localhostProfile')) {
+    write(holder, 'seccompProfile', profile);
+  }
+}
+
 /** 3.6, pod level */
 function fillPodSeccomp(pod: Changeable, spec: Changeable, { scc }: Provider): void {
   const field = at(spec, 'securityContext', 'seccompProfile');
@@ -73,17 +83,15 @@ function fillPodSeccomp(pod: Changeable, spec: Changeable, { scc }: Provider): v
   else if (value === '') value = textsAt(scc, 'seccompProfiles').find((profile) => profile !== '*') ?? '';
   if (value === '') return;
   annotate(pod, POD_SECCOMP, value);
-  const profile = fieldOf(value);
-  if (profile === undefined) remove(spec, 'seccompProfile');
-  else write(spec, 'seccompProfile', profile);
+  writeSeccomp(spec, fieldOf(value));
 }
 
-/** Sets an annotation of a pod that may have none. */
+/** Sets an annotation of a pod that may have none; null among the others is the empty text. */
 export function annotate(pod: Changeable, key: string, value: string): void {
   if (!isObject(pod['metadata'])) pod['metadata'] = {};
   const metadata = pod['metadata'] as Changeable;
-  if (!isObject(metadata['annotations'])) metadata['annotations'] = {};
-  (metadata['annotations'] as Changeable)[key] = value;
+  const annotations = [...mapAt(metadata, 'annotations')].filter(([name]) => name !== key);
+  metadata['annotations'] = Object.fromEntries([...annotations, [key, value]]);
 }
 
 /** 3.2 */
@@ -112,9 +120,7 @@ function fillContainer(container: Changeable, spec: Changeable, pod: Changeable,
   // 3.6, container level
   const annotation = mapAt(pod, 'metadata', 'annotations').get(`${CONTAINER_SECCOMP}${textAt(container, 'name')}`);
   if (annotation !== undefined) {
-    const profile = fieldOf(annotation);
-    if (profile === undefined) remove(container, 'seccompProfile');
-    else write(container, 'seccompProfile', profile);
+    writeSeccomp(container, fieldOf(annotation));
   }
 
   fillCapabilities(container, scc);

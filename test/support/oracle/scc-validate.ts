@@ -1,5 +1,6 @@
 /** What an SCC holds against a pod as it stands (3), in plain words for whoever examines a disagreement. */
 import { at, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
+import { fits, VOLUME } from './object-schema.ts';
 import { annotationOf, CONTAINER_LISTS } from './scc-fill.ts';
 import type { Provider, Range } from './scc-ranges.ts';
 
@@ -230,6 +231,7 @@ function volumeProblems(pod: JsonObject, scc: JsonObject): string[] {
 
 /** 3.10: what the API server adds for the tokens of service accounts. */
 function isServiceAccountVolume(volume: unknown): boolean {
+  if (!fits(volume, VOLUME)) return false;
   return listAt(volume, 'projected', 'sources').every((source) => {
     if (!isObject(source)) return false;
     const kinds = ['serviceAccountToken', 'configMap', 'downwardAPI', 'secret', 'clusterTrustBundle', 'podCertificate'];
