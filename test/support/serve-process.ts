@@ -66,9 +66,10 @@ export function logOf({ output }: Started): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Waits for a log line with that message, for 20 s. */
+/** Waits for a log line with that message; a machine that is busy gets a minute. */
 export async function loggedBy(started: Started, message: string): Promise<Record<string, unknown>> {
-  for (let tries = 0; tries < 800; tries++) {
+  const deadlineMs = performance.now() + 60_000;
+  while (performance.now() < deadlineMs) {
     const line = logOf(started).find((entry) => entry['msg'] === message);
     if (line) return line;
     if (started.child.exitCode !== null) break;
