@@ -25,6 +25,7 @@ interface AuditEvent {
     readonly subresource?: string;
   };
   readonly responseStatus?: { readonly code?: number };
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 /** Reads what the API server has noted. A watch counts when it begins. */
@@ -32,7 +33,7 @@ export async function readAuditLog(path: string): Promise<RecordedCall[]> {
   const lines = (await readFile(path, 'utf8')).split('\n');
   // The last line may be in the making.
   return lines.slice(0, -1).flatMap((line) => {
-    const { stage, verb, user, objectRef = {}, responseStatus } = JSON.parse(line) as AuditEvent;
+    const { stage, verb, user, objectRef = {}, responseStatus, annotations } = JSON.parse(line) as AuditEvent;
     const counts = verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete';
     const refused = (responseStatus?.code ?? 0) >= 400;
     if (stage !== counts && !(refused && stage === 'ResponseComplete')) return [];
@@ -45,6 +46,7 @@ export async function readAuditLog(path: string): Promise<RecordedCall[]> {
       namespace: objectRef.namespace ?? '',
       name: objectRef.name ?? '',
       code: responseStatus?.code ?? 0,
+      isAuthorized: annotations?.['authorization.k8s.io/decision'] === 'allow',
     };
   });
 }

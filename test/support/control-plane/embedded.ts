@@ -57,8 +57,9 @@ export async function startEmbedded(): Promise<ControlPlane> {
 /** The same cluster, whose requests from outside are noted down. */
 function observe(cluster: EmbeddedCluster, calls: RecordedCall[]): EmbeddedCluster {
   const note = (request: ApiRequest, code: number): void => {
-    const { verb, group, resource, subresource, namespace, name } = request;
-    calls.push({ user: request.user.username ?? '', verb, group, resource, subresource, namespace, name, code });
+    const { verb, group, resource, subresource, namespace, name, user } = request;
+    const isAuthorized = cluster.access(user, { verb, apiGroup: group, resource, subresource, namespace, name });
+    calls.push({ user: user.username ?? '', verb, group, resource, subresource, namespace, name, code, isAuthorized });
   };
   return {
     ...cluster,

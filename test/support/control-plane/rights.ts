@@ -14,13 +14,13 @@ const HELD_ONLY = new Set(['use']);
 
 /** What replicas asked for and were refused, in words; each once. */
 export function refusedCalls(calls: readonly RecordedCall[]): string[] {
-  const refused = calls.filter(({ user, code }) => user === REPLICA_USER && (code === 401 || code === 403));
+  const refused = calls.filter(({ user, isAuthorized }) => user === REPLICA_USER && !isAuthorized);
   return [...new Set(refused.map(printCall))].sort();
 }
 
 /** The rights that the manifests give and no replica has used, in words. */
 export function unusedRights(objects: readonly JsonObject[], calls: readonly RecordedCall[]): string[] {
-  const used = calls.filter(({ user, code }) => user === REPLICA_USER && code !== 401 && code !== 403);
+  const used = calls.filter(({ user, isAuthorized }) => user === REPLICA_USER && isAuthorized);
   return roles(objects).flatMap(({ namespace, rules }) =>
     rules.flatMap(({ apiGroups, resources, verbs, resourceNames }) =>
       apiGroups.flatMap((group) =>

@@ -12,6 +12,8 @@ export interface RecordedCall {
   readonly name: string;
   /** HTTP status of the answer. */
   readonly code: number;
+  /** Whether the user has the right to do it, whatever came of it. */
+  readonly isAuthorized: boolean;
 }
 
 export interface ControlPlaneOptions {
