@@ -16,7 +16,8 @@ export interface InstallRequest {
   readonly wanted: Partial<ManifestSettings>;
 }
 
-const OPENSHIFT = 'config.openshift.io';
+/** Of its other groups some may be served elsewhere, too: we define kinds of them. */
+const OPENSHIFT = 'route.openshift.io';
 const CERT_MANAGER = 'cert-manager.io';
 const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
 

@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { ClusterFacts } from '../../../src/cli/install/facts.ts';
+import { planFor, planUnseen, type InstallRequest } from '../../../src/cli/install/plan.ts';
+import { defaultSettings, type ManifestSettings } from '../../../src/manifests/index.ts';
+
+const defaults = defaultSettings('1.2.3');
+const PLAIN: ClusterFacts = {
+  server: 'https://c:6443',
+  version: 'v1.36.3',
+  groups: ['apps', 'batch'],
+  sccDefinition: 'nobody',
+  nodeLabels: ['kubernetes.io/os'],
+};
+const OPENSHIFT = ['config.openshift.io', 'route.openshift.io', 'security.openshift.io'];
+
+interface Case {
+  readonly name: string;
+  readonly facts?: Partial<ClusterFacts>;
+  readonly wanted?: Partial<ManifestSettings>;
+  readonly settings?: Partial<ManifestSettings>;
+  readonly notes?: readonly string[];
+  readonly problem?: string;
+}
+
+const CASES: readonly Case[] = [
+  { name: 'a plain cluster' },
+  {
+    name: 'what is asked for by name',
+    wanted: { replicas: 5, sccMode: 'enforce' },
+    settings: { replicas: 5, sccMode: 'enforce' },
+  },
+  {
+    name: 'OpenShift',
+    facts: { groups: OPENSHIFT, sccDefinition: 'others' },
+    settings: { sccMode: 'off' },
+    notes: ['this is OpenShift: SCCs, their definitions and ranges are left to it'],
+  },
+  {
+    name: 'SCCs twice on OpenShift',
+    facts: { groups: OPENSHIFT },
+    wanted: { sccMode: 'report' },
+    problem:
+      '--scc-mode=report: OpenShift has its own SCC admission, and two would undo what the other one does: only --scc-mode=off works there',
+  },
+  {
+    name: 'the Prometheus operator',
+    facts: { groups: ['monitoring.coreos.com'] },
+    settings: { monitoring: 'prometheus-operator' },
+    notes: [
+      'the Prometheus operator is there: it gets a ServiceMonitor and alerts, --monitoring=false leaves them out',
+    ],
+  },
+  {
+    name: 'the Prometheus operator, not wanted',
+    facts: { groups: ['monitoring.coreos.com'] },
+    wanted: { monitoring: 'none' },
+  },
+  {
+    name: 'no Prometheus operator, but wanted',
+    wanted: { monitoring: 'prometheus-operator' },
+    problem:
+      '--monitoring: https://c:6443 does not serve monitoring.coreos.com: install the Prometheus operator first, or leave the option out',
+  },
+  {
+    name: 'cert-manager',
+    facts: { groups: ['cert-manager.io'] },
+    notes: ['cert-manager is there: --cert-manager lets it make the serving certificate, which the replicas make else'],
+  },
+  {
+    name: 'cert-manager, wanted',
+    facts: { groups: ['cert-manager.io'] },
+    wanted: { certificates: 'cert-manager' },
+    settings: { certificates: 'cert-manager' },
+  },
+  {
+    name: 'no cert-manager, but wanted',
+    wanted: { certificates: 'cert-manager' },
+    problem:
+      '--cert-manager: https://c:6443 does not serve cert-manager.io: install cert-manager first, or leave the option out',
+  },
+  {
+    name: 'an old cluster',
+    facts: { version: 'v1.29.14' },
+    problem: 'https://c:6443 runs Kubernetes v1.29.14: v1.30 or newer is needed, which has match conditions',
+  },
+  { name: 'a development build', facts: { version: 'v0.0.0-master+$Format:%H$' } },
+  {
+    name: 'SCCs of somebody else',
+    facts: { sccDefinition: 'others' },
+    notes: ['there is a definition of SCCs from somebody else: it is replaced by ours'],
+  },
+  {
+    name: 'SCCs of somebody else, not wanted',
+    facts: { sccDefinition: 'others' },
+    wanted: { sccMode: 'off' },
+    settings: { sccMode: 'off' },
+  },
+  {
+    name: 'SCCs of our own',
+    facts: { sccDefinition: 'us', groups: ['config.openshift.io', 'security.openshift.io'] },
+  },
+  {
+    name: 'little to see',
+    facts: { sccDefinition: 'unknown', nodeLabels: [] },
+    notes: ['whether SCCs are defined already could not be read: ours are in the output'],
+  },
+  {
+    name: 'GKE',
+    facts: { version: 'v1.33.5-gke.1080000' },
+    notes: [
+      'this looks like Google Kubernetes Engine: in a private cluster the firewall has to let the control plane reach TCP port 8443 of the nodes',
+    ],
+  },
+  {
+    name: 'EKS',
+    facts: { version: 'v1.33.5-eks-3025e55' },
+    notes: [
+      'this looks like Amazon EKS: the security group of the nodes has to let the control plane reach TCP port 8443; with a network of pods that the control plane does not reach, run the replicas with hostNetwork',
+    ],
+  },
+  {
+    name: 'AKS',
+    facts: { nodeLabels: ['kubernetes.azure.com/cluster'] },
+    notes: [
+      'this looks like Azure Kubernetes Service: the annotation admissions.enforcer/disabled keeps AKS from changing the namespace selectors',
+    ],
+  },
+  {
+    name: 'K3s',
+    facts: { version: 'v1.33.5+k3s1' },
+    notes: [
+      'this looks like K3s or RKE2: defaults of Pod Security may be set in the configuration of the server, too: they count beside these',
+    ],
+  },
+];
+
+suite('what is installed in a cluster', () => {
+  for (const { name, facts, wanted = {}, settings, notes = [], problem } of CASES) {
+    test(name, () => {
+      const cluster = { ...PLAIN, ...facts };
+      const plan = planFor(cluster, { defaults, profile: undefined, wanted });
+      if (problem !== undefined) assert.deepEqual(plan, { problem });
+      else {
+        const seen = `Kubernetes ${cluster.version} at ${cluster.server}`;
+        assert.deepEqual(plan, { settings: { ...defaults, ...settings }, notes: [seen, ...notes] });
+      }
+    });
+  }
+});
+
+suite('what is installed where nobody looks', () => {
+  const notesOf = (profile: string): readonly string[] => [
+    `the profile ${profile}, for Kubernetes 1.30 or newer: no cluster was looked at`,
+  ];
+  const cases: readonly (readonly [InstallRequest['profile'], Partial<ManifestSettings>, Partial<ManifestSettings>])[] =
+    [
+      ['default', {}, {}],
+      ['openshift', {}, { sccMode: 'off' }],
+      ['high-availability', {}, { replicas: 5, spread: 'required' }],
+      ['high-availability', { replicas: 4 }, { replicas: 4, spread: 'required' }],
+      ['local', {}, { webhooks: { url: 'https://127.0.0.1:8443' } }],
+    ];
+  for (const [profile, wanted, settings] of cases) {
+    test(`${profile ?? ''} ${JSON.stringify(wanted)}`, () => {
+      const plan = planUnseen({ defaults, profile, wanted });
+      assert.deepEqual(plan, { settings: { ...defaults, ...settings }, notes: notesOf(profile ?? '') });
+    });
+  }
+});

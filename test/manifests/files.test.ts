@@ -1,0 +1,80 @@
+/** What lies in `webhook-config/` is what the sources make. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import packageJson from '../../package.json' with { type: 'json' };
+import { readDocuments } from '../../src/config/manifests.ts';
+import { manifestFiles } from '../../src/manifests/files.ts';
+import { defaultSettings, manifestsOf, type Manifest } from '../../src/manifests/index.ts';
+import { PROFILES, type Profile } from '../../src/manifests/profiles.ts';
+import { hasKubectl } from '../support/kubectl.ts';
+
+const FOLDER = join(import.meta.dirname, '../../webhook-config');
+const { version } = packageJson;
+const files = new Map(manifestFiles(version));
+
+function settingsOf(profile: Profile) {
+  return { ...defaultSettings(version), ...PROFILES[profile] };
+}
+
+/** Objects in the order of their kinds and names. */
+function sorted(objects: readonly unknown[]): readonly unknown[] {
+  const keyOf = (one: unknown): string => `${(one as Manifest).kind} ${(one as Manifest).metadata.name}`;
+  return objects.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+}
+
+function objectsIn(text: string): readonly unknown[] {
+  const { documents, errors } = readDocuments(text, 'rendered');
+  assert.deepEqual(errors, []);
+  return documents.map(({ value }) => value);
+}
+
+test('the files are those that `npm run manifests` writes', () => {
+  const found = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((path) =>
+    statSync(join(FOLDER, path)).isFile(),
+  );
+  assert.deepEqual(found.sort(), [...files.keys()].sort());
+  for (const [path, text] of files) {
+    assert.equal(readFileSync(join(FOLDER, path), 'utf8'), text, `${path}: run \`npm run manifests\``);
+  }
+});
+
+test('install.yaml is what is installed by default', () => {
+  const expected = manifestsOf(settingsOf('default'));
+  assert.deepEqual(objectsIn(files.get('install.yaml') ?? ''), expected);
+});
+
+test('what is for a local API server differs in the URLs of webhooks alone', () => {
+  const withoutPlace = (objects: readonly Manifest[]): unknown =>
+    JSON.parse(JSON.stringify(objects, (key, value: unknown) => (key === 'clientConfig' ? undefined : value)));
+  const [local, installed] = [manifestsOf(settingsOf('local')), manifestsOf(settingsOf('default'))];
+  assert.deepEqual(withoutPlace(local), withoutPlace(installed));
+  const places = (objects: readonly Manifest[]): unknown[] =>
+    objects.flatMap((one) =>
+      ((one as { webhooks?: { clientConfig: unknown }[] }).webhooks ?? []).map((hook) => hook.clientConfig),
+    );
+  const urlOf = (place: unknown): unknown => ({
+    url: `https://127.0.0.1:8443${(place as { service: { path: string } }).service.path}`,
+  });
+  assert.deepEqual(places(local), places(installed).map(urlOf));
+});
+
+suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
+  const kustomize = (folder: string): readonly unknown[] => {
+    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(FOLDER, folder)], {
+      encoding: 'utf8',
+      timeout: 30_000,
+    });
+    assert.equal(status, 0, stderr);
+    assert.equal(stderr, '');
+    return objectsIn(stdout);
+  };
+
+  for (const profile of Object.keys(PROFILES) as Profile[]) {
+    test(`the overlay ${profile} renders to what the source says`, () => {
+      assert.deepEqual(sorted(kustomize(`overlays/${profile}`)), sorted(manifestsOf(settingsOf(profile))));
+    });
+  }
+});
