@@ -1,7 +1,5 @@
+import { MINIMUM_MINOR } from '../../../manifests/kubernetes-version.ts';
 import { given, type Check } from '../types.ts';
-
-/** Match conditions, without which no webhook of ours can be switched off alone, are in every API server since then. */
-const MINIMUM_MINOR = 30;
 
 /** The API server is new enough. */
 export const apiServer: Check = {

@@ -46,7 +46,8 @@ const BUILT_IN_ONLY: Remark = {
 };
 
 const SCC_ANNOTATION = 'openshift.io/scc';
-const PLATFORM_GROUP = 'config.openshift.io';
+/** Of OpenShift alone; other groups of it are also served where definitions of ours or of others bring them. */
+const PLATFORM_GROUPS = ['operator.openshift.io', 'route.openshift.io'];
 
 /** Two masters of SCCs would undo what the other one does. */
 function judgePlatform({ server, probes, configurations, namespace }: Facts): readonly Remark[] {
@@ -54,9 +55,10 @@ function judgePlatform({ server, probes, configurations, namespace }: Facts): re
     const ours = configurations.filter((one) => isOurs(one) && hasSccs(one)).map(({ name }) => name);
     const probe = probes.find((one) => one.id === 'pod' && one.namespace?.name === namespace);
     const isAnnotated = probe?.object?.metadata.annotations?.[SCC_ANNOTATION] !== undefined;
-    if (!groups.includes(PLATFORM_GROUP) && !isAnnotated) return [];
+    const isOpenShift = PLATFORM_GROUPS.some((group) => groups.includes(group));
+    if (!isOpenShift && !isAnnotated) return [];
     const where = 'SCC admission';
-    const what = `this cluster has its own${groups.includes(PLATFORM_GROUP) ? ' (OpenShift)' : ''}`;
+    const what = `this cluster has its own${isOpenShift ? ' (OpenShift)' : ''}`;
     if (ours.length === 0) return [{ severity: 'ok', where, what: `${what}, and Portcullis leaves SCCs to it` }];
     return [
       {

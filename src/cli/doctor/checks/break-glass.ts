@@ -1,6 +1,7 @@
 import { noteOf } from '../../break-glass/plan.ts';
 import { statusOf } from '../../break-glass/print.ts';
 import { isOurs } from '../../installation/own-webhooks.ts';
+import { printNames } from '../names.ts';
 import type { Check } from '../types.ts';
 
 /** Enforcement is not switched off. */
@@ -19,7 +20,7 @@ export const breakGlass: Check = {
       {
         severity: 'problem',
         where,
-        what: `break-glass is in force for ${off.join(', ')}${noted}`,
+        what: `break-glass is in force for ${printNames(off)}${noted}`,
         why: 'nothing is refused or changed by them',
         fix: 'portcullis break-glass off',
       },

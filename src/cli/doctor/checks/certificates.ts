@@ -3,6 +3,7 @@ import { webhooksOf } from '../../../kube/webhook-configuration.ts';
 import { readCertificates } from '../../../tls/pem.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import { ownWebhooks } from '../matching.ts';
+import { printNames } from '../names.ts';
 import { given, type Check, type Fact, type Facts, type Remark, type ServedCertificate } from '../types.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -141,7 +142,7 @@ function dedupe(remarks: readonly Remark[]): readonly Remark[] {
   const groups = Map.groupBy(remarks, ({ severity, what }) => `${severity} ${what}`);
   return [...groups.values()].flatMap((group) => {
     const [first] = group;
-    return first ? [{ ...first, where: group.map(({ where }) => where).join(', ') }] : [];
+    return first ? [{ ...first, where: printNames(group.map(({ where }) => where)) }] : [];
   });
 }
 

@@ -1,6 +1,7 @@
 import { COMPONENT_LABEL, INSTALLATION, SERVING_CERTIFICATE_ANNOTATION } from '../../../kube/installation.ts';
 import type { Lease } from '../../../kube/types.ts';
 import { fingerprintOf } from '../../../tls/pem.ts';
+import { printNames } from '../names.ts';
 import { given, type Check, type Facts, type Remark } from '../types.ts';
 
 /** Somebody leads, and replicas say that they live, by the clock of this machine. */
@@ -70,7 +71,7 @@ function judgeReplicas(all: readonly Lease[], { now, certificate, namespace }: F
       : [
           {
             severity: 'warning' as const,
-            where: names.join(', '),
+            where: printNames(names),
             what: 'serves another certificate than the Secret holds',
             why: 'for a moment after a renewal that is so; if it stays, the replica does not see the Secret',
             fix: `kubectl -n ${namespace} rollout restart deployment portcullis`,

@@ -1,4 +1,5 @@
 import { failsClosed, isAsked, ownWebhooks } from '../matching.ts';
+import { printNames } from '../names.ts';
 import type { Check, Facts, Probe, Remark } from '../types.ts';
 
 const FAILED = /failed calling webhook "([^"]+)": (.*)/s;
@@ -143,7 +144,7 @@ function untried(facts: Facts, answered: ReadonlySet<string>, failed: ReadonlySe
     : [
         {
           severity: 'info',
-          where: rest.map(({ name }) => name).join(', '),
+          where: printNames(rest.map(({ name }) => name)),
           what: 'not tried: no dry run asks them, or the API server says nothing when they fail',
         },
       ];

@@ -45,7 +45,7 @@ function compare(facts: Facts, wanted: Configuration): readonly Remark[] {
       ];
   const found = wanted.webhooks.flatMap((webhook) => compareWebhook(live, webhook, fix));
   const remarks = [...unlabelled, ...found];
-  const what = `has its ${live.webhooks.length} webhooks as this version of portcullis wants them`;
+  const what = `has all ${live.webhooks.length} webhooks as this version of portcullis wants them`;
   return remarks.length > 0 ? remarks : [{ severity: 'ok', where: `${kind} ${name}`, what }];
 }
 

@@ -25,6 +25,8 @@ function judgeDeployment({ spec, status }: Kinds['Deployment'], facts: Facts): r
   const where = 'Deployment portcullis';
   const fix = `kubectl -n ${namespace} describe pods -l app.kubernetes.io/name=portcullis`;
   const what = `${ready} of ${wanted} replicas ready`;
+  const { webhooks } = facts.settings;
+  if (webhooks !== 'service') return [{ severity: 'info', where, what: `${what}; API servers ask at ${webhooks.url}` }];
   const readiness: Remark =
     ready === 0
       ? { severity: 'problem', where, what, why: 'nobody answers reviews', fix }

@@ -1,0 +1,100 @@
+/** What the doctor knows of an installation where nothing is wrong. */
+import { configurationOf } from '../../src/cli/installation/own-webhooks.ts';
+import type { Facts, NamespaceFact } from '../../src/cli/doctor/types.ts';
+import type { WebhookConfiguration } from '../../src/kube/webhook-configuration.ts';
+import type { Kinds, Lease } from '../../src/kube/types.ts';
+import { defaultSettings, manifestsOf, webhookConfigurations } from '../../src/manifests/index.ts';
+import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import type { KeyPair } from '../../src/tls/key-pair.ts';
+
+export const NOW = new Date('2026-01-15T12:00:00Z');
+export const SETTINGS = defaultSettings('1.2.3');
+
+const AUTHORITY = createAuthority({ now: NOW, days: 365 });
+const NAMES = { dnsNames: ['portcullis.portcullis.svc'], ipAddresses: [] };
+
+/** A serving certificate, made and running out when it is said. */
+export function servingCertificate(now = NOW, days = 7, authority = AUTHORITY): KeyPair {
+  return createServing(authority, NAMES, { now, days });
+}
+
+export const SERVING = servingCertificate().cert;
+
+/** Our webhook configurations, as API servers hold them. */
+export function registered(
+  change: (webhook: Record<string, unknown>) => object = (webhook) => webhook,
+): Facts['configurations'] {
+  const caBundle = Buffer.from(AUTHORITY.cert).toString('base64');
+  return webhookConfigurations(SETTINGS).map((manifest) => {
+    const webhooks = (manifest.webhooks ?? []).map((webhook) =>
+      change({ ...webhook, clientConfig: { ...webhook.clientConfig, caBundle } }),
+    );
+    const object = { ...manifest, webhooks } as WebhookConfiguration;
+    return configurationOf(manifest.kind as Facts['configurations'][number]['kind'], object);
+  });
+}
+
+/** A namespace with the label that API servers give to each. */
+export function namespace(name: string, labels: Readonly<Record<string, string>> = {}): NamespaceFact {
+  return { name, labels: { 'kubernetes.io/metadata.name': name, ...labels } };
+}
+
+export function lease(name: string, renewed: Date, more: object = {}): Lease {
+  const renewTime = renewed.toISOString().replace('Z', '000Z');
+  return {
+    metadata: { name, ...more },
+    spec: { holderIdentity: 'a', leaseDurationSeconds: 15, renewTime },
+  };
+}
+
+const DEPLOYMENT = manifestsOf(SETTINGS).find(({ kind }) => kind === 'Deployment') as Kinds['Deployment'];
+
+export function deployment(readyReplicas: number, replicas = 3): Kinds['Deployment'] {
+  return { ...DEPLOYMENT, spec: { ...DEPLOYMENT.spec, replicas }, status: { readyReplicas } } as Kinds['Deployment'];
+}
+
+/** A replica that is ready. */
+export function replica(nodeName: string): Kinds['Pod'] {
+  return {
+    metadata: { labels: { 'app.kubernetes.io/name': 'portcullis' } },
+    spec: { nodeName, containers: [] },
+    status: { conditions: [{ type: 'Ready', status: 'True' }] },
+  };
+}
+
+export const HEALTHY: Facts = {
+  now: NOW,
+  namespace: 'portcullis',
+  settings: SETTINGS,
+  server: { value: { version: 'v1.36.3', groups: ['apps', 'security.openshift.io'] } },
+  configurations: registered(),
+  namespaces: { value: [namespace('default'), namespace('kube-system'), namespace('portcullis')] },
+  nodes: { value: [{ metadata: { name: 'n1' } }, { metadata: { name: 'n2' } }] },
+  deployment: { value: deployment(3) },
+  pods: { value: [replica('n1'), replica('n2')] },
+  disruptionBudgets: { value: [{ metadata: { name: 'portcullis' } }] },
+  leases: { value: [lease('portcullis', NOW)] },
+  certificate: { value: { source: 'secrets/portcullis-serving-certificate', chain: SERVING } },
+  atUrls: new Map(),
+  configuration: { value: { source: 'configmaps/portcullis-configuration configuration.yaml', text: '' } },
+  lacking: { value: [] },
+  probes: [
+    { id: 'namespace', group: '', resource: 'namespaces', body: {}, object: { metadata: { name: 'x' } } },
+    {
+      id: 'pod',
+      group: '',
+      resource: 'pods',
+      body: {},
+      namespace: namespace('default'),
+      object: { metadata: { name: 'x' } },
+    },
+    {
+      id: 'violating pod',
+      group: '',
+      resource: 'pods',
+      body: {},
+      namespace: namespace('portcullis'),
+      object: { metadata: { name: 'x' } },
+    },
+  ],
+};
