@@ -3,13 +3,23 @@ import { planEffect, wantsEnforcement } from './enforcement/effect.ts';
 import type { EnforcementInput, EnforcementPlan } from './enforcement/types.ts';
 
 export { enforcementConditions } from './enforcement/conditions.ts';
-export { currentDefault, replicaDefault, wantsEnforcement } from './enforcement/effect.ts';
+export { currentDefault, planEffect, replicaDefault, wantsEnforcement } from './enforcement/effect.ts';
 export { evaluationOf, type SweepSummary } from './enforcement/evaluation.ts';
 export { ENFORCEMENT_GATE, isFeatureOn } from './enforcement/feature-gate.ts';
+export { forcedWarning } from './enforcement/forced-warning.ts';
 export { raiseOf, RAISE_INTERVAL_MS, type RaiseInput } from './enforcement/raise.ts';
 export { readEnforcement, ROLLOUT_MANAGER } from './enforcement/read.ts';
-export * from './enforcement/types.ts';
-export { forcedWarning } from './enforcement/forced-warning.ts';
+export {
+  EVALUATION_RESULTS,
+  ROLLOUT_PHASES,
+  type DefaultLevel,
+  type EnforcementInput,
+  type EnforcementPlan,
+  type EvaluationResult,
+  type RolloutPhase,
+  SYNCER_MODES,
+  type SyncerMode,
+} from './enforcement/types.ts';
 
 /** Which part of the program changes something. */
 export type EnforcementWriter = 'readiness:spec' | 'readiness:status' | 'observer:config';

@@ -23,6 +23,7 @@ export { reachOf, type Reach, type SyncChange } from './label-sync/reach.ts';
 export type { Remark } from './label-sync/remarks.ts';
 export { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from './label-sync/run-level-zero.ts';
 export { createSccLevels, type SccLevels } from './label-sync/scc-levels.ts';
+export { standingOf, type Standing } from './label-sync/standing.ts';
 export { isAwaitingLabel, type LabelState } from './label-sync/unlabelled.ts';
 
 /** All that the plan for one namespace needs. */

@@ -384,6 +384,8 @@ suite('the list of violating namespaces', () => {
     readonly before: readonly ViolatingNamespace[];
     readonly evaluations?: readonly NamespaceEvaluation[];
     readonly isGone?: true;
+    /** When the namespace of that name was created. */
+    readonly since?: string;
     readonly expected: readonly ViolatingNamespace[];
   }[] = [
     {
@@ -428,6 +430,14 @@ suite('the list of violating namespaces', () => {
       expected: [entry('Current')],
     },
     { name: 'gone', before: [entry('Current')], isGone: true, expected: [] },
+    { name: 'gone, and another has its name', before: [entry('Current')], since: NOW, expected: [] },
+    {
+      name: 'gone, and another has its name and its faults',
+      before: [entry('Current')],
+      evaluations: [found('a')],
+      since: NOW,
+      expected: [{ name: 'a', state: 'Current', lastTransitionTime: NOW }],
+    },
     {
       name: 'what violates comes first, then by name',
       before: [entry('Previous', 'a'), entry('Current', 'c')],
@@ -440,9 +450,11 @@ suite('the list of violating namespaces', () => {
       ],
     },
   ];
-  for (const { name, before, evaluations = [], isGone, expected } of cases) {
+  for (const { name, before, evaluations = [], isGone, since, expected } of cases) {
     test(name, () => {
-      const sweep = { evaluations, exists: () => isGone !== true };
+      const createdAt = since ?? OLD;
+      const namespace = { metadata: { creationTimestamp: createdAt as never } };
+      const sweep = { evaluations, findNamespace: () => (isGone === true ? undefined : namespace) };
       assert.deepEqual(nextViolatingNamespaces(before, sweep, NOW), { entries: expected, total: expected.length });
     });
   }
@@ -453,7 +465,11 @@ suite('the list of violating namespaces', () => {
       ...entry('Previous', `p${day}`),
       lastTransitionTime: `2025-12-0${day + 1}T00:00:00Z`,
     }));
-    const { entries, total } = nextViolatingNamespaces(before, { evaluations: violating, exists: () => true }, NOW);
+    const { entries, total } = nextViolatingNamespaces(
+      before,
+      { evaluations: violating, findNamespace: () => ({}) },
+      NOW,
+    );
     assert.deepEqual([entries.length, total], [1000, 1002]);
     assert.deepEqual(
       entries.slice(998).map(({ name }) => name),
@@ -470,7 +486,7 @@ suite('the list of violating namespaces', () => {
   });
 
   test('is complete only if every namespace could be judged', () => {
-    const sweep = { evaluations: [found('a'), found('b', 'inconclusive')], exists: () => true };
+    const sweep = { evaluations: [found('a'), found('b', 'inconclusive')], findNamespace: () => ({}) };
     const given = { before: { lastEvaluationTime: OLD }, sweep, endMs: Date.parse(NOW) } as const;
     const blocked = evaluationStatus({ ...given, inconclusivePolicy: 'Block' });
     assert.equal(blocked.lastEvaluationTime, OLD);

@@ -25,7 +25,8 @@ export type DefaultLevel = 'privileged' | 'restricted';
  * What becomes of labels that enforce. `Enforce`: they are kept. `Hold`: those that are there stay as they are. `Advise`:
  * they are given up. The labels that warn and audit are kept in every mode.
  */
-export type SyncerMode = 'Enforce' | 'Hold' | 'Advise';
+export const SYNCER_MODES = ['Enforce', 'Hold', 'Advise'] as const;
+export type SyncerMode = (typeof SYNCER_MODES)[number];
 
 /** What decides about enforcement. */
 export interface EnforcementInput {

@@ -59,7 +59,7 @@ export function isManaged(
   const { name = '', labels } = namespace.metadata ?? {};
   if (exemptNamespaces.has(name)) return false;
   if (isOptedIn(namespace)) return true;
-  if (name.startsWith('openshift-') || owners === undefined) return false;
+  if (isPlatformNamespace(name) || owners === undefined) return false;
   if (sccModeOf(namespace, scc).mode !== 'enforce') return false;
   if (PSA_LABELS.every((key) => isForeign(key, namespace, owners))) return false;
   return labels?.[LABEL_SYNC_LABEL] !== 'false';

@@ -1,6 +1,7 @@
 import { compareBytes } from '../../../kube/order.ts';
 import { MAX_VIOLATING_NAMESPACES, type ViolatingNamespace } from '../../../kube/psa-enforcement-config.ts';
 import { readTimestamp } from '../../../kube/timestamp.ts';
+import type { Namespace } from '../../../kube/types.ts';
 import type { Category, NamespaceEvaluation } from './types.ts';
 
 /** The reasons of the proposal; where it has none the entry has none. The first category that has one counts. */
@@ -16,8 +17,8 @@ const REASONS: Readonly<Record<Category, string | undefined>> = {
 export interface Sweep {
   /** Of the namespaces that were selected. */
   readonly evaluations: readonly NamespaceEvaluation[];
-  /** True for a namespace that there is, selected or not. */
-  exists(namespace: string): boolean;
+  /** Any namespace, selected or not; `undefined` if there is none of that name. */
+  findNamespace(name: string): Namespace | undefined;
 }
 
 /** The list after an evaluation, and how many entries it would have without its bound. */
@@ -34,16 +35,17 @@ export interface ViolatingNamespaces {
  */
 export function nextViolatingNamespaces(
   before: readonly ViolatingNamespace[] | null | undefined,
-  { evaluations, exists }: Sweep,
+  { evaluations, findNamespace }: Sweep,
   now: string,
 ): ViolatingNamespaces {
-  const known = new Map(before?.map((entry) => [entry.name, entry]));
+  const left = before?.filter((entry) => isAbout(entry, findNamespace(entry.name))) ?? [];
+  const known = new Map(left.map((entry) => [entry.name, entry]));
   const verdicts = new Map(evaluations.map(({ name, verdict }) => [name, verdict]));
   const current = evaluations
     .filter(({ verdict }) => verdict === 'violating')
     .map((evaluation) => currentEntry(evaluation, known.get(evaluation.name), now));
   const others = [...known.values()]
-    .filter(({ name }) => verdicts.get(name) !== 'violating' && exists(name))
+    .filter(({ name }) => verdicts.get(name) !== 'violating')
     .map((entry) => (verdicts.get(entry.name) === 'inconclusive' ? entry : previousEntry(entry, now)));
   const entries = [...current, ...others];
   return { entries: bounded(entries).sort(compareEntries), total: entries.length };
@@ -52,6 +54,14 @@ export function nextViolatingNamespaces(
 /** The reason of an entry. */
 export function violationReason(categories: readonly Category[]): string | undefined {
   return categories.map((category) => REASONS[category]).find((reason) => reason !== undefined);
+}
+
+/** False for a namespace that is gone, also if there is a new one of its name. */
+function isAbout({ lastTransitionTime }: ViolatingNamespace, namespace: Namespace | undefined): boolean {
+  if (namespace === undefined) return false;
+  const createdMs = readTimestamp(namespace.metadata?.creationTimestamp);
+  const sinceMs = readTimestamp(lastTransitionTime);
+  return createdMs === undefined || sinceMs === undefined || createdMs <= sinceMs;
 }
 
 function currentEntry(
