@@ -1,4 +1,5 @@
 import type { AuditFinding } from '../../policy/psa/user-namespace-audit.ts';
+import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
 import { remediesFor, summarizeAudit, type AuditReport } from './report.ts';
@@ -9,7 +10,7 @@ export function printAuditTable(report: AuditReport, style: Style): string {
   const { high, medium, info } = summarizeAudit(report);
   const blocks = [
     ...(findings.length === 0 ? [] : [printFindings(findings, style)]),
-    ...(assumptions.length === 0 ? [] : [`Assumed: ${printable(assumptions.join('; '))}.\n`]),
+    ...assumptionBlocks(assumptions),
     `${style('bold', `${high} high, ${medium} medium, ${info} info`)}\n${printRemedies(report)}`,
   ];
   return blocks.join('\n');

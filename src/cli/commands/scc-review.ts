@@ -1,7 +1,7 @@
 import { printYaml } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { printAssumptions } from '../inventory/print-assumptions.ts';
+import { assumptionBlocks, printAssumptions } from '../inventory/print-assumptions.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
 import { printable } from '../report/text.ts';
@@ -75,7 +75,7 @@ interface Writing {
 function write(answered: readonly AnsweredReview[], { assumptions, format, io: { stdout, stderr } }: Writing): void {
   const warnings = new Set(answered.flatMap((one) => one.warnings));
   for (const warning of warnings) stderr.write(`warning: ${printable(warning)}\n`);
-  if (format !== 'table') stderr.write(printAssumptions(assumptions).trimStart());
+  if (format !== 'table') for (const block of assumptionBlocks(assumptions)) stderr.write(block);
   const reviews = answered.map(({ review }) => review);
   if (format === 'table') stdout.write(printReviews(answered) + printAssumptions(assumptions));
   else if (format === 'yaml') stdout.write(printYaml(reviews));

@@ -2,6 +2,7 @@ import { quote } from '../../kube/quote.ts';
 import type { PlannedRefusal } from '../../policy/scc/plan.ts';
 import { useRoleNameOf } from '../../policy/scc/standard.ts';
 import { printObstacle } from '../../policy/scc/warnings.ts';
+import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import { printChanges } from '../report/changes.ts';
 import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
@@ -19,7 +20,7 @@ interface TableOptions {
 export function printPlan(plan: Plan, { style, bindingsFile }: TableOptions): string {
   const blocks = [
     // What the plan is for, if it is not for what is there.
-    ...(plan.assumptions.length === 0 ? [] : [`Assumed: ${printable(plan.assumptions.join('; '))}.\n`]),
+    ...assumptionBlocks(plan.assumptions),
     ...plan.namespaces.map((namespace) => printNamespace(namespace, style)),
     ...printBindings(plan, style),
     `${style('bold', printPlanSummary(plan))}\n${printable(printNextStep(plan, bindingsFile))}\n`,
