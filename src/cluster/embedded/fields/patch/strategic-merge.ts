@@ -4,6 +4,7 @@
  */
 import { ApiError, badRequest } from '../../../../kube/status.ts';
 import { isObject, type JsonObject } from '../../../../kube/types.ts';
+import { withoutNulls } from '../../../../kube/without-nulls.ts';
 import { goFormat, goTypeOf } from '../go-format.ts';
 import { plainError } from '../plain-error.ts';
 import type { Field, FieldType, ObjectType } from '../types.ts';
@@ -126,13 +127,6 @@ function mergeField(original: unknown, change: unknown, field: Field | undefined
 /** What a value becomes where there was none before: no nulls, no directives; `undefined` if it is but a directive. */
 function asNew(value: unknown): unknown {
   return withoutDirectives(withoutNulls(value));
-}
-
-function withoutNulls(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutNulls);
-  if (!isObject(value)) return value;
-  const members = Object.entries(value).filter(([, member]) => member !== null);
-  return Object.fromEntries(members.map(([key, member]) => [key, withoutNulls(member)]));
 }
 
 function withoutDirectives(value: unknown): unknown {

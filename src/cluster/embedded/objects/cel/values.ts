@@ -1,4 +1,4 @@
-import { isObject } from '../../../../kube/types.ts';
+import { withoutNulls } from '../../../../kube/without-nulls.ts';
 
 /**
  * JSON as CEL sees it: whole numbers are integers, objects are maps. Maps of ours rather than objects, so that no key
@@ -14,11 +14,4 @@ export function celValue(value: unknown): unknown {
 /** The same of a value that has a schema: a field that is null is absent. */
 export function schemaValue(value: unknown): unknown {
   return celValue(withoutNulls(value));
-}
-
-function withoutNulls(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutNulls);
-  if (!isObject(value)) return value;
-  const members = Object.entries(value).filter(([, member]) => member !== null);
-  return Object.fromEntries(members.map(([key, member]) => [key, withoutNulls(member)]));
 }
