@@ -74,13 +74,13 @@ export function createReplica(options: ReplicaOptions): Replica {
     const date = options.date();
     const configurations = ourConfigurations(store);
     const unchangedMs = unchanged.msOf(trustMark(configurations), now()) ?? 0;
-    const offered = offeredPair(store.get('Secret', place.name, place.namespace), date);
+    const secret = store.get('Secret', place.name, place.namespace);
+    const offered = offeredPair(secret, date);
     if ('problem' in offered) {
-      if (told !== offered.problem)
-        logger.warn(
-          { secret: place.name, reason: offered.problem },
-          'no serving certificate to load, the last good one stays',
-        );
+      const line = { secret: place.name, reason: offered.problem };
+      // In the beginning there is none.
+      const level = secret ? 'warn' : 'info';
+      if (told !== offered.problem) logger[level](line, 'no serving certificate to load, the last one stays');
       told = offered.problem;
       return undefined;
     }

@@ -73,9 +73,12 @@ export function readKeyring(texts: ReadonlyMap<string, string>, { now, trusted }
   }
   const issuer = trusted.find((one) => isAuthority(one, now) && hasIssued(one, leaf));
   note(`the certificate in ${FILES.serving.cert} is not signed by that in ${FILES.authority.cert}`);
-  // What is served stays good, and only a key is missing, which a new authority has.
-  if (issuer && !authority)
-    return { keyring: { authority: { cert: issuer.toString() }, serving, ...others }, problems };
+  // What is served stays good. If a key is missing, a new authority has one.
+  if (issuer && !authority) {
+    const found = { cert: issuer.toString(), key: pairOf(FILES.authority).key };
+    const isWhole = keyPairError(found, FILES.authority, now) === undefined;
+    return { keyring: { authority: isWhole ? found : { cert: found.cert }, serving, ...others }, problems };
+  }
   return { keyring: { ...(authority ? { authority } : {}), ...others }, problems };
 }
 

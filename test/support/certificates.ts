@@ -1,0 +1,306 @@
+/** What tests of certificates share: configurations that ask for authorities, replicas and leaders whose clock stands still. */
+import { createEmbeddedCluster, type EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
+import type { Cluster } from '../../src/cluster/port.ts';
+import { createStore } from '../../src/cluster/store.ts';
+import { ourConfigurations } from '../../src/controller/replica-certificate.ts';
+import { createReplica, type Replica } from '../../src/controller/replica.ts';
+import { startController, type RunningController } from '../../src/controller/runtime.ts';
+import { createServingCertificate } from '../../src/controller/serving-certificate.ts';
+import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/installation.ts';
+import { draft, type Kind, type Kinds, type Secret } from '../../src/kube/types.ts';
+import { CONFIGURATION_KINDS, webhooksOf, type WebhookConfiguration } from '../../src/kube/webhook-configuration.ts';
+import { pemOf } from '../../src/tls/bundle.ts';
+import type { KeyPair } from '../../src/tls/key-pair.ts';
+import { fingerprintOf, readCertificates } from '../../src/tls/pem.ts';
+import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import { findTrustProblems } from '../../src/tls/served-trust.ts';
+import { createRecorder, type Recorder } from './controllers.ts';
+import { createFakeClock, type FakeClock } from './fake-clock.ts';
+
+export const { namespace: NAMESPACE, certificateSecret: SECRET } = INSTALLATION;
+export const SERVICE = { namespace: NAMESPACE, name: INSTALLATION.name };
+export const HOST = `${INSTALLATION.name}.${NAMESPACE}.svc`;
+export const NAMES = { dnsNames: [HOST], ipAddresses: ['127.0.0.1'] };
+export const BY_TEST = { fieldManager: 'test' };
+export const START = new Date('2026-01-01T00:00:00Z');
+export const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** A configuration that asks for the authorities of the Secret. */
+export function configuration(name: string, hooks: readonly string[], caBundle?: string): WebhookConfiguration {
+  return {
+    metadata: {
+      name,
+      labels: { [PART_OF_LABEL]: PART_OF },
+      annotations: { [INJECT_CA_ANNOTATION]: `${NAMESPACE}/${SECRET}` },
+    },
+    webhooks: hooks.map((hook) => ({
+      name: hook,
+      clientConfig: {
+        service: { ...SERVICE, path: '/psa/validate' },
+        ...(caBundle === undefined ? {} : { caBundle }),
+      },
+      rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['nothings'] }],
+      sideEffects: 'None',
+      admissionReviewVersions: ['v1'],
+      failurePolicy: 'Ignore',
+      timeoutSeconds: 5,
+    })),
+  };
+}
+
+export const CONFIGURATIONS = [
+  ['ValidatingWebhookConfiguration', configuration('psa.portcullis.dev', ['a.portcullis.dev', 'b.portcullis.dev'])],
+  ['MutatingWebhookConfiguration', configuration('zz.scc.portcullis.dev', ['c.portcullis.dev'])],
+] as const;
+
+/** One replica as others see it: what it serves, and whether it wants reviews. */
+export interface StagedReplica {
+  readonly name: string;
+  current(): KeyPair;
+  isReady(): boolean;
+  /** Learns at once what it has not learned yet. */
+  catchUp(): void;
+  /** Does nothing more, and does not say so. */
+  die(): Promise<void>;
+  leave(): Promise<void>;
+}
+
+export interface StagedLeader extends Recorder {
+  /** Stops; from the write of that number on, nothing it writes gets through. */
+  die(): Promise<void>;
+  dieAfter(writes: number): void;
+  isDead(): boolean;
+  catchUp(): void;
+}
+
+export interface Stage {
+  readonly cluster: EmbeddedCluster;
+  readonly clock: FakeClock;
+  date(): Date;
+  secret(): Secret | undefined;
+  /** Texts of the Secret by their names. */
+  texts(): Readonly<Record<string, string>>;
+  setTexts(texts: Readonly<Record<string, string>>): Promise<void>;
+  askFor(rotation: string): Promise<void>;
+  /** SHA-256 of the authorities that each webhook trusts, in order of the webhooks. */
+  trusted(): readonly (readonly string[])[];
+  replica(name: string, lagMs?: number): StagedReplica;
+  leader(lagMs?: number): StagedLeader;
+  /** Lets time pass in steps, and waits each time until all that was due is done. */
+  pass(ms: number, stepMs?: number): Promise<void>;
+  /** Calls the function whenever a replica serves something else. */
+  onServed(call: (replica: StagedReplica) => void): void;
+  stop(): Promise<void>;
+}
+
+/** Starts a cluster with the configurations of an installation, and maybe its namespace. */
+export async function createStage(namespace: 'there' | 'absent' = 'there'): Promise<Stage> {
+  const clock = createFakeClock();
+  const date = (): Date => new Date(START.getTime() + clock.now());
+  const cluster = createEmbeddedCluster({ clock: date, call: () => Promise.reject(new Error('nobody is asked')) });
+  if (namespace === 'there') await cluster.create('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST);
+  for (const [kind, object] of CONFIGURATIONS) await cluster.create(kind, object, BY_TEST);
+  const running = new Set<RunningController>();
+  const told: ((replica: StagedReplica) => void)[] = [];
+
+  const idle = async (): Promise<void> => {
+    for (let round = 0; round < 3; round++) await Promise.all([...running].map((one) => one.idle()));
+  };
+  const secret = (): Secret | undefined => cluster.store.get('Secret', SECRET, NAMESPACE);
+  const run = (controller: Parameters<typeof startController>[0], options: Parameters<typeof startController>[1]) => {
+    const one = startController(controller, options);
+    running.add(one);
+    return async (): Promise<void> => {
+      running.delete(one);
+      await one.stop();
+    };
+  };
+  return {
+    cluster,
+    clock,
+    date,
+    secret,
+    texts: () => Object.fromEntries(Object.entries(secret()?.data ?? {}).map(([name, value]) => [name, pemOf(value)])),
+    async setTexts(texts) {
+      const data = Object.fromEntries(
+        Object.entries(texts).map(([name, text]) => [name, Buffer.from(text).toString('base64')]),
+      );
+      const metadata = { name: SECRET, namespace: NAMESPACE };
+      const known = secret();
+      await (known
+        ? cluster.update('Secret', { ...known, data }, BY_TEST)
+        : cluster.create('Secret', { metadata, type: 'Opaque', data }, BY_TEST));
+    },
+    async askFor(rotation) {
+      const known = draft(secret() ?? {});
+      known.metadata = { ...known.metadata, annotations: { 'portcullis.dev/rotate': rotation } };
+      await cluster.update('Secret', known, BY_TEST);
+    },
+    trusted: () =>
+      CONFIGURATION_KINDS.flatMap((kind) =>
+        cluster.store
+          .list(kind)
+          .flatMap((one) =>
+            webhooksOf(one).map(({ caBundle }) => readCertificates(pemOf(caBundle)).map(printed).sort()),
+          ),
+      ),
+    replica(name, lagMs = 0) {
+      const view = lagging(cluster, clock, lagMs);
+      const temporary = createServing(createAuthority({ now: date(), days: 1 }), NAMES, { now: date(), days: 1 });
+      let pair = temporary;
+      const served = {
+        current: () => pair,
+        isTemporary: () => pair === temporary,
+        use(next: KeyPair) {
+          pair = next;
+          for (const call of told) call(staged);
+        },
+      };
+      const replica: Replica = createReplica({
+        cluster: view.cluster,
+        name: `portcullis-replica-${name}`,
+        identity: `${name}_1`,
+        namespace: NAMESPACE,
+        service: SERVICE,
+        served,
+        secret: { namespace: NAMESPACE, name: SECRET },
+        date,
+      });
+      const stop = run(replica.controller, { ...createRecorder(), cluster: view.cluster, clock });
+      const staged: StagedReplica = {
+        name,
+        current: () => pair,
+        isReady: () =>
+          findTrustProblems({
+            pair,
+            configurations: ourConfigurations(view.cluster.store),
+            service: SERVICE,
+            now: date(),
+          }).length === 0,
+        catchUp: view.catchUp,
+        async die() {
+          await stop();
+          view.stop();
+        },
+        async leave() {
+          await stop();
+          view.stop();
+          await replica.leave();
+        },
+      };
+      return staged;
+    },
+    leader(lagMs = 0) {
+      const view = lagging(cluster, clock, lagMs);
+      let left = Infinity;
+      const recorder = createRecorder();
+      const isAlive = (): boolean => left-- > 0;
+      const writing = async <T>(write: () => Promise<T>): Promise<T> => {
+        if (!isAlive()) throw new Error('this leader is dead');
+        return write();
+      };
+      const { cluster: seen } = view;
+      const mortal: Cluster = {
+        ...seen,
+        create: (kind, object, options) => writing(() => seen.create(kind, object, options)),
+        update: (kind, object, options) => writing(() => seen.update(kind, object, options)),
+        apply: (kind, object, options) => writing(() => seen.apply(kind, object, options)),
+        remove: (kind, name, namespace) => writing(() => seen.remove(kind, name, namespace)),
+      };
+      const controller = createServingCertificate({
+        secret: { namespace: NAMESPACE, name: SECRET },
+        names: NAMES,
+        date,
+        metrics: recorder.metrics.certificates,
+      });
+      const stop = run(controller, { ...recorder, cluster: mortal, clock });
+      return {
+        ...recorder,
+        catchUp: view.catchUp,
+        dieAfter: (writes) => void (left = writes),
+        isDead: () => left <= 0,
+        async die() {
+          left = 0;
+          await stop();
+          view.stop();
+        },
+      };
+    },
+    async pass(ms, stepMs = ms) {
+      await idle();
+      for (let passedMs = 0; passedMs < ms; passedMs += stepMs) {
+        clock.advance(Math.min(stepMs, ms - passedMs));
+        await idle();
+      }
+    },
+    onServed: (call) => void told.push(call),
+    async stop() {
+      for (const one of running) await one.stop();
+      cluster.stop();
+    },
+  };
+}
+
+export function printed(cert: { readonly fingerprint256: string }): string {
+  return cert.fingerprint256.replaceAll(':', '').toLowerCase();
+}
+
+/** SHA-256 of the first certificate of a text. */
+export const shaOf = fingerprintOf;
+
+const LAGGING: readonly Kind[] = ['Secret', ...CONFIGURATION_KINDS];
+
+/** The cluster as somebody sees it who hears of certificates and configurations later, but of own writes at once. */
+function lagging(
+  cluster: EmbeddedCluster,
+  clock: FakeClock,
+  lagMs: number,
+): { readonly cluster: Cluster; catchUp(): void; stop(): void } {
+  if (lagMs === 0) return { cluster, catchUp: () => undefined, stop: () => undefined };
+  const store = createStore();
+  const isOlder = (kind: Kind, object: Kinds[Kind]): boolean => {
+    const { name = '', namespace, uid, resourceVersion } = object.metadata ?? {};
+    const known = store.get(kind, name, namespace)?.metadata;
+    return known?.uid === uid && Number(known?.resourceVersion) > Number(resourceVersion);
+  };
+  const put = (kind: Kind, object: Kinds[Kind]): void => {
+    if (!isOlder(kind, object)) store.put(kind, object);
+  };
+  const drop = (kind: Kind, { metadata: { name = '', namespace, uid } = {} }: Kinds[Kind]): void => {
+    if (store.get(kind, name, namespace)?.metadata?.uid === uid) store.remove(kind, name, namespace);
+  };
+  for (const kind of ['Lease', ...LAGGING] as const) for (const object of cluster.store.list(kind)) put(kind, object);
+  let waiting: (() => void)[] = [];
+  const stop = cluster.store.subscribe(({ kind, type, object }) => {
+    const take = (): void => (type === 'put' ? put(kind, object) : drop(kind, object));
+    if (!LAGGING.includes(kind)) {
+      take();
+      return;
+    }
+    waiting.push(take);
+    clock.after(lagMs, () => {
+      if (!waiting.includes(take)) return;
+      waiting = waiting.filter((one) => one !== take);
+      take();
+    });
+  });
+  const wrote = async <K extends Kind>(kind: K, written: Promise<Kinds[K]>): Promise<Kinds[K]> => {
+    put(kind, await written);
+    return written;
+  };
+  return {
+    cluster: {
+      ...cluster,
+      store: store,
+      create: (kind, object, options) => wrote(kind, cluster.create(kind, object, options)),
+      update: (kind, object, options) => wrote(kind, cluster.update(kind, object, options)),
+      apply: (kind, object, options) => wrote(kind, cluster.apply(kind, object, options)),
+    },
+    catchUp() {
+      const due = waiting;
+      waiting = [];
+      for (const take of due) take();
+    },
+    stop,
+  };
+}
