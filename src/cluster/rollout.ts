@@ -1,5 +1,10 @@
 /** What the store says of the rollout of enforcement: the same for webhooks, controllers and commands. */
-import { POD_SECURITY_CONFIG_MAP, POD_SECURITY_DEFAULT_ANNOTATION } from '../kube/installation.ts';
+import {
+  LABEL_SYNC_MODE_ANNOTATION,
+  POD_SECURITY_CONFIG_MAP,
+  POD_SECURITY_DEFAULT_ANNOTATION,
+  POD_SECURITY_GENERATION_ANNOTATION,
+} from '../kube/installation.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { KubeObject, Kind } from '../kube/types.ts';
 import { defaultsFor } from '../policy/observed-config/index.ts';
@@ -8,8 +13,10 @@ import {
   isFeatureOn,
   readEnforcement,
   replicaDefault,
+  SYNCER_MODES,
   wantsEnforcement,
   type DefaultLevel,
+  type SyncerMode,
 } from '../policy/psa/enforcement.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
 import type { RolloutSettings } from '../policy/psa/rollout-settings.ts';
@@ -31,6 +38,10 @@ export interface RolloutView {
   readonly want: boolean;
   /** What the leader has published for namespaces without a label. */
   readonly published: DefaultLevel;
+  /** The number of what was published; 0: nothing yet. */
+  readonly generation: number;
+  /** What is to become of labels that enforce; what is there stays until something has been published. */
+  readonly syncer: SyncerMode;
   /** What this replica holds them to: it goes down by itself, and up with the leader. */
   readonly enforce: DefaultLevel;
 }
@@ -40,6 +51,17 @@ export function defaultLevelOf(object: KubeObject | undefined): DefaultLevel {
   return object?.metadata?.annotations?.[POD_SECURITY_DEFAULT_ANNOTATION] === 'restricted'
     ? 'restricted'
     : 'privileged';
+}
+
+/** The number of the configuration that an object of the rollout names; 0 if it names none. */
+export function generationOf(object: KubeObject | undefined): number {
+  const text = object?.metadata?.annotations?.[POD_SECURITY_GENERATION_ANNOTATION] ?? '';
+  return /^\d{1,15}$/.test(text) ? Number(text) : 0;
+}
+
+function syncerModeOf(object: KubeObject | undefined): SyncerMode {
+  const mode = object?.metadata?.annotations?.[LABEL_SYNC_MODE_ANNOTATION];
+  return SYNCER_MODES.find((one) => one === mode) ?? 'Hold';
 }
 
 /** The rollout by what the store holds now. */
@@ -52,8 +74,16 @@ export function rolloutOf({ store, namespace, version }: RolloutPlace, settings:
   });
   const { status } = readEnforcement(store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG));
   const want = wantsEnforcement({ phase, gate, status }) === true;
-  const published = defaultLevelOf(store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace));
-  return { gate, want, published, enforce: replicaDefault({ published, want }) };
+  const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
+  const published = defaultLevelOf(configMap);
+  return {
+    gate,
+    want,
+    published,
+    generation: generationOf(configMap),
+    syncer: syncerModeOf(configMap),
+    enforce: replicaDefault({ published, want }),
+  };
 }
 
 /** What the view depends on. */

@@ -36,3 +36,10 @@ export const POD_SECURITY_CONFIG_MAP = 'portcullis-pod-security';
  * holds them to.
  */
 export const POD_SECURITY_DEFAULT_ANNOTATION = 'portcullis.dev/pod-security-default';
+
+/** On both: the number of that configuration; it rises with each change. */
+export const POD_SECURITY_GENERATION_ANNOTATION = 'portcullis.dev/pod-security-generation';
+
+/** On the ConfigMap what becomes of labels that enforce: `Enforce`, `Hold` or `Advise`; and when the level was last raised. */
+export const LABEL_SYNC_MODE_ANNOTATION = 'portcullis.dev/label-sync-mode';
+export const RAISED_AT_ANNOTATION = 'portcullis.dev/raised-at';

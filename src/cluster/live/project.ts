@@ -124,8 +124,10 @@ function keepWhole(object: JsonObject, { type, intern, metadata }: Tools): Kinds
   return isObject(object['metadata']) ? kept : without(kept, 'metadata');
 }
 
-/** Who owns which field is most of an object, and decides of namespaces only. */
+/** Who owns which field is most of an object, and decides of few kinds. */
+const WITH_OWNERS: ReadonlySet<Kind> = new Set(['Namespace', 'PSAEnforcementConfig']);
+
 function keepWholeMetadata(kind: Kind, metadata: unknown, keeper: MetadataKeeper): unknown {
-  if (kind === 'Namespace') return keeper.withOwners(metadata);
+  if (WITH_OWNERS.has(kind)) return keeper.withOwners(metadata);
   return READ_ONLY.has(kind) ? keeper.withoutLastApplied(metadata) : keeper.whole(metadata);
 }
