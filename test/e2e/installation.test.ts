@@ -12,6 +12,7 @@ import { metadataOf, messageOf, objectOf } from '../support/answers.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import {
   createSystem,
+  REPLICA_USER,
   startControlPlane,
   type ControlPlane,
   type Replica,
@@ -250,6 +251,10 @@ suite('an installation', () => {
     );
     await remove(plane.admin, definition);
     await eventually(async () => assert.equal((await plane.admin.send('GET', SCCS)).status, 404));
+    await eventually(async () => {
+      const calls = await plane.calls();
+      assert.ok(calls.some(({ user, resource }) => user === REPLICA_USER && resource === 'customresourcedefinitions'));
+    });
     checkDenied(await send(pod('baseline', 'unknown', PRIVILEGED)));
     await eventually(async () => assert.equal((await send(definition)).status, 201));
     const again = {
