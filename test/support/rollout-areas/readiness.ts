@@ -34,7 +34,7 @@ const dryRun = area<DryRunCase, DryRunExpect>('predictedLevelOf, verdictOfWarnin
     assert.equal(expect.error, true);
     return;
   }
-  assert.equal(verdictOfWarnings(dryRunWarnings) === 'violating', expect.violating);
+  assert.equal(verdictOfWarnings(dryRunWarnings, 'privileged') === 'violating', expect.violating);
   if (expect.level !== undefined) assert.equal(predictedLevelOf(namespaceOf(namespace)), expect.level);
 });
 
