@@ -31,7 +31,7 @@ export interface ReflectorOptions {
   readonly query?: Readonly<Record<string, string>>;
   /** The forms of lists and of what watches tell; absent: plain JSON. */
   readonly accept?: { readonly list: string; readonly watch: string };
-  readonly pageSize?: number;
+  readonly pageSize?: number | undefined;
   readonly sink: Sink;
   readonly clock: Clock;
   /** From 0 to less than 1. */
