@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { statusOf, type Status } from '../../src/cli/break-glass/print.ts';
+import { configurationOf } from '../../src/cli/installation/own-webhooks.ts';
+import type { JsonObject, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
+import { alertsOf } from '../../src/manifests/monitoring/alerts.ts';
+import { defaultSettings, webhookConfigurations } from '../../src/manifests/index.ts';
+import { startCluster } from '../support/embedded-cluster.ts';
+import { hasKubectl } from '../support/kubectl.ts';
+
+const TEXT = await readFile('docs/runbook.md', 'utf8');
+const HEADINGS = [...TEXT.matchAll(/^#{1,3} (.*)$/gm)].map(([, heading = '']) => anchorOf(heading));
+
+/** As GitHub makes them. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\w -]/g, '')
+    .replaceAll(' ', '-');
+}
+
+test('every alert has its part in the runbook', () => {
+  for (const { name } of alertsOf('portcullis')) assert.ok(HEADINGS.includes(name.toLowerCase()), name);
+});
+
+test('every link within the runbook leads somewhere', () => {
+  const anchors = [...TEXT.matchAll(/\]\(#([^)]*)\)/g)].map(([, anchor = '']) => anchor);
+  assert.deepEqual(
+    anchors.filter((anchor) => !HEADINGS.includes(anchor)),
+    [],
+  );
+});
+
+/** The commands of a block that begins with that. */
+function blockWith(pattern: RegExp): string {
+  const blocks = [...TEXT.matchAll(/```sh\n([^]*?)```/g)].map(([, block = '']) => block);
+  return blocks.find((block) => pattern.test(block)) ?? assert.fail(`no block has ${pattern.source}`);
+}
+
+describe('the way out with kubectl alone', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+  test('switches everything off, and back as it was, and removes the webhooks', async () => {
+    const cluster = await startCluster();
+    try {
+      const env = { ...process.env, KUBECONFIG: await cluster.kubeconfig() };
+      const run = async (script: string) => await promisify(execFile)('sh', ['-ec', script], { env, timeout: 60_000 });
+      const root = '/apis/admissionregistration.k8s.io/v1';
+      const kinds = ['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'] as const;
+      for (const manifest of webhookConfigurations(defaultSettings('1.2.3'))) {
+        const { status } = await cluster.admin.send('POST', `${root}/${manifest.kind.toLowerCase()}s`, manifest);
+        assert.equal(status, 201);
+      }
+      const read = async (): Promise<readonly JsonObject[]> => {
+        const lists = await Promise.all(
+          kinds.map((kind) => cluster.admin.send('GET', `${root}/${kind.toLowerCase()}s`)),
+        );
+        return lists.flatMap(({ body }) => (body as { readonly items: readonly JsonObject[] }).items);
+      };
+      const state = async (): Promise<Status['breakGlass']> => {
+        const objects = (await read()) as readonly ValidatingWebhookConfiguration[];
+        return statusOf(objects.map((object) => configurationOf('ValidatingWebhookConfiguration', object))).breakGlass;
+      };
+      const webhooks = async () => (await read()).map((object) => object['webhooks']);
+      const whole = await webhooks();
+      await run(blockWith(/"expression\\":\\"false/));
+      assert.equal(await state(), 'on');
+      await run(blockWith(/\$patch/));
+      assert.equal(await state(), 'off');
+      assert.deepEqual(await webhooks(), whole);
+      await run(blockWith(/^kubectl delete validating/));
+      assert.deepEqual(await read(), []);
+    } finally {
+      await cluster.stop();
+    }
+  });
+});
