@@ -43,7 +43,7 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   return [
     createSccMutateWebhook({ ...review, record }),
     createSccValidateWebhook({ ...review, record: createSccRecorder(metrics.scc.validations) }),
-    createPsaWebhook({ podSecurity, metrics: metrics.podSecurity, waitingRoom }),
+    createPsaWebhook({ podSecurity, metrics: metrics.podSecurity, waitingRoom, scc: settings }),
     createSccExecWebhook({ ...review, record, cluster }),
     createSccObjectsDefaultWebhook({ settings }),
     createSccObjectsValidateWebhook({ settings, standardSccs: options.standardSccs }),

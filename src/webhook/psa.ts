@@ -3,6 +3,8 @@ import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { PodSecurity } from '../policy/psa/pod-security.ts';
 import { reviewPodSecurity } from '../policy/psa/review.ts';
+import type { SccSettings } from '../policy/scc/mode.ts';
+import { warnOfModeLabel } from '../policy/scc/mode-label.ts';
 import { DEFAULT_LIMITS, type PodReviewLimits, type PodSecurityReview } from '../policy/psa/types.ts';
 import type { Version } from '../policy/pss/types.ts';
 import { createPodSecurityRecorder } from './psa-metrics.ts';
@@ -14,6 +16,8 @@ export interface PsaWebhookOptions {
   podSecurity(): PodSecurity;
   readonly metrics: Metrics['podSecurity'];
   readonly waitingRoom: WaitingRoom;
+  /** How SCCs work: namespaces say their mode by a label, too. Absent, such labels mean nothing. */
+  readonly scc?: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** Judge as that Kubernetes version would; absent, the newest rules known hold. */
   readonly emulationVersion?: Version;
   readonly limits?: PodReviewLimits;
@@ -21,7 +25,7 @@ export interface PsaWebhookOptions {
 
 /** Makes the webhook that answers as the Pod Security Admission of an API server does, from the store alone. */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { emulationVersion, limits = DEFAULT_LIMITS, waitingRoom } = options;
+  const { emulationVersion, limits = DEFAULT_LIMITS, waitingRoom, scc } = options;
   const record = createPodSecurityRecorder(options.metrics);
   const fixed = emulationVersion === undefined ? { limits } : { limits, emulationVersion };
 
@@ -45,7 +49,8 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   };
   const conclude = (request: AdmissionRequest, { decision, counts }: Reviewed): Decision => {
     record(request, counts);
-    return decision;
+    const warning = scc && warnOfModeLabel(request, scc);
+    return warning === undefined ? decision : { ...decision, warnings: [...(decision.warnings ?? []), warning] };
   };
 
   return {
