@@ -74,7 +74,7 @@ const CHANGING = 'changing';
 export const NAMESPACE = 'shop';
 
 /** Sets up an installation without replicas. */
-export async function setStage({ args = QUICK, drainSeconds = 3, perSecond = 40 }: StageOptions = {}): Promise<Stage> {
+export async function setStage({ args = QUICK, drainSeconds = 3, perSecond = 25 }: StageOptions = {}): Promise<Stage> {
   const plane = await startControlPlane();
   const system = await createSystem(plane, { args: [...args, `--shutdown-delay-duration=${drainSeconds}s`] });
   const bundle = followBundle(plane.admin);

@@ -40,13 +40,18 @@ export interface Load {
 
 const TICK_MS = 10;
 const RETRY_MS = 500;
+const MAX_PENDING = 20;
 
-/** Sends reviews until it is stopped; slow answers do not slow it down, as those who create pods do not wait for each other. */
+/**
+ * Sends reviews until it is stopped; slow answers do not slow it down, as those who create pods do not wait for each
+ * other, unless there are so many of them that it is the machine which has no time.
+ */
 export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
   const startMs = performance.now();
   const failures: { atMs: number; message: string }[] = [];
   const latencies: number[] = [];
   const pending = new Set<Promise<void>>();
+  let nextMs = startMs;
   let sent = 0;
   let wrong = 0;
   let failedAgain = 0;
@@ -67,10 +72,12 @@ export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
     }
   };
   const timer = setInterval(() => {
-    const due = ((performance.now() - startMs) / 1000) * perSecond;
-    while (sent < due) {
-      const question = questions[sent++ % questions.length];
-      if (!question) continue;
+    const nowMs = performance.now();
+    while (nowMs >= nextMs) {
+      nextMs += 1000 / perSecond;
+      const question = questions[sent % questions.length];
+      if (!question || pending.size >= MAX_PENDING) continue;
+      sent++;
       const asked = ask(question).finally(() => pending.delete(asked));
       pending.add(asked);
     }
