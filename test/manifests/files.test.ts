@@ -1,8 +1,9 @@
 /** What lies in `webhook-config/` is what the sources make. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/manifests.ts';
@@ -23,6 +24,13 @@ function settingsOf(profile: Profile) {
 function sorted(objects: readonly unknown[]): readonly unknown[] {
   const keyOf = (one: unknown): string => `${(one as Manifest).kind} ${(one as Manifest).metadata.name}`;
   return objects.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+}
+
+/** Arguments count in any order. */
+function anyOrder(objects: readonly unknown[]): unknown {
+  const sortArguments = (key: string, value: unknown): unknown =>
+    key === 'args' && Array.isArray(value) ? value.toSorted() : value;
+  return JSON.parse(JSON.stringify(objects, sortArguments));
 }
 
 function objectsIn(text: string): readonly unknown[] {
@@ -63,7 +71,7 @@ test('what is for a local API server differs in the URLs of webhooks alone', () 
 
 suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
   const kustomize = (folder: string): readonly unknown[] => {
-    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(FOLDER, folder)], {
+    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', folder], {
       encoding: 'utf8',
       timeout: 30_000,
     });
@@ -74,7 +82,29 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
 
   for (const profile of Object.keys(PROFILES) as Profile[]) {
     test(`the overlay ${profile} renders to what the source says`, () => {
-      assert.deepEqual(sorted(kustomize(`overlays/${profile}`)), sorted(manifestsOf(settingsOf(profile))));
+      assert.deepEqual(sorted(kustomize(join(FOLDER, 'overlays', profile))), sorted(manifestsOf(settingsOf(profile))));
+    });
+  }
+
+  const joined: readonly (readonly Profile[])[] = [
+    ['openshift', 'cert-manager', 'monitoring'],
+    ['cert-manager', 'openshift'],
+    ['monitoring', 'high-availability', 'local'],
+  ];
+  for (const profiles of joined) {
+    test(`components go together: ${profiles.join(', ')}`, (t) => {
+      const folder = mkdtempSync(join(tmpdir(), 'portcullis-'));
+      t.after(() => rmSync(folder, { recursive: true }));
+      const to = (path: string): string => relative(folder, join(FOLDER, path));
+      const content = {
+        apiVersion: 'kustomize.config.k8s.io/v1beta1',
+        kind: 'Kustomization',
+        resources: [to('base')],
+        components: profiles.map((profile) => to(`components/${profile}`)),
+      };
+      writeFileSync(join(folder, 'kustomization.yaml'), JSON.stringify(content));
+      const settings = profiles.reduce((all, profile) => ({ ...all, ...PROFILES[profile] }), defaultSettings(version));
+      assert.deepEqual(anyOrder(sorted(kustomize(folder))), anyOrder(sorted(manifestsOf(settings))));
     });
   }
 });

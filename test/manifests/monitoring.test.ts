@@ -1,5 +1,7 @@
 /** Alerts and panels ask for what there is, and somebody says what to do. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { defaultSettings, manifestsOf, type Manifest } from '../../src/manifests/index.ts';
 import { alertsOf } from '../../src/manifests/monitoring/alerts.ts';
@@ -40,6 +42,15 @@ suite('expressions ask for metrics that there are', () => {
       );
     });
   }
+});
+
+test('the runbook says what to do about each alert', () => {
+  const runbook = readFileSync(join(import.meta.dirname, '../../docs/runbook.md'), 'utf8');
+  const headings = new Set([...runbook.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => heading));
+  assert.deepEqual(
+    alerts.map(({ name }) => name).filter((name) => !headings.has(name)),
+    [],
+  );
 });
 
 test('each alert names its part of the runbook', () => {
