@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { REPLICA_LEASE_MS } from '../../src/controller/replica-leases.ts';
 import { SERVING_CERTIFICATE_CONTROLLER } from '../../src/controller/serving-certificate.ts';
-import { draft, isObject, type Kinds, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
+import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhook-configuration.ts';
 import { createAuthority } from '../../src/tls/self-signed.ts';
 import {

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { serverNames } from '../../../src/cli/serve/certificate-controllers.ts';
 import { createServedCertificate, trustCheck } from '../../../src/cli/serve/served-certificate.ts';
 import { createStore } from '../../../src/cluster/store.ts';
-import { draft, type Kinds } from '../../../src/kube/types.ts';
+import { draft } from '../../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../../src/kube/webhook-configuration.ts';
 import { protocolSettings } from '../../../src/tls/secure-context.ts';
 import { createAuthority, createServing } from '../../../src/tls/self-signed.ts';
