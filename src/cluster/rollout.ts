@@ -86,8 +86,16 @@ export function rolloutOf({ store, namespace, version }: RolloutPlace, settings:
   };
 }
 
+/** What a replica says of the default that it runs, as annotations of its Lease. */
+export function announcementOf(view: Pick<RolloutView, 'enforce' | 'generation'>): Readonly<Record<string, string>> {
+  return {
+    [POD_SECURITY_DEFAULT_ANNOTATION]: view.enforce,
+    [POD_SECURITY_GENERATION_ANNOTATION]: String(view.generation),
+  };
+}
+
 /** What the view depends on. */
-const SEEN: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
+export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
 
 /**
  * Makes the function that tells the configuration in force: that of the file, and while enforcement is rolled out its
@@ -102,7 +110,7 @@ export function createPodSecurityInForce(
   let made: { file: PodSecurity; enforce: DefaultLevel; podSecurity: PodSecurity } | undefined;
   const enforceOf = (now: RolloutSettings): DefaultLevel => {
     let revisions = 0;
-    for (const kind of SEEN) revisions += place.store.revision(kind);
+    for (const kind of ROLLOUT_KINDS) revisions += place.store.revision(kind);
     if (known?.settings !== now || known.revisions !== revisions) {
       known = { settings: now, revisions, enforce: rolloutOf(place, now).enforce };
     }

@@ -6,13 +6,24 @@ import type { Logger } from '../telemetry/logger.ts';
 /** What is worked on because of an object. */
 export interface Source {
   readonly kind: Kind;
-  /** The keys to work on when the object has come, changed or gone. */
-  keysOf(object: Kinds[Kind], store: Store): readonly string[];
+  /** The keys to work on when the object has come, changed or gone, or is looked at again. */
+  keysOf(object: Kinds[Kind], store: Store, happened: Happened<Kind>): readonly string[];
+}
+
+/** What happened to an object. */
+export interface Happened<K extends Kind> {
+  /** `put`: it is there now; `remove`: it was there last; `again`: nothing, it is looked at at the start or once more. */
+  readonly type: 'put' | 'remove' | 'again';
+  /** As it was before; absent for a new one. */
+  readonly before?: Kinds[K];
 }
 
 /** Objects of a kind make these keys. */
-export function on<K extends Kind>(kind: K, keysOf: (object: Kinds[K], store: Store) => readonly string[]): Source {
-  return { kind, keysOf: (object, store) => keysOf(object as Kinds[K], store) };
+export function on<K extends Kind>(
+  kind: K,
+  keysOf: (object: Kinds[K], store: Store, happened: Happened<K>) => readonly string[],
+): Source {
+  return { kind, keysOf: (object, store, happened) => keysOf(object as Kinds[K], store, happened as Happened<K>) };
 }
 
 /** What a reconcile works with. */

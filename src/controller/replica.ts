@@ -1,4 +1,5 @@
 import type { Cluster } from '../cluster/port.ts';
+import type { Store } from '../cluster/store.ts';
 import {
   COMPONENT_LABEL,
   PART_OF,
@@ -7,7 +8,7 @@ import {
   SERVING_CERTIFICATE_ANNOTATION,
 } from '../kube/installation.ts';
 import { ApiError } from '../kube/status.ts';
-import type { Lease } from '../kube/types.ts';
+import type { Kind, Lease } from '../kube/types.ts';
 import type { KeyPair } from '../tls/key-pair.ts';
 import { fingerprintOf } from '../tls/pem.ts';
 import type { Service } from '../tls/served-trust.ts';
@@ -40,6 +41,15 @@ export interface ReplicaOptions {
   /** Where to take the pair from; absent: it comes from elsewhere. */
   readonly secret?: SecretPlace;
   readonly date: () => Date;
+  readonly announcement?: Announcement;
+}
+
+/** What else the replica says of itself. */
+export interface Announcement {
+  /** What it hangs on. */
+  readonly kinds: readonly Kind[];
+  /** Annotations of its Lease. */
+  annotations(store: Store): Readonly<Record<string, string>>;
 }
 
 export interface Replica {
@@ -66,6 +76,8 @@ export function createReplica(options: ReplicaOptions): Replica {
   const others = createReplicaObserver();
   let told = '';
   let isLeaving = false;
+  let announced = '';
+  const announce = (store: Store): Readonly<Record<string, string>> => options.announcement?.annotations(store) ?? {};
 
   const follow = (
     place: SecretPlace,
@@ -96,12 +108,15 @@ export function createReplica(options: ReplicaOptions): Replica {
 
   const renew = async ({ cluster, now }: ReconcileContext): Promise<ReconcileResult> => {
     const known = cluster.store.get('Lease', name, namespace);
+    const more = announce(cluster.store);
+    announced = JSON.stringify(more);
     const holding = { identity: options.identity, durationMs: REPLICA_LEASE_MS, date: options.date() };
     const metadata = {
       ...(known?.metadata ?? { name, namespace }),
       labels: { ...known?.metadata?.labels, ...LABELS },
       annotations: {
         ...known?.metadata?.annotations,
+        ...more,
         [SERVING_CERTIFICATE_ANNOTATION]: fingerprintOf(served.current().cert),
       },
     };
@@ -118,6 +133,9 @@ export function createReplica(options: ReplicaOptions): Replica {
       runs: 'replica',
       keys: place ? [CERTIFICATE, LEASE] : [LEASE],
       sources: [
+        ...(options.announcement?.kinds ?? []).map((kind) =>
+          on(kind, (_object, store) => (JSON.stringify(announce(store)) === announced ? [] : [LEASE])),
+        ),
         on('Lease', ({ metadata }, store) =>
           metadata?.name === name && metadata.namespace === namespace && !store.get('Lease', name, namespace)
             ? [LEASE]

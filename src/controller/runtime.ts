@@ -7,7 +7,7 @@ import type { Kind, Kinds } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Clock } from '../cluster/clock.ts';
-import type { Controller, Source } from './controller.ts';
+import type { Controller, Happened, Source } from './controller.ts';
 import { createWorkers, type Workers } from './workers.ts';
 
 export interface RuntimeOptions {
@@ -33,6 +33,8 @@ export function startControllers(controllers: readonly Controller[], options: Ru
   };
 }
 
+const AGAIN: Happened<Kind> = { type: 'again' };
+
 /** Starts a controller, which may be started again after it was stopped. */
 export function startController(controller: Controller, options: RuntimeOptions): RunningController {
   const { clock } = options;
@@ -41,19 +43,20 @@ export function startController(controller: Controller, options: RuntimeOptions)
   const logger = options.logger.child({ logger: 'controller', controller: name });
   const workers = createWorkers(controller, { ...options, logger });
 
-  const addKeysOf = (source: Source, object: Kinds[Kind]): void => {
+  const addKeysOf = (source: Source, object: Kinds[Kind], happened: Happened<Kind>): void => {
     try {
-      for (const key of source.keysOf(object, store)) workers.add(key);
+      for (const key of source.keysOf(object, store, happened)) workers.add(key);
     } catch (err) {
       // Whoever has changed the store is not to blame.
       logger.error({ err, kind: source.kind, name: object.metadata?.name }, 'object not looked at');
     }
   };
-  const unsubscribe = store.subscribe(({ kind, object }) => {
-    for (const source of sources) if (source.kind === kind) addKeysOf(source, object);
+  const unsubscribe = store.subscribe((change) => {
+    const { kind, object } = change;
+    for (const source of sources) if (source.kind === kind) addKeysOf(source, object, change);
   });
   const addAll = (): void => {
-    for (const source of sources) for (const object of store.list(source.kind)) addKeysOf(source, object);
+    for (const source of sources) for (const object of store.list(source.kind)) addKeysOf(source, object, AGAIN);
   };
   let cancelResync: (() => void) | undefined;
   const resync = (everyMs: number): void => {

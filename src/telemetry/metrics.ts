@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { createRolloutMetrics, type RolloutMetrics } from './rollout.ts';
 import { createCertificateMetrics, type CertificateMetrics } from './certificates.ts';
 import { createClusterMetrics, type ClusterMetrics } from './cluster.ts';
 import { describeMetrics, type MetricDescription } from './describe.ts';
@@ -43,6 +44,7 @@ export interface Metrics {
   readonly leading: Gauge<'name'>;
   readonly config: { readonly lastReloadSuccessful: Gauge; readonly lastReloadSuccess: Gauge };
   readonly certificates: CertificateMetrics;
+  readonly rollout: RolloutMetrics;
 }
 
 const SCC_LABELS = ['operation', 'mode', 'decision', 'scc', 'subject_type'] as const;
@@ -176,5 +178,6 @@ export function createMetrics(build: { readonly version: string }): Metrics {
       }),
     },
     certificates: createCertificateMetrics(registers),
+    rollout: createRolloutMetrics(registers),
   };
 }
