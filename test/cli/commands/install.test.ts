@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { readDocuments } from '../../../src/config/manifests.ts';
+import { defaultSettings, DEFINITIONS, manifestsOf } from '../../../src/manifests/index.ts';
+import type { ManifestSettings } from '../../../src/manifests/settings.ts';
+import { VERSION } from '../../../src/cli/version.ts';
+import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
+import { runProgram } from '../../support/memory-io.ts';
+
+function printed(settings: Partial<ManifestSettings>): readonly unknown[] {
+  return manifestsOf({ ...defaultSettings(VERSION), ...settings });
+}
+
+function read(text: string): readonly unknown[] {
+  const { documents, errors } = readDocuments(text, 'stdout');
+  assert.deepEqual(errors, []);
+  return documents.map(({ value }) => value);
+}
+
+const UNSEEN = (profile: string): string =>
+  `Assumed: the profile ${profile}, for Kubernetes 1.30 or newer: no cluster was looked at\n`;
+
+describe('install without a cluster', () => {
+  const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [
+    [['--profile=default'], {}],
+    [['--profile=openshift'], { sccMode: 'off' }],
+    [['--profile=cert-manager', '--monitoring'], { certificates: 'cert-manager', monitoring: 'prometheus-operator' }],
+    [['--profile=monitoring', '--monitoring=false'], {}],
+    [['--profile=default', '--cert-manager=false'], {}],
+    [['--profile=high-availability', '--replicas=7'], { replicas: 7, spread: 'required' }],
+    [
+      ['--profile=default', '--namespace=security', '--image=r.example.com/p:1', '--authorization=sar'],
+      { namespace: 'security', image: 'r.example.com/p:1', authorization: 'sar' },
+    ],
+    [['--profile=default', '--scc-mode=enforce'], { sccMode: 'enforce' }],
+  ];
+  for (const [args, settings] of cases) {
+    test(args.join(' '), async () => {
+      const { code, stdout, stderr } = await runProgram(['install', ...args]);
+      assert.deepEqual(read(stdout), printed(settings));
+      assert.equal(stderr, UNSEEN(args[0]?.slice('--profile='.length) ?? ''));
+      assert.equal(code, 0);
+    });
+  }
+
+  const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
+    [
+      ['--profile=production'],
+      'invalid argument "production" for "--profile" flag: must be one of default, openshift, cert-manager, high-availability, monitoring, local',
+    ],
+    [
+      ['--profile=default', '--kubeconfig=x'],
+      '--profile prints for any cluster, --kubeconfig and --context name one: leave one of them out',
+    ],
+    [
+      ['--profile=default', '--context=x'],
+      '--profile prints for any cluster, --kubeconfig and --context name one: leave one of them out',
+    ],
+    [
+      ['--profile=default', '--replicas=0'],
+      'invalid argument "0" for "--replicas" flag: must be a whole number from 1 to 15',
+    ],
+    [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],
+    [['extra'], 'unexpected argument "extra"'],
+    [[], 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
+  ];
+  for (const [args, message] of wrong) {
+    test(`${args.join(' ')} is refused`, async () => {
+      const { code, stdout, stderr } = await runProgram(['install', ...args]);
+      assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', `error: ${message}`]);
+    });
+  }
+
+  test('a namespace that cannot be is refused', async () => {
+    const { code, stderr } = await runProgram(['install', '--profile=default', '--namespace=A_b']);
+    assert.equal(code, 2);
+    assert.match(
+      stderr,
+      /^error: invalid argument "A_b" for "-n, --namespace" flag: "A_b" is no name of a namespace: /,
+    );
+  });
+});
+
+describe('install for a cluster', () => {
+  let cluster: TestCluster;
+  let kubeconfig: string;
+  before(async () => {
+    cluster = await startCluster();
+    kubeconfig = await cluster.kubeconfig();
+  });
+  after(() => cluster.stop());
+
+  const define = async (name: string, kind: string): Promise<void> => {
+    const [plural = '', ...group] = name.split('.');
+    const spec = {
+      group: group.join('.'),
+      scope: 'Namespaced',
+      names: { kind, listKind: `${kind}List`, plural, singular: kind.toLowerCase() },
+      versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: { type: 'object' } } }],
+    };
+    const definition = {
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name },
+      spec,
+    };
+    await send(definition);
+  };
+  const send = async (definition: object): Promise<void> => {
+    const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    const { status, text } = await cluster.admin.send('POST', path, definition);
+    assert.equal(status, 201, text);
+    await cluster.cluster.idle();
+  };
+  const install = (...args: readonly string[]) => runProgram(['install', `--kubeconfig=${kubeconfig}`, ...args]);
+  const seen = (notes: string): RegExp =>
+    new RegExp(`^Assumed: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}$`);
+
+  test('a plain one', async () => {
+    const { code, stdout, stderr } = await install();
+    assert.match(stderr, seen(''));
+    assert.deepEqual(read(stdout), printed({}));
+    assert.equal(code, 0);
+  });
+
+  test('what it has none of cannot be used', async () => {
+    const { code, stdout, stderr } = await install('--cert-manager');
+    const message = `error: --cert-manager: https://127.0.0.1:${cluster.port} does not serve cert-manager.io: install cert-manager first, or leave the option out`;
+    assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', message]);
+  });
+
+  test('a plain one with kinds of ours, and operators', async () => {
+    for (const definition of DEFINITIONS) await send(definition);
+    await define('servicemonitors.monitoring.coreos.com', 'ServiceMonitor');
+    await define('certificates.cert-manager.io', 'Certificate');
+    const { stdout, stderr } = await install();
+    const notes = [
+      'Assumed: the Prometheus operator is there: it gets a ServiceMonitor and alerts, --monitoring=false leaves them out\n',
+      'Assumed: cert-manager is there: --cert-manager lets it make the serving certificate, which the replicas make else\n',
+    ];
+    assert.match(stderr, seen(notes.join('')));
+    assert.deepEqual(read(stdout), printed({ monitoring: 'prometheus-operator' }));
+  });
+
+  test('OpenShift', async () => {
+    await define('routes.route.openshift.io', 'Route');
+    const { stdout, stderr } = await install('--monitoring=false', '--cert-manager');
+    assert.match(stderr, seen('Assumed: this is OpenShift: SCCs, their definitions and ranges are left to it\n'));
+    assert.deepEqual(read(stdout), printed({ sccMode: 'off', certificates: 'cert-manager' }));
+    const { code, stderr: refusal } = await install('--scc-mode=enforce');
+    assert.equal(code, 2);
+    assert.match(refusal, /^error: --scc-mode=enforce: OpenShift has its own SCC admission, and two would undo/);
+  });
+
+  test(
+    'what is printed can be applied, and again without a change',
+    { skip: !hasKubectl && 'no kubectl' },
+    async () => {
+      const kubectl = createKubectl(kubeconfig);
+      const { stdout: manifests } = await runProgram(['install', '--profile=default']);
+      for (const verb of ['created|configured', 'unchanged|configured']) {
+        const { code, stdout, stderr } = await kubectl(['apply', '-f', '-'], manifests);
+        assert.equal(code, 0, stderr);
+        for (const line of stdout.trimEnd().split('\n')) assert.match(line, new RegExp(` (?:${verb})$`));
+      }
+    },
+  );
+});
