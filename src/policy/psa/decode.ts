@@ -42,7 +42,12 @@ const TYPE_META: Shape = { apiVersion: 'string', kind: 'string' };
 
 /** The kind, or what is wrong with what stands in its place. */
 function kindOf(raw: unknown, requestKind: GroupVersionKind): GroupVersionKind | string {
-  if (isObject(raw) && raw.apiVersion === requestKind.version && raw.kind === requestKind.kind && !requestKind.group) {
+  if (
+    isObject(raw) &&
+    raw.apiVersion === requestKind.version &&
+    raw.kind === requestKind.kind &&
+    requestKind.group === ''
+  ) {
     return requestKind;
   }
   const error = wrongType(raw, TYPE_META, '');

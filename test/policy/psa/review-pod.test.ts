@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { allow, deny } from '../../../src/kube/admission.ts';
+import { allow, deny, type AdmissionRequest } from '../../../src/kube/admission.ts';
 import { badRequest, failure } from '../../../src/kube/status.ts';
 import type { PodSecurityCount, PodSecurityReview } from '../../../src/policy/psa/types.ts';
 import type { Policy } from '../../../src/policy/pss/types.ts';
@@ -254,6 +254,17 @@ const CASES: readonly Case[] = [
         { auditAnnotations: { 'enforce-policy': 'baseline:latest' } },
       ),
       counts: [evaluated('deny', 'enforce', 'baseline')],
+    },
+  },
+  {
+    name: 'a request whose kind has no group: the core group',
+    given: {
+      labels: { enforce: 'baseline' },
+      request: podRequest(compliantPod(), { kind: { version: 'v1', kind: 'Pod' } as AdmissionRequest['kind'] }),
+    },
+    expected: {
+      decision: allow({ auditAnnotations: { 'enforce-policy': 'baseline:latest' } }),
+      counts: [evaluated('allow', 'enforce', 'baseline')],
     },
   },
   {
