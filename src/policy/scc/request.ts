@@ -21,7 +21,7 @@ export type ReadRequest =
 export function readRequest({ operation, subResource, object, oldObject }: SccInput): ReadRequest {
   const isUpdate = operation === 'UPDATE';
   if ((!isUpdate && operation !== 'CREATE') || isIgnoredSubresource(subResource)) return { verdict: 'ignore' };
-  if (!isObject(object)) return cannotConvert(object);
+  if (!isObject(object) || isOfAnotherKind(object)) return cannotConvert(object);
   if (isWindowsPod(object)) return { verdict: 'ignore' };
   if (!isUpdate) return decode(object, undefined);
   if (!isObject(oldObject)) return cannotConvert(oldObject);
@@ -34,6 +34,11 @@ function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest
   const decoded = decodePod(object);
   if ('error' in decoded) return refuse(printFieldError(decoded.error));
   return { verdict: 'judge', request: { pod: decoded.pod, oldPod } };
+}
+
+/** Some subresource of pods may carry another kind one day. */
+function isOfAnotherKind({ kind }: JsonObject): boolean {
+  return kind != null && kind !== 'Pod';
 }
 
 function cannotConvert(object: unknown): ReadRequest {

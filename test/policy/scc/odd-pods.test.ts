@@ -10,6 +10,7 @@ suite('values of a wrong type are refused', () => {
     [null, 'null'],
     ['pod', '"pod"'],
     [[], '[]'],
+    [{ kind: 'Scale', spec: { os: { name: 'windows' } } }, '{"kind":"Scale","spec":{"os":{"name":"windows"}}}'],
     [{ metadata: 7 }, 'metadata: Invalid value: 7: must be an object'],
     [podWith({}, { annotations: { a: 1 } }), 'metadata.annotations[a]: Invalid value: 1: must be a string'],
     [{ spec: [] }, 'spec: Invalid value: []: must be an object'],
