@@ -54,7 +54,8 @@ function hasName(value: unknown, field: string): boolean {
 
 /** An API server leaves texts out or sends them: never null. */
 function hasNullText(request: unknown): boolean {
-  const holders = [request, at(request, 'kind'), at(request, 'resource'), at(request, 'userInfo')];
+  const parts = ['kind', 'resource', 'requestKind', 'requestResource', 'userInfo'];
+  const holders = [request, ...parts.map((part) => at(request, part))];
   return holders.some(
     (holder) =>
       isObject(holder) && Object.entries(holder).some(([key, value]) => value === null && !NULLABLE.includes(key)),

@@ -89,14 +89,15 @@ function scopeOf(request: JsonObject): SccVerdict | undefined {
   if (ignored.includes(textAt(request, 'subResource'))) return skip('subresource');
   const operation = textAt(request, 'operation');
   if (operation !== 'CREATE' && operation !== 'UPDATE') return skip('operation');
-  // 4 and 5 before 3: where nothing is judged, nothing needs the right type.
+  // 3, its kind
   const { object: pod, oldObject: old } = request;
+  if ((textAt(pod, 'kind') || 'Pod') !== 'Pod') return refuse('no pod');
+  // 4 and 5 before the rest of 3: where nothing is judged, nothing needs the right type.
   if (isObject(pod) && at(pod, 'spec', 'os', 'name') === 'windows') return skip('windows');
   const isUnchanged = operation === 'UPDATE' && isObject(pod) && isObject(old) && isSpecUnchanged(pod, old);
   if (isUnchanged && isMetadataIgnorable(pod, old)) return skip('nothing of interest changes');
   // 3
-  if (!isPod(request, 'object')) return refuse('no pod');
-  return operation === 'UPDATE' && !isPod(request, 'oldObject') ? refuse('no old pod') : undefined;
+  return isPod(request) ? undefined : refuse('no pod');
 }
 
 /** A deviation: an update that leaves the spec as it is, of a pod that no SCC was ever recorded on. */
@@ -106,10 +107,9 @@ function isLeftAlone({ operation, object, oldObject }: JsonObject, { settings }:
   return !isRecorded && isSpecUnchanged(object, oldObject);
 }
 
-function isPod(request: JsonObject, key: string): boolean {
-  const object = request[key];
-  const kind = textAt(object, 'kind') || textAt(request, 'kind', 'kind');
-  return isObject(object) && kind === 'Pod' && fits(object, JUDGED_BY_SCCS);
+function isPod(request: JsonObject): boolean {
+  const { object } = request;
+  return isObject(object) && fits(object, JUDGED_BY_SCCS);
 }
 
 /** 2.3, rule 5 */

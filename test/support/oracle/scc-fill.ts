@@ -53,8 +53,8 @@ export function annotationOf(field: unknown): string {
   const type = textAt(field, 'type');
   if (type === 'Unconfined') return 'unconfined';
   if (type === 'RuntimeDefault') return 'runtime/default';
-  const profile = textAt(field, 'localhostProfile');
-  return type === 'Localhost' && profile !== '' ? `localhost/${profile}` : '';
+  const profile = at(field, 'localhostProfile');
+  return type === 'Localhost' && typeof profile === 'string' ? `localhost/${profile}` : '';
 }
 
 /** 3.6 */
