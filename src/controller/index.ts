@@ -1,5 +1,7 @@
+import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/label-sync.ts';
 import type { RangeSettings } from '../policy/uid-range/settings.ts';
 import type { Controller } from './controller.ts';
+import { PSA_CONFIG_OBSERVER } from './psa-config-observer.ts';
 import { REPLICA_CONTROLLER } from './replica.ts';
 import { SERVING_CERTIFICATE_CONTROLLER } from './serving-certificate.ts';
 import { STANDARD_SCC_CONTROLLER, standardSccs } from './standard-sccs.ts';
@@ -15,6 +17,9 @@ export const CONTROLLER_NAMES: readonly string[] = [
   REPLICA_CONTROLLER,
   UID_RANGE_ALLOCATOR,
   STANDARD_SCC_CONTROLLER,
+  LABEL_SYNC_MANAGER,
+  RUN_LEVEL_ZERO_MANAGER,
+  PSA_CONFIG_OBSERVER,
 ];
 
 /** The controllers of the program, in the order in which they start. */

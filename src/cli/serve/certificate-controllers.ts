@@ -5,7 +5,7 @@ import { systemClock } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/port.ts';
 import type { Controller } from '../../controller/controller.ts';
 import { inTime } from '../../controller/in-time.ts';
-import { createReplica, type ServedPair } from '../../controller/replica.ts';
+import { createReplica, type Announcement, type ServedPair } from '../../controller/replica.ts';
 import { createServingCertificate } from '../../controller/serving-certificate.ts';
 import { INSTALLATION } from '../../kube/installation.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -22,6 +22,8 @@ export interface CertificateControllersOptions {
   readonly served: ServedPair;
   /** On which reviews are answered. */
   readonly port: number;
+  /** What the replica says of itself beside its certificate. */
+  readonly announcement: Announcement;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'certificates'>;
 }
@@ -37,7 +39,7 @@ const LEAVE_MS = 2_000;
 
 /** The controllers of the certificates of a live cluster; with files for the certificate, replicas say only that they are there. */
 export function certificateControllers(options: CertificateControllersOptions): CertificateControllers {
-  const { values, cluster, service, served, port, logger, metrics } = options;
+  const { values, cluster, service, served, port, announcement, logger, metrics } = options;
   const date = (): Date => new Date();
   const isManaged = values['tls-cert-file'] === undefined;
   const secret = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
@@ -49,6 +51,7 @@ export function certificateControllers(options: CertificateControllersOptions): 
     service,
     served,
     date,
+    announcement,
     ...(isManaged ? { secret } : {}),
   });
   const names = serverNames(service, values['tls-extra-names']);

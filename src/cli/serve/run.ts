@@ -10,6 +10,7 @@ import { isLive, reachLiveCluster } from './live-cluster.ts';
 import { listen } from './listen.ts';
 import { logLevelOf, type ServeValues } from './options.ts';
 import { ping, readinessChecks } from './readiness.ts';
+import { rolloutAnnouncement, rolloutControllers } from './rollout-controllers.ts';
 import { sccSettingsOf } from './scc-settings.ts';
 import { createServedCertificate, trustCheck } from './served-certificate.ts';
 import { drain } from './shutdown.ts';
@@ -137,10 +138,30 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     closing.push(() => probes.close());
     const authority = ownCertificate?.cert ?? served.certificate.authority;
     const own = live
-      ? certificateControllers({ values, cluster, service, served: certificate, port, logger, metrics })
+      ? certificateControllers({
+          values,
+          cluster,
+          service,
+          served: certificate,
+          port,
+          announcement: rolloutAnnouncement(place, rollout),
+          logger,
+          metrics,
+        })
       : undefined;
     closing.push(() => own?.leave());
-    await served.open({ host: reachable(host), port, authority }, [...(own?.controllers ?? []), ...controllers]);
+    await served.open({ host: reachable(host), port, authority }, [
+      ...(own?.controllers ?? []),
+      ...controllers,
+      ...rolloutControllers({
+        values,
+        scc,
+        place,
+        settings: rollout,
+        exemptions: () => configured().podSecurity.configuration.exemptions,
+        metrics,
+      }),
+    ]);
     logger.info({ host, port, probesPort, version: VERSION }, 'serving');
     io.stdout.write(served.greeting());
 
