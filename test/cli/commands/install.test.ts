@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/manifests.ts';
 import { defaultSettings, DEFINITIONS, manifestsOf } from '../../../src/manifests/index.ts';
@@ -120,6 +121,17 @@ describe('install for a cluster', () => {
   test('a plain one', async () => {
     const { code, stdout, stderr } = await install();
     assert.match(stderr, seen(''));
+    assert.deepEqual(read(stdout), printed({}));
+    assert.equal(code, 0);
+  });
+
+  test('whoever may see little is told what could not be seen', async () => {
+    const alice = `${kubeconfig}-alice`;
+    const text = await readFile(kubeconfig, 'utf8');
+    await writeFile(alice, text.replace('contexts:', '    as: alice\ncontexts:'), { mode: 0o600 });
+    const { code, stdout, stderr } = await runProgram(['install', `--kubeconfig=${alice}`]);
+    const note = 'Assumed: whether SCCs are defined already could not be read: ours are in the output\n';
+    assert.match(stderr, seen(note));
     assert.deepEqual(read(stdout), printed({}));
     assert.equal(code, 0);
   });
