@@ -45,7 +45,7 @@ export const uninstallCommand = defineCommand({
       help: 'How long API servers get to notice that the webhooks are gone',
       shown: '5s',
     }),
-    'purge-sccs': flag({ help: 'Remove all SCCs, too, with their definitions and the rights to use them' }),
+    'purge-sccs': flag({ help: 'Remove all SCCs, too, the definitions of Portcullis, and the rights to use SCCs' }),
     'purge-namespaces': flag({ help: 'Take the labels and annotations of Portcullis off all namespaces, too' }),
   },
   async run(options, _operands, io) {

@@ -4,7 +4,7 @@ import { RESOURCES } from '../../kube/resources.ts';
 import type { KubeObject } from '../../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES } from '../../policy/scc/standard.ts';
 import { ifThere } from '../installation/connect.ts';
-import { objectPath, type AnyObject, type Resource } from '../installation/resource.ts';
+import { listObjects, objectPath, type AnyObject, type Resource } from '../installation/resource.ts';
 import { targetOf, type Target } from './find.ts';
 
 const DEFINITIONS: Resource = {
@@ -13,12 +13,8 @@ const DEFINITIONS: Resource = {
   resource: 'customresourcedefinitions',
 };
 
-const SCC_DEFINITION = definitionOf(RESOURCES.SecurityContextConstraints);
-const OUR_DEFINITIONS = [SCC_DEFINITION, definitionOf(RESOURCES.RangeAllocation)];
-
-function definitionOf({ resource, group }: Resource): string {
-  return `${resource}.${group}`;
-}
+const { resource, group } = RESOURCES.SecurityContextConstraints;
+const SCC_DEFINITION = `${resource}.${group}`;
 
 /**
  * True if SCCs are somebody else's in this cluster, as they are on OpenShift: their definition is not ours.
@@ -29,20 +25,20 @@ export async function areSccsOfOthers(connection: Connection, signal: AbortSigna
   return definition !== undefined && !isLabelled(definition);
 }
 
-/** The definitions of SCCs and of their records, with which all objects go, and the roles by which they are used. */
+/** The roles by which the standard SCCs are used, and our definitions, with which all their objects go. */
 export async function findSccs(connection: Connection, signal: AbortSignal): Promise<readonly Target[]> {
-  const names: readonly (readonly [Resource, string])[] = [
-    ...STANDARD_CLUSTER_ROLE_BINDINGS.map((one) => [RESOURCES.ClusterRoleBinding, nameOf(one)] as const),
-    ...STANDARD_CLUSTER_ROLES.map((one) => [RESOURCES.ClusterRole, nameOf(one)] as const),
-    ...OUR_DEFINITIONS.map((name) => [DEFINITIONS, name] as const),
+  const roles = [
+    ...STANDARD_CLUSTER_ROLE_BINDINGS.map((one) => ({ part: RESOURCES.ClusterRoleBinding, name: nameOf(one) })),
+    ...STANDARD_CLUSTER_ROLES.map((one) => ({ part: RESOURCES.ClusterRole, name: nameOf(one) })),
   ];
   const found = await Promise.all(
-    names.map(async ([resource, name]) => ({ resource, object: await get(connection, resource, name, signal) })),
+    roles.map(async ({ part, name }) => ({ part, object: await get(connection, part, name, signal) })),
   );
-  return found.flatMap(({ resource, object }) => {
-    if (!object || (resource === DEFINITIONS && !isLabelled(object))) return [];
-    return [targetOf(resource, object)];
-  });
+  const definitions = await listObjects(connection, DEFINITIONS, { labels: `${PART_OF_LABEL}=${PART_OF}`, signal });
+  return [
+    ...found.flatMap(({ part, object }) => (object ? [targetOf(part, object)] : [])),
+    ...definitions.map((definition) => targetOf(DEFINITIONS, definition)),
+  ];
 }
 
 async function get(

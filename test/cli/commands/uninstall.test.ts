@@ -1,37 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { collectionPath, objectPath, type Resource } from '../../../src/cli/installation/resource.ts';
 import { planPurge } from '../../../src/cli/uninstall/purge-namespaces.ts';
 import { defaultSettings, manifestsOf } from '../../../src/manifests/index.ts';
 import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { createInstaller, type Installer } from '../../support/installer.ts';
 import { runProgram, type Outcome, type Surroundings } from '../../support/memory-io.ts';
 import { json, startScriptedServer } from '../../support/scripted-server.ts';
-
-const RESOURCES: Readonly<Record<string, string>> = {
-  ClusterRole: 'clusterroles',
-  ClusterRoleBinding: 'clusterrolebindings',
-  ConfigMap: 'configmaps',
-  CustomResourceDefinition: 'customresourcedefinitions',
-  Deployment: 'deployments',
-  Lease: 'leases',
-  MutatingWebhookConfiguration: 'mutatingwebhookconfigurations',
-  Namespace: 'namespaces',
-  NetworkPolicy: 'networkpolicies',
-  PodDisruptionBudget: 'poddisruptionbudgets',
-  ResourceQuota: 'resourcequotas',
-  Role: 'roles',
-  RoleBinding: 'rolebindings',
-  Secret: 'secrets',
-  Service: 'services',
-  ServiceAccount: 'serviceaccounts',
-  ValidatingWebhookConfiguration: 'validatingwebhookconfigurations',
-};
-
-function resourceOf({ apiVersion = '', kind = '' }: KubeObject): Resource {
-  const [version = '', group = ''] = apiVersion.split('/').toReversed();
-  return { group, version, resource: RESOURCES[kind] ?? '' };
-}
 
 const WRITTEN: readonly KubeObject[] = [
   of('coordination.k8s.io/v1', 'Lease', 'portcullis'),
@@ -45,6 +20,17 @@ function of(apiVersion: string, kind: string, name: string, labels: Readonly<Rec
 
 const INSTALLED: readonly KubeObject[] = manifestsOf(defaultSettings('1.2.3'));
 
+/** The names of all manifests of a kind, as API servers sort them. */
+function namesOf(kind: string): readonly string[] {
+  return INSTALLED.flatMap((one) => (one.kind === kind ? (one.metadata?.name ?? []) : [])).toSorted();
+}
+
+function deleted(...kinds: readonly string[]): readonly string[] {
+  return kinds.flatMap((kind) =>
+    namesOf(kind).map((name) => `${kind.toLowerCase()}s.rbac.authorization.k8s.io/${name} deleted`),
+  );
+}
+
 const REMOVED = [
   'validatingwebhookconfigurations.admissionregistration.k8s.io/psa.portcullis.dev deleted',
   'validatingwebhookconfigurations.admissionregistration.k8s.io/scc.portcullis.dev deleted',
@@ -57,11 +43,7 @@ const REMOVED = [
   'networkpolicies.networking.k8s.io/portcullis deleted',
   'configmaps/portcullis-configuration deleted',
   'resourcequotas/portcullis deleted',
-  'clusterrolebindings.rbac.authorization.k8s.io/portcullis deleted',
-  'rolebindings.rbac.authorization.k8s.io/portcullis deleted',
-  'clusterroles.rbac.authorization.k8s.io/portcullis deleted',
-  'clusterroles.rbac.authorization.k8s.io/portcullis-view deleted',
-  'roles.rbac.authorization.k8s.io/portcullis deleted',
+  ...deleted('ClusterRoleBinding', 'RoleBinding', 'ClusterRole', 'Role'),
   'serviceaccounts/portcullis deleted',
   'leases.coordination.k8s.io/portcullis deleted',
   'leases.coordination.k8s.io/portcullis-replica-a deleted',
@@ -73,24 +55,20 @@ const lines = (...texts: readonly string[]): string => texts.map((text) => `${te
 describe('uninstall', () => {
   let cluster: TestCluster;
   let kubeconfig: string;
+  let installer: Installer;
   before(async () => {
     cluster = await startCluster();
     kubeconfig = await cluster.kubeconfig();
+    installer = createInstaller(cluster.admin);
   });
   after(async () => {
     assert.deepEqual(cluster.errors, []);
     await cluster.stop();
   });
 
-  const create = async (object: KubeObject): Promise<void> => {
-    const path = collectionPath(resourceOf(object), object.metadata?.namespace);
-    const { status, text } = await cluster.admin.send('POST', path, object);
-    assert.ok(status === 201 || status === 409, text);
-  };
-  const get = async (apiVersion: string, kind: string, name: string, namespace?: string): Promise<number> => {
-    const path = objectPath(resourceOf({ apiVersion, kind }), name, namespace);
-    return (await cluster.admin.send('GET', path)).status;
-  };
+  const create = (object: KubeObject): Promise<void> => installer.create(object);
+  const get = (apiVersion: string, kind: string, name: string, namespace?: string): Promise<number> =>
+    installer.statusOf({ apiVersion, kind, metadata: { name, ...(namespace === undefined ? {} : { namespace }) } });
   const run = (args: readonly string[] = [], surroundings: Surroundings = {}): Promise<Outcome> =>
     runProgram(['uninstall', '--wait=0s', '--kubeconfig', kubeconfig, ...args], surroundings);
 
@@ -175,12 +153,12 @@ describe('uninstall', () => {
     const name = 'purged';
     await create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels, annotations } });
     const { code, stdout } = await run(['--yes', '--purge-sccs', '--purge-namespaces']);
+    const definitions = namesOf('CustomResourceDefinition');
     assert.equal(
       stdout,
       lines(
         ...REMOVED,
-        'customresourcedefinitions.apiextensions.k8s.io/securitycontextconstraints.security.openshift.io deleted',
-        'customresourcedefinitions.apiextensions.k8s.io/rangeallocations.security.internal.openshift.io deleted',
+        ...definitions.map((name) => `customresourcedefinitions.apiextensions.k8s.io/${name} deleted`),
         'namespaces/purged cleared of labels and annotations',
         'namespaces/portcullis deleted',
       ),

@@ -12,13 +12,16 @@ const BUILT_IN_DENIAL = /violates PodSecurity "/;
 const WHERE = 'PodSecurity plugin';
 
 /** Our own namespace is restricted, and our webhook is not asked about it: who refuses there is built in. */
-function judgeBuiltIn({ probes, configurations }: Facts): readonly Remark[] {
+function judgeBuiltIn({ probes, configurations, namespaces }: Facts): readonly Remark[] {
   const isRegistered = ownWebhooks(configurations).some(({ webhook }) => webhook.name === 'psa.portcullis.dev');
   const probe = probes.find(({ id }) => id === 'violating pod');
-  if (!probe || (probe.refusal !== undefined && !BUILT_IN_DENIAL.test(probe.refusal))) {
-    const reason = probe?.refusal ?? 'the namespace of the installation is not labelled with a level';
-    return [{ severity: 'unknown', where: WHERE, what: `could not see whether it is on: ${reason}` }];
+  const unseen = (reason: string): readonly Remark[] => [
+    { severity: 'unknown', where: WHERE, what: `could not see whether it is on: ${reason}` },
+  ];
+  if (!probe) {
+    return given(namespaces, WHERE, () => unseen('the namespace of the installation is not labelled with a level'));
   }
+  if (probe.refusal !== undefined && !BUILT_IN_DENIAL.test(probe.refusal)) return unseen(probe.refusal);
   if (probe.refusal !== undefined) return [isRegistered ? BOTH : BUILT_IN_ONLY];
   if (isRegistered) return [{ severity: 'ok', where: WHERE, what: 'is off: Portcullis alone judges by Pod Security' }];
   return [

@@ -1,7 +1,7 @@
 import type { Connection } from '../../../cluster/live/connect.ts';
 import { reviewAccess } from '../../../cluster/live/reviews.ts';
-import type { Role, UserInfo } from '../../../kube/types.ts';
-import { manifestsOf, type ManifestSettings } from '../../../manifests/index.ts';
+import type { Role, RoleBinding, UserInfo } from '../../../kube/types.ts';
+import { manifestsOf, type Manifest, type ManifestSettings } from '../../../manifests/index.ts';
 import type { Fact, NeededAccess } from '../types.ts';
 import { look } from './look.ts';
 
@@ -20,7 +20,7 @@ export async function lookAtAccess(
     username: `system:serviceaccount:${namespace}:${serviceAccount}`,
     groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
   };
-  return await look('rights of the service account', async () => {
+  return await look(async () => {
     const left = [...neededAccess(settings)];
     const lacking: NeededAccess[] = [];
     const ask = async (): Promise<void> => {
@@ -36,12 +36,15 @@ export async function lookAtAccess(
 
 /** All that the manifests grant to the service account, one by one. */
 export function neededAccess(settings: ManifestSettings): readonly NeededAccess[] {
-  return manifestsOf(settings).flatMap((manifest) => {
-    const { kind, metadata } = manifest;
-    const isAccounts = metadata.name === 'portcullis' && (kind === 'Role' || kind === 'ClusterRole');
-    const { rules } = manifest as Role;
-    return isAccounts ? (rules ?? []).flatMap((rule) => accessOf(rule, metadata.namespace)) : [];
+  const manifests = manifestsOf(settings);
+  return manifests.filter(isBinding).flatMap(({ roleRef, metadata }) => {
+    const role = manifests.find(({ kind, metadata: { name } }) => kind === roleRef.kind && name === roleRef.name);
+    return ((role as Role | undefined)?.rules ?? []).flatMap((rule) => accessOf(rule, metadata.namespace));
   });
+}
+
+function isBinding(manifest: Manifest): manifest is Manifest & RoleBinding {
+  return manifest.kind === 'RoleBinding' || manifest.kind === 'ClusterRoleBinding';
 }
 
 type Rule = NonNullable<Role['rules']>[number];

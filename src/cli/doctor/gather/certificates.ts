@@ -20,7 +20,7 @@ export async function lookAtSecret(
   const mounted = mountedFile(deployment, 'tls-cert-file');
   const { name, key } = mounted?.kind === 'Secret' ? mounted : { name: INSTALLATION.certificateSecret, key: 'tls.crt' };
   const path = objectPath(RESOURCES.Secret, name, namespace);
-  return await look(`secrets/${name}`, async () => {
+  return await look(async () => {
     const secret = (await ifThere(() => connection.request({ method: 'GET', path, signal }))) as Secret | undefined;
     const data = secret?.data?.[key];
     return {

@@ -32,7 +32,7 @@ export async function gatherFacts(connection: Connection, options: GatherOptions
   const { namespace, now, signal } = options;
   const configurations = await readConfigurations(connection, signal);
   const list = <K extends Kind>(kind: K, within?: string): Promise<Fact<readonly Kinds[K][]>> =>
-    look(RESOURCES[kind].resource, async () => {
+    look(async () => {
       const objects = await listAll(connection, {
         kind,
         signal,
@@ -46,7 +46,7 @@ export async function gatherFacts(connection: Connection, options: GatherOptions
     list('Node'),
     lookAtDeployment(connection, options),
     list('Pod', namespace),
-    look('poddisruptionbudgets', () => listObjects(connection, DISRUPTION_BUDGETS, { namespace, signal })),
+    look(() => listObjects(connection, DISRUPTION_BUDGETS, { namespace, signal })),
     list('Lease', namespace),
   ]);
   const running = valueOf(deployment);
@@ -95,7 +95,7 @@ function namespaceFact({ metadata }: KubeObject): NamespaceFact {
 }
 
 async function lookAtServer(connection: Connection, signal: AbortSignal): Promise<Fact<ServerFact>> {
-  return await look('the API server', async () => {
+  return await look(async () => {
     const [version, apis] = await Promise.all(
       ['/version', '/apis'].map((path) => connection.request({ method: 'GET', path, signal })),
     );
@@ -112,7 +112,7 @@ async function lookAtDeployment(
   { namespace, signal }: GatherOptions,
 ): Promise<Fact<Kinds['Deployment'] | undefined>> {
   const path = objectPath(RESOURCES.Deployment, INSTALLATION.name, namespace);
-  return await look('deployments', () =>
+  return await look(() =>
     ifThere(() => connection.request({ method: 'GET', path, signal }) as Promise<Kinds['Deployment']>),
   );
 }
@@ -136,7 +136,7 @@ async function lookAtConfiguration(
   const mounted = mountedFile(deployment, 'config');
   if (mounted?.kind !== 'ConfigMap') return { value: undefined };
   const { name, key } = mounted;
-  return await look(`configmaps/${name}`, async () => {
+  return await look(async () => {
     const path = objectPath(CONFIG_MAPS, name, namespace);
     const map = await ifThere(() => connection.request({ method: 'GET', path, signal }));
     return { source: `configmaps/${name} ${key}`, text: textAt(map?.['data'], key) };
