@@ -6,8 +6,8 @@ import type { ManifestSettings } from './settings.ts';
 import type { CustomManifest } from './types.ts';
 
 /**
- * The Secret with a serving certificate that others make, and the Certificate by which cert-manager does. The Secret of the
- * program itself is called otherwise: of neither the type could be changed.
+ * The Secret with a serving certificate that others make, and the Certificate by which cert-manager does. The Secret
+ * of the program itself is called otherwise: of neither the type could be changed.
  */
 export const CERTIFICATE = 'portcullis-tls';
 

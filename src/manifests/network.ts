@@ -24,7 +24,10 @@ export function service({ namespace }: ManifestSettings): ManifestOf<V1Service> 
   };
 }
 
-/** API servers and kubelets are on the network of nodes, which no selector names: the two ports are open to all, no other is. */
+/**
+ * API servers and kubelets are on the network of nodes, which no selector names: the two ports are open to all, no
+ * other is.
+ */
 export function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPolicy> {
   const ports = [PORTS.reviews, PORTS.probes].map(({ name }) => ({ protocol: 'TCP', port: name }));
   return {

@@ -16,7 +16,9 @@ export interface ManifestSettings {
   readonly sccMode: SccMode;
   /** See the option of `serve`. */
   readonly authorization: 'rbac' | 'sar';
-  /** Who makes the serving certificate and has API servers trust it; `others`: neither this program nor cert-manager. */
+  /**
+   * Who makes the serving certificate and has API servers trust it; `others`: neither this program nor cert-manager.
+   */
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
   /** Whether two replicas may share a node where they need not. */
   readonly spread: 'preferred' | 'required';

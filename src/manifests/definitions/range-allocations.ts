@@ -4,8 +4,8 @@ import { text, TYPE_META, type Definition } from './schema.ts';
 const GROUP = 'security.internal.openshift.io';
 
 /**
- * Which blocks of user ids namespaces have taken. There is one object, `scc-uid`, written by the controllers alone: it is
- * what keeps two namespaces from getting the same ids.
+ * Which blocks of user ids namespaces have taken. There is one object, `scc-uid`, written by the controllers alone: it
+ * is what keeps two namespaces from getting the same ids.
  */
 export const rangeAllocations: Definition = {
   apiVersion: 'apiextensions.k8s.io/v1',

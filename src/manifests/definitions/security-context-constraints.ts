@@ -5,10 +5,11 @@ import { column, type Definition } from './schema.ts';
 const GROUP = 'security.openshift.io';
 
 /**
- * Security context constraints, as OpenShift has them: what pods may ask for, and what they get where they ask for nothing.
+ * Security context constraints, as OpenShift has them: what pods may ask for, and what they get where they ask for
+ * nothing.
  *
- * Short manifests are completed by the webhook objects.scc.portcullis.dev before the schema is applied, and judged by it
- * afterwards. The one rule here holds what no pod may profit from, should an object come in without that webhook.
+ * Short manifests are completed by the webhook objects.scc.portcullis.dev before the schema is applied, and judged by
+ * it afterwards. The one rule here holds what no pod may profit from, should an object come in without that webhook.
  */
 export const securityContextConstraints: Definition = {
   apiVersion: 'apiextensions.k8s.io/v1',

@@ -4,8 +4,8 @@ import { escapeKey } from '../../kube/json-pointer.ts';
 import { isObject } from '../../kube/types.ts';
 
 /**
- * Operations that make one value of another, and that go together with those of others: what a list has more at its end is
- * added to whatever its end is then.
+ * Operations that make one value of another, and that go together with those of others: what a list has more at its
+ * end is added to whatever its end is then.
  */
 export function changes(before: unknown, after: unknown, path = ''): readonly JsonPatchOp[] {
   if (deepEqual(before, after)) return [];

@@ -32,8 +32,8 @@ export const SCC_RULES: readonly Rule[] = [
   // namespace-security-allocation-controller
   rule(['patch'], ['Namespace']),
   rule(['get', 'create', 'update'], ['RangeAllocation']),
-  // standard-scc-controller: names cannot bound what is created. But nobody can grant what they do not have, and the use of
-  // the standard SCCs is all that this one can pass on. One of the roles is for an SCC that is none of them.
+  // standard-scc-controller: names cannot bound what is created. But nobody can grant what they do not have, and the
+  // use of the standard SCCs is all that this one can pass on. One of the roles is for an SCC that is none of them.
   rule(
     ['update'],
     ['SecurityContextConstraints'],

@@ -39,7 +39,9 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
   };
 }
 
-/** Who may view a cluster may view its SCCs. To write them is to grant any right to anybody: no role aggregates that. */
+/**
+ * Who may view a cluster may view its SCCs. To write them is to grant any right to anybody: no role aggregates that.
+ */
 const VIEW: ManifestOf<V1ClusterRole> = {
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind: 'ClusterRole',

@@ -71,9 +71,9 @@ const VALIDATING = { apiVersion: 'admissionregistration.k8s.io/v1', kind: 'Valid
 const AGAIN = { reinvocationPolicy: 'IfNeeded' } as const;
 
 /**
- * Security context constraints. Pods are asked about twice: the mutating webhook chooses an SCC and completes the pod by
- * it, and its configuration sorts behind those of others; the validating one judges what has become of the pod. SCCs
- * themselves are completed before the schema could refuse short ones, and judged.
+ * Security context constraints. Pods are asked about twice: the mutating webhook chooses an SCC and completes the pod
+ * by it, and its configuration sorts behind those of others; the validating one judges what has become of the pod.
+ * SCCs themselves are completed before the schema could refuse short ones, and judged.
  */
 export function sccConfigurations(
   settings: ManifestSettings,

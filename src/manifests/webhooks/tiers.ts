@@ -39,7 +39,10 @@ export function tiersOf(namespaces: readonly Requirement[]): readonly Tier[] {
   ];
 }
 
-/** The same where Pod Security counts in `kube-system`, too: a cold cluster starts there. The installation itself is never asked about. */
+/**
+ * The same where Pod Security counts in `kube-system`, too: a cold cluster starts there. The installation itself is
+ * never asked about.
+ */
 export function podSecurityTiersOf(installation: string): readonly Tier[] {
   return [
     ...tiersOf([notNamed([KUBE_SYSTEM, installation])]),
