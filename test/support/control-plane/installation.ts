@@ -78,6 +78,19 @@ export async function apply(client: ApiClient, objects: readonly JsonObject[]): 
   return changed;
 }
 
+/** The resource versions of objects that are there, by their paths. */
+export async function versionsOf(
+  client: ApiClient,
+  objects: readonly JsonObject[],
+): Promise<ReadonlyMap<string, unknown>> {
+  const versions = new Map<string, unknown>();
+  for (const object of objects) {
+    const { path } = await placeOf(client, object);
+    versions.set(path, versionOf(objectOf(await client.send('GET', path))));
+  }
+  return versions;
+}
+
 function versionOf(object: unknown): unknown {
   return isObject(object) ? metadataOf(object)['resourceVersion'] : undefined;
 }
