@@ -120,6 +120,8 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
       'extraVolumes[0].name=v',
       'extraVolumeMounts[0].name=v',
       'webhook.annotations.note=c',
+      'serviceMonitor.enabled=true',
+      'serviceMonitor.labels.release=d',
       'imagePullSecrets[0].name=s',
       'tolerations[0].operator=Exists',
     ];
@@ -131,6 +133,7 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
       '"note":"b"',
       '{"name":"configuration","configMap":{"name":"portcullis-configuration"}},{"name":"v"}]',
       '"note":"c"',
+      '"release":"d"',
       '"imagePullSecrets":[{"name":"s"}]',
       '"tolerations":[{"operator":"Exists"}]',
     ]) {

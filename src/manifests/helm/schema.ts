@@ -7,6 +7,7 @@ const OPEN: ReadonlySet<string> = new Set([
   'affinity',
   'annotations',
   'configuration',
+  'labels',
   'nodeSelector',
   'podAnnotations',
   'podLabels',

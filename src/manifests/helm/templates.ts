@@ -5,7 +5,7 @@ import type { Files } from '../kustomize/files.ts';
 import { helmDeployment } from './deployment.ts';
 import { fieldsOf } from './fields.ts';
 import { preDeleteHook } from './pre-delete-hook.ts';
-import { toTemplate } from './slots.ts';
+import { more, toTemplate } from './slots.ts';
 
 /** The templates: a file for each kind, each object with the condition on which it is there. */
 export function templateFiles(version: string): Files {
@@ -69,10 +69,16 @@ const KIND_CONDITIONS: Readonly<Record<string, string>> = {
 
 function templated(manifest: Manifest): JsonObject {
   const { metadata } = manifest;
-  const labels = { ...metadata.labels, ...CHART_LABELS };
+  const labels = { ...metadata.labels, ...CHART_LABELS, ...MORE_LABELS.get(manifest.kind) };
   const object = { ...manifest, metadata: { ...metadata, labels } };
   return manifest.kind === 'Deployment' ? helmDeployment(object) : fieldsOf(object);
 }
+
+/** By which operators choose what is theirs. */
+const MORE_LABELS: ReadonlyMap<string, JsonObject> = new Map([
+  ['ServiceMonitor', more('.Values.serviceMonitor.labels')],
+  ['PrometheusRule', more('.Values.prometheusRule.labels')],
+]);
 
 const CHART_LABELS = {
   'app.kubernetes.io/managed-by': '«.Release.Service»',
