@@ -64,8 +64,7 @@ suite('an installation', () => {
     system = await createSystem(plane);
   });
   after(async () => {
-    await system.stop();
-    await plane.stop();
+    await system.stop().finally(() => plane.stop());
   });
 
   test('where', (t) => t.diagnostic(`ran against: ${plane.title}`));

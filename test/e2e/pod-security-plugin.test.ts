@@ -37,8 +37,7 @@ suite('beside the plugin', { skip }, () => {
     }
   });
   after(async () => {
-    await system.stop();
-    await plane.stop();
+    await system.stop().finally(() => plane.stop());
   });
 
   test('where', (t) => t.diagnostic(`ran against: ${plane.title}, plugin PodSecurity on`));

@@ -34,8 +34,7 @@ for (const version of VERSIONS) {
       system = await createSystem(plane, { objectsFor: (port) => releaseObjects(version, port) });
     });
     after(async () => {
-      await system.stop();
-      await plane.stop();
+      await system.stop().finally(() => plane.stop());
     });
 
     test('where', (t) => t.diagnostic(`ran against: ${plane.title}`));
