@@ -294,7 +294,7 @@ const cases: readonly (readonly [
       ['service "portcullis" not found', 'the Service is missing', APPLY],
       [
         'context deadline exceeded',
-        'the way from the API server to the pods is blocked: a firewall between control plane and nodes, or a NetworkPolicy',
+        'the way from the API server to the pods is blocked by a firewall or a NetworkPolicy, or the replicas hang',
         'kubectl -n portcullis get networkpolicies,endpointslices',
       ],
       [

@@ -90,8 +90,8 @@ const CAUSES: readonly Cause[] = [
     (namespace) => `kubectl -n ${namespace} get pods -o wide`,
   ],
   [
-    /deadline exceeded|Timeout exceeded|i\/o timeout|no route to host/,
-    'the way from the API server to the pods is blocked: a firewall between control plane and nodes, or a NetworkPolicy',
+    /deadline exceeded|Timeout exceeded|i\/o timeout|handshake timeout|no route to host/,
+    'the way from the API server to the pods is blocked by a firewall or a NetworkPolicy, or the replicas hang',
     (namespace) => `kubectl -n ${namespace} get networkpolicies,endpointslices`,
   ],
   [

@@ -3,6 +3,7 @@
  * them.
  */
 import type { Connection } from '../../../cluster/live/connect.ts';
+import { UserError } from '../../../config/user-error.ts';
 import { ApiError } from '../../../kube/status.ts';
 import { POD_SECURITY_LABELS } from '../../../kube/well-known.ts';
 import { collectionPath, type AnyObject } from '../../installation/resource.ts';
@@ -48,7 +49,7 @@ function isJudged({ labels }: NamespaceFact): boolean {
 /** Violates no level. */
 const HARMLESS = {
   automountServiceAccountToken: false,
-  securityContext: { runAsNonRoot: true, runAsUser: 65_535, seccompProfile: { type: 'RuntimeDefault' } },
+  securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
   containers: [
     {
       name: 'pause',
@@ -94,7 +95,7 @@ function probe(apiVersion: string, kind: string, content: object): object {
   return { apiVersion, kind, metadata: { generateName: `${NAME}-` }, ...content };
 }
 
-/** Sends a request as a dry run. Rejects only if the server cannot be reached. */
+/** Sends a request as a dry run. */
 export async function runProbe(connection: Connection, request: ProbeRequest, signal: AbortSignal): Promise<Probe> {
   const path = collectionPath({ ...request, version: 'v1' }, request.namespace?.name);
   const { body } = request;
@@ -102,7 +103,8 @@ export async function runProbe(connection: Connection, request: ProbeRequest, si
     const object = await connection.request({ method: 'POST', path, query: { dryRun: 'All' }, body, signal });
     return { ...request, object: object as unknown as AnyObject };
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
+    // A server that waits too long for webhooks has answered before, and will again.
+    if (!(error instanceof ApiError || error instanceof UserError)) throw error;
     return { ...request, refusal: error.message };
   }
 }
