@@ -84,6 +84,7 @@ async function play(
   let born = 0;
   const come = (ms: number): void => void replicas.push(stage.replica(`r${born++}`, ms));
   let failure: unknown;
+  let isEdited = false;
   // Some of it is looked at where nobody would catch what is thrown.
   const lookAt = (replica: StagedReplica): void => {
     try {
@@ -92,7 +93,9 @@ async function play(
       failure ??= error;
     }
   };
-  const lookAtAll = (): void => replicas.forEach(lookAt);
+  const lookAtAll = (): void => {
+    if (!isEdited) replicas.forEach(lookAt);
+  };
   const takeOver = async (ms: number): Promise<void> => {
     await leader.die();
     leader = stage.leader(ms);
@@ -103,8 +106,10 @@ async function play(
   });
   /** What others change is seen at once: nobody can know of it before. */
   const edit = async (change: () => Promise<unknown>): Promise<void> => {
+    isEdited = true;
     await change();
     for (const replica of replicas) replica.catchUp();
+    isEdited = false;
   };
   const play: { [Type in Happening['type']]: (happening: Extract<Happening, { type: Type }>) => Promise<unknown> } = {
     async 'time passes'({ ms, stepMs }) {
