@@ -62,6 +62,8 @@ const BY_US = { fieldManager: REPLICA_CONTROLLER };
 const LEASE = 'lease';
 const CERTIFICATE = 'certificate';
 const RENEW_MS = 15_000;
+/** Certificates become valid and expire by themselves. */
+const LOOK_AGAIN: ReconcileResult = { requeueAfterMs: 60_000 };
 /** After such a silence nobody comes back: pods have other names after a restart. */
 const GONE_MS = 600_000;
 const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [COMPONENT_LABEL]: REPLICA };
@@ -94,12 +96,12 @@ export function createReplica(options: ReplicaOptions): Replica {
       const level = secret ? 'warn' : 'info';
       if (told !== offered.problem) logger[level](line, 'no serving certificate to load, the last one stays');
       told = offered.problem;
-      return undefined;
+      return LOOK_AGAIN;
     }
     told = '';
     const current = served.isTemporary() ? undefined : served.current();
     const dueMs = serveInMs({ current, offered, configurations, unchangedMs, service: options.service, now: date });
-    if (dueMs === undefined) return undefined;
+    if (dueMs === undefined) return LOOK_AGAIN;
     if (dueMs > 0) return { requeueAfterMs: dueMs };
     served.use(offered);
     enqueue(LEASE);

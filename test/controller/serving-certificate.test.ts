@@ -4,12 +4,13 @@ import { REPLICA_LEASE_MS } from '../../src/controller/replica-leases.ts';
 import { SERVING_CERTIFICATE_CONTROLLER } from '../../src/controller/serving-certificate.ts';
 import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhook-configuration.ts';
-import { createAuthority } from '../../src/tls/self-signed.ts';
+import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import {
   BY_TEST,
   configuration,
   createStage,
   DAY_MS,
+  NAMES,
   NAMESPACE,
   SECRET,
   shaOf,
@@ -300,6 +301,45 @@ suite('the serving certificate of a cluster', () => {
     assert.ok(replica.isReady());
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
     await other.die();
+  });
+});
+
+suite('a replica', () => {
+  const stages: Stage[] = [];
+  afterEach(async () => {
+    for (const stage of stages.splice(0)) await stage.stop();
+  });
+  const begin = async (): Promise<Stage> => {
+    const stage = await createStage();
+    stages.push(stage);
+    return stage;
+  };
+  const offer = (stage: Stage, now: Date) => {
+    const authority = createAuthority({ now, days: 30 });
+    const { cert, key } = createServing(authority, NAMES, { now, days: 7 });
+    return stage.setTexts({ 'tls.crt': cert, 'tls.key': key });
+  };
+
+  test('serves what is offered as soon as it is valid, without being told', async () => {
+    const stage = await begin();
+    const replica = stage.replica('r');
+    await offer(stage, new Date(START.getTime() + DAY_MS));
+    await stage.pass(600_000, 60_000);
+    assert.notEqual(replica.current().cert, stage.texts()['tls.crt']);
+    await stage.pass(DAY_MS, 60_000 * 60);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+  });
+
+  test('keeps what it serves if nothing better is offered', async () => {
+    const stage = await begin();
+    const replica = stage.replica('r');
+    await offer(stage, START);
+    await stage.pass(20_000, 1_000);
+    const served = replica.current().cert;
+    assert.equal(served, stage.texts()['tls.crt']);
+    await stage.setTexts({ 'tls.crt': served, 'tls.key': 'nonsense' });
+    await stage.pass(20_000, 1_000);
+    assert.equal(replica.current().cert, served);
   });
 });
 
