@@ -6,6 +6,8 @@ import type { Store } from './store.ts';
 export interface WriteOptions {
   readonly fieldManager: string;
   readonly dryRun?: boolean;
+  /** Hears each warning that comes with the answer. */
+  readonly onWarning?: (text: string) => void;
 }
 
 export interface ApplyOptions extends WriteOptions {

@@ -27,8 +27,12 @@ export interface PodSource {
  * The objects in a namespace that pods come from, sorted by kind and name. What another of them made is left out; what
  * anything else made, a custom resource or an object that is gone, is not.
  */
-export function podSourcesOf(store: Store, namespace: string): readonly PodSource[] {
-  return POD_SOURCES.flatMap((kind) =>
+export function podSourcesOf(
+  store: Store,
+  namespace: string,
+  kinds: readonly PodSourceKind[] = POD_SOURCES,
+): readonly PodSource[] {
+  return kinds.flatMap((kind) =>
     store
       .list(kind, namespace)
       .filter((object) => !isMadeByPodSource(store, object, namespace))

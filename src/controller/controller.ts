@@ -6,6 +6,8 @@ import type { Logger } from '../telemetry/logger.ts';
 /** What is worked on because of an object. */
 export interface Source {
   readonly kind: Kind;
+  /** True: only what happens counts, objects are not looked at at the start or once more. */
+  readonly isNewsOnly?: boolean;
   /** The keys to work on when the object has come, changed or gone, or is looked at again. */
   keysOf(object: Kinds[Kind], store: Store, happened: Happened<Kind>): readonly string[];
 }
@@ -24,6 +26,14 @@ export function on<K extends Kind>(
   keysOf: (object: Kinds[K], store: Store, happened: Happened<K>) => readonly string[],
 ): Source {
   return { kind, keysOf: (object, store, happened) => keysOf(object as Kinds[K], store, happened as Happened<K>) };
+}
+
+/** The same, but objects to which nothing happens make no keys: whoever starts looks at all of them in another way. */
+export function onNews<K extends Kind>(
+  kind: K,
+  keysOf: (object: Kinds[K], store: Store, happened: Happened<K>) => readonly string[],
+): Source {
+  return { ...on(kind, keysOf), isNewsOnly: true };
 }
 
 /** What a reconcile works with. */

@@ -6,17 +6,11 @@ import { POD_SECURITY_CONFIG_MAP } from '../kube/installation.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds, Namespace } from '../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
-import {
-  createSccLevels,
-  planLabels,
-  reachOf,
-  type LabelSyncPlan,
-  type ManagementSettings,
-  type SccLevels,
-} from '../policy/psa/label-sync.ts';
+import { planLabels, reachOf, type LabelSyncPlan, type ManagementSettings } from '../policy/psa/label-sync.ts';
 import type { RolloutSettings } from '../policy/psa/rollout-settings.ts';
 import { LEVELS, type Level } from '../policy/pss/types.ts';
 import type { RolloutMetrics } from '../telemetry/rollout.ts';
+import { createCurrentSccLevels } from './current-scc-levels.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult, type Source } from './controller.ts';
 import { inTurns } from './in-turns.ts';
 import { createRemarks } from './remarks.ts';
@@ -48,7 +42,7 @@ const LOOK_AGAIN_MS = 5_000;
 export function createPsaLabelSyncer(options: LabelSyncerOptions): Controller {
   const { management, metrics } = options;
   const remarks = createRemarks('Namespace', 'SyncLabels');
-  const levels = createLevels();
+  const levels = createCurrentSccLevels();
   const plan = (namespace: Namespace, store: Store, settings: RolloutSettings): LabelSyncPlan =>
     planLabels({
       namespace,
@@ -149,19 +143,6 @@ function reaching(kind: ReachingKind): Source {
     });
     return reach === 'all' ? [ALL] : [...reach];
   });
-}
-
-/** The levels of the SCCs of now, judged again only when one has changed. */
-function createLevels(): (store: Store) => SccLevels {
-  let made: { readonly store: Store; readonly revision: number; readonly levels: SccLevels } | undefined;
-  return (store) => {
-    const revision = store.revision('SecurityContextConstraints');
-    if (made?.store !== store || made.revision !== revision) {
-      const levels = createSccLevels(store.list('SecurityContextConstraints'), { profile: 'accurate' });
-      made = { store, revision, levels };
-    }
-    return made.levels;
-  };
 }
 
 function namesOf(objects: readonly Kinds[Kind][]): readonly string[] {

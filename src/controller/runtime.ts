@@ -56,7 +56,10 @@ export function startController(controller: Controller, options: RuntimeOptions)
     for (const source of sources) if (source.kind === kind) addKeysOf(source, object, change);
   });
   const addAll = (): void => {
-    for (const source of sources) for (const object of store.list(source.kind)) addKeysOf(source, object, AGAIN);
+    for (const source of sources) {
+      if (source.isNewsOnly === true) continue;
+      for (const object of store.list(source.kind)) addKeysOf(source, object, AGAIN);
+    }
   };
   let cancelResync: (() => void) | undefined;
   const resync = (everyMs: number): void => {

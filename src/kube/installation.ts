@@ -37,6 +37,12 @@ export const POD_SECURITY_CONFIG_MAP = 'portcullis-pod-security';
  */
 export const POD_SECURITY_DEFAULT_ANNOTATION = 'portcullis.dev/pod-security-default';
 
+/**
+ * On the PSAEnforcementConfig: a time (RFC 3339) at which somebody wants all namespaces to be evaluated. One that is later
+ * than the last evaluation has them evaluated at once.
+ */
+export const EVALUATE_ANNOTATION = 'portcullis.dev/evaluate';
+
 /** On both: the number of that configuration; it rises with each change. */
 export const POD_SECURITY_GENERATION_ANNOTATION = 'portcullis.dev/pod-security-generation';
 

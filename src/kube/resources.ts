@@ -56,6 +56,7 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
     scope: 'Cluster',
   },
   FeatureGate: { group: 'config.openshift.io', version: 'v1', resource: 'featuregates', scope: 'Cluster' },
+  Report: { group: 'openreports.io', version: 'v1alpha1', resource: 'reports', scope: 'Namespaced' },
 };
 
 /** The kind of a resource that this program reads; `undefined` for any other. */

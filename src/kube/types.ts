@@ -33,6 +33,7 @@ import type {
 } from '@kubernetes/client-node';
 import type { FeatureGate } from './feature-gate.ts';
 import type { PSAEnforcementConfig } from './psa-enforcement-config.ts';
+import type { Report } from './report.ts';
 import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 
 /** A client-node model as it is on the wire: dates are strings, nothing may be changed, `null` is as good as absent. */
@@ -107,6 +108,7 @@ export interface Kinds extends WorkloadKinds {
   ValidatingWebhookConfiguration: ValidatingWebhookConfiguration;
   PSAEnforcementConfig: PSAEnforcementConfig;
   FeatureGate: FeatureGate;
+  Report: Report;
 }
 
 export type Kind = keyof Kinds;

@@ -30,16 +30,24 @@ export function createPort({ send, access, store, clock }: Parts): Cluster {
         ...placeOf(object),
         name: '',
         query: queryOf(options),
+        onWarning: options.onWarning,
         body: typed(kind, object),
       }),
     update: (kind, object, options) =>
-      request(kind, { verb: 'update', ...placeOf(object), query: queryOf(options), body: typed(kind, object) }),
+      request(kind, {
+        verb: 'update',
+        ...placeOf(object),
+        query: queryOf(options),
+        onWarning: options.onWarning,
+        body: typed(kind, object),
+      }),
     updateStatus: (kind, object, options) =>
       request(kind, {
         verb: 'update',
         subresource: 'status',
         ...placeOf(object),
         query: queryOf(options),
+        onWarning: options.onWarning,
         body: typed(kind, object),
       }),
     patch: (kind, { name, namespace = '' }, ops, options) =>
@@ -48,6 +56,7 @@ export function createPort({ send, access, store, clock }: Parts): Cluster {
         name,
         namespace,
         query: queryOf(options),
+        onWarning: options.onWarning,
         contentType: 'application/json-patch+json',
         body: ops,
       }),
@@ -76,6 +85,7 @@ function applied(kind: Kind, object: KubeObject, options: ApplyOptions): Omit<Ow
     verb: 'patch',
     ...placeOf(object),
     query: { ...queryOf(options), ...(options.force === true ? { force: 'true' } : {}) },
+    onWarning: options.onWarning,
     contentType: APPLY,
     body: typed(kind, object),
   };

@@ -18,12 +18,14 @@ export interface OwnRequest {
   readonly query?: Readonly<Record<string, string>>;
   readonly contentType?: string;
   readonly body?: unknown;
+  /** Hears each warning; absent: nobody is warned. */
+  readonly onWarning?: ((text: string) => void) | undefined;
 }
 
 /** Sends a request through the API and returns the object of the answer; rejects with an ApiError. */
 export type Send = (request: OwnRequest) => Promise<ApiObject>;
 
-/** Makes the way by which the cluster sends requests to itself: nobody is warned, nothing is aborted. */
+/** Makes the way by which the cluster sends requests to itself: nothing is aborted. */
 export function createSend(api: Api, registry: Registry): Send {
   return async ({ resource, ...request }) => {
     const info = registry.preferred(resource);
@@ -51,6 +53,10 @@ function complete(
     userAgent: '',
     contentType: request.contentType ?? 'application/json',
     body: request.body === undefined ? '' : JSON.stringify(request.body),
-    context: { warn: () => undefined, audit: () => undefined, signal: new AbortController().signal },
+    context: {
+      warn: request.onWarning ?? (() => undefined),
+      audit: () => undefined,
+      signal: new AbortController().signal,
+    },
   };
 }

@@ -7,6 +7,8 @@ export interface RawAnswer {
   readonly code: number;
   /** Of the header `Retry-After`, in seconds. */
   readonly retryAfter: string | undefined;
+  /** The headers `Warning`. */
+  readonly warnings: readonly string[];
   readonly body: string;
 }
 
@@ -18,7 +20,10 @@ const MAX_TEXT = 200;
  * @throws {ApiError} for a failure; its `retryAfterSeconds` says whether it is worth while to ask again
  * @throws {UserError} for what no Kubernetes API server would answer
  */
-export function readAnswer({ code, retryAfter, body }: RawAnswer, server: string): JsonObject {
+export function readAnswer(
+  { code, retryAfter, body }: Pick<RawAnswer, 'code' | 'retryAfter' | 'body'>,
+  server: string,
+): JsonObject {
   const value = parse(body);
   if (code >= 200 && code < 300) {
     if (isObject(value)) return value;

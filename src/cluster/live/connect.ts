@@ -14,6 +14,7 @@ import { readAnswer } from './answer.ts';
 import { createCredentials } from './credentials.ts';
 import { findCluster, type Whereabouts } from './find-cluster.ts';
 import type { TokenBucket } from './token-bucket.ts';
+import { readWarnings } from './warning.ts';
 import { open, readWhole, send, type RawRequest } from './transport.ts';
 
 export interface ApiRequest {
@@ -26,6 +27,8 @@ export interface ApiRequest {
   readonly contentType?: string;
   /** The form of the answer; absent: plain JSON. */
   readonly accept?: string;
+  /** Hears each warning that comes with the answer. */
+  readonly onWarning?: ((text: string) => void) | undefined;
   readonly signal?: AbortSignal;
 }
 
@@ -101,6 +104,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   const once = async (request: ApiRequest): Promise<JsonObject> => {
     const answer = await call(request, AbortSignal.timeout(timeoutMs), send);
     count(request.method, answer.code);
+    if (request.onWarning) readWarnings(answer.warnings).forEach(request.onWarning);
     return readAnswer(answer, server);
   };
 

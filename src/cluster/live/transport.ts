@@ -31,8 +31,9 @@ export async function open(request: RawRequest, agent: Agent): Promise<IncomingM
 export async function readWhole(response: IncomingMessage): Promise<RawAnswer> {
   const chunks: Buffer[] = [];
   for await (const chunk of response) chunks.push(chunk as Buffer);
-  const { statusCode: code = 0, headers } = response;
-  return { code, retryAfter: headers['retry-after'], body: Buffer.concat(chunks).toString('utf8') };
+  const { statusCode: code = 0, headers, headersDistinct } = response;
+  const warnings = headersDistinct['warning'] ?? [];
+  return { code, retryAfter: headers['retry-after'], warnings, body: Buffer.concat(chunks).toString('utf8') };
 }
 
 /**

@@ -20,11 +20,12 @@ export function createWrites(
   feedOf: (kind: Kind) => Feed | undefined,
 ): Writes {
   const write = async <K extends Kind>(kind: K, options: WriteOptions, request: ApiRequest): Promise<Kinds[K]> => {
-    const query = { ...request.query, fieldManager: options.fieldManager };
+    const { fieldManager, onWarning } = options;
+    const query = { ...request.query, fieldManager };
     if (options.dryRun === true) {
-      return (await connection.request({ ...request, query: { ...query, dryRun: 'All' } })) as Kinds[K];
+      return (await connection.request({ ...request, onWarning, query: { ...query, dryRun: 'All' } })) as Kinds[K];
     }
-    const answer = await connection.request({ ...request, query });
+    const answer = await connection.request({ ...request, onWarning, query });
     feedOf(kind)?.wrote(answer);
     return answer as Kinds[K];
   };
