@@ -11,6 +11,8 @@ export interface ReplicaOptions {
   /** More flags of `serve`; they come last, so they win. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** The script to run; absent: that of the sources. */
+  readonly main?: string;
   /** Absent: that of the installation's service account, so that the rights of the manifests count. */
   readonly kubeconfig?: string;
 }
@@ -57,6 +59,7 @@ export async function startReplica(plane: ControlPlane, options: ReplicaOptions 
       ...args,
     ],
     { HOSTNAME: name, ...env },
+    options.main,
   );
   const { child, finished } = program;
   const kill = (): void => void child.kill('SIGKILL');

@@ -49,6 +49,11 @@ export function namespaceName(index: number): string {
   return `team-${index}`;
 }
 
+/** What a namespace enforces: with each change the other one. */
+export function levelOf(index: number, changes: number): 'restricted' | 'baseline' {
+  return (index + changes) % 2 === 0 ? 'restricted' : 'baseline';
+}
+
 const CREATED = '2026-01-02T03:04:05Z';
 const RANGE = 10_000;
 
@@ -63,7 +68,7 @@ function namespace(index: number, changes: number, resourceVersion: string): Jso
       creationTimestamp: CREATED,
       labels: {
         'kubernetes.io/metadata.name': name,
-        'pod-security.kubernetes.io/enforce': index % 2 === 0 ? 'restricted' : 'baseline',
+        'pod-security.kubernetes.io/enforce': levelOf(index, changes),
         'example.com/change': String(changes),
       },
       annotations: {

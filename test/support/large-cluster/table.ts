@@ -13,8 +13,10 @@ export interface Table {
   /** Changes an object; one that was removed is there again. */
   change(index: number): void;
   remove(index: number): void;
-  /** How an object is now; `undefined`: it is removed. */
-  at(index: number): JsonObject | undefined;
+  /** How often an object has changed. */
+  changes(index: number): number;
+  /** Forgets what has happened: who follows has to list again. */
+  forget(): void;
   /** Tells what has happened since that version and what happens from now on, until the returned function is called. */
   follow(resourceVersion: string, listener: Listener): () => void;
 }
@@ -75,11 +77,17 @@ export function createTable({ count, make }: Collection): Table {
       removed.add(index);
       happen('DELETED', index);
     },
-    at: (index) => (removed.has(index) ? undefined : current(index)),
+    changes: (index) => changes.get(index)?.changes ?? 0,
+    forget() {
+      log = [];
+      forgotten = ++version;
+      for (const listener of listeners) listener('ERROR', gone(FIRST_VERSION, forgotten));
+      listeners.clear();
+    },
     follow(resourceVersion, listener) {
       const since = Number(resourceVersion);
       if (since < forgotten) {
-        listener('ERROR', { kind: 'Status', code: 410, message: `too old resource version: ${since} (${forgotten})` });
+        listener('ERROR', gone(since, forgotten));
         return () => undefined;
       }
       for (const entry of log) if (entry.version > since) listener(entry.type, objectOf(entry));
@@ -87,4 +95,8 @@ export function createTable({ count, make }: Collection): Table {
       return () => void listeners.delete(listener);
     },
   };
+}
+
+function gone(since: number, forgotten: number): JsonObject {
+  return { kind: 'Status', code: 410, message: `too old resource version: ${since} (${forgotten})` };
 }
