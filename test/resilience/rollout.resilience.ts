@@ -14,7 +14,8 @@ const CLOCK_SKEW = fileURLToPath(new URL('../support/clock-skew.ts', import.meta
 suite('three replicas under load', () => {
   let stage: Stage;
   before(async () => {
-    stage = await setStage({ drainSeconds: 10 });
+    // The drain and the lease that an installation has.
+    stage = await setStage({ args: [], drainSeconds: 10 });
     await stage.start(3);
     await stage.settled(3);
   });
@@ -94,7 +95,7 @@ suite('three replicas under load', () => {
       for (const old of stage.system.replicas.filter((one) => !skewed.includes(one)).slice(0, 2)) {
         await stage.system.retire(old);
       }
-      await stage.led(30_000);
+      await stage.led(60_000);
       await stage.change();
       await stage.known(30_000);
       const { holder, transitions } = await stage.lease();
