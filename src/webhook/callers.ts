@@ -32,7 +32,8 @@ export function createCallers(names: readonly string[]): Callers {
 }
 
 function refusalOf(socket: Socket, allowed: ReadonlySet<string>): CallerRefusal | undefined {
-  if (!(socket instanceof TLSSocket) || !socket.getPeerX509Certificate()) return { code: 401, reason: 'a client certificate is required' };
+  if (!(socket instanceof TLSSocket) || !socket.getPeerX509Certificate())
+    return { code: 401, reason: 'a client certificate is required' };
   if (!socket.authorized) {
     // Declared as an error, it is the code of one.
     const why = String(socket.authorizationError);
