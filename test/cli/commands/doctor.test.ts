@@ -182,7 +182,7 @@ excluded      start            change             1       portcullis
     assert.equal(broken.length, 1);
     assert.match(
       broken[0] ?? '',
-      /^problem  break-glass    webhooks: break-glass is in force for .*, since \S+ by admin$/,
+      /^problem {2}break-glass {4}webhooks: break-glass is in force for .*, since \S+ by admin$/,
     );
   });
 });

@@ -6,7 +6,6 @@ import { planProbes } from '../../../src/cli/doctor/gather/probes.ts';
 import { foresee } from '../../../src/cli/doctor/outage.ts';
 import type { Facts, Finding, Probe } from '../../../src/cli/doctor/types.ts';
 import { configurationOf } from '../../../src/cli/installation/own-webhooks.ts';
-import type { ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
 import { createAuthority } from '../../../src/tls/self-signed.ts';
 import {
   deployment,
@@ -93,7 +92,7 @@ const foreign = (webhook: object): Facts['configurations'] => [
         ...webhook,
       },
     ],
-  } as ValidatingWebhookConfiguration),
+  }),
 ];
 
 const podProbe = (answer: Partial<Probe>): Facts['probes'] => [
