@@ -23,7 +23,7 @@ import { refusedCalls, unusedRights } from '../support/control-plane/rights.ts';
 import { copyOverlay } from '../support/control-plane/overlay.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl, hasKubectl } from '../support/kubectl.ts';
-import { runProgram } from '../support/memory-io.ts';
+import { runProgram, type Outcome } from '../support/memory-io.ts';
 import { HOLDERS, objectOfKind } from '../support/scenarios/kinds.ts';
 import { checkScenario, POD_SECURITY_SCENARIOS } from '../support/scenarios/pod-security.ts';
 import { checkStep, SCC_STEPS } from '../support/scenarios/scc.ts';
@@ -59,6 +59,8 @@ suite('an installation', () => {
     assert.equal(answer.status, 201, answer.text);
     return answer;
   };
+  const diagnose = async (): Promise<Outcome> =>
+    runProgram(['doctor', `--kubeconfig=${await plane.kubeconfigFor('admin', ['system:masters'])}`]);
   before(async () => {
     plane = await startControlPlane();
     system = await createSystem(plane);
@@ -139,6 +141,12 @@ suite('an installation', () => {
     });
   });
 
+  test('the doctor sees that nobody is there', async () => {
+    const { code, stdout } = await diagnose();
+    assert.equal(code, 1);
+    assert.match(stdout, /^problem +reachable +psa\.portcullis\.dev: cannot be called/m);
+  });
+
   test('somebody has been there before', async () => {
     // What a binding binds cannot be changed: the leader has to make this one anew.
     await succeeds({
@@ -202,6 +210,12 @@ suite('an installation', () => {
         assert.equal(annotations['openshift.io/scc'], isPod ? 'anyuid' : undefined);
       });
     }
+  });
+
+  test('the doctor finds nothing wrong', async () => {
+    const { code, stdout } = await diagnose();
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /^ok +reachable +psa\.portcullis\.dev: answers$/m);
   });
 
   test('an API server that goes away makes no replica unready, and finds all as it was', async () => {

@@ -9,14 +9,18 @@ import type { Kind, KubeObject } from '../../../src/kube/types.ts';
 import { DEFINITIONS } from '../../../src/manifests/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
+import { itemsOf } from '../../support/answers.ts';
+import { startControlPlane } from '../../support/control-plane/index.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
 import { clusterContract } from '../contract.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
 
+// With KUBEBUILDER_ASSETS of a real API server.
 clusterContract('the live cluster', async () => {
-  const server = await startCluster();
-  const connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test' });
+  const server = await startControlPlane();
+  const kubeconfig = await server.kubeconfigFor('admin', ['system:masters']);
+  const connection = await connect({ kubeconfig, env: {}, userAgent: 'test' });
   const cluster = createLiveCluster({
     connection,
     kinds: ALL,
@@ -27,9 +31,9 @@ clusterContract('the live cluster', async () => {
   await cluster.start();
   return {
     cluster,
-    events: () => {
-      const events = server.cluster.storage.list({ group: '', resource: 'events' });
-      return Promise.resolve(events.map((event) => String(event['reason'])));
+    async events() {
+      const events = itemsOf(await server.admin.send('GET', '/apis/events.k8s.io/v1/events'));
+      return events.map((event) => String(event['reason']));
     },
     async stop() {
       await cluster.stop();

@@ -14,7 +14,10 @@ export async function startKubeApiserver(
 ): Promise<ControlPlane> {
   const credentials = await createCredentials();
   const [port = 0, etcdPort = 0, peerPort = 0] = await freePorts(3);
-  const etcd = await startEtcd(assets, credentials.folder, etcdPort, peerPort);
+  const etcd = await startEtcd(assets, credentials.folder, etcdPort, peerPort).catch(async (error: unknown) => {
+    await credentials.remove();
+    throw error;
+  });
   const plugins = podSecurityPlugin === 'off' ? ['--disable-admission-plugins=PodSecurity'] : [];
   const args = [...(await apiserverArgs(credentials, port, etcdPort)), ...plugins];
   const admin = credentials.administrator(port);
@@ -24,7 +27,12 @@ export async function startKubeApiserver(
     await untilReady(daemon, 'kube-apiserver', log, async () => (await admin.send('GET', '/readyz')).status === 200);
     return daemon;
   };
-  let apiserver = await start();
+  let apiserver = await start().catch(async (error: unknown) => {
+    admin.close();
+    await etcd.stop();
+    await credentials.remove();
+    throw error;
+  });
   const standIn = startStandIn(admin);
   const address = `https://127.0.0.1:${port}`;
   return {
