@@ -123,8 +123,12 @@ function changeMember(root: Record<string, unknown>, change: Exclude<Mutation, {
 function holdersIn(value: Holder): Holder[] {
   return keysOf(value).flatMap((key) => {
     const member = memberOf(value, key);
-    return typeof member === 'object' && member !== null ? [member, ...holdersIn(member as Holder)] : [];
+    return typeof member === 'object' && member !== null ? below(member as Holder) : [];
   });
+}
+
+function below(holder: Holder): Holder[] {
+  return [holder, ...holdersIn(holder)];
 }
 
 function keysOf(holder: Holder): readonly string[] {

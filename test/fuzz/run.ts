@@ -28,7 +28,7 @@ export interface FuzzReport {
   readonly seed: number;
   readonly answers: number;
   readonly failures: readonly Failure[];
-  /** Once it was warm, and at the end. */
+  /** In the middle of the time, and at the end. */
   readonly residentMiB: readonly [warm: number, end: number];
   /** What the server logged as errors; null if it was not there any more at the end. */
   readonly serverErrors: readonly string[];

@@ -4,6 +4,8 @@ import { at, isObject, textAt } from './json.ts';
 export type Type =
   | 'text'
   | 'boolean'
+  /** Of any size. */
+  | 'integer'
   | 'int32'
   | 'int64'
   | 'time'
@@ -30,6 +32,8 @@ export function fits(value: unknown, type: Type): boolean {
       return typeof value === 'string';
     case 'boolean':
       return typeof value === 'boolean';
+    case 'integer':
+      return Number.isInteger(value);
     case 'int32':
       return Number.isInteger(value) && Math.abs(value as number) < 2 ** 31;
     case 'int64':
@@ -252,14 +256,14 @@ export const JUDGED_BY_STANDARDS: Type = object({ metadata: object({ annotations
 
 const admittedContext = {
   seLinuxOptions: object({ user: 'text', role: 'text', type: 'text', level: 'text' }),
-  runAsUser: 'int64',
+  runAsUser: 'integer',
   runAsNonRoot: 'boolean',
   seccompProfile: object({ type: 'text', localhostProfile: 'text' }),
 } as const;
 
 const admittedContainers: Type = listOf({
   name: 'text',
-  ports: listOf({ hostPort: 'int32' }),
+  ports: listOf({ hostPort: 'integer' }),
   securityContext: object({
     ...admittedContext,
     capabilities: object({ add: texts, drop: texts }),
@@ -289,8 +293,8 @@ export const JUDGED_BY_SCCS: Type = object({
     os: object({ name: 'text' }),
     securityContext: object({
       ...admittedContext,
-      supplementalGroups: { list: 'int64' },
-      fsGroup: 'int64',
+      supplementalGroups: { list: 'integer' },
+      fsGroup: 'integer',
       sysctls: listOf({ name: 'text' }),
     }),
   }),
