@@ -2,13 +2,21 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { controllersOf } from '../../../src/cli/serve/controllers.ts';
 import { serveOptions } from '../../../src/cli/serve/options.ts';
+import { rolloutControllers } from '../../../src/cli/serve/rollout-controllers.ts';
+import { sccSettingsOf } from '../../../src/cli/serve/scc-settings.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
+import { createStore } from '../../../src/cluster/store.ts';
+import type { Controller } from '../../../src/controller/controller.ts';
 import { CONTROLLER_NAMES, createControllers } from '../../../src/controller/index.ts';
 import { REPLICA_CONTROLLER } from '../../../src/controller/replica.ts';
 import { SERVING_CERTIFICATE_CONTROLLER } from '../../../src/controller/serving-certificate.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../../src/controller/standard-sccs.ts';
 import { UID_RANGE_ALLOCATOR } from '../../../src/controller/uid-range-allocator.ts';
+import { DEFAULT_CONFIGURATION } from '../../../src/policy/psa/configuration.ts';
+import type { RolloutPhase } from '../../../src/policy/psa/enforcement.ts';
+import { DEFAULT_ROLLOUT } from '../../../src/policy/psa/rollout-settings.ts';
 import { DEFAULT_RANGES } from '../../../src/policy/uid-range/settings.ts';
+import { createMetrics } from '../../../src/telemetry/metrics.ts';
 
 /** Those of a live cluster alone. */
 const CERTIFICATES = [SERVING_CERTIFICATE_CONTROLLER, REPLICA_CONTROLLER];
@@ -17,6 +25,18 @@ const BOTH = [UID_RANGE_ALLOCATOR, STANDARD_SCC_CONTROLLER];
 function namesFor(given: Readonly<Record<string, string>>): readonly string[] {
   const typed = new Map(Object.entries(given).map(([name, text]) => [name, [text]]));
   return controllersOf(resolveValues(serveOptions, { typed, env: {} })).map(({ name }) => name);
+}
+
+function ofRollout(phase: RolloutPhase): readonly Controller[] {
+  const values = resolveValues(serveOptions, { typed: new Map(), env: {} });
+  return rolloutControllers({
+    values,
+    scc: sccSettingsOf(values),
+    place: { store: createStore(), namespace: 'portcullis', version: '0.0.0' },
+    settings: () => ({ ...DEFAULT_ROLLOUT, phase }),
+    exemptions: () => DEFAULT_CONFIGURATION.exemptions,
+    metrics: createMetrics({ version: '0.0.0' }),
+  });
 }
 
 suite('the controllers that run', () => {
@@ -37,8 +57,9 @@ suite('the controllers that run', () => {
   }
 
   test('every controller has a name that is known', () => {
-    const names = createControllers({ ranges: DEFAULT_RANGES }).map(({ name }) => name);
+    const names = [...createControllers({ ranges: DEFAULT_RANGES }), ...ofRollout('Enforce')].map(({ name }) => name);
     assert.deepEqual([...CERTIFICATES, ...names], CONTROLLER_NAMES);
+    assert.deepEqual(ofRollout('Disabled'), []);
   });
 
   const KNOWN = CONTROLLER_NAMES.join(', ');
