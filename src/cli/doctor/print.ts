@@ -1,6 +1,7 @@
 import { printColumns } from '../report/columns.ts';
 import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
+import { printNames } from './names.ts';
 import type { Outage } from './outage.ts';
 import type { Finding, Severity } from './types.ts';
 
@@ -54,18 +55,14 @@ function printOutage(outage: readonly Outage[], style: Style): string {
     pods,
     namespaceLabels,
     `${namespaces.length}`,
-    printNames(namespaces),
+    printNames(namespaces, SHOWN),
   ]);
   const title = style('bold', 'While no replica answers:');
   return `\n${title}\n${printColumns(['TIER', 'PODS', 'NAMESPACE LABELS', 'COUNT', 'NAMESPACES'], rows)}`;
 }
 
-const MAX_NAMES = 8;
-
-function printNames(names: readonly string[]): string {
-  const shown = names.slice(0, MAX_NAMES).join(', ');
-  return names.length > MAX_NAMES ? `${shown}, …` : shown;
-}
+/** Of namespaces more are worth showing: people look for theirs. */
+const SHOWN = 8;
 
 /** `2 problems, 1 warning; 3 things could not be looked at` */
 export function printCount(findings: readonly Finding[]): string {

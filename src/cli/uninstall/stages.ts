@@ -39,7 +39,6 @@ export const SURROUNDINGS: readonly Part[] = [
   RESOURCES.Secret,
 ];
 
-export const CERTIFICATES = namespaced('cert-manager.io', 'v1', 'certificates');
 export const PODS = RESOURCES.Pod;
 export const NAMESPACES = RESOURCES.Namespace;
 
