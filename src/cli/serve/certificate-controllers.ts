@@ -20,6 +20,8 @@ export interface CertificateControllersOptions {
   readonly cluster: Cluster;
   readonly service: Service;
   readonly served: ServedPair;
+  /** Whether they are made here for the cluster, or come from elsewhere. */
+  readonly certificates: 'self-managed' | 'given';
   /** On which reviews are answered. */
   readonly port: number;
   /** What the replica says of itself beside its certificate. */
@@ -41,7 +43,7 @@ const LEAVE_MS = 2_000;
 export function certificateControllers(options: CertificateControllersOptions): CertificateControllers {
   const { values, cluster, service, served, port, announcement, logger, metrics } = options;
   const date = (): Date => new Date();
-  const isManaged = values['tls-cert-file'] === undefined;
+  const isManaged = options.certificates === 'self-managed';
   const secret = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
   const replica = createReplica({
     cluster,

@@ -9,9 +9,11 @@ import { systemClock } from '../../cluster/clock.ts';
 import { startControllers, type RunningController } from '../../controller/runtime.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
+import type { RolloutSettings } from '../../policy/psa/rollout-settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { keepCertificates } from '../../tls/certificate-folder.ts';
+import { PROGRAM } from '../command.ts';
 import { orAddressError } from './listen.ts';
 import { readClusterManifests } from './cluster-manifests.ts';
 import type { ServeValues } from './options.ts';
@@ -21,6 +23,8 @@ import { createAll } from './seed.ts';
 export interface EmbeddedOptions {
   readonly values: ServeValues;
   readonly scc: SccSettings;
+  /** As it is at start. */
+  readonly rollout: RolloutSettings;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
@@ -37,7 +41,13 @@ const CONFIGURATIONS: ReadonlyMap<unknown, ResourceKey> = new Map(
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
 /** Starts the embedded cluster and serves its API; it has no webhooks yet, and nothing in it but what every cluster has. */
-export async function startEmbeddedCluster({ values, scc, logger, metrics }: EmbeddedOptions): Promise<RunningCluster> {
+export async function startEmbeddedCluster({
+  values,
+  scc,
+  rollout,
+  logger,
+  metrics,
+}: EmbeddedOptions): Promise<RunningCluster> {
   const folder = values['cert-dir'];
   const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, scc.mode);
   const certificates = await keepCertificates({
@@ -83,6 +93,9 @@ export async function startEmbeddedCluster({ values, scc, logger, metrics }: Emb
     askedChecks: [{ name: 'cluster', check: () => undefined }],
     async open({ authority, ...address }, controllers) {
       webhook = address;
+      // Where replicas say what they run, and the leader what they are to run.
+      if (rollout.phase !== 'Disabled')
+        await cluster.create('Namespace', { metadata: { name: SERVICE.namespace } }, { fieldManager: PROGRAM });
       const trusting = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
       for (const objects of [definitions, seed, trusting, sccs]) await createAll(cluster, objects);
       running = startControllers(controllers, { cluster, logger, metrics, clock: systemClock });

@@ -47,7 +47,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     const live = isLive(values);
     const served = live
       ? await reachLiveCluster({ values, rollout: configuration.rollout, env: io.env, logger, metrics })
-      : await startEmbeddedCluster({ values, scc, logger, metrics });
+      : await startEmbeddedCluster({ values, scc, rollout: configuration.rollout, logger, metrics });
     closing.push(() => served.stop());
     const { cluster } = served;
     const { store } = cluster;
@@ -137,18 +137,20 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     });
     closing.push(() => probes.close());
     const authority = ownCertificate?.cert ?? served.certificate.authority;
-    const own = live
-      ? certificateControllers({
-          values,
-          cluster,
-          service,
-          served: certificate,
-          port,
-          announcement: rolloutAnnouncement(place, rollout),
-          logger,
-          metrics,
-        })
-      : undefined;
+    const own =
+      live || rollout().phase !== 'Disabled'
+        ? certificateControllers({
+            values,
+            cluster,
+            service,
+            served: certificate,
+            certificates: live && !files ? 'self-managed' : 'given',
+            port,
+            announcement: rolloutAnnouncement(place, rollout),
+            logger,
+            metrics,
+          })
+        : undefined;
     closing.push(() => own?.leave());
     await served.open({ host: reachable(host), port, authority }, [
       ...(own?.controllers ?? []),
