@@ -16,7 +16,7 @@ export interface MetadataKeeper {
 
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 /** Of many objects not worth their memory: nobody reads them. */
-const UNREAD: readonly string[] = ['managedFields', 'generateName', 'creationTimestamp', 'selfLink'];
+const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'creationTimestamp', 'selfLink'];
 /** More than a large cluster has namespaces. */
 const NAMESPACES = 20_000;
 
