@@ -22,12 +22,10 @@ const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
 const round = values.round === undefined ? undefined : Number(values.round);
 
 /** After that long another world is tried, with a server of its own. */
-const WORLD_MS = 60_000;
+const WORLD_MS = 300_000;
 
 const endMs = performance.now() + timeMs;
-let isRight = true;
-let world = seed;
-do {
+for (let world = seed; endMs - performance.now() > 1000 && process.exitCode === undefined; world++) {
   const report = await fuzz({
     seed: world,
     timeMs: Math.min(WORLD_MS, endMs - performance.now()),
@@ -35,7 +33,5 @@ do {
     round,
   });
   process.stdout.write(printReport(report));
-  isRight = report.failures.length + problemsOf(report).length === 0;
-  world++;
-} while (isRight && endMs - performance.now() > 1000);
-process.exitCode = isRight ? 0 : 1;
+  if (report.failures.length + problemsOf(report).length > 0) process.exitCode = 1;
+}

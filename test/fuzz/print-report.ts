@@ -1,7 +1,7 @@
 import type { FuzzReport } from './run.ts';
 
 /** A heap that is not full yet grows by less, a leak by more: the server may use 256 MiB of heap. */
-const GROWTH_MIB = 96;
+const GROWTH_MIB = 128;
 
 /** What is wrong with the server as a whole. */
 export function problemsOf({ residentMiB: [middle, end], serverErrors, exitCode }: FuzzReport): readonly string[] {

@@ -2,7 +2,7 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { scc } from '../policy/scc/arbitrary.ts';
-import { mutate, mutations, type Mutation } from './mutations.ts';
+import { mutate, mutation, mutations, type Mutation } from './mutations.ts';
 import { annotations } from './pods.ts';
 import { labels, NAMESPACES } from './world.ts';
 
@@ -82,31 +82,37 @@ interface Change {
   readonly labels?: JsonObject | undefined;
   readonly finalizers?: readonly string[] | undefined;
   readonly gates?: readonly JsonObject[] | undefined;
-  readonly anything: readonly Mutation[];
+  readonly anything?: readonly Mutation[] | undefined;
 }
 
-const change: Arbitrary<Change> = fc.record(
-  {
-    subResource: fc.oneof(
-      { weight: 4, arbitrary: fc.constant('') },
-      { weight: 3, arbitrary: one('ephemeralcontainers', 'resize') },
-      { weight: 1, arbitrary: one('status', 'binding', 'eviction', 'exec', 'future') },
-    ),
-    image: one('other:2'),
-    debug: one(
-      { name: 'debug', image: 'i' },
-      { name: 'a', image: 'i' },
-      { name: 'debug', image: 'i', securityContext: { runAsUser: 0 } },
-      { name: 'debug', image: 'i', securityContext: { privileged: true } },
-    ),
-    annotations,
-    labels: one({ app: 'b' }),
-    finalizers: one(['f']),
-    gates: one([], [{ name: 'g' }]),
-    anything: mutations,
-  },
-  { requiredKeys: ['subResource', 'anything'] },
+const subResource = fc.oneof(
+  { weight: 4, arbitrary: fc.constant('') },
+  { weight: 3, arbitrary: one('ephemeralcontainers', 'resize') },
+  { weight: 1, arbitrary: one('status', 'binding', 'eviction', 'exec', 'future') },
 );
+
+const parts: Readonly<Record<string, Arbitrary<unknown>>> = {
+  image: one('other:2'),
+  debug: one(
+    { name: 'debug', image: 'i' },
+    { name: 'a', image: 'i' },
+    { name: 'debug', image: 'i', securityContext: { runAsUser: 0 } },
+    { name: 'debug', image: 'i', securityContext: { privileged: true } },
+  ),
+  annotations,
+  labels: one({ app: 'b' }),
+  finalizers: one(['f']),
+  gates: one([], [{ name: 'g' }]),
+  anything: fc.array(mutation, { minLength: 1, maxLength: 2 }),
+};
+
+/** One thing or two: of many, one would hide the others. */
+const change: Arbitrary<Change> = fc
+  .tuple(subResource, fc.subarray(Object.keys(parts), { maxLength: 2 }), fc.record(parts))
+  .map(([place, chosen, values]) => ({
+    subResource: place,
+    ...Object.fromEntries(Object.entries(values).filter(([name]) => chosen.includes(name))),
+  }));
 
 /** A pod is updated; what it was before may be what the first pass makes of a new pod. */
 export function updates(
@@ -130,7 +136,7 @@ export function updates(
 
 function changed(pod: JsonObject, { image, debug, labels: labelled, finalizers, gates, ...more }: Change): JsonObject {
   const { metadata, spec } = pod;
-  if (!isObject(metadata) || !isObject(spec)) return mutate(pod, more.anything);
+  if (!isObject(metadata) || !isObject(spec)) return mutate(pod, more.anything ?? []);
   const { containers, ephemeralContainers } = spec;
   const notes = isObject(metadata['annotations']) ? metadata['annotations'] : {};
   const merged = Object.fromEntries([...Object.entries(notes), ...Object.entries(more.annotations ?? {})]);
@@ -158,7 +164,7 @@ function changed(pod: JsonObject, { image, debug, labels: labelled, finalizers, 
       ...(gates === undefined ? {} : { schedulingGates: gates }),
     },
   };
-  return mutate(next, more.anything);
+  return mutate(next, more.anything ?? []);
 }
 
 const WORKLOADS: readonly (Envelope & { readonly wrap: (template: JsonObject) => JsonObject })[] = [

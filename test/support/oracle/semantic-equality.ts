@@ -1,4 +1,7 @@
-/** Equality as the API server sees it (scc.md 2.3): absent equals an empty list or map, and differs from an empty object. */
+/**
+ * Equality as the API server sees it (scc.md 2.3): absent equals an empty list or map, and differs from an empty object. It
+ * leaves `hostPID: false` and the like out of what it sends, so nothing is made of them here.
+ */
 import { isObject, type JsonObject } from './json.ts';
 
 /** Maps, and the parts that every object has. */
@@ -14,8 +17,6 @@ const EMPTY_IS_ABSENT = [
   'overhead',
   'matchLabels',
 ];
-/** Fields whose absence is their zero value. */
-const PLAIN_BOOLEANS = ['hostNetwork', 'hostPID', 'hostIPC'];
 
 export function areEqual(a: unknown, b: unknown): boolean {
   return canonical(a) === canonical(b);
@@ -39,7 +40,7 @@ function isAbsent(key: string, value: unknown): boolean {
   if (value == null) return true;
   if (Array.isArray(value)) return value.length === 0;
   if (isObject(value)) return EMPTY_IS_ABSENT.includes(key) && Object.keys(value).length === 0;
-  return PLAIN_BOOLEANS.includes(key) && value === false;
+  return false;
 }
 
 /** The object without some of its members. */
