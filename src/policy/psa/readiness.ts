@@ -3,6 +3,7 @@ export { verdictOfWarnings } from './readiness/dry-run.ts';
 export { evaluateInSteps, evaluateNamespace, type NamespaceInput } from './readiness/evaluate-namespace.ts';
 export { measure, type ReadinessMeasures } from './readiness/measures.ts';
 export { isSelected, predictedLevelOf } from './readiness/predicted-level.ts';
+export { REPORT_NAME, reportOf } from './readiness/report.ts';
 export { nextEvaluationMs, type ScheduleInput } from './readiness/schedule.ts';
 export { evaluationStatus, summaryOf, type EvaluationStatus } from './readiness/status.ts';
 export { templatePodOf, type TemplatePod, type TemplateSurroundings } from './readiness/template.ts';

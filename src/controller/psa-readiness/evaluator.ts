@@ -1,0 +1,107 @@
+import { canUseScc } from '../../cluster/select.ts';
+import type { Store } from '../../cluster/store.ts';
+import { metadataOwnersOf } from '../../kube/managed-fields.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import type { Namespace } from '../../kube/types.ts';
+import type { PodSecurityConfiguration } from '../../policy/psa/configuration.ts';
+import { createExemptions, type Exemptions } from '../../policy/psa/exemptions.ts';
+import { needOf, type LabelSyncPlan, type ManagementSettings } from '../../policy/psa/label-sync.ts';
+import { isManaged } from '../../policy/psa/label-sync/managed.ts';
+import { mayUseAs } from '../../policy/psa/label-sync/usable-sccs.ts';
+import { evaluateInSteps, isSelected, predictedLevelOf, type NamespaceEvaluation } from '../../policy/psa/readiness.ts';
+import type { Level } from '../../policy/pss/types.ts';
+import { sccModeOf } from '../../policy/scc/mode.ts';
+import { podSourcesOf } from '../../cluster/workloads.ts';
+import { createCurrentSccLevels } from '../current-scc-levels.ts';
+import { createAdmittedTemplates, TEMPLATE_KINDS, type AdmittedTemplates } from './admitted-templates.ts';
+
+export interface EvaluatorOptions {
+  /** Of the configuration file. */
+  exemptions(): PodSecurityConfiguration['exemptions'];
+  readonly management: ManagementSettings;
+}
+
+/** Finds out from the store what enforcement would refuse. */
+export interface NamespaceEvaluator extends Pick<AdmittedTemplates, 'forget' | 'reset'> {
+  /** True if enforcement would change something for the namespace. */
+  isSelected(namespace: Namespace): boolean;
+  /** The level that it would be held to; absent if nobody can tell. */
+  levelOf(namespace: Namespace, store: Store): Level | undefined;
+  /** Pauses often. */
+  steps(namespace: Namespace, store: Store): Generator<undefined, NamespaceEvaluation>;
+}
+
+/** Makes an evaluator that remembers how templates are admitted: it has to be told when that may have changed. */
+export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOptions): NamespaceEvaluator {
+  const templates = createAdmittedTemplates();
+  const sccLevels = createCurrentSccLevels();
+  const exemptionsOfNow = createCurrentExemptions(exemptions);
+
+  const planOf = (namespace: Namespace, store: Store): Pick<LabelSyncPlan, 'isManaged' | 'need'> | undefined => {
+    const owners = metadataOwnersOf(namespace.metadata);
+    // Where SCCs are somebody else's, so are the labels; and who cannot tell what belongs to whom says nothing.
+    if (management.scc.mode === 'off' || owners === undefined) return undefined;
+    if (!isManaged(namespace, owners, management)) return { isManaged: false };
+    const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
+    const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
+    return {
+      isManaged: true,
+      need: needOf({ namespace, serviceAccounts, sccLevels: sccLevels(store), canUse: canUseScc(store) }),
+    };
+  };
+  const levelOf = (namespace: Namespace, store: Store): Level | undefined =>
+    predictedLevelOf(namespace, planOf(namespace, store));
+
+  return {
+    forget: templates.forget,
+    reset: templates.reset,
+    levelOf,
+    isSelected: (namespace) => isSelected(namespace, exemptionsOfNow()),
+    *steps(namespace, store) {
+      const name = namespace.metadata?.name ?? '';
+      const sccMode = sccModeOf(namespace, management.scc).mode;
+      const pods = store.list('Pod', name);
+      if (sccMode === 'enforce' && !hasRange(namespace)) {
+        const isEmpty = pods.length === 0 && podSourcesOf(store, name, TEMPLATE_KINDS).length === 0;
+        if (!isEmpty) return withoutRange(name);
+      }
+      const level = levelOf(namespace, store);
+      const canUse = canUseScc(store);
+      const sccs = store.list('SecurityContextConstraints');
+      const findAccount = (account: string) => store.get('ServiceAccount', account, name);
+      return yield* evaluateInSteps({
+        namespace,
+        level,
+        pods,
+        templates: templates.in(store, level ?? 'restricted', { namespace, sccMode, sccs, canUse, findAccount }),
+        exemptions: exemptionsOfNow(),
+        exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
+        sccMode,
+        mayUse(account, sccName) {
+          const scc = store.get('SecurityContextConstraints', sccName);
+          return scc !== undefined && mayUseAs(account, name, canUse)(scc);
+        },
+      });
+    },
+  };
+}
+
+function hasRange({ metadata }: Namespace): boolean {
+  return (metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') !== '';
+}
+
+/** What SCCs make of its workloads cannot be known yet; as they are they would nearly all violate something. */
+function withoutRange(name: string): NamespaceEvaluation {
+  const error = `annotation ${NAMESPACE_RANGE_ANNOTATIONS.uidRange} is still missing`;
+  return { name, level: 'restricted', verdict: 'inconclusive', categories: [], workloads: [], error };
+}
+
+/** Made anew only when the configuration has changed. */
+function createCurrentExemptions(lists: EvaluatorOptions['exemptions']): () => Exemptions {
+  let made: { readonly from: PodSecurityConfiguration['exemptions']; readonly exemptions: Exemptions } | undefined;
+  return () => {
+    const from = lists();
+    if (made?.from !== from) made = { from, exemptions: createExemptions(from) };
+    return made.exemptions;
+  };
+}
