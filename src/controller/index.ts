@@ -1,4 +1,5 @@
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/label-sync.ts';
+import { ROLLOUT_MANAGER } from '../policy/psa/enforcement.ts';
 import type { RangeSettings } from '../policy/uid-range/settings.ts';
 import type { Controller } from './controller.ts';
 import { PSA_CONFIG_OBSERVER } from './psa-config-observer.ts';
@@ -20,6 +21,7 @@ export const CONTROLLER_NAMES: readonly string[] = [
   LABEL_SYNC_MANAGER,
   RUN_LEVEL_ZERO_MANAGER,
   PSA_CONFIG_OBSERVER,
+  ROLLOUT_MANAGER,
 ];
 
 /** The controllers of the program, in the order in which they start. */

@@ -7,7 +7,7 @@ import type { ManifestSettings } from './settings.ts';
 
 /** The command line of a replica; what has its default is left out. */
 export function argumentsOf(settings: ManifestSettings): readonly string[] {
-  const { namespace, sccMode, authorization } = settings;
+  const { namespace, sccMode, authorization, withoutControllers } = settings;
   return [
     'serve',
     '--in-cluster',
@@ -20,6 +20,9 @@ export function argumentsOf(settings: ManifestSettings): readonly string[] {
       : [`--scc-exempt-namespaces=${exemptNamespacesOf(settings).join(',')}`]),
     ...(sccMode === 'report' ? [] : [`--scc-mode=${sccMode}`]),
     ...(authorization === 'rbac' ? [] : [`--authorization=${authorization}`]),
+    ...(withoutControllers.length === 0
+      ? []
+      : [`--controllers=*${withoutControllers.map((name) => `,-${name}`).join('')}`]),
     ...certificateArguments(settings),
   ];
 }

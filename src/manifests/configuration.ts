@@ -9,28 +9,27 @@ const NAME = 'portcullis-configuration';
 const FOLDER = '/etc/portcullis/configuration';
 const FILE = 'configuration.yaml';
 
-/** What counts where namespaces have no labels: nothing, as in a cluster without a configuration. */
+/**
+ * What counts where namespaces have no labels, but for the rollout: nothing, as in a cluster without a configuration.
+ */
 export const CONFIGURATION = {
-  apiVersion: 'pod-security.admission.config.k8s.io/v1',
-  kind: 'PodSecurityConfiguration',
-  defaults: {
-    enforce: 'privileged',
-    'enforce-version': 'latest',
-    audit: 'privileged',
-    'audit-version': 'latest',
-    warn: 'privileged',
-    'warn-version': 'latest',
-  },
-  exemptions: { usernames: [], runtimeClasses: [], namespaces: [] },
+  apiVersion: 'config.portcullis.dev/v1alpha1',
+  kind: 'PortcullisConfiguration',
+  podSecurity: { exemptions: { usernames: [], runtimeClasses: [], namespaces: [] } },
 } as const;
 
+/** The part of it that says how far enforcement is rolled out. */
+export function rolloutSection({ rollout: phase, evaluator }: Pick<ManifestSettings, 'rollout' | 'evaluator'>) {
+  return { phase, evaluator } as const;
+}
+
 /** The configuration file; replicas follow its changes. */
-export function configuration({ namespace }: ManifestSettings): ManifestOf<V1ConfigMap> {
+export function configuration(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
   return {
     apiVersion: 'v1',
     kind: 'ConfigMap',
-    metadata: metadataIn(namespace, NAME),
-    data: { [FILE]: printYaml([CONFIGURATION]) },
+    metadata: metadataIn(settings.namespace, NAME),
+    data: { [FILE]: printYaml([{ ...CONFIGURATION, rollout: rolloutSection(settings) }]) },
   };
 }
 

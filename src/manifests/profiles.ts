@@ -3,8 +3,10 @@ import type { ManifestSettings } from './settings.ts';
 /** Kinds of installations, by what they do differently. */
 export const PROFILES = {
   default: {},
-  /** SCCs are built in there. */
-  openshift: { sccMode: 'off' },
+  /** SCCs are built in there, and so are those who keep labels by them and tell what enforcement would break. */
+  openshift: { sccMode: 'off', rollout: 'Disabled' },
+  /** Nobody tells what enforcement would break. */
+  'without-rollout': { rollout: 'Disabled' },
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },

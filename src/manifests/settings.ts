@@ -1,4 +1,6 @@
 import { INSTALLATION } from '../kube/installation.ts';
+import type { RolloutPhase } from '../policy/psa/enforcement.ts';
+import type { Evaluator } from '../policy/psa/rollout-settings.ts';
 import type { SccMode } from '../policy/scc/mode.ts';
 
 /** Where API servers find the webhooks: the service of the installation, or a URL such as `https://127.0.0.1:8443`. */
@@ -14,6 +16,12 @@ export interface ManifestSettings {
   readonly replicas: number;
   /** Of namespaces whose label says nothing; with `off` nothing about SCCs is installed. */
   readonly sccMode: SccMode;
+  /** How far enforcement of the Pod Security Standards is rolled out; `Disabled` needs no rights of its own. */
+  readonly rollout: RolloutPhase;
+  /** Who judges for the rollout. */
+  readonly evaluator: Evaluator;
+  /** Controllers that are not to run, and get no rights. */
+  readonly withoutControllers: readonly string[];
   /** See the option of `serve`. */
   readonly authorization: 'rbac' | 'sar';
   /**
@@ -34,6 +42,9 @@ export function defaultSettings(version: string): ManifestSettings {
     image: `${INSTALLATION.name}:${version}`,
     replicas: 3,
     sccMode: 'report',
+    rollout: 'Evaluate',
+    evaluator: 'InProcess',
+    withoutControllers: [],
     authorization: 'rbac',
     certificates: 'self-managed',
     spread: 'preferred',

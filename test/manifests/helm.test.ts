@@ -6,6 +6,7 @@ import { suite, test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/manifests.ts';
 import { isObject, type PodLike } from '../../src/kube/types.ts';
+import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../../src/kube/label-sync.ts';
 import { chartFiles } from '../../src/manifests/helm/chart.ts';
 import { defaultSettings, manifestsOf, type Manifest } from '../../src/manifests/index.ts';
 import type { ManifestSettings } from '../../src/manifests/settings.ts';
@@ -92,6 +93,14 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
     ],
     ['SCCs enforced', ['scc.mode=enforce'], { sccMode: 'enforce' }],
     ['access reviews', ['authorization=sar'], { authorization: 'sar' }],
+    ['the rollout left out', ['rollout.phase=Disabled'], { rollout: 'Disabled' }],
+    ['enforcement', ['rollout.phase=Enforce'], { rollout: 'Enforce' }],
+    ['dry runs', ['rollout.evaluator=DryRun'], { evaluator: 'DryRun' }],
+    [
+      'controllers left out',
+      [`withoutControllers={${LABEL_SYNC_MANAGER},${RUN_LEVEL_ZERO_MANAGER}}`],
+      { withoutControllers: [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER] },
+    ],
     ['cert-manager', ['certManager.enabled=true'], { certificates: 'cert-manager' }],
     [
       'monitoring',
@@ -157,6 +166,7 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
     ['replicaCout=3', /additional properties 'replicaCout' not allowed/],
     ['replicaCount=0', /at '\/replicaCount': minimum: got 0, want 1/],
     ['scc.mode=on', /at '\/scc\/mode': value must be one of 'enforce', 'report', 'off'/],
+    ['rollout.phase=Restricted', /at '\/rollout\/phase': value must be one of 'Disabled', 'Evaluate', 'Enforce'/],
     ['webhook.failurePolicy=Open', /at '\/webhook\/failurePolicy': value must be one of 'Fail', 'Ignore'/],
     ['image.digest=abc', /at '\/image\/digest': 'abc' does not match pattern/],
   ];

@@ -7,6 +7,10 @@ import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve/options.ts';
 import { parseConfiguration } from '../../src/config/configuration.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/installation.ts';
+import { CONTROLLER_NAMES } from '../../src/controller/index.ts';
+import { LABEL_SYNC_MANAGER } from '../../src/kube/label-sync.ts';
+import { rolloutRoles, ROLLOUT_PARTS } from '../../src/manifests/rbac/rollout.ts';
+import { DEFAULT_ROLLOUT } from '../../src/policy/psa/rollout-settings.ts';
 import { defaultSettings, manifestsOf, type Manifest, type ManifestOf } from '../../src/manifests/index.ts';
 import type { ManifestSettings } from '../../src/manifests/settings.ts';
 import { PROFILES } from '../../src/manifests/profiles.ts';
@@ -21,6 +25,11 @@ const INSTALLATIONS: readonly (readonly [name: string, settings: ManifestSetting
   ...Object.entries(PROFILES).map(([name, profile]) => [name, { ...DEFAULTS, ...profile }] as const),
   ['another namespace', { ...DEFAULTS, namespace: 'security' }],
   ['enforcing, by access reviews', { ...DEFAULTS, sccMode: 'enforce', authorization: 'sar' }],
+  ['enforcement by dry runs', { ...DEFAULTS, rollout: 'Enforce', evaluator: 'DryRun' }],
+  [
+    'no controllers of the rollout',
+    { ...DEFAULTS, withoutControllers: ROLLOUT_PARTS.map(({ controller }) => controller) },
+  ],
   ['a certificate of others', { ...DEFAULTS, certificates: 'others' }],
 ];
 
@@ -97,17 +106,101 @@ for (const [name, settings] of INSTALLATIONS) {
   });
 }
 
-test('the configuration is what holds without one', () => {
-  const { data = {} } = find<V1ConfigMap>(manifestsOf(DEFAULTS), 'ConfigMap', 'portcullis-configuration');
-  const [file = '', ...others] = Object.keys(data);
-  assert.deepEqual(others, []);
-  const configuration = parseConfiguration({ file, text: data[file] ?? '' }, []);
-  assert.deepEqual(configuration.podSecurity.configuration, DEFAULT_CONFIGURATION);
-  const [mount] = deploymentOf(DEFAULTS).spec?.template.spec?.containers[0]?.volumeMounts ?? [];
-  assert.equal(valuesOf(DEFAULTS).config, `${mount?.mountPath ?? ''}/${file}`);
+test('the configuration is what holds without one, but for the rollout', () => {
+  for (const [name, settings] of INSTALLATIONS) {
+    const { data = {} } = find<V1ConfigMap>(manifestsOf(settings), 'ConfigMap', 'portcullis-configuration');
+    const [file = '', ...others] = Object.keys(data);
+    assert.deepEqual(others, []);
+    const { podSecurity, rollout } = parseConfiguration({ file, text: data[file] ?? '' }, []);
+    assert.deepEqual(podSecurity.configuration, DEFAULT_CONFIGURATION);
+    const { rollout: phase, evaluator } = settings;
+    assert.deepEqual(rollout, { ...DEFAULT_ROLLOUT, phase, evaluator }, name);
+    const [mount] = deploymentOf(settings).spec?.template.spec?.containers[0]?.volumeMounts ?? [];
+    assert.equal(valuesOf(settings).config, `${mount?.mountPath ?? ''}/${file}`);
+  }
 });
 
-test('without SCCs nothing is said of them', () => {
-  const text = JSON.stringify(manifestsOf({ ...DEFAULTS, sccMode: 'off' }).filter(({ kind }) => kind !== 'Deployment'));
+test('without SCCs and the rollout nothing is said of SCCs', () => {
+  const manifests = manifestsOf({ ...DEFAULTS, sccMode: 'off', rollout: 'Disabled' });
+  const text = JSON.stringify(manifests.filter(({ kind }) => kind !== 'Deployment'));
   assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
+});
+
+/** What the replicas may do by the roles of the rollout, as `verb resource`. */
+function rolloutRights(settings: Partial<ManifestSettings>): ReadonlyMap<string, readonly string[]> {
+  const { namespace, rollout } = DEFAULTS;
+  const rights = new Map<string, readonly string[]>();
+  for (const one of rolloutRoles({ ...DEFAULTS, namespace, rollout, ...settings })) {
+    const { rules = [] } = one as ManifestOf<V1ClusterRole>;
+    const granted = (rules ?? []).flatMap(({ verbs, resources = [], resourceNames: names }) =>
+      resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}${names ? ` ${names.join(',')}` : ''}`)),
+    );
+    const { name } = one.metadata;
+    if (granted.length > 0) rights.set(name, [...(rights.get(name) ?? []), ...granted]);
+  }
+  return rights;
+}
+
+suite('the rights of the rollout', () => {
+  const labellers = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeller'];
+  const always = ['portcullis-rollout', 'portcullis-config-observer', 'portcullis-readiness'];
+  const cases: readonly (readonly [string, Partial<ManifestSettings>, readonly string[]])[] = [
+    ['by default', {}, [...always, ...labellers]],
+    ['enforcing', { rollout: 'Enforce' }, [...always, ...labellers]],
+    ['disabled', { rollout: 'Disabled' }, []],
+    ['where SCCs are those of others', { sccMode: 'off' }, always],
+    ['on OpenShift', PROFILES.openshift, []],
+    ['with dry runs', { evaluator: 'DryRun' }, [...always, 'portcullis-readiness-dry-run', ...labellers]],
+    [
+      'without a controller',
+      { withoutControllers: ['pod-security-config-observer', LABEL_SYNC_MANAGER] },
+      ['portcullis-rollout', 'portcullis-readiness', 'portcullis-run-level-zero-labeller'],
+    ],
+  ];
+  for (const [name, settings, roles] of cases) {
+    test(name, () => assert.deepEqual([...rolloutRights(settings).keys()], roles));
+  }
+
+  test('each controller writes no more than it has to', () => {
+    const writes = (rights: readonly string[]): readonly string[] =>
+      rights.filter((one) => !/^(get|list|watch) /.test(one));
+    const written = Object.fromEntries([...rolloutRights({})].map(([role, rights]) => [role, writes(rights)]));
+    assert.deepEqual(written, {
+      'portcullis-rollout': [],
+      'portcullis-config-observer': [
+        'create configmaps',
+        'update configmaps portcullis-pod-security',
+        'patch psaenforcementconfigs/status',
+      ],
+      'portcullis-readiness': [
+        'create psaenforcementconfigs',
+        'patch psaenforcementconfigs',
+        'patch psaenforcementconfigs/status',
+        'create reports',
+        'patch reports portcullis-pod-security',
+        'delete reports portcullis-pod-security',
+      ],
+      'portcullis-label-syncer': ['patch namespaces'],
+      'portcullis-run-level-zero-labeller': ['patch namespaces default,kube-system,kube-public'],
+    });
+  });
+
+  test('the controllers that can be left out are known', () => {
+    for (const { controller } of ROLLOUT_PARTS) assert.ok(CONTROLLER_NAMES.includes(controller), controller);
+  });
+});
+
+test('who may view, edit or administer a namespace may only read what says whether the cluster enforces', () => {
+  const aggregated = manifestsOf(DEFAULTS).filter(({ metadata }) =>
+    Object.keys(metadata.labels ?? {}).some((label) => label.includes('aggregate-to-')),
+  ) as readonly ManifestOf<V1ClusterRole>[];
+  assert.deepEqual(
+    aggregated.map(({ metadata: { labels = {} } }) => labels['rbac.authorization.k8s.io/aggregate-to-view']),
+    aggregated.map(() => 'true'),
+  );
+  const rules = aggregated.flatMap(({ rules = [] }) => rules ?? []);
+  assert.deepEqual(
+    rules.map(({ resources, verbs }) => `${String(resources)}: ${verbs.join()}`),
+    ['securitycontextconstraints: get,list,watch', 'psaenforcementconfigs: get,list,watch'],
+  );
 });

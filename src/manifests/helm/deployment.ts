@@ -55,6 +55,7 @@ function helmContainer(container: JsonObject): JsonObject {
       ...(args as readonly string[]),
       ...when('ne .Values.scc.mode "report"', [`--scc-mode=${print('.Values.scc.mode')}`]),
       ...when('ne .Values.authorization "rbac"', [`--authorization=${print('.Values.authorization')}`]),
+      ...when('.Values.withoutControllers', [`--controllers=*,-${print('join ",-" .Values.withoutControllers')}`]),
       ...when(CERT_MANAGER, certificateArguments(SETTINGS)),
       optional('.Values.extraArgs'),
     ],

@@ -44,7 +44,10 @@ function webhooksOf(manifest: Manifest): JsonObject {
 
 function configurationOf(manifest: Manifest): JsonObject {
   const [file = ''] = Object.keys(memberOf(manifest, 'data'));
-  return { ...manifest, data: { [file]: print('toYaml .Values.configuration | quote') } };
+  return {
+    ...manifest,
+    data: { [file]: print('toYaml (set (deepCopy .Values.configuration) "rollout" .Values.rollout) | quote') },
+  };
 }
 
 function memberOf(manifest: Manifest, name: string): JsonObject {

@@ -1,3 +1,5 @@
+import { ROLLOUT_PHASES } from '../../policy/psa/enforcement.ts';
+import { EVALUATORS } from '../../policy/psa/rollout-settings.ts';
 import { valuesOf, VALUE_COMMENTS } from './values.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -13,6 +15,7 @@ const OPEN: ReadonlySet<string> = new Set([
   'podLabels',
   'podSecurityContext',
   'resources',
+  'rollout',
   'securityContext',
 ]);
 
@@ -23,6 +26,10 @@ const NARROWER: Readonly<Record<string, Schema>> = {
   mode: { enum: ['enforce', 'report', 'off'] },
   authorization: { enum: ['rbac', 'sar'] },
   failurePolicy: { enum: ['Fail', 'Ignore'] },
+  rollout: {
+    required: ['phase'],
+    properties: { phase: { enum: [...ROLLOUT_PHASES] }, evaluator: { enum: [...EVALUATORS] } },
+  },
   digest: { pattern: '^(sha256:[0-9a-f]{64})?$' },
   maxUnavailable: { type: ['integer', 'string'] },
 };

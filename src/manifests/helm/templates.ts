@@ -3,6 +3,7 @@ import type { JsonObject } from '../../kube/types.ts';
 import { SCC_DEFINITIONS, defaultSettings, manifestsOf, type Manifest, type ManifestSettings } from '../index.ts';
 import type { Files } from '../kustomize/files.ts';
 import { helmDeployment } from './deployment.ts';
+import { ROLLOUT_PARTS, ROLLOUT_ROLE, type RolloutPart } from '../rbac/rollout.ts';
 import { fieldsOf } from './fields.ts';
 import { preDeleteHook } from './pre-delete-hook.ts';
 import { more, toTemplate } from './slots.ts';
@@ -27,6 +28,7 @@ function allManifests(version: string): readonly Manifest[] {
     {},
     { certificates: 'cert-manager' },
     { authorization: 'sar' },
+    { evaluator: 'DryRun' },
     { monitoring: 'prometheus-operator' },
   ];
   const all = variants.flatMap((variant) => manifestsOf({ ...settings, ...variant }));
@@ -44,18 +46,32 @@ function documentOf(manifest: Manifest): string {
 
 /** In the language of templates; all must hold. */
 function conditionsOf({ kind, metadata: { name } }: Manifest): readonly string[] {
-  const scc = 'ne .Values.scc.mode "off"';
-  if (SCC_DEFINITIONS.some(({ metadata }) => metadata.name === name)) return [`and .Values.crds.install (${scc})`];
+  if (SCC_DEFINITIONS.some(({ metadata }) => metadata.name === name)) return [`and .Values.crds.install (${SCCS})`];
   if (kind === 'CustomResourceDefinition') return ['.Values.crds.install'];
   if (kind.endsWith('WebhookConfiguration')) {
-    return ['.Values.webhook.enabled', ...(name === 'psa.portcullis.dev' ? [] : [scc])];
+    return ['.Values.webhook.enabled', ...(name === 'psa.portcullis.dev' ? [] : [SCCS])];
   }
   const byKind = Object.hasOwn(KIND_CONDITIONS, kind) ? KIND_CONDITIONS[kind] : undefined;
   if (byKind !== undefined) return [byKind];
   if (name === 'portcullis-dashboard') return ['.Values.grafana.enabled'];
   if (name === 'portcullis-serving-certificate') return ['not .Values.certManager.enabled'];
   if (name === 'portcullis-access-reviews') return ['eq .Values.authorization "sar"'];
-  return name === 'portcullis-scc' || name === 'portcullis-view' ? [scc] : [];
+  if (name === ROLLOUT_ROLE) return [ROLLED_OUT];
+  const part = ROLLOUT_PARTS.find((one) => one.name === name);
+  if (part) return [`and (${ROLLED_OUT}) ${partCondition(part)}`];
+  return name === 'portcullis-scc' || name === 'portcullis-view' ? [SCCS] : [];
+}
+
+const SCCS = 'ne .Values.scc.mode "off"';
+const ROLLED_OUT = 'ne .Values.rollout.phase "Disabled"';
+const NEEDS: Readonly<Record<RolloutPart['needs'], string>> = {
+  nothing: '',
+  SCCs: ` (${SCCS})`,
+  'dry runs': ' (eq .Values.rollout.evaluator "DryRun")',
+};
+
+function partCondition({ controller, needs }: RolloutPart): string {
+  return `(not (has "${controller}" .Values.withoutControllers))${NEEDS[needs]}`;
 }
 
 const KIND_CONDITIONS: Readonly<Record<string, string>> = {

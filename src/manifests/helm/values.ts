@@ -1,10 +1,11 @@
-import { CONFIGURATION } from '../configuration.ts';
+import { CONFIGURATION, rolloutSection } from '../configuration.ts';
 import { deployment } from '../deployment.ts';
 import { defaultSettings } from '../settings.ts';
 
 /** What the chart installs where nobody says otherwise: the same as the other manifests. */
 export function valuesOf(version: string) {
-  const { spec } = deployment(defaultSettings(version));
+  const settings = defaultSettings(version);
+  const { spec } = deployment(settings);
   const pod = spec?.template.spec;
   const container = pod?.containers[0];
   return {
@@ -13,6 +14,8 @@ export function valuesOf(version: string) {
     imagePullSecrets: [],
     scc: { mode: 'report' },
     authorization: 'rbac',
+    rollout: rolloutSection(settings),
+    withoutControllers: settings.withoutControllers,
     configuration: CONFIGURATION,
     certManager: { enabled: false },
     webhook: { enabled: true, failurePolicy: 'Fail', annotations: {} },
@@ -47,7 +50,11 @@ export const VALUE_COMMENTS: Readonly<Record<keyof ReturnType<typeof valuesOf>, 
   imagePullSecrets: 'Names of Secrets with the rights to pull the image.',
   scc: 'What becomes of decisions about security context constraints: report, enforce, or off, where nothing of them is installed.',
   authorization: 'Who tells which SCCs a user may use: rbac or sar, see --authorization.',
-  configuration: 'The configuration file; followed while the replicas run.',
+  rollout:
+    'How far enforcement of the Pod Security Standards is rolled out, by phase: Disabled, Evaluate (tells what it would break), or Enforce. It becomes the section rollout of the configuration file, whose other fields may stand here as well.',
+  withoutControllers:
+    'Names of controllers that are not to run, see --controllers; those of the rollout get no rights then.',
+  configuration: 'The configuration file without its section rollout; followed while the replicas run.',
   certManager: 'Whether cert-manager makes the serving certificate, instead of the replicas themselves.',
   webhook:
     'Whether API servers ask; what happens to requests while nobody answers, outside of the namespaces that fail open; and annotations of the configurations.',

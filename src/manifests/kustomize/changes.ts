@@ -5,7 +5,7 @@ import { isObject } from '../../kube/types.ts';
 
 /**
  * Operations that make one value of another, and that go together with those of others: what a list has more at its
- * end is added to whatever its end is then.
+ * end is added to whatever its end is then. Values do not come last: kustomize takes the last line break of a patch away.
  */
 export function changes(before: unknown, after: unknown, path = ''): readonly JsonPatchOp[] {
   if (deepEqual(before, after)) return [];
@@ -17,13 +17,13 @@ export function changes(before: unknown, after: unknown, path = ''): readonly Js
     const common = before.flatMap((item, index) => changes(item, after[index], `${path}/${index}`));
     const added = after
       .slice(before.length)
-      .map((value: unknown) => ({ op: 'add', path: `${path}/-`, value }) as const);
+      .map((value: unknown) => ({ op: 'add', value, path: `${path}/-` }) as const);
     return [...common, ...added];
   }
-  return [{ op: 'replace', path, value: after }];
+  return [{ op: 'replace', value: after, path }];
 }
 
 function memberChanges(before: unknown, after: unknown, path: string): readonly JsonPatchOp[] {
   if (after === undefined) return [{ op: 'remove', path }];
-  return before === undefined ? [{ op: 'add', path, value: after }] : changes(before, after, path);
+  return before === undefined ? [{ op: 'add', value: after, path }] : changes(before, after, path);
 }

@@ -3,7 +3,7 @@ import type { ManifestSettings } from '../settings.ts';
 import type { ManifestOf } from '../types.ts';
 import { POD_SECURITY_CONDITIONS } from './conditions.ts';
 import { notNamed, podSecurityTiersOf } from './tiers.ts';
-import { configurationMetadata, webhookOfTier, type Asked } from './webhook.ts';
+import { configurationMetadata, webhook, webhookOfTier, type Asked } from './webhook.ts';
 
 const PATH = '/psa/validate';
 const TIMEOUT_SECONDS = 5;
@@ -35,6 +35,22 @@ const ADVISORY: Asked = {
   timeoutSeconds: TIMEOUT_SECONDS,
 };
 
+/** Whoever asks for enforcement is told what it would refuse. */
+const ENFORCEMENT: Asked = {
+  name: 'enforcement.psa.portcullis.dev',
+  path: '/psa/enforcement',
+  rules: [
+    {
+      apiGroups: ['config.openshift.io'],
+      apiVersions: ['v1alpha1'],
+      operations: ['CREATE', 'UPDATE'],
+      resources: ['psaenforcementconfigs'],
+      scope: 'Cluster',
+    },
+  ],
+  timeoutSeconds: TIMEOUT_SECONDS,
+};
+
 function workloads(apiGroup: string, resources: readonly string[]) {
   return {
     apiGroups: [apiGroup],
@@ -47,7 +63,8 @@ function workloads(apiGroup: string, resources: readonly string[]) {
 
 /**
  * Pod Security Admission: two webhooks as upstream has them, of which what enforces comes in tiers, and what only warns
- * and audits never holds anybody up. The API server puts the name of a webhook in front of its audit annotations.
+ * and audits never holds anybody up; a third one warns of enforcement. The API server puts the name of a webhook in front
+ * of its audit annotations.
  */
 export function podSecurityConfiguration(settings: ManifestSettings): ManifestOf<V1ValidatingWebhookConfiguration> {
   const everywhere = { prefix: '', failurePolicy: 'Ignore', namespaces: [notNamed([settings.namespace])] } as const;
@@ -58,6 +75,7 @@ export function podSecurityConfiguration(settings: ManifestSettings): ManifestOf
     webhooks: [
       ...podSecurityTiersOf(settings.namespace).map((tier) => webhookOfTier(ENFORCING, tier, settings)),
       webhookOfTier(ADVISORY, everywhere, settings),
+      { ...webhook(ENFORCEMENT, settings), failurePolicy: 'Ignore' },
     ],
   };
 }
