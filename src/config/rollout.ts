@@ -16,6 +16,7 @@ const STRUCT: Struct = {
   type: 'RolloutConfiguration',
   fields: {
     phase: 'string',
+    enforcementDate: 'string',
     evaluationInterval: 'string',
     maxEvaluationAge: 'string',
     recheckBeforeEnforce: 'boolean',
@@ -48,8 +49,10 @@ export function readRollout(rollout: ConfigNode, featureGates: ConfigNode): Roll
     issues.push({ message: `rollout.${name}: Invalid value: ${JSON.stringify(value)}: ${found.error}`, path: [name] });
     return fallback;
   };
+  const enforcementDate = at('enforcementDate', date, undefined);
   const settings: RolloutSettings = {
     phase: at('phase', oneOf(ROLLOUT_PHASES), DEFAULT_ROLLOUT.phase),
+    ...(enforcementDate === undefined ? {} : { enforcementDate }),
     evaluationIntervalMs: at('evaluationInterval', duration, DEFAULT_ROLLOUT.evaluationIntervalMs),
     maxEvaluationAgeMs: at('maxEvaluationAge', duration, DEFAULT_ROLLOUT.maxEvaluationAgeMs),
     recheckBeforeEnforce: at(
@@ -93,6 +96,14 @@ function oneOf<T extends string>(words: readonly T[]): (value: unknown) => Found
     const word = words.find((one) => one === value);
     return word === undefined ? { error: `must be one of ${words.join(', ')}` } : { value: word };
   };
+}
+
+/** A day that there is: others end up on another day of the calendar. */
+function date(value: unknown): Found<string | undefined> {
+  const text = String(value);
+  const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : NaN;
+  const isDay = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
+  return isDay ? { value: text } : { error: 'must be a day such as 2027-01-31' };
 }
 
 const MIN_MS = 60_000;

@@ -4,6 +4,8 @@ import type { PodSecurity } from '../policy/psa/pod-security.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { createAccessReviews } from './access-reviews.ts';
+import { createEnforcementConfigWebhook } from './enforcement-config.ts';
+import type { RolloutInForce } from './foresight.ts';
 import { createPsaWebhook } from './psa.ts';
 import { withAskedAccess, withStoredAccess, type Authorization } from './scc-access.ts';
 import { createSccExecWebhook } from './scc-exec.ts';
@@ -19,6 +21,8 @@ export interface WebhooksOptions {
   /** The Pod Security configuration in force. */
   podSecurity(): PodSecurity;
   readonly scc: SccSettings;
+  /** How enforcement is rolled out; absent, it is not. */
+  readonly rollout?: RolloutInForce | undefined;
   readonly authorization: Authorization;
   /** What becomes of the SCCs that ship with the platform when they are changed; absent, nothing. */
   readonly standardSccs?: 'kept' | 'left alone';
@@ -43,7 +47,14 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   return [
     createSccMutateWebhook({ ...review, record }),
     createSccValidateWebhook({ ...review, record: createSccRecorder(metrics.scc.validations) }),
-    createPsaWebhook({ podSecurity, metrics: metrics.podSecurity, waitingRoom, scc: settings }),
+    createPsaWebhook({
+      podSecurity,
+      metrics: metrics.podSecurity,
+      waitingRoom,
+      scc: settings,
+      ...(options.rollout === undefined ? {} : { rollout: options.rollout }),
+    }),
+    createEnforcementConfigWebhook(),
     createSccExecWebhook({ ...review, record, cluster }),
     createSccObjectsDefaultWebhook({ settings }),
     createSccObjectsValidateWebhook({ settings, standardSccs: options.standardSccs }),

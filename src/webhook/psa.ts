@@ -1,3 +1,4 @@
+import type { Store } from '../cluster/store.ts';
 import { until } from '../cluster/until.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -7,6 +8,7 @@ import type { SccSettings } from '../policy/scc/mode.ts';
 import { warnOfModeLabel } from '../policy/scc/mode-label.ts';
 import { DEFAULT_LIMITS, type PodReviewLimits, type PodSecurityReview } from '../policy/psa/types.ts';
 import type { Version } from '../policy/pss/types.ts';
+import { createForesight, type RolloutInForce } from './foresight.ts';
 import { createPodSecurityRecorder } from './psa-metrics.ts';
 import { remainingMs, type WaitingRoom } from './waiting-room.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
@@ -18,6 +20,8 @@ export interface PsaWebhookOptions {
   readonly waitingRoom: WaitingRoom;
   /** How SCCs work: namespaces say their mode by a label, too. Absent, such labels mean nothing. */
   readonly scc?: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+  /** Whoever creates what enforcement will refuse is told once enforcement is to come. Absent, it never comes. */
+  readonly rollout?: RolloutInForce;
   /** Judge as that Kubernetes version would; absent, the newest rules known hold. */
   readonly emulationVersion?: Version;
   readonly limits?: PodReviewLimits;
@@ -27,6 +31,7 @@ export interface PsaWebhookOptions {
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   const { emulationVersion, limits = DEFAULT_LIMITS, waitingRoom, scc } = options;
   const record = createPodSecurityRecorder(options.metrics);
+  const warnOfEnforcement = options.rollout && createForesight(options.rollout);
   const fixed = emulationVersion === undefined ? { limits } : { limits, emulationVersion };
 
   /** Reviews, and tells which namespace it would have needed and did not find. */
@@ -47,22 +52,28 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
     });
     return { decision, counts, missing };
   };
-  const conclude = (request: AdmissionRequest, { decision, counts }: Reviewed): Decision => {
+  const foresightOn = (request: AdmissionRequest, decision: Decision, store: Store): string | undefined => {
+    if (!warnOfEnforcement || !decision.allowed) return undefined;
+    const { exemptions } = options.podSecurity();
+    return warnOfEnforcement(request, { store, exemptions, told: decision.warnings ?? [] });
+  };
+  const conclude = (request: AdmissionRequest, { decision, counts }: Reviewed, store: Store): Decision => {
     record(request, counts);
-    const warning = scc && warnOfModeLabel(request, scc);
+    const warning = (scc && warnOfModeLabel(request, scc)) ?? foresightOn(request, decision, store);
     return warning === undefined ? decision : { ...decision, warnings: [...(decision.warnings ?? []), warning] };
   };
 
   return {
     path: '/psa/validate',
     decide(request, context) {
+      const { store } = context;
       const first = review(request, context);
       const name = first.missing;
-      if (name === undefined) return conclude(request, first);
+      if (name === undefined) return conclude(request, first, store);
       const leave = waitingRoom.enter(context.bodyBytes ?? 0);
-      if (!leave) return conclude(request, first);
+      if (!leave) return conclude(request, first, store);
       return waitForNamespace(name, context, waitingRoom)
-        .then((found) => conclude(request, found ? review(request, context) : first))
+        .then((found) => conclude(request, found ? review(request, context) : first, store))
         .finally(leave);
     },
   };

@@ -18,6 +18,7 @@ suite('what is said of the rollout', () => {
       'everything',
       `rollout:
   phase: Enforce
+  enforcementDate: 2028-02-29
   evaluationInterval: 30m
   maxEvaluationAge: 1h30m
   recheckBeforeEnforce: false
@@ -31,6 +32,7 @@ featureGates:
 `,
       {
         phase: 'Enforce',
+        enforcementDate: '2028-02-29',
         evaluationIntervalMs: 1_800_000,
         maxEvaluationAgeMs: 5_400_000,
         recheckBeforeEnforce: false,
@@ -63,6 +65,14 @@ suite('what cannot be is refused', () => {
     [
       'rollout: {phase: enforce}\n',
       'invalid configuration: rollout.phase: Invalid value: "enforce": must be one of Disabled, Evaluate, Enforce (c.yaml:3:11, rollout.phase)',
+    ],
+    [
+      'rollout: {enforcementDate: 2027-02-29}\n',
+      'invalid configuration: rollout.enforcementDate: Invalid value: "2027-02-29": must be a day such as 2027-01-31 (c.yaml:3:11, rollout.enforcementDate)',
+    ],
+    [
+      'rollout: {enforcementDate: soon}\n',
+      'invalid configuration: rollout.enforcementDate: Invalid value: "soon": must be a day such as 2027-01-31 (c.yaml:3:11, rollout.enforcementDate)',
     ],
     ['rollout: {fase: Enforce}\n', 'strict decoding error: unknown field "fase" (c.yaml:3:11, rollout.fase)'],
     [

@@ -89,6 +89,7 @@ suite('names and paths', () => {
       ),
     );
     assert.deepEqual(configured.sort(), [
+      '/psa/enforcement: enforcement.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: advise.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: fail-open.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: kube-system.psa.portcullis.dev of Validating psa.portcullis.dev',
@@ -109,6 +110,7 @@ suite('names and paths', () => {
     const open = hooks.filter(({ failurePolicy }) => failurePolicy === 'Ignore').map(({ name }) => name);
     assert.deepEqual(open.sort(), [
       'advise.psa.portcullis.dev',
+      'enforcement.psa.portcullis.dev',
       'fail-open.exec.scc.portcullis.dev',
       'fail-open.mutate.scc.portcullis.dev',
       'fail-open.psa.portcullis.dev',

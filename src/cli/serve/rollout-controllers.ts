@@ -1,6 +1,7 @@
 import { announcementOf, ROLLOUT_KINDS, rolloutOf, type RolloutPlace } from '../../cluster/rollout.ts';
 import type { Controller } from '../../controller/controller.ts';
 import { createConfigObserver } from '../../controller/psa-config-observer.ts';
+import { createPsaReadiness } from '../../controller/psa-readiness.ts';
 import { createPsaLabelSyncer } from '../../controller/psa-label-syncer.ts';
 import type { Announcement } from '../../controller/replica.ts';
 import { createRunLevelZeroLabeller } from '../../controller/run-level-zero-labeller.ts';
@@ -21,11 +22,16 @@ export interface RolloutControllersOptions {
   readonly metrics: Pick<Metrics, 'rollout'>;
 }
 
+/** Whose labels are managed. */
+export function managementOf(scc: SccSettings): ManagementSettings {
+  return { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
+}
+
 /** The controllers that roll enforcement out; none where that is disabled at start. */
 export function rolloutControllers(options: RolloutControllersOptions): readonly Controller[] {
   const { values, scc, place, settings, exemptions, metrics } = options;
   if (settings().phase === 'Disabled') return [];
-  const management: ManagementSettings = { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
+  const management = managementOf(scc);
   const { namespace, version } = place;
   const installation = { namespace, version, settings, management };
   // Where SCCs are somebody else's, so are the labels that follow from them.
@@ -36,8 +42,16 @@ export function rolloutControllers(options: RolloutControllersOptions): readonly
           createPsaLabelSyncer({ ...installation, metrics: metrics.rollout.syncer }),
           createRunLevelZeroLabeller(settings),
         ];
-  const observer = createConfigObserver({ ...installation, exemptions, date: () => new Date() });
-  return [...labellers, observer].filter(({ name }) => isEnabled(name, values.controllers));
+  const date = (): Date => new Date();
+  const readiness = createPsaReadiness({
+    ...installation,
+    exemptions,
+    metrics: metrics.rollout.readiness,
+    date,
+    random: Math.random,
+  });
+  const observer = createConfigObserver({ ...installation, exemptions, date });
+  return [...labellers, readiness, observer].filter(({ name }) => isEnabled(name, values.controllers));
 }
 
 /** What a replica says of the default that it holds namespaces to. */

@@ -10,7 +10,7 @@ import { isLive, reachLiveCluster } from './live-cluster.ts';
 import { listen } from './listen.ts';
 import { logLevelOf, type ServeValues } from './options.ts';
 import { ping, readinessChecks } from './readiness.ts';
-import { rolloutAnnouncement, rolloutControllers } from './rollout-controllers.ts';
+import { managementOf, rolloutAnnouncement, rolloutControllers } from './rollout-controllers.ts';
 import { sccSettingsOf } from './scc-settings.ts';
 import { createServedCertificate, trustCheck } from './served-certificate.ts';
 import { drain } from './shutdown.ts';
@@ -78,6 +78,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
       webhooks: createWebhooks({
         podSecurity,
         scc,
+        rollout: { place, settings: rollout, management: managementOf(scc) },
         authorization: values.authorization,
         standardSccs: controllers.some(({ name }) => name === STANDARD_SCC_CONTROLLER) ? 'kept' : 'left alone',
         cluster,

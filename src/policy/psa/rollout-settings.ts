@@ -11,6 +11,8 @@ export type Evaluator = (typeof EVALUATORS)[number];
 /** How an installation comes to enforce the Pod Security Standards. */
 export interface RolloutSettings {
   readonly phase: RolloutPhase;
+  /** The day (`2027-01-31`) from which authors of workloads are told to expect enforcement; it switches nothing itself. */
+  readonly enforcementDate?: string;
   /** How often all namespaces are evaluated for the record. */
   readonly evaluationIntervalMs: number;
   /** What is older decides nothing. */
