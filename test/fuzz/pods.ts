@@ -58,15 +58,52 @@ export const annotations = fc.dictionary(
   { maxKeys: 2, noNullPrototype: true },
 );
 
-/** A list that a reader may meet in four forms. */
+/** Mostly nothing. */
 const usual = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> =>
   fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
+
+const CAPABILITIES = ['ALL', 'CHOWN', 'KILL', 'NET_BIND_SERVICE', 'NET_ADMIN', 'CAP_SYS_ADMIN', 'chown'];
+
+/** What one container may ask for. */
+const WISHES: readonly JsonObject[] = [
+  ...CAPABILITIES.flatMap((name) => [{ capabilities: { add: [name] } }, { capabilities: { drop: [name] } }]),
+  ...[0, 1000, 65_535, 1_000_650_000].map((runAsUser) => ({ runAsUser })),
+  ...['RuntimeDefault', 'Unconfined', 'Localhost', ''].map((type) => ({ seccompProfile: { type } })),
+  ...['s0', 's0:c5,c26', ''].map((level) => ({ seLinuxOptions: { level } })),
+  ...[true, false].flatMap((flag) => [
+    { privileged: flag },
+    { runAsNonRoot: flag },
+    { allowPrivilegeEscalation: flag },
+    { readOnlyRootFilesystem: flag },
+  ]),
+  { seLinuxOptions: { type: 'spc_t' } },
+  { appArmorProfile: { type: 'Unconfined' } },
+  { windowsOptions: { hostProcess: true } },
+  { procMount: 'Unmasked' },
+];
+
+/** Pods that ask for one thing: whoever overlooks it lets them pass. */
+const simplePods: Arbitrary<JsonObject> = fc
+  .record({
+    wish: one(...WISHES),
+    list: one('containers', 'initContainers', 'ephemeralContainers', 'pod'),
+    isCompliant: fc.boolean(),
+  })
+  .map(({ wish, list, isCompliant }) => {
+    const own = isCompliant ? { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } } : {};
+    const ofPod = isCompliant ? { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } } : {};
+    const container = (name: string, context: object): object => ({ name, image: 'i', securityContext: context });
+    const asking = list === 'pod' ? {} : { [list]: [container('b', { ...own, ...wish })] };
+    const securityContext = list === 'pod' ? { ...ofPod, ...wish } : ofPod;
+    return { metadata: {}, spec: { securityContext, containers: [container('a', own)], ...asking } };
+  });
 
 /** Pods of all kinds; with a changed few of which no API server would send. */
 export function podsFrom(seeds: readonly JsonObject[]): Arbitrary<JsonObject> {
   const base = fc.oneof(
     { weight: 4, arbitrary: standardPods() },
     { weight: 5, arbitrary: sccPod },
+    { weight: 5, arbitrary: simplePods },
     { weight: 2, arbitrary: one(...seeds) },
   ) as Arbitrary<JsonObject>;
   return fc
