@@ -51,7 +51,7 @@ export function rolloutControllers(options: RolloutControllersOptions): readonly
     random: Math.random,
   });
   const observer = createConfigObserver({ ...installation, exemptions, date });
-  return [...labellers, readiness, observer].filter(({ name }) => isEnabled(name, values.controllers));
+  return [...labellers, observer, readiness].filter(({ name }) => isEnabled(name, values.controllers));
 }
 
 /** What a replica says of the default that it holds namespaces to. */
