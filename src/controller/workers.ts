@@ -57,7 +57,8 @@ export function createWorkers(controller: Controller, { cluster, logger, metrics
       return;
     }
     errors.count++;
-    logger.error({ key, err, delayMs }, 'reconcile failed, it is tried again');
+    const level = isStarting(err) && delayMs < SOON_MS ? 'debug' : 'error';
+    logger[level]({ key, err, delayMs }, 'reconcile failed, it is tried again');
   };
   const run = async (key: string): Promise<void> => {
     try {
@@ -100,6 +101,14 @@ export function createWorkers(controller: Controller, { cluster, logger, metrics
       await idle();
     },
   };
+}
+
+/** What fails for longer is told. */
+const SOON_MS = 1000;
+
+/** True where the API server cannot reach a webhook: that of this installation needs a moment after its start. */
+function isStarting(err: unknown): boolean {
+  return err instanceof ApiError && err.status.code === 500 && err.message.includes('failed calling webhook');
 }
 
 /** Turns of the thread, which all workers of a controller begin and end together. */

@@ -112,6 +112,11 @@ suite('the runtime of controllers', () => {
       { level: 50, msg: 'reconcile failed, it is tried again' },
     ],
     [
+      'a webhook that is not there yet',
+      new ApiError(failure(500, 'InternalError', 'Internal error occurred: failed calling webhook "a.b.c": refused')),
+      { level: 20, msg: 'reconcile failed, it is tried again' },
+    ],
+    [
       'a conflict',
       new ApiError(conflict(NAMESPACES, 'a', 'it has changed')),
       { level: 20, msg: 'changed meanwhile, it is tried again' },
