@@ -18,7 +18,7 @@ import {
   type Replica,
   type System,
 } from '../support/control-plane/index.ts';
-import { create, find, placeOf, remove, versionsOf } from '../support/control-plane/installation.ts';
+import { create, find, localObjects, placeOf, remove, versionsOf } from '../support/control-plane/installation.ts';
 import { refusedCalls, unusedRights } from '../support/control-plane/rights.ts';
 import { copyOverlay } from '../support/control-plane/overlay.ts';
 import { eventually } from '../support/eventually.ts';
@@ -63,7 +63,8 @@ suite('an installation', () => {
     runProgram(['doctor', `--kubeconfig=${await plane.kubeconfigFor('admin', ['system:masters'])}`]);
   before(async () => {
     plane = await startControlPlane();
-    system = await createSystem(plane);
+    // What pods are warned of is what their namespaces ask for.
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { rollout: 'Disabled' }) });
   });
   after(async () => {
     await system.stop().finally(() => plane.stop());
@@ -82,7 +83,7 @@ suite('an installation', () => {
       return;
     }
     const kubectl = createKubectl(await plane.kubeconfigFor('admin', ['system:masters']));
-    const overlay = await copyOverlay('local', plane.folder, system.port);
+    const overlay = await copyOverlay(['local', 'without-rollout'], plane.folder, system.port);
     const results = async (): Promise<readonly string[]> => {
       const { code, stdout, stderr } = await kubectl(['apply', '-k', overlay]);
       assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });

@@ -12,7 +12,7 @@ import {
   type ControlPlane,
   type System,
 } from '../support/control-plane/index.ts';
-import { create } from '../support/control-plane/installation.ts';
+import { create, localObjects } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { checkScenario, POD_SECURITY_SCENARIOS } from '../support/scenarios/pod-security.ts';
 
@@ -25,7 +25,7 @@ suite('beside the plugin', { skip }, () => {
   let system: System;
   before(async () => {
     plane = await startControlPlane({ podSecurityPlugin: 'on' });
-    system = await createSystem(plane);
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { rollout: 'Disabled' }) });
     await system.install();
     await system.scale(1);
     for (const { value } of await readSeed(EXAMPLES)) {

@@ -3,6 +3,7 @@ import { defaultSettings, type ManifestSettings } from '../../manifests/index.ts
 import { PROFILES, type Profile } from '../../manifests/profiles.ts';
 import { dnsLabelErrors } from '../../kube/dns-name.ts';
 import { quote } from '../../kube/quote.ts';
+import { ROLLOUT_PHASES } from '../../policy/psa/enforcement.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
 import { AUTHORIZATIONS } from '../../webhook/scc-access.ts';
 import { clusterOptions } from '../installation/options.ts';
@@ -26,6 +27,9 @@ export const installOptions = {
   'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, {
     help: `What becomes of decisions about security context constraints, one of ${SCC_MODES.join(', ')}; off installs nothing of them. Absent, ${DEFAULTS.sccMode}, and off on OpenShift`,
   }),
+  rollout: option('PHASE', oneOf(ROLLOUT_PHASES), undefined, {
+    help: `How far enforcement of the Pod Security Standards is rolled out, one of ${ROLLOUT_PHASES.join(', ')}. Absent, ${DEFAULTS.rollout}, and Disabled on OpenShift`,
+  }),
   authorization: option('BY', oneOf(AUTHORIZATIONS), DEFAULTS.authorization, {
     help: 'Who tells which SCCs a user may use: rbac or sar',
   }),
@@ -37,11 +41,12 @@ export const installOptions = {
 
 /** What the options ask for; what nobody named is left to the profile, or to what the cluster looks like. */
 export function requestOf(values: Values<typeof installOptions>): InstallRequest {
-  const { namespace, image, replicas, authorization, 'scc-mode': sccMode, profile, monitoring } = values;
+  const { namespace, image, replicas, authorization, 'scc-mode': sccMode, profile, monitoring, rollout } = values;
   const certManager = values['cert-manager'];
   const wanted: Partial<ManifestSettings> = {
     ...(replicas === undefined ? {} : { replicas }),
     ...(sccMode === undefined ? {} : { sccMode }),
+    ...(rollout === undefined ? {} : { rollout }),
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };

@@ -33,7 +33,7 @@ const CASES: readonly Case[] = [
   {
     name: 'OpenShift',
     facts: { groups: OPENSHIFT, sccDefinition: 'others' },
-    settings: { sccMode: 'off' },
+    settings: { sccMode: 'off', rollout: 'Disabled' },
     notes: ['this is OpenShift: SCCs, their definitions and ranges are left to it'],
   },
   {
@@ -156,7 +156,8 @@ suite('what is installed where nobody looks', () => {
   const cases: readonly (readonly [InstallRequest['profile'], Partial<ManifestSettings>, Partial<ManifestSettings>])[] =
     [
       ['default', {}, {}],
-      ['openshift', {}, { sccMode: 'off' }],
+      ['openshift', {}, { sccMode: 'off', rollout: 'Disabled' }],
+      ['without-rollout', {}, { rollout: 'Disabled' }],
       ['high-availability', {}, { replicas: 5, spread: 'required' }],
       ['high-availability', { replicas: 4 }, { replicas: 4, spread: 'required' }],
       ['local', {}, { webhooks: { url: 'https://127.0.0.1:8443' } }],

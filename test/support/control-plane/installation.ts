@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { VERSION } from '../../../src/cli/version.ts';
 import { INSTALLATION } from '../../../src/kube/installation.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
-import { defaultSettings, manifestsOf } from '../../../src/manifests/index.ts';
+import { defaultSettings, manifestsOf, type ManifestSettings } from '../../../src/manifests/index.ts';
 import { metadataOf, objectOf } from '../answers.ts';
 import type { ApiAnswer, ApiClient } from '../api-client.ts';
 
 /** The objects of an installation for an API server without a service network, whose webhooks are at that port of loopback. */
-export function localObjects(port: number): readonly JsonObject[] {
-  const settings = { ...defaultSettings(VERSION), webhooks: { url: `https://127.0.0.1:${port}` } };
+export function localObjects(port: number, more: Partial<ManifestSettings> = {}): readonly JsonObject[] {
+  const settings = { ...defaultSettings(VERSION), ...more, webhooks: { url: `https://127.0.0.1:${port}` } };
   return JSON.parse(JSON.stringify(manifestsOf(settings))) as JsonObject[];
 }
 

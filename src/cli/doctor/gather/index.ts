@@ -50,7 +50,8 @@ export async function gatherFacts(connection: Connection, options: GatherOptions
     list('Lease', namespace),
   ]);
   const running = valueOf(deployment);
-  const settings = settingsOf(namespace, configurations, running);
+  const configuration = await lookAtConfiguration(connection, options, running);
+  const settings = settingsOf({ namespace, configurations, deployment: running, file: valueOf(configuration) });
   const known = (valueOf(namespaces) ?? []).map(namespaceFact);
   const requests = planProbes({
     installation: namespace,
@@ -59,10 +60,9 @@ export async function gatherFacts(connection: Connection, options: GatherOptions
     groups: valueOf(server)?.groups ?? [],
   });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
-  const [certificate, atUrls, configuration, lacking, probes] = await Promise.all([
+  const [certificate, atUrls, lacking, probes] = await Promise.all([
     lookAtSecret(connection, namespace, running, signal),
     lookAtUrls(configurations),
-    lookAtConfiguration(connection, options, running),
     lookAtAccess(connection, settings, account, signal),
     Promise.all(requests.map((request) => runProbe(connection, request, signal))),
   ]);
