@@ -265,6 +265,7 @@ describe('a cluster', () => {
       'no rangeallocations.security.internal.openshift.io: the cluster does not serve them',
       'no psaenforcementconfigs.config.openshift.io: the cluster does not serve them',
       'no featuregates.config.openshift.io: the cluster does not serve them',
+      'no reports.openreports.io: the cluster does not serve them',
     ]);
     assert.equal(store.list('SecurityContextConstraints').length, 13);
     assert.equal(await reviewAccess?.({ username: 'alice', groups: [] }, { verb: 'get', resource: 'pods' }), false);

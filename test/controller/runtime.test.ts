@@ -140,7 +140,7 @@ suite('the runtime of controllers', () => {
         expected ? retried : [],
       );
       const metrics = await recorder.metrics.expose();
-      const errors = expected?.level === 50 ? 3 : 0;
+      const errors = expected?.msg === 'reconcile failed, it is tried again' ? 3 : 0;
       assert.match(metrics, new RegExp(`portcullis_controller_reconcile_errors_total{controller="demo"} ${errors}\\n`));
       assert.match(metrics, new RegExp(`workqueue_retries_total{name="demo"} ${expected ? 3 : 0}\\n`));
       await running.stop();
