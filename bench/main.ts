@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- --only evaluate|assign|serve|scale] [--peer URL] [--json FILE]`: all numbers in one run, so that they compare.
+ * `npm run bench [-- --only evaluate|assign|serve|scale|rollout] [--peer URL] [--json FILE]`: all numbers in one run, so that they compare.
  */
 import { writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { benchAssign } from './assign.ts';
 import { benchEvaluate } from './evaluate.ts';
 import { keeps, printTable, type Row } from './row.ts';
+import { benchRollout } from './rollout.ts';
 import { benchScale } from './scale.ts';
 import { benchServe } from './serve.ts';
 
@@ -19,6 +20,7 @@ const parts: Readonly<Record<string, () => Promise<Row[]>>> = {
   assign: benchAssign,
   serve: () => benchServe(values.peer),
   scale: benchScale,
+  rollout: benchRollout,
 };
 const names = values.only === undefined ? Object.keys(parts) : values.only.split(',');
 const rows: Row[] = [];

@@ -155,8 +155,11 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
       requestedMs: state.requests(object, nowMs()),
       newsSinceMs: state.findings.newsSinceMs(),
     });
-    if (options.exemptions() !== state.exemptions) state.isAllStale = true;
-    state.exemptions = options.exemptions();
+    if (options.exemptions() !== state.exemptions) {
+      state.exemptions = options.exemptions();
+      state.isAllStale = true;
+      evaluator.forget('all');
+    }
     if (schedule.delayMs === 0 && !state.sweep) enqueue(SWEEP);
     else if (state.isAllStale) enqueue(ALL);
     const view = rolloutOf({ store, ...options }, settings);

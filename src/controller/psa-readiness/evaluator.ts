@@ -74,6 +74,7 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
         level,
         pods,
         templates: templates.in(store, level ?? 'restricted', { namespace, sccMode, sccs, canUse, findAccount }),
+        onKept: templates.kept,
         exemptions: exemptionsOfNow(),
         exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
         sccMode,

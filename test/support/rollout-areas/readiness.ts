@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { warningHeader } from '../../../src/cluster/embedded/http/warning-header.ts';
+import { readWarnings } from '../../../src/cluster/live/warning.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
 import { classify } from '../../../src/policy/psa/readiness/classify.ts';
@@ -78,7 +80,21 @@ interface SetCase {
   readonly inconclusive?: readonly CaseNamespace[];
 }
 
+interface WarningsCase {
+  readonly received: readonly string[];
+  readonly takes: number;
+}
+
 export const READINESS_AREAS: Readonly<Record<string, RolloutArea>> = {
+  // Every answer has warnings of its own: the second one has none.
+  'readiness/warnings': area<WarningsCase, { readonly results: readonly (readonly string[])[] }>(
+    'readWarnings',
+    ({ received, takes }, { results }) => {
+      const answers = Array.from({ length: takes }, (_, index) => (index === 0 ? received.map(warningHeader) : []));
+      assert.deepEqual(answers.map(readWarnings), results);
+    },
+  ),
+
   'readiness/discovery': area<
     { readonly namespaces: readonly CaseNamespace[] },
     { readonly selected: readonly string[] }

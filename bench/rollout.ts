@@ -1,0 +1,158 @@
+/** What it costs to find out what enforcement would refuse in a large cluster. Runs by itself, too: `node bench/rollout.ts`. */
+import type { Cluster } from '../src/cluster/port.ts';
+import type { WritableStore } from '../src/cluster/store.ts';
+import type { ReconcileContext } from '../src/controller/controller.ts';
+import { evaluateAll, namesOf } from '../src/controller/psa-readiness/evaluate-all.ts';
+import { createNamespaceEvaluator, type NamespaceEvaluator } from '../src/controller/psa-readiness/evaluator.ts';
+import type { Kinds, Namespace, PodSpec } from '../src/kube/types.ts';
+import { canUseScc } from '../src/cluster/select.ts';
+import { createSccLevels, planLabels } from '../src/policy/psa/label-sync.ts';
+import { fill, objectsOf } from './cluster.ts';
+import { printTable, type Row } from './row.ts';
+
+const SIZE = { namespaces: 10_000, sccs: 13, bindings: 5_000 };
+const DEPLOYMENTS = 3;
+const PODS = 10;
+/** Of so many templates one violates what its namespace is held to. */
+const VIOLATING = 50;
+
+const ACCOUNTS = ['default', 'builder', 'deployer', 'app'];
+const MANAGEMENT = {
+  exemptNamespaces: new Set<string>(),
+  scc: { mode: 'enforce', exemptNamespaces: [] },
+} as const;
+
+/** Evaluates all namespaces: for the first time, again, and after an SCC has changed; and plans their labels. */
+export async function benchRollout(): Promise<Row[]> {
+  const store = filled();
+  canUseScc(store);
+  const evaluator = createNamespaceEvaluator({ exemptions: () => NO_EXEMPTIONS, management: MANAGEMENT });
+  const first = await measured(() => evaluate(store, evaluator));
+  const again = await measured(() => evaluate(store, evaluator));
+  evaluator.forget('all');
+  const changed = await measured(() => evaluate(store, evaluator));
+  const planned = await measured(() => {
+    planAll(store);
+    return Promise.resolve();
+  });
+  return [
+    { name: 'all namespaces, the first time: CPU', value: first.cpuMs, unit: 'ms', target: { atMost: 2000 } },
+    { name: 'the same, the longest turn', value: first.longestMs, unit: 'ms', target: { atMost: 10 } },
+    { name: 'all namespaces, again: CPU', value: again.cpuMs, unit: 'ms', target: { atMost: 2000 } },
+    { name: 'the same, the longest turn', value: again.longestMs, unit: 'ms', target: { atMost: 10 } },
+    {
+      name: 'all namespaces, after an SCC has changed: CPU',
+      value: changed.cpuMs,
+      unit: 'ms',
+      target: { atMost: 2000 },
+    },
+    { name: 'labels of all namespaces planned: CPU', value: planned.cpuMs, unit: 'ms', target: { atMost: 1000 } },
+  ];
+}
+
+const NO_EXEMPTIONS = { usernames: [], namespaces: [], runtimeClasses: [] };
+
+function filled(): WritableStore {
+  const store = fill(objectsOf(SIZE));
+  store.list('Namespace').forEach((namespace, index) => fillNamespace(store, namespace, index));
+  return store;
+}
+
+const SECURE = {
+  runAsNonRoot: true,
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ['ALL'] },
+  seccompProfile: { type: 'RuntimeDefault' },
+};
+
+/** Every template is another one; the pods of a Deployment have one spec, as those of a live cluster do in memory. */
+function fillNamespace(store: WritableStore, { metadata }: Namespace, index: number): void {
+  const namespace = metadata?.name ?? '';
+  for (const name of ACCOUNTS) store.put('ServiceAccount', { metadata: { name, namespace } });
+  for (let deployment = 0; deployment < DEPLOYMENTS; deployment++) {
+    const count = index * DEPLOYMENTS + deployment;
+    const name = `web-${deployment}`;
+    const container = { name: 'app', image: `registry.example.com/app:${count}`, ports: [{ containerPort: 8080 }] };
+    const sidecar = { name: 'sidecar', image: 'registry.example.com/sidecar' };
+    const violation = count % VIOLATING === 0 ? { hostNetwork: true } : {};
+    const template = {
+      metadata: { labels: { app: name } },
+      spec: { containers: [container, sidecar], volumes: [{ name: 'tmp', emptyDir: {} }], ...violation },
+    };
+    const object = { metadata: { name, namespace }, spec: { selector: {}, template } } as Kinds['Deployment'];
+    store.put('Deployment', object);
+    const containers = [container, sidecar].map((one) => ({ ...one, securityContext: SECURE }));
+    const spec = { ...template.spec, serviceAccountName: 'default', containers } as PodSpec;
+    for (let pod = deployment; pod < PODS; pod += DEPLOYMENTS) {
+      const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: `${name}-6f9`, uid: name, controller: true };
+      const annotations = { 'openshift.io/scc': 'restricted-v2' };
+      store.put('Pod', {
+        metadata: { name: `${name}-6f9-${pod}`, namespace, annotations, ownerReferences: [owner] },
+        spec,
+        status: { phase: 'Running' },
+      });
+    }
+  }
+}
+
+async function evaluate(store: WritableStore, evaluator: NamespaceEvaluator): Promise<void> {
+  const context = {
+    cluster: { store } as Pick<Cluster, 'store'>,
+    now: () => performance.now(),
+    signal: new AbortController().signal,
+  } as ReconcileContext;
+  const verdicts = { clean: 0, violating: 0, inconclusive: 0 };
+  await evaluateAll(evaluator, namesOf(store.list('Namespace')), context, (_name, evaluation) => {
+    if (evaluation) verdicts[evaluation.verdict]++;
+  });
+  const expected = (SIZE.namespaces * DEPLOYMENTS) / VIOLATING;
+  if (verdicts.violating !== expected) throw new Error(`found ${JSON.stringify(verdicts)}, expected ${expected}`);
+}
+
+function planAll(store: WritableStore): void {
+  const sccLevels = createSccLevels(store.list('SecurityContextConstraints'), { profile: 'accurate' });
+  for (const namespace of store.list('Namespace')) {
+    const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
+    const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
+    planLabels({
+      namespace,
+      serviceAccounts,
+      sccLevels,
+      canUse: canUseScc(store),
+      mode: 'Enforce',
+      settings: MANAGEMENT,
+    });
+  }
+}
+
+interface Measured {
+  readonly cpuMs: number;
+  /** For so long nobody else had a turn; of the thread's own time, for other processes are no matter. */
+  readonly longestMs: number;
+}
+
+async function measured(run: () => Promise<void>): Promise<Measured> {
+  globalThis.gc?.();
+  let longestMs = 0;
+  let isOver = false;
+  let lastMs = threadMs();
+  const look = (): void => {
+    const nowMs = threadMs();
+    longestMs = Math.max(longestMs, nowMs - lastMs);
+    lastMs = nowMs;
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  const before = process.cpuUsage();
+  await run();
+  const { user, system } = process.cpuUsage(before);
+  isOver = true;
+  return { cpuMs: (user + system) / 1000, longestMs };
+}
+
+function threadMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
+if (import.meta.main) process.stdout.write(`${printTable(await benchRollout())}\n`);
