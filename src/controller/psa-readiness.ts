@@ -12,7 +12,7 @@ import { evaluateAll, namesOf } from './psa-readiness/evaluate-all.ts';
 import { createNamespaceEvaluator } from './psa-readiness/evaluator.ts';
 import { createFindings } from './psa-readiness/findings.ts';
 import { forgetMeasures, measureFindings, measureStatus } from './psa-readiness/measures.ts';
-import { decisionNotes, violationNote } from './psa-readiness/notes.ts';
+import { decisionNotes, deletionNote, violationNote } from './psa-readiness/notes.ts';
 import { createReports } from './psa-readiness/reports.ts';
 import { createRequests, scheduleOf } from './psa-readiness/schedule.ts';
 import { evaluationSources } from './psa-readiness/sources.ts';
@@ -142,8 +142,10 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
     const { store } = cluster;
     const object = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
     if (!object) {
-      const isServed = await createConfig(context);
-      return { requeueAfterMs: isServed ? LOOK_AGAIN_MS : UNSERVED_MS };
+      const { published } = rolloutOf({ store, ...options }, settings);
+      const created = await createConfig(context);
+      if (created && published === 'restricted') tell(deletionNote(created));
+      return { requeueAfterMs: created ? LOOK_AGAIN_MS : UNSERVED_MS };
     }
     const schedule = scheduleOf({
       ...state,

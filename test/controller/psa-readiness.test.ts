@@ -5,6 +5,8 @@ import type { EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
 import { createPsaReadiness } from '../../src/controller/psa-readiness.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Kind, Kinds, Namespace, Pod } from '../../src/kube/types.ts';
+import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
+import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
 import { DEFAULT_UNMANAGED_NAMESPACES } from '../../src/policy/psa/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/psa/rollout-settings.ts';
 import {
@@ -13,6 +15,9 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { createPsaWebhook } from '../../src/webhook/psa.ts';
+import { createWaitingRoom } from '../../src/webhook/waiting-room.ts';
+import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
 import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
 
@@ -384,6 +389,145 @@ suite('readiness', () => {
     await running.idle();
     await running.pass(5_000);
     assert.equal(decided(), '/');
+    const annotations = { 'portcullis.dev/pod-security-default': 'restricted' };
+    const metadata = { name: 'portcullis-pod-security', namespace: INSTALLATION, annotations };
+    await cluster.create('ConfigMap', { metadata }, BY_TEST);
+    await cluster.remove('PSAEnforcementConfig', 'cluster');
+    await running.idle();
+    assert.deepEqual(events(), [
+      'cluster EnforcementConfigDeleted: the object was deleted while namespaces were held to restricted: they are not any more',
+    ]);
+  });
+
+  test('waits for the cluster to serve the object', async () => {
+    const name = 'psaenforcementconfigs.config.openshift.io';
+    const definitions = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
+    const definition = cluster.storage.get(definitions, '', name);
+    await cluster.writer.remove(definitions, '', name);
+    await cluster.idle();
+    await run();
+    await running.pass(60_000);
+    assert.equal(cluster.store.get('PSAEnforcementConfig', 'cluster'), undefined);
+    assert.ok(definition);
+    const { apiVersion, kind, spec } = definition as Record<string, unknown>;
+    await cluster.writer.create(definitions, { apiVersion, kind, metadata: { name }, spec } as never);
+    await cluster.idle();
+    await running.pass(30_000);
+    assert.equal(decided(), '/');
+  });
+
+  suite('where another component enforces', () => {
+    const asked: string[] = [];
+    /** The API server enforces, and warns of what it would refuse. */
+    const enforce = async (defaults: Partial<PodSecurityConfiguration['defaults']> = {}): Promise<VerdictWebhook> => {
+      const podSecurity = createPodSecurity({
+        ...DEFAULT_CONFIGURATION,
+        defaults: { ...DEFAULT_CONFIGURATION.defaults, ...defaults },
+      });
+      const webhook = createPsaWebhook({
+        podSecurity: () => podSecurity,
+        metrics: metrics.podSecurity,
+        waitingRoom: createWaitingRoom(),
+      });
+      asked.length = 0;
+      return startVerdictWebhook(cluster, ['namespaces'], (request) => {
+        if (request.dryRun === true) asked.push(request.name ?? '');
+        return webhook.decide(request, { store: cluster.store, now: () => 0 });
+      });
+    };
+
+    test('its API server is asked, not more often than it bears', async () => {
+      settings = { ...settings, evaluator: 'DryRun', clientQps: 2, clientBurst: 2 };
+      for (const name of ['a', 'b', 'c', 'd']) await create(name);
+      await runPod('b', 'probe', ON_HOST);
+      await runPod('c', 'probe', GOOD);
+      const webhook = await enforce();
+      await run();
+      const names = cluster.store.list('Namespace').length;
+      assert.ok(asked.length <= 2, asked.join());
+      for (let batch = 1; batch < names / 2; batch++) await running.pass(1_000);
+      await running.pass(5_000);
+      assert.deepEqual(listed(), ['b Current']);
+      assert.equal(decided(), 'Legacy/');
+      assert.equal(
+        cluster.store.get('Namespace', 'b')?.metadata?.labels?.['pod-security.kubernetes.io/enforce'],
+        undefined,
+      );
+      await webhook.stop();
+    });
+
+    test('whoever fails to answer says nothing', async () => {
+      settings = { ...settings, phase: 'Enforce', evaluator: 'DryRun', clientQps: 100, clientBurst: 100 };
+      await create('shop');
+      const webhook = await startVerdictWebhook(cluster, ['namespaces'], ({ name = '' }) => {
+        if (name === 'shop') throw new Error('away');
+        return { allowed: true };
+      });
+      await run();
+      await running.pass(5_000);
+      assert.equal(decided(), '/');
+      assert.deepEqual(
+        conditions((type) => type === 'PodSecurityInconclusiveEvaluationConditionsDetected'),
+        {
+          PodSecurityInconclusiveEvaluationConditionsDetected:
+            'True PSViolationDecisionInconclusive: Could not evaluate violations for namespaces: [shop]',
+        },
+      );
+      await webhook.stop();
+    });
+  });
+
+  suite('reports', () => {
+    const REPORTS = { group: 'openreports.io', resource: 'reports' };
+    const serveReports = async (): Promise<void> => {
+      const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+      await cluster.writer.create(
+        { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' },
+        {
+          apiVersion: 'apiextensions.k8s.io/v1',
+          kind: 'CustomResourceDefinition',
+          metadata: { name: 'reports.openreports.io' },
+          spec: {
+            group: REPORTS.group,
+            scope: 'Namespaced',
+            names: { kind: 'Report', listKind: 'ReportList', plural: 'reports', singular: 'report' },
+            versions: [{ name: 'v1alpha1', served: true, storage: true, schema }],
+          },
+        },
+      );
+      await cluster.idle();
+    };
+
+    test('one for each namespace that violates, gone when all is in order', async () => {
+      await serveReports();
+      for (const name of ['shop', 'bank']) await create(name);
+      await deploy('shop', 'web', ON_HOST);
+      await deploy('bank', 'till');
+      await run();
+      const report = cluster.store.get('Report', 'portcullis-pod-security', 'shop');
+      // No SCC lets it in: it is judged as it stands.
+      assert.deepEqual(report?.summary, { pass: 0, fail: 5, warn: 0, error: 0, skip: 0 });
+      assert.deepEqual(report.results[0], {
+        policy: 'pod-security-restricted',
+        rule: 'hostNamespaces',
+        category: 'Pod Security Standards',
+        severity: 'medium',
+        result: 'fail',
+        scored: true,
+        message:
+          'host namespaces (hostNetwork=true). Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
+        timestamp: { seconds: Math.floor(date().getTime() / 1000), nanos: 0 },
+        resources: [{ kind: 'Deployment', namespace: 'shop', name: 'web' }],
+        properties: { pods: '0', causes: 'serviceAccount', fields: 'spec.template.spec.hostNetwork' },
+      });
+      assert.equal(cluster.store.list('Report').length, 1);
+      const writes = await changesOf('Report', minute);
+      assert.equal(writes, 0, 'nothing has changed');
+      await restart();
+      await deploy('shop', 'web');
+      await settle();
+      assert.equal(cluster.store.list('Report').length, 0);
+    });
   });
 
   test('evaluates at once when somebody asks for it', async () => {

@@ -26,6 +26,17 @@ export function violationNote(namespace: Namespace, { level, workloads }: Namesp
   };
 }
 
+/** Who deletes the object takes back what it says. */
+export function deletionNote(created: PSAEnforcementConfig): Note {
+  return {
+    regarding: { apiVersion: apiVersionOf('PSAEnforcementConfig'), kind: 'PSAEnforcementConfig', ...created },
+    type: 'Warning',
+    reason: 'EnforcementConfigDeleted',
+    action: 'Create',
+    note: 'the object was deleted while namespaces were held to restricted: they are not any more',
+  };
+}
+
 /** What a decision changes, and what an administrator who asks for it should know. */
 export function decisionNotes(object: PSAEnforcementConfig, { spec, status }: Decision): readonly Note[] {
   const regarding = { apiVersion: apiVersionOf('PSAEnforcementConfig'), kind: 'PSAEnforcementConfig', ...object };

@@ -7,15 +7,16 @@ import { isSaid, type Decision } from './decision.ts';
 
 const metadata = { name: PSA_ENFORCEMENT_CONFIG };
 
-/** Creates the object, which asks for nothing; false if the cluster does not serve its kind. */
-export async function createConfig({ cluster, logger }: ReconcileContext): Promise<boolean> {
+/** Creates the object, which asks for nothing; resolves to `undefined` if the cluster does not serve its kind. */
+export async function createConfig({ cluster, logger }: ReconcileContext): Promise<PSAEnforcementConfig | undefined> {
   try {
     // Nobody is to own the mode: whoever sets it first is to have it.
-    await cluster.apply('PSAEnforcementConfig', { metadata, spec: {} }, { fieldManager: ROLLOUT_MANAGER });
+    const by = { fieldManager: ROLLOUT_MANAGER };
+    const created = await cluster.apply('PSAEnforcementConfig', { metadata, spec: {} }, by);
     logger.info('PSAEnforcementConfig created');
-    return true;
+    return created;
   } catch (error) {
-    if (error instanceof ApiError && error.status.code === 404) return false;
+    if (error instanceof ApiError && error.status.code === 404) return undefined;
     throw error;
   }
 }

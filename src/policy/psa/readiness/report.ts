@@ -33,7 +33,7 @@ function resultOf(
   { name: namespace, level }: NamespaceEvaluation,
   seconds: number,
 ): ReportResult {
-  const text = `${reason}${detail === '' ? '' : ` (${detail})`}; ${fix}`;
+  const text = `${reason}${detail === '' ? '' : ` (${detail})`}. ${fix}`;
   return {
     policy: `pod-security-${level}`,
     rule: check,
