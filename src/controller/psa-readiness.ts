@@ -68,7 +68,10 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
     const { findings, reports } = state;
     const before = findings.get(name);
     if (evaluation) findings.note(evaluation, nowMs());
-    else if (before) findings.drop(name, nowMs());
+    else {
+      evaluator.leave(name);
+      if (before) findings.drop(name, nowMs());
+    }
     if (evaluation?.verdict === 'violating' || before?.verdict === 'violating') reports.want(name);
   };
 

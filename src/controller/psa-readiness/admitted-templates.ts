@@ -7,13 +7,20 @@ import type { Level } from '../../policy/pss/types.ts';
 
 /** The templates of namespaces as they would be admitted; each is admitted once, until something about it changes. */
 export interface AdmittedTemplates {
-  /** Those that have yet to be judged at the level, and those that do not keep it. */
-  in(store: Store, level: Level, surroundings: TemplateSurroundings): Iterable<TemplatePod>;
-  /** One of them keeps the level. */
-  kept(template: TemplatePod, level: Level): void;
+  /** Those of a namespace that are still to be judged at the level. */
+  in(store: Store, level: Level, surroundings: TemplateSurroundings): ToBeJudged;
   /** What was admitted there has to be admitted again. */
   forget(reach: Reach): void;
+  /** Nothing is judged there any more. */
+  leave(name: string): void;
   reset(): void;
+}
+
+/** Templates that have yet to be judged, and those that do not keep the level. */
+export interface ToBeJudged {
+  readonly templates: Iterable<TemplatePod>;
+  /** Says that the one that was given last keeps the level. */
+  onKept(): void;
 }
 
 /** What is kept of a template: a level that it keeps, for that is all that matters; else its pod. */
@@ -27,35 +34,37 @@ export const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
 /** Makes a memory that knows nothing yet. */
 export function createAdmittedTemplates(): AdmittedTemplates {
-  let memories = new WeakMap<object, Memory>();
-  const judged = new WeakMap<TemplatePod, Memory>();
+  const memories = new Map<string, ReadonlyMap<object, Memory>>();
   const epochs = new Map<string, number>();
   let epoch = 0;
   let allSince = 0;
 
-  const admit = ({ kind, object }: PodSource, surroundings: TemplateSurroundings, since: number): Memory => {
-    const template = templatePodOf(kind, object, surroundings);
-    const memory = { epoch: since, template };
-    memories.set(object, memory);
-    if (template) judged.set(template, memory);
-    return memory;
-  };
   return {
-    *in(store, level, surroundings) {
+    in(store, level, surroundings) {
       const name = surroundings.namespace.metadata?.name ?? '';
       const since = Math.max(allSince, epochs.get(name) ?? 0);
-      for (const source of podSourcesOf(store, name, TEMPLATE_KINDS)) {
-        const known = memories.get(source.object);
-        const isFresh = known?.epoch === since && (known.keeps === undefined || !isStricter(level, known.keeps));
-        const { template } = isFresh ? known : admit(source, surroundings, since);
-        if (template) yield template;
+      let last: Memory | undefined;
+      function* templates(): Generator<TemplatePod, void> {
+        const known = memories.get(name);
+        const seen = new Map<object, Memory>();
+        for (const source of podSourcesOf(store, name, TEMPLATE_KINDS)) {
+          const before = known?.get(source.object);
+          const isGood = before?.epoch === since && (before.keeps === undefined || !isStricter(level, before.keeps));
+          last = isGood ? before : { epoch: since, template: admitted(source, surroundings) };
+          seen.set(source.object, last);
+          if (last.template) yield last.template;
+        }
+        if (seen.size > 0) memories.set(name, seen);
+        else memories.delete(name);
       }
-    },
-    kept(template, level) {
-      const memory = judged.get(template);
-      if (memory === undefined) return;
-      memory.keeps = level;
-      memory.template = undefined;
+      return {
+        templates: { [Symbol.iterator]: templates },
+        onKept() {
+          if (last === undefined) return;
+          last.keeps = level;
+          last.template = undefined;
+        },
+      };
     },
     forget(reach) {
       epoch++;
@@ -64,9 +73,17 @@ export function createAdmittedTemplates(): AdmittedTemplates {
         epochs.clear();
       } else for (const name of reach) epochs.set(name, epoch);
     },
+    leave(name) {
+      memories.delete(name);
+      epochs.delete(name);
+    },
     reset() {
-      memories = new WeakMap();
+      memories.clear();
       epochs.clear();
     },
   };
+}
+
+function admitted({ kind, object }: PodSource, surroundings: TemplateSurroundings): TemplatePod | undefined {
+  return templatePodOf(kind, object, surroundings);
 }

@@ -22,7 +22,7 @@ export interface EvaluatorOptions {
 }
 
 /** Finds out from the store what enforcement would refuse. */
-export interface NamespaceEvaluator extends Pick<AdmittedTemplates, 'forget' | 'reset'> {
+export interface NamespaceEvaluator extends Pick<AdmittedTemplates, 'forget' | 'leave' | 'reset'> {
   /** True if enforcement would change something for the namespace. */
   isSelected(namespace: Namespace): boolean;
   /** The level that it would be held to; absent if nobody can tell. */
@@ -54,6 +54,7 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
 
   return {
     forget: templates.forget,
+    leave: templates.leave,
     reset: templates.reset,
     levelOf,
     isSelected: (namespace) => isSelected(namespace, exemptionsOfNow()),
@@ -73,8 +74,7 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
         namespace,
         level,
         pods,
-        templates: templates.in(store, level ?? 'restricted', { namespace, sccMode, sccs, canUse, findAccount }),
-        onKept: templates.kept,
+        ...templates.in(store, level ?? 'restricted', { namespace, sccMode, sccs, canUse, findAccount }),
         exemptions: exemptionsOfNow(),
         exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
         sccMode,

@@ -19,8 +19,8 @@ export interface NamespaceInput extends ProvenanceContext {
   readonly pods: readonly Pod[] | undefined;
   /** As admitted; made one after the other, for each takes some time. */
   readonly templates: Iterable<TemplatePod>;
-  /** Hears of each template that keeps the level. */
-  readonly onKept?: (template: TemplatePod, level: Level) => void;
+  /** Hears that the template that was made last keeps the level. */
+  readonly onKept?: () => void;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
   readonly exists: Exists;
   readonly emulationVersion?: Version;
@@ -90,7 +90,7 @@ function notePod(found: Map<string, Found>, pod: Pod, input: NamespaceInput, lev
 function noteTemplate(found: Map<string, Found>, template: TemplatePod, input: NamespaceInput, level: Level): void {
   const violations = violationsOf(template.pod, `${template.path}.`, input, level);
   if (violations.length > 0) entryFor(found, template).ofTemplate = violations;
-  else input.onKept?.(template, level);
+  else input.onKept?.();
 }
 
 function entryFor(found: Map<string, Found>, { kind, name }: Owner): Found {
