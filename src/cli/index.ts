@@ -5,6 +5,9 @@ import { check } from './commands/check.ts';
 import { doctor } from './commands/doctor.ts';
 import { explain } from './commands/explain.ts';
 import { install } from './commands/install.ts';
+import { rolloutPlan } from './commands/rollout-plan.ts';
+import { rolloutSimulate } from './commands/rollout-simulate.ts';
+import { rolloutStatus } from './commands/rollout-status.ts';
 import { sccPlan } from './commands/scc-plan.ts';
 import { sccPods } from './commands/scc-pods.ts';
 import { sccReview } from './commands/scc-review.ts';
@@ -23,6 +26,9 @@ export const commands: readonly Command[] = [
   sccReview,
   whoCan,
   auditUserNamespacesCommand,
+  rolloutStatus,
+  rolloutPlan,
+  rolloutSimulate,
   install,
   doctor,
   breakGlass,

@@ -8,6 +8,7 @@ import { createProgress } from '../progress.ts';
 import { VERSION } from '../version.ts';
 import { assumeRanges, assumeStandardSccs } from './assume.ts';
 import type { InventoryValues } from './options.ts';
+import { readAlso } from './read-also.ts';
 import type { Inventory, InventoryNeeds } from './types.ts';
 
 /**
@@ -17,7 +18,7 @@ import type { Inventory, InventoryNeeds } from './types.ts';
 export async function readFromCluster(
   { kubeconfig, context }: InventoryValues,
   { env, signal, stderr }: Io,
-  { kinds, only, gaps }: InventoryNeeds,
+  { kinds, only, gaps, also }: InventoryNeeds,
 ): Promise<Inventory> {
   const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
   const progress = createProgress(stderr);
@@ -27,10 +28,12 @@ export async function readFromCluster(
       readCluster(connection, kinds, { namespace: only, signal, onProgress }),
       reviewSelf(connection, signal),
     ]);
+    const unread = await readAlso(also?.(store) ?? [], { connection, store, signal });
     const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
     const assumptions = [
       ...(gaps === 'fill' && isWithoutSccs ? assumeStandardSccs(store) : []),
       ...(gaps === 'fill' ? assumeRanges(store) : []),
+      ...unread,
       ...unserved.filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints').map(absent),
     ];
     return {

@@ -12,6 +12,7 @@ import {
 } from './assume.ts';
 import { fillStore } from './fill-store.ts';
 import type { InventoryValues } from './options.ts';
+import { findAlso } from './read-also.ts';
 import { failOn, readObjects } from './read-objects.ts';
 import type { Inventory, InventoryNeeds } from './types.ts';
 
@@ -28,7 +29,7 @@ export async function readFromManifests(values: InventoryValues, io: Io, needs: 
 export function inventoryOf(
   objects: readonly ManifestObject[],
   namespace = 'default',
-  { kinds, namespaces, ranges }: InventoryNeeds,
+  { kinds, namespaces, ranges, also }: InventoryNeeds,
 ): Inventory {
   const store = createStore();
   failOn(fillStore(store, objects, namespace));
@@ -39,6 +40,7 @@ export function inventoryOf(
     ...(kinds.includes('ServiceAccount') ? assumeServiceAccounts(store) : []),
     ...(kinds.includes('Namespace') && ranges !== 'leave' ? assumeRanges(store) : []),
   ];
+  findAlso(also?.(store) ?? [], objects, store);
   store.markSynced();
   return { store, source: 'manifests', objects, assumptions, namespace };
 }

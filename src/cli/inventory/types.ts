@@ -19,6 +19,13 @@ export interface Inventory {
   readonly reviewAccess?: (user: UserInfo, attributes: AccessAttributes) => Promise<boolean>;
 }
 
+/** An object by its name. */
+export interface ObjectName {
+  readonly kind: Kind;
+  readonly namespace: string;
+  readonly name: string;
+}
+
 export interface InventoryNeeds {
   /** What to read from a cluster; of manifests everything is read. */
   readonly kinds: readonly Kind[];
@@ -28,6 +35,8 @@ export interface InventoryNeeds {
   readonly namespaces?: readonly string[];
   /** Absent: namespaces that lack ranges of ids in manifests get those that would be allotted to them. */
   readonly ranges?: 'leave';
+  /** Objects to read beside, of kinds of which not all are wanted; what they are may depend on the others. */
+  also?(store: Store): readonly ObjectName[];
   /** What SCCs need and a cluster does not have: absent, it stays as it is; manifests never hold everything. */
   readonly gaps?: 'fill';
 }

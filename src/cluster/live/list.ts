@@ -43,8 +43,11 @@ export function pathOf(kind: Kind, namespace: string | undefined): string {
   return isWhole ? `${root}/${resource}` : `${root}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
 }
 
+/** Of these it matters who owns which field. */
+const OWNED: ReadonlySet<Kind> = new Set(['Namespace', 'PSAEnforcementConfig']);
+
 /**
- * Who owns which field is most of an object, and decides of namespaces only.
+ * Who owns which field is most of an object, and decides of few kinds only.
  * @throws {UserError} for metadata of wrong types
  */
 function kept(kind: Kind, object: JsonObject): Kinds[Kind] {
@@ -53,7 +56,7 @@ function kept(kind: Kind, object: JsonObject): Kinds[Kind] {
   if (wrong !== undefined) {
     throw new UserError(`the server lists ${RESOURCES[kind].resource} as no API server would store them: ${wrong}`);
   }
-  if (kind === 'Namespace' || !isObject(metadata) || metadata['managedFields'] == null) return object;
+  if (OWNED.has(kind) || !isObject(metadata) || metadata['managedFields'] == null) return object;
   return {
     ...object,
     metadata: Object.fromEntries(Object.entries(metadata).filter(([key]) => key !== 'managedFields')),

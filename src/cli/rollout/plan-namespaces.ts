@@ -1,0 +1,132 @@
+import { setImmediate } from 'node:timers/promises';
+import { canUseScc } from '../../cluster/select.ts';
+import { createNamespaceEvaluator } from '../../controller/psa-readiness/evaluator.ts';
+import { compareBytes } from '../../kube/order.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { createCurrentSccLevels } from '../../cluster/predicted-level.ts';
+import { planLabels } from '../../policy/psa/label-sync.ts';
+import { isTerminating } from '../../policy/psa/label-sync/terminating.ts';
+import { violationReason, type NamespaceEvaluation } from '../../policy/psa/readiness.ts';
+import { isLevel, type Level } from '../../policy/pss/types.ts';
+import type { Io } from '../command.ts';
+import { createProgress } from '../progress.ts';
+import { printable } from '../report/text.ts';
+import { stepsFor } from './advice.ts';
+import type { RolloutFacts } from './gather.ts';
+import type { NamespaceCounts, PlannedNamespace } from './types.ts';
+
+/**
+ * Says of each namespace what enforcement would bring; shows how far it is on a terminal, and ends when the process is asked
+ * to. Namespaces that are on their way out are left out.
+ */
+export async function planNamespaces(facts: RolloutFacts, io: Io, only?: string): Promise<readonly PlannedNamespace[]> {
+  const plan = createNamespacePlanner(facts);
+  const namespaces = facts.store
+    .list('Namespace')
+    .filter((namespace) => !isTerminating(namespace))
+    .filter((namespace) => only === undefined || nameOf(namespace) === only)
+    .toSorted((a, b) => compareBytes(nameOf(a), nameOf(b)));
+  const progress = createProgress(io.stderr);
+  const planned: PlannedNamespace[] = [];
+  try {
+    for (const [index, namespace] of namespaces.entries()) {
+      progress.show(`Evaluating ${printable(nameOf(namespace))} (${index + 1} of ${namespaces.length})`);
+      planned.push(plan(namespace));
+      // Evaluating is work without pause: let signals in.
+      await setImmediate(undefined, { signal: io.signal });
+    }
+  } finally {
+    progress.clear();
+  }
+  return planned;
+}
+
+/** How many namespaces there are of each kind. */
+export function countNamespaces(namespaces: readonly PlannedNamespace[]): NamespaceCounts {
+  const count = (verdict: string): number => namespaces.filter((one) => one.verdict === verdict).length;
+  const workloads = namespaces.flatMap((one) => one.workloads);
+  return {
+    namespaces: namespaces.length,
+    clean: count('clean'),
+    violating: count('violating'),
+    inconclusive: count('inconclusive'),
+    labelled: count('labelled'),
+    exempt: count('exempt'),
+    workloads: workloads.length,
+    pods: workloads.reduce((sum, { pods }) => sum + pods, 0),
+  };
+}
+
+function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => PlannedNamespace {
+  const { store, podSecurity, management, state } = facts;
+  const exemptions = () => podSecurity.configuration.exemptions;
+  const evaluator = createNamespaceEvaluator({ exemptions, management });
+  const labelToCome = createLabelForecast(facts);
+  return (namespace) => {
+    const name = nameOf(namespace);
+    const nothing = { name, categories: [], workloads: [], steps: [] } as const;
+    if (podSecurity.exemptions.namespace(name)) {
+      return { ...nothing, today: 'privileged', todayBy: 'exemption', toCome: 'privileged', verdict: 'exempt' };
+    }
+    if (!evaluator.isSelected(namespace)) {
+      const today = heldTo(namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce]);
+      return { ...nothing, today, todayBy: 'label', toCome: labelToCome(namespace) ?? today, verdict: 'labelled' };
+    }
+    const evaluation = finish(evaluator.steps(namespace, store));
+    const level = evaluator.levelOf(namespace, store);
+    return {
+      ...nothing,
+      today: state.enforce,
+      todayBy: 'default',
+      ...(level === undefined ? {} : { toCome: level }),
+      ...findingsOf(evaluation),
+      steps: stepsFor(evaluation),
+    };
+  };
+}
+
+function findingsOf({ verdict, categories, workloads, error }: NamespaceEvaluation) {
+  const reason = violationReason(categories);
+  return {
+    verdict,
+    categories,
+    ...(reason === undefined ? {} : { reason }),
+    workloads,
+    ...(error === undefined ? {} : { error }),
+  };
+}
+
+/** The label that a labelled namespace would get; `undefined` if it keeps the one it has. */
+function createLabelForecast({ store, management }: RolloutFacts): (namespace: Namespace) => Level | undefined {
+  const sccLevels = createCurrentSccLevels();
+  return (namespace) => {
+    const accounts = store.list('ServiceAccount', nameOf(namespace));
+    const { apply } = planLabels({
+      namespace,
+      serviceAccounts: accounts.flatMap(({ metadata }) => metadata?.name ?? []),
+      sccLevels: sccLevels(store),
+      canUse: canUseScc(store),
+      mode: 'Enforce',
+      settings: management,
+    });
+    const label = apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
+    return isLevel(label) ? label : undefined;
+  };
+}
+
+/** A label that names no level holds to the strictest. */
+function heldTo(label: string | undefined): Level {
+  return isLevel(label) ? label : 'restricted';
+}
+
+function finish<T>(steps: Iterator<unknown, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+function nameOf({ metadata }: Namespace): string {
+  return metadata?.name ?? '';
+}
