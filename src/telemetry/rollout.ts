@@ -23,6 +23,8 @@ export interface ReadinessMetrics {
   readonly violatingWorkloads: Gauge<'namespace'>;
   readonly enforcementMode: Gauge<'mode'>;
   readonly enforcing: Gauge;
+  /** By the reason of the condition Progressing. */
+  readonly progressing: Gauge<'reason'>;
   /** @see https://github.com/openshift/cluster-version-operator/blob/main/pkg/cvo/metrics.go */
   readonly operatorConditions: Gauge<'name' | 'condition' | 'reason'>;
 }
@@ -92,6 +94,11 @@ function createReadinessMetrics(registers: readonly Registry[]): ReadinessMetric
       'mode',
     ),
     enforcing: gauge('psa_rollout_enforcing', '1 while namespaces without a label are held to restricted.'),
+    progressing: gauge(
+      'psa_rollout_progressing',
+      '1 for what is under way, by the reason of the condition Progressing; absent: nothing.',
+      'reason',
+    ),
     operatorConditions: gauge(
       'cluster_operator_conditions',
       'Conditions that tell what enforcement would break; 1 is true, 0 is not.',

@@ -13,8 +13,10 @@ export function measureStatus(metrics: ReadinessMetrics, object: PSAEnforcementC
   }
   metrics.enforcing.set(view.enforce === 'restricted' ? 1 : 0);
   metrics.lastEvaluation.set((readTimestamp(status?.lastEvaluationTime) ?? 0) / 1000);
+  metrics.progressing.reset();
   metrics.operatorConditions.reset();
   for (const { type, reason, status: isSo } of status?.conditions ?? []) {
+    if (type === 'Progressing' && isSo === 'True') metrics.progressing.set({ reason }, 1);
     if (!type.endsWith('EvaluationConditionsDetected')) continue;
     metrics.operatorConditions.set({ name: INSTALLATION.name, condition: type, reason }, isSo === 'True' ? 1 : 0);
   }
@@ -35,6 +37,7 @@ export function forgetMeasures(metrics: ReadinessMetrics): void {
     metrics.violatingWorkloads,
     metrics.enforcementMode,
     metrics.operatorConditions,
+    metrics.progressing,
     metrics.enforcing,
     metrics.lastEvaluation,
     metrics.evaluationDuration,

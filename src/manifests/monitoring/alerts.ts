@@ -1,3 +1,4 @@
+import { DEFAULT_ROLLOUT } from '../../policy/psa/rollout-settings.ts';
 import { INSTALLATION } from '../../kube/installation.ts';
 
 /** Somebody has to look: at once, in working hours, or some day. */
@@ -111,6 +112,53 @@ export function alertsOf(namespace: string): readonly Alert[] {
       for: '15m',
       severity: 'info',
       summary: 'The SCC {{ $labels.scc }} works in no namespace.',
+    },
+    ...rolloutAlertsOf(ours),
+  ];
+}
+
+/** Twice as long as evaluations are apart where nobody says otherwise. */
+const OLD_SECONDS = (2 * DEFAULT_ROLLOUT.evaluationIntervalMs) / 1000;
+
+/** Nobody is woken for these: enforcement waits, and says why. */
+function rolloutAlertsOf(ours: string): readonly Alert[] {
+  const evaluated = `max(psa_rollout_last_evaluation_timestamp_seconds{${ours}})`;
+  const isUnderWay = (reason: string): string => `max(psa_rollout_progressing{${ours},reason="${reason}"}) == 1`;
+  return [
+    {
+      name: 'PodSecurityViolation',
+      expr: `sum by (policy_level) (increase(pod_security_evaluations_total{${ours},decision="deny",mode="audit",resource="pod"}[1d])) > 0`,
+      for: '0m',
+      severity: 'info',
+      summary: 'Pods were created that violate {{ $labels.policy_level }}, to which their namespaces are audited.',
+    },
+    {
+      name: 'PodSecurityUserSCC',
+      expr: `max(psa_rollout_namespaces{${ours},category="userSCC"}) > 0`,
+      for: '24h',
+      severity: 'info',
+      summary: 'In {{ $value }} namespaces pods run by SCCs of users, which enforcement would refuse.',
+    },
+    {
+      name: 'PodSecurityEvaluationOld',
+      expr: `${evaluated} > 0 and time() - ${evaluated} > ${OLD_SECONDS}`,
+      for: '1h',
+      severity: 'warning',
+      summary: 'What enforcement would break was last judged in all namespaces long ago.',
+    },
+    {
+      name: 'PodSecurityLabelingStuck',
+      expr: isUnderWay('LabelingNamespaces'),
+      for: '1h',
+      severity: 'warning',
+      summary: 'Enforcement is decided, and waits for namespaces that get no labels.',
+    },
+    {
+      name: 'PodSecurityEvaluationPending',
+      expr: isUnderWay('EvaluationPending'),
+      for: '24h',
+      severity: 'warning',
+      summary: 'Enforcement is wanted, and waits for an evaluation that judges all namespaces.',
     },
   ];
 }
