@@ -14,6 +14,7 @@ import { createFindings } from './psa-readiness/findings.ts';
 import { forgetMeasures, measureFindings, measureStatus } from './psa-readiness/measures.ts';
 import { decisionNotes, deletionNote, violationNote } from './psa-readiness/notes.ts';
 import { createReports } from './psa-readiness/reports.ts';
+import { createRest } from './psa-readiness/rest.ts';
 import { createRequests, scheduleOf } from './psa-readiness/schedule.ts';
 import { evaluationSources } from './psa-readiness/sources.ts';
 import { proceed, type CompletedSweep, type Sweep } from './psa-readiness/sweep.ts';
@@ -159,6 +160,8 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
       sweep: state.completed,
       requestedMs: state.requests(object, nowMs()),
       newsSinceMs: state.findings.newsSinceMs(),
+      // While SCCs and grants are still coming in, much seems to violate that does not.
+      restMs: state.rest.waitMs(nowMs()),
     });
     if (options.exemptions() !== state.exemptions) {
       state.exemptions = options.exemptions();
@@ -228,6 +231,7 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
         (reach: Reach) => {
           if (reach !== 'all') return [...reach];
           state.isAllStale = true;
+          state.rest.changed(nowMs());
           return [ALL];
         },
         (reach) => evaluator.forget(reach),
@@ -270,6 +274,7 @@ function createState(find: () => PSAEnforcementConfig | undefined) {
     findings: createFindings(wasViolating),
     reports: createReports(),
     requests: createRequests(),
+    rest: createRest(),
     notes: [] as string[],
     /** When each was evaluated last, on the clock of the controller. */
     evaluatedMs: new Map<string, number>(),

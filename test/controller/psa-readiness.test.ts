@@ -383,6 +383,30 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted');
   });
 
+  test('while SCCs and grants are coming in, nothing is decided', async () => {
+    settings = { ...settings, phase: 'Enforce' };
+    await create('shop');
+    await deploy('shop', 'web');
+    const [scc] = STANDARD_SCCS.filter(({ scc }) => scc.metadata?.name === 'restricted-v2');
+    const [binding] = STANDARD_CLUSTER_ROLE_BINDINGS.filter(({ metadata }) =>
+      metadata?.name?.includes('restricted-v2'),
+    );
+    assert.ok(scc && binding);
+    for (const { scc: one } of STANDARD_SCCS) {
+      await cluster.remove('SecurityContextConstraints', one.metadata?.name ?? '');
+    }
+    await cluster.remove('ClusterRoleBinding', binding.metadata?.name ?? '');
+    await run();
+    assert.equal(decided(), '/');
+    await cluster.create('SecurityContextConstraints', scc.scc, BY_TEST);
+    await running.idle();
+    await running.pass(4_000);
+    assert.equal(decided(), '/', 'without the grant it would seem to violate');
+    await cluster.create('ClusterRoleBinding', binding, BY_TEST);
+    await minute();
+    assert.equal(decided(), '/Restricted');
+  });
+
   test('the object is created where it is missing, and created again', async () => {
     await run();
     await cluster.remove('PSAEnforcementConfig', 'cluster');

@@ -62,13 +62,14 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
       const name = namespace.metadata?.name ?? '';
       const sccMode = sccModeOf(namespace, management.scc).mode;
       const pods = store.list('Pod', name);
-      if (sccMode === 'enforce' && !hasRange(namespace)) {
+      const sccs = store.list('SecurityContextConstraints');
+      const missing = sccMode === 'enforce' ? missingFor(namespace, sccs) : undefined;
+      if (missing !== undefined) {
         const isEmpty = pods.length === 0 && podSourcesOf(store, name, TEMPLATE_KINDS).length === 0;
-        if (!isEmpty) return withoutRange(name);
+        if (!isEmpty) return unknown(name, missing);
       }
       const level = levelOf(namespace, store);
       const canUse = canUseScc(store);
-      const sccs = store.list('SecurityContextConstraints');
       const findAccount = (account: string) => store.get('ServiceAccount', account, name);
       return yield* evaluateInSteps({
         namespace,
@@ -87,13 +88,16 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
   };
 }
 
-function hasRange({ metadata }: Namespace): boolean {
-  return (metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') !== '';
+/** What has to be there before it can be known what SCCs make of workloads. */
+function missingFor({ metadata }: Namespace, sccs: readonly unknown[]): string | undefined {
+  if ((metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') === '') {
+    return `annotation ${NAMESPACE_RANGE_ANNOTATIONS.uidRange} is still missing`;
+  }
+  return sccs.length === 0 ? 'there are no SecurityContextConstraints yet' : undefined;
 }
 
-/** What SCCs make of its workloads cannot be known yet; as they are they would nearly all violate something. */
-function withoutRange(name: string): NamespaceEvaluation {
-  const error = `annotation ${NAMESPACE_RANGE_ANNOTATIONS.uidRange} is still missing`;
+/** As they are, without what SCCs make of them, nearly all workloads would violate something. */
+function unknown(name: string, error: string): NamespaceEvaluation {
   return { name, level: 'restricted', verdict: 'inconclusive', categories: [], workloads: [], error };
 }
 

@@ -20,6 +20,8 @@ export interface ScheduleFacts {
   readonly requestedMs: number | undefined;
   /** Since when a namespace has been found otherwise than the newest one says. */
   readonly newsSinceMs: number | undefined;
+  /** Until all has been quiet for a while. */
+  readonly restMs: number;
   readonly jitter: number;
 }
 
@@ -63,7 +65,8 @@ export function scheduleOf(facts: ScheduleFacts): Schedule {
   const byDoubt = isOutdated ? Math.max(0, SOON_MS - sinceLast) : Infinity;
   // An API server that is asked may take hours: what is known until then is told.
   const isHeld = isNewWish && (isInProcess || completedMs !== undefined);
-  return { delayMs: Math.min(byTime, byNews, byWish, byDoubt), isAwaited: isHeld || isOutdated };
+  const delayMs = Math.max(Math.min(byTime, byNews, byWish, byDoubt), facts.restMs);
+  return { delayMs, isAwaited: isHeld || isOutdated };
 }
 
 /** Remembers since when somebody has wanted an evaluation. */
