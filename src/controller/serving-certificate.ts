@@ -1,15 +1,15 @@
-import { apiVersionOf } from '../kube/resources.ts';
 import type { Secret } from '../kube/types.ts';
 import type { CertificateMetrics } from '../telemetry/certificates.ts';
 import { holdsAll, planBundle } from '../tls/bundle.ts';
 import { readKeyring, type Keyring } from '../tls/keyring.ts';
 import { fingerprintOf, readCertificates } from '../tls/pem.ts';
-import { ASKED_FOR, planKeyring, SETTLE_MS, takeStep, type KeyringPlan, type Step } from '../tls/plan-keyring.ts';
+import { ASKED_FOR, planKeyring, SETTLE_MS, takeStep } from '../tls/plan-keyring.ts';
 import type { ServerNames } from '../tls/self-signed.ts';
 import { applyBundle } from './ca-bundle.ts';
 import { on, type Controller, type ReconcileContext } from './controller.ts';
 import { writeKeyring } from './keyring-secret.ts';
 import { createReplicaObserver, isReplicaLease, type ReplicaObserver } from './replica-leases.ts';
+import { tellRetired, tellStep } from './serving-certificate-events.ts';
 import {
   heldBundles,
   injectedConfigurations,
@@ -51,7 +51,7 @@ interface Observations {
  * before is trusted no more. What API servers trust says how far that has come, so it goes on wherever a leader stopped.
  */
 export function createServingCertificate(options: ServingCertificateOptions): Controller {
-  const { secret: place, names, date, settleMs = SETTLE_MS } = options;
+  const { secret: place, names, date, metrics, settleMs = SETTLE_MS } = options;
   const fieldManager = SERVING_CERTIFICATE_CONTROLLER;
   const isPlace = ({ metadata }: Secret): boolean =>
     metadata?.namespace === place.namespace && metadata.name === place.name;
@@ -97,7 +97,7 @@ export function createServingCertificate(options: ServingCertificateOptions): Co
       const isAnswered = asked === undefined || plan.reason === ASKED_FOR || current.next !== undefined;
       const write = { fieldManager, place, secret, keyring: current, asked: isAnswered ? 'answered' : 'open' } as const;
       const written = await writeKeyring(write, context);
-      if (written) tellStep(plan, written, options, context);
+      if (written) tellStep(plan, written, metrics, context);
 
       const live = replicas
         .observe(store.list('Lease', place.namespace), nowMs)
@@ -107,7 +107,8 @@ export function createServingCertificate(options: ServingCertificateOptions): Co
       const servedMs = served.msOf(isServed ? serving : undefined, nowMs);
       const isOursServed = servedMs !== undefined && servedMs >= settleMs;
       const bundle = planBundle({ ours: authoritiesOf(current), held, isOursServed, now });
-      await applyBundle({ fieldManager, place, configurations, bundle }, context);
+      const retired = await applyBundle({ fieldManager, place, configurations, bundle }, context);
+      if (retired.size > 0) tellRetired(retired.size, written ?? secret, context);
 
       const untilServedMs = isOursServed ? MAX_AGAIN_MS : settleMs - (servedMs ?? 0);
       return { requeueAfterMs: Math.max(1, Math.min(plan.againMs, untilServedMs)) };
@@ -132,57 +133,4 @@ function createProblemLog() {
     }
     told = text;
   };
-}
-
-/** What a step makes, and what people are told of it. */
-const STEPS: Readonly<
-  Record<
-    Step,
-    { readonly made: readonly ('authority' | 'serving')[]; readonly reason: string; readonly message: string }
-  >
-> = {
-  'start over': {
-    made: ['authority', 'serving'],
-    reason: 'AuthorityCreated',
-    message: 'made an authority and a serving certificate',
-  },
-  sign: { made: ['serving'], reason: 'ServingCertificateRenewed', message: 'signed a serving certificate' },
-  prepare: {
-    made: ['authority'],
-    reason: 'AuthorityPrepared',
-    message: 'made the next authority, which signs once it is trusted everywhere',
-  },
-  change: {
-    made: ['serving'],
-    reason: 'AuthorityChanged',
-    message: 'signed a serving certificate with the next authority',
-  },
-};
-
-function tellStep(
-  { step, reason: why }: KeyringPlan,
-  { metadata, data }: Secret,
-  { metrics }: ServingCertificateOptions,
-  { logger, tell }: ReconcileContext,
-): void {
-  const { name = '', namespace = '', uid } = metadata ?? {};
-  if (step === undefined) {
-    logger.info({ secret: name }, 'Secret of the certificates set right');
-    return;
-  }
-  const { made, reason, message } = STEPS[step];
-  for (const certificate of made) metrics.issued.cell({ certificate }).count++;
-  const [serving] = readCertificates(textsOf({ data: data ?? {} }).get('tls.crt') ?? '');
-  logger.info({ secret: name, reason: why, notAfter: serving?.validToDate.toISOString() }, message);
-  tell({
-    regarding: {
-      apiVersion: apiVersionOf('Secret'),
-      kind: 'Secret',
-      metadata: { name, namespace, ...(uid === undefined ? {} : { uid }) },
-    },
-    type: 'Normal',
-    reason,
-    action: 'Rotate',
-    note: `${message}: ${why}`,
-  });
 }

@@ -43,10 +43,10 @@ export function holdsAll(bundle: string, wanted: readonly string[]): boolean {
   return wanted.flatMap(readCertificates).every((cert) => has(held, cert));
 }
 
-/** True if the bundle after lacks a certificate of that before. */
-export function removesAny(before: string, after: string): boolean {
+/** The certificates of the bundle before that the one after lacks. */
+export function removedBy(before: string, after: string): readonly X509Certificate[] {
   const kept = readCertificates(after);
-  return readCertificates(before).some((cert) => !has(kept, cert));
+  return readCertificates(before).filter((cert) => !has(kept, cert));
 }
 
 /** Each certificate once. */

@@ -84,6 +84,22 @@ suite('the serving certificate of a cluster', () => {
     );
   });
 
+  test('tells of each step of a change of authorities, and of its end', async () => {
+    await begin();
+    await stage.askFor('ca');
+    await stage.pass(120_000, 1_000);
+    const events = stage.cluster.storage.list({ group: '', resource: 'events' }).filter(isObject);
+    assert.deepEqual(events.map(({ reason, message }) => [String(reason), message]).toSorted(), [
+      [
+        'AuthorityChanged',
+        'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+      ],
+      ['AuthorityCreated', `made an authority and a serving certificate: there is no Secret ${SECRET}`],
+      ['AuthorityPrepared', 'made the next authority, which signs once it is trusted everywhere: asked for'],
+      ['AuthorityRetired', 'took an authority out of caBundle: nobody serves what it signed, or it has expired'],
+    ]);
+  });
+
   test('nothing of a configuration is touched but whom it trusts', async () => {
     await begin();
     const before = configuration(PSA, ['a.portcullis.dev', 'b.portcullis.dev']);
