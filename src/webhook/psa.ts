@@ -43,7 +43,8 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       podSecurity: options.podSecurity(),
       findNamespace(name) {
         const namespace = store.get('Namespace', name);
-        if (!namespace) missing = name;
+        // A request without a namespace waits for none: there will never be one of that name.
+        if (!namespace && name !== '') missing = name;
         return namespace;
       },
       listPods: (namespace) => store.list('Pod', namespace),

@@ -212,6 +212,11 @@ suite('a namespace that the store does not have yet', () => {
     assert.equal(messageOf(await decideIn(520, podRequest(hostNetworkPod()))), NOT_FOUND);
     assert.equal(messageOf(await decideIn(400, podRequest(hostNetworkPod()))), NOT_FOUND);
   });
+
+  test('is not waited for if the request names none', () => {
+    const decision = rig({}).decide(podRequest(hostNetworkPod(), { namespace: '' }));
+    assert.equal(messageOf(decision), 'Internal error occurred: failed to lookup namespace ""');
+  });
 });
 
 test('a new configuration holds for the next request', () => {
