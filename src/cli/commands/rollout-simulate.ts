@@ -1,4 +1,5 @@
-import { ENFORCEMENT_MODES, type EnforcementMode } from '../../kube/psa-enforcement-config.ts';
+import { UserError } from '../../config/user-error.ts';
+import { isEnforcementMode, type EnforcementMode } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/quote.ts';
 import { ROLLOUT_PHASES, type RolloutPhase } from '../../policy/psa/enforcement.ts';
 import { defineCommand, EXIT } from '../command.ts';
@@ -37,7 +38,7 @@ export const rolloutSimulate = defineCommand({
   details: DETAILS,
   options: {
     ...rolloutOptions,
-    mode: option('MODE', oneOf<EnforcementMode>(ENFORCEMENT_MODES), 'Restricted', {
+    mode: option('MODE', enforcementMode, 'Restricted', {
       help: "What to ask for, as spec.enforcementMode: Restricted, Legacy, or '' to have it decided",
     }),
     phase: option('PHASE', oneOf<RolloutPhase>(ROLLOUT_PHASES), 'Enforce', {
@@ -69,6 +70,11 @@ export const rolloutSimulate = defineCommand({
     return simulation.refusing.length === 0 ? EXIT.passed : EXIT.violations;
   },
 });
+
+function enforcementMode(value: string): EnforcementMode {
+  if (isEnforcementMode(value)) return value;
+  throw new UserError("must be one of Restricted, Legacy, ''");
+}
 
 function printEvents({ mode, phase, events }: Simulation): string {
   const title = `With spec.enforcementMode ${quote(mode)} in phase ${phase}:`;

@@ -37,7 +37,10 @@ function printState(state: RolloutState): string {
     ['Phase', `${phase}${enforcementDate === undefined ? '' : `, enforcement announced for ${enforcementDate}`}`],
     // In the phase Evaluate it changes nothing.
     ...(phase === 'Evaluate' ? [] : [['Feature', `${ENFORCEMENT_GATE} ${gate ? 'on' : 'off'}`] as const]),
-    ['Requested', requested === undefined ? 'no PSAEnforcementConfig' : (requested || 'nothing') + owner],
+    [
+      'Requested',
+      requested === undefined ? 'no PSAEnforcementConfig' : requested === '' ? 'nothing' : requested + owner,
+    ],
     ['Decided', decided || 'nothing'],
     ['Evaluated', lastEvaluationTime ?? 'never'],
     ['Default', generation === 0 ? `${published}, nothing published yet` : `${published}, generation ${generation}`],

@@ -1,0 +1,395 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { runProgram, type Outcome } from '../../support/memory-io.ts';
+import { installSccs, RANGES } from '../../support/scc-cluster.ts';
+
+const CLUSTER = 'test/fixtures/rollout/cluster.yaml';
+const cluster = await readFile(CLUSTER, 'utf8');
+
+const run = (command: string, ...args: readonly string[]): Promise<Outcome> =>
+  runProgram(['rollout', command, '-f', '-', ...args], { stdin: cluster });
+
+/** The same cluster with something else in it. */
+const runWith = (change: (text: string) => string, command: string, ...args: readonly string[]): Promise<Outcome> =>
+  runProgram(['rollout', command, '-f', '-', ...args], { stdin: change(cluster) });
+
+const ASSUMED =
+  'Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; service accounts: apart/default, desk/default, portcullis/default, shop/default; ranges of ids: for the namespaces agents, apart, desk, exempt, portcullis and 1 more.\n';
+const APART = `apart (restricted)
+  Pod tool, 1 pod
+    hostNamespaces: host namespaces (hostNetwork=true)
+      spec.hostNetwork
+      Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
+  To do: Its labels are not kept: let them be kept with kubectl label namespace/apart security.openshift.io/scc.podSecurityLabelSync-; or give it a level: kubectl label namespace/apart pod-security.kubernetes.io/enforce=LEVEL, LEVEL being baseline or privileged.
+`;
+
+describe('the commands refuse', () => {
+  const CASES: readonly (readonly [args: readonly string[], stderr: string])[] = [
+    [['plan', '-f', CLUSTER, '-n', 'gone'], 'error: namespace "gone" not found\n'],
+    [
+      ['simulate', '-f', CLUSTER, '--mode=restricted'],
+      'error: invalid argument "restricted" for "--mode" flag: must be one of Restricted, Legacy, \'\'\n' +
+        "See 'portcullis rollout simulate --help' for usage.\n",
+    ],
+    [
+      ['simulate', '-f', CLUSTER, '--phase=enforce'],
+      'error: invalid argument "enforce" for "--phase" flag: must be one of Disabled, Evaluate, Enforce\n' +
+        "See 'portcullis rollout simulate --help' for usage.\n",
+    ],
+    [['status', 'shop'], `error: unexpected argument "shop"\nSee 'portcullis rollout status --help' for usage.\n`],
+    [['status', '-f', CLUSTER, '--config', 'nowhere.yaml'], 'error: cannot read nowhere.yaml: there is no such file\n'],
+    [
+      ['status', '-f', CLUSTER, '--kubeconfig', 'x'],
+      'error: --filename reads manifests instead of a cluster: leave out --kubeconfig and --context\n',
+    ],
+  ];
+  for (const [args, stderr] of CASES) {
+    test(args.join(' '), async () => {
+      assert.deepEqual(await runProgram(['rollout', ...args]), { code: 2, stdout: '', stderr });
+    });
+  }
+
+  test('a configuration in the cluster that is wrong', async () => {
+    const outcome = await runWith((text) => text.replace('phase: Evaluate', 'phase: evaluate'), 'status');
+    assert.deepEqual(outcome, {
+      code: 2,
+      stdout: '',
+      stderr:
+        'error: invalid configuration: rollout.phase: Invalid value: "evaluate": must be one of Disabled, Evaluate, Enforce (configmaps/portcullis-configuration configuration.yaml:3:11, rollout.phase)\n',
+    });
+  });
+});
+
+describe('plan', () => {
+  test('a line for each namespace, what is wrong in it and what to do; and an exit code that tells', async () => {
+    const { code, stdout, stderr } = await run('plan');
+    assert.deepEqual([code, stderr], [1, '']);
+    assert.equal(
+      stdout.slice(0, stdout.indexOf('\ndesk (')),
+      `${ASSUMED}
+NAMESPACE    TODAY                    TO COME      VERDICT     REFUSED   REASON
+agents       privileged (default)     privileged   clean
+apart        privileged (default)     restricted   violating   1         PSAConfig: PSA label syncer disabled
+desk         privileged (default)     restricted   violating   1         PSALabel: ServiceAccount with insufficient SCCs
+exempt       privileged (exemption)   privileged   exempt
+portcullis   restricted (label)       restricted   labelled
+shop         privileged (default)     restricted   violating   1
+
+${APART}`,
+    );
+    assert.match(stdout, /\n {2}Pod debug, 1 pod, let in by the rights of users\n/);
+    assert.match(stdout, /\n {2}Deployment web\n {4}hostNamespaces: .*\n {6}spec\.template\.spec\.hostNetwork\n/);
+    assert.match(
+      stdout,
+      /\n\n6 namespaces: 1 clean, 3 violating, 1 labelled, 1 exempt; 3 workloads with 2 pods would be refused\n$/,
+    );
+  });
+
+  test('of one namespace, where nothing is wrong', async () => {
+    const { code, stdout } = await run('plan', '-n', 'agents', '-o', 'json');
+    const { namespaces, summary } = JSON.parse(stdout) as { namespaces: object[]; summary: object };
+    assert.equal(code, 0);
+    assert.deepEqual(namespaces, [
+      {
+        name: 'agents',
+        categories: [],
+        workloads: [],
+        steps: [],
+        today: 'privileged',
+        todayBy: 'default',
+        toCome: 'privileged',
+        verdict: 'clean',
+      },
+    ]);
+    assert.deepEqual(summary, {
+      namespaces: 1,
+      clean: 1,
+      violating: 0,
+      inconclusive: 0,
+      labelled: 0,
+      exempt: 0,
+      workloads: 0,
+      pods: 0,
+    });
+  });
+
+  test('a level that this program gave, and gives another', async () => {
+    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:pod-security.kubernetes.io/enforce': {} } } };
+    const manager = 'pod-security-admission-label-synchronization-controller';
+    const metadata = { name: 'agents', labels, managedFields: [{ manager, operation: 'Apply', fieldsV1 }] };
+    const { stdout } = await runWith(
+      (text) => text.replace('metadata: {name: agents}', `metadata: ${JSON.stringify(metadata)}`),
+      'plan',
+    );
+    assert.match(stdout, /\nagents +restricted \(label\) +privileged +labelled\n/);
+  });
+
+  test('names that would steer the terminal are shown as they are written', async () => {
+    const { stdout } = await runWith((text) => text.replaceAll('name: tool', 'name: "to\\e[2Jol"'), 'plan');
+    assert.match(stdout, /\n {2}Pod to\\u001b\[2Jol, 1 pod\n/);
+    assert.ok(!stdout.includes('\u001b'));
+  });
+});
+
+describe('status', () => {
+  test('where the cluster stands, what is in the way, and what to do', async () => {
+    const { code, stdout, stderr } = await run('status');
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.equal(
+      stdout.slice(0, stdout.indexOf('\ndesk (')),
+      `${ASSUMED}
+Phase        Evaluate, enforcement announced for 2027-01-31
+Requested    Legacy, proposed by the program
+Decided      nothing
+Evaluated    2026-11-21T17:00:00Z
+Default      privileged, generation 1
+Labels       kept, but those that enforce
+Enforcing    False, PhaseNotEnforcing: phase Evaluate enforces nothing
+Progressing  False, AsExpected
+
+${APART}`,
+    );
+    assert.equal(
+      stdout.slice(stdout.indexOf('\nIn the way:')),
+      `
+In the way:
+  3 workloads in 3 namespaces would be refused
+  spec.enforcementMode asks for Legacy, as the program proposed
+  phase Evaluate enforces nothing
+
+Next:
+  Do what is listed for each namespace.
+  Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.
+  Set rollout.phase to Enforce in the configuration file; replicas follow it.
+`,
+    );
+  });
+
+  test('for programs, only what is in the way', async () => {
+    const { stdout } = await run('status', '-o', 'json');
+    const { namespaces, ...rest } = JSON.parse(stdout) as { namespaces: { name: string }[] } & Record<string, unknown>;
+    assert.deepEqual(
+      namespaces.map(({ name }) => name),
+      ['apart', 'desk', 'shop'],
+    );
+    assert.deepEqual(Object.keys(rest), [
+      'phase',
+      'enforcementDate',
+      'gate',
+      'requested',
+      'requestedBy',
+      'decided',
+      'lastEvaluationTime',
+      'enforce',
+      'published',
+      'generation',
+      'syncer',
+      'raiseSettleMs',
+      'conditions',
+      'unlabelled',
+      'blockers',
+      'next',
+      'summary',
+      'assumptions',
+    ]);
+  });
+
+  test('without an installation: what is not known is assumed, and said', async () => {
+    const { stdout } = await runProgram(['rollout', 'status', '-f', '-'], {
+      stdin: 'apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n',
+    });
+    assert.match(
+      stdout,
+      /; rollout\.phase Evaluate \(--config names the configuration file\); mode report of SCCs \(--scc-mode names another\)\.\n\nPhase {6}Evaluate\nRequested {2}no PSAEnforcementConfig\nDecided {4}nothing\nEvaluated {2}never\nDefault {4}privileged, nothing published yet\n/,
+    );
+  });
+
+  test('once the cluster enforces', async () => {
+    const enforced = (text: string): string =>
+      text
+        .replace('phase: Evaluate,', 'phase: Enforce,')
+        .replace(
+          'spec: {enforcementMode: Legacy}\nstatus:',
+          "spec: {enforcementMode: ''}\nstatus:\n  enforcementMode: Restricted",
+        )
+        .replace('pod-security-default: privileged', 'pod-security-default: restricted')
+        .replaceAll('hostNetwork: true', 'hostNetwork: false')
+        .replace('privileged: true, runAsUser: 0', 'privileged: false')
+        .replace('validated-scc-subject-type: user', 'validated-scc-subject-type: serviceaccount');
+    const { stdout } = await runWith(enforced, 'status');
+    assert.match(
+      stdout,
+      /\nFeature {6}OpenShiftPodSecurityAdmission on\nRequested {4}nothing\nDecided {6}Restricted\n/,
+    );
+    assert.match(stdout, /\nDefault {6}restricted, generation 1\n/);
+    assert.doesNotMatch(stdout, /In the way/);
+  });
+});
+
+describe('simulate', () => {
+  const eventsOf = async (change: (text: string) => string, ...args: readonly string[]) => {
+    const { code, stdout } = await runWith(change, 'simulate', '-o', 'json', ...args);
+    const { events, refusing } = JSON.parse(stdout) as { events: string[]; refusing: { name: string }[] };
+    return { code, events, refusing: refusing.map(({ name }) => name) };
+  };
+  const asItIs = (text: string): string => text;
+  const ownLabel = (text: string): string => {
+    const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:pod-security.kubernetes.io/enforce': {} } } };
+    const manager = 'pod-security-admission-label-synchronization-controller';
+    const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
+    const metadata = { name: 'agents', labels, managedFields: [{ manager, operation: 'Apply', fieldsV1 }] };
+    return text
+      .replace('metadata: {name: agents}', `metadata: ${JSON.stringify(metadata)}`)
+      .replace('pod-security-default: privileged', 'pod-security-default: restricted');
+  };
+  const CASES: readonly (readonly [
+    name: string,
+    change: (text: string) => string,
+    args: readonly string[],
+    expected: { code: number; events: readonly string[]; refusing: readonly string[] },
+  ])[] = [
+    [
+      'Restricted',
+      asItIs,
+      ['--mode=Restricted'],
+      {
+        code: 1,
+        events: [
+          'status.enforcementMode becomes "Restricted".',
+          '3 namespaces are labelled: 1 privileged, 2 restricted.',
+          'The default becomes restricted once the labels have been there for 30s.',
+          '1 namespace without a label is held to it: apart.',
+        ],
+        refusing: ['apart', 'desk', 'shop'],
+      },
+    ],
+    [
+      'Restricted while the feature is off',
+      asItIs,
+      ['--feature-gate=false'],
+      {
+        code: 0,
+        events: [
+          'status.enforcementMode becomes "Restricted".',
+          'The feature OpenShiftPodSecurityAdmission is off: nothing is enforced.',
+          'The default stays privileged.',
+        ],
+        refusing: [],
+      },
+    ],
+    [
+      'no mode: the evaluation decides',
+      asItIs,
+      ['--mode='],
+      {
+        code: 0,
+        events: [
+          'All namespaces are evaluated: 3 violating, 0 inconclusive.',
+          'spec.enforcementMode becomes "Legacy".',
+          'status.enforcementMode becomes "Legacy".',
+          'The default stays privileged.',
+        ],
+        refusing: [],
+      },
+    ],
+    [
+      'Legacy while the cluster enforces',
+      ownLabel,
+      ['--mode=Legacy'],
+      {
+        code: 0,
+        events: [
+          'status.enforcementMode becomes "Legacy".',
+          'The default becomes privileged at once, in every replica.',
+          '1 namespace loses the label that this program gave: agents.',
+        ],
+        refusing: [],
+      },
+    ],
+    [
+      'the phase Evaluate',
+      asItIs,
+      ['--phase=Evaluate'],
+      { code: 0, events: ['status.enforcementMode stays "".', 'The default stays privileged.'], refusing: [] },
+    ],
+  ];
+  for (const [name, change, args, expected] of CASES) {
+    test(name, async () => assert.deepEqual(await eventsOf(change, ...args), expected));
+  }
+
+  test('for people', async () => {
+    const { code, stdout } = await run('simulate', '--mode=Legacy');
+    assert.equal(code, 0);
+    assert.equal(
+      stdout,
+      `${ASSUMED}
+With spec.enforcementMode "Legacy" in phase Enforce:
+  1. status.enforcementMode becomes "Legacy".
+  2. The default stays privileged.
+
+Nothing would be refused: nothing is enforced
+`,
+    );
+  });
+});
+
+describe('on a cluster', () => {
+  let live: TestCluster;
+  let kubeconfig: string;
+  before(async () => {
+    live = await startCluster();
+    await installSccs(live);
+    kubeconfig = await live.kubeconfig();
+    const post = async (path: string, object: object): Promise<void> => {
+      const { status, text } = await live.admin.send('POST', path, object);
+      assert.equal(status, 201, text);
+    };
+    const namespaces = '/api/v1/namespaces';
+    await post(namespaces, { metadata: { name: 'portcullis' } });
+    await post(namespaces, { metadata: { name: 'shop', annotations: RANGES } });
+    const data = {
+      'c.yaml':
+        'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\nrollout: {phase: Enforce}\n',
+    };
+    await post(`${namespaces}/portcullis/configmaps`, { metadata: { name: 'conf' }, data });
+    const args = ['serve', '--config', '/c/c.yaml', '--scc-mode', 'enforce'];
+    const container = { name: 'p', image: 'p', args, volumeMounts: [{ name: 'c', mountPath: '/c' }] };
+    const deployment = (name: string, spec: object) => {
+      const labels = { app: name };
+      const template = { metadata: { labels }, spec };
+      return { metadata: { name }, spec: { selector: { matchLabels: labels }, template } };
+    };
+    const inApps = (namespace: string): string => `/apis/apps/v1/namespaces/${namespace}/deployments`;
+    const volumes = [{ name: 'c', configMap: { name: 'conf' } }];
+    await post(inApps('portcullis'), deployment('portcullis', { containers: [container], volumes }));
+    await post(inApps('shop'), deployment('web', { hostNetwork: true, containers: [{ name: 'web', image: 'web' }] }));
+    await post('/apis/config.openshift.io/v1alpha1/psaenforcementconfigs', {
+      apiVersion: 'config.openshift.io/v1alpha1',
+      kind: 'PSAEnforcementConfig',
+      metadata: { name: 'cluster' },
+      spec: { enforcementMode: 'Restricted' },
+    });
+  });
+  after(() => live.stop());
+
+  test('the installation says how it runs, and nothing is written', async () => {
+    const list = async (): Promise<string> => (await live.admin.send('GET', '/api/v1/namespaces')).text;
+    const earlier = await list();
+    const { stdout, stderr } = await runProgram(['rollout', 'status', '--kubeconfig', kubeconfig, '-o', 'json']);
+    assert.equal(stderr, '');
+    const { phase, requested, requestedBy, generation, namespaces } = JSON.parse(stdout) as Record<string, unknown>;
+    const shop = (namespaces as { name: string; verdict: string }[]).find(({ name }) => name === 'shop');
+    assert.deepEqual(
+      { phase, requested, requestedBy, generation, verdict: shop?.verdict },
+      { phase: 'Enforce', requested: 'Restricted', requestedBy: 'others', generation: 0, verdict: 'violating' },
+    );
+    const simulated = await runProgram(['rollout', 'simulate', '--kubeconfig', kubeconfig]);
+    assert.equal(simulated.code, 1);
+    assert.match(simulated.stdout, /\nshop \(restricted\)\n {2}Deployment web\n/);
+    assert.equal(await list(), earlier);
+    assert.deepEqual(live.errors, []);
+  });
+});
