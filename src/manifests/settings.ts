@@ -31,6 +31,8 @@ export interface ManifestSettings {
   /** Whether two replicas may share a node where they need not. */
   readonly spread: 'preferred' | 'required';
   readonly monitoring: 'none' | 'prometheus-operator';
+  /** Address of the page to whose parts the alerts point. */
+  readonly runbook: string;
   readonly webhooks: WebhookAddress;
 }
 
@@ -49,6 +51,7 @@ export function defaultSettings(version: string): ManifestSettings {
     certificates: 'self-managed',
     spread: 'preferred',
     monitoring: 'none',
+    runbook: 'https://portcullis.dev/docs/runbook.md',
     webhooks: 'service',
   };
 }

@@ -107,6 +107,16 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
       ['serviceMonitor.enabled=true', 'prometheusRule.enabled=true', 'grafana.enabled=true'],
       { monitoring: 'prometheus-operator' },
     ],
+    [
+      'a runbook of your own',
+      [
+        'serviceMonitor.enabled=true',
+        'grafana.enabled=true',
+        'prometheusRule.enabled=true',
+        'prometheusRule.runbookUrl=https://wiki.example.com/runbook',
+      ],
+      { monitoring: 'prometheus-operator', runbook: 'https://wiki.example.com/runbook' },
+    ],
   ];
   for (const [name, values, settings] of cases) {
     test(name, () => assert.deepEqual(rendered(values), expected(settings)));

@@ -13,15 +13,16 @@ Prints the manifests of an installation that fits the cluster of the kubeconfig,
 standard error what it takes for granted. Nothing is changed: kubectl applies what is printed. With
 --profile no cluster is looked at.
 
-Apply the webhooks last, when the replicas are ready: until then they would refuse pods.
+Apply the webhooks last, when the replicas are ready: until then they would refuse pods. Always apply
+server-side, else a webhook that a newer version leaves out stays in the cluster.
 
 Examples:
-  portcullis install > portcullis.yaml
-  kubectl apply -f portcullis.yaml -l app.kubernetes.io/component!=webhooks
+  portcullis install --image=registry.example.com/portcullis:0.1.0 > portcullis.yaml
+  kubectl apply --server-side -f portcullis.yaml -l 'app.kubernetes.io/component!=webhooks'
   kubectl -n portcullis rollout status deployment/portcullis
-  kubectl apply -f portcullis.yaml
+  kubectl apply --server-side -f portcullis.yaml
 
-  portcullis install --profile=openshift --image=registry.example.com/portcullis:0.1.0
+  portcullis install --profile=openshift > portcullis.yaml
 
 Exit codes:
   0  printed

@@ -37,12 +37,15 @@ export const installOptions = {
   monitoring: choice({
     help: 'With a ServiceMonitor, alerts and a dashboard; absent, where the Prometheus operator is',
   }),
+  'runbook-url': option('URL', webAddress, DEFAULTS.runbook, {
+    help: 'Your copy of docs/runbook.md, to whose parts the alerts point',
+  }),
 };
 
 /** What the options ask for; what nobody named is left to the profile, or to what the cluster looks like. */
 export function requestOf(values: Values<typeof installOptions>): InstallRequest {
   const { namespace, image, replicas, authorization, 'scc-mode': sccMode, profile, monitoring, rollout } = values;
-  const certManager = values['cert-manager'];
+  const { 'cert-manager': certManager, 'runbook-url': runbook } = values;
   const wanted: Partial<ManifestSettings> = {
     ...(replicas === undefined ? {} : { replicas }),
     ...(sccMode === undefined ? {} : { sccMode }),
@@ -50,12 +53,17 @@ export function requestOf(values: Values<typeof installOptions>): InstallRequest
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
-  return { defaults: { ...DEFAULTS, namespace, image, authorization }, profile, wanted };
+  return { defaults: { ...DEFAULTS, namespace, image, authorization, runbook }, profile, wanted };
 }
 
 /** A flag of which it counts whether it was given at all. */
 function choice(text: OptionText): Option<boolean | undefined> {
   return { ...text, resolve: ([...texts]) => (texts.length === 0 ? undefined : boolean(texts.at(-1) ?? '')) };
+}
+
+function webAddress(value: string): string {
+  if (/^https?:\/\/[^#\s]+$/.test(value) && URL.canParse(value)) return value;
+  throw new UserError('must be the address of a page, such as https://example.com/runbook.md');
 }
 
 function namespaceName(value: string): string {

@@ -1,6 +1,7 @@
 import { printYaml } from '../../config/manifests.ts';
 import type { Files } from '../kustomize/files.ts';
 import { valuesSchema } from './schema.ts';
+import { NOTES } from './notes.ts';
 import { templateFiles } from './templates.ts';
 import { valuesOf, VALUE_COMMENTS } from './values.ts';
 
@@ -23,6 +24,7 @@ export function chartFiles(version: string): Files {
     ['values.yaml', values(version)],
     ['values.schema.json', `${JSON.stringify(valuesSchema(version), undefined, 2)}\n`],
     ['templates/_helpers.tpl', HELPERS],
+    ['templates/NOTES.txt', NOTES],
     ...templateFiles(version),
   ];
 }

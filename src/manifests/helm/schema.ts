@@ -30,6 +30,7 @@ const NARROWER: Readonly<Record<string, Schema>> = {
     required: ['phase'],
     properties: { phase: { enum: [...ROLLOUT_PHASES] }, evaluator: { enum: [...EVALUATORS] } },
   },
+  runbookUrl: { pattern: '^https?://[^#\\s]+$' },
   digest: { pattern: '^(sha256:[0-9a-f]{64})?$' },
   maxUnavailable: { type: ['integer', 'string'] },
 };

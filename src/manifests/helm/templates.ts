@@ -19,7 +19,10 @@ export function templateFiles(version: string): Files {
 }
 
 /** What is known only when the chart is installed. */
-const RELEASE: Partial<ManifestSettings> = { namespace: '«.Release.Namespace»' };
+const RELEASE: Partial<ManifestSettings> = {
+  namespace: '«.Release.Namespace»',
+  runbook: '«.Values.prometheusRule.runbookUrl»',
+};
 
 /** Every object that the chart can make, once. */
 function allManifests(version: string): readonly Manifest[] {

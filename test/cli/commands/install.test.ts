@@ -25,7 +25,7 @@ const UNSEEN = (profile: string): string =>
 describe('install without a cluster', () => {
   const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [
     [['--profile=default'], {}],
-    [['--profile=openshift'], { sccMode: 'off' }],
+    [['--profile=openshift'], { sccMode: 'off', rollout: 'Disabled' }],
     [['--profile=cert-manager', '--monitoring'], { certificates: 'cert-manager', monitoring: 'prometheus-operator' }],
     [['--profile=monitoring', '--monitoring=false'], {}],
     [['--profile=default', '--cert-manager=false'], {}],
@@ -35,6 +35,10 @@ describe('install without a cluster', () => {
       { namespace: 'security', image: 'r.example.com/p:1', authorization: 'sar' },
     ],
     [['--profile=default', '--scc-mode=enforce'], { sccMode: 'enforce' }],
+    [
+      ['--profile=monitoring', '--runbook-url=https://wiki.example.com/runbook'],
+      { monitoring: 'prometheus-operator', runbook: 'https://wiki.example.com/runbook' },
+    ],
   ];
   for (const [args, settings] of cases) {
     test(args.join(' '), async () => {
@@ -48,7 +52,7 @@ describe('install without a cluster', () => {
   const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
     [
       ['--profile=production'],
-      'invalid argument "production" for "--profile" flag: must be one of default, openshift, cert-manager, high-availability, monitoring, local',
+      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, cert-manager, high-availability, monitoring, local',
     ],
     [
       ['--profile=default', '--kubeconfig=x'],
@@ -61,6 +65,10 @@ describe('install without a cluster', () => {
     [
       ['--profile=default', '--replicas=0'],
       'invalid argument "0" for "--replicas" flag: must be a whole number from 1 to 15',
+    ],
+    [
+      ['--profile=default', '--runbook-url=runbook.md#x'],
+      'invalid argument "runbook.md#x" for "--runbook-url" flag: must be the address of a page, such as https://example.com/runbook.md',
     ],
     [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],
     [['extra'], 'unexpected argument "extra"'],
@@ -159,7 +167,7 @@ describe('install for a cluster', () => {
     await define('routes.route.openshift.io', 'Route');
     const { stdout, stderr } = await install('--monitoring=false', '--cert-manager');
     assert.match(stderr, seen('Assumed: this is OpenShift: SCCs, their definitions and ranges are left to it\n'));
-    assert.deepEqual(read(stdout), printed({ sccMode: 'off', certificates: 'cert-manager' }));
+    assert.deepEqual(read(stdout), printed({ sccMode: 'off', rollout: 'Disabled', certificates: 'cert-manager' }));
     const { code, stderr: refusal } = await install('--scc-mode=enforce');
     assert.equal(code, 2);
     assert.match(refusal, /^error: --scc-mode=enforce: OpenShift has its own SCC admission, and two would undo/);
