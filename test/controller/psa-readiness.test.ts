@@ -174,6 +174,8 @@ suite('readiness', () => {
       },
     );
     assert.equal(config().status?.observedGeneration, config().metadata?.generation);
+    const evaluations = (): number => running.log.filter(({ msg }) => msg === 'namespaces evaluated').length;
+    assert.equal(evaluations(), 1);
     const writes = await changesOf('PSAEnforcementConfig', async () => {
       for (let half = 0; half < 7; half++) await running.pass(1_800_000);
     });
@@ -269,6 +271,37 @@ suite('readiness', () => {
       await minute();
     });
     assert.equal(writes, 0, 'nobody fights');
+  });
+
+  test('what nobody is known to own is not taken either', async () => {
+    const metadata = { name: 'cluster' };
+    await cluster.create('PSAEnforcementConfig', { metadata, spec: { enforcementMode: '' } }, BY_TEST);
+    const ops = [{ op: 'replace', path: '/metadata/managedFields', value: [{}] }] as const;
+    await cluster.patch('PSAEnforcementConfig', metadata, ops, BY_TEST);
+    await create('shop');
+    await deploy('shop', 'web', ON_HOST);
+    await run();
+    assert.equal(decided(), '/');
+    assert.deepEqual(
+      conditions((type) => type === 'LegacyProposed'),
+      {
+        LegacyProposed:
+          'True SpecConflict: workloads would be refused, and spec.enforcementMode "" belongs to another field manager',
+      },
+    );
+  });
+
+  test('a decision that cannot be written is written later', async () => {
+    settings = { ...settings, phase: 'Enforce' };
+    const webhook = await startVerdictWebhook(cluster, ['psaenforcementconfigs/status'], () => {
+      throw new Error('away');
+    });
+    await run();
+    const failed = running.log.filter(({ msg }) => String(msg).startsWith('reconcile failed'));
+    assert.deepEqual([decided(), failed.length], ['/', 1]);
+    await webhook.stop();
+    await running.pass(1_000);
+    assert.equal(decided(), '/Restricted');
   });
 
   test('Restricted is honoured with violations, and warned of', async () => {
@@ -570,5 +603,16 @@ suite('readiness', () => {
     assert.notEqual(second, first);
     await running.pass(600_000);
     assert.equal(config().status?.lastEvaluationTime, second, 'once');
+    const future = { 'portcullis.dev/evaluate': '2999-01-01T00:00:00Z' };
+    await cluster.apply(
+      'PSAEnforcementConfig',
+      { metadata: { name: 'cluster', annotations: future } },
+      { fieldManager: 'admin' },
+    );
+    await running.idle();
+    const third = config().status?.lastEvaluationTime;
+    assert.notEqual(third, second, 'clocks differ');
+    await running.pass(600_000);
+    assert.equal(config().status?.lastEvaluationTime, third, 'once');
   });
 });

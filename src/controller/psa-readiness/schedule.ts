@@ -50,7 +50,9 @@ export function scheduleOf(facts: ScheduleFacts): Schedule {
     spec === '' && generation !== object.status?.observedGeneration && generation !== facts.sweptGeneration;
   const isOutdated = isUndecided && isInProcess && (sweep === undefined || newsSinceMs !== undefined);
   const attemptedMs = sweep?.startMs;
-  const completedMs = readTimestamp(object.status?.lastEvaluationTime);
+  const storedMs = readTimestamp(object.status?.lastEvaluationTime);
+  // What has just come to its end is yet to be stored.
+  const completedMs = sweep && facts.failures === 0 ? sweep.endMs : storedMs;
   const byTime = nextEvaluationMs({
     ...facts,
     intervalMs: settings.evaluationIntervalMs,
@@ -64,7 +66,7 @@ export function scheduleOf(facts: ScheduleFacts): Schedule {
   const byWish = isNewWish ? 0 : Infinity;
   const byDoubt = isOutdated ? Math.max(0, SOON_MS - sinceLast) : Infinity;
   // An API server that is asked may take hours: what is known until then is told.
-  const isHeld = isNewWish && (isInProcess || completedMs !== undefined);
+  const isHeld = isNewWish && (isInProcess || storedMs !== undefined);
   const delayMs = Math.max(Math.min(byTime, byNews, byWish, byDoubt), facts.restMs);
   return { delayMs, isAwaited: isHeld || isOutdated };
 }
