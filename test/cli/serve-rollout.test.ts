@@ -1,0 +1,88 @@
+/** What authors of workloads and administrators are told while enforcement is to come. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
+import { eventually } from '../support/eventually.ts';
+import { connect } from '../support/kubeconfig.ts';
+import { serve, type Running } from '../support/serve-process.ts';
+
+const CONFIGURATION = `apiVersion: config.portcullis.dev/v1alpha1
+kind: PortcullisConfiguration
+rollout: {phase: Evaluate, enforcementDate: 2027-01-31}
+`;
+const MANIFESTS = `apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: old, namespace: shop}
+spec:
+  selector: {matchLabels: {app: old}}
+  template: {metadata: {labels: {app: old}}, spec: {hostNetwork: true, containers: [{name: c, image: i}]}}
+`;
+const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs';
+
+suite('once there is a date for enforcement', () => {
+  let folder: string;
+  let running: Running;
+  let client: ApiClient;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
+    const file = join(folder, 'config.yaml');
+    await writeFile(file, CONFIGURATION);
+    const manifests = join(folder, 'cluster.yaml');
+    await writeFile(manifests, MANIFESTS);
+    running = await serve(['--scc-mode=enforce', `--config=${file}`, `--manifests=${manifests}`]);
+    client = await connect(running);
+  });
+  after(async () => {
+    client.close();
+    await running.stop();
+    await rm(folder, { recursive: true });
+  });
+
+  const deploy = (name: string, spec: object): Promise<ApiAnswer> => {
+    const labels = { app: name };
+    const template = { metadata: { labels }, spec: { containers: [{ name: 'c', image: 'i' }], ...spec } };
+    const deployment = { metadata: { name }, spec: { selector: { matchLabels: labels }, template } };
+    return client.send('POST', '/apis/apps/v1/namespaces/shop/deployments', deployment);
+  };
+  const foretold = ({ warnings }: ApiAnswer): readonly string[] =>
+    warnings.filter((text) => text.includes('enforcement'));
+
+  test('a Deployment that would be refused is created with a warning, one that would not without', async () => {
+    // Until the namespace has its ranges nobody knows what SCCs make of a template.
+    await eventually(async () => assert.deepEqual(foretold(await deploy(`clean-${randomUUID()}`, {})), []));
+    const answer = await deploy('web', { hostNetwork: true });
+    assert.equal(answer.status, 201);
+    const [told, warned, ...others] = answer.warnings;
+    assert.match(
+      told ?? '',
+      /^299 - "would violate PodSecurity \\"restricted:latest\\": host namespaces \(hostNetwork=true\), /,
+    );
+    assert.deepEqual([warned, ...others], ['299 - "enforcement from 2027-01-31 will refuse these pods"']);
+  });
+
+  test('who asks for Restricted is told which namespaces are known to violate it', async () => {
+    await eventually(async () => assert.equal((await client.send('GET', `${CONFIG}/cluster`)).status, 200));
+    const merge = { 'Content-Type': 'application/merge-patch+json' };
+    await eventually(async () => {
+      const annotations = { 'portcullis.dev/evaluate': new Date().toISOString() };
+      const { text } = await client.send('PATCH', `${CONFIG}/cluster`, { metadata: { annotations } }, merge);
+      assert.match(text, /"violatingNamespaces":\[\{[^\]]*"name":"shop"/);
+    });
+    const patch = (enforcementMode: string): Promise<ApiAnswer> =>
+      client.send('PATCH', `${CONFIG}/cluster`, { spec: { enforcementMode } }, merge);
+    const answer = await patch('Restricted');
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(answer.warnings, [
+      '299 - "spec.enforcementMode: Restricted enforces at once, although workloads in 1 namespace would be refused: shop"',
+    ]);
+    assert.deepEqual((await patch('Restricted')).warnings, []);
+  });
+});
