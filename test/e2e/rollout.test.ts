@@ -1,0 +1,481 @@
+/**
+ * Enforcement from a fresh installation until it is in force, and back. The tests are one story: each goes on where the one
+ * before has stopped. Who watches sees to it that no pod that runs would be refused if it was created again.
+ */
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
+import type { ApiAnswer } from '../support/api-client.ts';
+import {
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type Replica,
+  type System,
+} from '../support/control-plane/index.ts';
+import { create, localObjects } from '../support/control-plane/installation.ts';
+import { refusedCalls, unusedRights } from '../support/control-plane/rights.ts';
+import { eventually } from '../support/eventually.ts';
+import { watchSafety, type RunningPod, type SafetyWatch } from '../support/rollout-safety.ts';
+
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+const APPLY = { 'content-type': 'application/apply-patch+yaml' };
+const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
+const PUBLISHED = '/api/v1/namespaces/portcullis/configmaps/portcullis-pod-security';
+const REPORT = '/apis/openreports.io/v1alpha1/namespaces/legacy/reports/portcullis-pod-security';
+const LEASES = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases';
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const WARN = 'pod-security.kubernetes.io/warn';
+const LEVEL = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
+const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
+
+/** Replicas live a little later than the cluster: what was made just now is older than a minute for them. */
+const SKEW_MS = 120_000;
+const SKEWED = {
+  NODE_OPTIONS: `--import=${fileURLToPath(new URL('../support/clock-skew.ts', import.meta.url))}`,
+  CLOCK_SKEW_MS: String(SKEW_MS),
+};
+const WAIT_MS = 40_000;
+
+/** Namespaces whose service accounts may use one SCC, and the level that follows from it. */
+const MANAGED = [
+  { name: 'plain', scc: 'restricted-v2', level: 'restricted', securityContext: {} },
+  { name: 'rooted', scc: 'anyuid', level: 'baseline', securityContext: { runAsUser: 0 } },
+  { name: 'mighty', scc: 'privileged', level: 'privileged', securityContext: { privileged: true } },
+] as const;
+
+function pod(namespace: string, name: string, scc: string, securityContext: JsonObject): JsonObject {
+  const annotations = { 'openshift.io/required-scc': scc };
+  const container = { name: 'c', image: 'registry.example.com/c:1', securityContext };
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace, annotations },
+    spec: { containers: [container] },
+  };
+}
+
+/** Of a kind of others, whose objects may say anything. */
+function definition(group: string, version: string, plural: string, kind: string, scope: string): JsonObject {
+  const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      scope,
+      names: { plural, kind, singular: kind.toLowerCase(), listKind: `${kind}List` },
+      versions: [{ name: version, served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+    },
+  };
+}
+
+const ROOT: JsonObject = { runAsUser: 0 };
+
+suite('the rollout of enforcement', () => {
+  let plane: ControlPlane;
+  let system: System;
+  let watch: SafetyWatch;
+
+  const read = async (path: string): Promise<JsonObject> => objectOf(await plane.admin.send('GET', path));
+  const patch = async (path: string, change: JsonObject): Promise<ApiAnswer> => {
+    const answer = await plane.admin.send('PATCH', path, change, MERGE);
+    assert.equal(answer.status, 200, answer.text);
+    return answer;
+  };
+  const succeeds = async (object: JsonObject): Promise<JsonObject> => {
+    const answer = await create(plane.admin, object);
+    assert.equal(answer.status, 201, answer.text);
+    return objectOf(answer);
+  };
+  const labelsOf = async (name: string): Promise<Readonly<Record<string, string>>> =>
+    (metadataOf(await read(`/api/v1/namespaces/${name}`))['labels'] ?? {}) as Readonly<Record<string, string>>;
+  const enforced = async (): Promise<Readonly<Record<string, string | undefined>>> =>
+    Object.fromEntries(
+      await Promise.all(MANAGED.map(async ({ name }) => [name, (await labelsOf(name))[ENFORCE]] as const)),
+    );
+  /** As the replicas mount it; they follow it. */
+  const configure = (phase: string): Promise<void> =>
+    writeFile(
+      join(plane.folder, 'configuration.yaml'),
+      JSON.stringify({
+        apiVersion: 'config.portcullis.dev/v1alpha1',
+        kind: 'PortcullisConfiguration',
+        rollout: { phase, raiseSettleSeconds: 1 },
+      }),
+    );
+  const switchFeature = async (to: 'enabled' | 'disabled'): Promise<void> => {
+    const customNoUpgrade = { [to]: ['OpenShiftPodSecurityAdmission'] };
+    const gate = {
+      apiVersion: 'config.openshift.io/v1',
+      kind: 'FeatureGate',
+      metadata: { name: 'cluster' },
+      spec: { featureSet: 'CustomNoUpgrade', customNoUpgrade },
+    };
+    const path = '/apis/config.openshift.io/v1/featuregates/cluster?fieldManager=test&force=true';
+    await eventually(async () => {
+      const answer = await plane.admin.send('PATCH', path, gate, APPLY);
+      assert.ok(answer.status < 300, answer.text);
+    });
+  };
+  const ask = (enforcementMode: string): Promise<ApiAnswer> => patch(CONFIG, { spec: { enforcementMode } });
+  const evaluateNow = async (): Promise<void> => {
+    const time = new Date(Date.now() + SKEW_MS + 1000).toISOString();
+    await patch(CONFIG, { metadata: { annotations: { 'portcullis.dev/evaluate': time } } });
+  };
+  /** The default goes up once in five minutes; nobody waits for that here. */
+  const forgetRaise = (): Promise<unknown> =>
+    plane.admin.send(
+      'PATCH',
+      PUBLISHED,
+      { metadata: { annotations: { 'portcullis.dev/raised-at': '2020-01-01T00:00:00Z' } } },
+      MERGE,
+    );
+
+  interface Standing {
+    readonly spec: unknown;
+    readonly status: unknown;
+    readonly violating: unknown;
+    readonly conditions: Readonly<Record<string, string>>;
+  }
+  const standing = async (): Promise<Standing> => {
+    const { spec, status = {} } = (await read(CONFIG)) as {
+      readonly spec: { readonly enforcementMode?: string };
+      readonly status?: {
+        readonly enforcementMode?: string;
+        readonly violatingNamespaces?: readonly {
+          readonly name: string;
+          readonly state: string;
+          readonly reason?: string;
+        }[];
+        readonly conditions?: readonly { readonly type: string; readonly status: string; readonly reason: string }[];
+      };
+    };
+    return {
+      spec: spec.enforcementMode ?? '',
+      status: status.enforcementMode ?? '',
+      violating: (status.violatingNamespaces ?? []).map(({ name, state, reason }) => [name, state, reason ?? '']),
+      conditions: Object.fromEntries(
+        (status.conditions ?? []).map(({ type, status: is, reason }) => [type, `${is}/${reason}`]),
+      ),
+    };
+  };
+  const stands = async (
+    wanted: Partial<Omit<Standing, 'conditions'>>,
+    conditions: Readonly<Record<string, string>> = {},
+  ) =>
+    eventually(async () => {
+      const now = await standing();
+      for (const [key, value] of Object.entries(wanted))
+        assert.deepEqual(now[key as keyof Standing], value, JSON.stringify(now));
+      for (const [type, value] of Object.entries(conditions))
+        assert.equal(now.conditions[type], value, JSON.stringify(now));
+    }, WAIT_MS);
+
+  const LEVELS = Object.fromEntries(MANAGED.map(({ name, level }) => [name, level]));
+  const NONE = Object.fromEntries(MANAGED.map(({ name }) => [name, undefined]));
+  const publishedDefault = async (): Promise<unknown> => {
+    const { annotations = {} } = metadataOf(await read(PUBLISHED)) as { readonly annotations?: JsonObject };
+    return annotations['portcullis.dev/pod-security-default'];
+  };
+  const inForce = async (): Promise<void> => {
+    await stands({ status: 'Restricted' }, { Enforcing: 'True/Restricted', Progressing: 'False/AsExpected' });
+    assert.equal(await publishedDefault(), 'restricted');
+    assert.deepEqual(await enforced(), LEVELS);
+    const refused = await create(plane.admin, pod('plain', 'refused', 'anyuid', ROOT));
+    assert.equal(refused.status, 403, refused.text);
+    assert.match(String(messageOf(refused)), /violates PodSecurity "restricted:latest"/);
+    await checkRecreation();
+  };
+  const notInForce = async (reason: string): Promise<void> => {
+    await stands({}, { Enforcing: `False/${reason}`, Progressing: 'False/AsExpected' });
+    assert.equal(await publishedDefault(), 'privileged');
+    assert.deepEqual(await enforced(), NONE);
+    const free = pod('plain', 'free', 'anyuid', ROOT);
+    const answer = await plane.admin.send('POST', '/api/v1/namespaces/plain/pods?dryRun=All', free);
+    assert.equal(answer.status, 201, answer.text);
+    await checkRecreation();
+  };
+  /** By the replicas themselves. */
+  const checkRecreation = async (): Promise<void> => {
+    for (const { name, scc, securityContext } of MANAGED) {
+      const again = pod(name, 'again', scc, securityContext);
+      const answer = await plane.admin.send('POST', `/api/v1/namespaces/${name}/pods?dryRun=All`, again);
+      assert.equal(answer.status, 201, answer.text);
+    }
+  };
+  const leader = async (): Promise<Replica> =>
+    eventually(async () => {
+      const { spec } = (await read(`${LEASES}/portcullis`)) as { readonly spec: { readonly holderIdentity?: string } };
+      const found = system.replicas.find((replica) =>
+        replica.log().some(({ msg, identity }) => msg === 'leadership begins' && identity === spec.holderIdentity),
+      );
+      assert.ok(found);
+      return found;
+    });
+  const kill = async (victim: Replica): Promise<void> => {
+    await victim.stop('SIGKILL');
+    await system.retire(victim);
+  };
+  /** Its Lease would say for a minute what it does. */
+  const forget = async ({ port }: Replica): Promise<void> => {
+    const { items } = (await read(LEASES)) as { readonly items: readonly JsonObject[] };
+    const lease = items.map((item) => String(metadataOf(item)['name'])).find((name) => name.endsWith(`-${port}`));
+    assert.ok(lease);
+    assert.equal((await plane.admin.send('DELETE', `${LEASES}/${lease}`)).status, 200);
+  };
+  const safe = (): readonly string[] => {
+    const { refusals, steps } = watch.look();
+    assert.deepEqual(refusals, []);
+    return steps;
+  };
+
+  before(async () => {
+    plane = await startControlPlane();
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { sccMode: 'enforce' }) });
+    await system.install();
+    await configure('Evaluate');
+    await system.scale(2, { env: SKEWED });
+    watch = await watchSafety(plane);
+  });
+  after(async () => {
+    await watch.stop();
+    await system.stop().finally(() => plane.stop());
+  });
+
+  test('where', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+  test('a fresh installation evaluates, and enforces nothing', async () => {
+    const running: RunningPod[] = [];
+    for (const { name, scc, securityContext } of MANAGED) {
+      await eventually(() => succeeds({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } }));
+      await eventually(() =>
+        succeeds({
+          apiVersion: 'rbac.authorization.k8s.io/v1',
+          kind: 'RoleBinding',
+          metadata: { name: 'scc', namespace: name },
+          roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: `system:openshift:scc:${scc}` },
+          subjects: [{ kind: 'ServiceAccount', name: 'default', namespace: name }],
+        }),
+      );
+      const made = await eventually(() => succeeds(pod(name, 'running', scc, securityContext)));
+      running.push({ namespace: name, pod: made });
+    }
+    watch.expect(running);
+    await stands(
+      { spec: '', status: '', violating: [] },
+      { Evaluated: 'True/Completed', ViolationsDetected: 'False/NoViolations', Enforcing: 'False/PhaseNotEnforcing' },
+    );
+    await eventually(async () => {
+      for (const { name, level } of MANAGED) assert.equal((await labelsOf(name))[WARN], level);
+    });
+    await notInForce('PhaseNotEnforcing');
+    safe();
+  });
+
+  test('what would be refused is listed, and keeps the cluster in Legacy', async () => {
+    await succeeds(definition('openreports.io', 'v1alpha1', 'reports', 'Report', 'Namespaced'));
+    await succeeds({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'legacy' } });
+    await eventually(() => succeeds(pod('legacy', 'root', 'anyuid', ROOT)));
+    await eventually(async () => {
+      await evaluateNow();
+      assert.equal((await standing()).spec, 'Legacy');
+    }, WAIT_MS);
+    await stands(
+      {
+        spec: 'Legacy',
+        status: '',
+        violating: [['legacy', 'Current', 'PSALabel: ServiceAccount with insufficient SCCs']],
+      },
+      {
+        ViolationsDetected: 'True/ViolatingNamespaces',
+        LegacyProposed: 'True/WrittenByController',
+        EvaluationConditionsDetected: 'True/PodSecurityUserSCC_PSViolationsDetected',
+      },
+    );
+    await eventually(async () => assert.match(JSON.stringify(await read(REPORT)), /runAsNonRoot/));
+    await configure('Enforce');
+    await stands({ spec: 'Legacy', status: 'Legacy' }, { Enforcing: 'False/LegacyMode' });
+    await notInForce('LegacyMode');
+    safe();
+  });
+
+  test('who forces enforcement all the same is told what it costs', async () => {
+    const { warnings } = await plane.admin.send(
+      'PATCH',
+      `${CONFIG}?dryRun=All`,
+      { spec: { enforcementMode: 'Restricted' } },
+      MERGE,
+    );
+    assert.match(warnings.join('\n'), /legacy/);
+  });
+
+  test('mended and asked again, the cluster enforces', async () => {
+    await plane.admin.send('DELETE', '/api/v1/namespaces/legacy/pods/root?gracePeriodSeconds=0');
+    await eventually(async () => {
+      await evaluateNow();
+      assert.deepEqual((await standing()).violating, [
+        ['legacy', 'Previous', 'PSALabel: ServiceAccount with insufficient SCCs'],
+      ]);
+    }, WAIT_MS);
+    await eventually(async () => assert.equal((await plane.admin.send('GET', REPORT)).status, 404));
+    // Nobody but the administrator takes Legacy back.
+    assert.equal((await standing()).spec, 'Legacy');
+    await ask('');
+    await inForce();
+    const steps = safe();
+    assert.equal(steps.at(-1), 'default restricted', 'labels come first');
+  });
+
+  test('what users own survives, and what is ours is set right again', async () => {
+    const path = '/api/v1/namespaces/plain';
+    const labels = { [ENFORCE]: 'baseline', 'pod-security.kubernetes.io/enforce-version': 'v1.30' };
+    await patch('/api/v1/namespaces/rooted', { metadata: { labels, annotations: { note: 'ours' } } });
+    await patch(path, { metadata: { labels: { [WARN]: null }, annotations: { [LEVEL]: 'privileged' } } });
+    await eventually(async () => {
+      const { labels: now = {}, annotations = {} } = metadataOf(await read(path)) as Record<string, JsonObject>;
+      assert.deepEqual([now[WARN], annotations[LEVEL]], ['restricted', 'restricted']);
+    });
+    const kept = await labelsOf('rooted');
+    assert.deepEqual([kept[ENFORCE], kept['pod-security.kubernetes.io/enforce-version']], ['baseline', 'v1.30']);
+    safe();
+  });
+
+  test('opted out a namespace keeps its labels, opted in ours win', async () => {
+    const path = '/api/v1/namespaces/plain';
+    await patch(path, { metadata: { labels: { [SYNC]: 'false' } } });
+    await eventually(async () => {
+      const { labels = {}, annotations = {} } = metadataOf(await read(path)) as Record<string, JsonObject>;
+      assert.deepEqual([labels[ENFORCE], annotations[LEVEL]], ['restricted', undefined]);
+    });
+    await patch(path, { metadata: { labels: { [WARN]: 'baseline' } } });
+    await patch(path, { metadata: { labels: { [SYNC]: 'true' } } });
+    await eventually(async () => assert.equal((await labelsOf('plain'))[WARN], 'restricted'));
+    await patch('/api/v1/namespaces/rooted', { metadata: { labels: { [SYNC]: 'true' } } });
+    await eventually(async () =>
+      assert.equal((await labelsOf('rooted'))['pod-security.kubernetes.io/enforce-version'], 'latest'),
+    );
+    safe();
+  });
+
+  suite('there are three ways out, and each leads back', () => {
+    const ways: readonly (readonly [
+      name: string,
+      reason: string,
+      out: () => Promise<unknown>,
+      back: () => Promise<unknown>,
+    ])[] = [
+      ['Legacy is asked for', 'LegacyMode', () => ask('Legacy'), () => ask('Restricted')],
+      [
+        'the feature is switched off',
+        'FeatureGateDisabled',
+        () => switchFeature('disabled'),
+        () => switchFeature('enabled'),
+      ],
+      ['the phase goes back', 'PhaseNotEnforcing', () => configure('Evaluate'), () => configure('Enforce')],
+    ];
+    before(async () => {
+      await succeeds(definition('config.openshift.io', 'v1', 'featuregates', 'FeatureGate', 'Cluster'));
+    });
+    for (const [name, reason, out, back] of ways) {
+      test(name, async () => {
+        await out();
+        await notInForce(reason);
+        const down = safe();
+        assert.equal(down[0], 'default privileged', 'the default goes down before labels go');
+        await forgetRaise();
+        await back();
+        await inForce();
+        assert.equal(safe().at(-1), 'default restricted', 'labels come before the default goes up');
+      });
+    }
+  });
+
+  test('the leader is killed while enforcement goes down', async () => {
+    const led = await leader();
+    await ask('Legacy');
+    await eventually(async () => assert.equal(await publishedDefault(), 'privileged'));
+    await kill(led);
+    await system.scale(1, { env: SKEWED });
+    await forget(led);
+    await notInForce('LegacyMode');
+    safe();
+  });
+
+  test('the leader is killed while enforcement goes up', async () => {
+    await forgetRaise();
+    const led = await leader();
+    await ask('Restricted');
+    await eventually(async () => assert.ok(Object.values(await enforced()).some((level) => level !== undefined)));
+    await kill(led);
+    assert.equal(await publishedDefault(), 'privileged');
+    await forget(led);
+    await system.scale(1, { env: SKEWED });
+    await inForce();
+    assert.equal(safe().at(-1), 'default restricted');
+  });
+
+  test('while a replica that is not heard of may hold namespaces to restricted, labels stay', async () => {
+    const led = await leader();
+    await kill(led);
+    await ask('Legacy');
+    await eventually(async () => assert.equal(await publishedDefault(), 'privileged'), WAIT_MS);
+    await system.scale(1, { env: SKEWED });
+    await stands({ status: 'Legacy' }, { Progressing: 'True/RevertingConfiguration' });
+    await pause(2000);
+    assert.deepEqual(await enforced(), LEVELS);
+    await forget(led);
+    await notInForce('LegacyMode');
+    assert.equal(safe()[0], 'default privileged');
+  });
+
+  test('a tool that owns the empty mode is not fought with', async () => {
+    await eventually(() => succeeds(pod('legacy', 'root', 'anyuid', ROOT)));
+    const declared = {
+      apiVersion: 'config.openshift.io/v1alpha1',
+      kind: 'PSAEnforcementConfig',
+      metadata: { name: 'cluster' },
+      spec: { enforcementMode: '' },
+    };
+    const answer = await plane.admin.send('PATCH', `${CONFIG}?fieldManager=argocd&force=true`, declared, APPLY);
+    assert.equal(answer.status, 200, answer.text);
+    await stands(
+      { spec: '', status: 'Legacy' },
+      { LegacyProposed: 'True/SpecConflict', Enforcing: 'False/LegacyMode' },
+    );
+    await pause(1000);
+    assert.equal((await standing()).spec, '');
+    await notInForce('LegacyMode');
+  });
+
+  test('forced, what violates is refused, and nothing else', async () => {
+    await forgetRaise();
+    const { warnings } = await ask('Restricted');
+    assert.match(warnings.join('\n'), /legacy/);
+    await inForce();
+    const refused = await create(plane.admin, pod('legacy', 'root2', 'anyuid', ROOT));
+    assert.equal(refused.status, 403, refused.text);
+    safe();
+  });
+
+  test('replicas need the rights that they have for it, and no others', async () => {
+    const calls = await plane.calls();
+    assert.deepEqual(refusedCalls(calls), []);
+    const roles = system.objects.filter(
+      ({ kind, ...object }) => String(kind).endsWith('Role') && ROLES.test(String(metadataOf(object)['name'])),
+    );
+    assert.equal(roles.length, 7);
+    assert.deepEqual(unusedRights(roles, calls), UNUSED);
+  });
+});
+
+const ROLES = /^portcullis-(rollout|config-observer|readiness|label-syncer|run-level-zero-labeller)$/;
+
+/** What is applied is created by a patch; for that both rights are needed. */
+const UNUSED = ['create psaenforcementconfigs.config.openshift.io', 'create reports.openreports.io'];
