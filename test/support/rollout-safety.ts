@@ -122,7 +122,7 @@ function createReplay() {
 function inOrder(changes: readonly Change[]): readonly Change[] {
   let last = 0;
   const numbered = changes.map((change) => {
-    const own = Number((change.object).metadata?.resourceVersion ?? 0);
+    const own = Number(change.object.metadata?.resourceVersion ?? 0);
     last = change.type === 'remove' ? Math.max(last, own) : own;
     return { change, last };
   });
