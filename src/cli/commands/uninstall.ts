@@ -57,12 +57,13 @@ export const uninstallCommand = defineCommand({
     return await withCluster(options, io, async (connection) => {
       if (!dryRun && !options.yes) {
         const isSure = await confirm(printQuestion(connection.server, purge), io);
-        if (!isSure) throw new UserError('nothing was removed: the answer was not "yes"');
+        if (!isSure) throw new UserError('nothing was removed: the answer was not "yes"; --yes goes on without asking');
       }
       const { signal } = io;
       const tell = (line: string): void => void io.stdout.write(`${printable(line)}\n`);
       const failures = await uninstall(connection, {
         where: { namespace, signal },
+        now: new Date(),
         removal: { dryRun, signal, tell },
         waitMs: options.wait,
         purge,

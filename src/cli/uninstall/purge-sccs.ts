@@ -2,7 +2,7 @@ import type { Connection } from '../../cluster/live/connect.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { KubeObject } from '../../kube/types.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES } from '../../policy/scc/standard.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { ifThere } from '../installation/connect.ts';
 import { listObjects, objectPath, type AnyObject, type Resource } from '../installation/resource.ts';
 import { targetOf, type Target } from './find.ts';
@@ -39,6 +39,14 @@ export async function findSccs(connection: Connection, signal: AbortSignal): Pro
     ...found.flatMap(({ part, object }) => (object ? [targetOf(part, object)] : [])),
     ...definitions.map((definition) => targetOf(DEFINITIONS, definition)),
   ];
+}
+
+const STANDARD: ReadonlySet<string> = new Set(STANDARD_SCCS.map(({ scc }) => nameOf(scc)));
+
+/** The names of SCCs that do not ship with the platform: nobody makes them again. Rejects as `request` does. */
+export async function findOwnSccs(connection: Connection, signal: AbortSignal): Promise<readonly string[]> {
+  const sccs = await ifThere(() => listObjects(connection, RESOURCES.SecurityContextConstraints, { signal }));
+  return (sccs ?? []).map(({ metadata }) => metadata.name).filter((name) => !STANDARD.has(name));
 }
 
 async function get(

@@ -6,10 +6,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Connection } from '../../cluster/live/connect.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { ApiError } from '../../kube/status.ts';
 import { ifThere } from '../installation/connect.ts';
-import { listObjects, objectPath, type AnyObject } from '../installation/resource.ts';
+import { listObjects, objectPath, printTarget, type AnyObject } from '../installation/resource.ts';
 import { findBelongings, findTargets, targetOf, type Where } from './find.ts';
-import { areSccsOfOthers, findSccs } from './purge-sccs.ts';
+import { findProcesses } from './processes.ts';
+import { areSccsOfOthers, findOwnSccs, findSccs } from './purge-sccs.ts';
 import { purgeNamespaces } from './purge-namespaces.ts';
 import { removeAll, waitUntilGone, type Removal } from './remove.ts';
 import { isOurs, NAMESPACES, PODS, REPLICAS, SURROUNDINGS, WEBHOOKS } from './stages.ts';
@@ -17,6 +20,8 @@ import { isOurs, NAMESPACES, PODS, REPLICAS, SURROUNDINGS, WEBHOOKS } from './st
 export interface UninstallOptions {
   readonly where: Where;
   readonly removal: Removal;
+  /** By the clock of this machine. */
+  readonly now: Date;
   /** How long API servers get to notice that webhooks are gone. */
   readonly waitMs: number;
   /** What goes although the cluster could do without its removal. */
@@ -29,6 +34,18 @@ const REPLICAS_TIMEOUT_MS = 90_000;
 
 /** Resolves to how many things could not be removed. Rejects only if the server cannot be reached. */
 export async function uninstall(connection: Connection, options: UninstallOptions): Promise<number> {
+  const { removal, where } = options;
+  let told = 0;
+  const tell = (line: string): void => {
+    told++;
+    removal.tell(line);
+  };
+  const failures = await uninstallAll(connection, { ...options, removal: { ...removal, tell } });
+  if (told === 0) removal.tell(`Nothing to remove: Portcullis is not installed in namespace ${where.namespace}.`);
+  return failures;
+}
+
+async function uninstallAll(connection: Connection, options: UninstallOptions): Promise<number> {
   const { removal, purge } = options;
   if (!(await removeWebhooks(connection, options))) {
     removal.tell('The rest stays: without it, API servers would refuse what they ask these webhooks about.');
@@ -59,7 +76,9 @@ async function removeWebhooks(connection: Connection, { where, removal, waitMs }
   return true;
 }
 
-async function removeReplicas(connection: Connection, { where, removal }: UninstallOptions): Promise<number> {
+async function removeReplicas(connection: Connection, options: UninstallOptions): Promise<number> {
+  const { where, removal } = options;
+  await tellProcesses(connection, options);
   const failures = await removeFound(connection, REPLICAS, where, removal);
   if (removal.dryRun || failures > 0) return failures;
   const { namespace, signal } = where;
@@ -70,6 +89,17 @@ async function removeReplicas(connection: Connection, { where, removal }: Uninst
   const still = await waitUntilGone(left, { timeoutMs: REPLICAS_TIMEOUT_MS, signal });
   for (const { metadata } of still) removal.tell(`pods/${metadata.name} still runs; going on without waiting for it.`);
   return 0;
+}
+
+async function tellProcesses(connection: Connection, { where, removal, now }: UninstallOptions): Promise<void> {
+  try {
+    for (const host of await findProcesses(connection, where, now)) {
+      removal.tell(`The replica ${host} is no pod of this cluster and goes on running: stop its process there.`);
+    }
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    removal.tell(`Replicas outside of the cluster cannot be looked for: ${error.message}`);
+  }
 }
 
 async function removeSurroundings(connection: Connection, { where, removal }: UninstallOptions): Promise<number> {
@@ -96,6 +126,10 @@ async function purgeSccsAndNamespaces(connection: Connection, options: Uninstall
     return 1;
   }
   const sccs = purge.includes('sccs') ? await findSccs(connection, removal.signal) : [];
+  for (const name of sccs.length > 0 ? await findOwnSccs(connection, removal.signal) : []) {
+    const suffix = removal.dryRun ? ' (server dry run)' : '';
+    removal.tell(`${printTarget(RESOURCES.SecurityContextConstraints, name)} goes with its definition${suffix}`);
+  }
   const kept = await removeAll(connection, sccs, removal);
   return kept + (purge.includes('namespaces') ? await purgeNamespaces(connection, removal) : 0);
 }

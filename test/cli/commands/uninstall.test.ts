@@ -18,6 +18,21 @@ function of(apiVersion: string, kind: string, name: string, labels: Readonly<Rec
   return { apiVersion, kind, metadata: { name, namespace: 'portcullis', labels } };
 }
 
+const SCC = {
+  runAsUser: { type: 'RunAsAny' },
+  seLinuxContext: { type: 'RunAsAny' },
+  fsGroup: { type: 'RunAsAny' },
+  supplementalGroups: { type: 'RunAsAny' },
+  allowHostDirVolumePlugin: false,
+  allowHostIPC: false,
+  allowHostNetwork: false,
+  allowHostPID: false,
+  allowHostPorts: false,
+  allowPrivilegedContainer: false,
+  readOnlyRootFilesystem: false,
+  volumes: [],
+};
+
 const INSTALLED: readonly KubeObject[] = manifestsOf(defaultSettings('1.2.3'));
 
 /** The names of all manifests of a kind, as API servers sort them. */
@@ -89,7 +104,9 @@ describe('uninstall', () => {
     });
     const crd = 'securitycontextconstraints.security.openshift.io';
     assert.equal(await get('apiextensions.k8s.io/v1', 'CustomResourceDefinition', crd), 200);
-    assert.deepEqual(await run(['--yes']), { code: 0, stdout: '', stderr: '' });
+    const nothing = lines('Nothing to remove: Portcullis is not installed in namespace portcullis.');
+    assert.deepEqual(await run(['--yes']), { code: 0, stdout: nothing, stderr: '' });
+    assert.deepEqual(await run(['--dry-run']), { code: 0, stdout: nothing, stderr: '' });
   });
 
   test('a dry run asks the API server and changes nothing', async () => {
@@ -105,9 +122,13 @@ describe('uninstall', () => {
   });
 
   const answers: readonly (readonly [name: string, stdin: string, stderr: string])[] = [
-    ['no', 'no\n', 'error: nothing was removed: the answer was not "yes"\n'],
-    ['nothing', '', 'error: nothing was removed: the answer was not "yes"\n'],
-    ['yes and more', 'yes, but\n', 'error: nothing was removed: the answer was not "yes"\n'],
+    ['no', 'no\n', 'error: nothing was removed: the answer was not "yes"; --yes goes on without asking\n'],
+    ['nothing', '', 'error: nothing was removed: the answer was not "yes"; --yes goes on without asking\n'],
+    [
+      'yes and more',
+      'yes, but\n',
+      'error: nothing was removed: the answer was not "yes"; --yes goes on without asking\n',
+    ],
   ];
   for (const [name, stdin, stderr] of answers) {
     test(`asks, and takes ${name} for a no`, async () => {
@@ -147,6 +168,29 @@ describe('uninstall', () => {
     assert.equal((await run(['--yes'])).stdout, lines(...REMOVED, told));
   });
 
+  test('tells which SCCs go with their definition that nobody makes again', async () => {
+    const path = '/apis/security.openshift.io/v1/securitycontextconstraints';
+    const webhooks = '/apis/admissionregistration.k8s.io/v1';
+    await cluster.admin.send('DELETE', `${webhooks}/mutatingwebhookconfigurations/objects.scc.portcullis.dev`);
+    await cluster.admin.send('DELETE', `${webhooks}/validatingwebhookconfigurations/scc.portcullis.dev`);
+    for (const name of ['mine', 'restricted-v2']) {
+      const scc = {
+        apiVersion: 'security.openshift.io/v1',
+        kind: 'SecurityContextConstraints',
+        metadata: { name },
+        ...SCC,
+      };
+      const answer = await cluster.admin.send('POST', path, scc);
+      assert.equal(answer.status, 201, answer.text);
+    }
+    const { stdout } = await run(['--dry-run', '--purge-sccs']);
+    assert.deepEqual(
+      stdout.split('\n').filter((line) => line.startsWith('securitycontextconstraints.')),
+      ['securitycontextconstraints.security.openshift.io/mine goes with its definition (server dry run)'],
+    );
+    for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
+  });
+
   test('purges SCCs and what is on namespaces when told to', async () => {
     const labels = { 'portcullis.dev/scc': 'enforce', 'portcullis.dev/admission': 'fail-open', team: 'a' };
     const annotations = { 'openshift.io/sa.scc.uid-range': '1/1', 'openshift.io/sa.scc.mcs': 's0', note: 'b' };
@@ -167,6 +211,25 @@ describe('uninstall', () => {
     const { metadata } = (await cluster.admin.send('GET', '/api/v1/namespaces/purged')).body as KubeObject;
     assert.deepEqual(metadata?.labels, { 'kubernetes.io/metadata.name': name, team: 'a' });
     assert.deepEqual(metadata.annotations, { note: 'b' });
+  });
+
+  test('tells of replicas that it cannot end', async () => {
+    const live = (name: string, renewed: Date): KubeObject => {
+      const renewTime = renewed.toISOString().replace('Z', '000Z');
+      const spec = { holderIdentity: name, leaseDurationSeconds: 60, renewTime };
+      const lease = of('coordination.k8s.io/v1', 'Lease', name, { 'app.kubernetes.io/component': 'replica' });
+      return { ...lease, spec } as KubeObject;
+    };
+    const containers = [{ name: 'a', image: 'a' }];
+    await create({ ...of('v1', 'Pod', 'one-of-the-cluster'), spec: { containers } } as KubeObject);
+    await create(live('portcullis-replica-one-of-the-cluster', new Date()));
+    await create(live('portcullis-replica-laptop', new Date()));
+    await create(live('portcullis-replica-gone', new Date(Date.now() - 3_600_000)));
+    const { stdout } = await run(['--dry-run']);
+    assert.deepEqual(
+      stdout.split('\n').filter((line) => line.includes('replica ')),
+      ['The replica laptop is no pod of this cluster and goes on running: stop its process there.'],
+    );
   });
 
   test('purges nothing where SCCs are not ours', async () => {
