@@ -25,6 +25,7 @@ features), this finds what would gain rights:
   UN005  medium  a pod that violates the level of its namespace if its user namespace does not count
   UN006  high    a node whose kubelet ignores spec.hostUsers
   UN007  info    a pod that an SCC admitted which is as safe without a user namespace
+  UN008  info    that Portcullis may use such an SCC, as it has to where it grants it
 
 Exit codes:
   0  nothing of severity high or medium

@@ -261,6 +261,29 @@ describe('who may use SCCs that are at risk', () => {
     rules: [{ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }],
   };
   const nested = 'system:openshift:scc:nested-container';
+  const OURS = { 'app.kubernetes.io/part-of': 'portcullis' };
+  type Labels = Readonly<Record<string, string>>;
+  /** The role and the binding of an installation in the namespace `security`, or what looks like it. */
+  const installed = (kind: string, name: string, ofBinding: Labels, ofRole: Labels): RbacObjects => {
+    const place = kind === 'ServiceAccount' ? { namespace: 'security' } : {};
+    const metadata = (labels: Labels) => ({ name: 'portcullis-scc', labels });
+    return {
+      roles: [],
+      roleBindings: [],
+      clusterRoles: [{ metadata: metadata(ofRole), rules: [use] }],
+      clusterRoleBindings: [
+        {
+          metadata: metadata(ofBinding),
+          roleRef: ref('portcullis-scc'),
+          subjects: [{ kind, name, ...place }],
+        },
+      ],
+    };
+  };
+  const printSubject = ({ clusterRoleBindings: [binding] }: RbacObjects): string =>
+    (binding?.subjects ?? [])
+      .map(({ kind, name, namespace: where }) => `${kind} ${where === undefined ? '' : `${where}/`}${name}`)
+      .join();
   const cases: readonly { name: string; given: Partial<AuditInput>; expected: readonly string[] }[] = [
     {
       name: 'by the role that ships',
@@ -275,6 +298,27 @@ describe('who may use SCCs that are at risk', () => {
         `UN003 medium ClusterRoleBinding -/b: lets ServiceAccount demo/builder, Group dev use SCC "nested-container" by ClusterRole "${nested}"`,
       ],
     },
+    {
+      name: 'as an installation may that grants it',
+      given: { rbac: installed('ServiceAccount', 'portcullis', OURS, OURS) },
+      expected: [
+        'UN008 info ClusterRoleBinding -/portcullis-scc: lets ServiceAccount security/portcullis use SCC "nested-container" by ClusterRole "portcullis-scc", such that Portcullis can grant it to others',
+      ],
+    },
+    ...(
+      [
+        ['another account', installed('ServiceAccount', 'builder', OURS, OURS)],
+        ['no account', installed('User', 'portcullis', OURS, OURS)],
+        ['a binding of somebody else', installed('ServiceAccount', 'portcullis', {}, OURS)],
+        ['a role of somebody else', installed('ServiceAccount', 'portcullis', OURS, {})],
+      ] as const
+    ).map(([name, rbac]) => ({
+      name: `not as an installation may: ${name}`,
+      given: { rbac },
+      expected: [
+        `UN003 medium ClusterRoleBinding -/portcullis-scc: lets ${printSubject(rbac)} use SCC "nested-container" by ClusterRole "portcullis-scc"`,
+      ],
+    })),
     {
       name: 'in one namespace, by a role of all SCCs',
       given: {

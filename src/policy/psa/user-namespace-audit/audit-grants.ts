@@ -1,6 +1,8 @@
+import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../../kube/installation.ts';
 import { quote } from '../../../kube/quote.ts';
 import { RESOURCES } from '../../../kube/resources.ts';
 import type { Action, RbacObjects } from '../../rbac/types.ts';
+import type { KubeObject } from '../../../kube/types.ts';
 import { decodeScc } from '../../scc/decode/scc.ts';
 import { grantsAnywhere, whoCan, type RbacGrant, type SubjectName } from '../../rbac/who-can.ts';
 import type { GuardedScc, GuardedSccs } from './guarded-sccs.ts';
@@ -43,17 +45,36 @@ function auditBindings({ scc }: GuardedScc, rbac: RbacObjects, isOrdinary: IsOrd
     isOrdinary(subject),
   );
   const byBinding = Map.groupBy(grants, ({ binding }) => `${binding.namespace ?? ''}/${binding.name}`);
-  return [...byBinding.values()].flatMap((ofBinding) => bindingFinding(name, ofBinding));
+  return [...byBinding.values()].flatMap((ofBinding) => {
+    const isOfInstallation = ofBinding.every((grant) => isOwn(grant, rbac));
+    return bindingFinding(name, ofBinding, isOfInstallation ? 'UN008' : 'UN003');
+  });
 }
 
-function bindingFinding(scc: string, grants: readonly RbacGrant[]): readonly AuditFinding[] {
+/** Whoever passes on the use of an SCC needs it: the service account of an installation of ours, by its own role. */
+function isOwn({ subject, binding, role }: RbacGrant, { clusterRoles, clusterRoleBindings }: RbacObjects): boolean {
+  return (
+    subject.kind === 'ServiceAccount' &&
+    subject.name === INSTALLATION.name &&
+    binding.namespace === undefined &&
+    isLabelled(clusterRoleBindings, binding.name) &&
+    isLabelled(clusterRoles, role.name)
+  );
+}
+
+function isLabelled(objects: readonly KubeObject[], name: string): boolean {
+  return objects.some(({ metadata }) => metadata?.name === name && metadata.labels?.[PART_OF_LABEL] === PART_OF);
+}
+
+function bindingFinding(scc: string, grants: readonly RbacGrant[], code: 'UN003' | 'UN008'): readonly AuditFinding[] {
   const [first] = grants;
   if (first === undefined) return [];
   const { binding, role } = first;
   const subjects = grants.map(({ subject }) => printSubject(subject)).join(', ');
-  const message = `lets ${subjects} use SCC ${quote(scc)} by ${role.kind} ${quote(role.name)}`;
+  const why = code === 'UN008' ? ', such that Portcullis can grant it to others' : '';
+  const message = `lets ${subjects} use SCC ${quote(scc)} by ${role.kind} ${quote(role.name)}${why}`;
   const { kind, ...metadata } = binding;
-  return [finding('UN003', { kind, object: { metadata }, message })];
+  return [finding(code, { kind, object: { metadata }, message })];
 }
 
 /** `ServiceAccount shop/builder` */

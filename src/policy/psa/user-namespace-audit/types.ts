@@ -14,6 +14,7 @@ export const AUDIT_RULES = {
   UN005: { severity: 'medium', remedy: 'Delete the pod, or change it such that it keeps the level without them.' },
   UN006: { severity: 'high', remedy: 'Upgrade the kubelet, or drain the node.' },
   UN007: { severity: 'info', remedy: 'Nothing has to be done.' },
+  UN008: { severity: 'info', remedy: 'Nothing has to be done.' },
 } as const satisfies Readonly<Record<string, { readonly severity: Severity; readonly remedy: string }>>;
 
 export type AuditCode = keyof typeof AUDIT_RULES;
