@@ -1,5 +1,5 @@
 import { rolloutOf } from '../cluster/rollout.ts';
-import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { ROLLOUT_MANAGER } from '../policy/psa/enforcement.ts';
 import type { ManagementSettings, Reach } from '../policy/psa/label-sync.ts';
@@ -10,14 +10,12 @@ import { on, type Controller, type ReconcileContext, type ReconcileResult } from
 import { decide } from './psa-readiness/decision.ts';
 import { evaluateAll, namesOf } from './psa-readiness/evaluate-all.ts';
 import { createNamespaceEvaluator } from './psa-readiness/evaluator.ts';
-import { createFindings } from './psa-readiness/findings.ts';
 import { forgetMeasures, measureFindings, measureStatus } from './psa-readiness/measures.ts';
-import { decisionNotes, deletionNote, violationNote } from './psa-readiness/notes.ts';
-import { createReports } from './psa-readiness/reports.ts';
-import { createRest } from './psa-readiness/rest.ts';
-import { createRequests, scheduleOf } from './psa-readiness/schedule.ts';
+import { decisionNotes, deletionNote, newlyViolating, violationNote } from './psa-readiness/notes.ts';
+import { scheduleOf } from './psa-readiness/schedule.ts';
 import { evaluationSources } from './psa-readiness/sources.ts';
-import { proceed, type CompletedSweep, type Sweep } from './psa-readiness/sweep.ts';
+import { createState } from './psa-readiness/state.ts';
+import { proceed } from './psa-readiness/sweep.ts';
 import { createConfig, writeDecision } from './psa-readiness/write.ts';
 
 export interface ReadinessOptions {
@@ -264,38 +262,4 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
       return key === ALL ? evaluateEverything(context) : evaluate(key, context);
     },
   };
-}
-
-/** What is known for as long as this process leads. */
-function createState(find: () => PSAEnforcementConfig | undefined) {
-  const wasViolating = (name: string): boolean =>
-    find()?.status?.violatingNamespaces?.some((entry) => entry.name === name && entry.state !== 'Previous') === true;
-  return {
-    findings: createFindings(wasViolating),
-    reports: createReports(),
-    requests: createRequests(),
-    rest: createRest(),
-    notes: [] as string[],
-    /** When each was evaluated last, on the clock of the controller. */
-    evaluatedMs: new Map<string, number>(),
-    allMs: -Infinity,
-    /** True: something has happened that concerns all namespaces. */
-    isAllStale: true,
-    exemptions: undefined as PodSecurityConfiguration['exemptions'] | undefined,
-    failures: 0,
-    sweep: undefined as Sweep | undefined,
-    completed: undefined as CompletedSweep | undefined,
-    sweptGeneration: undefined as number | undefined,
-    refusedGeneration: undefined as number | undefined,
-    measured: -1,
-  };
-}
-
-function newlyViolating(
-  { status: before }: PSAEnforcementConfig,
-  { violatingNamespaces }: NonNullable<PSAEnforcementConfig['status']>,
-): readonly string[] {
-  const isCurrent = ({ state }: { readonly state?: string | null }): boolean => state !== 'Previous';
-  const known = new Set(before?.violatingNamespaces?.filter(isCurrent).map(({ name }) => name));
-  return (violatingNamespaces ?? []).filter(isCurrent).flatMap(({ name }) => (known.has(name) ? [] : name));
 }

@@ -61,3 +61,13 @@ export function decisionNotes(object: PSAEnforcementConfig, { spec, status }: De
       : [note('Normal', 'EnforcementDecided', `status.enforcementMode becomes "${status.enforcementMode ?? ''}"`)]),
   ];
 }
+
+/** The names of namespaces that have not violated before. */
+export function newlyViolating(
+  { status: before }: PSAEnforcementConfig,
+  { violatingNamespaces }: NonNullable<PSAEnforcementConfig['status']>,
+): readonly string[] {
+  const isCurrent = ({ state }: { readonly state?: string | null }): boolean => state !== 'Previous';
+  const known = new Set(before?.violatingNamespaces?.filter(isCurrent).map(({ name }) => name));
+  return (violatingNamespaces ?? []).filter(isCurrent).flatMap(({ name }) => (known.has(name) ? [] : name));
+}
