@@ -30,6 +30,10 @@ const SCC = {
   allowHostPorts: false,
   allowPrivilegedContainer: false,
   readOnlyRootFilesystem: false,
+  allowedCapabilities: [],
+  defaultAddCapabilities: [],
+  requiredDropCapabilities: [],
+  priority: 0,
   volumes: [],
 };
 
