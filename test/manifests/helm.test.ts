@@ -172,6 +172,18 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
     assert.deepEqual(evaluatePod(template, { level: 'restricted', version: 'latest' }).violations, []);
   });
 
+  test('a cluster that is new asks for enforcement when it is installed, and never again', () => {
+    const args = ['template', 'any', CHART, '--kube-version=1.36.0', '--set=enforcementMode=Restricted'];
+    const { stdout } = spawnSync('helm', args, { encoding: 'utf8' });
+    const { documents } = readDocuments(stdout, 'rendered');
+    const [asked] = documents
+      .map(({ value }) => value as Manifest)
+      .filter(({ kind }) => kind === 'PSAEnforcementConfig');
+    assert.equal(asked?.metadata.annotations?.['helm.sh/hook'], 'post-install');
+    assert.deepEqual((asked as { readonly spec?: unknown }).spec, { enforcementMode: 'Restricted' });
+    assert.doesNotMatch(render([]).stdout, /^kind: PSAEnforcementConfig$/m);
+  });
+
   const refused: readonly (readonly [value: string, message: RegExp])[] = [
     ['replicaCout=3', /additional properties 'replicaCout' not allowed/],
     ['replicaCount=0', /at '\/replicaCount': minimum: got 0, want 1/],

@@ -1,3 +1,4 @@
+import { ENFORCEMENT_MODES } from '../../kube/psa-enforcement-config.ts';
 import { ROLLOUT_PHASES } from '../../policy/psa/enforcement.ts';
 import { EVALUATORS } from '../../policy/psa/rollout-settings.ts';
 import { valuesOf, VALUE_COMMENTS } from './values.ts';
@@ -31,6 +32,7 @@ const NARROWER: Readonly<Record<string, Schema>> = {
     properties: { phase: { enum: [...ROLLOUT_PHASES] }, evaluator: { enum: [...EVALUATORS] } },
   },
   runbookUrl: { pattern: '^https?://[^#\\s]+$' },
+  enforcementMode: { enum: [...ENFORCEMENT_MODES] },
   digest: { pattern: '^(sha256:[0-9a-f]{64})?$' },
   maxUnavailable: { type: ['integer', 'string'] },
 };

@@ -5,6 +5,7 @@ import type { Files } from '../kustomize/files.ts';
 import { helmDeployment } from './deployment.ts';
 import { ROLLOUT_PARTS, ROLLOUT_ROLE, type RolloutPart } from '../rbac/rollout.ts';
 import { fieldsOf } from './fields.ts';
+import { postInstallHook } from './post-install-hook.ts';
 import { preDeleteHook } from './pre-delete-hook.ts';
 import { more, toTemplate } from './slots.ts';
 
@@ -15,7 +16,11 @@ export function templateFiles(version: string): Files {
     const file = `templates/${manifest.kind.toLowerCase()}.yaml`;
     files.set(file, `${files.get(file) ?? ''}${documentOf(manifest)}`);
   }
-  return [...files, ['templates/pre-delete-hook.yaml', preDeleteHook()]];
+  return [
+    ...files,
+    ['templates/pre-delete-hook.yaml', preDeleteHook()],
+    ['templates/post-install-hook.yaml', postInstallHook()],
+  ];
 }
 
 /** What is known only when the chart is installed. */

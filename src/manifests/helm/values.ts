@@ -15,6 +15,7 @@ export function valuesOf(version: string) {
     scc: { mode: 'report' },
     authorization: 'rbac',
     rollout: rolloutSection(settings),
+    enforcementMode: '',
     withoutControllers: settings.withoutControllers,
     configuration: CONFIGURATION,
     certManager: { enabled: false },
@@ -52,6 +53,8 @@ export const VALUE_COMMENTS: Readonly<Record<keyof ReturnType<typeof valuesOf>, 
   authorization: 'Who tells which SCCs a user may use: rbac or sar, see --authorization.',
   rollout:
     'How far enforcement of the Pod Security Standards is rolled out, by phase: Disabled, Evaluate (tells what it would break), or Enforce. It becomes the section rollout of the configuration file, whose other fields may stand here as well.',
+  enforcementMode:
+    'What the first installation on a cluster that is new asks for, as spec.enforcementMode of PSAEnforcementConfig: with the phase Enforce, Restricted enforces from the start. Empty: whoever administers the cluster asks.',
   withoutControllers:
     'Names of controllers that are not to run, see --controllers; those of the rollout get no rights then.',
   configuration: 'The configuration file without its section rollout; followed while the replicas run.',
