@@ -17,6 +17,7 @@ import { createFeed, type Feed } from './feed.ts';
 import { createProjections } from './project.ts';
 import { createReflector, type Reflector, type ReflectorOptions } from './reflector.ts';
 import { reviewAccess } from './reviews.ts';
+import { isDefinedInClusters, isUnserved } from './served.ts';
 import { isWithin, requestFor, type Scope } from './scope.ts';
 import { createWrites } from './writes.ts';
 
@@ -86,11 +87,14 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       store.markSynced();
       begun.resolve(undefined);
     };
-    const { group, resource } = RESOURCES[kind];
-    // What every cluster has cannot be missing.
-    const optional = group === '' ? {} : { onUnserved: followDefinitions };
+    const info = RESOURCES[kind];
+    const unserved = {
+      confirm: (signal: AbortSignal) => isUnserved(connection, info, signal),
+      onConfirmed: followDefinitions,
+    };
+    const optional = isDefinedInClusters(info) ? { unserved } : {};
     const what = { ...requestFor(scope), pageSize: pageSize ?? PAGE_SIZES[kind], sink: feed, onListed };
-    reflectors.set(kind, reflect(resource, { ...what, ...optional }));
+    reflectors.set(kind, reflect(info.resource, { ...what, ...optional }));
   }
   const lastEventAgesMs = (): ReadonlyMap<Kind, number> =>
     new Map([...reflectors].map(([kind, reflector]) => [kind, reflector.lastEventAgeMs()]));
@@ -125,7 +129,7 @@ function withinScope(feed: Feed, scope: Scope): Feed {
   };
 }
 
-type What = Pick<ReflectorOptions, 'path' | 'query' | 'accept' | 'pageSize' | 'sink' | 'onListed' | 'onUnserved'>;
+type What = Pick<ReflectorOptions, 'path' | 'query' | 'accept' | 'pageSize' | 'sink' | 'onListed' | 'unserved'>;
 
 /** Says once that a resource cannot be read, and once that it can be again. */
 function tell(resource: string, logger: Logger | undefined): Pick<ReflectorOptions, 'onFailure' | 'onRecovered'> {

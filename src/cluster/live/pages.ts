@@ -1,3 +1,4 @@
+import { UserError } from '../../config/user-error.ts';
 import { ApiError } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { Connection } from './connect.ts';
@@ -57,11 +58,30 @@ async function readOnce(
       ...(accept === undefined ? {} : { accept }),
       ...(signal ? { signal } : {}),
     });
-    take(Array.isArray(list['items']) ? list['items'].filter(isObject) : []);
+    const { items, resourceVersion } = readList(list, path);
+    take(items);
     rest = textIn(list, 'continue');
-    if (rest === undefined) return textIn(list, 'resourceVersion') ?? '';
+    if (rest === undefined) return resourceVersion;
     goOn(rest);
   }
+}
+
+interface Page {
+  readonly items: readonly JsonObject[];
+  readonly resourceVersion: string;
+}
+
+/**
+ * An answer that is no list is not taken for an empty one: that would be the end of all that was known.
+ * @throws {UserError} for what is none
+ */
+function readList(list: JsonObject, path: string): Page {
+  const { kind, items } = list;
+  const resourceVersion = textIn(list, 'resourceVersion');
+  // What is empty may be left out.
+  const found: unknown = items ?? (typeof kind === 'string' && kind.endsWith('List') ? [] : undefined);
+  if (Array.isArray(found) && resourceVersion !== undefined) return { items: found.filter(isObject), resourceVersion };
+  throw new UserError(`${path} was answered with something else than a list: is it a Kubernetes API server?`);
 }
 
 function textIn({ metadata }: JsonObject, key: string): string | undefined {

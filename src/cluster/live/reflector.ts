@@ -36,14 +36,22 @@ export interface ReflectorOptions {
   readonly clock: Clock;
   /** From 0 to less than 1. */
   random(): number;
-  /** Said of a resource that some clusters do not serve: it is empty then. Absent: each cluster serves it. */
-  readonly onUnserved?: () => void;
+  /** Of a resource that some clusters do not serve. Absent: each cluster serves it. */
+  readonly unserved?: Unserved;
   /** Called each time a list is complete. */
   onListed(): void;
   /** Called for each failure; what was known stays until the next try. */
   onFailure(error: unknown, retryMs: number): void;
   /** Called when the server is heard again after failures. */
   onRecovered(): void;
+}
+
+/** What is done about a resource that is not found. */
+export interface Unserved {
+  /** Resolves to `true` if the cluster does not serve it, so that it is empty; else what was known stays. */
+  confirm(signal: AbortSignal): Promise<boolean>;
+  /** Called each time that is so. */
+  onConfirmed(): void;
 }
 
 export interface Reflector {
@@ -136,13 +144,18 @@ export function createReflector(options: ReflectorOptions): Reflector {
     await follow(version);
   };
 
-  const waitUnserved = async (onUnserved: () => void): Promise<void> => {
+  const isUnserved = async (error: unknown): Promise<boolean> => {
+    if (!options.unserved || codeOf(error) !== 404) return false;
+    return await options.unserved.confirm(signal).catch(() => false);
+  };
+
+  const waitUnserved = async (): Promise<void> => {
     heard();
     sink.retain(new Set(), '');
     awake = new AbortController();
     const { signal: woken } = awake;
     options.onListed();
-    onUnserved();
+    options.unserved?.onConfirmed();
     await sleep(clock, soon-- > 0 ? SOON_MS : UNSERVED_MS * (0.5 + random() / 2), woken);
   };
 
@@ -154,8 +167,8 @@ export function createReflector(options: ReflectorOptions): Reflector {
         if (signal.aborted) return;
         const isListing = version === undefined;
         if (losesThread(error)) version = undefined;
-        if (isListing && options.onUnserved && codeOf(error) === 404) {
-          await waitUnserved(options.onUnserved);
+        if (isListing && (await isUnserved(error))) {
+          await waitUnserved();
           continue;
         }
         const delayMs = Math.max(askedMs(error), backoff.nextMs());

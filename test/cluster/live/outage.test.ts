@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createLiveCluster, type LiveCluster } from '../../../src/cluster/live/cluster.ts';
 import { connect, type Connection } from '../../../src/cluster/live/connect.ts';
-import type { JsonObject } from '../../../src/kube/types.ts';
+import type { JsonObject, Kind } from '../../../src/kube/types.ts';
 import { createFakeClock, type FakeClock } from '../../support/fake-clock.ts';
 import { createLogLines } from '../../support/scc-webhooks.ts';
 import { json, startScriptedServer, type Answer, type ScriptedServer } from '../../support/scripted-server.ts';
@@ -39,13 +39,17 @@ describe('an outage of the API server', () => {
     said(requests: number): Promise<readonly string[]>;
   }
 
-  const play = async (answers: readonly Answer[], act: (scene: Scene) => Promise<void>): Promise<void> => {
+  const play = async (
+    answers: readonly Answer[],
+    act: (scene: Scene) => Promise<void>,
+    kind: Kind = 'Namespace',
+  ): Promise<void> => {
     server.answer(...answers);
     const clock = createFakeClock();
     const { log, logger } = createLogLines();
     logger.level = 'debug';
     const now = (): Date => new Date(0);
-    const live = createLiveCluster({ connection, kinds: ['Namespace'], clock, random: () => 0, now, logger });
+    const live = createLiveCluster({ connection, kinds: [kind], clock, random: () => 0, now, logger });
     const started = live.start();
     try {
       await act({
@@ -104,4 +108,64 @@ describe('an outage of the API server', () => {
       clock.advance(800);
       assert.deepEqual(await said(4), ['30 | too far behind the cluster, reading all anew | namespaces']);
     }));
+
+  const nobody: Answer = (response) => {
+    response.writeHead(404, { 'content-type': 'text/html' }).end('<html>default backend - 404</html>');
+  };
+  const groups = (...names: readonly string[]): Answer =>
+    json({ kind: 'APIGroupList', groups: names.map((name) => ({ name, versions: [{ version: 'v1' }] })) });
+  const resources = (...names: readonly string[]): Answer =>
+    json({ kind: 'APIResourceList', resources: names.map((name) => ({ name })) });
+  const SCCS = 'securitycontextconstraints';
+  const NO_LIST =
+    '40 | no news of the cluster, going on with what is known | namespaces | /api/v1/namespaces was answered with something else than a list: is it a Kubernetes API server?';
+
+  const MISTAKEN: readonly (readonly [
+    name: string,
+    kind: Kind,
+    answers: readonly Answer[],
+    known: boolean,
+    told?: string,
+  ])[] = [
+    ['nothing in a list', 'Namespace', [json({})], true, NO_LIST],
+    ['a Status for a list', 'Namespace', [json({ kind: 'Status', status: 'Success' })], true, NO_LIST],
+    ['a list without a version', 'Namespace', [json({ kind: 'NamespaceList', items: [] })], true, NO_LIST],
+    [
+      'a list that is empty',
+      'Namespace',
+      [json({ kind: 'NamespaceList', metadata: { resourceVersion: '9' } }), watching],
+      false,
+    ],
+    ['not found, of what every cluster has', 'ClusterRole', [nobody], true],
+    ['not found, of anything', 'SecurityContextConstraints', [nobody, nobody], true],
+    [
+      'not found, of what it says to serve',
+      'SecurityContextConstraints',
+      [nobody, groups('security.openshift.io'), resources(SCCS)],
+      true,
+    ],
+    [
+      'not found, of a resource that it does not serve',
+      'SecurityContextConstraints',
+      [nobody, groups('security.openshift.io'), resources('others')],
+      false,
+    ],
+    ['not found, of a group that it does not serve', 'SecurityContextConstraints', [nobody, groups('apps')], false],
+  ];
+  for (const [name, kind, answers, known, told] of MISTAKEN) {
+    test(`an answer that ${known ? 'leaves' : 'empties'} what is known: ${name}`, () =>
+      play(
+        [list, forgotten, ...answers],
+        async ({ live, clock, said }) => {
+          await said(2);
+          clock.advance(800);
+          // Who finds nothing looks for definitions from then on.
+          const isFollowed = !known && kind !== 'Namespace';
+          const lines = await said(2 + answers.length + (isFollowed ? 1 : 0));
+          assert.equal(live.store.get(kind, 'shop') !== undefined, known);
+          if (told !== undefined) assert.ok(lines.includes(told), lines.join('\n'));
+        },
+        kind,
+      ));
+  }
 });

@@ -213,7 +213,7 @@ describe('a server that refuses', () => {
     ],
     [
       'to come to an end',
-      json({ items: [{ metadata: { name: 'a' } }], metadata: { continue: 'again' } }),
+      json({ items: [{ metadata: { name: 'a' } }], metadata: { continue: 'again', resourceVersion: '1' } }),
       ['Pod'],
       "the server's list of /api/v1/pods does not end: it goes on where it has been before",
     ],
@@ -221,7 +221,7 @@ describe('a server that refuses', () => {
       ([metadata, problem]) =>
         [
           `to hold metadata of the right types: ${problem}`,
-          json({ items: [{ metadata: { name: 'fine' } }, { metadata }] }),
+          json({ items: [{ metadata: { name: 'fine' } }, { metadata }], metadata: { resourceVersion: '1' } }),
           ['Pod'] as const,
           `the server lists pods as no API server would store them: ${problem}`,
         ] as const,
@@ -238,7 +238,7 @@ describe('a server that refuses', () => {
   }
 
   test('a list that always expires is read as a whole in the end', async () => {
-    const page = json({ metadata: { continue: 'more' }, items: [{ metadata: { name: 'a' } }] });
+    const page = json({ metadata: { continue: 'more', resourceVersion: '1' }, items: [{ metadata: { name: 'a' } }] });
     const gone = status(410, 'expired');
     server.answer(
       page,
@@ -247,7 +247,7 @@ describe('a server that refuses', () => {
       gone,
       page,
       gone,
-      json({ items: [{ metadata: { name: 'a' } }, { metadata: { name: 'b' } }] }),
+      json({ items: [{ metadata: { name: 'a' } }, { metadata: { name: 'b' } }], metadata: { resourceVersion: '1' } }),
     );
     const { store } = await readCluster(connection, ['ClusterRole'], {});
     assert.deepEqual(
@@ -272,7 +272,7 @@ describe('a server that refuses', () => {
     let page = 0;
     const endless: Connection = {
       ...connection,
-      request: () => Promise.resolve({ items: [], metadata: { continue: String(page++) } }),
+      request: () => Promise.resolve({ items: [], metadata: { continue: String(page++), resourceVersion: '1' } }),
     };
     await assert.rejects(readCluster(endless, ['Pod'], {}), {
       name: 'UserError',

@@ -94,7 +94,7 @@ describe('a reflector', () => {
       sink: createFeed({ kind: 'Role', store, projection: createProjections()('Role'), clock }),
       clock,
       random: () => 0,
-      onUnserved: () => unserved++,
+      unserved: { confirm: () => Promise.resolve(true), onConfirmed: () => unserved++ },
       onListed: () => listed++,
       onFailure: (error, retryMs) => failures.push(`${String(error)} +${retryMs}`),
       onRecovered: () => recovered++,
