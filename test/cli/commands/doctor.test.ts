@@ -14,6 +14,7 @@ import { createInstaller, type Installer } from '../../support/installer.ts';
 
 const PATHS = [
   '/psa/validate',
+  '/psa/enforcement',
   '/scc/mutate',
   '/scc/validate',
   '/scc/exec',
@@ -70,7 +71,7 @@ describe('doctor', () => {
     assert.equal(
       stdout,
       `ok    api-server     API server: Kubernetes v1.36.0+portcullis-embedded has all that is needed
-ok    webhooks       ValidatingWebhookConfiguration psa.portcullis.dev: has all 4 webhooks as this version of portcullis wants them
+ok    webhooks       ValidatingWebhookConfiguration psa.portcullis.dev: has all 5 webhooks as this version of portcullis wants them
 ok    webhooks       MutatingWebhookConfiguration zz.scc.portcullis.dev: has all 2 webhooks as this version of portcullis wants them
 ok    webhooks       MutatingWebhookConfiguration objects.scc.portcullis.dev: has all 1 webhooks as this version of portcullis wants them
 ok    webhooks       ValidatingWebhookConfiguration scc.portcullis.dev: has all 5 webhooks as this version of portcullis wants them
@@ -79,9 +80,10 @@ ok    reachable      psa.portcullis.dev: answers
 ok    reachable      validate.scc.portcullis.dev: answers
 ok    reachable      mutate.scc.portcullis.dev: answers
 ok    reachable      objects.scc.portcullis.dev: answers
-info  reachable      fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 4 more: not tried: no dry run asks them, or the API server says nothing when they fail
+info  reachable      fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 5 more: not tried: no dry run asks them, or the API server says nothing when they fail
 ok    certificates   caBundle: every webhook trusts what is served
 info  replicas       Deployment portcullis: 0 of 3 replicas ready; API servers ask at https://REPLICA
+ok    replicas       https://REPLICA: a replica answers there
 ok    leases         Lease portcullis: test leads
 ok    rights         service account: may do all that the replicas do
 ok    configuration  configmaps/portcullis-configuration configuration.yaml: can be read
@@ -90,10 +92,10 @@ ok    tiers          namespaces: none that looks like networking, DNS or storage
 ok    deadlocks      namespace portcullis: no webhook that fails closed is asked about what the replicas need to start
 
 While no replica answers:
-TIER          PODS             NAMESPACE LABELS   COUNT   NAMESPACES
-fail-closed   refused          refused            3       default, kube-node-lease, kube-public
-fail-open     start unjudged   change unjudged    1       kube-system
-excluded      start            change             1       portcullis
+TIER          PODS             NAMESPACE LABELS   NEW NAMESPACES     COUNT   NAMESPACES
+fail-closed   refused          refused            refused            3       default, kube-node-lease, kube-public
+fail-open     start unjudged   change unjudged    created unjudged   1       kube-system
+excluded      start            change             created            1       portcullis
 
 0 problems, 0 warnings
 `,
@@ -114,7 +116,7 @@ excluded      start            change             1       portcullis
       what: 'Kubernetes v1.36.0+portcullis-embedded has all that is needed',
     });
     assert.equal(outage.length, 3);
-    assert.match((await run(['-o', 'yaml'])).stdout, /^server: https:\/\/API\nfindings:\n/);
+    assert.match((await run(['-o', 'yaml'])).stdout, /^server: https:\/\/API\nbreakGlass: (?:"off"|off)\nfindings:\n/);
     for (const path of [
       '/api/v1/namespaces',
       '/api/v1/pods',
@@ -175,17 +177,29 @@ excluded      start            change             1       portcullis
         .split('\n')
         .filter((line) => line.startsWith('problem'))
         .sort(),
-      ['mutate.scc', 'objects.scc', 'psa'].map((name) => problemOf(name)),
+      [...['mutate.scc', 'objects.scc', 'psa'].map((name) => problemOf(name)), DEAD],
     );
     await runProgram(['break-glass', 'on', '--kubeconfig', kubeconfig]);
-    const broken = (await run()).stdout.split('\n').filter((line) => line.startsWith('problem'));
-    assert.equal(broken.length, 1);
+    const { stdout: diagnosis } = await run();
+    const broken = diagnosis.split('\n').filter((line) => line.startsWith('problem'));
+    assert.deepEqual(broken.slice(1), [DEAD]);
     assert.match(
       broken[0] ?? '',
       /^problem {2}break-glass {4}webhooks: break-glass is in force for .*, since \S+ by admin$/,
     );
+    assert.match(
+      diagnosis,
+      /^ +Fix: first what is a problem below \(replicas\), or requests are refused again; then portcullis break-glass off$/m,
+    );
+    assert.match(
+      diagnosis,
+      /^While no replica answers, after "portcullis break-glass off":\nTIER .*\nfail-closed +refused +refused +refused +3 /m,
+    );
   });
 });
+
+const DEAD =
+  'problem  replicas       https://REPLICA: no replica answers there: dial tcp REPLICA: connect: connection refused';
 
 const ASKED: Readonly<Record<string, readonly [what: string, path: string]>> = {
   'mutate.scc': ['a pod in default', '/scc/mutate?timeout=15s'],
