@@ -21,6 +21,7 @@ import {
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls, unusedRights } from '../support/control-plane/rights.ts';
 import { eventually } from '../support/eventually.ts';
+import { runProgram } from '../support/memory-io.ts';
 import { watchSafety, type RunningPod, type SafetyWatch } from '../support/rollout-safety.ts';
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
@@ -454,14 +455,19 @@ suite('the rollout of enforcement', () => {
     await notInForce('LegacyMode');
   });
 
-  test('forced, what violates is refused, and nothing else', async () => {
+  test('forced, what violates is refused, and whoever watches sees it', async () => {
+    safe();
+    const violating = await read('/api/v1/namespaces/legacy/pods/root');
+    watch.expect([{ namespace: 'legacy', pod: violating }]);
     await forgetRaise();
     const { warnings } = await ask('Restricted');
     assert.match(warnings.join('\n'), /legacy/);
     await inForce();
     const refused = await create(plane.admin, pod('legacy', 'root2', 'anyuid', ROOT));
     assert.equal(refused.status, 403, refused.text);
-    safe();
+    const [first = '', ...more] = watch.look().refusals;
+    assert.equal(first, 'after Namespace legacy (label legacy restricted): legacy is restricted');
+    assert.notEqual(more.length, 0);
   });
 
   test('replicas need the rights that they have for it, and no others', async () => {
@@ -472,6 +478,17 @@ suite('the rollout of enforcement', () => {
     );
     assert.equal(roles.length, 7);
     assert.deepEqual(unusedRights(roles, calls), UNUSED);
+  });
+
+  test('the doctor finds the rights that it takes', async () => {
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const { code, stdout } = await runProgram(['doctor', `--kubeconfig=${kubeconfig}`]);
+    assert.equal(code, 0, stdout);
+    const path = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/portcullis-readiness';
+    await plane.admin.send('DELETE', path);
+    const later = await runProgram(['doctor', `--kubeconfig=${kubeconfig}`]);
+    assert.equal(later.code, 1, later.stdout);
+    assert.match(later.stdout, /psaenforcementconfigs/);
   });
 });
 
