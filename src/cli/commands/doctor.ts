@@ -1,9 +1,11 @@
+import { statusOf } from '../break-glass/print.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { judgeAll } from '../doctor/checks/index.ts';
 import { gatherFacts } from '../doctor/gather/index.ts';
 import { foresee } from '../doctor/outage.ts';
 import { printDiagnosis, type Diagnosis } from '../doctor/print.ts';
 import { withCluster } from '../installation/connect.ts';
+import { isOurs } from '../installation/own-webhooks.ts';
 import { clusterOptions, namespaceOption } from '../installation/options.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
@@ -42,7 +44,8 @@ export const doctor = defineCommand({
     const { signal, stdout } = io;
     const diagnosis = await withCluster(options, io, async (connection): Promise<Diagnosis> => {
       const facts = await gatherFacts(connection, { namespace, now: new Date(), signal });
-      return { server: connection.server, findings: judgeAll(facts), outage: foresee(facts) };
+      const { breakGlass } = statusOf(facts.configurations.filter(isOurs));
+      return { server: connection.server, breakGlass, findings: judgeAll(facts), outage: foresee(facts) };
     });
     if (output === 'table') stdout.write(printDiagnosis(diagnosis, styleOf(io)));
     else stdout.write(printData(output, diagnosis));

@@ -1,7 +1,8 @@
 import { matchesRule } from '../../cluster/embedded/admission/webhooks/rules.ts';
+import { deepEqual } from '../../kube/equal.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { isObject } from '../../kube/types.ts';
-import { stateOf } from '../break-glass/plan.ts';
+import { BREAK_GLASS, stateOf } from '../break-glass/plan.ts';
 import { isOurs, type Configuration, type Webhook } from '../installation/own-webhooks.ts';
 import type { NamespaceFact } from './types.ts';
 
@@ -49,6 +50,17 @@ export function isAsked(webhook: Webhook, { operation, group, resource, namespac
   );
 }
 
+/** The configurations as they will be once the glass is whole again. */
+export function afterBreakGlass(configurations: readonly Configuration[]): readonly Configuration[] {
+  return configurations.map((configuration) => ({
+    ...configuration,
+    webhooks: configuration.webhooks.map((webhook) => ({
+      ...webhook,
+      matchConditions: (webhook.matchConditions ?? []).filter((one) => !deepEqual(one, BREAK_GLASS)),
+    })),
+  }));
+}
+
 /** True if a request fails when the webhook cannot be asked. */
 export function failsClosed({ failurePolicy }: Webhook): boolean {
   return failurePolicy !== 'Ignore';
@@ -58,9 +70,14 @@ export function failsClosed({ failurePolicy }: Webhook): boolean {
 export type Tier = 'fail-closed' | 'fail-open' | 'excluded';
 
 export function tierOf(configurations: readonly Configuration[], namespace: NamespaceFact): Tier {
+  return tierOfRequest(configurations, podIn(namespace));
+}
+
+/** The same of any request. */
+export function tierOfRequest(configurations: readonly Configuration[], request: Request): Tier {
   const asked = ownWebhooks(configurations)
     .map(({ webhook }) => webhook)
-    .filter((webhook) => isAsked(webhook, podIn(namespace)));
+    .filter((webhook) => isAsked(webhook, request));
   if (asked.some(failsClosed)) return 'fail-closed';
   return asked.length > 0 ? 'fail-open' : 'excluded';
 }

@@ -1,5 +1,6 @@
-import { failsClosed, isAsked, ownWebhooks, tierOf, type Request, type Tier } from './matching.ts';
-import type { Facts, NamespaceFact } from './types.ts';
+import { isInstalled } from './checks/installed.ts';
+import { afterBreakGlass, tierOf, tierOfRequest, type Request, type Tier } from './matching.ts';
+import type { Facts } from './types.ts';
 
 /** What happens in namespaces of a tier while no replica answers. */
 export interface Outage {
@@ -7,16 +8,32 @@ export interface Outage {
   readonly namespaces: readonly string[];
   readonly pods: 'refused' | 'start unjudged' | 'start';
   readonly namespaceLabels: 'refused' | 'change unjudged' | 'change';
+  /** That get the same labels as these. */
+  readonly newNamespaces: 'refused' | 'created unjudged' | 'created';
 }
 
-/** What would happen if all replicas were down, by tiers; empty if the namespaces are not known. */
-export function foresee({ namespaces, configurations }: Facts): readonly Outage[] {
-  if (!('value' in namespaces)) return [];
+/**
+ * What would happen if all replicas were down and the glass whole, by tiers; empty if the namespaces are not known, or
+ * nothing is installed.
+ */
+export function foresee(facts: Facts): readonly Outage[] {
+  const { namespaces } = facts;
+  if (!('value' in namespaces) || !isInstalled(facts)) return [];
+  const configurations = afterBreakGlass(facts.configurations);
   const outages = namespaces.value.map((namespace) => {
     const tier = tierOf(configurations, namespace);
-    return { tier, namespace: namespace.name, pods: PODS[tier], namespaceLabels: labelsIn(configurations, namespace) };
+    const request: Request = { operation: 'UPDATE', group: '', resource: 'namespaces', namespace };
+    return {
+      tier,
+      namespace: namespace.name,
+      pods: PODS[tier],
+      namespaceLabels: LABELS[tierOfRequest(configurations, request)],
+      newNamespaces: CREATED[tierOfRequest(configurations, { ...request, operation: 'CREATE' })],
+    };
   });
-  const groups = Map.groupBy(outages, ({ tier, namespaceLabels }) => `${ORDER.indexOf(tier)} ${namespaceLabels}`);
+  const groups = Map.groupBy(outages, (one) =>
+    [ORDER.indexOf(one.tier), one.namespaceLabels, one.newNamespaces].join(' '),
+  );
   return [...groups]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .flatMap(([, [first, ...rest]]) => {
@@ -34,9 +51,14 @@ const PODS: Readonly<Record<Tier, Outage['pods']>> = {
   excluded: 'start',
 };
 
-function labelsIn(configurations: Facts['configurations'], namespace: NamespaceFact): Outage['namespaceLabels'] {
-  const request: Request = { operation: 'UPDATE', group: '', resource: 'namespaces', namespace };
-  const asked = ownWebhooks(configurations).filter(({ webhook }) => isAsked(webhook, request));
-  if (asked.some(({ webhook }) => failsClosed(webhook))) return 'refused';
-  return asked.length > 0 ? 'change unjudged' : 'change';
-}
+const LABELS: Readonly<Record<Tier, Outage['namespaceLabels']>> = {
+  'fail-closed': 'refused',
+  'fail-open': 'change unjudged',
+  excluded: 'change',
+};
+
+const CREATED: Readonly<Record<Tier, Outage['newNamespaces']>> = {
+  'fail-closed': 'refused',
+  'fail-open': 'created unjudged',
+  excluded: 'created',
+};

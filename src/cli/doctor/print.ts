@@ -1,3 +1,4 @@
+import type { Status } from '../break-glass/print.ts';
 import { printColumns } from '../report/columns.ts';
 import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
@@ -9,7 +10,9 @@ import type { Finding, Severity } from './types.ts';
 export interface Diagnosis {
   readonly server: string;
   readonly findings: readonly Finding[];
+  /** While no replica answers and the glass is whole. */
   readonly outage: readonly Outage[];
+  readonly breakGlass: Status['breakGlass'];
 }
 
 const EMPHASIS: Readonly<Partial<Record<Severity, Parameters<Style>[0]>>> = {
@@ -20,10 +23,10 @@ const EMPHASIS: Readonly<Partial<Record<Severity, Parameters<Style>[0]>>> = {
 };
 
 /** For people: each finding with why it matters and what mends it, what an outage would do, and the count. */
-export function printDiagnosis({ findings, outage }: Diagnosis, style: Style): string {
+export function printDiagnosis({ findings, outage, breakGlass }: Diagnosis, style: Style): string {
   const widths = { severity: longest(findings, 'severity'), check: longest(findings, 'check') };
   const lines = findings.map((finding) => printFinding(finding, widths, style));
-  return `${lines.join('')}${printOutage(outage, style)}\n${style('bold', printCount(findings))}\n`;
+  return `${lines.join('')}${printOutage(outage, breakGlass, style)}\n${style('bold', printCount(findings))}\n`;
 }
 
 function printFinding(
@@ -48,17 +51,19 @@ function longest(findings: readonly Finding[], field: 'severity' | 'check'): num
   return findings.reduce((length, finding) => Math.max(length, finding[field].length), 0);
 }
 
-function printOutage(outage: readonly Outage[], style: Style): string {
+function printOutage(outage: readonly Outage[], breakGlass: Status['breakGlass'], style: Style): string {
   if (outage.length === 0) return '';
-  const rows = outage.map(({ tier, pods, namespaceLabels, namespaces }) => [
+  const rows = outage.map(({ tier, pods, namespaceLabels, newNamespaces, namespaces }) => [
     tier,
     pods,
     namespaceLabels,
+    newNamespaces,
     `${namespaces.length}`,
     printNames(namespaces, SHOWN),
   ]);
-  const title = style('bold', 'While no replica answers:');
-  return `\n${title}\n${printColumns(['TIER', 'PODS', 'NAMESPACE LABELS', 'COUNT', 'NAMESPACES'], rows)}`;
+  const when = breakGlass === 'off' ? '' : ', after "portcullis break-glass off"';
+  const title = style('bold', `While no replica answers${when}:`);
+  return `\n${title}\n${printColumns(['TIER', 'PODS', 'NAMESPACE LABELS', 'NEW NAMESPACES', 'COUNT', 'NAMESPACES'], rows)}`;
 }
 
 /** Of namespaces more are worth showing: people look for theirs. */

@@ -6,7 +6,9 @@ import { planProbes } from '../../../src/cli/doctor/gather/probes.ts';
 import { foresee } from '../../../src/cli/doctor/outage.ts';
 import type { Facts, Finding, Probe } from '../../../src/cli/doctor/types.ts';
 import { configurationOf } from '../../../src/cli/installation/own-webhooks.ts';
+import type { WebhookConfiguration } from '../../../src/kube/webhook-configuration.ts';
 import { createAuthority } from '../../../src/tls/self-signed.ts';
+import { configuration } from '../../support/certificates.ts';
 import {
   deployment,
   HEALTHY,
@@ -29,12 +31,21 @@ function complaints(change: Partial<Facts>): readonly Finding[] {
   return judgeAll({ ...HEALTHY, ...change }).filter(({ severity }) => severity !== 'ok');
 }
 
+/** A configuration with our label but another name, which nobody has given a bundle. */
+function copyOf(name: string, failurePolicy: 'Fail' | 'Ignore'): Facts['configurations'][number] {
+  const { webhooks = [], ...rest } = configuration(name, [`${failurePolicy.toLowerCase()}.psa.portcullis.dev`]);
+  const object = { ...rest, webhooks: webhooks.map((webhook) => ({ ...webhook, failurePolicy })) };
+  return configurationOf('ValidatingWebhookConfiguration', object as WebhookConfiguration);
+}
+
 const UNTRIED: Finding = {
   check: 'reachable',
   severity: 'info',
-  where: 'fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 5 more',
+  where: 'fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 6 more',
   what: 'not tried: no dry run asks them, or the API server says nothing when they fail',
 };
+
+const UNTRIED_OFF = 'psa.portcullis.dev, fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev and 9 more';
 
 test('nothing is wrong with a healthy installation', () => {
   assert.deepEqual(complaints({}), [UNTRIED]);
@@ -44,7 +55,7 @@ test('nothing is wrong with a healthy installation', () => {
       .map(({ check, where, what }) => `${check}: ${where}: ${what}`),
     [
       'api-server: API server: Kubernetes v1.36.3 has all that is needed',
-      'webhooks: ValidatingWebhookConfiguration psa.portcullis.dev: has all 4 webhooks as this version of portcullis wants them',
+      'webhooks: ValidatingWebhookConfiguration psa.portcullis.dev: has all 5 webhooks as this version of portcullis wants them',
       'webhooks: MutatingWebhookConfiguration zz.scc.portcullis.dev: has all 2 webhooks as this version of portcullis wants them',
       'webhooks: MutatingWebhookConfiguration objects.scc.portcullis.dev: has all 1 webhooks as this version of portcullis wants them',
       'webhooks: ValidatingWebhookConfiguration scc.portcullis.dev: has all 5 webhooks as this version of portcullis wants them',
@@ -64,6 +75,92 @@ test('nothing is wrong with a healthy installation', () => {
       'deadlocks: namespace portcullis: no webhook that fails closed is asked about what the replicas need to start',
     ],
   );
+});
+
+const BROKEN = registered((webhook) => ({
+  ...webhook,
+  matchConditions: [...((webhook['matchConditions'] ?? []) as object[]), { name: 'break-glass', expression: 'false' }],
+}));
+
+const NOTHING: Partial<Facts> = {
+  configurations: [],
+  deployment: { value: undefined },
+  leases: { value: [] },
+  certificate: { value: { source: 'secrets/portcullis-serving-certificate', chain: undefined } },
+  lacking: { value: [{ verb: 'list', group: '', resource: 'pods' }] },
+};
+
+test('where nothing is installed, nothing else is said', () => {
+  const facts = { ...HEALTHY, ...NOTHING };
+  assert.deepEqual(judgeAll(facts), [
+    {
+      check: 'installation',
+      severity: 'problem',
+      where: 'namespace portcullis',
+      what: 'Portcullis is not installed: there is no webhook configuration and no Deployment of it',
+      fix: 'portcullis install --help',
+    },
+  ]);
+  assert.deepEqual(foresee(facts), []);
+});
+
+test('the embedded cluster of serve needs nothing but webhooks', () => {
+  const server = { value: { version: 'v1.36.0+portcullis-embedded', groups: ['security.openshift.io'] } };
+  assert.deepEqual(complaints({ ...NOTHING, configurations: registered(), server }), [
+    {
+      check: 'installation',
+      severity: 'info',
+      where: 'API server',
+      what: 'is the embedded one of portcullis serve, which needs no Deployment, certificates, Lease or rights in it',
+    },
+    UNTRIED,
+  ]);
+});
+
+const AT_URL: Partial<Facts> = {
+  settings: { ...HEALTHY.settings, webhooks: { url: 'https://127.0.0.1:8443' } },
+  deployment: { value: undefined },
+  configurations: registered((webhook) => ({ ...webhook, clientConfig: { url: 'https://127.0.0.1:8443/x' } })),
+  atUrls: new Map([['https://127.0.0.1:8443', { unknown: 'https://127.0.0.1:8443: connection refused' }]]),
+};
+
+describe('with broken glass, going back is advised', () => {
+  const off = (change: Partial<Facts>) =>
+    complaints({ configurations: BROKEN, ...change }).find(({ check }) => check === 'break-glass')?.fix;
+  const cases: readonly (readonly [name: string, change: Partial<Facts>, fix: string])[] = [
+    ['where all is mended', {}, 'portcullis break-glass off # replicas are ready and certificates fit'],
+    [
+      'after replicas are ready',
+      { deployment: { value: deployment(0) } },
+      'first what is a problem below (replicas), or requests are refused again; then portcullis break-glass off',
+    ],
+    [
+      'after replicas at URLs answer',
+      { ...AT_URL, configurations: BROKEN },
+      'first what is a problem below (replicas), or requests are refused again; then portcullis break-glass off',
+    ],
+    [
+      'after certificates fit and somebody leads',
+      {
+        certificate: { value: { source: 'secrets/a', chain: undefined } },
+        leases: { value: [] },
+      },
+      'first what is a problem below (certificates, leases), or requests are refused again; then portcullis break-glass off',
+    ],
+    [
+      'after somebody has looked who may',
+      { deployment: { unknown: 'forbidden' }, certificate: { unknown: 'forbidden' } },
+      'first make sure of what could not be looked at (replicas, certificates); then portcullis break-glass off',
+    ],
+  ];
+  for (const [name, change, fix] of cases) test(name, () => assert.equal(off(change), fix));
+
+  test('and it is said why nothing was tried', () => {
+    assert.deepEqual(
+      complaints({ configurations: BROKEN }).filter(({ check }) => check === 'reachable'),
+      [{ ...UNTRIED, where: UNTRIED_OFF, what: 'not tried: break-glass keeps API servers from asking them' }],
+    );
+  });
 });
 
 test('every check is registered once', async () => {
@@ -228,7 +325,7 @@ const cases: readonly (readonly [
         where: 'old.psa.portcullis.dev',
         what: 'is unknown to this version of portcullis, in ValidatingWebhookConfiguration psa.portcullis.dev',
         why: 'API servers ask it all the same; it may be left from another version',
-        fix: 'kubectl edit validatingwebhookconfiguration psa.portcullis.dev',
+        fix: 'kubectl edit validatingwebhookconfiguration psa.portcullis.dev # take out its entry: a client-side apply leaves it there',
       },
     ],
   ],
@@ -274,7 +371,7 @@ const cases: readonly (readonly [
         where: 'webhooks',
         what: 'break-glass is in force for psa.portcullis.dev, since 2026-01-15T11:00:00Z by jo: INC-1',
         why: 'nothing is refused or changed by them',
-        fix: 'portcullis break-glass off',
+        fix: 'portcullis break-glass off # replicas are ready and certificates fit',
       },
     ],
   ],
@@ -322,7 +419,7 @@ const cases: readonly (readonly [
           unreachable(error, why, fix),
           {
             ...UNTRIED,
-            where: 'fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 6 more',
+            where: 'fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 7 more',
           },
         ],
       ] as const,
@@ -346,7 +443,7 @@ const cases: readonly (readonly [
       },
       {
         ...UNTRIED,
-        where: 'fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 7 more',
+        where: 'fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 8 more',
       },
     ],
   ],
@@ -362,7 +459,7 @@ const cases: readonly (readonly [
       },
       {
         ...UNTRIED,
-        where: 'fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 7 more',
+        where: 'fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and 8 more',
       },
     ],
   ],
@@ -416,7 +513,7 @@ const cases: readonly (readonly [
       },
       {
         severity: 'problem',
-        where: 'psa.portcullis.dev, fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev and 8 more',
+        where: 'psa.portcullis.dev, fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev and 9 more',
         what: 'secrets/a: the serving certificate has expired at 2026-01-14T12:00:00Z',
         why: 'API servers refuse the connection, and failurePolicy decides',
         fix: 'kubectl -n portcullis rollout restart deployment portcullis',
@@ -437,7 +534,7 @@ const cases: readonly (readonly [
     [
       {
         severity: 'problem',
-        where: 'psa.portcullis.dev, fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev and 8 more',
+        where: 'psa.portcullis.dev, fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev and 9 more',
         what: 'secrets/a: the serving certificate is not signed by a valid authority in caBundle',
         why: 'API servers refuse the connection, and failurePolicy decides',
         fix: 'kubectl -n portcullis rollout restart deployment portcullis',
@@ -464,13 +561,40 @@ const cases: readonly (readonly [
   ],
   [
     'certificates',
+    'that a copy was never told of',
+    {
+      configurations: [
+        ...registered(),
+        copyOf('copy-of-psa', 'Fail'),
+        copyOf('other-copy', 'Ignore'),
+      ],
+    },
+    [
+      {
+        severity: 'problem',
+        where: 'fail.psa.portcullis.dev',
+        what: 'does not trust what is served, in ValidatingWebhookConfiguration copy-of-psa, which is not one of the installation',
+        why: 'nobody keeps its caBundle right: API servers refuse what they should ask it about',
+        fix: 'kubectl delete validatingwebhookconfiguration copy-of-psa',
+      },
+      {
+        severity: 'warning',
+        where: 'ignore.psa.portcullis.dev',
+        what: 'does not trust what is served, in ValidatingWebhookConfiguration other-copy, which is not one of the installation',
+        why: 'nobody keeps its caBundle right: API servers let through what they should ask it about',
+        fix: 'kubectl delete validatingwebhookconfiguration other-copy',
+      },
+    ],
+  ],
+  [
+    'certificates',
     'that are not shown',
     { certificate: { unknown: 'secrets/a: forbidden' } },
     [
       { severity: 'unknown', where: 'serving certificate', what: 'secrets/a: forbidden' },
       {
         severity: 'unknown',
-        where: 'psa.portcullis.dev, fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev and 8 more',
+        where: 'psa.portcullis.dev, fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev and 9 more',
         what: 'secrets/a: forbidden',
       },
     ],
@@ -540,6 +664,34 @@ const cases: readonly (readonly [
     'that run elsewhere',
     { deployment: { value: undefined } },
     [{ severity: 'info', where: 'Deployment portcullis', what: 'is not there: replicas run elsewhere, if they do' }],
+  ],
+  [
+    'replicas',
+    'at a URL where nobody answers',
+    { ...AT_URL, probes: [] },
+    [
+      { severity: 'info', where: 'Deployment portcullis', what: 'is not there: replicas run elsewhere, if they do' },
+      {
+        severity: 'problem',
+        where: 'https://127.0.0.1:8443',
+        what: 'no replica answers there: connection refused',
+        why: 'nobody answers reviews',
+        fix: 'start the replicas that listen there',
+      },
+    ],
+  ],
+  [
+    'replicas',
+    'at a URL that API servers reach, and this machine does not',
+    AT_URL,
+    [
+      { severity: 'info', where: 'Deployment portcullis', what: 'is not there: replicas run elsewhere, if they do' },
+      {
+        severity: 'info',
+        where: 'https://127.0.0.1:8443',
+        what: 'no replica answers there: connection refused; but API servers reach one',
+      },
+    ],
   ],
   [
     'leases',
@@ -634,6 +786,20 @@ const cases: readonly (readonly [
         where: 'configmaps/a b.yaml',
         what: 'is not there',
         why: 'replicas that run keep the last good one, new ones do not start',
+        fix: 'kubectl -n portcullis edit configmaps a',
+      },
+    ],
+  ],
+  [
+    'configuration',
+    'that is wrong, and no process reads',
+    { ...AT_URL, configuration: { value: { source: 'configmaps/a b.yaml', text: undefined } } },
+    [
+      {
+        severity: 'info',
+        where: 'configmaps/a b.yaml',
+        what: 'is not there',
+        why: 'only replicas of the Deployment read it, and none is ready; those that run as processes read the file of their --config',
         fix: 'kubectl -n portcullis edit configmaps a',
       },
     ],
@@ -787,18 +953,26 @@ test('an outage is foreseen tier by tier', () => {
     namespace('portcullis'),
     namespace('shop'),
   ];
-  const [closed, open, excluded, ...none] = foresee({ ...HEALTHY, namespaces: { value: namespaces } });
+  const outage = foresee({ ...HEALTHY, namespaces: { value: namespaces } });
+  assert.deepEqual(
+    foresee({ ...HEALTHY, configurations: BROKEN, namespaces: { value: namespaces } }),
+    outage,
+    'what will be when the glass is whole again',
+  );
+  const [closed, open, excluded, ...none] = outage;
   assert.deepEqual(none, []);
   assert.deepEqual(closed, {
     tier: 'fail-closed',
     pods: 'refused',
     namespaceLabels: 'refused',
+    newNamespaces: 'refused',
     namespaces: ['default', 'shop'],
   });
   assert.deepEqual(open, {
     tier: 'fail-open',
     pods: 'start unjudged',
     namespaceLabels: 'change unjudged',
+    newNamespaces: 'created unjudged',
     namespaces: ['kube-system', 'network'],
   });
   assert.equal(excluded?.tier, 'excluded');

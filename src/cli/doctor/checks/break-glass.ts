@@ -2,13 +2,32 @@ import { noteOf } from '../../break-glass/plan.ts';
 import { statusOf } from '../../break-glass/print.ts';
 import { isOurs } from '../../installation/own-webhooks.ts';
 import { printNames } from '../names.ts';
-import type { Check } from '../types.ts';
+import type { Check, Facts } from '../types.ts';
+import { certificates } from './certificates.ts';
+import { leases } from './leases.ts';
+import { replicas } from './replicas.ts';
+
+const OFF = 'portcullis break-glass off';
+
+/** By what else shows whether the webhooks would answer, since nobody asks them. */
+function printFix(facts: Facts): string {
+  const judged = [replicas, certificates, leases].map(({ name, judge }) => ({ name, remarks: judge(facts) }));
+  const namesOf = (severity: 'problem' | 'unknown'): string =>
+    judged
+      .filter(({ remarks }) => remarks.some((remark) => remark.severity === severity))
+      .map(({ name }) => name)
+      .join(', ');
+  const [broken, unseen] = [namesOf('problem'), namesOf('unknown')];
+  if (broken !== '') return `first what is a problem below (${broken}), or requests are refused again; then ${OFF}`;
+  if (unseen !== '') return `first make sure of what could not be looked at (${unseen}); then ${OFF}`;
+  return `${OFF} # replicas are ready and certificates fit`;
+}
 
 /** Enforcement is not switched off. */
 export const breakGlass: Check = {
   name: 'break-glass',
-  judge({ configurations }) {
-    const ours = configurations.filter(isOurs);
+  judge(facts) {
+    const ours = facts.configurations.filter(isOurs);
     const { webhooks } = statusOf(ours);
     const off = webhooks.filter(({ state }) => state === 'off').map(({ webhook }) => webhook);
     const where = 'webhooks';
@@ -22,7 +41,7 @@ export const breakGlass: Check = {
         where,
         what: `break-glass is in force for ${printNames(off)}${noted}`,
         why: 'nothing is refused or changed by them',
-        fix: 'portcullis break-glass off',
+        fix: printFix(facts),
       },
     ];
   },

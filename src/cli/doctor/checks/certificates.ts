@@ -1,7 +1,8 @@
 import type { X509Certificate } from 'node:crypto';
-import { webhooksOf } from '../../../kube/webhook-configuration.ts';
+import { isInstalled, webhooksOf, type RegisteredWebhook } from '../../../kube/webhook-configuration.ts';
 import { readCertificates } from '../../../tls/pem.ts';
 import { trustProblem } from '../../../tls/trust.ts';
+import type { Configuration } from '../../installation/own-webhooks.ts';
 import { ownWebhooks } from '../matching.ts';
 import { printNames } from '../names.ts';
 import { given, type Check, type Fact, type Facts, type Remark, type ServedCertificate } from '../types.ts';
@@ -88,9 +89,12 @@ function judgeBundles(facts: Facts): readonly Remark[] {
     const expiring = readCertificates(authorities).every((one) => isLate(one, facts.now));
     const problems = given(fact, name, ({ chain, source }): readonly Remark[] => {
       if (chain === undefined) return [];
+      const isEmpty = authorities === '' && webhook.clientConfig.url == null;
       const problem = authorities === '' ? undefined : trustProblem({ chain, authorities, host, now: facts.now });
-      if (authorities === '' && webhook.clientConfig.url == null) return [emptyBundle(name, configuration.name, facts)];
-      return problem === undefined ? [] : [mistrust(name, `${source}: ${problem}`, facts)];
+      if (!isEmpty && problem === undefined) return [];
+      if (!isInstalled(configuration.kind, configuration.name)) return [strange(read, configuration)];
+      if (problem === undefined) return [emptyBundle(name, configuration.name, facts)];
+      return [mistrust(name, `${source}: ${problem}`, facts)];
     });
     const isEnding = authorities !== '' && expiring && problems.length === 0;
     return isEnding ? [endingBundle(name, facts)] : problems;
@@ -114,6 +118,18 @@ function emptyBundle(where: string, configuration: string, { namespace }: Facts)
     what: `has no caBundle, in ${configuration}`,
     why: 'API servers do not trust what the replicas serve',
     fix: `kubectl -n ${namespace} get lease portcullis # the leader fills it in; does anybody lead?`,
+  };
+}
+
+/** Replicas look after the bundles of their own configurations only. */
+function strange({ name, failurePolicy }: RegisteredWebhook, { kind, name: of }: Configuration): Remark {
+  const isClosed = failurePolicy === 'Fail';
+  return {
+    severity: isClosed ? 'problem' : 'warning',
+    where: name,
+    what: `does not trust what is served, in ${kind} ${of}, which is not one of the installation`,
+    why: `nobody keeps its caBundle right: API servers ${isClosed ? 'refuse what they should ask it about' : 'let through what they should ask it about'}`,
+    fix: `kubectl delete ${kind.toLowerCase()} ${of}`,
   };
 }
 

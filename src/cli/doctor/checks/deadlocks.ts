@@ -1,13 +1,23 @@
 import { INSTALLATION } from '../../../kube/installation.ts';
 import { isOurs } from '../../installation/own-webhooks.ts';
-import { failsClosed, isAsked, podIn, tierOf, webhooksIn, type Registered, type Request } from '../matching.ts';
+import {
+  afterBreakGlass,
+  failsClosed,
+  isAsked,
+  podIn,
+  tierOf,
+  webhooksIn,
+  type Registered,
+  type Request,
+} from '../matching.ts';
 import { given, type Check, type Facts, type NamespaceFact, type Remark } from '../types.ts';
 
 /** Nothing that has to work first keeps the replicas from starting. */
 export const deadlocks: Check = {
   name: 'deadlocks',
-  judge: (facts) =>
-    given(facts.namespaces, 'namespaces', (namespaces) => {
+  judge: (all) =>
+    given(all.namespaces, 'namespaces', (namespaces) => {
+      const facts = { ...all, configurations: afterBreakGlass(all.configurations) };
       const own = namespaces.find(({ name }) => name === facts.namespace);
       if (!own) return [{ severity: 'info', where: `namespace ${facts.namespace}`, what: 'is not there' }];
       const closed = webhooksIn(facts.configurations).filter(({ webhook }) => failsClosed(webhook));

@@ -1,3 +1,4 @@
+import { stateOf } from '../../break-glass/plan.ts';
 import { failsClosed, isAsked, ownWebhooks } from '../matching.ts';
 import { printNames } from '../names.ts';
 import type { Check, Facts, Probe, Remark } from '../types.ts';
@@ -139,13 +140,11 @@ function untried(facts: Facts, answered: ReadonlySet<string>, failed: ReadonlySe
   const rest = ownWebhooks(facts.configurations)
     .map(({ webhook }) => webhook)
     .filter(({ name }) => !answered.has(name) && !failed.has(name));
-  return rest.length === 0
-    ? []
-    : [
-        {
-          severity: 'info',
-          where: printNames(rest.map(({ name }) => name)),
-          what: 'not tried: no dry run asks them, or the API server says nothing when they fail',
-        },
-      ];
+  const [off, on] = [rest.filter((one) => stateOf(one) === 'off'), rest.filter((one) => stateOf(one) !== 'off')];
+  const say = (webhooks: typeof rest, what: string): readonly Remark[] =>
+    webhooks.length === 0 ? [] : [{ severity: 'info', where: printNames(webhooks.map(({ name }) => name)), what }];
+  return [
+    ...say(off, 'not tried: break-glass keeps API servers from asking them'),
+    ...say(on, 'not tried: no dry run asks them, or the API server says nothing when they fail'),
+  ];
 }

@@ -146,7 +146,7 @@ function strangers({ configurations, settings }: Facts): readonly Remark[] {
         where: webhook.name,
         what: `is unknown to this version of portcullis, in ${kind} ${name}`,
         why: WHY_STRANGE,
-        fix: `kubectl edit ${kind.toLowerCase()} ${name}`,
+        fix: `kubectl edit ${kind.toLowerCase()} ${name} # take out its entry: a client-side apply leaves it there`,
       }));
   });
 }

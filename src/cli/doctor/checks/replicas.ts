@@ -1,5 +1,6 @@
 import type { Kinds, Pod } from '../../../kube/types.ts';
 import { given, type Check, type Facts, type Remark } from '../types.ts';
+import { reachable } from './reachable.ts';
 
 /** Enough replicas are ready, on several nodes, and not all are taken away at once. */
 export const replicas: Check = {
@@ -8,6 +9,7 @@ export const replicas: Check = {
     ...given(facts.deployment, 'Deployment portcullis', (deployment) =>
       deployment ? judgeDeployment(deployment, facts) : [NO_DEPLOYMENT],
     ),
+    ...judgeAddresses(facts),
     ...judgeSpread(facts),
   ],
 };
@@ -46,6 +48,19 @@ function judgeDeployment({ spec, status }: Kinds['Deployment'], facts: Facts): r
           },
         ];
   return [readiness, ...alone];
+}
+
+/** Where API servers ask at URLs; this machine may not reach what they reach. */
+function judgeAddresses(facts: Facts): readonly Remark[] {
+  const answered = reachable.judge(facts).some(({ severity }) => severity === 'ok');
+  return [...facts.atUrls].flatMap(([where, fact]): readonly Remark[] => {
+    if ('value' in fact) return [{ severity: 'ok', where, what: 'a replica answers there' }];
+    const what = `no replica answers there: ${fact.unknown.replace(`${where}: `, '')}`;
+    if (answered) return [{ severity: 'info', where, what: `${what}; but API servers reach one` }];
+    return [
+      { severity: 'problem', where, what, why: 'nobody answers reviews', fix: 'start the replicas that listen there' },
+    ];
+  });
 }
 
 function judgeBudget({ disruptionBudgets, namespace }: Facts): readonly Remark[] {

@@ -1,5 +1,5 @@
 import { FAIL_OPEN, TIER_LABEL } from '../../../kube/installation.ts';
-import { tierOf } from '../matching.ts';
+import { afterBreakGlass, tierOf } from '../matching.ts';
 import { given, type Check, type Facts, type Remark } from '../types.ts';
 
 /** What a cluster needs before anything else starts lies in namespaces that do not wait for Portcullis. */
@@ -7,7 +7,8 @@ export const tiers: Check = {
   name: 'tiers',
   judge: (facts) =>
     given(facts.namespaces, 'namespaces', (namespaces) => {
-      const closed = namespaces.filter((one) => tierOf(facts.configurations, one) === 'fail-closed');
+      const configurations = afterBreakGlass(facts.configurations);
+      const closed = namespaces.filter((one) => tierOf(configurations, one) === 'fail-closed');
       const remarks = closed.flatMap(({ name }) => judgeNamespace(name, facts));
       const where = 'namespaces';
       const what = 'none that looks like networking, DNS or storage fails closed';
