@@ -1,3 +1,4 @@
+import { createCurrentSccLevels } from '../cluster/predicted-level.ts';
 import { rolloutOf } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/select.ts';
 import type { Store } from '../cluster/store.ts';
@@ -10,7 +11,6 @@ import { planLabels, reachOf, type LabelSyncPlan, type ManagementSettings } from
 import type { RolloutSettings } from '../policy/psa/rollout-settings.ts';
 import { LEVELS, type Level } from '../policy/pss/types.ts';
 import type { RolloutMetrics } from '../telemetry/rollout.ts';
-import { createCurrentSccLevels } from './current-scc-levels.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult, type Source } from './controller.ts';
 import { inTurns } from './in-turns.ts';
 import { createRemarks } from './remarks.ts';

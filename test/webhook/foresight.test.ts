@@ -37,6 +37,8 @@ interface Given {
   readonly exempt?: Partial<(typeof DEFAULT_CONFIGURATION)['exemptions']>;
   /** An SCC that the service account `default` of the namespace may use. */
   readonly scc?: string;
+  /** The namespace has no ranges yet. */
+  readonly ranges?: 'none';
   readonly request: AdmissionRequest;
 }
 
@@ -65,8 +67,8 @@ function warningsOf(given: Given): readonly string[] {
   return decision.warnings ?? [];
 }
 
-function fill(store: WritableStore, { labels = {}, config, published, scc }: Given): void {
-  store.put('Namespace', { metadata: { name: 'ns', labels, annotations: RANGES } });
+function fill(store: WritableStore, { labels = {}, config, published, scc, ranges }: Given): void {
+  store.put('Namespace', { metadata: { name: 'ns', labels, annotations: ranges === 'none' ? {} : RANGES } });
   store.put('ServiceAccount', { metadata: { name: 'default', namespace: 'ns' } });
   for (const one of STANDARD_SCCS) store.put('SecurityContextConstraints', one.scc);
   for (const role of STANDARD_CLUSTER_ROLES) store.put('ClusterRole', role);
@@ -182,6 +184,7 @@ suite('who is not', () => {
         request: violating,
       },
     ],
+    ['the namespace has no ranges yet', { settings: DATED, ranges: 'none', request: violating }],
     ['nothing is wrong', { settings: DATED, request: podRequest(compliantPod()) }],
     ['SCCs complete the template', { settings: DATED, request: deploymentRequest(deployment(plainPod())) }],
     ['its SCC makes the namespace privileged', { settings: DATED, scc: 'privileged', request: violating }],

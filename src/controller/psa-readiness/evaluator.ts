@@ -1,18 +1,16 @@
+import { createPredictedLevels } from '../../cluster/predicted-level.ts';
 import { canUseScc } from '../../cluster/select.ts';
 import type { Store } from '../../cluster/store.ts';
-import { metadataOwnersOf } from '../../kube/managed-fields.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
 import type { PodSecurityConfiguration } from '../../policy/psa/configuration.ts';
 import { createExemptions, type Exemptions } from '../../policy/psa/exemptions.ts';
-import { needOf, type LabelSyncPlan, type ManagementSettings } from '../../policy/psa/label-sync.ts';
-import { isManaged } from '../../policy/psa/label-sync/managed.ts';
+import type { ManagementSettings } from '../../policy/psa/label-sync.ts';
 import { mayUseAs } from '../../policy/psa/label-sync/usable-sccs.ts';
-import { evaluateInSteps, isSelected, predictedLevelOf, type NamespaceEvaluation } from '../../policy/psa/readiness.ts';
+import { evaluateInSteps, isSelected, type NamespaceEvaluation } from '../../policy/psa/readiness.ts';
 import type { Level } from '../../policy/pss/types.ts';
 import { sccModeOf } from '../../policy/scc/mode.ts';
 import { podSourcesOf } from '../../cluster/workloads.ts';
-import { createCurrentSccLevels } from '../current-scc-levels.ts';
 import { createAdmittedTemplates, TEMPLATE_KINDS, type AdmittedTemplates } from './admitted-templates.ts';
 
 export interface EvaluatorOptions {
@@ -34,23 +32,8 @@ export interface NamespaceEvaluator extends Pick<AdmittedTemplates, 'forget' | '
 /** Makes an evaluator that remembers how templates are admitted: it has to be told when that may have changed. */
 export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOptions): NamespaceEvaluator {
   const templates = createAdmittedTemplates();
-  const sccLevels = createCurrentSccLevels();
+  const levelOf = createPredictedLevels(management);
   const exemptionsOfNow = createCurrentExemptions(exemptions);
-
-  const planOf = (namespace: Namespace, store: Store): Pick<LabelSyncPlan, 'isManaged' | 'need'> | undefined => {
-    const owners = metadataOwnersOf(namespace.metadata);
-    // Where SCCs are somebody else's, so are the labels; and who cannot tell what belongs to whom says nothing.
-    if (management.scc.mode === 'off' || owners === undefined) return undefined;
-    if (!isManaged(namespace, owners, management)) return { isManaged: false };
-    const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
-    const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
-    return {
-      isManaged: true,
-      need: needOf({ namespace, serviceAccounts, sccLevels: sccLevels(store), canUse: canUseScc(store) }),
-    };
-  };
-  const levelOf = (namespace: Namespace, store: Store): Level | undefined =>
-    predictedLevelOf(namespace, planOf(namespace, store));
 
   return {
     forget: templates.forget,

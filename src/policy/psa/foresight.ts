@@ -4,6 +4,7 @@ import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/quote.ts';
 import { RESOURCES } from '../../kube/resources.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, type GroupVersionKind, type Kind, type KubeObject, type PodLike } from '../../kube/types.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
 import type { Level } from '../pss/types.ts';
@@ -106,7 +107,13 @@ function isChanged(object: KubeObject, old: KubeObject | undefined, { group, kin
   return !deepEqual(podTemplateOf(object, path), podTemplateOf(old, path));
 }
 
-/** Pods come as SCCs have completed them; templates do not. */
+/** Pods come as SCCs have completed them; templates do not, and until SCCs can do so there is no telling. */
 function podOf(kind: Kind, object: KubeObject, surroundings: TemplateSurroundings): PodLike | undefined {
+  if (kind !== 'Pod' && !canComplete(surroundings)) return undefined;
   return kind === 'Pod' ? object : templatePodOf(kind, object, surroundings)?.pod;
+}
+
+function canComplete({ namespace, sccMode, sccs }: TemplateSurroundings): boolean {
+  const range = namespace.metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '';
+  return sccMode !== 'enforce' || (range !== '' && sccs.length > 0);
 }

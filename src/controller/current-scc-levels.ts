@@ -1,1 +1,0 @@
-export { createCurrentSccLevels } from '../cluster/predicted-level.ts';
