@@ -1,20 +1,36 @@
 import { createHash } from 'node:crypto';
 import type { Store } from '../cluster/store.ts';
 import type { Secret } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, isOurs, webhooksOf, type WebhookConfiguration } from '../kube/webhook-configuration.ts';
+import {
+  CONFIGURATION_KINDS,
+  decisive,
+  isInstalled,
+  isOurs,
+  webhooksOf,
+  type WebhookConfiguration,
+} from '../kube/webhook-configuration.ts';
 import { keyPairError, type KeyPair } from '../tls/key-pair.ts';
 import { fingerprintOf } from '../tls/pem.ts';
 import { findTrustProblems, type Service } from '../tls/served-trust.ts';
 import { textsOf } from './serving-certificate-state.ts';
 
-/** The configurations of webhooks that say that they are ours. */
+/** The configurations of webhooks that are those of the installation. */
 export function ourConfigurations(store: Store): readonly WebhookConfiguration[] {
-  return CONFIGURATION_KINDS.flatMap((kind) => store.list(kind).filter((one: WebhookConfiguration) => isOurs(one)));
+  return CONFIGURATION_KINDS.flatMap((kind) =>
+    store.list(kind).filter((one: WebhookConfiguration) => isOurs(one) && isInstalled(kind, one.metadata?.name)),
+  );
 }
 
-/** A text that changes with whom API servers trust. */
+/** Those that say that they are ours, but have other names: copies, and what another version has left. */
+export function strangeConfigurations(store: Store): readonly WebhookConfiguration[] {
+  return CONFIGURATION_KINDS.flatMap((kind) =>
+    store.list(kind).filter((one: WebhookConfiguration) => isOurs(one) && !isInstalled(kind, one.metadata?.name)),
+  );
+}
+
+/** A text that changes with whom API servers trust where that counts. */
 export function trustMark(configurations: readonly WebhookConfiguration[]): string {
-  const bundles = configurations.flatMap((one) => webhooksOf(one).map(({ name, caBundle }) => `${name} ${caBundle}`));
+  const bundles = decisive(configurations.flatMap(webhooksOf)).map(({ name, caBundle }) => `${name} ${caBundle}`);
   return createHash('sha256').update(bundles.join('\n')).digest('hex');
 }
 

@@ -3,9 +3,12 @@ import { ROTATE_ANNOTATION } from '../kube/installation.ts';
 import type { Secret } from '../kube/types.ts';
 import {
   CONFIGURATION_KINDS,
+  decisive,
   injectsFrom,
+  isInstalled,
   webhooksOf,
   type ConfigurationKind,
+  type RegisteredWebhook,
   type WebhookConfiguration,
 } from '../kube/webhook-configuration.ts';
 import { pemOf } from '../tls/bundle.ts';
@@ -21,7 +24,7 @@ export interface SecretPlace {
 export interface InjectedConfiguration {
   readonly kind: ConfigurationKind;
   readonly name: string;
-  readonly webhooks: readonly { readonly name: string; readonly caBundle: string }[];
+  readonly webhooks: readonly Pick<RegisteredWebhook, 'name' | 'caBundle' | 'failurePolicy'>[];
 }
 
 /** True if the configuration asks for the authorities of that Secret. */
@@ -29,24 +32,43 @@ export function isInjectedFrom(configuration: WebhookConfiguration, { namespace,
   return injectsFrom(configuration) === `${namespace}/${name}`;
 }
 
+export interface InjectedConfigurations {
+  /** Those of the installation. */
+  readonly ours: readonly InjectedConfiguration[];
+  /** Those that nobody here may write. */
+  readonly strange: readonly InjectedConfiguration[];
+}
+
 /** The configurations that ask for the authorities of that Secret. */
-export function injectedConfigurations(store: Store, place: SecretPlace): readonly InjectedConfiguration[] {
-  return CONFIGURATION_KINDS.flatMap((kind) =>
+export function injectedConfigurations(store: Store, place: SecretPlace): InjectedConfigurations {
+  const all = CONFIGURATION_KINDS.flatMap((kind) =>
     store
       .list(kind)
       .filter((configuration: WebhookConfiguration) => isInjectedFrom(configuration, place))
       .map((configuration: WebhookConfiguration) => ({
         kind,
         name: configuration.metadata?.name ?? '',
-        webhooks: webhooksOf(configuration).map(({ name, caBundle }) => ({ name, caBundle })),
+        webhooks: webhooksOf(configuration),
       })),
   );
+  return {
+    ours: all.filter(({ kind, name }) => isInstalled(kind, name)),
+    strange: all.filter(({ kind, name }) => !isInstalled(kind, name)),
+  };
 }
 
 /** Whom API servers trust, in PEM, each text once. */
 export function heldBundles(configurations: readonly InjectedConfiguration[]): readonly string[] {
-  const bundles = configurations.flatMap(({ webhooks }) => webhooks.map(({ caBundle }) => caBundle));
-  return [...new Set(bundles)].map(pemOf);
+  return bundlesOf(configurations.flatMap(({ webhooks }) => webhooks));
+}
+
+/** Whom they trust where that counts. */
+export function decisiveBundles(configurations: readonly InjectedConfiguration[]): readonly string[] {
+  return bundlesOf(decisive(configurations.flatMap(({ webhooks }) => webhooks)));
+}
+
+function bundlesOf(webhooks: readonly Pick<RegisteredWebhook, 'caBundle'>[]): readonly string[] {
+  return [...new Set(webhooks.map(({ caBundle }) => caBundle))].map(pemOf);
 }
 
 /** The texts of a Secret by their names. */

@@ -11,11 +11,13 @@ import { writeKeyring } from './keyring-secret.ts';
 import { createReplicaObserver, isReplicaLease, type ReplicaObserver } from './replica-leases.ts';
 import { tellRetired, tellStep } from './serving-certificate-events.ts';
 import {
+  decisiveBundles,
   heldBundles,
   injectedConfigurations,
   isInjectedFrom,
   rotationAsked,
   textsOf,
+  type InjectedConfiguration,
   type SecretPlace,
 } from './serving-certificate-state.ts';
 import { createStopwatch, type Stopwatch } from './stopwatch.ts';
@@ -56,6 +58,7 @@ export function createServingCertificate(options: ServingCertificateOptions): Co
   const isPlace = ({ metadata }: Secret): boolean =>
     metadata?.namespace === place.namespace && metadata.name === place.name;
   const tellProblems = createProblemLog();
+  const tellStrange = createStrangerLog();
   let seen: Observations | undefined;
   /** Whoever leads again has missed what was in between. */
   const observationsOf = ({ signal }: ReconcileContext): Observations => {
@@ -81,7 +84,8 @@ export function createServingCertificate(options: ServingCertificateOptions): Co
       const { trusted, served, replicas } = observationsOf(context);
       const [now, nowMs] = [date(), context.now()];
       const secret = store.get('Secret', place.name, place.namespace);
-      const configurations = injectedConfigurations(store, place);
+      const { ours: configurations, strange } = injectedConfigurations(store, place);
+      tellStrange(strange, context);
       const held = heldBundles(configurations);
       const { keyring, problems } = secret
         ? readKeyring(textsOf(secret), { now, trusted: held.flatMap(readCertificates) })
@@ -89,7 +93,7 @@ export function createServingCertificate(options: ServingCertificateOptions): Co
       tellProblems(problems, secret, context);
 
       const ours = authoritiesOf(keyring);
-      const isTrusted = held.every((bundle) => holdsAll(bundle, ours));
+      const isTrusted = decisiveBundles(configurations).every((bundle) => holdsAll(bundle, ours));
       const trustedMs = trusted.msOf(isTrusted ? ours.map(fingerprintOf).join() : undefined, nowMs);
       const asked = rotationAsked(secret);
       const plan = planKeyring({ keyring, problems, names, asked, trustedMs, settleMs, now });
@@ -129,6 +133,22 @@ function createProblemLog() {
       logger.warn(
         { secret: secret.metadata?.name, problems },
         'the Secret of the certificates is damaged, it is set right',
+      );
+    }
+    told = text;
+  };
+}
+
+/** Logs which configurations ask in vain, once until that changes. */
+function createStrangerLog() {
+  let told = '';
+  return (strange: readonly InjectedConfiguration[], { logger }: ReconcileContext): void => {
+    const configurations = strange.map(({ kind, name }) => `${kind} ${name}`);
+    const text = configurations.join();
+    if (text !== '' && text !== told) {
+      logger.warn(
+        { configurations },
+        'configurations that are not those of the installation ask for its authorities: caBundle is left as it is',
       );
     }
     told = text;

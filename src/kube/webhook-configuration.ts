@@ -5,6 +5,15 @@ import type { MutatingWebhookConfiguration, ValidatingWebhookConfiguration } fro
 export const CONFIGURATION_KINDS = ['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'] as const;
 export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
 
+/**
+ * The configurations of an installation, by kind and name. Replicas look after these alone, and may write no others: what
+ * somebody has copied from them, labels and all, is somebody's own.
+ */
+export const INSTALLED_CONFIGURATIONS = {
+  ValidatingWebhookConfiguration: ['psa.portcullis.dev', 'scc.portcullis.dev'],
+  MutatingWebhookConfiguration: ['zz.scc.portcullis.dev', 'objects.scc.portcullis.dev'],
+} as const satisfies Readonly<Record<ConfigurationKind, readonly string[]>>;
+
 export type WebhookConfiguration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration;
 
 /** What is read of a webhook. */
@@ -14,12 +23,20 @@ export interface RegisteredWebhook {
   readonly caBundle: string;
   /** By what name the API server calls it; `undefined` where that cannot be told. */
   readonly host: string | undefined;
+  /** What becomes of a request that it cannot be asked about. */
+  readonly failurePolicy: 'Fail' | 'Ignore';
   readonly service?: { readonly namespace: string; readonly name: string };
 }
 
 /** True if the configuration says that it belongs to this program. */
 export function isOurs({ metadata }: WebhookConfiguration): boolean {
   return metadata?.labels?.[PART_OF_LABEL] === PART_OF;
+}
+
+/** True if the configuration is one of those of an installation. */
+export function isInstalled(kind: ConfigurationKind, name: string | undefined): boolean {
+  const names: readonly (string | undefined)[] = INSTALLED_CONFIGURATIONS[kind];
+  return names.includes(name);
 }
 
 /** `<namespace>/<name>` of the Secret whose authorities the configuration asks for. */
@@ -38,15 +55,25 @@ export function isInjected(configuration: WebhookConfiguration): boolean {
 
 /** The webhooks of a configuration. */
 export function webhooksOf({ webhooks }: WebhookConfiguration): RegisteredWebhook[] {
-  return (webhooks ?? []).map(({ name, clientConfig }) => {
+  return (webhooks ?? []).map(({ name, clientConfig, failurePolicy }) => {
     const { caBundle, service, url } = clientConfig;
     return {
       name,
       caBundle: caBundle ?? '',
       host: service ? `${service.name}.${service.namespace}.svc` : hostOf(url ?? ''),
+      failurePolicy: failurePolicy === 'Ignore' ? 'Ignore' : 'Fail',
       ...(service ? { service: { namespace: service.namespace, name: service.name } } : {}),
     };
   });
+}
+
+/**
+ * Those that hold requests up when they cannot be asked, or all if none does. What is made of their trust may not hang on
+ * the others: one of those that goes wrong would take along what works.
+ */
+export function decisive<T extends Pick<RegisteredWebhook, 'failurePolicy'>>(webhooks: readonly T[]): readonly T[] {
+  const enforcing = webhooks.filter(({ failurePolicy }) => failurePolicy === 'Fail');
+  return enforcing.length > 0 ? enforcing : webhooks;
 }
 
 function hostOf(url: string): string | undefined {

@@ -9,6 +9,8 @@ export interface CertificateMetrics {
   readonly authorityExpiry: Gauge<'fingerprint'>;
   /** 1 if API servers take what is served, as far as this replica knows. */
   readonly trusted: Gauge;
+  /** How many webhooks would refuse it that do not count for that. */
+  readonly distrusting: Gauge;
   /** What this process has made as leader: `authority` or `serving`. */
   readonly issued: Tally<'certificate'>;
   /** How often another serving certificate was taken into use. */
@@ -30,7 +32,12 @@ export function createCertificateMetrics(registers: readonly Registry[]): Certif
     }),
     trusted: new Gauge({
       name: 'portcullis_serving_certificate_trusted',
-      help: '1 if the serving certificate chains to the caBundle of each of our webhook configurations; while it is 0 the replica is not ready.',
+      help: '1 if the serving certificate chains to the caBundle of each webhook of the installation that fails closed; while it is 0 the replica is not ready.',
+      registers: [...registers],
+    }),
+    distrusting: new Gauge({
+      name: 'portcullis_serving_certificate_distrusting_webhooks',
+      help: 'Webhooks whose caBundle does not fit the serving certificate, without making the replica unready: those of the installation that fail open, and all in other configurations with our label, such as copies.',
       registers: [...registers],
     }),
     issued: createTally({

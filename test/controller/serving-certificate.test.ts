@@ -127,6 +127,52 @@ suite('the serving certificate of a cluster', () => {
     );
   });
 
+  test('a copy of a configuration is left alone, and holds nobody up', async () => {
+    const copy = configuration('copy-of-psa', ['a.portcullis.dev']);
+    await stage.cluster.create('ValidatingWebhookConfiguration', copy, BY_TEST);
+    const { replica, leader } = await begin();
+    assert.ok(replica.isReady());
+    await stage.askFor('ca');
+    await stage.pass(120_000, 1_000);
+    assert.ok(replica.isReady());
+    const authority = [sha('ca.crt')];
+    assert.deepEqual(stage.trusted(), [authority, authority, [], authority]);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+    assert.equal(
+      steps(leader).at(-1),
+      'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+    );
+    assert.deepEqual(
+      leader.log.filter(({ level }) => Number(level) >= 40).map(({ msg, configurations }) => [msg, configurations]),
+      [
+        [
+          'configurations that are not those of the installation ask for its authorities: caBundle is left as it is',
+          ['ValidatingWebhookConfiguration copy-of-psa'],
+        ],
+      ],
+    );
+  });
+
+  test('a webhook that holds nobody up holds up neither a replica nor a change of authorities', async () => {
+    const { replica } = await begin();
+    const before = sha('ca.crt');
+    const foreign = createAuthority({ now: START, days: 365 });
+    const disturb = async () => {
+      const changed = draft(psa());
+      const [, advice] = changed.webhooks ?? [];
+      if (advice) Object.assign(advice, { failurePolicy: 'Ignore' }).clientConfig.caBundle = btoa(foreign.cert);
+      await stage.cluster.update('ValidatingWebhookConfiguration', changed, BY_TEST);
+      assert.ok(replica.isReady());
+      await stage.pass(1_000);
+      assert.ok(replica.isReady());
+    };
+    await stage.askFor('ca');
+    for (let second = 0; second < 120; second++) await disturb();
+    assert.notEqual(sha('ca.crt'), before);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
+  });
+
   test('is renewed after two thirds of its life, by the same authority', async () => {
     const { replica, leader } = await begin();
     const [authority, first] = [sha('ca.crt'), sha('tls.crt')];

@@ -8,6 +8,7 @@ import { serveOptions } from '../../src/cli/serve/options.ts';
 import { parseConfiguration } from '../../src/config/configuration.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/installation.ts';
 import { CONTROLLER_NAMES } from '../../src/controller/index.ts';
+import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhook-configuration.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/label-sync.ts';
 import { rolloutRoles, ROLLOUT_PARTS } from '../../src/manifests/rbac/rollout.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/psa/rollout-settings.ts';
@@ -51,6 +52,14 @@ function valuesOf(settings: ManifestSettings) {
   assert.deepEqual(operands, []);
   return resolveValues(serveOptions, { typed, env: {} });
 }
+
+test('replicas look after the webhook configurations that are installed', () => {
+  const installed = manifestsOf({ ...DEFAULTS, sccMode: 'enforce' }).map(({ kind, metadata }) => [kind, metadata.name]);
+  for (const [kind, names] of Object.entries(INSTALLED_CONFIGURATIONS)) {
+    const found = installed.filter(([one]) => one === kind).map(([, name]) => name);
+    assert.deepEqual(found.toSorted(), names.toSorted());
+  }
+});
 
 for (const [name, settings] of INSTALLATIONS) {
   suite(name, () => {

@@ -42,7 +42,7 @@ export function configuration(name: string, hooks: readonly string[], caBundle?:
       rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['nothings'] }],
       sideEffects: 'None',
       admissionReviewVersions: ['v1'],
-      failurePolicy: 'Ignore',
+      failurePolicy: 'Fail',
       timeoutSeconds: 5,
     })),
   };

@@ -116,7 +116,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     closing.push(() => sccProblems?.stop());
     const { service } = served;
     const date = (): Date => new Date();
-    const trust = live ? [trustCheck({ store, served: certificate, service, metrics, date })] : [];
+    const trust = live ? [trustCheck({ store, served: certificate, service, logger, metrics, date })] : [];
     const probes = buildProbes({
       livez: [ping],
       readyz: readinessChecks({ checks: [...served.checks, ...trust], connections: server.connections, sccProblems }),

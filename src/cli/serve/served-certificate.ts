@@ -1,6 +1,6 @@
 import type { SecureContextOptions } from 'node:tls';
 import type { Store } from '../../cluster/store.ts';
-import { ourConfigurations } from '../../controller/replica-certificate.ts';
+import { ourConfigurations, strangeConfigurations } from '../../controller/replica-certificate.ts';
 import type { ServedPair } from '../../controller/replica.ts';
 import { webhooksOf, type WebhookConfiguration } from '../../kube/webhook-configuration.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -9,7 +9,7 @@ import { distinct, pemOf } from '../../tls/bundle.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
 import { fingerprint, fingerprintOf, readCertificates } from '../../tls/pem.ts';
 import type { ProtocolSettings } from '../../tls/secure-context.ts';
-import { findTrustProblems, type Service } from '../../tls/served-trust.ts';
+import { findOtherTrustProblems, findTrustProblems, type Service } from '../../tls/served-trust.ts';
 import type { HealthCheck } from '../../webhook/probes.ts';
 import type { AdmissionServer } from '../../webhook/server.ts';
 
@@ -84,6 +84,7 @@ export interface TrustCheckOptions {
   readonly store: Store;
   readonly served: ServedPair;
   readonly service: Service;
+  readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'certificates'>;
   readonly date: () => Date;
 }
@@ -93,10 +94,19 @@ const LOOK_AGAIN_MS = 10_000;
 
 /**
  * Whether API servers take what is served, as far as the store knows: an API server that is away changes nothing. It is
- * looked at when something has changed, and every few seconds.
+ * looked at when something has changed, and every few seconds. Webhooks that are not what counts are told of.
  */
-export function trustCheck({ store, served, service, metrics, date }: TrustCheckOptions): HealthCheck {
-  const { trusted, authorityExpiry } = metrics.certificates;
+export function trustCheck({ store, served, service, logger, metrics, date }: TrustCheckOptions): HealthCheck {
+  const { trusted, distrusting, authorityExpiry } = metrics.certificates;
+  const log = logger.child({ logger: 'tls' });
+  let told = '';
+  const tell = (others: readonly string[]): void => {
+    const text = others.join('; ');
+    if (text !== '' && text !== told) {
+      log.warn({ webhooks: others }, 'webhooks that do not count for readiness do not take the serving certificate');
+    }
+    told = text;
+  };
   let seen: { readonly mark: string; readonly atMs: number; readonly problems: readonly string[] } | undefined;
   const look = (): readonly string[] => {
     const now = date();
@@ -109,7 +119,12 @@ export function trustCheck({ store, served, service, metrics, date }: TrustCheck
     const isFresh = seen !== undefined && Math.abs(now.getTime() - seen.atMs) < LOOK_AGAIN_MS;
     if (seen?.mark === mark && isFresh) return seen.problems;
     const configurations = ourConfigurations(store);
-    const problems = findTrustProblems({ pair: { cert }, configurations, service, now });
+    const trust = { pair: { cert }, configurations, service, now };
+    const problems = findTrustProblems(trust);
+    const others = findOtherTrustProblems(trust, strangeConfigurations(store));
+    // Until what counts is right, it is no wonder that the rest is not.
+    if (problems.length === 0) tell(others);
+    distrusting.set(others.length);
     seen = { mark, atMs: now.getTime(), problems };
     trusted.set(problems.length === 0 ? 1 : 0);
     authorityExpiry.reset();

@@ -27,6 +27,13 @@ function changed(
 }
 const bundle = btoa(authority.cert);
 const keep = (): void => undefined;
+/** A configuration whose second webhook only advises, and has lost its bundle. */
+const withoutAdvice = (policies: readonly ('Fail' | 'Ignore')[]): WebhookConfiguration => {
+  const made = draft(configuration('psa.portcullis.dev', ['psa.portcullis.dev', 'advise.psa.portcullis.dev'], bundle));
+  made.webhooks?.forEach((webhook, index) => (webhook.failurePolicy = policies[index] ?? 'Fail'));
+  delete made.webhooks?.[1]?.clientConfig.caBundle;
+  return made;
+};
 const byUrl = (url: string) =>
   changed(({ webhooks = [] }) => {
     for (const webhook of webhooks) webhook.clientConfig = { url, caBundle: bundle };
@@ -38,6 +45,8 @@ suite('whether API servers take what is served', () => {
     readonly configurations: readonly WebhookConfiguration[];
     readonly now?: Date;
     readonly problem?: string;
+    /** What is told of webhooks that do not count, as long as all is well with the others. */
+    readonly told?: readonly string[];
   }[] = [
     { name: 'there are no configurations', configurations: [] },
     { name: 'they do', configurations: [changed(keep, bundle)] },
@@ -74,6 +83,28 @@ suite('whether API servers take what is served', () => {
       problem: 'psa.portcullis.dev: caBundle is still empty (and 2 more)',
     },
     {
+      name: 'one does not that holds nobody up',
+      configurations: [withoutAdvice(['Fail', 'Ignore'])],
+      told: ['advise.psa.portcullis.dev in psa.portcullis.dev: caBundle is still empty'],
+    },
+    {
+      name: 'one does not, and none of them holds anybody up',
+      configurations: [withoutAdvice(['Ignore', 'Ignore'])],
+      problem: 'advise.psa.portcullis.dev: caBundle is still empty',
+    },
+    {
+      name: 'a copy under another name does not',
+      configurations: [changed(keep, bundle), configuration('copy-of-psa', ['psa.portcullis.dev'])],
+      told: ['psa.portcullis.dev in copy-of-psa: caBundle is still empty'],
+    },
+    {
+      name: 'one of the other kind does not that has the name of ours',
+      configurations: [changed(keep, bundle), configuration('zz.scc.portcullis.dev', ['a.example'], btoa(other.cert))],
+      told: [
+        'a.example in zz.scc.portcullis.dev: the serving certificate is not signed by a valid authority in caBundle',
+      ],
+    },
+    {
       name: 'of others',
       configurations: [
         changed(({ metadata }) => {
@@ -102,19 +133,26 @@ suite('whether API servers take what is served', () => {
       problem: 'psa.portcullis.dev: the serving certificate has expired at 2026-01-08T00:00:00Z',
     },
   ];
-  for (const { name, configurations, now = START, problem } of cases) {
+  for (const { name, configurations, now = START, problem, told = [] } of cases) {
     test(name, async () => {
       const store = createStore();
-      configurations.forEach((one, index) => {
-        const object = { ...one, metadata: { ...one.metadata, name: `${index}` } };
-        store.put('ValidatingWebhookConfiguration', object);
-      });
-      const { metrics } = createRecorder();
+      for (const one of configurations) store.put('ValidatingWebhookConfiguration', one);
+      const { metrics, logger, log } = createRecorder();
       const served = { current: () => pair, isTemporary: () => false, use: keep };
-      const check = trustCheck({ store, served, service: SERVICE, metrics, date: () => now });
+      const check = trustCheck({ store, served, service: SERVICE, logger, metrics, date: () => now });
       assert.equal(check.check(), problem);
       const { values } = await metrics.certificates.trusted.get();
       assert.equal(values[0]?.value, problem === undefined ? 1 : 0);
+      const distrusting = await metrics.certificates.distrusting.get();
+      assert.equal(distrusting.values[0]?.value, told.length);
+      store.put('ValidatingWebhookConfiguration', configuration('of-others', []));
+      check.check();
+      assert.deepEqual(
+        log.map(({ msg, webhooks }) => [msg, webhooks]),
+        told.length === 0
+          ? []
+          : [['webhooks that do not count for readiness do not take the serving certificate', told]],
+      );
     });
   }
 
@@ -124,9 +162,9 @@ suite('whether API servers take what is served', () => {
     const options = { pair, state: 'temporary', protocol: protocolSettings(), clientAuthorities: undefined } as const;
     const served = createServedCertificate({ ...options, logger, metrics });
     let now = START;
-    const check = trustCheck({ store, served, service: SERVICE, metrics, date: () => now });
+    const check = trustCheck({ store, served, service: SERVICE, logger, metrics, date: () => now });
     const put = (caBundle: string): void =>
-      store.put('ValidatingWebhookConfiguration', configuration('a', ['a'], caBundle));
+      store.put('ValidatingWebhookConfiguration', configuration('psa.portcullis.dev', ['a'], caBundle));
     assert.equal(check.check(), undefined);
     put(btoa(other.cert));
     assert.match(check.check() ?? '', /not signed/);
