@@ -15,15 +15,23 @@ export interface LeadershipOptions extends RuntimeOptions, LeaseTimes {
 
 export type Leadership = Pick<LeaderElection, 'isLeading' | 'stop'>;
 
-/** Runs the controllers of a replica: its own until it is stopped, those of the leader while it leads. */
+/**
+ * Runs the controllers of a replica: its own until it is stopped, those of the leader while it leads. One that has none
+ * for a leader does not stand for election: it would keep the lease from those who have.
+ */
 export function runWithLeadership(controllers: readonly Controller[], options: LeadershipOptions): Leadership {
   const which = (runs: Controller['runs']) => controllers.filter((controller) => controller.runs === runs);
   const own = startControllers(which('replica'), options);
+  const forLeader = which('leader');
+  if (forLeader.length === 0) {
+    options.metrics.leading.set({ name: options.name }, 0);
+    return { isLeading: () => false, stop: () => own.stop() };
+  }
   let led: RunningController | undefined;
   const election = createLeaderElection({
     ...options,
     onStarted() {
-      led = startControllers(which('leader'), { ...options, cluster: fence(options.cluster, election.isLeading) });
+      led = startControllers(forLeader, { ...options, cluster: fence(options.cluster, election.isLeading) });
     },
     async onStopped() {
       await led?.stop();

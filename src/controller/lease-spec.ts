@@ -19,6 +19,9 @@ interface Holding {
   readonly date: Date;
 }
 
+/** The API server takes no more; there the count stays. */
+const MOST_TRANSITIONS = 2 ** 31 - 1;
+
 /** The lease, taken or renewed; another holder makes one more transition. Without a lease: its first holder's. */
 export function heldSpec(lease: Lease | undefined, { identity, durationMs, date }: Holding): LeaseSpec {
   const renewTime = nextTime(lease?.spec?.renewTime, microTime(date));
@@ -30,7 +33,7 @@ export function heldSpec(lease: Lease | undefined, { identity, durationMs, date 
     leaseDurationSeconds: Math.ceil(durationMs / 1000),
     acquireTime: isRenewed ? (lease.spec?.acquireTime ?? renewTime) : renewTime,
     renewTime,
-    leaseTransitions: lease === undefined || isRenewed ? transitions : transitions + 1,
+    leaseTransitions: lease === undefined || isRenewed ? transitions : Math.min(transitions + 1, MOST_TRANSITIONS),
   };
 }
 

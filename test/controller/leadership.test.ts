@@ -109,6 +109,30 @@ suite('replicas that share a lease', () => {
     assert.deepEqual(await wakeAll('one'), [`a leader ${name}`, `a replica ${name}`, `b replica ${name}`]);
   });
 
+  test('who has no controllers of a leader does not stand for election', async () => {
+    const first = replica('a', [watcher('a', 'replica')]);
+    await settle();
+    assert.deepEqual([first.isLeading(), holder()], [false, undefined]);
+    const second = replica('b', both('b'));
+    await settle();
+    assert.deepEqual([first.isLeading(), second.isLeading(), holder()], [false, true, 'b']);
+    assert.deepEqual(await wakeAll('one'), [`a replica ${name}`, `b leader ${name}`, `b replica ${name}`]);
+    await second.stop();
+    await first.stop();
+    await pass(20_000);
+    assert.equal(holder(), '');
+    assert.equal(messages(first).at(-1), 'replica-demo controller stopped');
+    assert.match(await first.metrics.expose(), new RegExp(`leader_election_master_status\\{name="${name}"\\} 0\n`));
+  });
+
+  test('a lease whose holders can be counted no further is taken all the same', async () => {
+    const spec = { holderIdentity: 'gone', leaseDurationSeconds: 1, leaseTransitions: 2 ** 31 - 1 };
+    await started.cluster.create('Lease', { metadata: { name, namespace: NAMESPACE }, spec }, BY_TEST);
+    const first = replica('a', both('a'));
+    await pass(10_000);
+    assert.deepEqual([first.isLeading(), holder()], [true, 'a']);
+  });
+
   test('who stops ends all its controllers, then gives the lease back', async () => {
     const first = replica('a', both('a'));
     await settle();

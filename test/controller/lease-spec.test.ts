@@ -25,6 +25,11 @@ suite('what a lease says', () => {
       { acquireTime: NOW, renewTime: NOW, leaseTransitions: 5 },
     ],
     [
+      'one that has changed hands as often as can be counted',
+      { holderIdentity: 'other', leaseTransitions: 2147483647 },
+      { acquireTime: NOW, renewTime: NOW, leaseTransitions: 2147483647 },
+    ],
+    [
       'our own',
       { holderIdentity: 'us', acquireTime: EARLIER, renewTime: EARLIER, leaseTransitions: 4 },
       { acquireTime: EARLIER, renewTime: NOW, leaseTransitions: 4 },
