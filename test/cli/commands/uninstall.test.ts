@@ -111,6 +111,16 @@ describe('uninstall', () => {
     const nothing = lines('Nothing to remove: Portcullis is not installed in namespace portcullis.');
     assert.deepEqual(await run(['--yes']), { code: 0, stdout: nothing, stderr: '' });
     assert.deepEqual(await run(['--dry-run']), { code: 0, stdout: nothing, stderr: '' });
+    assert.deepEqual(await runProgram(['doctor', '--kubeconfig', kubeconfig]), {
+      code: 1,
+      stdout: lines(
+        'problem  installation  namespace portcullis: Portcullis is not installed: there is no webhook configuration and no Deployment of it',
+        '                       Fix: portcullis install --help',
+        '',
+        '1 problem, 0 warnings',
+      ),
+      stderr: '',
+    });
   });
 
   test('a dry run asks the API server and changes nothing', async () => {

@@ -6,9 +6,7 @@ import { planProbes } from '../../../src/cli/doctor/gather/probes.ts';
 import { foresee } from '../../../src/cli/doctor/outage.ts';
 import type { Facts, Finding, Probe } from '../../../src/cli/doctor/types.ts';
 import { configurationOf } from '../../../src/cli/installation/own-webhooks.ts';
-import type { WebhookConfiguration } from '../../../src/kube/webhook-configuration.ts';
 import { createAuthority } from '../../../src/tls/self-signed.ts';
-import { configuration } from '../../support/certificates.ts';
 import {
   deployment,
   HEALTHY,
@@ -29,13 +27,6 @@ const APPLY = 'portcullis install | kubectl apply --server-side -f -';
 /** What is not fine about an installation that is healthy but for that. */
 function complaints(change: Partial<Facts>): readonly Finding[] {
   return judgeAll({ ...HEALTHY, ...change }).filter(({ severity }) => severity !== 'ok');
-}
-
-/** A configuration with our label but another name, which nobody has given a bundle. */
-function copyOf(name: string, failurePolicy: 'Fail' | 'Ignore'): Facts['configurations'][number] {
-  const { webhooks = [], ...rest } = configuration(name, [`${failurePolicy.toLowerCase()}.psa.portcullis.dev`]);
-  const object = { ...rest, webhooks: webhooks.map((webhook) => ({ ...webhook, failurePolicy })) };
-  return configurationOf('ValidatingWebhookConfiguration', object as WebhookConfiguration);
 }
 
 const UNTRIED: Finding = {
@@ -556,33 +547,6 @@ const cases: readonly (readonly [
         what: 'has no caBundle, in scc.portcullis.dev',
         why: 'API servers do not trust what the replicas serve',
         fix: 'kubectl -n portcullis get lease portcullis # the leader fills it in; does anybody lead?',
-      },
-    ],
-  ],
-  [
-    'certificates',
-    'that a copy was never told of',
-    {
-      configurations: [
-        ...registered(),
-        copyOf('copy-of-psa', 'Fail'),
-        copyOf('other-copy', 'Ignore'),
-      ],
-    },
-    [
-      {
-        severity: 'problem',
-        where: 'fail.psa.portcullis.dev',
-        what: 'does not trust what is served, in ValidatingWebhookConfiguration copy-of-psa, which is not one of the installation',
-        why: 'nobody keeps its caBundle right: API servers refuse what they should ask it about',
-        fix: 'kubectl delete validatingwebhookconfiguration copy-of-psa',
-      },
-      {
-        severity: 'warning',
-        where: 'ignore.psa.portcullis.dev',
-        what: 'does not trust what is served, in ValidatingWebhookConfiguration other-copy, which is not one of the installation',
-        why: 'nobody keeps its caBundle right: API servers let through what they should ask it about',
-        fix: 'kubectl delete validatingwebhookconfiguration other-copy',
       },
     ],
   ],
