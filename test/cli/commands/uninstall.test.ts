@@ -261,7 +261,8 @@ describe('uninstall', () => {
 });
 
 describe('uninstall stops', () => {
-  const list = (...items: unknown[]): ReturnType<typeof json> => json({ kind: 'List', metadata: { resourceVersion: '1' }, items });
+  const list = (...items: unknown[]): ReturnType<typeof json> =>
+    json({ kind: 'List', metadata: { resourceVersion: '1' }, items });
   const refusal = (message: string): ReturnType<typeof json> =>
     json({ kind: 'Status', status: 'Failure', message, code: 403 }, 403);
   const [hook] = INSTALLED.filter(({ kind }) => kind === 'ValidatingWebhookConfiguration');
