@@ -29,11 +29,13 @@ export const SCC_RULES: readonly Rule[] = [
   { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'], verbs: FOLLOW },
   // The pod of an exec that the store has not heard of yet.
   rule(['get'], ['Pod']),
-  // namespace-security-allocation-controller
+  // namespace-security-allocation-controller. A patch cannot be bound to annotations: this is all metadata of a namespace,
+  // `ownerReferences` and finalizers among them.
   rule(['patch'], ['Namespace']),
   rule(['get', 'create', 'update'], ['RangeAllocation']),
-  // standard-scc-controller: names cannot bound what is created. But nobody can grant what they do not have, and the
-  // use of the standard SCCs is all that this one can pass on. One of the roles is for an SCC that is none of them.
+  // standard-scc-controller: names cannot bound what is created. But nobody can grant what they do not have: what can be
+  // passed on is the use of the standard SCCs, and what else these roles hold. One of the standard roles is for an SCC
+  // that is none of them.
   rule(
     ['update'],
     ['SecurityContextConstraints'],

@@ -3,7 +3,6 @@ import { test } from 'node:test';
 import { certificates } from '../../../src/cli/doctor/checks/certificates.ts';
 import type { Facts } from '../../../src/cli/doctor/types.ts';
 import { configurationOf } from '../../../src/cli/installation/own-webhooks.ts';
-import type { WebhookConfiguration } from '../../../src/kube/webhook-configuration.ts';
 import { configuration } from '../../support/certificates.ts';
 import { HEALTHY, registered } from '../../support/doctor.ts';
 
