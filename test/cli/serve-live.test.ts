@@ -86,7 +86,8 @@ suite('a server beside its cluster', () => {
   before(async () => {
     cluster = await startCluster();
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
-    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--scc-mode=off', ...certificate]);
+    // There has to be something to lead.
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--standard-sccs=ignore', ...certificate]);
     await running.logged('cluster read');
   });
   after(() => cluster.stop());
