@@ -48,7 +48,7 @@ export function injectsFrom({ metadata }: WebhookConfiguration): string | undefi
 const CERT_MANAGER = 'cert-manager.io/inject-';
 
 /** True if somebody fills in whom the API server is to trust. */
-export function isInjected(configuration: WebhookConfiguration): boolean {
+export function isInjected(configuration: Pick<WebhookConfiguration, 'metadata'>): boolean {
   const { annotations = {} } = configuration.metadata ?? {};
   return Object.keys(annotations).some((key) => key === INJECT_CA_ANNOTATION || key.startsWith(CERT_MANAGER));
 }

@@ -4,7 +4,7 @@ import { certificates } from '../../../src/cli/doctor/checks/certificates.ts';
 import type { Facts } from '../../../src/cli/doctor/types.ts';
 import { configurationOf } from '../../../src/cli/installation/own-webhooks.ts';
 import { configuration } from '../../support/certificates.ts';
-import { HEALTHY, registered } from '../../support/doctor.ts';
+import { HEALTHY, registered, SERVING } from '../../support/doctor.ts';
 
 /** A configuration with our label but another name, which nobody has given a bundle. */
 function copyOf(name: string, failurePolicy: 'Fail' | 'Ignore'): Facts['configurations'][number] {
@@ -12,6 +12,25 @@ function copyOf(name: string, failurePolicy: 'Fail' | 'Ignore'): Facts['configur
   const object = { ...rest, webhooks: webhooks.map((webhook) => ({ ...webhook, failurePolicy })) };
   return configurationOf('ValidatingWebhookConfiguration', object);
 }
+
+test('a copy that calls by a URL, and that nobody has told whom to trust', () => {
+  const { webhooks, ...copy } = copyOf('copy-of-psa', 'Fail');
+  const clientConfig = { url: 'https://portcullis.portcullis.svc:8443/psa/validate' };
+  const configurations = [...registered(), { ...copy, webhooks: webhooks.map((one) => ({ ...one, clientConfig })) }];
+  const atUrls = new Map([
+    ['https://portcullis.portcullis.svc:8443', { value: { source: 'what answers there', chain: SERVING } }],
+  ]);
+  const remarks = certificates.judge({ ...HEALTHY, configurations, atUrls });
+  assert.deepEqual(
+    remarks.filter(({ severity }) => severity !== 'ok').map(({ severity, what }) => [severity, what]),
+    [
+      [
+        'problem',
+        'does not trust what is served, in ValidatingWebhookConfiguration copy-of-psa, which is not one of the installation',
+      ],
+    ],
+  );
+});
 
 test('copies of our configurations that trust nobody', () => {
   const configurations = [...registered(), copyOf('copy-of-psa', 'Fail'), copyOf('other-copy', 'Ignore')];

@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
-import { isInstalled, webhooksOf, type RegisteredWebhook } from '../../../kube/webhook-configuration.ts';
+import { isInjected, isInstalled, webhooksOf, type RegisteredWebhook } from '../../../kube/webhook-configuration.ts';
 import { readCertificates } from '../../../tls/pem.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import type { Configuration } from '../../installation/own-webhooks.ts';
@@ -89,7 +89,9 @@ function judgeBundles(facts: Facts): readonly Remark[] {
     const expiring = readCertificates(authorities).every((one) => isLate(one, facts.now));
     const problems = given(fact, name, ({ chain, source }): readonly Remark[] => {
       if (chain === undefined) return [];
-      const isEmpty = authorities === '' && webhook.clientConfig.url == null;
+      // Without a bundle API servers trust whom they trust anyway; that is meant where nobody fills one in.
+      const isMissing = webhook.clientConfig.url == null || isInjected(configuration);
+      const isEmpty = authorities === '' && isMissing;
       const problem = authorities === '' ? undefined : trustProblem({ chain, authorities, host, now: facts.now });
       if (!isEmpty && problem === undefined) return [];
       if (!isInstalled(configuration.kind, configuration.name)) return [strange(read, configuration)];
