@@ -198,7 +198,8 @@ describe('break-glass refuses', () => {
 
 describe('break-glass on a server that does not do as asked', () => {
   const [psa, , foreign] = OBJECTS;
-  const list = (...items: unknown[]): ReturnType<typeof json> => json({ kind: 'List', metadata: {}, items });
+  const list = (...items: unknown[]): ReturnType<typeof json> =>
+    json({ kind: 'List', metadata: { resourceVersion: '1' }, items });
   const refusal = (code: number, message: string): ReturnType<typeof json> =>
     json({ kind: 'Status', status: 'Failure', message, code }, code);
   const self = json({ status: { userInfo: { username: 'jo' } } }, 201);
