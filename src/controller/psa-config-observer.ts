@@ -78,7 +78,9 @@ export function createConfigObserver(options: ConfigObserverOptions): Controller
       const { store } = cluster;
       const place: RolloutPlace = { store, namespace, version };
       const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
-      const raisedAtMs = readTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
+      const saidMs = readTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
+      // A time to come is that of a clock that was wrong.
+      const raisedAtMs = saidMs === undefined ? undefined : Math.min(saidMs, date().getTime());
       const labels = await standings.look(store, date().getTime(), context);
       // From here on all is of one moment.
       const view = rolloutOf(place, settings);

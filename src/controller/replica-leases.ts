@@ -38,7 +38,8 @@ export function createReplicaObserver(): ReplicaObserver {
         watches.set(name, watch);
         const silentMs = watch.msOf(JSON.stringify(spec ?? {}), nowMs) ?? 0;
         const seconds = spec?.leaseDurationSeconds;
-        const durationMs = seconds == null ? REPLICA_LEASE_MS : seconds * 1000;
+        // No Lease makes others wait for longer, whatever it says.
+        const durationMs = Math.min(REPLICA_LEASE_MS, seconds == null ? REPLICA_LEASE_MS : seconds * 1000);
         const state = silentMs < durationMs ? 'live' : 'silent';
         return { name, serving: annotations[SERVING_CERTIFICATE_ANNOTATION] ?? '', silentMs, state };
       });

@@ -247,6 +247,30 @@ plugins:
     assert.match(published(), /^(privileged|restricted) 3 Enforce$/);
   });
 
+  test('goes up again although a clock was wrong when it was raised', async () => {
+    await raise();
+    await decide('Legacy');
+    await report('a', 'privileged', 3);
+    const ahead = [
+      { op: 'replace', path: '/metadata/annotations/portcullis.dev~1raised-at', value: '2099-01-01T00:00:00Z' },
+    ] as const;
+    await cluster.patch('ConfigMap', { name: 'portcullis-pod-security', namespace: NAMESPACE }, ahead, BY_TEST);
+    await decide('Restricted');
+    await wait(320);
+    assert.match(published(), /^restricted \d+ Enforce$/);
+  });
+
+  test('is not held up by a Lease that says to last for ever', async () => {
+    await raise();
+    const metadata = { name: 'odd', namespace: NAMESPACE, labels: { 'app.kubernetes.io/component': 'replica' } };
+    await cluster.apply('Lease', { metadata, spec: { leaseDurationSeconds: 2_147_483_647 } }, BY_TEST);
+    await decide('Legacy');
+    await report('a', 'privileged', 3);
+    assert.equal(published(), 'privileged 3 Hold');
+    await wait(70);
+    assert.equal(published(), 'privileged 3 Advise');
+  });
+
   test('is nobody’s business while the rollout is disabled', async () => {
     settings = { ...settings, phase: 'Disabled' };
     await run();
