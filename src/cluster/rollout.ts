@@ -73,8 +73,7 @@ export function rolloutOf({ store, namespace, version }: RolloutPlace, settings:
     fallback: featureGates.get(ENFORCEMENT_GATE) ?? phase === 'Enforce',
   });
   const { spec, status } = readEnforcement(store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG));
-  // Whoever asks for the way back does not have to wait until a leader has written it into the status.
-  const want = spec !== 'Legacy' && wantsEnforcement({ phase, gate, status }) === true;
+  const want = wantsEnforcement({ phase, gate, spec, status }) === true;
   const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
   const published = defaultLevelOf(configMap);
   return {

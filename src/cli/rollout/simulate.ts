@@ -1,6 +1,6 @@
 import type { EnforcementMode } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/quote.ts';
-import { planEffect, planEnforcement, wantsEnforcement, type EvaluationResult } from '../../policy/psa/enforcement.ts';
+import { planEffect, planEnforcement, type EvaluationResult } from '../../policy/psa/enforcement.ts';
 import { standingOf } from '../../policy/psa/label-sync.ts';
 import { printSome } from '../../policy/psa/some.ts';
 import { LEVELS } from '../../policy/pss/types.ts';
@@ -47,7 +47,7 @@ export function simulate(
     currentEnforce: state.published,
   };
   const decided = planEnforcement(input);
-  const want = wantsEnforcement({ phase, gate, status: decided.status }) === true;
+  const want = decided.want === true;
   const { enforce } = planEffect({ want, currentEnforce: state.published, isSettled: true });
   const changes = { before: state.published, enforce, want };
   return {

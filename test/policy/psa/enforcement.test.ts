@@ -154,8 +154,8 @@ suite('the ways out', () => {
       assert.equal(replicaDefault({ published: 'privileged', want }), 'privileged');
       assert.equal(replicaDefault({ published: 'restricted', want }), want === false ? 'privileged' : 'restricted');
     }
-    assert.equal(wantsEnforcement({ phase: 'Enforce', gate: undefined, status: 'Legacy' }), false);
-    assert.equal(wantsEnforcement({ phase: 'Enforce', gate: undefined, status: 'Restricted' }), undefined);
+    assert.equal(wantsEnforcement({ phase: 'Enforce', gate: undefined, spec: '', status: 'Legacy' }), false);
+    assert.equal(wantsEnforcement({ phase: 'Enforce', gate: undefined, spec: '', status: 'Restricted' }), undefined);
   });
 
   test('the default is restricted as long as any replica runs it', () => {

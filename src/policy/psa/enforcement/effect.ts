@@ -2,14 +2,17 @@ import type { DefaultLevel, EnforcementInput, SyncerMode } from './types.ts';
 
 /**
  * True if enforcement is wanted; `undefined` where that hangs on the feature and nobody knows yet whether it is on. Every
- * replica asks this for itself, so that it can stop enforcing without waiting for another.
+ * replica asks this for itself, so that it can stop enforcing without waiting for another: who asks for `Legacy` does not
+ * have to wait until a leader has written that into the status.
  */
 export function wantsEnforcement({
   phase,
   gate,
+  spec,
   status,
-}: Pick<EnforcementInput, 'phase' | 'gate' | 'status'>): boolean | undefined {
-  if (phase === 'Evaluate' || (phase === 'Enforce' && status !== 'Restricted')) return false;
+}: Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status'>): boolean | undefined {
+  const isDecided = spec !== 'Legacy' && status === 'Restricted';
+  if (phase === 'Evaluate' || (phase === 'Enforce' && !isDecided)) return false;
   return gate;
 }
 
