@@ -43,15 +43,19 @@ export function createPsaLabelSyncer(options: LabelSyncerOptions): Controller {
   const { management, metrics } = options;
   const remarks = createRemarks('Namespace', 'SyncLabels');
   const levels = createCurrentSccLevels();
-  const plan = (namespace: Namespace, store: Store, settings: RolloutSettings): LabelSyncPlan =>
-    planLabels({
-      namespace,
-      serviceAccounts: namesOf(store.list('ServiceAccount', namespace.metadata?.name ?? '')),
+  /** Makes the function that plans namespaces by what the cluster is now. */
+  const createPlan = (store: Store, settings: RolloutSettings): ((namespace: Namespace) => LabelSyncPlan) => {
+    const now = {
       sccLevels: levels(store),
       canUse: canUseScc(store),
-      mode: rolloutOf({ store, ...options }, settings).syncer,
+      mode: rolloutOf({ store, namespace: options.namespace, version: options.version }, settings).syncer,
       settings: management,
-    });
+    };
+    return (namespace) => {
+      const serviceAccounts = namesOf(store.list('ServiceAccount', namespace.metadata?.name ?? ''));
+      return planLabels({ ...now, namespace, serviceAccounts });
+    };
+  };
   let known: RolloutSettings | undefined;
 
   /** Plans all namespaces, and has those looked at for which there is something to do. */
@@ -60,11 +64,13 @@ export function createPsaLabelSyncer(options: LabelSyncerOptions): Controller {
     const { store } = cluster;
     const counts = new Map<Level, number>(LEVELS.map((level) => [level, 0]));
     let unlabelled = 0;
+    // What changes meanwhile has all of them planned again.
+    const plan = createPlan(store, settings);
     await inTurns(
       store.list('Namespace'),
       (namespace) => {
         const { name = '' } = namespace.metadata ?? {};
-        const found = plan(namespace, store, settings);
+        const found = plan(namespace);
         if (found.apply || found.patch || remarks.areNew(name, found.remarks)) enqueue(name);
         if (!found.isManaged) return;
         if (found.need) counts.set(found.need.level, (counts.get(found.need.level) ?? 0) + 1);
@@ -80,7 +86,7 @@ export function createPsaLabelSyncer(options: LabelSyncerOptions): Controller {
     const { cluster, logger, tell } = context;
     const namespace = cluster.store.get('Namespace', name);
     if (!namespace) return;
-    const found = plan(namespace, cluster.store, settings);
+    const found = createPlan(cluster.store, settings)(namespace);
     if (found.apply) {
       await cluster.apply('Namespace', found.apply, { fieldManager: LABEL_SYNC_MANAGER, force: true });
       logger.info({ name, labels: found.apply.metadata?.labels ?? {}, level: found.need?.level }, 'labels applied');
