@@ -8,13 +8,8 @@ import type { Kind, Namespace } from '../../src/kube/types.ts';
 import type { SyncerMode } from '../../src/policy/psa/enforcement.ts';
 import { DEFAULT_UNMANAGED_NAMESPACES } from '../../src/policy/psa/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/psa/rollout-settings.ts';
-import {
-  STANDARD_CLUSTER_ROLE_BINDINGS,
-  STANDARD_CLUSTER_ROLES,
-  STANDARD_SCCS,
-} from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
+import { installCrds, installStandardSccs, runController, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
 
 const INSTALLATION = 'portcullis';
@@ -46,9 +41,7 @@ suite('the label syncer', () => {
     started = await startCluster();
     ({ cluster } = started);
     await installCrds(cluster);
-    for (const { scc } of STANDARD_SCCS) await cluster.create('SecurityContextConstraints', scc, BY_TEST);
-    for (const role of STANDARD_CLUSTER_ROLES) await cluster.create('ClusterRole', role, BY_TEST);
-    for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) await cluster.create('ClusterRoleBinding', binding, BY_TEST);
+    await installStandardSccs(cluster);
     await cluster.create('Namespace', { metadata: { name: INSTALLATION } }, BY_TEST);
     await publish('Enforce');
   });

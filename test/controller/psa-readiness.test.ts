@@ -9,16 +9,12 @@ import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
 import { DEFAULT_UNMANAGED_NAMESPACES } from '../../src/policy/psa/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/psa/rollout-settings.ts';
-import {
-  STANDARD_CLUSTER_ROLE_BINDINGS,
-  STANDARD_CLUSTER_ROLES,
-  STANDARD_SCCS,
-} from '../../src/policy/scc/standard.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/webhook/psa.ts';
 import { createWaitingRoom } from '../../src/webhook/waiting-room.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
-import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
+import { installCrds, installStandardSccs, runController, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
 
 const INSTALLATION = 'portcullis';
@@ -58,9 +54,7 @@ suite('readiness', () => {
     started = await startCluster();
     ({ cluster } = started);
     await installCrds(cluster);
-    for (const { scc } of STANDARD_SCCS) await cluster.create('SecurityContextConstraints', scc, BY_TEST);
-    for (const role of STANDARD_CLUSTER_ROLES) await cluster.create('ClusterRole', role, BY_TEST);
-    for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) await cluster.create('ClusterRoleBinding', binding, BY_TEST);
+    await installStandardSccs(cluster);
     await cluster.create('Namespace', { metadata: { name: INSTALLATION } }, BY_TEST);
   });
   afterEach(async () => {

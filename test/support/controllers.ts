@@ -6,6 +6,11 @@ import type { EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
 import type { Store } from '../../src/cluster/store.ts';
 import type { Controller } from '../../src/controller/controller.ts';
 import { DEFINITIONS } from '../../src/manifests/index.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../src/policy/scc/standard.ts';
 import { startController, type RunningController } from '../../src/controller/runtime.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
@@ -20,6 +25,14 @@ export async function installCrds(cluster: EmbeddedCluster): Promise<void> {
 }
 
 const DEFINITION = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
+
+/** Gives the cluster the SCCs that ship with the platform, and the grants of their use. */
+export async function installStandardSccs(cluster: EmbeddedCluster): Promise<void> {
+  const by = { fieldManager: 'test' };
+  for (const { scc } of STANDARD_SCCS) await cluster.create('SecurityContextConstraints', scc, by);
+  for (const role of STANDARD_CLUSTER_ROLES) await cluster.create('ClusterRole', role, by);
+  for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) await cluster.create('ClusterRoleBinding', binding, by);
+}
 
 export interface Recorder {
   readonly logger: Logger;
