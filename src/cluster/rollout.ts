@@ -97,30 +97,36 @@ export function announcementOf(view: Pick<RolloutView, 'enforce' | 'generation'>
 /** What the view depends on. */
 export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
 
+/** Makes the same as `rolloutOf`, for whoever asks at each review: it looks anew only when something has changed. */
+export function createRolloutView(): typeof rolloutOf {
+  let known: { store: Store; settings: RolloutSettings; revisions: number; view: RolloutView } | undefined;
+  return (place, settings) => {
+    const { store } = place;
+    let revisions = 0;
+    for (const kind of ROLLOUT_KINDS) revisions += store.revision(kind);
+    if (known?.store !== store || known.settings !== settings || known.revisions !== revisions) {
+      known = { store, settings, revisions, view: rolloutOf(place, settings) };
+    }
+    return known.view;
+  };
+}
+
 /**
  * Makes the function that tells the configuration in force: that of the file, and while enforcement is rolled out its
- * exemptions with the defaults of the rollout. Asked for each review, it looks anew only when something has changed.
+ * exemptions with the defaults of the rollout.
  */
 export function createPodSecurityInForce(
   place: RolloutPlace,
   settings: () => RolloutSettings,
   file: () => PodSecurity,
 ): () => PodSecurity {
-  let known: { settings: RolloutSettings; revisions: number; enforce: DefaultLevel } | undefined;
+  const viewOf = createRolloutView();
   let made: { file: PodSecurity; enforce: DefaultLevel; podSecurity: PodSecurity } | undefined;
-  const enforceOf = (now: RolloutSettings): DefaultLevel => {
-    let revisions = 0;
-    for (const kind of ROLLOUT_KINDS) revisions += place.store.revision(kind);
-    if (known?.settings !== now || known.revisions !== revisions) {
-      known = { settings: now, revisions, enforce: rolloutOf(place, now).enforce };
-    }
-    return known.enforce;
-  };
   return () => {
     const base = file();
     const now = settings();
     if (now.phase === 'Disabled') return base;
-    const enforce = enforceOf(now);
+    const { enforce } = viewOf(place, now);
     if (made?.file !== base || made.enforce !== enforce) {
       const { exemptions } = base.configuration;
       made = { file: base, enforce, podSecurity: createPodSecurity({ defaults: defaultsFor(enforce), exemptions }) };

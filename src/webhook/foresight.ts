@@ -1,5 +1,5 @@
 import { createPredictedLevels } from '../cluster/predicted-level.ts';
-import { rolloutOf, type RolloutPlace } from '../cluster/rollout.ts';
+import { createRolloutView, type RolloutPlace } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/select.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
@@ -32,12 +32,13 @@ export function createForesight(
 ): (request: AdmissionRequest, around: Surroundings) => string | undefined {
   const { place, management } = rollout;
   const levelIn = createPredictedLevels(management);
+  const viewOf = createRolloutView();
   return (request, { store, exemptions, told }) => {
     const settings = rollout.settings();
     // The common case costs nothing.
     if (settings.phase === 'Disabled') return undefined;
     if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
-    const view = rolloutOf({ store, ...place }, settings);
+    const view = viewOf({ ...place, store }, settings);
     const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
     if (!isEnforcementToCome({ settings, config, ...view })) return undefined;
     const found = foresee({
