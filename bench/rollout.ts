@@ -1,12 +1,12 @@
 /** What it costs to find out what enforcement would refuse in a large cluster. Runs by itself, too: `node bench/rollout.ts`. */
 import type { Cluster } from '../src/cluster/port.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
-import type { ReconcileContext } from '../src/controller/controller.ts';
-import { evaluateAll, namesOf } from '../src/controller/psa-readiness/evaluate-all.ts';
-import { createNamespaceEvaluator, type NamespaceEvaluator } from '../src/controller/psa-readiness/evaluator.ts';
+import type { ReconcileContext } from '../src/controllers/controller.ts';
+import { evaluateAll, namesOf } from '../src/controllers/psa-readiness/evaluate-all.ts';
+import { createNamespaceEvaluator, type NamespaceEvaluator } from '../src/controllers/psa-readiness/evaluator.ts';
 import type { Kinds, Namespace, PodSpec } from '../src/kube/types.ts';
 import { canUseScc } from '../src/cluster/select.ts';
-import { createSccLevels, planLabels } from '../src/policy/psa/label-sync.ts';
+import { createSccLevels, planLabels } from '../src/policy/rollout/label-sync.ts';
 import { fill, objectsOf, type Size } from './cluster.ts';
 import { printTable, type Row } from './row.ts';
 

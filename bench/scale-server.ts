@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { createLogger } from '../src/telemetry/logger.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { createAuthority, createServing } from '../src/tls/self-signed.ts';
-import { buildServer } from '../src/webhook/server.ts';
+import { buildServer } from '../src/server/server.ts';
 import { fill, LARGE, objectsOf, SMALL } from './cluster.ts';
 import { mutateWebhook } from './scc.ts';
 

@@ -1,11 +1,11 @@
 import type { Store } from '../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../src/kube/admission.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
-import { withStoredAccess } from '../src/webhook/scc-access.ts';
-import { createSccRecorder } from '../src/webhook/scc-metrics.ts';
-import { createSccMutateWebhook } from '../src/webhook/scc-mutate.ts';
-import { createWaitingRoom } from '../src/webhook/waiting-room.ts';
-import type { Webhook } from '../src/webhook/webhook.ts';
+import { withStoredAccess } from '../src/server/scc-access.ts';
+import { createSccRecorder } from '../src/server/scc-metrics.ts';
+import { createSccMutateWebhook } from '../src/server/webhooks/scc-mutate.ts';
+import { createWaitingRoom } from '../src/server/waiting-room.ts';
+import type { Webhook } from '../src/server/webhook.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 
 /** The webhook that chooses SCCs, as `serve` makes it where they are enforced. */

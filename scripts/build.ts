@@ -1,15 +1,15 @@
 /** Makes `dist/`, or the folder that is named: the program as a bundle, and the public exports with declarations. */
 import { chmod, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { build, type BuildOptions } from 'esbuild';
 import ts from 'typescript';
+import { build, type BuildOptions } from 'esbuild';
 import { collectLicenses } from './licenses.ts';
 
 const OUT = process.argv[2] ?? 'dist';
 const LIBRARIES = {
   pss: 'src/policy/pss/index.ts',
   scc: 'src/policy/scc/index.ts',
-  psa: 'src/policy/psa/scc-level.ts',
+  psa: 'src/policy/rollout/scc-level.ts',
   rbac: 'src/policy/rbac/index.ts',
 };
 

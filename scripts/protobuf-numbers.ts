@@ -1,13 +1,13 @@
 /**
- * Prints `src/cluster/embedded/http/protobuf/numbers/`: the numbers under which protobuf has the fields of the built-in
+ * Prints `src/dev-cluster/http/protobuf/numbers/`: the numbers under which protobuf has the fields of the built-in
  * types, from the `generated.proto` files of k8s.io/api and k8s.io/apimachinery.
  *
  *     node scripts/protobuf-numbers.ts <folder of k8s.io/api> <folder of k8s.io/apimachinery>
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PACKAGES } from '../src/cluster/embedded/fields/builtin/index.ts';
-import { readTypes } from '../src/cluster/embedded/fields/notation.ts';
+import { PACKAGES } from '../src/dev-cluster/fields/builtin/index.ts';
+import { readTypes } from '../src/dev-cluster/fields/notation.ts';
 
 const [api = '', apimachinery = ''] = process.argv.slice(2);
 const NAMES = [
@@ -33,7 +33,7 @@ for (const name of NAMES) {
   const folder = name === 'meta' ? join(apimachinery, 'pkg/apis/meta/v1') : join(api, name, 'v1');
   const messages = readFileSync(join(folder, 'generated.proto'), 'utf8').matchAll(/^message (\w+) \{\n(.*?)^\}/gms);
   const lines = [...messages].flatMap(([, message = '', body = '']) => lineOf(name, message, body));
-  const target = join(import.meta.dirname, `../src/cluster/embedded/http/protobuf/numbers/${name}.ts`);
+  const target = join(import.meta.dirname, `../src/dev-cluster/http/protobuf/numbers/${name}.ts`);
   const head = `/** The numbers of the fields of ${name}/v1. Printed by scripts/protobuf-numbers.ts. */`;
   writeFileSync(target, `${head}\nexport const ${name} = \`\n${lines.join('\n')}\n\`;\n`);
 }

@@ -13,12 +13,12 @@ test('the sources keep to the rules of the house', () => {
 
 describe('the rules name what breaks them', () => {
   const cases: readonly { name: string; path: string; text: string; expected: readonly string[] }[] = [
-    { name: 'own folder', path: 'webhook/a.ts', text: `import { x } from './psa.ts';`, expected: [] },
-    { name: 'a lower row', path: 'webhook/a.ts', text: `import { x } from '../kube/types.ts';`, expected: [] },
+    { name: 'own folder', path: 'server/a.ts', text: `import { x } from './psa.ts';`, expected: [] },
+    { name: 'a lower row', path: 'server/a.ts', text: `import { x } from '../kube/types.ts';`, expected: [] },
     { name: 'the top', path: 'main.ts', text: `import { x } from './cli/main.ts';`, expected: [] },
     {
       name: 'a subfolder of its own unit',
-      path: 'cluster/embedded/http/a.ts',
+      path: 'dev-cluster/http/a.ts',
       text: `import { x } from '../types.ts';`,
       expected: [],
     },
@@ -30,25 +30,21 @@ describe('the rules name what breaks them', () => {
     },
     {
       name: 'sideways',
-      path: 'webhook/a.ts',
-      text: `import { x } from '../cluster/embedded/types.ts';`,
-      expected: [
-        'src/webhook/a.ts: imports src/cluster/embedded/types.ts: webhook may not import from cluster/embedded',
-      ],
+      path: 'server/a.ts',
+      text: `import { x } from '../dev-cluster/types.ts';`,
+      expected: ['src/server/a.ts: imports src/dev-cluster/types.ts: server may not import from dev-cluster'],
     },
     {
-      name: 'from a folder into one inside',
+      name: 'from a part below into the development cluster',
       path: 'cluster/a.ts',
-      text: `import { x } from './embedded/types.ts';`,
-      expected: [
-        'src/cluster/a.ts: imports src/cluster/embedded/types.ts: cluster may not import from cluster/embedded',
-      ],
+      text: `import { x } from '../dev-cluster/types.ts';`,
+      expected: ['src/cluster/a.ts: imports src/dev-cluster/types.ts: cluster may not import from dev-cluster'],
     },
     {
       name: 'types only',
       path: 'policy/psa/a.ts',
-      text: `import type { X } from '../../webhook/psa.ts';`,
-      expected: ['src/policy/psa/a.ts: imports src/webhook/psa.ts: policy/psa may not import from webhook'],
+      text: `import type { X } from '../../server/psa.ts';`,
+      expected: ['src/policy/psa/a.ts: imports src/server/psa.ts: policy/psa may not import from server'],
     },
     {
       name: 'a type in place',
@@ -64,9 +60,9 @@ describe('the rules name what breaks them', () => {
     },
     {
       name: 'at run time',
-      path: 'webhook/a.ts',
+      path: 'server/a.ts',
       text: `const x = () => import('../cli/main.ts');`,
-      expected: ['src/webhook/a.ts: imports src/cli/main.ts: webhook may not import from cli'],
+      expected: ['src/server/a.ts: imports src/cli/main.ts: server may not import from cli'],
     },
     {
       name: 'computed',
@@ -83,16 +79,16 @@ describe('the rules name what breaks them', () => {
     { name: 'a new folder', path: 'utils/a.ts', text: '', expected: ['src/utils/a.ts: its folder has no row'] },
     {
       name: 'a new folder beside units',
-      path: 'cluster/new/a.ts',
+      path: 'policy/new/a.ts',
       text: '',
-      expected: ['src/cluster/new/a.ts: its folder has no row'],
+      expected: ['src/policy/new/a.ts: its folder has no row'],
     },
     { name: 'a new file on top', path: 'a.ts', text: '', expected: ['src/a.ts: its folder has no row'] },
     {
       name: 'a package away from home',
       path: 'cli/a.ts',
       text: `import Fastify from 'fastify';`,
-      expected: ['src/cli/a.ts: imports fastify, whose home is src/webhook/ and src/cluster/embedded/http/'],
+      expected: ['src/cli/a.ts: imports fastify, whose home is src/server/ and src/dev-cluster/http/'],
     },
     {
       name: 'a part of a package away from home',
@@ -153,9 +149,9 @@ describe('the rules name what breaks them', () => {
     },
     {
       name: 'the environment',
-      path: 'webhook/a.ts',
+      path: 'server/a.ts',
       text: `export const x = process.env['X'];`,
-      expected: ['src/webhook/a.ts: reads process.env'],
+      expected: ['src/server/a.ts: reads process.env'],
     },
     { name: 'the environment in cli', path: 'cli/a.ts', text: `export const x = process.env['X'];`, expected: [] },
     {
@@ -197,7 +193,7 @@ describe('the rules name what breaks them', () => {
     },
     { name: 'errors', path: 'cli/a.ts', text: `class X extends Error {}`, expected: [] },
   ];
-  const house = ['kube/types.ts', 'cluster/store.ts', 'cluster/embedded/types.ts', 'webhook/psa.ts', 'cli/main.ts'];
+  const house = ['kube/types.ts', 'cluster/store.ts', 'dev-cluster/types.ts', 'server/psa.ts', 'cli/main.ts'];
   for (const { name, path, text, expected } of cases) {
     test(name, () => {
       const sources = new Map([...house.map((file) => [file, ''] as const), [path, text] as const]);

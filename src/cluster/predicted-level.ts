@@ -1,8 +1,8 @@
 import { metadataOwnersOf } from '../kube/managed-fields.ts';
 import type { Namespace } from '../kube/types.ts';
-import { createSccLevels, needOf, type ManagementSettings, type SccLevels } from '../policy/psa/label-sync.ts';
-import { isManaged } from '../policy/psa/label-sync/managed.ts';
-import { predictedLevelOf } from '../policy/psa/readiness.ts';
+import { createSccLevels, needOf, type ManagementSettings, type SccLevels } from '../policy/rollout/label-sync.ts';
+import { isManaged } from '../policy/rollout/label-sync/managed.ts';
+import { predictedLevelOf } from '../policy/rollout/readiness.ts';
 import type { Level } from '../policy/pss/types.ts';
 import { canUseScc } from './select.ts';
 import type { Store } from './store.ts';

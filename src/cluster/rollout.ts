@@ -7,7 +7,7 @@ import {
 } from '../kube/installation.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { KubeObject, Kind } from '../kube/types.ts';
-import { defaultsFor } from '../policy/observed-config/index.ts';
+import { defaultsFor } from '../policy/rollout/observed-config/index.ts';
 import {
   ENFORCEMENT_GATE,
   isFeatureOn,
@@ -17,9 +17,9 @@ import {
   wantsEnforcement,
   type DefaultLevel,
   type SyncerMode,
-} from '../policy/psa/enforcement.ts';
+} from '../policy/rollout/enforcement.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
-import type { RolloutSettings } from '../policy/psa/rollout-settings.ts';
+import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
 import type { Store } from './store.ts';
 
 /** Where the rollout is looked up, and by whom. */

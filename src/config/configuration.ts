@@ -5,7 +5,7 @@
 import { isObject } from '../kube/types.ts';
 import { DEFAULT_CONFIGURATION } from '../policy/psa/configuration.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/psa/rollout-settings.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/rollout-settings.ts';
 import { parsePodSecurity, podSecurityOf } from './pod-security.ts';
 import { readRollout } from './rollout.ts';
 import type { Source } from './source.ts';

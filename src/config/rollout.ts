@@ -2,14 +2,14 @@ import { parseDurationMs } from '../kube/duration.ts';
 import type { Found } from '../kube/found.ts';
 import { quote } from '../kube/quote.ts';
 import { isObject } from '../kube/types.ts';
-import { ENFORCEMENT_GATE } from '../policy/psa/enforcement.ts';
-import { ROLLOUT_PHASES } from '../policy/psa/enforcement/types.ts';
+import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
+import { ROLLOUT_PHASES } from '../policy/rollout/enforcement/types.ts';
 import {
   DEFAULT_ROLLOUT,
   EVALUATORS,
   INCONCLUSIVE_POLICIES,
   type RolloutSettings,
-} from '../policy/psa/rollout-settings.ts';
+} from '../policy/rollout/rollout-settings.ts';
 import { childOf, strictIssues, typeIssues, userError, type ConfigNode, type Issue, type Struct } from './strict.ts';
 
 const STRUCT: Struct = {

@@ -1,5 +1,4 @@
-import type { FieldError } from './field-error.ts';
-import { printFieldErrors, describe } from './field-error.ts';
+import { type FieldError, printFieldErrors, describe } from './field-error.ts';
 import { quote } from './quote.ts';
 
 /** One cause in the details of a Status. */

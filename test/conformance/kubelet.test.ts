@@ -6,8 +6,8 @@ import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
 import { parseKubeletVersion, parseVersion, printKubeletVersion } from '../../src/policy/kubelet/version.ts';
-import { psaLevelOf } from '../../src/policy/psa/scc-level.ts';
-import { auditUserNamespaces } from '../../src/policy/psa/user-namespace-audit.ts';
+import { psaLevelOf } from '../../src/policy/rollout/scc-level.ts';
+import { auditUserNamespaces } from '../../src/policy/rollout/user-namespace-audit.ts';
 import { orderSccs, preferUserNamespaces } from '../../src/policy/scc/order.ts';
 import { evaluatePod, type Version } from '../../src/policy/pss/index.ts';
 import {

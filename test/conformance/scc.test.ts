@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
-import { psaLevelOf } from '../../src/policy/psa/scc-level.ts';
+import { psaLevelOf } from '../../src/policy/rollout/scc-level.ts';
 import { assignScc, validateScc, type SccDecision, type SccInput } from '../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { canUseBy, laxScc, type Grant } from '../support/scc.ts';

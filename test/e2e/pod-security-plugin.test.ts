@@ -1,8 +1,8 @@
 /** Beside the plugin PodSecurity, which real API servers have built in and switched on, Portcullis says nothing again. */
+import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import assert from 'node:assert/strict';
 import { readSeed } from '../../src/cli/serve/seed.ts';
 import { metadataOf } from '../support/answers.ts';
 import {

@@ -1,6 +1,6 @@
 /** Pods: generated near the edges of both systems, or from manifests of ours, dressed up and changed. */
-import fc, { type Arbitrary } from 'fast-check';
 import { fileURLToPath } from 'node:url';
+import fc, { type Arbitrary } from 'fast-check';
 import { readManifests } from '../../src/config/manifests.ts';
 import { pods as standardPods } from '../policy/pss/arbitrary.ts';
 import { pod as sccPod } from '../policy/scc/arbitrary.ts';

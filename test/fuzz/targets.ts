@@ -1,14 +1,13 @@
 /** What is tried: each a property of the server over generated calls. */
 import assert from 'node:assert/strict';
 import fc, { type IAsyncProperty } from 'fast-check';
-import type { Answer } from '../support/https.ts';
-import { sendRaw } from '../support/https.ts';
+import * as requests from './requests.ts';
+import { type Answer, sendRaw } from '../support/https.ts';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { isLegalReview } from '../support/oracle/review.ts';
 import { damage, depthOf, inflict } from './bytes.ts';
 import type { Judge } from './judge.ts';
 import { podsFrom } from './pods.ts';
-import * as requests from './requests.ts';
 import type { FuzzServer } from './server.ts';
 
 export interface Context {

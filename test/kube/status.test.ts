@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { required } from '../../src/kube/field-error.ts';
 import * as status from '../../src/kube/status.ts';
+import { required } from '../../src/kube/field-error.ts';
 
 const PODS = { group: '', resource: 'pods' };
 const DEPLOYMENTS = { group: 'apps', resource: 'deployments' };

@@ -6,8 +6,8 @@ import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { buildServer, type AdmissionServer } from '../../src/webhook/server.ts';
-import type { Webhook } from '../../src/webhook/webhook.ts';
+import { buildServer, type AdmissionServer } from '../../src/server/server.ts';
+import type { Webhook } from '../../src/server/webhook.ts';
 import type { Endpoint } from './https.ts';
 
 export interface TestServer extends Endpoint, AdmissionServer {

@@ -5,7 +5,7 @@ import {
   createLeaderElection,
   type LeaderElection,
   type LeaderElectionOptions,
-} from '../../src/controller/leader-election.ts';
+} from '../../src/controllers/leader-election.ts';
 import { createRecorder, type Recorder } from './controllers.ts';
 import type { FakeClock } from './fake-clock.ts';
 

@@ -1,11 +1,11 @@
 /** What tests of certificates share: configurations that ask for authorities, replicas and leaders whose clock stands still. */
-import { createEmbeddedCluster, type EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
+import { createEmbeddedCluster, type EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Cluster } from '../../src/cluster/port.ts';
 import { createStore } from '../../src/cluster/store.ts';
-import { ourConfigurations } from '../../src/controller/replica-certificate.ts';
-import { createReplica, type Replica } from '../../src/controller/replica.ts';
-import { startController, type RunningController } from '../../src/controller/runtime.ts';
-import { createServingCertificate } from '../../src/controller/serving-certificate.ts';
+import { ourConfigurations } from '../../src/controllers/replica-certificate.ts';
+import { createReplica, type Replica } from '../../src/controllers/replica.ts';
+import { startController, type RunningController } from '../../src/controllers/runtime.ts';
+import { createServingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/installation.ts';
 import { draft, type Kind, type Kinds, type Secret } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, webhooksOf, type WebhookConfiguration } from '../../src/kube/webhook-configuration.ts';

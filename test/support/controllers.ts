@@ -2,16 +2,16 @@
 import { Writable } from 'node:stream';
 import { pino, type Logger } from 'pino';
 import { createAll } from '../../src/cli/serve/seed.ts';
-import type { EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
+import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Store } from '../../src/cluster/store.ts';
-import type { Controller } from '../../src/controller/controller.ts';
-import { DEFINITIONS } from '../../src/manifests/index.ts';
+import type { Controller } from '../../src/controllers/controller.ts';
+import { DEFINITIONS } from '../../src/install/index.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
-import { startController, type RunningController } from '../../src/controller/runtime.ts';
+import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 

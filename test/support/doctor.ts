@@ -3,7 +3,7 @@ import { configurationOf } from '../../src/cli/installation/own-webhooks.ts';
 import type { Facts, NamespaceFact } from '../../src/cli/doctor/types.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhook-configuration.ts';
 import type { Kinds, Lease } from '../../src/kube/types.ts';
-import { defaultSettings, manifestsOf, webhookConfigurations } from '../../src/manifests/index.ts';
+import { defaultSettings, manifestsOf, webhookConfigurations } from '../../src/install/index.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 

@@ -2,10 +2,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createHttpsCaller } from '../../src/cluster/embedded/admission/index.ts';
-import { createEmbeddedCluster, type EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
-import { writeKubeconfig } from '../../src/cluster/embedded/http/kubeconfig.ts';
-import { createApiServer } from '../../src/cluster/embedded/http/server.ts';
+import { createHttpsCaller } from '../../src/dev-cluster/admission/index.ts';
+import { createEmbeddedCluster, type EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { writeKubeconfig } from '../../src/dev-cluster/http/kubeconfig.ts';
+import { createApiServer } from '../../src/dev-cluster/http/server.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { createAuthority, createClient, createServing } from '../../src/tls/self-signed.ts';
 import { createApiClient, type ApiClient } from './api-client.ts';

@@ -1,16 +1,11 @@
 /** Writes of namespaces as an API server does them, without one: field ownership included, values unchecked. */
-import {
-  applyConfiguration,
-  loadSchemas,
-  trackUpdate,
-  type Ownership,
-} from '../../src/cluster/embedded/fields/index.ts';
-import type { ApiObject } from '../../src/cluster/embedded/types.ts';
+import { applyConfiguration, loadSchemas, trackUpdate, type Ownership } from '../../src/dev-cluster/fields/index.ts';
+import type { ApiObject } from '../../src/dev-cluster/types.ts';
 import { apply, type JsonPatchOp } from '../../src/kube/json-patch.ts';
 import type { FieldOwner } from '../../src/kube/managed-fields.ts';
 import { draft, type Namespace } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/label-sync.ts';
-import { planLabels, type LabelSyncInput, type LabelSyncPlan } from '../../src/policy/psa/label-sync.ts';
+import { planLabels, type LabelSyncInput, type LabelSyncPlan } from '../../src/policy/rollout/label-sync.ts';
 
 const KIND = { group: '', version: 'v1', kind: 'Namespace' };
 

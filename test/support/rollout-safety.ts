@@ -1,7 +1,7 @@
 /** Who watches a cluster while enforcement goes up and down: after no write may a pod that runs be refused if it was created again. */
 import { systemClock } from '../../src/cluster/clock.ts';
-import { createLiveCluster } from '../../src/cluster/live/cluster.ts';
-import { connect } from '../../src/cluster/live/connect.ts';
+import { createLiveCluster } from '../../src/cluster/cluster.ts';
+import { connect } from '../../src/cluster/connect.ts';
 import { defaultLevelOf } from '../../src/cluster/rollout.ts';
 import type { Change } from '../../src/cluster/store.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../src/kube/installation.ts';

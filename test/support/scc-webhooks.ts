@@ -1,6 +1,6 @@
 /** The webhooks of security context constraints over a store that holds the standard SCCs and their grants. */
-import { pino, type Logger } from 'pino';
 import { Writable } from 'node:stream';
+import { pino, type Logger } from 'pino';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
@@ -14,8 +14,8 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { createWebhooks, type WebhooksOptions } from '../../src/webhook/index.ts';
-import type { WebhookContext } from '../../src/webhook/webhook.ts';
+import { createWebhooks, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
+import type { WebhookContext } from '../../src/server/webhook.ts';
 
 export const RANGES = {
   'openshift.io/sa.scc.uid-range': '1000660000/10000',

@@ -1,6 +1,5 @@
 /** What tests of security context constraints share: grants, objects to fill in, and steps of the decision on their own. */
-import type { FieldError } from '../../src/kube/field-error.ts';
-import { printFieldError } from '../../src/kube/field-error.ts';
+import { type FieldError, printFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { ownContainerValues, ownPodValues } from '../../src/policy/scc/apply.ts';

@@ -1,4 +1,4 @@
-import type { EmbeddedCluster } from '../../src/cluster/embedded/cluster.ts';
+import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { startAdmissionServer } from './admission-server.ts';
 

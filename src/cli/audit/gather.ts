@@ -1,6 +1,6 @@
 import { podSourcesOf } from '../../cluster/workloads.ts';
 import type { Store } from '../../cluster/store.ts';
-import type { AuditInput } from '../../policy/psa/user-namespace-audit.ts';
+import type { AuditInput } from '../../policy/rollout/user-namespace-audit.ts';
 
 /** Everything that the audit of user namespaces reads. */
 export function gatherAudit(store: Store, include: AuditInput['include']): AuditInput {

@@ -1,4 +1,4 @@
-import type { AuditFinding } from '../../policy/psa/user-namespace-audit.ts';
+import type { AuditFinding } from '../../policy/rollout/user-namespace-audit.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';

@@ -3,7 +3,7 @@ import {
   type AuditCode,
   type AuditFinding,
   type Severity,
-} from '../../policy/psa/user-namespace-audit.ts';
+} from '../../policy/rollout/user-namespace-audit.ts';
 import { EXIT } from '../command.ts';
 
 /** What an audit found, and what it took for granted. */

@@ -1,6 +1,6 @@
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/types.ts';
-import { auditUserNamespaces } from '../../policy/psa/user-namespace-audit.ts';
+import { auditUserNamespaces } from '../../policy/rollout/user-namespace-audit.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { gatherAudit } from '../audit/gather.ts';
 import { dataOfAudit, printAuditTable } from '../audit/print.ts';

@@ -1,5 +1,5 @@
-import type { Connection } from '../../cluster/live/connect.ts';
-import { reviewSelf } from '../../cluster/live/reviews.ts';
+import type { Connection } from '../../cluster/connect.ts';
+import { reviewSelf } from '../../cluster/reviews.ts';
 import { UserError } from '../../config/user-error.ts';
 import { quote } from '../../kube/quote.ts';
 import { planOff, planOn, stateOf } from '../break-glass/plan.ts';

@@ -1,6 +1,6 @@
 import { printYaml } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
-import { manifestsOf } from '../../manifests/index.ts';
+import { manifestsOf } from '../../install/index.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { gatherFacts } from '../install/gather.ts';
 import { installOptions, requestOf } from '../install/options.ts';

@@ -1,7 +1,7 @@
 import { UserError } from '../../config/user-error.ts';
 import { isEnforcementMode, type EnforcementMode } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/quote.ts';
-import { ROLLOUT_PHASES, type RolloutPhase } from '../../policy/psa/enforcement.ts';
+import { ROLLOUT_PHASES, type RolloutPhase } from '../../policy/rollout/enforcement.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import { option } from '../options.ts';

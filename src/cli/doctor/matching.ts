@@ -1,4 +1,4 @@
-import { matchesRule } from '../../cluster/embedded/admission/webhooks/rules.ts';
+import { matchesRule } from '../../dev-cluster/admission/webhooks/rules.ts';
 import { deepEqual } from '../../kube/equal.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { isObject } from '../../kube/types.ts';

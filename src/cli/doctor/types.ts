@@ -5,7 +5,7 @@
 import type { Kinds, Lease, Node, Pod } from '../../kube/types.ts';
 import type { AnyObject } from '../installation/resource.ts';
 import type { Configuration } from '../installation/own-webhooks.ts';
-import type { ManifestSettings } from '../../manifests/index.ts';
+import type { ManifestSettings } from '../../install/index.ts';
 
 /** Something that was looked at, or why it could not be. */
 export type Fact<T> = { readonly value: T } | { readonly unknown: string };

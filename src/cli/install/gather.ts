@@ -1,4 +1,4 @@
-import type { ApiRequest, Connection } from '../../cluster/live/connect.ts';
+import type { ApiRequest, Connection } from '../../cluster/connect.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
 import { ApiError } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';

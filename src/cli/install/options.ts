@@ -1,11 +1,11 @@
 import { UserError } from '../../config/user-error.ts';
-import { defaultSettings, type ManifestSettings } from '../../manifests/index.ts';
-import { PROFILES, type Profile } from '../../manifests/profiles.ts';
+import { defaultSettings, type ManifestSettings } from '../../install/index.ts';
+import { PROFILES, type Profile } from '../../install/profiles.ts';
 import { dnsLabelErrors } from '../../kube/dns-name.ts';
 import { quote } from '../../kube/quote.ts';
-import { ROLLOUT_PHASES } from '../../policy/psa/enforcement.ts';
+import { ROLLOUT_PHASES } from '../../policy/rollout/enforcement.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
-import { AUTHORIZATIONS } from '../../webhook/scc-access.ts';
+import { AUTHORIZATIONS } from '../../server/scc-access.ts';
 import { clusterOptions } from '../installation/options.ts';
 import { option, type Option, type OptionText, type Values } from '../options.ts';
 import { boolean, integer, objectName, oneOf } from '../values.ts';

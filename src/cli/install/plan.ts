@@ -1,6 +1,6 @@
-import type { ManifestSettings } from '../../manifests/index.ts';
-import { MINIMUM_MINOR } from '../../manifests/kubernetes-version.ts';
-import { PROFILES, type Profile } from '../../manifests/profiles.ts';
+import type { ManifestSettings } from '../../install/index.ts';
+import { MINIMUM_MINOR } from '../../install/kubernetes-version.ts';
+import { PROFILES, type Profile } from '../../install/profiles.ts';
 import type { ClusterFacts } from './facts.ts';
 import { platformNotes } from './platforms.ts';
 

@@ -2,7 +2,7 @@
  * What commands have in common that look after an installation in a cluster: they read raw JSON and say in words what
  * the API server refuses. Nothing here decides anything.
  */
-import { connect, type Connection } from '../../cluster/live/connect.ts';
+import { connect, type Connection } from '../../cluster/connect.ts';
 import { UserError } from '../../config/user-error.ts';
 import { ApiError } from '../../kube/status.ts';
 import { PROGRAM, type Io } from '../command.ts';

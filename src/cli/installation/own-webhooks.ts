@@ -1,5 +1,5 @@
-import type { Connection } from '../../cluster/live/connect.ts';
-import { listAll } from '../../cluster/live/list.ts';
+import type { Connection } from '../../cluster/connect.ts';
+import { listAll } from '../../cluster/list.ts';
 import type { ObjectMeta } from '../../kube/types.ts';
 import {
   CONFIGURATION_KINDS,

@@ -1,4 +1,4 @@
-import { findAnyCluster } from '../../cluster/live/find-cluster.ts';
+import { findAnyCluster } from '../../cluster/find-cluster.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
 import { RESOURCES } from '../../kube/resources.ts';

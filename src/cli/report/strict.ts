@@ -1,5 +1,5 @@
 import type { ManifestObject } from '../../config/manifests.ts';
-import { decodeValue, loadSchemas } from '../../cluster/embedded/fields/index.ts';
+import { decodeValue, loadSchemas } from '../../dev-cluster/fields/index.ts';
 import { parseFieldPath } from './field-path.ts';
 import { groupOf } from './pod.ts';
 import type { Finding } from './types.ts';

@@ -1,6 +1,6 @@
 import { LABEL_SYNC_LABEL } from '../../kube/label-sync.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import type { Category, NamespaceEvaluation } from '../../policy/psa/readiness.ts';
+import type { Category, NamespaceEvaluation } from '../../policy/rollout/readiness.ts';
 
 /** What to do about a namespace in which something would be refused, or that cannot be judged. */
 export function stepsFor({ name, verdict, categories, level }: NamespaceEvaluation): readonly string[] {

@@ -1,15 +1,15 @@
 import { rolloutOf, type RolloutPlace } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
-import { readEnforcement } from '../../policy/psa/enforcement.ts';
+import { readEnforcement } from '../../policy/rollout/enforcement.ts';
 import {
   DEFAULT_UNMANAGED_NAMESPACES,
   isAwaitingLabel,
   standingOf,
   type ManagementSettings,
-} from '../../policy/psa/label-sync.ts';
+} from '../../policy/rollout/label-sync.ts';
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
-import type { RolloutSettings } from '../../policy/psa/rollout-settings.ts';
+import type { RolloutSettings } from '../../policy/rollout/rollout-settings.ts';
 import type { Io } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { VERSION } from '../version.ts';

@@ -1,7 +1,7 @@
 import { EVALUATE_ANNOTATION } from '../../kube/installation.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/quote.ts';
-import { ENFORCEMENT_GATE } from '../../policy/psa/enforcement.ts';
+import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
 import { printSome } from '../../policy/psa/some.ts';
 import type { NamespaceCounts, RolloutState } from './types.ts';
 

@@ -1,13 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/select.ts';
-import { createNamespaceEvaluator } from '../../controller/psa-readiness/evaluator.ts';
+import { createNamespaceEvaluator } from '../../controllers/psa-readiness/evaluator.ts';
 import { compareBytes } from '../../kube/order.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { createCurrentSccLevels } from '../../cluster/predicted-level.ts';
-import { planLabels } from '../../policy/psa/label-sync.ts';
-import { isTerminating } from '../../policy/psa/label-sync/terminating.ts';
-import { violationReason, type NamespaceEvaluation } from '../../policy/psa/readiness.ts';
+import { planLabels } from '../../policy/rollout/label-sync.ts';
+import { isTerminating } from '../../policy/rollout/label-sync/terminating.ts';
+import { violationReason, type NamespaceEvaluation } from '../../policy/rollout/readiness.ts';
 import { isLevel, type Level } from '../../policy/pss/types.ts';
 import type { Io } from '../command.ts';
 import { createProgress } from '../progress.ts';

@@ -1,4 +1,4 @@
-import type { FixableViolation, ViolatingWorkload } from '../../policy/psa/readiness.ts';
+import type { FixableViolation, ViolatingWorkload } from '../../policy/rollout/readiness.ts';
 import { printColumns } from '../report/columns.ts';
 import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';

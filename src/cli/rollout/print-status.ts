@@ -1,4 +1,4 @@
-import { ENFORCEMENT_GATE } from '../../policy/psa/enforcement.ts';
+import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import type { Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';

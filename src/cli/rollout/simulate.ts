@@ -1,10 +1,14 @@
 import type { EnforcementMode } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/quote.ts';
-import { planEffect, planEnforcement, type EvaluationResult } from '../../policy/psa/enforcement.ts';
-import { standingOf } from '../../policy/psa/label-sync.ts';
+import {
+  planEffect,
+  planEnforcement,
+  type EvaluationResult,
+  ENFORCEMENT_GATE,
+} from '../../policy/rollout/enforcement.ts';
+import { standingOf } from '../../policy/rollout/label-sync.ts';
 import { printSome } from '../../policy/psa/some.ts';
 import { LEVELS } from '../../policy/pss/types.ts';
-import { ENFORCEMENT_GATE } from '../../policy/psa/enforcement.ts';
 import type { RolloutFacts } from './gather.ts';
 import { number } from './print-namespaces.ts';
 import type { NamespaceCounts, PlannedNamespace, RolloutState } from './types.ts';

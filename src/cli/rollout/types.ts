@@ -1,6 +1,6 @@
 import type { Condition } from '../../kube/condition.ts';
-import type { DefaultLevel, RolloutPhase, SyncerMode } from '../../policy/psa/enforcement.ts';
-import type { Category, ViolatingWorkload } from '../../policy/psa/readiness.ts';
+import type { DefaultLevel, RolloutPhase, SyncerMode } from '../../policy/rollout/enforcement.ts';
+import type { Category, ViolatingWorkload } from '../../policy/rollout/readiness.ts';
 import type { Level } from '../../policy/pss/types.ts';
 
 /**

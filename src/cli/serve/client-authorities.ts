@@ -3,7 +3,7 @@ import { UserError } from '../../config/user-error.ts';
 import { watchFile } from '../../config/watch-file.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { readCertificates } from '../../tls/pem.ts';
-import { createCallers, type Callers } from '../../webhook/callers.ts';
+import { createCallers, type Callers } from '../../server/callers.ts';
 import type { ServeValues } from './options.ts';
 
 /** Reads the file of `--client-ca-file`; `undefined` if there is none. Rejects with a UserError that says what is wrong. */

@@ -1,7 +1,7 @@
 import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isObject } from '../../kube/types.ts';
-import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../manifests/index.ts';
+import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
 import type { SccMode } from '../../policy/scc/mode.ts';
 import { VERSION } from '../version.ts';
 import { readSeed, type SeedObject } from './seed.ts';

@@ -1,7 +1,7 @@
 import { UserError } from '../../config/user-error.ts';
-import type { Controller } from '../../controller/controller.ts';
-import { CONTROLLER_NAMES, createControllers } from '../../controller/index.ts';
-import { STANDARD_SCC_CONTROLLER } from '../../controller/standard-sccs.ts';
+import type { Controller } from '../../controllers/controller.ts';
+import { CONTROLLER_NAMES, createControllers } from '../../controllers/index.ts';
+import { STANDARD_SCC_CONTROLLER } from '../../controllers/standard-sccs.ts';
 import { quote } from '../../kube/quote.ts';
 import { rangesProblem, type RangeSettings } from '../../policy/uid-range/settings.ts';
 import type { ServeValues } from './options.ts';

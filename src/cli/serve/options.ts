@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { UserError } from '../../config/user-error.ts';
-import { CONTROLLER_NAMES } from '../../controller/index.ts';
+import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/dns-name.ts';
 import { INSTALLATION } from '../../kube/installation.ts';
 import { quote } from '../../kube/quote.ts';
@@ -10,7 +10,7 @@ import { DEFAULT_RANGES } from '../../policy/uid-range/settings.ts';
 import { parseUidRange, printUidRange } from '../../policy/uid-range/uid-range.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
-import { AUTHORIZATIONS } from '../../webhook/scc-access.ts';
+import { AUTHORIZATIONS } from '../../server/scc-access.ts';
 import { controllerRule } from './controllers.ts';
 import { flag, flagOn, list, mapped, option, withEnvironment, type Values } from '../options.ts';
 import { decimal, durationMs, found, integer, listenAddress, objectName, oneOf, text } from '../values.ts';

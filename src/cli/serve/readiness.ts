@@ -1,7 +1,7 @@
-import type { LiveCluster } from '../../cluster/live/cluster.ts';
-import type { Connections } from '../../webhook/connections.ts';
-import type { HealthCheck } from '../../webhook/probes.ts';
-import type { SccProblemsWatch } from '../../webhook/scc-problems.ts';
+import type { LiveCluster } from '../../cluster/cluster.ts';
+import type { Connections } from '../../server/connections.ts';
+import type { HealthCheck } from '../../server/probes.ts';
+import type { SccProblemsWatch } from '../../server/scc-problems.ts';
 
 /** The process is worth keeping as long as it answers. */
 export const ping: HealthCheck = { name: 'ping', check: () => undefined };

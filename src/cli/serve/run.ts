@@ -15,17 +15,17 @@ import { sccSettingsOf } from './scc-settings.ts';
 import { createServedCertificate, trustCheck } from './served-certificate.ts';
 import { drain } from './shutdown.ts';
 import { VERSION } from '../version.ts';
-import { STANDARD_SCC_CONTROLLER } from '../../controller/standard-sccs.ts';
+import { STANDARD_SCC_CONTROLLER } from '../../controllers/standard-sccs.ts';
 import { createPodSecurityInForce } from '../../cluster/rollout.ts';
 import { canUseScc } from '../../cluster/select.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/psa/rollout-settings.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/rollout-settings.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import { protocolSettings } from '../../tls/secure-context.ts';
-import { createWebhooks } from '../../webhook/index.ts';
-import { buildProbes } from '../../webhook/probes.ts';
-import { watchSccProblems } from '../../webhook/scc-problems.ts';
-import { buildServer } from '../../webhook/server.ts';
+import { createWebhooks } from '../../server/webhooks/index.ts';
+import { buildProbes } from '../../server/probes.ts';
+import { watchSccProblems } from '../../server/scc-problems.ts';
+import { buildServer } from '../../server/server.ts';
 
 /** Serves until the signal of `io` is aborted. Resolves to the exit code; rejects with a UserError for what the user has to correct. */
 export async function run(values: ServeValues, configuration: LoadedConfiguration, io: Io): Promise<number> {

@@ -1,8 +1,8 @@
 import type { Cluster } from '../../cluster/port.ts';
-import type { Controller } from '../../controller/controller.ts';
+import type { Controller } from '../../controllers/controller.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
 import type { Service } from '../../tls/served-trust.ts';
-import type { HealthCheck } from '../../webhook/probes.ts';
+import type { HealthCheck } from '../../server/probes.ts';
 
 /** Where reviews are answered, and which authority, in PEM, has signed the certificate that is served there. */
 export interface WebhookAddress {

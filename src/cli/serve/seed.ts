@@ -1,7 +1,7 @@
 import { readManifests } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
-import type { EmbeddedCluster } from '../../cluster/embedded/cluster.ts';
-import type { ApiObject } from '../../cluster/embedded/types.ts';
+import type { EmbeddedCluster } from '../../dev-cluster/cluster.ts';
+import type { ApiObject } from '../../dev-cluster/types.ts';
 import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject } from '../../kube/types.ts';
 

@@ -1,7 +1,7 @@
 import type { SecureContextOptions } from 'node:tls';
 import type { Store } from '../../cluster/store.ts';
-import { ourConfigurations, strangeConfigurations } from '../../controller/replica-certificate.ts';
-import type { ServedPair } from '../../controller/replica.ts';
+import { ourConfigurations, strangeConfigurations } from '../../controllers/replica-certificate.ts';
+import type { ServedPair } from '../../controllers/replica.ts';
 import { webhooksOf, type WebhookConfiguration } from '../../kube/webhook-configuration.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -10,8 +10,8 @@ import type { KeyPair } from '../../tls/key-pair.ts';
 import { fingerprint, fingerprintOf, readCertificates } from '../../tls/pem.ts';
 import type { ProtocolSettings } from '../../tls/secure-context.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../../tls/served-trust.ts';
-import type { HealthCheck } from '../../webhook/probes.ts';
-import type { AdmissionServer } from '../../webhook/server.ts';
+import type { HealthCheck } from '../../server/probes.ts';
+import type { AdmissionServer } from '../../server/server.ts';
 
 /** The certificate of the server, and whom it trusts; it can change both while it serves. */
 export interface ServedCertificate extends ServedPair {

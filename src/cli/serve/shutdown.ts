@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AdmissionServer } from '../../webhook/server.ts';
+import type { AdmissionServer } from '../../server/server.ts';
 
 /** How long answers under way may take once the server takes no more; the API server waits no longer than 30 s. */
 const GRACE_MS = 25_000;

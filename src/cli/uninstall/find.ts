@@ -1,4 +1,4 @@
-import type { Connection } from '../../cluster/live/connect.ts';
+import type { Connection } from '../../cluster/connect.ts';
 import { ApiError } from '../../kube/status.ts';
 import { ifThere } from '../installation/connect.ts';
 import { listObjects, printTarget, type AnyObject, type Resource } from '../installation/resource.ts';

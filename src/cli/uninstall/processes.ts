@@ -1,4 +1,4 @@
-import type { Connection } from '../../cluster/live/connect.ts';
+import type { Connection } from '../../cluster/connect.ts';
 import { INSTALLATION, REPLICA, COMPONENT_LABEL } from '../../kube/installation.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { Lease } from '../../kube/types.ts';

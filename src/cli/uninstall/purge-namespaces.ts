@@ -1,4 +1,4 @@
-import type { Connection } from '../../cluster/live/connect.ts';
+import type { Connection } from '../../cluster/connect.ts';
 import { TIER_LABEL } from '../../kube/installation.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { escapeKey } from '../../kube/json-pointer.ts';

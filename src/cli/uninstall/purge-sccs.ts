@@ -1,4 +1,4 @@
-import type { Connection } from '../../cluster/live/connect.ts';
+import type { Connection } from '../../cluster/connect.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { KubeObject } from '../../kube/types.ts';

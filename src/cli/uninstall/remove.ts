@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Connection } from '../../cluster/live/connect.ts';
+import type { Connection } from '../../cluster/connect.ts';
 import { ApiError } from '../../kube/status.ts';
 import { ifThere } from '../installation/connect.ts';
 import { objectPath, printTarget } from '../installation/resource.ts';

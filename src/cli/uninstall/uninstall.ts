@@ -4,7 +4,7 @@
  * after it was interrupted.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Connection } from '../../cluster/live/connect.ts';
+import type { Connection } from '../../cluster/connect.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';

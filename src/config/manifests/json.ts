@@ -1,5 +1,14 @@
-import { listNode, MAX_DEPTH, objectNode, TOO_DEEP } from './node.ts';
-import type { DuplicateKey, Failure, Member, Parsed, TextNode } from './node.ts';
+import {
+  listNode,
+  MAX_DEPTH,
+  objectNode,
+  TOO_DEEP,
+  type DuplicateKey,
+  type Failure,
+  type Member,
+  type Parsed,
+  type TextNode,
+} from './node.ts';
 
 const SPACE = /[ \t\r\n]*/y;
 const LITERAL = /true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?/y;

@@ -1,7 +1,15 @@
 import { isAlias, isMap, isScalar, isSeq, type Alias, type Node, type Pair, type Scalar } from 'yaml';
 import { createAliasBudget } from './alias-budget.ts';
-import { listNode, MAX_DEPTH, objectNode, TOO_DEEP } from './node.ts';
-import type { DuplicateKey, Failure, Member, TextNode } from './node.ts';
+import {
+  listNode,
+  MAX_DEPTH,
+  objectNode,
+  TOO_DEEP,
+  type DuplicateKey,
+  type Failure,
+  type Member,
+  type TextNode,
+} from './node.ts';
 import { printKey, resolvePlain, resolveTagged, type ScalarValue } from './scalar.ts';
 
 /** Reads one document from the nodes of the library; good for one. */

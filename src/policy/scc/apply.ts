@@ -3,13 +3,7 @@ import type { ContainerFields } from './decode/container.ts';
 import type { PodFields } from './decode/pod.ts';
 import type { SccFields } from './decode/scc.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from './strategies/index.ts';
-import {
-  type Bound,
-  type ContainerContext,
-  type ContainerValues,
-  type PodContext,
-  type PodValues,
-} from './strategies/types.ts';
+import type { Bound, ContainerContext, ContainerValues, PodContext, PodValues } from './strategies/types.ts';
 
 /** A pod under one SCC: the values that it would have, and what is wrong with them. The pod itself stays as it is. */
 export interface Attempt {

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { allow } from '../../../src/kube/admission.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
-import { defaultSettings, manifestsOf } from '../../../src/manifests/index.ts';
+import { defaultSettings, manifestsOf } from '../../../src/install/index.ts';
 import { startAdmissionServer, type TestServer } from '../../support/admission-server.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';

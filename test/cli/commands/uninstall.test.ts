@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { planPurge } from '../../../src/cli/uninstall/purge-namespaces.ts';
-import { defaultSettings, manifestsOf } from '../../../src/manifests/index.ts';
+import { defaultSettings, manifestsOf } from '../../../src/install/index.ts';
 import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';

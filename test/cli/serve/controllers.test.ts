@@ -6,15 +6,15 @@ import { rolloutControllers } from '../../../src/cli/serve/rollout-controllers.t
 import { sccSettingsOf } from '../../../src/cli/serve/scc-settings.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
 import { createStore } from '../../../src/cluster/store.ts';
-import type { Controller } from '../../../src/controller/controller.ts';
-import { CONTROLLER_NAMES, createControllers } from '../../../src/controller/index.ts';
-import { REPLICA_CONTROLLER } from '../../../src/controller/replica.ts';
-import { SERVING_CERTIFICATE_CONTROLLER } from '../../../src/controller/serving-certificate.ts';
-import { STANDARD_SCC_CONTROLLER } from '../../../src/controller/standard-sccs.ts';
-import { UID_RANGE_ALLOCATOR } from '../../../src/controller/uid-range-allocator.ts';
+import type { Controller } from '../../../src/controllers/controller.ts';
+import { CONTROLLER_NAMES, createControllers } from '../../../src/controllers/index.ts';
+import { REPLICA_CONTROLLER } from '../../../src/controllers/replica.ts';
+import { SERVING_CERTIFICATE_CONTROLLER } from '../../../src/controllers/serving-certificate.ts';
+import { STANDARD_SCC_CONTROLLER } from '../../../src/controllers/standard-sccs.ts';
+import { UID_RANGE_ALLOCATOR } from '../../../src/controllers/uid-range-allocator.ts';
 import { DEFAULT_CONFIGURATION } from '../../../src/policy/psa/configuration.ts';
-import type { RolloutPhase } from '../../../src/policy/psa/enforcement.ts';
-import { DEFAULT_ROLLOUT } from '../../../src/policy/psa/rollout-settings.ts';
+import type { RolloutPhase } from '../../../src/policy/rollout/enforcement.ts';
+import { DEFAULT_ROLLOUT } from '../../../src/policy/rollout/rollout-settings.ts';
 import { DEFAULT_RANGES } from '../../../src/policy/uid-range/settings.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
 

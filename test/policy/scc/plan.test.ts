@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { planPod, type PlannedPod } from '../../../src/policy/scc/plan.ts';
 import type { SccInput } from '../../../src/policy/scc/index.ts';
-import type { Grant } from '../../support/scc.ts';
-import { laxScc, namespaceWith } from '../../support/scc.ts';
+import { type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
 import { podWith, request } from './requests.ts';
 
 type Given = Partial<SccInput> & { readonly grants?: readonly Grant[] };

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import type { SccInput } from '../../../src/policy/scc/index.ts';
-import { assignScc, validateScc } from '../../../src/policy/scc/index.ts';
+import { type SccInput, assignScc, validateScc } from '../../../src/policy/scc/index.ts';
 import { decideOn, keyOf, type AccessQuestion } from '../../../src/policy/scc/questions.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import type { CanUse, SccDecision } from '../../../src/policy/scc/types.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { createHttpsCaller } from '../../../src/cluster/embedded/admission/index.ts';
-import { createEmbeddedCluster, type EmbeddedCluster } from '../../../src/cluster/embedded/cluster.ts';
-import type { ApiRequest } from '../../../src/cluster/embedded/core.ts';
-import { createApiServer, type ApiServer } from '../../../src/cluster/embedded/http/server.ts';
+import { createHttpsCaller } from '../../../src/dev-cluster/admission/index.ts';
+import { createEmbeddedCluster, type EmbeddedCluster } from '../../../src/dev-cluster/cluster.ts';
+import type { ApiRequest } from '../../../src/dev-cluster/core.ts';
+import { createApiServer, type ApiServer } from '../../../src/dev-cluster/http/server.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 import { createCredentials } from './credentials.ts';
 import type { ControlPlane, RecordedCall } from './types.ts';

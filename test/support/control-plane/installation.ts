@@ -1,10 +1,10 @@
+import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { writeFile } from 'node:fs/promises';
-import assert from 'node:assert/strict';
 import { VERSION } from '../../../src/cli/version.ts';
 import { INSTALLATION } from '../../../src/kube/installation.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
-import { defaultSettings, manifestsOf, type ManifestSettings } from '../../../src/manifests/index.ts';
+import { defaultSettings, manifestsOf, type ManifestSettings } from '../../../src/install/index.ts';
 import { metadataOf, objectOf } from '../answers.ts';
 import type { ApiAnswer, ApiClient } from '../api-client.ts';
 

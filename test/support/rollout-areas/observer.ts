@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { observeConfig } from '../../../src/policy/observed-config/index.ts';
-import { podSecurityDefaults } from '../../../src/policy/observed-config/pod-security-defaults.ts';
-import { planEnforcement } from '../../../src/policy/psa/enforcement.ts';
+import { observeConfig } from '../../../src/policy/rollout/observed-config/index.ts';
+import { podSecurityDefaults } from '../../../src/policy/rollout/observed-config/pod-security-defaults.ts';
+import { planEnforcement } from '../../../src/policy/rollout/enforcement.ts';
 import { area, type RolloutArea } from './area.ts';
 
 interface GateCase {

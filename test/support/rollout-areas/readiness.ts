@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
-import { warningHeader } from '../../../src/cluster/embedded/http/warning-header.ts';
-import { readWarnings } from '../../../src/cluster/live/warning.ts';
+import { warningHeader } from '../../../src/dev-cluster/http/warning-header.ts';
+import { readWarnings } from '../../../src/cluster/warning.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
-import { classify } from '../../../src/policy/psa/readiness/classify.ts';
-import { readinessCondition } from '../../../src/policy/psa/readiness/conditions.ts';
+import { classify } from '../../../src/policy/rollout/readiness/classify.ts';
+import { readinessCondition } from '../../../src/policy/rollout/readiness/conditions.ts';
 import {
   evaluateNamespace,
   isSelected,
   predictedLevelOf,
   readinessConditions,
   verdictOfWarnings,
-} from '../../../src/policy/psa/readiness.ts';
+} from '../../../src/policy/rollout/readiness.ts';
 import type { Level } from '../../../src/policy/pss/types.ts';
 import { area, namespaceOf, type CaseNamespace, type RolloutArea } from './area.ts';
 

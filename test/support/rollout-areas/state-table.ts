@@ -4,7 +4,7 @@ import {
   planEnforcement,
   writersOf,
   type EnforcementInput,
-} from '../../../src/policy/psa/enforcement.ts';
+} from '../../../src/policy/rollout/enforcement.ts';
 import type { StateRow } from './area.ts';
 
 /** What is planned, and that it is planned again when it has come true. */

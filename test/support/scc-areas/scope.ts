@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, sccModeOf } from '../../../src/policy/scc/mode.ts';
-import { isExecRequest } from '../../../src/webhook/scc-exec.ts';
+import { isExecRequest } from '../../../src/server/webhooks/scc-exec.ts';
 import { area, type Area } from './area.ts';
 
 interface NamespaceInput {

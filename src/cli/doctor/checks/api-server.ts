@@ -1,4 +1,4 @@
-import { MINIMUM_MINOR } from '../../../manifests/kubernetes-version.ts';
+import { MINIMUM_MINOR } from '../../../install/kubernetes-version.ts';
 import { given, type Check } from '../types.ts';
 
 /** The API server is new enough. */

@@ -1,4 +1,4 @@
-import { webhookConfigurations } from '../../../manifests/index.ts';
+import { webhookConfigurations } from '../../../install/index.ts';
 import { isOurs } from '../../installation/own-webhooks.ts';
 import type { Check, Facts, Remark } from '../types.ts';
 

@@ -1,6 +1,6 @@
 import { deepEqual } from '../../../kube/equal.ts';
 import type { JsonObject } from '../../../kube/types.ts';
-import { webhookConfigurations } from '../../../manifests/index.ts';
+import { webhookConfigurations } from '../../../install/index.ts';
 import { BREAK_GLASS } from '../../break-glass/plan.ts';
 import { configurationOf, isOurs, type Configuration, type Webhook } from '../../installation/own-webhooks.ts';
 import type { Check, Facts, Remark } from '../types.ts';

@@ -1,7 +1,7 @@
-import type { Connection } from '../../../cluster/live/connect.ts';
-import { reviewAccess } from '../../../cluster/live/reviews.ts';
+import type { Connection } from '../../../cluster/connect.ts';
+import { reviewAccess } from '../../../cluster/reviews.ts';
 import type { Role, RoleBinding, UserInfo } from '../../../kube/types.ts';
-import { manifestsOf, type Manifest, type ManifestSettings } from '../../../manifests/index.ts';
+import { manifestsOf, type Manifest, type ManifestSettings } from '../../../install/index.ts';
 import type { Fact, NeededAccess } from '../types.ts';
 import { look } from './look.ts';
 

@@ -1,5 +1,5 @@
 import { connect } from 'node:tls';
-import type { Connection } from '../../../cluster/live/connect.ts';
+import type { Connection } from '../../../cluster/connect.ts';
 import { networkError } from '../../../cluster/network-error.ts';
 import { INSTALLATION } from '../../../kube/installation.ts';
 import { RESOURCES } from '../../../kube/resources.ts';

@@ -1,5 +1,5 @@
-import type { Connection } from '../../../cluster/live/connect.ts';
-import { listAll } from '../../../cluster/live/list.ts';
+import type { Connection } from '../../../cluster/connect.ts';
+import { listAll } from '../../../cluster/list.ts';
 import { INSTALLATION } from '../../../kube/installation.ts';
 import { RESOURCES } from '../../../kube/resources.ts';
 import { isObject, type Kind, type Kinds, type KubeObject } from '../../../kube/types.ts';

@@ -2,7 +2,7 @@
  * Dry runs that make the API server ask our webhooks: nothing is stored, and what it answers shows whether it reached
  * them.
  */
-import type { Connection } from '../../../cluster/live/connect.ts';
+import type { Connection } from '../../../cluster/connect.ts';
 import { UserError } from '../../../config/user-error.ts';
 import { ApiError } from '../../../kube/status.ts';
 import { POD_SECURITY_LABELS } from '../../../kube/well-known.ts';

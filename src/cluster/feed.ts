@@ -1,0 +1,92 @@
+import { isObject, type JsonObject, type Kind } from '../kube/types.ts';
+import type { Clock } from './clock.ts';
+import type { WritableStore } from './store.ts';
+import { createOwnWrites } from './own-writes.ts';
+import type { Projection } from './project.ts';
+import type { Sink } from './reflector.ts';
+import { isBefore } from './resource-version.ts';
+
+/** One kind of the store: what is watched and what is written here meet, and the later of both counts. */
+export interface Feed extends Sink {
+  /** An object as the API server answered a write. */
+  wrote(object: JsonObject): void;
+  /** The object was removed by a request of ours. */
+  removed(uid: unknown, name: string, namespace: string | undefined): void;
+}
+
+export interface FeedOptions {
+  readonly kind: Kind;
+  readonly store: WritableStore;
+  readonly projection: Projection;
+  readonly clock: Clock;
+}
+
+/** Makes the way into the store for one kind. */
+export function createFeed({ kind, store, projection, clock }: FeedOptions): Feed {
+  const own = createOwnWrites(clock);
+  /** How far the watch has come. */
+  let position: string | undefined;
+
+  const take = (object: JsonObject): void => {
+    const { name, namespace } = metaOf(object);
+    const kept = projection.keep(object);
+    if (kept === undefined) {
+      store.remove(kind, name, namespace);
+      return;
+    }
+    const before = store.get(kind, name, namespace);
+    if (before === undefined || !projection.isSame(before, kept)) store.put(kind, kept);
+  };
+  const drop = (uid: unknown, name: string, namespace: string | undefined): void => {
+    const known = store.get(kind, name, namespace);
+    // It may have been made anew in the meantime.
+    if (known && known.metadata?.uid === uid) store.remove(kind, name, namespace);
+  };
+
+  return {
+    put(object) {
+      const { uid, resourceVersion } = metaOf(object);
+      if (!own.isOutdated(uid, resourceVersion)) take(object);
+    },
+    remove(object) {
+      const { uid, name, namespace } = metaOf(object);
+      own.forget(uid);
+      drop(uid, name, namespace);
+    },
+    retain(uids, resourceVersion) {
+      position = resourceVersion === '' ? undefined : resourceVersion;
+      for (const { metadata: { uid, name = '', namespace } = {} } of store.list(kind)) {
+        if (!uids.has(uid) && !own.isLater(uid, resourceVersion)) store.remove(kind, name, namespace);
+      }
+    },
+    reached: (resourceVersion) => void (position = resourceVersion),
+    wrote(object) {
+      const { uid, resourceVersion } = metaOf(object);
+      // The watch was faster, and may have told already what came after this write.
+      if (position !== undefined && !isBefore(position, resourceVersion)) return;
+      own.wrote(uid, resourceVersion);
+      take(object);
+    },
+    removed(uid, name, namespace) {
+      own.removed(uid);
+      drop(uid, name, namespace);
+    },
+  };
+}
+
+interface Meta {
+  readonly uid: unknown;
+  readonly resourceVersion: string;
+  readonly name: string;
+  readonly namespace: string | undefined;
+}
+
+function metaOf({ metadata }: JsonObject): Meta {
+  const { uid, resourceVersion, name, namespace } = isObject(metadata) ? metadata : {};
+  return {
+    uid,
+    resourceVersion: typeof resourceVersion === 'string' ? resourceVersion : '',
+    name: typeof name === 'string' ? name : '',
+    namespace: typeof namespace === 'string' && namespace !== '' ? namespace : undefined,
+  };
+}

@@ -1,0 +1,119 @@
+import type { AdmissionRequest } from '../../kube/admission.ts';
+import { deepEqual } from '../../kube/equal.ts';
+import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
+import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
+import { quote } from '../../kube/quote.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { isObject, type GroupVersionKind, type Kind, type KubeObject, type PodLike } from '../../kube/types.ts';
+import { evaluatePod } from '../pss/evaluate.ts';
+import type { Level } from '../pss/types.ts';
+import { decodeObject } from '../psa/decode.ts';
+import { readEnforcement, type DefaultLevel } from './enforcement.ts';
+import { exemptionOf, type Exemptions } from '../psa/exemptions.ts';
+import { printPolicy } from '../psa/policy.ts';
+import { isSelected, templatePodOf, type TemplateSurroundings } from './readiness.ts';
+import type { RolloutSettings } from './rollout-settings.ts';
+import { isSignificantUpdate } from '../psa/significant-update.ts';
+
+/** What tells whether enforcement is still to come. */
+export interface ForesightState {
+  readonly settings: Pick<RolloutSettings, 'phase' | 'enforcementDate'>;
+  readonly gate: boolean;
+  /** What namespaces without a label are held to now. */
+  readonly enforce: DefaultLevel;
+  readonly config: PSAEnforcementConfig | undefined;
+}
+
+/**
+ * True while enforcement is to come: there is a date for it, or the installation decides about it and nobody has asked not to
+ * enforce. A proposal of the program itself asks for nothing.
+ */
+export function isEnforcementToCome({ settings, gate, enforce, config }: ForesightState): boolean {
+  if (settings.phase === 'Disabled' || enforce === 'restricted') return false;
+  if (settings.enforcementDate !== undefined) return true;
+  const { spec, specOwner } = readEnforcement(config);
+  return settings.phase === 'Enforce' && gate && !(spec === 'Legacy' && specOwner !== 'rollout');
+}
+
+/** All that the look ahead needs; the functions are called only where the answer depends on them. */
+export interface ForesightInput {
+  readonly request: AdmissionRequest;
+  readonly exemptions: Exemptions;
+  /** `undefined` if there is no such namespace. */
+  surroundingsOf(namespace: string): TemplateSurroundings | undefined;
+  /** What the namespace would be held to; `undefined` if nobody can tell. */
+  levelOf(surroundings: TemplateSurroundings): Level | undefined;
+}
+
+/**
+ * What enforcement would hold against what somebody creates or changes: `PodSecurity "restricted:latest": ` and what is
+ * wrong; `undefined` if nothing. What a controller makes nobody reads warnings about, and what is not changed was there
+ * before.
+ */
+export function foresee(input: ForesightInput): string | undefined {
+  const { request, exemptions } = input;
+  const { operation, kind } = request;
+  if ((operation !== 'CREATE' && operation !== 'UPDATE') || request.subResource) return undefined;
+  const subject = kindOfPods(kind);
+  if (subject === undefined || exemptionOf(request, exemptions)) return undefined;
+  const object = decoded(request.object, kind);
+  if (object === undefined || hasController(object)) return undefined;
+  if (operation === 'UPDATE' && !isChanged(object, decoded(request.oldObject, kind), kind)) return undefined;
+  const surroundings = input.surroundingsOf(request.namespace ?? '');
+  if (surroundings === undefined || !isSelected(surroundings.namespace, exemptions)) return undefined;
+  const level = input.levelOf(surroundings);
+  if (level === undefined || level === 'privileged') return undefined;
+  const pod = podOf(subject, object, surroundings);
+  if (pod === undefined || exemptions.runtimeClass(pod.spec?.runtimeClassName)) return undefined;
+  const policy = { level, version: 'latest' } as const;
+  const evaluation = evaluatePod(pod, policy);
+  return evaluation.allowed ? undefined : `PodSecurity ${quote(printPolicy(policy))}: ${evaluation.detail}`;
+}
+
+/**
+ * The warning to whoever is about to create or change it; what others have told them already is not repeated.
+ * @param date as configured; absent: not known yet
+ */
+export function foresightWarning(
+  found: string,
+  { date, told }: { readonly date: string | undefined; readonly told: readonly string[] },
+): string {
+  const what = `enforcement${date === undefined ? '' : ` from ${date}`} will refuse these pods`;
+  return told.some((warning) => warning.endsWith(found)) ? what : `${what}: they violate ${found}`;
+}
+
+function kindOfPods({ group, kind }: GroupVersionKind): Kind | undefined {
+  const isOfPods = (group === '' && kind === 'Pod') || podTemplatePath(group, kind) !== undefined;
+  return isOfPods && Object.hasOwn(RESOURCES, kind) ? (kind as Kind) : undefined;
+}
+
+function decoded(raw: unknown, kind: GroupVersionKind): KubeObject | undefined {
+  const found = decodeObject(raw, kind);
+  const isAsked = found.outcome === 'decoded' && found.kind.kind === kind.kind && found.kind.group === kind.group;
+  return isAsked ? found.object : undefined;
+}
+
+/** The owners of an object have no type that anything has checked. */
+function hasController({ metadata }: KubeObject): boolean {
+  const owners: unknown = metadata?.ownerReferences;
+  return Array.isArray(owners) && owners.some((owner: unknown) => isObject(owner) && owner['controller'] === true);
+}
+
+function isChanged(object: KubeObject, old: KubeObject | undefined, { group, kind }: GroupVersionKind): boolean {
+  const path = podTemplatePath(group, kind);
+  if (old === undefined) return true;
+  if (path === undefined) return isSignificantUpdate(object, old);
+  return !deepEqual(podTemplateOf(object, path), podTemplateOf(old, path));
+}
+
+/** Pods come as SCCs have completed them; templates do not, and until SCCs can do so there is no telling. */
+function podOf(kind: Kind, object: KubeObject, surroundings: TemplateSurroundings): PodLike | undefined {
+  if (kind !== 'Pod' && !canComplete(surroundings)) return undefined;
+  return kind === 'Pod' ? object : templatePodOf(kind, object, surroundings)?.pod;
+}
+
+function canComplete({ namespace, sccMode, sccs }: TemplateSurroundings): boolean {
+  const range = namespace.metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '';
+  return sccMode !== 'enforce' || (range !== '' && sccs.length > 0);
+}

@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { connect, type Connection } from '../../src/cluster/connect.ts';
+import { createLiveCluster, type LiveCluster } from '../../src/cluster/cluster.ts';
+import { systemClock } from '../../src/cluster/clock.ts';
+import { RESOURCES } from '../../src/kube/resources.ts';
+import type { Kind, KubeObject } from '../../src/kube/types.ts';
+import { DEFINITIONS } from '../../src/install/index.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { itemsOf } from '../support/answers.ts';
+import { startControlPlane } from '../support/control-plane/index.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { clusterContract } from './contract.ts';
+
+const ALL = Object.keys(RESOURCES) as readonly Kind[];
+
+// With KUBEBUILDER_ASSETS of a real API server.
+clusterContract('the live cluster', async () => {
+  const server = await startControlPlane();
+  const kubeconfig = await server.kubeconfigFor('admin', ['system:masters']);
+  const connection = await connect({ kubeconfig, env: {}, userAgent: 'test' });
+  const cluster = createLiveCluster({
+    connection,
+    kinds: ALL,
+    clock: systemClock,
+    random: Math.random,
+    now: () => new Date(),
+  });
+  await cluster.start();
+  return {
+    cluster,
+    async events() {
+      const events = itemsOf(await server.admin.send('GET', '/apis/events.k8s.io/v1/events'));
+      return events.map((event) => String(event['reason']));
+    },
+    async stop() {
+      await cluster.stop();
+      connection.close();
+      await server.stop();
+    },
+  };
+});
+
+describe('a live cluster', () => {
+  let server: TestCluster;
+  let connection: Connection;
+  let live: LiveCluster;
+  const metrics = createMetrics({ version: 'test' });
+  before(async () => {
+    server = await startCluster();
+    await server.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop' } });
+    for (const name of ['p1', 'p2', 'p3']) await server.admin.send('POST', PODS, pod(name));
+    await server.cluster.idle();
+    connection = await connect({
+      kubeconfig: await server.kubeconfig(),
+      env: {},
+      userAgent: 'test',
+      requests: metrics.cluster.requests,
+    });
+    live = createLiveCluster({
+      connection,
+      kinds: ALL,
+      clock: systemClock,
+      random: Math.random,
+      now: () => new Date(),
+      pageSize: 2,
+      metrics: metrics.cluster,
+    });
+    assert.equal(live.store.synced(), false);
+    await live.start();
+  });
+  after(async () => {
+    await live.stop();
+    connection.close();
+    await server.stop();
+    assert.deepEqual(server.errors, []);
+  });
+
+  const namesOf = (objects: readonly KubeObject[]): string[] =>
+    objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
+
+  test('is synced with all that there is, its pods sharing their spec', () => {
+    assert.equal(live.store.synced(), true);
+    for (const kind of ALL) {
+      assert.deepEqual(namesOf(live.store.list(kind)), namesOf(server.cluster.store.list(kind)), kind);
+    }
+    const [first, ...others] = live.store.list('Pod', 'shop');
+    assert.equal(others.length, 2);
+    for (const other of others) assert.equal(other.spec, first?.spec);
+  });
+
+  test('follows what others do', async () => {
+    await server.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'bank', labels: { a: 'b' } } });
+    assert.deepEqual(await found(() => live.store.get('Namespace', 'bank')?.metadata?.labels?.['a']), 'b');
+    await server.admin.send('DELETE', `${PODS}/p3`);
+    await found(() => (live.store.get('Pod', 'p3', 'shop') ? undefined : true));
+  });
+
+  test('tells a write once, though the watch tells it too', async () => {
+    const told: string[] = [];
+    const leave = live.store.subscribe(({ type, object }) => {
+      if (object.metadata?.name?.startsWith('mine')) told.push(`${type} ${object.metadata.name}`);
+    });
+    for (const name of ['mine-1', 'mine-2']) {
+      await live.create('ServiceAccount', { metadata: { name, namespace: 'shop' } }, { fieldManager: 'test' });
+    }
+    await live.remove('ServiceAccount', 'mine-1', 'shop');
+    // When the watch has told of the last, it has told of all.
+    await server.admin.send('POST', '/api/v1/namespaces/shop/serviceaccounts', { metadata: { name: 'theirs' } });
+    await found(() => live.store.get('ServiceAccount', 'theirs', 'shop'));
+    leave();
+    assert.deepEqual(told, ['put mine-1', 'put mine-2', 'remove mine-1']);
+  });
+
+  test('a removal that has to wait for a finalizer leaves the object there', async () => {
+    const metadata = { name: 'held', namespace: 'shop', finalizers: ['example.org/hold'] };
+    await live.create('ServiceAccount', { metadata }, { fieldManager: 'test' });
+    await live.remove('ServiceAccount', 'held', 'shop');
+    const held = live.store.get('ServiceAccount', 'held', 'shop');
+    assert.equal(typeof held?.metadata?.deletionTimestamp, 'string');
+    const ops = [{ op: 'remove', path: '/metadata/finalizers' }] as const;
+    await live.patch('ServiceAccount', { name: 'held', namespace: 'shop' }, ops, { fieldManager: 'test' });
+    await found(() => (live.store.get('ServiceAccount', 'held', 'shop') ? undefined : true));
+  });
+
+  test('a kind is followed as soon as it is defined', async () => {
+    const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    for (const definition of DEFINITIONS) await server.admin.send('POST', path, definition);
+    await server.cluster.idle();
+    const [standard] = STANDARD_SCCS;
+    await live.create('SecurityContextConstraints', standard?.scc ?? {}, { fieldManager: 'test' });
+    const name = standard?.scc.metadata?.name ?? '';
+    await found(() => live.store.get('SecurityContextConstraints', name));
+    const patch = [{ op: 'add', path: '/priority', value: 77 }];
+    await server.admin.send('PATCH', `/apis/security.openshift.io/v1/securitycontextconstraints/${name}`, patch, {
+      'content-type': 'application/json-patch+json',
+    });
+    await found(() => live.store.get('SecurityContextConstraints', name)?.priority === 77 || undefined);
+  });
+
+  test('follows no more of a kind than it is told to', async () => {
+    const scoped = createLiveCluster({
+      connection,
+      kinds: [
+        { kind: 'ServiceAccount', namespace: 'shop' },
+        { kind: 'Namespace', name: 'shop' },
+      ],
+      clock: systemClock,
+      random: Math.random,
+      now: () => new Date(),
+    });
+    assert.deepEqual(scoped.unread(), ['ServiceAccount', 'Namespace']);
+    await scoped.start();
+    assert.deepEqual(scoped.unread(), []);
+    assert.deepEqual(namesOf(scoped.store.list('Namespace')), ['/shop']);
+    for (const namespace of ['default', 'shop']) {
+      await scoped.create('ServiceAccount', { metadata: { name: 'scoped', namespace } }, { fieldManager: 'test' });
+    }
+    await server.admin.send('POST', '/api/v1/namespaces/shop/serviceaccounts', { metadata: { name: 'last' } });
+    await found(() => scoped.store.get('ServiceAccount', 'last', 'shop'));
+    const accounts = namesOf(scoped.store.list('ServiceAccount'));
+    await scoped.stop();
+    assert.deepEqual(new Set(accounts.map((name) => name.split('/')[0])), new Set(['shop']));
+    assert.ok(accounts.includes('shop/scoped'));
+  });
+
+  test('counts its requests, and knows how old its news are', async () => {
+    const text = await metrics.expose();
+    const host = new URL(connection.server).host;
+    assert.match(text, new RegExp(`rest_client_requests_total\\{code="200",method="GET",host="${host}"\\} [1-9]`));
+    assert.match(text, new RegExp(`rest_client_requests_total\\{code="404",method="GET",host="${host}"\\} [1-9]`));
+    for (const kind of ALL) {
+      const age = new RegExp(`portcullis_cluster_last_event_age_seconds\\{kind="${kind}"\\} (\\S+)`).exec(text)?.[1];
+      assert.ok(Number(age) >= 0 && Number(age) < 60, `${kind}: ${age}`);
+    }
+  });
+});
+
+const PODS = '/api/v1/namespaces/shop/pods';
+
+function pod(name: string): KubeObject & { spec: object } {
+  return {
+    metadata: {
+      name,
+      ownerReferences: [{ apiVersion: 'example.org/v1', kind: 'Web', name: 'web', uid: 'u', controller: true }],
+    },
+    spec: { containers: [{ name: 'c', image: 'i' }] },
+  };
+}
+
+/** Waits until there is something. */
+async function found<T>(look: () => T | undefined): Promise<T> {
+  for (let tries = 0; tries < 1000; tries++) {
+    const thing = look();
+    if (thing !== undefined) return thing;
+    await pause(10);
+  }
+  assert.fail(`not found in time: ${String(look)}`);
+}

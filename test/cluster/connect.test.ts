@@ -1,0 +1,405 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer as createPlainServer } from 'node:http';
+import { connect as dial, createServer as createTcpServer, type AddressInfo } from 'node:net';
+import { writeFile } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import { connect, type Connection, type ConnectOptions } from '../../src/cluster/connect.ts';
+import { UserError } from '../../src/config/user-error.ts';
+import { ApiError } from '../../src/kube/status.ts';
+import { createAuthority } from '../../src/tls/self-signed.ts';
+import { json, startScriptedServer, type Answer, type ScriptedServer } from '../support/scripted-server.ts';
+
+const GET = { method: 'GET', path: '/api/v1/pods' } as const;
+
+let server: ScriptedServer;
+const connections: Connection[] = [];
+
+before(async () => void (server = await startScriptedServer()));
+after(async () => {
+  for (const connection of connections) connection.close();
+  await server.stop();
+});
+
+async function connectTo(kubeconfig: string, options: Partial<ConnectOptions> = {}): Promise<Connection> {
+  const connection = await connect({ kubeconfig, env: {}, userAgent: 'portcullis/test', ...options });
+  connections.push(connection);
+  return connection;
+}
+
+const status = (code: number, reason: string, message: string) => ({
+  kind: 'Status',
+  status: 'Failure',
+  code,
+  reason,
+  message,
+});
+
+describe('what a server answers', () => {
+  const failures: readonly (readonly [name: string, answer: Answer, code: number, message: string])[] = [
+    ['a refusal', json(status(403, 'Forbidden', 'no'), 403), 403, 'no'],
+    ['no login', json(status(401, 'Unauthorized', 'Unauthorized'), 401), 401, 'Unauthorized'],
+    ['a failure without a Status', json('404 page not found\n', 404), 404, '404 page not found'],
+    ['a failure without a body', json('', 502), 502, 'HTTP status 502'],
+    ['a failure that is a page', json(`<html>\n${'x'.repeat(500)}</html>`, 500), 500, `<html> ${'x'.repeat(193)}`],
+    ['a redirect', json('', 302, { location: 'https://127.0.0.1/login' }), 302, 'HTTP status 302'],
+    ['a busy server that does not say until when', json(status(503, 'X', 'busy'), 503), 503, 'busy'],
+    [
+      'a busy server that gives a date',
+      json(status(429, 'X', 'busy'), 429, { 'retry-after': 'Fri, 01 Jan 2100 00:00:00 GMT' }),
+      429,
+      'busy',
+    ],
+  ];
+  for (const [name, answer, code, message] of failures) {
+    test(`${name} is an ApiError`, async () => {
+      const { request } = await connectTo(await server.kubeconfig());
+      server.answer(answer);
+      const error = await request(GET).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      assert.ok(error instanceof ApiError);
+      assert.deepEqual([error.status.code, error.message, server.seen.length], [code, message, 1]);
+    });
+  }
+
+  test('an object is returned with fields that nobody knows', async () => {
+    const { request } = await connectTo(await server.kubeconfig());
+    server.answer(json('{"kind":"PodList","items":[{"spec":{"new":1,"__proto__":2}}]}'));
+    const list = await request({ ...GET, query: { limit: '5', continue: 'a/b=' } });
+    assert.equal(JSON.stringify(list), '{"kind":"PodList","items":[{"spec":{"new":1,"__proto__":2}}]}');
+    const { url, headers, method } = server.seen[0] ?? assert.fail();
+    assert.equal(`${method} ${url}`, 'GET /api/v1/pods?limit=5&continue=a%2Fb%3D');
+    assert.equal(headers.accept, 'application/json');
+    assert.equal(headers['user-agent'], 'portcullis/test');
+    assert.equal(headers.authorization, undefined);
+  });
+
+  test('a body is sent as JSON', async () => {
+    const { request } = await connectTo(await server.kubeconfig());
+    server.answer(json({}));
+    await request({ method: 'POST', path: '/x', body: { a: 'ü' } });
+    const { headers, body } = server.seen[0] ?? assert.fail();
+    assert.deepEqual(
+      [headers['content-type'], headers['content-length'], body],
+      ['application/json', '10', '{"a":"ü"}'],
+    );
+  });
+
+  test('connections are kept', async () => {
+    const { request } = await connectTo(await server.kubeconfig());
+    server.answer(json({}));
+    await request(GET);
+    await request(GET);
+    await request(GET);
+    assert.equal(new Set(server.seen.map(({ clientPort }) => clientPort)).size, 1);
+  });
+
+  test('a server may lie behind a path', async () => {
+    const { request } = await connectTo(await server.kubeconfig({ server: `${server.url}/k8s/clusters/c-1/` }));
+    server.answer(json({}));
+    await request(GET);
+    assert.equal(server.seen[0]?.url, '/k8s/clusters/c-1/api/v1/pods');
+  });
+});
+
+describe('a busy server', () => {
+  const busy = (code: number): Answer => json(status(code, 'TooManyRequests', 'busy'), code, { 'retry-after': '0' });
+
+  for (const code of [429, 503]) {
+    test(`is asked again after ${code}`, async () => {
+      const { request } = await connectTo(await server.kubeconfig());
+      server.answer(busy(code), busy(code), json({ done: true }));
+      assert.deepEqual(await request(GET), { done: true });
+      assert.equal(server.seen.length, 3);
+    });
+  }
+
+  test('is left alone for as long as it says', async () => {
+    const { request } = await connectTo(await server.kubeconfig());
+    server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': '1' }), json({}));
+    const start = performance.now();
+    await request(GET);
+    assert.ok(performance.now() - start >= 990);
+  });
+
+  test('is not asked for ever', async () => {
+    const { request } = await connectTo(await server.kubeconfig());
+    server.answer(busy(429));
+    await assert.rejects(request(GET), { name: 'ApiError', message: 'busy' });
+    assert.equal(server.seen.length, 11);
+  });
+
+  for (const seconds of ['99999', '61']) {
+    test(`is not waited for during ${seconds} s`, async () => {
+      const { request } = await connectTo(await server.kubeconfig());
+      server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': seconds }));
+      await assert.rejects(request(GET), {
+        name: 'ApiError',
+        message: `busy (it wants to be asked again in ${seconds} s; that is too long to wait)`,
+      });
+      assert.equal(server.seen.length, 1);
+    });
+  }
+
+  test('is not waited for again and again during more than a minute', async () => {
+    const { request } = await connectTo(await server.kubeconfig());
+    const busyFor = (seconds: string) => json(status(503, 'X', 'busy'), 503, { 'retry-after': seconds });
+    server.answer(busyFor('1'), busyFor('60'));
+    await assert.rejects(request(GET), {
+      name: 'ApiError',
+      message: 'busy (it wants to be asked again in 60 s; that is too long to wait)',
+    });
+    assert.equal(server.seen.length, 2);
+  });
+
+  test('is not waited for when the user has had enough', async () => {
+    const { request } = await connectTo(await server.kubeconfig());
+    server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': '50' }));
+    const stopping = new AbortController();
+    setTimeout(() => stopping.abort(), 50);
+    await assert.rejects(request({ ...GET, signal: stopping.signal }), { name: 'AbortError' });
+  });
+});
+
+describe('a server that cannot be reached', () => {
+  async function failureOf(kubeconfig: string, options: Partial<ConnectOptions> = {}): Promise<string> {
+    const { request } = await connectTo(kubeconfig, options);
+    const error = await request(GET).then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    assert.ok(error instanceof UserError, String(error));
+    return error.message.replaceAll(server.url, '<server>');
+  }
+
+  test('nobody listens', async () => {
+    const closed = createTcpServer();
+    await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve));
+    const { port } = closed.address() as AddressInfo;
+    await new Promise((resolve) => closed.close(resolve));
+    assert.equal(
+      await failureOf(await server.kubeconfig({ server: `https://127.0.0.1:${port}` })),
+      `Unable to connect to the server: dial tcp 127.0.0.1:${port}: connect: connection refused`,
+    );
+  });
+
+  test('its authority is another one', async () => {
+    const { cert } = createAuthority({ now: new Date(), days: 1 });
+    assert.equal(
+      await failureOf(await server.kubeconfig({ 'certificate-authority-data': Buffer.from(cert).toString('base64') })),
+      'Unable to connect to the server: tls: failed to verify certificate: x509: certificate signed by unknown authority',
+    );
+  });
+
+  test('its certificate has another name', async () => {
+    assert.equal(
+      await failureOf(await server.kubeconfig({ 'tls-server-name': 'other.test' })),
+      'Unable to connect to the server: tls: failed to verify certificate: x509: certificate is valid for api.test, not other.test',
+    );
+  });
+
+  test('the authority is no certificate', async () => {
+    const message = await failureOf(await server.kubeconfig({ 'certificate-authority-data': 'eHg=' }));
+    assert.match(message, /^the certificates for <server> cannot be used: /);
+  });
+
+  test('the file of the authority is missing', async () => {
+    const changed = { 'certificate-authority-data': undefined, 'certificate-authority': '/nowhere/ca.crt' };
+    assert.equal(
+      await failureOf(await server.kubeconfig(changed)),
+      'cannot read /nowhere/ca.crt: there is no such file',
+    );
+  });
+
+  test('the certificate is there without its key', async () => {
+    const pair = { 'client-certificate-data': Buffer.from(server.authority).toString('base64') };
+    assert.equal(
+      await failureOf(await server.kubeconfig({}, pair)),
+      'the credentials for <server> hold only one of client-certificate and client-key',
+    );
+  });
+
+  test('it does not answer', async () => {
+    server.answer(() => undefined);
+    assert.equal(
+      await failureOf(await server.kubeconfig(), { timeoutMs: 100 }),
+      'Unable to connect to the server: no answer from <server> in 0.1 s',
+    );
+  });
+
+  test('it stops in the middle of its answer', async () => {
+    server.answer((response) => void response.writeHead(200, { 'content-length': '100' }).write('{'));
+    assert.equal(
+      await failureOf(await server.kubeconfig(), { timeoutMs: 100 }),
+      'Unable to connect to the server: no answer from <server> in 0.1 s',
+    );
+  });
+
+  test('it cuts the connection', async () => {
+    server.answer((response) => response.destroy());
+    assert.equal(await failureOf(await server.kubeconfig()), 'Unable to connect to the server: EOF');
+  });
+
+  test('it cuts the connection in the middle of its answer', async () => {
+    server.answer((response) => {
+      response.writeHead(200, { 'content-length': '100' }).write('{', () => response.destroy());
+    });
+    assert.equal(await failureOf(await server.kubeconfig()), 'Unable to connect to the server: unexpected EOF');
+  });
+
+  test('it is something else', async () => {
+    server.answer(json('<html></html>'));
+    assert.equal(
+      await failureOf(await server.kubeconfig()),
+      '<server> answered something else than JSON: is it a Kubernetes API server?',
+    );
+  });
+
+  test('Ctrl-C ends the request', async () => {
+    server.answer(() => undefined);
+    const { request } = await connectTo(await server.kubeconfig());
+    const stopping = new AbortController();
+    setTimeout(() => stopping.abort(), 50);
+    await assert.rejects(request({ ...GET, signal: stopping.signal }), { name: 'AbortError' });
+  });
+});
+
+test('a kept connection that is closed just when it is used again is replaced', async () => {
+  const { request } = await connectTo(await server.kubeconfig());
+  server.answer(json({}), (_response, { socket }) => socket.destroy(), json({ again: true }));
+  await request(GET);
+  assert.deepEqual(await request(GET), { again: true });
+  assert.equal(server.seen.length, 3);
+});
+
+describe('credentials', () => {
+  async function headersFor(user: object): Promise<readonly (string | readonly string[] | undefined)[]> {
+    server.answer(json({}));
+    const { request } = await connectTo(await server.kubeconfig({}, user));
+    await request(GET);
+    const { headers } = server.seen.at(-1) ?? assert.fail();
+    const shown = Object.entries(headers).filter(([name]) => /^authorization$|^impersonate/.test(name));
+    return shown.map(([name, value]) => `${name}: ${String(value)}`);
+  }
+
+  test('a token', async () => assert.deepEqual(await headersFor({ token: 'abc' }), ['authorization: Bearer abc']));
+
+  test('a name and a password', async () => {
+    const expected = `authorization: Basic ${Buffer.from('alice:secret').toString('base64')}`;
+    assert.deepEqual(await headersFor({ username: 'alice', password: 'secret' }), [expected]);
+  });
+
+  test('a token in a file, which is read again when it is renewed, and goes before another one', async () => {
+    const tokenFile = await server.file('token', 'first\n');
+    server.answer(json({}));
+    const { request } = await connectTo(await server.kubeconfig({}, { tokenFile, token: 'old' }));
+    await request(GET);
+    await writeFile(tokenFile, 'second\n');
+    await request(GET);
+    assert.deepEqual(
+      server.seen.map(({ headers }) => headers.authorization),
+      ['Bearer first', 'Bearer second'],
+    );
+  });
+
+  test('acting as somebody else, with groups and all', async () => {
+    const user = {
+      token: 'abc',
+      as: 'bob',
+      'as-uid': '7',
+      'as-groups': ['dev', 'ops'],
+      'as-user-extra': { 'example.org/a b': ['x', 'y'] },
+    };
+    assert.deepEqual(await headersFor(user), [
+      'authorization: Bearer abc',
+      'impersonate-user: bob',
+      'impersonate-uid: 7',
+      'impersonate-group: dev, ops',
+      'impersonate-extra-example.org%2fa%20b: x, y',
+    ]);
+  });
+
+  test('a plugin that gives a token, told for whom', async () => {
+    const program = `#!${process.execPath}
+const { spec, apiVersion } = JSON.parse(process.env.KUBERNETES_EXEC_INFO);
+const token = [process.argv[2], process.env.FLAVOUR, spec.interactive, spec.cluster.server].join(' ');
+console.log(JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token } }));
+`;
+    const exec = {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      command: await server.file('plugin', program),
+      args: ['argument'],
+      env: [{ name: 'FLAVOUR', value: 'sweet' }],
+      provideClusterInfo: true,
+    };
+    assert.deepEqual(await headersFor({ exec }), [`authorization: Bearer argument sweet false ${server.url}`]);
+  });
+
+  const broken: readonly (readonly [name: string, program: string, message: RegExp])[] = [
+    ['fails', `console.error('not logged in'); process.exit(1)`, /^the credential plugin \S+ failed: not logged in$/],
+    ['says nothing', ``, /^the credential plugin \S+ failed: .*JSON/],
+    ['answers something else', `console.log('{}')`, /^the credential plugin \S+ failed: /],
+  ];
+  for (const [name, program, message] of broken) {
+    test(`a plugin that ${name}`, async () => {
+      const command = await server.file('plugin', `#!${process.execPath}\n${program}\n`);
+      const { request } = await connectTo(await server.kubeconfig({}, { exec: { command } }));
+      await assert.rejects(request(GET), (error: unknown) => error instanceof UserError && message.test(error.message));
+    });
+  }
+
+  test('a plugin that is missing', async () => {
+    const { request } = await connectTo(await server.kubeconfig({}, { exec: { command: 'no-such-plugin' } }));
+    await assert.rejects(request(GET), {
+      name: 'UserError',
+      message: 'the credential plugin no-such-plugin failed: spawn no-such-plugin ENOENT',
+    });
+  });
+
+  test('nobody shows who they are where everybody could listen', async () => {
+    const seen: (string | undefined)[] = [];
+    const plain = createPlainServer(({ headers }, response) => {
+      seen.push(headers.authorization);
+      response.end('{}');
+    });
+    await new Promise<void>((resolve) => plain.listen(0, '127.0.0.1', resolve));
+    const { port } = plain.address() as AddressInfo;
+    const { request } = await connectTo(
+      await server.kubeconfig({ server: `http://127.0.0.1:${port}` }, { token: 'abc' }),
+    );
+    assert.deepEqual(await request(GET), {});
+    assert.deepEqual(seen, [undefined]);
+    plain.closeAllConnections();
+    plain.close();
+  });
+});
+
+test('a proxy is asked for the server, and cannot read along', async () => {
+  const asked: (string | undefined)[] = [];
+  const proxy = createPlainServer();
+  proxy.on('connect', ({ url }, socket) => {
+    asked.push(url);
+    const { port } = new URL(server.url);
+    const onwards = dial(Number(port), '127.0.0.1', () => socket.write('HTTP/1.1 200 OK\r\n\r\n'));
+    socket.pipe(onwards).pipe(socket);
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const { port } = proxy.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  server.answer(json({}));
+
+  const named = await connectTo(await server.kubeconfig({ 'proxy-url': url }));
+  assert.deepEqual(await named.request(GET), {});
+  const byEnvironment = await connectTo(await server.kubeconfig({ server: 'https://api.test' }), {
+    env: { HTTPS_PROXY: url },
+  });
+  assert.deepEqual(await byEnvironment.request(GET), {});
+  const here = await connectTo(await server.kubeconfig(), { env: { HTTPS_PROXY: url } });
+  assert.deepEqual(await here.request(GET), {});
+  assert.deepEqual(asked, [new URL(server.url).host, 'api.test:443']);
+  proxy.closeAllConnections();
+  proxy.close();
+});

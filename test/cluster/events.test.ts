@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { connect, type Connection } from '../../src/cluster/connect.ts';
+import { createEventRecorder } from '../../src/cluster/events.ts';
+import type { EventNote } from '../../src/cluster/port.ts';
+import { ApiError } from '../../src/kube/status.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
+import { json, startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts';
+
+const note = (text: string, name = 'shop'): EventNote => ({
+  regarding: { apiVersion: 'v1', kind: 'Namespace', metadata: { name, uid: `uid-${name}`, resourceVersion: '7' } },
+  type: 'Warning',
+  reason: 'Tested',
+  action: 'Testing',
+  note: text,
+  reportingController: 'tester',
+});
+
+describe('events', () => {
+  let server: ScriptedServer;
+  let connection: Connection;
+  let clock: FakeClock;
+  let tell: (note: EventNote) => Promise<void>;
+  before(async () => {
+    server = await startScriptedServer();
+    connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test' });
+  });
+  after(async () => {
+    connection.close();
+    await server.stop();
+  });
+  const begin = (): void => {
+    clock = createFakeClock();
+    const now = (): Date => new Date(Date.UTC(2026, 0, 1) + clock.now());
+    tell = createEventRecorder({ connection, clock, now });
+    server.answer(json({}));
+  };
+  const sent = (): readonly unknown[] =>
+    server.seen.map(({ method, body }) => {
+      const value = JSON.parse(body) as { note?: string; 0?: { value: unknown } };
+      return method === 'POST' ? ['POST', value.note] : [method, value[0]?.value];
+    });
+
+  test('say when, about what and by whom', async () => {
+    begin();
+    await tell(note('hello'));
+    const [request] = server.seen;
+    assert.equal(request?.url, '/apis/events.k8s.io/v1/namespaces/default/events?fieldManager=tester');
+    const event = JSON.parse(request?.body ?? '') as { metadata: { name: string } };
+    assert.match(event.metadata.name, /^shop\.[0-9a-f-]{36}$/);
+    assert.deepEqual(event, {
+      apiVersion: 'events.k8s.io/v1',
+      kind: 'Event',
+      metadata: { name: event.metadata.name, namespace: 'default' },
+      eventTime: '2026-01-01T00:00:00.000000Z',
+      type: 'Warning',
+      reason: 'Tested',
+      action: 'Testing',
+      note: 'hello',
+      regarding: {
+        apiVersion: 'v1',
+        kind: 'Namespace',
+        name: 'shop',
+        namespace: 'default',
+        uid: 'uid-shop',
+        resourceVersion: '7',
+      },
+      reportingController: 'tester',
+      reportingInstance: 'tester',
+    });
+  });
+
+  test('that repeat become one that counts, even when told at the same time', async () => {
+    begin();
+    await Promise.all([tell(note('a')), tell(note('a')), tell(note('b'))]);
+    clock.advance(599_999);
+    await tell(note('a'));
+    assert.deepEqual(
+      sent().toSorted((a, b) => JSON.stringify(a).localeCompare(JSON.stringify(b))),
+      [
+        ['PATCH', { count: 2, lastObservedTime: '2026-01-01T00:00:00.000000Z' }],
+        ['PATCH', { count: 3, lastObservedTime: '2026-01-01T00:09:59.999000Z' }],
+        ['POST', 'a'],
+        ['POST', 'b'],
+      ],
+    );
+  });
+
+  test('that repeat after ten minutes are new', async () => {
+    begin();
+    await tell(note('a'));
+    clock.advance(600_000);
+    await tell(note('a'));
+    assert.deepEqual(sent(), [
+      ['POST', 'a'],
+      ['POST', 'a'],
+    ]);
+  });
+
+  test('that are gone are written anew', async () => {
+    begin();
+    server.answer(json({}), json({ kind: 'Status', message: 'gone', code: 404 }, 404), json({}));
+    await tell(note('a'));
+    await tell(note('a'));
+    assert.deepEqual(
+      server.seen.map(({ method }) => method),
+      ['POST', 'PATCH', 'POST'],
+    );
+  });
+
+  test('that the server refuses are an error, and tried anew the next time', async () => {
+    begin();
+    server.answer(json({ kind: 'Status', message: 'no', code: 403 }, 403), json({}));
+    await assert.rejects(tell(note('a')), (error) => error instanceof ApiError && error.status.code === 403);
+    await tell(note('a'));
+    assert.deepEqual(sent(), [
+      ['POST', 'a'],
+      ['POST', 'a'],
+    ]);
+  });
+
+  test('about one object are 25 at once and then one in five minutes; other objects do not suffer', async () => {
+    begin();
+    for (let index = 0; index < 40; index++) await tell(note(`n${index}`));
+    assert.equal(server.seen.length, 25);
+    await tell(note('a', 'bank'));
+    assert.equal(server.seen.length, 26);
+    clock.advance(300_000);
+    await tell(note('later'));
+    await tell(note('too soon'));
+    assert.deepEqual(sent().slice(26), [['POST', 'later']]);
+  });
+});

@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { readKubeconfig } from '../../src/cluster/kubeconfig.ts';
+import { findAnyCluster, findCluster, type Whereabouts } from '../../src/cluster/find-cluster.ts';
+
+let folder: string;
+before(async () => void (folder = await mkdtemp(join(tmpdir(), 'portcullis-find-'))));
+after(async () => await rm(folder, { recursive: true, force: true }));
+
+const FIRST = `apiVersion: v1
+kind: Config
+current-context:
+clusters:
+- name: a
+  cluster:
+    server: https://a.test:6443/
+    certificate-authority: pki/ca.crt
+users:
+- name: alice
+  user:
+    client-certificate: ../alice.crt
+    client-key: /keys/alice.key
+    exec:
+      command: bin/login
+contexts:
+- name: work
+  context: {cluster: a, user: alice, namespace: shop}
+- name: lost
+  context: {cluster: gone, user: alice}
+- name: stranger
+  context: {cluster: a, user: gone}
+- name: nobody
+  context: {cluster: a}
+`;
+
+const SECOND = `current-context: play
+clusters:
+- name: a
+  cluster: {server: https://other.test}
+- name: b
+  cluster: {server: https://b.test}
+users:
+- name: bob
+  user: {token: t, exec: {command: aws}}
+contexts:
+- name: play
+  context: {cluster: b, user: bob}
+- name: work
+  context: {cluster: b, user: bob}
+`;
+
+async function file(name: string, text: string): Promise<string> {
+  const path = join(folder, name);
+  await mkdir(join(path, '..'), { recursive: true });
+  await writeFile(path, text);
+  return path;
+}
+
+async function find(where: Partial<Whereabouts>) {
+  return await findCluster({ env: {}, ...where });
+}
+
+describe('the cluster is found', () => {
+  test('by the file that is named, paths being relative to it', async () => {
+    const kubeconfig = await file('a/config', FIRST);
+    const env = { KUBECONFIG: await file('b/config', SECOND) };
+    const { cluster, user, namespace } = await find({ kubeconfig, context: 'work', env });
+    assert.deepEqual([cluster.server, namespace], ['https://a.test:6443', 'shop']);
+    assert.equal(cluster.authorityFile, join(folder, 'a/pki/ca.crt'));
+    assert.equal(user?.certificateFile, join(folder, 'alice.crt'));
+    assert.equal(user.keyFile, '/keys/alice.key');
+    assert.equal(user.exec?.['command'], join(folder, 'a/bin/login'));
+  });
+
+  test('by all files of KUBECONFIG that exist, of which the first counts', async () => {
+    const files = [join(folder, 'missing'), '', await file('a/config', FIRST), await file('b/config', SECOND)];
+    const env = { KUBECONFIG: files.join(delimiter) };
+    const current = await find({ env });
+    assert.deepEqual(
+      [current.cluster.server, current.user?.token, current.namespace],
+      ['https://b.test', 't', 'default'],
+    );
+    assert.equal(current.user?.exec?.['command'], 'aws');
+    assert.equal((await find({ env, context: 'work' })).cluster.server, 'https://a.test:6443');
+  });
+
+  test('by the file in the home folder', async () => {
+    await file('home/.kube/config', SECOND);
+    assert.equal((await find({ env: { HOME: join(folder, 'home') } })).cluster.server, 'https://b.test');
+  });
+
+  test('for nobody in particular', async () => {
+    assert.equal((await find({ kubeconfig: await file('a/config', FIRST), context: 'nobody' })).user, undefined);
+  });
+});
+
+describe('there is no cluster', () => {
+  test('where the environment names a kubeconfig that is missing, for those that can do without one, too', async () => {
+    const env = { HOME: join(folder, 'home'), KUBECONFIG: join(folder, 'x') };
+    await assert.rejects(findAnyCluster({ env }), {
+      name: 'UserError',
+      message: `no cluster to read: there is no ${join(folder, 'x')}; name a kubeconfig with --kubeconfig`,
+    });
+    assert.equal(await findAnyCluster({ env: { HOME: join(folder, 'none') } }), undefined);
+  });
+
+  const missing: readonly (readonly [name: string, where: () => Partial<Whereabouts>, message: string])[] = [
+    [
+      'without anything',
+      () => ({}),
+      'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig',
+    ],
+    [
+      'with an empty home',
+      () => ({ env: { HOME: join(folder, 'none') } }),
+      'no cluster to read: there is no <folder>/none/.kube/config; name a kubeconfig with --kubeconfig',
+    ],
+    [
+      'with files that are all missing',
+      () => ({
+        env: { HOME: join(folder, 'home'), KUBECONFIG: ['x', 'y'].map((name) => join(folder, name)).join(delimiter) },
+      }),
+      'no cluster to read: there is no <folder>/x, no <folder>/y; name a kubeconfig with --kubeconfig',
+    ],
+    [
+      'outside of pods, though the environment is that of one',
+      () => ({ env: { KUBERNETES_SERVICE_HOST: '10.0.0.1', KUBERNETES_SERVICE_PORT: '443' } }),
+      'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig',
+    ],
+    [
+      'in a file that is missing',
+      () => ({ kubeconfig: join(folder, 'missing') }),
+      'cannot read <folder>/missing: there is no such file',
+    ],
+  ];
+  for (const [name, where, message] of missing) {
+    test(name, async () => {
+      await assert.rejects(find(where()), { name: 'UserError', message: message.replaceAll('<folder>', folder) });
+    });
+  }
+
+  const wrong: readonly (readonly [name: string, text: string, context: string | undefined, message: string])[] = [
+    [
+      'no current context',
+      FIRST,
+      undefined,
+      'F: there is no current-context: choose one with --context; there are work, lost, stranger, nobody',
+    ],
+    ['an empty file', '', undefined, 'F: there is no current-context: choose one with --context'],
+    ['an unknown context', SECOND, 'x', 'F: context "x" does not exist; there are play, work'],
+    [
+      'a context of a name that objects have',
+      SECOND,
+      'constructor',
+      'F: context "constructor" does not exist; there are play, work',
+    ],
+    ['an unknown cluster', FIRST, 'lost', 'F: cluster "gone" of context "lost" does not exist'],
+    ['an unknown user', FIRST, 'stranger', 'F: user "gone" of context "stranger" does not exist'],
+    ['no YAML', 'a: [', undefined, 'F:1:5: '],
+    ['no object', '- a', undefined, 'F: no kubeconfig: it holds no object'],
+    ['no list', 'clusters: {}', undefined, 'F:1:1: clusters must be a list'],
+    ['no name', 'users:\n- user: {}', undefined, 'F:2:3: users[0].name is missing'],
+    [
+      'a wrong type',
+      'users:\n- name: a\n  user:\n    token: 5',
+      undefined,
+      'F:4:5: users[0].user.token must be a string',
+    ],
+    [
+      'a wrong list',
+      'users:\n- {name: a, user: {as: x, as-groups: y}}',
+      undefined,
+      'F:2:27: users[0].user.as-groups must be a list of strings',
+    ],
+    ['no command', 'users:\n- {name: a, user: {exec: {}}}', undefined, 'F:2:20: users[0].user.exec.command is missing'],
+    ['no cluster', 'contexts:\n- {name: a, context: {}}', undefined, 'F:2:13: contexts[0].context.cluster is missing'],
+    [
+      'no server',
+      'clusters:\n- {name: a, cluster: {}}',
+      undefined,
+      'F:2:13: clusters[0].cluster.server must be a URL such as https://127.0.0.1:6443',
+    ],
+    [
+      'no URL',
+      'clusters:\n- {name: a, cluster: {server: a.test}}',
+      undefined,
+      'F:2:23: clusters[0].cluster.server must be a URL such as https://127.0.0.1:6443',
+    ],
+    [
+      'a proxy that is none',
+      'clusters:\n- {name: a, cluster: {server: https://a, proxy-url: socks5://b}}',
+      undefined,
+      'F:2:42: clusters[0].cluster.proxy-url must be an HTTP proxy',
+    ],
+  ];
+  for (const [name, text, context, message] of wrong) {
+    test(`in a kubeconfig with ${name}`, async () => {
+      const kubeconfig = await file('wrong', text);
+      const expected = message.replace('F', kubeconfig);
+      const matches = (thrown: unknown): boolean =>
+        thrown instanceof Error &&
+        thrown.name === 'UserError' &&
+        (message.endsWith(' ') ? thrown.message.startsWith(expected) : (assert.equal(thrown.message, expected), true));
+      await assert.rejects(find({ kubeconfig, context }), matches);
+    });
+  }
+});
+
+test('whatever a kubeconfig holds, it is told where it is wrong', () => {
+  const entry = (key: string, fields: Readonly<Record<string, fc.Arbitrary<unknown>>>) =>
+    fc.array(
+      fc.record({ name: value, [key]: fc.oneof(value, fc.record(fields, { requiredKeys: [] })) }, { requiredKeys: [] }),
+      { maxLength: 2 },
+    );
+  const value: fc.Arbitrary<unknown> = fc.oneof(
+    fc.constantFrom('a', 'https://a', '', true, null),
+    fc.jsonValue({ maxDepth: 2 }),
+  );
+  const config = fc.record(
+    {
+      clusters: fc.oneof(
+        value,
+        entry('cluster', { server: value, 'certificate-authority': value, 'proxy-url': value }),
+      ),
+      users: fc.oneof(
+        value,
+        entry('user', {
+          token: value,
+          exec: fc.oneof(value, fc.record({ command: value, env: value })),
+          as: value,
+          'as-user-extra': value,
+        }),
+      ),
+      contexts: fc.oneof(value, entry('context', { cluster: value, user: value })),
+      'current-context': value,
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(config, (written) => {
+      try {
+        readKubeconfig([{ file: 'F', text: JSON.stringify(written) }]);
+      } catch (error) {
+        assert.match(String(error), /^UserError: F:\d+:\d+: /);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});

@@ -1,0 +1,171 @@
+/** What is known and what is said while the API server is away. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { createLiveCluster, type LiveCluster } from '../../src/cluster/cluster.ts';
+import { connect, type Connection } from '../../src/cluster/connect.ts';
+import type { JsonObject, Kind } from '../../src/kube/types.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
+import { createLogLines } from '../support/scc-webhooks.ts';
+import { json, startScriptedServer, type Answer, type ScriptedServer } from '../support/scripted-server.ts';
+
+const broken = json({ kind: 'Status', message: 'etcd is gone', code: 500 }, 500);
+const shop = { metadata: { name: 'shop', uid: 'u', resourceVersion: '1' } };
+const list = json({ metadata: { resourceVersion: '5' }, items: [shop] });
+const watching: Answer = (response) => {
+  response.writeHead(200).flushHeaders();
+};
+const forgotten: Answer = (response) => {
+  const object = { kind: 'Status', code: 410, message: 'too old resource version: 5 (9)' };
+  response.writeHead(200).write(`${JSON.stringify({ type: 'ERROR', object })}\n`);
+};
+
+describe('an outage of the API server', () => {
+  let server: ScriptedServer;
+  let connection: Connection;
+  before(async () => {
+    server = await startScriptedServer();
+    connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test' });
+  });
+  after(async () => {
+    connection.close();
+    await server.stop();
+  });
+
+  interface Scene {
+    readonly live: LiveCluster;
+    readonly clock: FakeClock;
+    /** Waits until so many requests have been answered, and gives the lines of the log. */
+    said(requests: number): Promise<readonly string[]>;
+  }
+
+  const play = async (
+    answers: readonly Answer[],
+    act: (scene: Scene) => Promise<void>,
+    kind: Kind = 'Namespace',
+  ): Promise<void> => {
+    server.answer(...answers);
+    const clock = createFakeClock();
+    const { log, logger } = createLogLines();
+    logger.level = 'debug';
+    const now = (): Date => new Date(0);
+    const live = createLiveCluster({ connection, kinds: [kind], clock, random: () => 0, now, logger });
+    const started = live.start();
+    try {
+      await act({
+        live,
+        clock,
+        async said(requests) {
+          for (let tries = 0; tries < 1000 && server.seen.length < requests; tries++) await pause(5);
+          await pause(50);
+          assert.equal(server.seen.length, requests);
+          return log.map(lineOf);
+        },
+      });
+    } finally {
+      await live.stop();
+      await started;
+    }
+  };
+
+  const lineOf = ({ level, msg, resource, err }: JsonObject): string => {
+    const { message } = (err ?? {}) as JsonObject;
+    return [level, msg, resource, message]
+      .filter((part) => part !== undefined)
+      .map(String)
+      .join(' | ');
+  };
+
+  test('at the start keeps the store from being synced, and is told once', () =>
+    play([broken, broken, list, watching], async ({ live, clock, said }) => {
+      await said(1);
+      clock.advance(800);
+      await said(2);
+      assert.equal(live.store.synced(), false);
+      clock.advance(1600);
+      assert.deepEqual(await said(4), [
+        '40 | no news of the cluster, going on with what is known | namespaces | etcd is gone',
+        '20 | still no news of the cluster | namespaces | etcd is gone',
+        '30 | news of the cluster again | namespaces',
+      ]);
+      assert.equal(live.store.synced(), true);
+    }));
+
+  test('later changes nothing in what is known; the age of the news tells it', () =>
+    play([list, broken, broken], async ({ live, clock, said }) => {
+      await said(2);
+      clock.advance(800);
+      await said(3);
+      clock.advance(1000);
+      assert.equal(live.store.synced(), true);
+      assert.equal(live.store.get('Namespace', 'shop')?.metadata?.uid, 'u');
+      assert.deepEqual([...live.lastEventAgesMs()], [['Namespace', 1800]]);
+    }));
+
+  test('that was long is made up for by reading all anew', () =>
+    play([list, forgotten, list, watching], async ({ clock, said }) => {
+      await said(2);
+      clock.advance(800);
+      assert.deepEqual(await said(4), ['30 | too far behind the cluster, reading all anew | namespaces']);
+    }));
+
+  const nobody: Answer = (response) => {
+    response.writeHead(404, { 'content-type': 'text/html' }).end('<html>default backend - 404</html>');
+  };
+  const groups = (...names: readonly string[]): Answer =>
+    json({ kind: 'APIGroupList', groups: names.map((name) => ({ name, versions: [{ version: 'v1' }] })) });
+  const resources = (...names: readonly string[]): Answer =>
+    json({ kind: 'APIResourceList', resources: names.map((name) => ({ name })) });
+  const SCCS = 'securitycontextconstraints';
+  const NO_LIST =
+    '40 | no news of the cluster, going on with what is known | namespaces | /api/v1/namespaces was answered with something else than a list: is it a Kubernetes API server?';
+
+  const MISTAKEN: readonly (readonly [
+    name: string,
+    kind: Kind,
+    answers: readonly Answer[],
+    known: boolean,
+    told?: string,
+  ])[] = [
+    ['nothing in a list', 'Namespace', [json({})], true, NO_LIST],
+    ['a Status for a list', 'Namespace', [json({ kind: 'Status', status: 'Success' })], true, NO_LIST],
+    ['a list without a version', 'Namespace', [json({ kind: 'NamespaceList', items: [] })], true, NO_LIST],
+    [
+      'a list that is empty',
+      'Namespace',
+      [json({ kind: 'NamespaceList', metadata: { resourceVersion: '9' } }), watching],
+      false,
+    ],
+    ['not found, of what every cluster has', 'ClusterRole', [nobody], true],
+    ['not found, of anything', 'SecurityContextConstraints', [nobody, nobody], true],
+    [
+      'not found, of what it says to serve',
+      'SecurityContextConstraints',
+      [nobody, groups('security.openshift.io'), resources(SCCS)],
+      true,
+    ],
+    [
+      'not found, of a resource that it does not serve',
+      'SecurityContextConstraints',
+      [nobody, groups('security.openshift.io'), resources('others')],
+      false,
+    ],
+    ['not found, of a group that it does not serve', 'SecurityContextConstraints', [nobody, groups('apps')], false],
+  ];
+  for (const [name, kind, answers, known, told] of MISTAKEN) {
+    test(`an answer that ${known ? 'leaves' : 'empties'} what is known: ${name}`, () =>
+      play(
+        [list, forgotten, ...answers],
+        async ({ live, clock, said }) => {
+          await said(2);
+          clock.advance(800);
+          // Who finds nothing looks for definitions from then on.
+          const isFollowed = !known && kind !== 'Namespace';
+          const lines = await said(2 + answers.length + (isFollowed ? 1 : 0));
+          assert.equal(live.store.get(kind, 'shop') !== undefined, known);
+          if (told !== undefined) assert.ok(lines.includes(told), lines.join('\n'));
+        },
+        kind,
+      ));
+  }
+});

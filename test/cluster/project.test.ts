@@ -1,0 +1,221 @@
+/** What is kept of objects: enough to decide alike, and what is equal but once. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { createProjections } from '../../src/cluster/project.ts';
+import type { JsonObject, Kind, Pod } from '../../src/kube/types.ts';
+import { evaluatePod } from '../../src/policy/pss/index.ts';
+import { assignScc } from '../../src/policy/scc/index.ts';
+import { pods, versions } from '../policy/pss/arbitrary.ts';
+import { create } from '../policy/scc/arbitrary.ts';
+
+const RUNS = { numRuns: 500 };
+
+const keep = (kind: Kind, object: JsonObject): JsonObject | undefined =>
+  createProjections()(kind).keep(object) as JsonObject | undefined;
+
+/** A pod as it is in a cluster, with much that decisions do not read. */
+function lived(pod: JsonObject, suffix: string): JsonObject {
+  const { metadata = {}, spec = {} } = pod as { metadata?: JsonObject; spec?: JsonObject };
+  const containers = Array.isArray(spec['containers']) ? (spec['containers'] as JsonObject[]) : [];
+  const token = {
+    name: `kube-api-access-${suffix}`,
+    projected: {
+      defaultMode: 420,
+      sources: [
+        { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
+        { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+      ],
+    },
+  };
+  return {
+    ...pod,
+    metadata: { ...metadata, managedFields: [{ manager: 'kubelet' }], name: `p-${suffix}` },
+    spec: {
+      ...spec,
+      nodeName: `node-${suffix}`,
+      tolerations: [{ key: 'a' }],
+      volumes: [...(Array.isArray(spec['volumes']) ? (spec['volumes'] as unknown[]) : []), token],
+      containers: containers.map((container) => ({
+        ...container,
+        env: [{ name: 'SECRET', value: 'x' }],
+        resources: { limits: { cpu: '1' } },
+        volumeMounts: [{ name: token.name, mountPath: '/var/run/secrets/kubernetes.io/serviceaccount' }],
+      })),
+    },
+    status: { phase: 'Running', conditions: [{ type: 'Ready' }] },
+  };
+}
+
+const suffix = fc.string({ minLength: 5, maxLength: 5 });
+
+/** Anywhere in the pod something of another type than the API has. */
+const odd = fc.tuple(pods(), fc.nat(), fc.constantFrom(null, 7, 'x', true, [], {}, [null])).map(([pod, at, value]) => {
+  const changed = structuredClone(pod) as JsonObject;
+  const places: (() => void)[] = [];
+  const visit = (node: unknown): void => {
+    if (typeof node !== 'object' || node === null) return;
+    for (const [key, inner] of Object.entries(node)) {
+      places.push(() => void Reflect.set(node, key, value));
+      visit(inner);
+    }
+  };
+  visit(changed['spec']);
+  places[at % Math.max(1, places.length)]?.();
+  return changed;
+});
+
+describe('a projected pod', () => {
+  const levels = fc.constantFrom('baseline' as const, 'restricted' as const);
+
+  for (const [name, arbitrary] of [
+    ['a pod', pods()],
+    ['a pod that is odd', odd],
+  ] as const) {
+    test(`${name} meets the Pod Security Standards as the whole pod does, in the same words`, () => {
+      fc.assert(
+        fc.property(arbitrary, suffix, levels, versions(), (pod, end, level, version) => {
+          const whole = lived(pod as JsonObject, end);
+          const options = { level, version };
+          const expected = structuredClone(evaluatePod(whole as Pod, options));
+          assert.deepEqual(evaluatePod(keep('Pod', whole) as Pod, options), expected);
+        }),
+        RUNS,
+      );
+    });
+  }
+
+  test('gets the same SCC as the whole pod, or is refused in the same words', () => {
+    fc.assert(
+      fc.property(create, suffix, (input, end) => {
+        const whole = lived(input.object as JsonObject, end);
+        const [a, b] = [whole, keep('Pod', whole)].map((object) => ({
+          ...assignScc({ ...input, object }),
+          object: undefined,
+        }));
+        assert.deepEqual(b, a);
+      }),
+      RUNS,
+    );
+  });
+});
+
+const OWNER = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'd', uid: 'u', controller: true };
+const TEMPLATE = {
+  metadata: { labels: { a: 'b' } },
+  spec: { nodeName: 'n', containers: [{ name: 'c', image: 'i', command: ['x'] }] },
+};
+const KEPT_TEMPLATE = { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'c', image: 'i' }] } };
+const LAST_APPLIED = { 'kubectl.kubernetes.io/last-applied-configuration': '{}', a: 'b' };
+const METADATA = { name: 'a', managedFields: [{ manager: 'm' }], annotations: LAST_APPLIED };
+const CUT = { name: 'a', annotations: { a: 'b' } };
+
+describe('what is kept', () => {
+  const cases: readonly (readonly [name: string, kind: Kind, object: JsonObject, kept: JsonObject | undefined])[] = [
+    [
+      'of a pod, what decisions read and its phase',
+      'Pod',
+      {
+        metadata: METADATA,
+        spec: { ...TEMPLATE.spec, hostUsers: false, serviceAccountName: 's' },
+        status: { phase: 'Running', podIP: '10.0.0.1' },
+      },
+      {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: CUT,
+        spec: { ...KEPT_TEMPLATE.spec, hostUsers: false, serviceAccountName: 's' },
+        status: { phase: 'Running' },
+      },
+    ],
+    [
+      'of a deployment, its template',
+      'Deployment',
+      { metadata: METADATA, spec: { replicas: 3, template: TEMPLATE }, status: { replicas: 3 } },
+      { apiVersion: 'apps/v1', kind: 'Deployment', metadata: CUT, spec: { template: KEPT_TEMPLATE } },
+    ],
+    [
+      'of a cron job, its template, which lies deeper',
+      'CronJob',
+      { metadata: METADATA, spec: { schedule: '* * * * *', jobTemplate: { spec: { template: TEMPLATE } } } },
+      {
+        apiVersion: 'batch/v1',
+        kind: 'CronJob',
+        metadata: CUT,
+        spec: { jobTemplate: { spec: { template: KEPT_TEMPLATE } } },
+      },
+    ],
+    [
+      'of a replica set that a deployment makes, nothing',
+      'ReplicaSet',
+      { metadata: { name: 'a', ownerReferences: [OWNER] }, spec: { template: TEMPLATE } },
+      undefined,
+    ],
+    [
+      'of a job that a cron job makes, nothing',
+      'Job',
+      { metadata: { name: 'a', ownerReferences: [{ ...OWNER, apiVersion: 'batch/v1', kind: 'CronJob' }] } },
+      undefined,
+    ],
+    [
+      'of a replica set that a custom resource makes, its template: nothing else has it',
+      'ReplicaSet',
+      {
+        metadata: { name: 'a', ownerReferences: [{ ...OWNER, apiVersion: 'argoproj.io/v1alpha1', kind: 'Rollout' }] },
+        spec: { template: TEMPLATE },
+      },
+      {
+        apiVersion: 'apps/v1',
+        kind: 'ReplicaSet',
+        metadata: { name: 'a', ownerReferences: [{ ...OWNER, apiVersion: 'argoproj.io/v1alpha1', kind: 'Rollout' }] },
+        spec: { template: KEPT_TEMPLATE },
+      },
+    ],
+    [
+      'of a namespace, all: label ownership decides',
+      'Namespace',
+      { metadata: METADATA },
+      { apiVersion: 'v1', kind: 'Namespace', metadata: METADATA },
+    ],
+    [
+      'of a role binding, all but what clients keep there for themselves',
+      'RoleBinding',
+      { metadata: METADATA, roleRef: { name: 'r' } },
+      { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'RoleBinding', metadata: CUT, roleRef: { name: 'r' } },
+    ],
+    [
+      'of what this program replaces as a whole, what others would miss',
+      'ClusterRole',
+      { metadata: METADATA, rules: [] },
+      {
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'ClusterRole',
+        metadata: { name: 'a', annotations: LAST_APPLIED },
+        rules: [],
+      },
+    ],
+  ];
+  for (const [name, kind, object, kept] of cases) test(name, () => assert.deepEqual(keep(kind, object), kept));
+
+  test('the pods of a controller share what they have in common', () => {
+    const projection = createProjections()('Pod');
+    const pod = (end: string): Pod => {
+      const whole = { metadata: { labels: { app: 'web' }, ownerReferences: [OWNER] }, spec: TEMPLATE.spec };
+      return projection.keep(JSON.parse(JSON.stringify(lived(whole, end))) as JsonObject) as Pod;
+    };
+    const [a, b] = [pod('abcde'), pod('fghij')];
+    assert.notEqual(a.metadata?.name, b.metadata?.name);
+    assert.equal(a.spec, b.spec);
+    assert.equal(a.metadata?.labels, b.metadata?.labels);
+    assert.equal(a.metadata?.ownerReferences, b.metadata?.ownerReferences);
+    assert.equal(a.status, b.status);
+  });
+
+  test('a pod has not changed when only what is not kept has', () => {
+    const projection = createProjections()('Pod');
+    const pod = (resourceVersion: string, podIP: string, phase: string): Pod =>
+      projection.keep({ metadata: { name: 'a', resourceVersion }, spec: {}, status: { phase, podIP } }) as Pod;
+    assert.equal(projection.isSame(pod('1', '', 'Pending'), pod('2', '10.0.0.1', 'Pending')), true);
+    assert.equal(projection.isSame(pod('1', '', 'Pending'), pod('2', '', 'Running')), false);
+  });
+});

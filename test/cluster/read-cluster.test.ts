@@ -1,0 +1,294 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import { connect, type Connection } from '../../src/cluster/connect.ts';
+import { readCluster } from '../../src/cluster/read-cluster.ts';
+import { reviewAccess, reviewSelf } from '../../src/cluster/reviews.ts';
+import { RESOURCES } from '../../src/kube/resources.ts';
+import type { Kind, KubeObject } from '../../src/kube/types.ts';
+import { DEFINITIONS } from '../../src/install/index.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { json, startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts';
+
+const ALL = Object.keys(RESOURCES) as readonly Kind[];
+/** Those that some clusters do not serve. */
+const CUSTOM: readonly Kind[] = ALL.filter((kind) =>
+  /^(?:.*\.openshift|openreports)\.io$/.test(RESOURCES[kind].group),
+).sort();
+
+describe('an embedded cluster over TLS', () => {
+  let cluster: TestCluster;
+  let admin: Connection;
+  const connections: Connection[] = [];
+  const as = async (lines: string): Promise<Connection> => {
+    const path = await cluster.kubeconfig();
+    const text = await readFile(path, 'utf8');
+    await writeFile(path, text.replace('    client-key-data:', `${lines}    client-key-data:`));
+    const connection = await connect({ kubeconfig: path, env: {}, userAgent: 'test' });
+    connections.push(connection);
+    return connection;
+  };
+  before(async () => {
+    cluster = await startCluster();
+    for (const name of ['shop', 'bank']) await cluster.admin.send('POST', '/api/v1/namespaces', namespace(name));
+    for (let index = 0; index < 7; index++) {
+      const pod = {
+        metadata: { name: `p${index}`, labels: { a: 'b' } },
+        spec: { containers: [{ name: 'c', image: 'i' }] },
+      };
+      await cluster.admin.send('POST', `/api/v1/namespaces/${index < 4 ? 'shop' : 'bank'}/pods`, pod);
+    }
+    await cluster.cluster.idle();
+    admin = await as('');
+  });
+  after(async () => {
+    for (const connection of connections) connection.close();
+    await cluster.stop();
+    assert.deepEqual(cluster.errors, []);
+  });
+
+  const namesOf = (objects: readonly KubeObject[]): string[] =>
+    objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
+
+  test('is read completely, in pages', async () => {
+    const counts: number[] = [];
+    const options = { pageSize: 2, onProgress: (count: number) => counts.push(count) };
+    const { store, unserved } = await readCluster(admin, ALL, options);
+    assert.deepEqual([...unserved].sort(), CUSTOM);
+    assert.equal(store.synced(), true);
+    for (const kind of ALL) {
+      assert.deepEqual(namesOf(store.list(kind)), namesOf(cluster.cluster.store.list(kind)), kind);
+    }
+    const total = ALL.reduce((sum, kind) => sum + store.list(kind).length, 0);
+    assert.deepEqual([counts.at(-1), counts.length > total / 2], [total, true]);
+  });
+
+  test('gives objects as they are stored, with their type, and who owns which field of namespaces only', async () => {
+    const { store } = await readCluster(admin, ['Pod', 'Namespace'], {});
+    const stored = cluster.cluster.store.get('Pod', 'p0', 'shop');
+    assert.ok(stored?.metadata?.managedFields);
+    const metadata = Object.fromEntries(Object.entries(stored.metadata).filter(([key]) => key !== 'managedFields'));
+    assert.deepEqual(store.get('Pod', 'p0', 'shop'), { ...stored, apiVersion: 'v1', kind: 'Pod', metadata });
+    assert.ok(store.get('Namespace', 'shop')?.metadata?.managedFields);
+  });
+
+  test('one namespace is read alone', async () => {
+    const { store } = await readCluster(admin, ['Pod', 'Namespace', 'ClusterRole'], { namespace: 'bank' });
+    assert.deepEqual(namesOf(store.list('Pod')), ['bank/p4', 'bank/p5', 'bank/p6']);
+    assert.deepEqual(namesOf(store.list('Namespace')), ['/bank']);
+    assert.ok(store.list('ClusterRole').length > 10);
+  });
+
+  test('a list that expires while it is read is read anew', async () => {
+    let pages = 0;
+    const impatient: Connection = {
+      ...admin,
+      async request(request) {
+        const answer = await admin.request(request);
+        pages++;
+        if (pages === 2) await touchPods(1001);
+        return answer;
+      },
+    };
+    const { store } = await readCluster(impatient, ['Pod'], { pageSize: 3 });
+    assert.equal(store.list('Pod').length, 7);
+    // Two pages, the third is refused; then all three again.
+    assert.equal(pages, 5);
+  });
+
+  async function touchPods(times: number): Promise<void> {
+    for (let time = 0; time < times; time++) {
+      const ops = [{ op: 'add' as const, path: '/metadata/labels/a', value: String(time) }];
+      await cluster.cluster.patch('Pod', { name: 'p0', namespace: 'shop' }, ops, { fieldManager: 'test' });
+    }
+  }
+
+  test('a kind that is served once it is defined is read', async () => {
+    for (const definition of DEFINITIONS) {
+      const { status, text } = await cluster.admin.send(
+        'POST',
+        '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+        definition,
+      );
+      assert.equal(status, 201, text);
+    }
+    await cluster.cluster.idle();
+    const { unserved } = await readCluster(admin, CUSTOM, {});
+    const isDefined = (kind: Kind): boolean =>
+      DEFINITIONS.some(({ metadata }) => metadata.name.startsWith(RESOURCES[kind].resource));
+    assert.deepEqual(
+      unserved,
+      CUSTOM.filter((kind) => !isDefined(kind)),
+    );
+  });
+
+  test('who may not list is told all that is missing', async () => {
+    const alice = await as('    as: alice\n    as-groups: [dev]\n');
+    await assert.rejects(readCluster(alice, ['Pod', 'ClusterRole', 'Namespace'], { namespace: 'shop' }), {
+      name: 'UserError',
+      message:
+        'this needs the verb "list" on pods, clusterroles.rbac.authorization.k8s.io, namespaces: ' +
+        'pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "shop"',
+    });
+  });
+
+  test('tells who we are, and what somebody may do', async () => {
+    const alice = await as('    as: alice\n    as-groups: [dev]\n');
+    assert.deepEqual(await reviewSelf(alice), { username: 'alice', groups: ['dev', 'system:authenticated'] });
+    const use = {
+      verb: 'use',
+      apiGroup: 'security.openshift.io',
+      resource: 'securitycontextconstraints',
+      name: 'anyuid',
+    };
+    assert.equal(await reviewAccess(admin, { username: 'alice', groups: ['dev'] }, use), false);
+    assert.equal(await reviewAccess(admin, { username: 'bob', groups: ['system:masters'] }, use), true);
+    assert.equal(
+      await reviewAccess(
+        admin,
+        { username: 'bob', groups: ['system:authenticated'] },
+        { verb: 'get', nonResourceURL: '/version' },
+      ),
+      true,
+    );
+  });
+});
+
+const WRONG_METADATA: readonly (readonly [metadata: unknown, problem: string])[] = [
+  [5, 'metadata must be an object'],
+  [{ name: 5 }, 'metadata.name must be a string'],
+  [{ name: 'a', namespace: {} }, 'metadata.namespace must be a string'],
+  [{ name: 'a', annotations: { x: 1 } }, 'metadata.annotations must be an object that holds strings'],
+  [{ name: 'a', labels: [] }, 'metadata.labels must be an object that holds strings'],
+  [{ name: 'a', ownerReferences: 5 }, 'metadata.ownerReferences must be a list of objects'],
+];
+
+function namespace(name: string): KubeObject {
+  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
+}
+
+describe('a server that refuses', () => {
+  let server: ScriptedServer;
+  let connection: Connection;
+  before(async () => {
+    server = await startScriptedServer();
+    connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test' });
+  });
+  after(async () => {
+    connection.close();
+    await server.stop();
+  });
+
+  const status = (code: number, message: string) => json({ kind: 'Status', message, code }, code);
+  const cases: readonly (readonly [
+    name: string,
+    answer: ReturnType<typeof json>,
+    kinds: readonly Kind[],
+    message: string,
+  ])[] = [
+    ['everybody', status(401, 'Unauthorized'), ['Pod'], 'You must be logged in to the server (Unauthorized)'],
+    [
+      'all lists',
+      status(500, 'etcd is gone'),
+      ['Role'],
+      '<server> does not list roles.rbac.authorization.k8s.io: etcd is gone',
+    ],
+    [
+      'what every cluster has',
+      json('404 page not found', 404),
+      ['Pod', 'Role'],
+      '<server> does not list pods: 404 page not found',
+    ],
+    [
+      'everything that is asked for',
+      json('404 page not found', 404),
+      ['SecurityContextConstraints', 'Role'],
+      '<server> serves none of securitycontextconstraints.security.openshift.io, roles.rbac.authorization.k8s.io: is it a Kubernetes API server?',
+    ],
+    [
+      'to wait for it no longer than a minute',
+      json({ kind: 'Status', message: 'busy' }, 429, { 'retry-after': '99999' }),
+      ['Pod'],
+      '<server> does not list pods: busy (it wants to be asked again in 99999 s; that is too long to wait)',
+    ],
+    [
+      'to come to an end',
+      json({ items: [{ metadata: { name: 'a' } }], metadata: { continue: 'again', resourceVersion: '1' } }),
+      ['Pod'],
+      "the server's list of /api/v1/pods does not end: it goes on where it has been before",
+    ],
+    ...WRONG_METADATA.map(
+      ([metadata, problem]) =>
+        [
+          `to hold metadata of the right types: ${problem}`,
+          json({ items: [{ metadata: { name: 'fine' } }, { metadata }], metadata: { resourceVersion: '1' } }),
+          ['Pod'] as const,
+          `the server lists pods as no API server would store them: ${problem}`,
+        ] as const,
+    ),
+  ];
+  for (const [name, answer, kinds, message] of cases) {
+    test(name, async () => {
+      server.answer(answer);
+      await assert.rejects(readCluster(connection, kinds, {}), {
+        name: 'UserError',
+        message: message.replace('<server>', server.url),
+      });
+    });
+  }
+
+  test('a list that always expires is read as a whole in the end', async () => {
+    const page = json({ metadata: { continue: 'more', resourceVersion: '1' }, items: [{ metadata: { name: 'a' } }] });
+    const gone = status(410, 'expired');
+    server.answer(
+      page,
+      gone,
+      page,
+      gone,
+      page,
+      gone,
+      json({ items: [{ metadata: { name: 'a' } }, { metadata: { name: 'b' } }], metadata: { resourceVersion: '1' } }),
+    );
+    const { store } = await readCluster(connection, ['ClusterRole'], {});
+    assert.deepEqual(
+      store.list('ClusterRole').map(({ metadata }) => metadata?.name),
+      ['a', 'b'],
+    );
+    assert.deepEqual(
+      server.seen.map(({ url }) => url.split('?')[1] ?? ''),
+      [
+        'limit=500',
+        'limit=500&continue=more',
+        'limit=500',
+        'limit=500&continue=more',
+        'limit=500',
+        'limit=500&continue=more',
+        '',
+      ],
+    );
+  });
+
+  test('to come to an end, with ever new pages', async () => {
+    let page = 0;
+    const endless: Connection = {
+      ...connection,
+      request: () => Promise.resolve({ items: [], metadata: { continue: String(page++), resourceVersion: '1' } }),
+    };
+    await assert.rejects(readCluster(endless, ['Pod'], {}), {
+      name: 'UserError',
+      message: "the server's list of /api/v1/pods does not end: there is more after 10000 pages",
+    });
+  });
+
+  test('to say who we are is no failure', async () => {
+    server.answer(status(403, 'no'));
+    assert.equal(await reviewSelf(connection), undefined);
+  });
+
+  test('Ctrl-C ends the reading', async () => {
+    server.answer(() => undefined);
+    const stopping = new AbortController();
+    setTimeout(() => stopping.abort(), 50);
+    await assert.rejects(readCluster(connection, ['Pod', 'Role'], { signal: stopping.signal }), { name: 'AbortError' });
+  });
+});

@@ -1,0 +1,380 @@
+/** What a watch goes through with servers, networks and rights as they are. */
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { connect, type Connection } from '../../src/cluster/connect.ts';
+import { createFeed } from '../../src/cluster/feed.ts';
+import { createProjections } from '../../src/cluster/project.ts';
+import { createReflector, type Reflector } from '../../src/cluster/reflector.ts';
+import { createStore } from '../../src/cluster/store.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
+import { json, startScriptedServer, type Answer, type ScriptedServer } from '../support/scripted-server.ts';
+
+interface Scene {
+  readonly clock: FakeClock;
+  readonly reflector: Reflector;
+  /** What the store told: `put a@1`. */
+  readonly told: readonly string[];
+  readonly failures: readonly string[];
+  /** How often the server was heard again after failures. */
+  recovered(): number;
+  unserved(): number;
+  listed(): number;
+  /** Waits until as many requests have arrived, and what they brought has been told. */
+  requests(count: number): Promise<readonly string[]>;
+  /** Waits, without letting the clock of the scene go on. */
+  soon(condition: () => boolean): Promise<void>;
+}
+
+const role = (name: string, version: number) => ({
+  metadata: { name, namespace: 'n', uid: `uid-${name}`, resourceVersion: String(version) },
+});
+
+const list = (version: number, items: readonly object[], more: object = {}): Answer =>
+  json({ metadata: { resourceVersion: String(version), ...more }, items });
+
+const status = (code: number, message: string, headers = {}): Answer =>
+  json({ kind: 'Status', message, code }, code, headers);
+
+/** Opens a watch and sends events; the connection stays open. */
+const watching =
+  (...events: readonly (readonly [type: string, object: object])[]): Answer =>
+  (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.flushHeaders();
+    for (const [type, object] of events) response.write(`${JSON.stringify({ type, object })}\n`);
+  };
+
+const sending =
+  (...parts: readonly (string | Buffer)[]): Answer =>
+  (response) => {
+    response.writeHead(200);
+    for (const part of parts) response.write(part);
+  };
+
+const PAGE = '/apis/rbac.authorization.k8s.io/v1/roles?';
+
+describe('a reflector', () => {
+  let server: ScriptedServer;
+  let connection: Connection;
+  const opened: ServerResponse[] = [];
+  before(async () => {
+    server = await startScriptedServer();
+    connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test', timeoutMs: 5000 });
+  });
+  after(async () => {
+    connection.close();
+    await server.stop();
+  });
+
+  const play = async (
+    answers: readonly Answer[],
+    act: (scene: Scene) => Promise<void>,
+    using = connection,
+  ): Promise<void> => {
+    opened.length = 0;
+    server.answer(
+      ...[...answers, watching()].map<Answer>((answer) => (response, request) => {
+        opened.push(response);
+        answer(response, request);
+      }),
+    );
+    const clock = createFakeClock();
+    const store = createStore();
+    const [told, failures]: [string[], string[]] = [[], []];
+    let [recovered, unserved, listed] = [0, 0, 0];
+    store.subscribe(({ type, object: { metadata } }) =>
+      told.push(`${type} ${metadata?.name}@${metadata?.resourceVersion}`),
+    );
+    const reflector = createReflector({
+      connection: using,
+      path: '/apis/rbac.authorization.k8s.io/v1/roles',
+      pageSize: 2,
+      sink: createFeed({ kind: 'Role', store, projection: createProjections()('Role'), clock }),
+      clock,
+      random: () => 0,
+      unserved: { confirm: () => Promise.resolve(true), onConfirmed: () => unserved++ },
+      onListed: () => listed++,
+      onFailure: (error, retryMs) => failures.push(`${String(error)} +${retryMs}`),
+      onRecovered: () => recovered++,
+    });
+    const soon = async (condition: () => boolean): Promise<void> => {
+      for (let tries = 0; tries < 1000 && !condition(); tries++) await pause(5);
+      assert.ok(condition(), `not in time: ${JSON.stringify({ told, failures, seen: server.seen })}`);
+    };
+    reflector.start();
+    try {
+      await act({
+        clock,
+        reflector,
+        told,
+        failures,
+        recovered: () => recovered,
+        unserved: () => unserved,
+        listed: () => listed,
+        soon,
+        async requests(count) {
+          await soon(() => server.seen.length >= count);
+          await pause(20);
+          return server.seen.map(({ url }) => said(url));
+        },
+      });
+    } finally {
+      await reflector.stop();
+    }
+  };
+
+  /** `list`, `list c` (the rest of a list), `watch 5`. */
+  const said = (url: string): string => {
+    const query = new URLSearchParams(url.slice(PAGE.length));
+    if (query.get('watch') !== 'true') return ['list', ...query.getAll('continue')].join(' ');
+    assert.deepEqual([query.get('allowWatchBookmarks'), query.get('timeoutSeconds')], ['true', '300']);
+    return `watch ${query.get('resourceVersion')}`;
+  };
+
+  test('lists in pages, then watches from there on', () =>
+    play(
+      [
+        list(5, [role('a', 1), role('b', 2)], { continue: 'c' }),
+        list(5, [role('c', 3)]),
+        watching(['ADDED', role('d', 6)], ['MODIFIED', role('a', 7)], ['DELETED', role('b', 8)]),
+      ],
+      async ({ requests, told, soon, listed }) => {
+        assert.deepEqual(await requests(3), ['list', 'list c', 'watch 5']);
+        await soon(() => told.length === 6);
+        assert.deepEqual(told, ['put a@1', 'put b@2', 'put c@3', 'put d@6', 'put a@7', 'remove b@2']);
+        assert.equal(listed(), 1);
+      },
+    ));
+
+  test('a watch that is cut goes on from where it was', () =>
+    play([list(5, []), watching(['ADDED', role('a', 6)])], async ({ requests, clock, told, soon, failures }) => {
+      await soon(() => told.length === 1);
+      clock.advance(5000);
+      opened[1]?.destroy();
+      assert.deepEqual(await requests(3), ['list', 'watch 5', 'watch 6']);
+      assert.deepEqual(failures, []);
+    }));
+
+  test('a watch that ends goes on from the last bookmark', () =>
+    play([list(5, []), watching(['BOOKMARK', role('', 60)])], async ({ requests, clock, told }) => {
+      await requests(2);
+      clock.advance(5000);
+      opened[1]?.end();
+      assert.deepEqual(await requests(3), ['list', 'watch 5', 'watch 60']);
+      assert.deepEqual(told, []);
+    }));
+
+  test('a watch that is cut in the middle of an event does not know it', () =>
+    play(
+      [list(5, []), sending('{"type":"ADDED","object":{"metadata":{"na')],
+      async ({ requests, clock, told, failures }) => {
+        await requests(2);
+        clock.advance(5000);
+        opened[1]?.end();
+        assert.deepEqual(await requests(3), ['list', 'watch 5', 'watch 5']);
+        assert.deepEqual([told, failures], [[], []]);
+      },
+    ));
+
+  test('watches that end at once are not asked for again and again', () =>
+    play([list(5, []), (response) => response.end(), (response) => response.end()], async (scene) => {
+      await scene.soon(() => scene.failures.length === 1);
+      scene.clock.advance(799);
+      assert.equal((await scene.requests(2)).length, 2);
+      scene.clock.advance(1);
+      await scene.soon(() => scene.failures.length === 2);
+      scene.clock.advance(1600);
+      assert.deepEqual(await scene.requests(4), ['list', 'watch 5', 'watch 5', 'watch 5']);
+      assert.deepEqual(scene.failures, [
+        'UserError: the watch ended at once +800',
+        'UserError: the watch ended at once +1600',
+      ]);
+    }));
+
+  test('a connection that is dead and does not know it is given up after 90 s', () =>
+    play([list(5, []), watching(['ADDED', role('a', 6)])], async ({ requests, clock, reflector, told, soon }) => {
+      await soon(() => told.length === 1);
+      clock.advance(89_999);
+      assert.equal((await requests(2)).length, 2);
+      assert.equal(reflector.lastEventAgeMs(), 89_999);
+      clock.advance(1);
+      assert.deepEqual(await requests(3), ['list', 'watch 5', 'watch 6']);
+    }));
+
+  test('bookmarks keep a watch alive', () =>
+    play([list(5, []), watching()], async ({ requests, clock, reflector, soon }) => {
+      await requests(2);
+      for (let minutes = 0; minutes < 4; minutes++) {
+        clock.advance(60_000);
+        opened[1]?.write('{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"70"}}}\n');
+        await soon(() => reflector.lastEventAgeMs() === 0);
+      }
+      assert.deepEqual(await requests(2), ['list', 'watch 5']);
+    }));
+
+  test('an event may come byte by byte', () =>
+    play([list(5, []), watching()], async ({ requests, told, soon }) => {
+      await requests(2);
+      const object = { ...role('a', 6), text: 'Größe 🏰' };
+      for (const byte of Buffer.from(`${JSON.stringify({ type: 'ADDED', object })}\n`)) {
+        opened[1]?.write(Buffer.of(byte));
+        if (byte > 127) await pause(2);
+      }
+      await soon(() => told.length === 1);
+    }));
+
+  const lost: readonly (readonly [name: string, answer: Answer, failure: string])[] = [
+    [
+      'a watch that is told that its version is too old',
+      watching(['ERROR', { kind: 'Status', code: 410, message: 'too old resource version: 5 (90)' }]),
+      'ApiError: too old resource version: 5 (90) +800',
+    ],
+    ['a watch that is refused with 410', status(410, 'Expired'), 'ApiError: Expired +800'],
+    [
+      'a watch from a version that is yet to come',
+      status(504, 'Too large resource version'),
+      'ApiError: Too large resource version +800',
+    ],
+    ['a line that is no JSON', sending('{"type":"ADDED",\n'), 'Error: the watch sent a line that is no JSON +800'],
+    ['a line that is no event', sending('[1]\n'), 'Error: the watch sent a line that is no event +800'],
+    [
+      'an event of an unknown type',
+      watching(['RENAMED', role('a', 6)]),
+      'Error: the watch sent an event of a type that does not exist +800',
+    ],
+    ['an error without a status', watching(['ERROR', {}]), 'ApiError: the watch failed +800'],
+  ];
+  for (const [name, answer, failure] of lost) {
+    test(`${name} is followed by a list, of which only changes are told`, () =>
+      play(
+        [
+          list(5, [role('a', 1), role('b', 2), role('c', 3)]),
+          answer,
+          list(99, [role('a', 1), role('b', 98), role('d', 97)]),
+        ],
+        async ({ requests, clock, failures, told, soon }) => {
+          await soon(() => failures.length === 1);
+          clock.advance(800);
+          assert.deepEqual(await requests(4), ['list', 'watch 5', 'list', 'watch 99']);
+          assert.deepEqual(told.slice(3), ['put b@98', 'put d@97', 'remove c@3']);
+          assert.deepEqual(failures, [failure]);
+        },
+      ));
+  }
+
+  test('a list that expires while it is read is started over, and what has gone meanwhile is gone', () =>
+    play(
+      [
+        list(5, [role('a', 1), role('b', 2)], { continue: 'c' }),
+        status(410, 'The provided continue parameter is too old'),
+        list(9, [role('b', 2)]),
+      ],
+      async ({ requests, told }) => {
+        assert.deepEqual(await requests(4), ['list', 'list c', 'list', 'watch 9']);
+        assert.deepEqual(told, ['put a@1', 'put b@2', 'remove a@1']);
+      },
+    ));
+
+  test('a server that is too busy is left alone for as long as it says', () =>
+    play(
+      [list(5, []), status(429, 'Too many requests', { 'retry-after': '7' })],
+      async ({ requests, clock, failures, soon, recovered }) => {
+        await soon(() => failures.length === 1);
+        clock.advance(6999);
+        assert.equal((await requests(2)).length, 2);
+        clock.advance(1);
+        assert.deepEqual(await requests(3), ['list', 'watch 5', 'watch 5']);
+        await soon(() => recovered() === 1);
+      },
+    ));
+
+  test('rights that are lost and come back change nothing in what is known', () => {
+    const denied = status(403, 'roles is forbidden');
+    return play(
+      [list(5, [role('a', 1)]), watching(), denied, denied, list(8, [role('a', 1), role('b', 7)])],
+      async ({ requests, clock, failures, told, soon, recovered }) => {
+        await requests(2);
+        clock.advance(300_000);
+        opened[1]?.end();
+        await soon(() => failures.length === 1);
+        clock.advance(800);
+        await soon(() => failures.length === 2);
+        assert.deepEqual(told, ['put a@1']);
+        clock.advance(1600);
+        assert.deepEqual(await requests(6), ['list', 'watch 5', 'watch 5', 'list', 'list', 'watch 8']);
+        assert.deepEqual(told, ['put a@1', 'put b@7']);
+        assert.equal(recovered(), 1);
+      },
+    );
+  });
+
+  test('a resource that is not served is empty, and looked for about once a minute', () => {
+    const missing = json('404 page not found', 404);
+    return play(
+      [list(5, [role('a', 1)]), missing, missing, missing, list(9, [role('b', 8)])],
+      async ({ requests, clock, failures, told, soon, unserved, listed }) => {
+        await soon(() => failures.length === 1);
+        clock.advance(800);
+        await soon(() => unserved() === 1);
+        assert.deepEqual([told, listed()], [['put a@1', 'remove a@1'], 2]);
+        clock.advance(29_999);
+        assert.equal((await requests(3)).length, 3);
+        clock.advance(1);
+        await soon(() => unserved() === 2);
+        clock.advance(30_000);
+        assert.deepEqual(await requests(6), ['list', 'watch 5', 'list', 'list', 'list', 'watch 9']);
+        assert.deepEqual(told.slice(2), ['put b@8']);
+        assert.equal(failures.length, 1);
+      },
+    );
+  });
+
+  test('a resource that has just been defined is looked for at once, and again until it is served', () => {
+    const missing = json('404 page not found', 404);
+    return play(
+      [missing, missing, list(9, [role('b', 8)])],
+      async ({ requests, clock, reflector, told, soon, unserved }) => {
+        await soon(() => unserved() === 1);
+        reflector.lookAgain();
+        await soon(() => unserved() === 2);
+        clock.advance(1000);
+        assert.deepEqual(await requests(4), ['list', 'list', 'list', 'watch 9']);
+        assert.deepEqual(told, ['put b@8']);
+      },
+    );
+  });
+
+  test('a certificate that nobody vouches for is told, and asked about again', async () => {
+    const other = await startScriptedServer();
+    const authority = Buffer.from(other.authority).toString('base64');
+    const kubeconfig = await server.kubeconfig({ 'certificate-authority-data': authority });
+    const distrustful = await connect({ kubeconfig, env: {}, userAgent: 'test' });
+    try {
+      await play(
+        [],
+        async ({ clock, failures, soon, told }) => {
+          await soon(() => failures.length === 1);
+          clock.advance(800);
+          await soon(() => failures.length === 2);
+          const reason =
+            'UserError: Unable to connect to the server: tls: failed to verify certificate: x509: certificate signed by unknown authority';
+          assert.deepEqual(failures, [`${reason} +800`, `${reason} +1600`]);
+          assert.deepEqual(told, []);
+        },
+        distrustful,
+      );
+    } finally {
+      distrustful.close();
+      await other.stop();
+    }
+  });
+
+  test('it can be stopped while it waits', () =>
+    play([status(500, 'etcd is gone')], async ({ failures, soon, clock, reflector }) => {
+      await soon(() => failures.length === 1);
+      await reflector.stop();
+      assert.equal(clock.pending(), 0);
+    }));
+});

@@ -1,0 +1,280 @@
+/** The default level of a cluster, published by one replica for all: up when labels are there, down at once. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { createConfigObserver } from '../../src/controllers/psa-config-observer.ts';
+import type { EnforcementMode } from '../../src/kube/psa-enforcement-config.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/rollout-settings.ts';
+import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+
+const NAMESPACE = 'portcullis';
+const BY_TEST = { fieldManager: 'test' };
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const EXEMPTIONS = { usernames: ['builder'], namespaces: [], runtimeClasses: [] };
+
+suite('the default level', () => {
+  let started: TestCluster;
+  let cluster: EmbeddedCluster;
+  let running: ControllerRun;
+  let settings: RolloutSettings;
+  const alive = new Map<string, () => Promise<void>>();
+  /** Everything was made long ago. */
+  const baseMs = Date.now() + 3_600_000;
+  const date = (): Date => new Date(baseMs + running.clock.now());
+
+  beforeEach(async () => {
+    settings = { ...DEFAULT_ROLLOUT, phase: 'Enforce' };
+    alive.clear();
+    started = await startCluster();
+    ({ cluster } = started);
+    await installCrds(cluster);
+    await cluster.create('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST);
+    const annotations = { 'openshift.io/sa.scc.uid-range': '1000000000/10000' };
+    await cluster.create('Namespace', { metadata: { name: 'shop', annotations } }, BY_TEST);
+    await cluster.idle();
+    await cluster.create('PSAEnforcementConfig', { metadata: { name: 'cluster' }, spec: {} }, BY_TEST);
+  });
+  afterEach(async () => {
+    assert.deepEqual(running.errors(), []);
+    await running.stop();
+    await started.stop();
+    assert.deepEqual(started.errors, []);
+  });
+
+  const run = async (): Promise<void> => {
+    running = runController(
+      createConfigObserver({
+        namespace: NAMESPACE,
+        version: '0.0.0',
+        settings: () => settings,
+        exemptions: () => EXEMPTIONS,
+        management: { exemptNamespaces: new Set(['default']), scc: { mode: 'enforce', exemptNamespaces: [NAMESPACE] } },
+        date: () => date(),
+      }),
+      cluster,
+    );
+    await running.idle();
+  };
+  const decide = async (enforcementMode: EnforcementMode): Promise<void> => {
+    const metadata = { name: 'cluster' };
+    await cluster.applyStatus('PSAEnforcementConfig', { metadata, status: { enforcementMode } }, { fieldManager: 'K' });
+    await running.idle();
+  };
+  const label = async (value: string | undefined): Promise<void> => {
+    const labels = value === undefined ? {} : { [ENFORCE]: value };
+    await cluster.apply('Namespace', { metadata: { name: 'shop', labels } }, BY_TEST);
+    await running.idle();
+  };
+  /** A replica says what it holds namespaces to. */
+  const report = async (name: string, level: string, generation: number): Promise<void> => {
+    const metadata = {
+      name,
+      namespace: NAMESPACE,
+      labels: { 'app.kubernetes.io/component': 'replica' },
+      annotations: {
+        'portcullis.dev/pod-security-default': level,
+        'portcullis.dev/pod-security-generation': String(generation),
+      },
+    };
+    const spec = { leaseDurationSeconds: 60, renewTime: date().toISOString().replace('Z', '000Z') };
+    await cluster.apply('Lease', { metadata, spec }, { ...BY_TEST, force: true });
+    await running.idle();
+    alive.set(name, () => report(name, level, generation));
+  };
+  /** Time passes, and replicas say that they are alive. */
+  const wait = async (seconds: number): Promise<void> => {
+    for (let passed = 0; passed < seconds; passed += 5) {
+      await running.pass(5_000);
+      if (passed % 15 === 0) for (const renew of [...alive.values()]) await renew();
+    }
+  };
+  const published = (): string => {
+    const annotations = cluster.store.get('ConfigMap', 'portcullis-pod-security', NAMESPACE)?.metadata?.annotations;
+    return ['default', 'generation']
+      .map((name) => annotations?.[`portcullis.dev/pod-security-${name}`])
+      .concat(annotations?.['portcullis.dev/label-sync-mode'])
+      .join(' ');
+  };
+  const conditions = (): Record<string, string> =>
+    Object.fromEntries(
+      (cluster.store.get('PSAEnforcementConfig', 'cluster')?.status?.conditions ?? []).map(
+        ({ type, status, reason, message }) => [type, `${status} ${reason}: ${message}`],
+      ),
+    );
+  /** To where everything enforces. */
+  const raise = async (): Promise<void> => {
+    await run();
+    await report('a', 'privileged', 1);
+    await label('baseline');
+    await decide('Restricted');
+    await wait(40);
+    assert.equal(published(), 'restricted 2 Enforce');
+    await report('a', 'restricted', 2);
+  };
+
+  test('is published for API servers too, exemptions included', async () => {
+    await run();
+    assert.equal(published(), 'privileged 1 Advise');
+    const configMap = cluster.store.get('ConfigMap', 'portcullis-pod-security', NAMESPACE);
+    assert.deepEqual(configMap?.data, {
+      'admission-configuration.yaml': `apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+  - name: PodSecurity
+    configuration:
+      apiVersion: pod-security.admission.config.k8s.io/v1
+      kind: PodSecurityConfiguration
+      defaults:
+        enforce: privileged
+        enforce-version: latest
+        audit: restricted
+        audit-version: latest
+        warn: restricted
+        warn-version: latest
+      exemptions:
+        usernames:
+          - builder
+        namespaces: []
+        runtimeClasses: []
+`,
+    });
+  });
+
+  test('goes up when labels have been there for a while, and is in force when all replicas say so', async () => {
+    await run();
+    await report('a', 'privileged', 1);
+    await decide('Restricted');
+    assert.equal(published(), 'privileged 1 Enforce');
+    assert.deepEqual(conditions(), {
+      Enforcing: 'False LabelingNamespaces: labels come first; still without: shop',
+      Progressing: 'True LabelingNamespaces: namespaces get their labels; still without: shop',
+    });
+    await wait(120);
+    assert.equal(published(), 'privileged 1 Enforce', 'not without labels, however long');
+
+    await label('baseline');
+    await running.pass(5_000);
+    assert.equal(published(), 'privileged 1 Enforce', 'not at once');
+    await wait(35);
+    assert.equal(published(), 'restricted 2 Enforce');
+    assert.deepEqual(conditions(), {
+      Enforcing: 'False RollingOutConfiguration: replicas go over to the default restricted',
+      Progressing: 'True RollingOutConfiguration: replicas go over to the default restricted',
+    });
+    await report('a', 'restricted', 2);
+    assert.deepEqual(conditions(), {
+      Enforcing: 'True Restricted: namespaces without a label are held to restricted',
+      Progressing: 'False AsExpected: ',
+    });
+  });
+
+  const WAYS_DOWN: readonly (readonly [way: string, go: () => Promise<void>, reason: string])[] = [
+    [
+      'the gate off',
+      async () => {
+        settings = { ...settings, featureGates: new Map([['OpenShiftPodSecurityAdmission', false]]) };
+        await running.pass(5_000);
+      },
+      'FeatureGateDisabled: the feature gate is off',
+    ],
+    [
+      'the mode Legacy',
+      () => decide('Legacy'),
+      'AwaitingEvaluation: nothing is enforced before all namespaces have been judged',
+    ],
+    [
+      'the phase Evaluate',
+      async () => {
+        settings = { ...settings, phase: 'Evaluate' };
+        await running.pass(5_000);
+      },
+      'PhaseNotEnforcing: phase Evaluate enforces nothing',
+    ],
+    [
+      'the object gone',
+      async () => {
+        await cluster.remove('PSAEnforcementConfig', 'cluster');
+        await running.idle();
+      },
+      '',
+    ],
+  ];
+  for (const [way, go, reason] of WAYS_DOWN) {
+    test(`goes down at once with ${way}, and labels after it`, async () => {
+      await raise();
+      await go();
+      assert.equal(published(), 'privileged 3 Hold', 'replicas may still hold namespaces to it');
+      await report('b', 'privileged', 3);
+      assert.equal(published(), 'privileged 3 Hold', 'one of two does not know yet');
+      await report('a', 'privileged', 3);
+      assert.equal(published(), 'privileged 3 Advise');
+      if (reason !== '') assert.equal(conditions()['Enforcing'], `False ${reason}`);
+    });
+  }
+
+  test('does not wait for a replica that is gone', async () => {
+    await raise();
+    await decide('Legacy');
+    assert.equal(published(), 'privileged 3 Hold');
+    await running.pass(61_000);
+    await running.pass(5_000);
+    assert.equal(published(), 'privileged 3 Advise');
+  });
+
+  test('does not go up and down: five minutes lie between two raises', async () => {
+    await raise();
+    await decide('Legacy');
+    await report('a', 'privileged', 3);
+    await decide('Restricted');
+    await wait(200);
+    assert.equal(published(), 'privileged 3 Enforce');
+    await wait(120);
+    assert.equal(published(), 'restricted 4 Enforce');
+  });
+
+  test('stays where it is when a namespace comes later', async () => {
+    await raise();
+    await label(undefined);
+    await wait(60);
+    assert.equal(published(), 'restricted 2 Enforce');
+  });
+
+  test('is not given the number of one before when the ConfigMap is lost', async () => {
+    await raise();
+    await cluster.remove('ConfigMap', 'portcullis-pod-security', NAMESPACE);
+    await running.idle();
+    assert.match(published(), /^(privileged|restricted) 3 Enforce$/);
+  });
+
+  test('goes up again although a clock was wrong when it was raised', async () => {
+    await raise();
+    await decide('Legacy');
+    await report('a', 'privileged', 3);
+    const ahead = [
+      { op: 'replace', path: '/metadata/annotations/portcullis.dev~1raised-at', value: '2099-01-01T00:00:00Z' },
+    ] as const;
+    await cluster.patch('ConfigMap', { name: 'portcullis-pod-security', namespace: NAMESPACE }, ahead, BY_TEST);
+    await decide('Restricted');
+    await wait(320);
+    assert.match(published(), /^restricted \d+ Enforce$/);
+  });
+
+  test('is not held up by a Lease that says to last for ever', async () => {
+    await raise();
+    const metadata = { name: 'odd', namespace: NAMESPACE, labels: { 'app.kubernetes.io/component': 'replica' } };
+    await cluster.apply('Lease', { metadata, spec: { leaseDurationSeconds: 2_147_483_647 } }, BY_TEST);
+    await decide('Legacy');
+    await report('a', 'privileged', 3);
+    assert.equal(published(), 'privileged 3 Hold');
+    await wait(70);
+    assert.equal(published(), 'privileged 3 Advise');
+  });
+
+  test('is nobody’s business while the rollout is disabled', async () => {
+    settings = { ...settings, phase: 'Disabled' };
+    await run();
+    await decide('Restricted');
+    assert.equal(published(), '  ');
+  });
+});

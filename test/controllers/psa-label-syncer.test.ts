@@ -1,0 +1,277 @@
+/** The Pod Security labels of namespaces, kept at what the SCCs of their service accounts ask for. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { createPsaLabelSyncer } from '../../src/controllers/psa-label-syncer.ts';
+import { createRunLevelZeroLabeller } from '../../src/controllers/run-level-zero-labeller.ts';
+import type { Kind, Namespace } from '../../src/kube/types.ts';
+import type { SyncerMode } from '../../src/policy/rollout/enforcement.ts';
+import { DEFAULT_UNMANAGED_NAMESPACES } from '../../src/policy/rollout/label-sync.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/rollout-settings.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { installCrds, installStandardSccs, runController, type ControllerRun } from '../support/controllers.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+
+const INSTALLATION = 'portcullis';
+const BY_TEST = { fieldManager: 'test' };
+const ANNOTATION = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
+const RANGE = { 'openshift.io/sa.scc.uid-range': '1000000000/10000' };
+
+/** The values of the six labels and of the annotation, in a line; `-` for what is not there. */
+function printed(namespace: Namespace | undefined): string {
+  const { labels, annotations } = namespace?.metadata ?? {};
+  const value = (mode: string): string => labels?.[`pod-security.kubernetes.io/${mode}`] ?? '-';
+  const modes = ['enforce', 'audit', 'warn'].map((mode) => `${value(mode)}:${value(`${mode}-version`)}`);
+  return [...modes, annotations?.[ANNOTATION] ?? '-'].join(' ');
+}
+
+const ALL_SIX = (level: string): string => `${`${level}:latest `.repeat(3)}${level}`;
+const ADVISED = (level: string): string => `-:- ${level}:latest ${level}:latest ${level}`;
+
+suite('the label syncer', () => {
+  let started: TestCluster;
+  let cluster: EmbeddedCluster;
+  let running: ControllerRun;
+  let settings: RolloutSettings;
+  let metrics: Metrics;
+
+  beforeEach(async () => {
+    settings = { ...DEFAULT_ROLLOUT, phase: 'Enforce' };
+    metrics = createMetrics({ version: '0.0.0' });
+    started = await startCluster();
+    ({ cluster } = started);
+    await installCrds(cluster);
+    await installStandardSccs(cluster);
+    await cluster.create('Namespace', { metadata: { name: INSTALLATION } }, BY_TEST);
+    await publish('Enforce');
+  });
+  afterEach(async () => {
+    assert.deepEqual(running.errors(), []);
+    await running.stop();
+    await started.stop();
+    assert.deepEqual(started.errors, []);
+  });
+
+  const run = async (): Promise<void> => {
+    running = runController(
+      createPsaLabelSyncer({
+        namespace: INSTALLATION,
+        version: '0.0.0',
+        settings: () => settings,
+        management: {
+          exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES),
+          scc: { mode: 'enforce', exemptNamespaces: [INSTALLATION] },
+        },
+        metrics: metrics.rollout.syncer,
+      }),
+      cluster,
+    );
+    await settle();
+  };
+  const settle = async (): Promise<void> => {
+    await cluster.idle();
+    await running.idle();
+  };
+  const publish = async (mode: SyncerMode): Promise<void> => {
+    const annotations = { 'portcullis.dev/label-sync-mode': mode };
+    const metadata = { name: 'portcullis-pod-security', namespace: INSTALLATION, annotations };
+    await cluster.apply('ConfigMap', { metadata }, { ...BY_TEST, force: true });
+  };
+  const create = async (name: string, more: Namespace['metadata'] = {}): Promise<void> => {
+    await cluster.create('Namespace', { metadata: { annotations: RANGE, ...more, name } }, BY_TEST);
+    await settle();
+  };
+  const createLabelled = async (name: string, level: string, more: Record<string, string> = {}): Promise<void> => {
+    const labels = { 'pod-security.kubernetes.io/enforce': level, ...more };
+    const object = { metadata: { name, labels, annotations: RANGE } };
+    await cluster.apply('Namespace', object, { fieldManager: 'kubectl' });
+    await cluster.idle();
+  };
+  const labelsOf = (name: string): string => printed(cluster.store.get('Namespace', name));
+  const grant = async (scc: string, namespace: string, subject: string): Promise<void> => {
+    await cluster.create(
+      'RoleBinding',
+      {
+        metadata: { name: `${scc}-${subject}`, namespace },
+        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: `system:openshift:scc:${scc}` },
+        subjects: [{ kind: 'ServiceAccount', name: subject, namespace }],
+      },
+      BY_TEST,
+    );
+    await settle();
+  };
+  const events = async (): Promise<readonly string[]> => {
+    await running.idle();
+    return cluster.storage
+      .list({ group: '', resource: 'events' })
+      .map(({ reason, message, note }) => `${String(reason)}: ${String(message ?? note)}`);
+  };
+  /** Counts the changes of a kind while something goes on. */
+  const changesOf = async (kind: Kind, go: () => Promise<void>): Promise<number> => {
+    const before = cluster.store.revision(kind);
+    await go();
+    return cluster.store.revision(kind) - before;
+  };
+
+  test('labels a namespace as soon as it has its range', async () => {
+    await run();
+    await create('shop', { annotations: {} });
+    assert.equal(labelsOf('shop'), '-:- -:- -:- -');
+    await cluster.apply('Namespace', { metadata: { name: 'shop', annotations: RANGE } }, { fieldManager: 'allocator' });
+    await settle();
+    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+  });
+
+  test('follows what service accounts may use, up and down, and says for whom', async () => {
+    await run();
+    await create('shop');
+    await grant('anyuid', 'shop', 'default');
+    assert.equal(labelsOf('shop'), ALL_SIX('baseline'));
+    await grant('privileged', 'shop', 'default');
+    assert.equal(labelsOf('shop'), ALL_SIX('privileged'));
+    assert.deepEqual(await events(), [
+      'LevelPrivileged: the level drops to privileged, since service account "default" may use SCC "privileged"',
+    ]);
+    for (const scc of ['privileged', 'anyuid']) await cluster.remove('RoleBinding', `${scc}-default`, 'shop');
+    await settle();
+    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+  });
+
+  test('follows SCCs that are changed, and writes where something differs alone', async () => {
+    await run();
+    await create('shop');
+    await create('bank');
+    await grant('nonroot', 'bank', 'default');
+    assert.equal(labelsOf('bank'), ALL_SIX('baseline'));
+    const writes = await changesOf('Namespace', async () => {
+      const scc = cluster.store.get('SecurityContextConstraints', 'nonroot');
+      await cluster.update('SecurityContextConstraints', { ...scc, allowHostPorts: true }, BY_TEST);
+      await settle();
+    });
+    assert.equal(labelsOf('bank'), ALL_SIX('privileged'));
+    assert.equal(writes, 1);
+    const more = await changesOf('Namespace', async () => {
+      await running.pass(600_000);
+    });
+    assert.equal(more, 0, 'nothing differs any more');
+  });
+
+  const UNMANAGED: readonly (readonly [name: string, metadata: NonNullable<Namespace['metadata']>])[] = [
+    ['kube-public', {}],
+    ['openshift-logging', {}],
+    ['opted-out', { labels: { 'security.openshift.io/scc.podSecurityLabelSync': 'false' } }],
+    ['without-sccs', { labels: { 'security.openshift.io/disable-securitycontextconstraints': 'true' } }],
+    ['reported', { labels: { 'portcullis.dev/scc': 'report' } }],
+  ];
+  for (const [name, metadata] of UNMANAGED) {
+    test(`leaves ${name} alone`, async () => {
+      await run();
+      const exists = cluster.store.get('Namespace', name) !== undefined;
+      if (!exists) await create(name, { ...metadata, annotations: RANGE });
+      assert.equal(labelsOf(name), '-:- -:- -:- -');
+    });
+  }
+
+  test('keeps what users have labelled, byte for byte, and adds the rest', async () => {
+    await createLabelled('shop', 'privileged');
+    await run();
+    assert.equal(labelsOf('shop'), 'privileged:latest restricted:latest restricted:latest restricted');
+    assert.deepEqual(await events(), [
+      'LabelKept: label pod-security.kubernetes.io/enforce=privileged belongs to "kubectl": it stays, although restricted would do',
+    ]);
+    await running.pass(600_000);
+    assert.equal((await events()).length, 1, 'told once');
+  });
+
+  test('takes over what users have labelled where they ask for it', async () => {
+    await createLabelled('shop', 'privileged', { 'security.openshift.io/scc.podSecurityLabelSync': 'true' });
+    await run();
+    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+  });
+
+  test('puts back what somebody has changed, and stops when told to', async () => {
+    await run();
+    await create('shop');
+    await cluster.patch(
+      'Namespace',
+      { name: 'shop' },
+      [{ op: 'remove', path: '/metadata/labels/pod-security.kubernetes.io~1warn' }],
+      BY_TEST,
+    );
+    await settle();
+    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+    await cluster.apply(
+      'Namespace',
+      { metadata: { name: 'shop', labels: { 'security.openshift.io/scc.podSecurityLabelSync': 'false' } } },
+      { fieldManager: 'kubectl' },
+    );
+    await settle();
+    assert.equal(labelsOf('shop'), `${'restricted:latest '.repeat(3)}-`, 'labels stay, the annotation goes');
+  });
+
+  test('gives up what enforces when nothing is enforced, and holds it until then', async () => {
+    await run();
+    await create('shop');
+    await publish('Hold');
+    await settle();
+    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+    await create('late');
+    assert.equal(labelsOf('late'), ADVISED('restricted'), 'what does not enforce yet is not made to');
+    await publish('Advise');
+    await settle();
+    assert.equal(labelsOf('shop'), ADVISED('restricted'));
+    await publish('Enforce');
+    await settle();
+    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+    assert.equal(labelsOf('late'), ALL_SIX('restricted'));
+  });
+
+  test('does nothing while the rollout is disabled, and begins when that changes', async () => {
+    settings = { ...settings, phase: 'Disabled' };
+    await run();
+    await create('shop');
+    assert.equal(labelsOf('shop'), '-:- -:- -:- -');
+    settings = { ...settings, phase: 'Evaluate' };
+    await running.pass(5_000);
+    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+  });
+
+  test('counts what it keeps', async () => {
+    await run();
+    await create('shop');
+    await create('bank');
+    await grant('anyuid', 'bank', 'default');
+    await running.pass(600_000);
+    const text = await metrics.expose();
+    assert.match(text, /^psa_syncer_namespaces\{level="restricted"\} 1$/m);
+    assert.match(text, /^psa_syncer_namespaces\{level="baseline"\} 1$/m);
+    assert.match(text, /^psa_syncer_unlabeled_managed 0$/m);
+  });
+});
+
+suite('the run-level-0 labeller', () => {
+  test('keeps three namespaces privileged, whatever anybody does', async () => {
+    const started = await startCluster();
+    const { cluster } = started;
+    const running = runController(
+      createRunLevelZeroLabeller(() => ({ ...DEFAULT_ROLLOUT, phase: 'Evaluate' })),
+      cluster,
+    );
+    await running.idle();
+    const enforce = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    await cluster.apply(
+      'Namespace',
+      { metadata: { name: 'default', labels: enforce } },
+      { fieldManager: 'kubectl', force: true },
+    );
+    await running.idle();
+    const all = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
+    assert.deepEqual(
+      all.map((name) => printed(cluster.store.get('Namespace', name))),
+      [...all.slice(1).map(() => 'privileged:- privileged:- privileged:- -'), '-:- -:- -:- -'],
+    );
+    assert.deepEqual(running.errors(), []);
+    await running.stop();
+    await started.stop();
+  });
+});

@@ -1,0 +1,612 @@
+/** What enforcement would refuse: found out from the store, told, and decided by. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { createPsaReadiness } from '../../src/controllers/psa-readiness.ts';
+import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
+import type { Kind, Kinds, Namespace, Pod } from '../../src/kube/types.ts';
+import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
+import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
+import { DEFAULT_UNMANAGED_NAMESPACES } from '../../src/policy/rollout/label-sync.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/rollout-settings.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
+import { createWaitingRoom } from '../../src/server/waiting-room.ts';
+import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
+import { installCrds, installStandardSccs, runController, type ControllerRun } from '../support/controllers.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+
+const INSTALLATION = 'portcullis';
+const BY_TEST = { fieldManager: 'test' };
+const RANGE = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c26,c5' };
+const PLAIN = { containers: [{ name: 'app', image: 'app' }] };
+const ON_HOST = { ...PLAIN, hostNetwork: true };
+const GOOD = {
+  containers: [
+    {
+      name: 'app',
+      image: 'app',
+      securityContext: {
+        runAsNonRoot: true,
+        allowPrivilegeEscalation: false,
+        capabilities: { drop: ['ALL'] },
+        seccompProfile: { type: 'RuntimeDefault' },
+      },
+    },
+  ],
+};
+
+suite('readiness', () => {
+  let started: TestCluster;
+  let cluster: EmbeddedCluster;
+  let running: ControllerRun;
+  let settings: RolloutSettings;
+  let metrics: Metrics;
+  let passedMs: number;
+  const baseMs = Date.now() + 3_600_000;
+  const date = (): Date => new Date(baseMs + passedMs + running.clock.now());
+
+  beforeEach(async () => {
+    passedMs = 0;
+    settings = { ...DEFAULT_ROLLOUT, phase: 'Evaluate' };
+    metrics = createMetrics({ version: '0.0.0' });
+    started = await startCluster();
+    ({ cluster } = started);
+    await installCrds(cluster);
+    await installStandardSccs(cluster);
+    await cluster.create('Namespace', { metadata: { name: INSTALLATION } }, BY_TEST);
+  });
+  afterEach(async () => {
+    assert.deepEqual(running.errors(), []);
+    await running.stop();
+    await started.stop();
+    assert.deepEqual(started.errors, []);
+  });
+
+  const run = async (): Promise<void> => {
+    running = runController(
+      createPsaReadiness({
+        namespace: INSTALLATION,
+        version: '0.0.0',
+        settings: () => settings,
+        exemptions: () => EXEMPTIONS,
+        management: {
+          exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES),
+          scc: { mode: 'enforce', exemptNamespaces: [INSTALLATION] },
+        },
+        metrics: metrics.rollout.readiness,
+        date: () => date(),
+        random: () => 0.5,
+      }),
+      cluster,
+    );
+    await running.idle();
+  };
+  const EXEMPTIONS = { usernames: [], namespaces: ['exempt'], runtimeClasses: ['kata'] };
+  /** Another process takes over. */
+  const restart = async (): Promise<void> => {
+    await running.stop();
+    passedMs += running.clock.now();
+    await run();
+  };
+  const settle = async (): Promise<void> => {
+    await cluster.idle();
+    await running.idle();
+    // Whatever happened a moment ago is looked at by now.
+    await running.pass(1_000);
+    await running.pass(5_000);
+  };
+  const minute = async (): Promise<void> => {
+    for (let second = 0; second < 60; second += 5) await running.pass(5_000);
+  };
+  const create = async (name: string, more: Namespace['metadata'] = {}): Promise<void> => {
+    await cluster.create('Namespace', { metadata: { annotations: RANGE, ...more, name } }, BY_TEST);
+    await cluster.idle();
+  };
+  const deploy = async (namespace: string, name: string, spec: object = PLAIN): Promise<void> => {
+    const labels = { app: name };
+    const template = { metadata: { labels }, spec };
+    const object = {
+      metadata: { name, namespace },
+      spec: { replicas: 0, selector: { matchLabels: labels }, template },
+    } as Kinds['Deployment'];
+    await cluster.apply('Deployment', object, { ...BY_TEST, force: true });
+  };
+  const runPod = async (namespace: string, name: string, spec: object, more: Pod['metadata'] = {}): Promise<void> => {
+    await cluster.create('Pod', { metadata: { ...more, name, namespace }, spec } as Pod, BY_TEST);
+  };
+  const ask = async (enforcementMode: string, manager = 'kubectl-edit'): Promise<void> => {
+    const ops = [{ op: 'add', path: '/spec/enforcementMode', value: enforcementMode }] as const;
+    await cluster.patch('PSAEnforcementConfig', { name: 'cluster' }, ops, { fieldManager: manager });
+    await running.idle();
+  };
+  const config = (): PSAEnforcementConfig => {
+    const object = cluster.store.get('PSAEnforcementConfig', 'cluster');
+    assert.ok(object);
+    return object;
+  };
+  const decided = (): string => `${config().spec?.enforcementMode ?? ''}/${config().status?.enforcementMode ?? ''}`;
+  const listed = (): readonly string[] =>
+    (config().status?.violatingNamespaces ?? []).map(({ name, state, reason }) =>
+      [name, state, reason].join(' ').trim(),
+    );
+  const conditions = (filter: (type: string) => boolean = (type) => !type.endsWith('Detected')): object =>
+    Object.fromEntries(
+      (config().status?.conditions ?? [])
+        .filter(({ type }) => filter(type))
+        .map(({ type, status, reason, message }) => [type, `${status} ${reason}: ${message}`]),
+    );
+  const events = (): readonly string[] =>
+    cluster.storage
+      .list({ group: '', resource: 'events' })
+      .map(({ reason, message, note, regarding, involvedObject }) => {
+        const { name } = (regarding ?? involvedObject) as { readonly name: string };
+        return `${name} ${String(reason)}: ${String(message ?? note)}`;
+      });
+  const changesOf = async (kind: Kind, go: () => Promise<void>): Promise<number> => {
+    const before = cluster.store.revision(kind);
+    await go();
+    return cluster.store.revision(kind) - before;
+  };
+
+  test('a cluster without violations is evaluated at once, and then every four hours', async () => {
+    await create('shop');
+    await deploy('shop', 'web');
+    await run();
+    const time = (): number => Date.parse(config().status?.lastEvaluationTime ?? '');
+    const firstMs = time();
+    assert.ok(Math.abs(firstMs - baseMs) < 1000);
+    assert.deepEqual(listed(), []);
+    assert.equal(decided(), '/');
+    assert.deepEqual(
+      conditions((type) => !type.startsWith('PodSecurity')),
+      {
+        Evaluated: `True Completed: all namespaces were judged by ${config().status?.lastEvaluationTime}`,
+        ViolationsDetected: 'False NoViolations: no workload would be refused',
+        EvaluationConditionsDetected: 'False AsExpected: All is well',
+      },
+    );
+    assert.equal(config().status?.observedGeneration, config().metadata?.generation);
+    const evaluations = (): number => running.log.filter(({ msg }) => msg === 'namespaces evaluated').length;
+    assert.equal(evaluations(), 1);
+    const writes = await changesOf('PSAEnforcementConfig', async () => {
+      for (let half = 0; half < 7; half++) await running.pass(1_800_000);
+    });
+    assert.equal(writes, 0, 'nothing changes');
+    await restart();
+    assert.equal(time(), firstMs, 'a new process goes on with what is stored');
+    await running.pass(1_900_000);
+    await running.idle();
+    assert.ok(time() >= firstMs + 4 * 3_600_000);
+  });
+
+  test('violations are listed, told once, and make the mode Legacy', async () => {
+    await create('shop');
+    await deploy('shop', 'web', ON_HOST);
+    await create('bank', { labels: { 'security.openshift.io/scc.podSecurityLabelSync': 'false' } });
+    await deploy('bank', 'till', ON_HOST);
+    await create('exempt');
+    await deploy('exempt', 'web', ON_HOST);
+    await create('labelled', { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } });
+    await deploy('labelled', 'web', ON_HOST);
+    await run();
+    assert.deepEqual(listed(), ['bank Current PSAConfig: PSA label syncer disabled', 'shop Current']);
+    assert.equal(decided(), 'Legacy/');
+    const told = [
+      'bank PodSecurityViolations: enforcement would hold this namespace to restricted and refuse 1 workload: Deployment/till',
+      'cluster LegacyProposed: workloads would be refused: spec.enforcementMode becomes Legacy',
+      'shop PodSecurityViolations: enforcement would hold this namespace to restricted and refuse 1 workload: Deployment/web',
+    ];
+    assert.deepEqual([...events()].sort(), told);
+    assert.deepEqual(conditions(), {
+      Evaluated: `True Completed: all namespaces were judged by ${config().status?.lastEvaluationTime}`,
+      LegacyProposed:
+        'True WrittenByController: workloads would be refused: clear spec.enforcementMode once they are in order',
+    });
+    const operator = conditions((type) => type.endsWith('EvaluationConditionsDetected'));
+    assert.deepEqual(operator, {
+      PodSecurityUnknownEvaluationConditionsDetected:
+        'True PSViolationsDetected: Violations detected in namespaces: [shop]',
+      PodSecurityOpenshiftEvaluationConditionsDetected: 'False ExpectedReason: ',
+      PodSecurityRunLevelZeroEvaluationConditionsDetected: 'False ExpectedReason: ',
+      PodSecurityDisabledSyncerEvaluationConditionsDetected:
+        'True PSViolationsDetected: Violations detected in namespaces: [bank]',
+      PodSecurityUserSCCEvaluationConditionsDetected: 'False ExpectedReason: ',
+      PodSecurityInconclusiveEvaluationConditionsDetected: 'False ExpectedReason: ',
+      EvaluationConditionsDetected:
+        'True PodSecurityDisabledSyncer_PSViolationsDetected::PodSecurityUnknown_PSViolationsDetected: ' +
+        'PodSecurityDisabledSyncerEvaluationConditionsDetected: Violations detected in namespaces: [bank]\n' +
+        'PodSecurityUnknownEvaluationConditionsDetected: Violations detected in namespaces: [shop]',
+    });
+    await restart();
+    await minute();
+    assert.deepEqual([...events()].sort(), told, 'not told again by another process');
+  });
+
+  test('is fixed, cleared, and goes on', async () => {
+    settings = { ...settings, phase: 'Enforce' };
+    await create('shop');
+    await deploy('shop', 'web', ON_HOST);
+    await run();
+    assert.equal(decided(), 'Legacy/Legacy');
+    await deploy('shop', 'web', { ...ON_HOST, hostNetwork: false });
+    await ask('');
+    await running.pass(5_000);
+    assert.equal(decided(), '/Restricted', 'what is cleared is evaluated anew before it is decided');
+    assert.deepEqual(listed(), ['shop Previous']);
+    await deploy('shop', 'web', ON_HOST);
+    await minute();
+    await minute();
+    assert.deepEqual(listed(), ['shop Current']);
+    assert.equal(decided(), '/Restricted', 'it goes on being told, and decides nothing any more');
+  });
+
+  test('what somebody else keeps empty stays so, and what is decided does not', async () => {
+    settings = { ...settings, phase: 'Enforce' };
+    await cluster.apply(
+      'PSAEnforcementConfig',
+      { metadata: { name: 'cluster' }, spec: { enforcementMode: '' } },
+      { fieldManager: 'argocd' },
+    );
+    await create('shop');
+    await deploy('shop', 'web', ON_HOST);
+    await run();
+    assert.equal(decided(), '/Legacy');
+    assert.deepEqual(
+      conditions((type) => type === 'LegacyProposed'),
+      {
+        LegacyProposed:
+          'True SpecConflict: workloads would be refused, and spec.enforcementMode "" belongs to another field manager',
+      },
+    );
+    const writes = await changesOf('PSAEnforcementConfig', async () => {
+      await minute();
+      await minute();
+    });
+    assert.equal(writes, 0, 'nobody fights');
+  });
+
+  test('what nobody is known to own is not taken either', async () => {
+    const metadata = { name: 'cluster' };
+    await cluster.create('PSAEnforcementConfig', { metadata, spec: { enforcementMode: '' } }, BY_TEST);
+    const ops = [{ op: 'replace', path: '/metadata/managedFields', value: [{}] }] as const;
+    await cluster.patch('PSAEnforcementConfig', metadata, ops, BY_TEST);
+    await create('shop');
+    await deploy('shop', 'web', ON_HOST);
+    await run();
+    assert.equal(decided(), '/');
+    assert.deepEqual(
+      conditions((type) => type === 'LegacyProposed'),
+      {
+        LegacyProposed:
+          'True SpecConflict: workloads would be refused, and spec.enforcementMode "" belongs to another field manager',
+      },
+    );
+  });
+
+  test('a decision that cannot be written is written later', async () => {
+    settings = { ...settings, phase: 'Enforce' };
+    const webhook = await startVerdictWebhook(cluster, ['psaenforcementconfigs/status'], () => {
+      throw new Error('away');
+    });
+    await run();
+    const failed = running.log.filter(({ msg }) => String(msg).startsWith('reconcile failed'));
+    assert.deepEqual([decided(), failed.length], ['/', 1]);
+    await webhook.stop();
+    await running.pass(1_000);
+    assert.equal(decided(), '/Restricted');
+  });
+
+  test('Restricted is honoured with violations, and warned of', async () => {
+    settings = { ...settings, phase: 'Enforce' };
+    await create('shop');
+    await deploy('shop', 'web', ON_HOST);
+    await run();
+    await ask('Restricted');
+    assert.equal(decided(), 'Restricted/Restricted');
+    assert.ok(
+      events().includes(
+        'cluster EnforcementForced: spec.enforcementMode: Restricted enforces at once, although workloads in 1 namespace would be refused: shop',
+      ),
+      events().join('\n'),
+    );
+    await ask('Legacy');
+    assert.equal(decided(), 'Legacy/Legacy');
+  });
+
+  test('a downgrade takes back what was decided, and the phase Disabled leaves all as it is', async () => {
+    settings = { ...settings, phase: 'Enforce' };
+    await run();
+    assert.equal(decided(), '/Restricted');
+    settings = { ...settings, phase: 'Evaluate' };
+    await running.pass(5_000);
+    assert.equal(decided(), '/');
+    settings = { ...settings, phase: 'Disabled' };
+    const writes = await changesOf('PSAEnforcementConfig', async () => {
+      await minute();
+    });
+    assert.equal(writes, 0, 'the object is left alone');
+  });
+
+  test('follows what changes, by the minute', async () => {
+    await create('shop');
+    await deploy('shop', 'web', GOOD);
+    await run();
+    settings = { ...settings, phase: 'Evaluate' };
+    await ask('Restricted');
+    await deploy('shop', 'web', ON_HOST);
+    await settle();
+    assert.deepEqual(listed(), [], 'not at once: it may be gone in a moment');
+    assert.match(await metrics.expose(), /psa_rollout_violating_workloads\{namespace="shop"\} 1/);
+    await minute();
+    assert.deepEqual(listed(), ['shop Current']);
+    await cluster.remove('Namespace', 'shop');
+    await cluster.idle();
+    await minute();
+    await minute();
+    assert.deepEqual(listed(), []);
+  });
+
+  test('grants count: a namespace is held to what its service accounts may run', async () => {
+    await create('shop');
+    await deploy('shop', 'web', { ...PLAIN, hostPID: true, serviceAccountName: 'default' });
+    await cluster.create(
+      'RoleBinding',
+      {
+        metadata: { name: 'free', namespace: 'shop' },
+        roleRef: {
+          apiGroup: 'rbac.authorization.k8s.io',
+          kind: 'ClusterRole',
+          name: 'system:openshift:scc:privileged',
+        },
+        subjects: [{ kind: 'ServiceAccount', name: 'default', namespace: 'shop' }],
+      },
+      BY_TEST,
+    );
+    await run();
+    assert.deepEqual(listed(), []);
+    await ask('Restricted');
+    await cluster.remove('RoleBinding', 'free', 'shop');
+    await settle();
+    await minute();
+    await minute();
+    assert.deepEqual(listed(), ['shop Current'], 'its label would be restricted now');
+  });
+
+  test('pods that have ended count for nothing, users who let something in do', async () => {
+    await create('shop');
+    await runPod('shop', 'done', ON_HOST);
+    await cluster.updateStatus(
+      'Pod',
+      { ...cluster.store.get('Pod', 'done', 'shop'), status: { phase: 'Succeeded' } },
+      BY_TEST,
+    );
+    await create('lab');
+    const by = { 'openshift.io/scc': 'privileged', 'security.openshift.io/validated-scc-subject-type': 'user' };
+    await runPod('lab', 'probe', ON_HOST, { annotations: by });
+    await run();
+    assert.deepEqual(listed(), ['lab Current PSALabel: ServiceAccount with insufficient SCCs']);
+  });
+
+  test('a namespace that waits for its range is not judged yet, and holds nothing up for longer than that', async () => {
+    settings = { ...settings, phase: 'Enforce' };
+    await create('shop', { annotations: {} });
+    await deploy('shop', 'web');
+    await run();
+    assert.equal(decided(), '/');
+    assert.deepEqual(
+      conditions((type) => type === 'Evaluated' || type === 'PodSecurityInconclusiveEvaluationConditionsDetected'),
+      {
+        Evaluated: 'False Inconclusive: some namespaces could not be judged',
+        PodSecurityInconclusiveEvaluationConditionsDetected:
+          'True PSViolationDecisionInconclusive: Could not evaluate violations for namespaces: [shop]',
+      },
+    );
+    assert.equal(config().status?.lastEvaluationTime, undefined);
+    assert.match(await metrics.expose(), /psa_rollout_evaluation_errors_total 1/);
+    await cluster.apply('Namespace', { metadata: { name: 'shop', annotations: RANGE } }, { fieldManager: 'allocator' });
+    await minute();
+    assert.equal(decided(), '/Restricted');
+  });
+
+  test('while SCCs and grants are coming in, nothing is decided', async () => {
+    settings = { ...settings, phase: 'Enforce' };
+    await create('shop');
+    await deploy('shop', 'web');
+    const [scc] = STANDARD_SCCS.filter(({ scc }) => scc.metadata?.name === 'restricted-v2');
+    const [binding] = STANDARD_CLUSTER_ROLE_BINDINGS.filter(({ metadata }) =>
+      metadata?.name?.includes('restricted-v2'),
+    );
+    assert.ok(scc && binding);
+    for (const { scc: one } of STANDARD_SCCS) {
+      await cluster.remove('SecurityContextConstraints', one.metadata?.name ?? '');
+    }
+    await cluster.remove('ClusterRoleBinding', binding.metadata?.name ?? '');
+    await run();
+    assert.equal(decided(), '/');
+    await cluster.create('SecurityContextConstraints', scc.scc, BY_TEST);
+    await running.idle();
+    await running.pass(4_000);
+    assert.equal(decided(), '/', 'without the grant it would seem to violate');
+    await cluster.create('ClusterRoleBinding', binding, BY_TEST);
+    await minute();
+    assert.equal(decided(), '/Restricted');
+  });
+
+  test('the object is created where it is missing, and created again', async () => {
+    await run();
+    await cluster.remove('PSAEnforcementConfig', 'cluster');
+    await running.idle();
+    await running.pass(5_000);
+    assert.equal(decided(), '/');
+    const annotations = { 'portcullis.dev/pod-security-default': 'restricted' };
+    const metadata = { name: 'portcullis-pod-security', namespace: INSTALLATION, annotations };
+    await cluster.create('ConfigMap', { metadata }, BY_TEST);
+    await cluster.remove('PSAEnforcementConfig', 'cluster');
+    await running.idle();
+    assert.deepEqual(events(), [
+      'cluster EnforcementConfigDeleted: the object was deleted while namespaces were held to restricted: they are not any more',
+    ]);
+  });
+
+  test('waits for the cluster to serve the object', async () => {
+    const name = 'psaenforcementconfigs.config.openshift.io';
+    const definitions = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
+    const definition = cluster.storage.get(definitions, '', name);
+    await cluster.writer.remove(definitions, '', name);
+    await cluster.idle();
+    await run();
+    await running.pass(60_000);
+    assert.equal(cluster.store.get('PSAEnforcementConfig', 'cluster'), undefined);
+    assert.ok(definition);
+    const { apiVersion, kind, spec } = definition as Record<string, unknown>;
+    await cluster.writer.create(definitions, { apiVersion, kind, metadata: { name }, spec } as never);
+    await cluster.idle();
+    await running.pass(30_000);
+    assert.equal(decided(), '/');
+  });
+
+  suite('where another component enforces', () => {
+    const asked: string[] = [];
+    /** The API server enforces, and warns of what it would refuse. */
+    const enforce = async (defaults: Partial<PodSecurityConfiguration['defaults']> = {}): Promise<VerdictWebhook> => {
+      const podSecurity = createPodSecurity({
+        ...DEFAULT_CONFIGURATION,
+        defaults: { ...DEFAULT_CONFIGURATION.defaults, ...defaults },
+      });
+      const webhook = createPsaWebhook({
+        podSecurity: () => podSecurity,
+        metrics: metrics.podSecurity,
+        waitingRoom: createWaitingRoom(),
+      });
+      asked.length = 0;
+      return startVerdictWebhook(cluster, ['namespaces'], (request) => {
+        if (request.dryRun === true) asked.push(request.name ?? '');
+        return webhook.decide(request, { store: cluster.store, now: () => 0 });
+      });
+    };
+
+    test('its API server is asked, not more often than it bears', async () => {
+      settings = { ...settings, evaluator: 'DryRun', clientQps: 2, clientBurst: 2 };
+      for (const name of ['a', 'b', 'c', 'd']) await create(name);
+      await runPod('b', 'probe', ON_HOST);
+      await runPod('c', 'probe', GOOD);
+      const webhook = await enforce();
+      await run();
+      const names = cluster.store.list('Namespace').length;
+      assert.ok(asked.length <= 2, asked.join());
+      for (let batch = 1; batch < names / 2; batch++) await running.pass(1_000);
+      await running.pass(5_000);
+      assert.deepEqual(listed(), ['b Current']);
+      assert.equal(decided(), 'Legacy/');
+      assert.equal(
+        cluster.store.get('Namespace', 'b')?.metadata?.labels?.['pod-security.kubernetes.io/enforce'],
+        undefined,
+      );
+      await webhook.stop();
+    });
+
+    test('whoever fails to answer says nothing', async () => {
+      settings = { ...settings, phase: 'Enforce', evaluator: 'DryRun', clientQps: 100, clientBurst: 100 };
+      await create('shop');
+      const webhook = await startVerdictWebhook(cluster, ['namespaces'], ({ name = '' }) => {
+        if (name === 'shop') throw new Error('away');
+        return { allowed: true };
+      });
+      await run();
+      await running.pass(5_000);
+      assert.equal(decided(), '/');
+      assert.deepEqual(
+        conditions((type) => type === 'PodSecurityInconclusiveEvaluationConditionsDetected'),
+        {
+          PodSecurityInconclusiveEvaluationConditionsDetected:
+            'True PSViolationDecisionInconclusive: Could not evaluate violations for namespaces: [shop]',
+        },
+      );
+      await webhook.stop();
+    });
+  });
+
+  suite('reports', () => {
+    const REPORTS = { group: 'openreports.io', resource: 'reports' };
+    const serveReports = async (): Promise<void> => {
+      const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+      await cluster.writer.create(
+        { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' },
+        {
+          apiVersion: 'apiextensions.k8s.io/v1',
+          kind: 'CustomResourceDefinition',
+          metadata: { name: 'reports.openreports.io' },
+          spec: {
+            group: REPORTS.group,
+            scope: 'Namespaced',
+            names: { kind: 'Report', listKind: 'ReportList', plural: 'reports', singular: 'report' },
+            versions: [{ name: 'v1alpha1', served: true, storage: true, schema }],
+          },
+        },
+      );
+      await cluster.idle();
+    };
+
+    test('one for each namespace that violates, gone when all is in order', async () => {
+      await serveReports();
+      for (const name of ['shop', 'bank']) await create(name);
+      await deploy('shop', 'web', ON_HOST);
+      await deploy('bank', 'till');
+      await run();
+      const report = cluster.store.get('Report', 'portcullis-pod-security', 'shop');
+      // No SCC lets it in: it is judged as it stands.
+      assert.deepEqual(report?.summary, { pass: 0, fail: 5, warn: 0, error: 0, skip: 0 });
+      assert.deepEqual(report.results[0], {
+        policy: 'pod-security-restricted',
+        rule: 'hostNamespaces',
+        category: 'Pod Security Standards',
+        severity: 'medium',
+        result: 'fail',
+        scored: true,
+        message:
+          'host namespaces (hostNetwork=true). Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
+        timestamp: { seconds: Math.floor(date().getTime() / 1000), nanos: 0 },
+        resources: [{ kind: 'Deployment', namespace: 'shop', name: 'web' }],
+        properties: { pods: '0', causes: 'serviceAccount', fields: 'spec.template.spec.hostNetwork' },
+      });
+      assert.equal(cluster.store.list('Report').length, 1);
+      const writes = await changesOf('Report', minute);
+      assert.equal(writes, 0, 'nothing has changed');
+      await restart();
+      await deploy('shop', 'web');
+      await settle();
+      assert.equal(cluster.store.list('Report').length, 0);
+    });
+  });
+
+  test('evaluates at once when somebody asks for it', async () => {
+    await run();
+    const first = config().status?.lastEvaluationTime;
+    await running.pass(600_000);
+    assert.equal(config().status?.lastEvaluationTime, first);
+    const annotations = { 'portcullis.dev/evaluate': date().toISOString() };
+    await cluster.apply(
+      'PSAEnforcementConfig',
+      { metadata: { name: 'cluster', annotations } },
+      { fieldManager: 'admin' },
+    );
+    await running.idle();
+    const second = config().status?.lastEvaluationTime;
+    assert.notEqual(second, first);
+    await running.pass(600_000);
+    assert.equal(config().status?.lastEvaluationTime, second, 'once');
+    const future = { 'portcullis.dev/evaluate': '2999-01-01T00:00:00Z' };
+    await cluster.apply(
+      'PSAEnforcementConfig',
+      { metadata: { name: 'cluster', annotations: future } },
+      { fieldManager: 'admin' },
+    );
+    await running.idle();
+    const third = config().status?.lastEvaluationTime;
+    assert.notEqual(third, second, 'clocks differ');
+    await running.pass(600_000);
+    assert.equal(config().status?.lastEvaluationTime, third, 'once');
+  });
+});

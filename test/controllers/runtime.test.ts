@@ -1,0 +1,318 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, suite, test } from 'node:test';
+import type { Cluster } from '../../src/cluster/port.ts';
+import { on, type Controller, type ReconcileContext, type ReconcileResult } from '../../src/controllers/controller.ts';
+import { startController, startControllers, type RunningController } from '../../src/controllers/runtime.ts';
+import { ApiError, conflict, failure, notFound } from '../../src/kube/status.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { createRecorder, type Recorder } from '../support/controllers.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
+
+const NAMESPACES = { group: '', resource: 'namespaces' };
+
+suite('the runtime of controllers', () => {
+  let started: TestCluster;
+  let cluster: Cluster;
+  let recorder: Recorder;
+  let clock: FakeClock;
+  /** What was reconciled, key by key. */
+  let seen: string[];
+
+  before(async () => {
+    started = await startCluster();
+    cluster = started.cluster;
+  });
+  after(() => started.stop());
+  beforeEach(() => {
+    recorder = createRecorder();
+    clock = createFakeClock();
+    seen = [];
+  });
+
+  const controller = (
+    reconcile: (key: string, context: ReconcileContext) => Promise<ReconcileResult>,
+    parts: Partial<Controller> = {},
+  ): Controller => ({
+    name: 'demo',
+    runs: 'leader',
+    sources: [],
+    ...parts,
+    reconcile(key, context) {
+      seen.push(key);
+      return reconcile(key, context);
+    },
+  });
+  const start = (one: Controller): RunningController => startController(one, { ...recorder, cluster, clock });
+  const pass = async (running: RunningController, ms: number): Promise<void> => {
+    clock.advance(ms);
+    await running.idle();
+  };
+  const messages = () => recorder.log.map(({ level, msg, key, delayMs }) => ({ level, msg, key, delayMs }));
+  const fine = () => Promise.resolve(undefined);
+  const byLabel = on('Namespace', ({ metadata }) => (metadata?.labels?.['team'] ? [metadata.labels['team']] : []));
+
+  const createNamespace = (name: string, team: string) =>
+    cluster.create('Namespace', { metadata: { name, labels: { team } } }, { fieldManager: 'test' });
+
+  test('starts with its own keys, then those of what is there', async () => {
+    const running = start(
+      controller(fine, { keys: ['first'], sources: [on('Namespace', ({ metadata }) => [metadata?.name ?? ''])] }),
+    );
+    await running.idle();
+    assert.deepEqual(seen, ['first', 'default', 'kube-node-lease', 'kube-public', 'kube-system']);
+    await running.stop();
+  });
+
+  test('hears of what comes, changes and goes; equal keys merge', async () => {
+    const running = start(controller(fine, { sources: [byLabel] }));
+    await createNamespace('hears-1', 'red');
+    await running.idle();
+    assert.deepEqual(seen, ['red']);
+    await cluster.patch(
+      'Namespace',
+      { name: 'hears-1' },
+      [{ op: 'add', path: '/metadata/labels/team', value: 'green' }],
+      { fieldManager: 'test' },
+    );
+    await running.idle();
+    assert.deepEqual(seen, ['red', 'green']);
+    await cluster.remove('Namespace', 'hears-1');
+    await started.cluster.idle();
+    await running.idle();
+    assert.deepEqual(new Set(seen.slice(2)), new Set(['green']));
+    await running.stop();
+    await createNamespace('hears-2', 'late');
+    await running.idle();
+    assert.ok(!seen.includes('late'));
+  });
+
+  test('a source that throws is logged; who writes does not notice', async () => {
+    const broken = on('Namespace', ({ metadata }) => {
+      if (metadata?.name === 'broken-source') throw new Error('boom');
+      return [];
+    });
+    const running = start(controller(fine, { sources: [broken, byLabel] }));
+    await createNamespace('broken-source', 'blue');
+    await running.idle();
+    assert.ok(seen.includes('blue'));
+    const [line] = recorder.log.filter(({ msg }) => msg === 'object not looked at');
+    assert.deepEqual([line?.['level'], line?.['kind'], line?.['name']], [50, 'Namespace', 'broken-source']);
+    await running.stop();
+  });
+
+  const failures: readonly (readonly [
+    name: string,
+    error: Error,
+    expected: { level: number; msg: string } | undefined,
+  ])[] = [
+    ['a defect', new TypeError('boom'), { level: 50, msg: 'reconcile failed, it is tried again' }],
+    [
+      'an error of the API',
+      new ApiError(failure(403, 'Forbidden', 'no')),
+      { level: 50, msg: 'reconcile failed, it is tried again' },
+    ],
+    [
+      'a webhook that is not there yet',
+      new ApiError(failure(500, 'InternalError', 'Internal error occurred: failed calling webhook "a.b.c": refused')),
+      { level: 20, msg: 'reconcile failed, it is tried again' },
+    ],
+    [
+      'a conflict',
+      new ApiError(conflict(NAMESPACES, 'a', 'it has changed')),
+      { level: 20, msg: 'changed meanwhile, it is tried again' },
+    ],
+    ['what is gone', new ApiError(notFound(NAMESPACES, 'a')), undefined],
+  ];
+  for (const [name, error, expected] of failures) {
+    test(`${name} ${expected ? 'comes again after its delay' : 'needs nothing more'}`, async () => {
+      const running = start(controller(() => Promise.reject(error), { keys: ['a'] }));
+      await running.idle();
+      await pass(running, 4);
+      assert.deepEqual(seen, ['a']);
+      await pass(running, 1);
+      assert.deepEqual(seen, expected ? ['a', 'a'] : ['a']);
+      await pass(running, 9);
+      await pass(running, 1);
+      assert.equal(seen.length, expected ? 3 : 1);
+      const retried = [5, 10, 20].map((delayMs) => ({ ...expected, key: 'a', delayMs }));
+      assert.deepEqual(
+        messages().filter(({ key }) => key === 'a'),
+        expected ? retried : [],
+      );
+      const metrics = await recorder.metrics.expose();
+      const errors = expected?.msg === 'reconcile failed, it is tried again' ? 3 : 0;
+      assert.match(metrics, new RegExp(`portcullis_controller_reconcile_errors_total{controller="demo"} ${errors}\\n`));
+      assert.match(metrics, new RegExp(`workqueue_retries_total{name="demo"} ${expected ? 3 : 0}\\n`));
+      await running.stop();
+      assert.equal(clock.pending(), 0);
+    });
+  }
+
+  test('a success makes the next delay short again', async () => {
+    const outcomes = ['fail', 'fail', 'ask', 'fail', 'done'];
+    const running = start(
+      controller(
+        () => {
+          const outcome = outcomes.shift();
+          if (outcome === 'fail') return Promise.reject(new Error('boom'));
+          return Promise.resolve(outcome === 'ask' ? { requeueAfterMs: 100 } : undefined);
+        },
+        { keys: ['a'] },
+      ),
+    );
+    await running.idle();
+    for (const ms of [5, 10, 100, 5]) await pass(running, ms);
+    assert.equal(seen.length, 5);
+    assert.equal(clock.pending(), 0);
+    await running.stop();
+  });
+
+  test('comes again when it asked for that', async () => {
+    const running = start(controller(() => Promise.resolve({ requeueAfterMs: 1000 }), { keys: ['a'] }));
+    await running.idle();
+    await pass(running, 999);
+    assert.equal(seen.length, 1);
+    await pass(running, 1);
+    assert.equal(seen.length, 2);
+    await pass(running, 1000);
+    assert.equal(seen.length, 3);
+    await running.stop();
+  });
+
+  test('looks at everything again from time to time', async () => {
+    await createNamespace('resync', 'grey');
+    const running = start(controller(fine, { sources: [byLabel], keys: ['once'], resyncMs: 60_000 }));
+    await running.idle();
+    const first = seen.length;
+    await pass(running, 59_999);
+    assert.equal(seen.length, first);
+    await pass(running, 1);
+    await pass(running, 60_000);
+    assert.equal(seen.filter((key) => key === 'grey').length, 3);
+    assert.equal(seen.filter((key) => key === 'once').length, 1);
+    await running.stop();
+    assert.equal(clock.pending(), 0);
+  });
+
+  for (const concurrency of [1, 3]) {
+    test(`works on ${concurrency} at a time, and never twice on one`, async () => {
+      const keys = Array.from({ length: 12 }, (_, index) => `key-${index}`);
+      const running = new Set<string>();
+      let most = 0;
+      const one = start(
+        controller(
+          async (key, { enqueue }) => {
+            assert.ok(!running.has(key));
+            running.add(key);
+            most = Math.max(most, running.size);
+            if (seen.length <= keys.length) enqueue(key);
+            await new Promise((resolve) => setImmediate(resolve));
+            running.delete(key);
+            return undefined;
+          },
+          { keys, concurrency },
+        ),
+      );
+      await one.idle();
+      assert.equal(most, concurrency);
+      assert.equal(seen.length, 2 * keys.length);
+      await one.stop();
+    });
+  }
+
+  for (const concurrency of [1, 16]) {
+    test(`lets others have a turn of the thread while there is much to do, ${concurrency} at a time`, async () => {
+      const keys = Array.from({ length: 32 }, (_, index) => `key-${index}`);
+      let turns = 0;
+      const timer = setInterval(() => turns++, 0);
+      const one = startController(
+        controller(
+          () => {
+            const endMs = performance.now() + 3;
+            while (performance.now() < endMs);
+            return fine();
+          },
+          { keys, concurrency },
+        ),
+        { ...recorder, cluster, clock: { ...clock, now: () => performance.now() } },
+      );
+      await one.idle();
+      clearInterval(timer);
+      assert.equal(seen.length, keys.length);
+      assert.ok(turns >= 5, `${turns} turns`);
+      await one.stop();
+    });
+  }
+
+  test('ends when what runs has come to its end, and begins nothing more', async () => {
+    let finish = (): void => undefined;
+    let signal: AbortSignal | undefined;
+    let ended = false;
+    const running = start(
+      controller(
+        async (_key, context) => {
+          ({ signal } = context);
+          await new Promise<void>((resolve) => (finish = resolve));
+          ended = true;
+          return { requeueAfterMs: 1 };
+        },
+        { keys: ['a', 'b'] },
+      ),
+    );
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(signal?.aborted, false);
+    const stopping = running.stop();
+    assert.equal(signal?.aborted, true);
+    assert.equal(ended, false);
+    finish();
+    await stopping;
+    assert.equal(ended, true);
+    await pass(running, 1000);
+    assert.deepEqual(seen, ['a']);
+  });
+
+  test('what fails while it is to stop is not told', async () => {
+    const running = start(
+      controller(
+        (_key, { signal }) =>
+          new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(new Error('aborted')))),
+        { keys: ['a'] },
+      ),
+    );
+    await new Promise((resolve) => setImmediate(resolve));
+    await running.stop();
+    assert.deepEqual(
+      recorder.log.map(({ msg }) => msg),
+      ['controller started', 'controller stopped'],
+    );
+  });
+
+  test('an event that cannot be told fails nothing', async () => {
+    const regarding = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', namespace: 'no-such-namespace' } };
+    const running = start(
+      controller(
+        (_key, { tell }) => {
+          tell({ regarding, type: 'Normal', reason: 'Demo', action: 'Demo', note: 'demo' });
+          return fine();
+        },
+        { keys: ['a'] },
+      ),
+    );
+    await running.idle();
+    assert.deepEqual(
+      recorder.log.filter(({ reason }) => reason === 'Demo').map(({ level, msg }) => [level, msg]),
+      [[20, 'event not told']],
+    );
+    await running.stop();
+  });
+
+  test('several run beside each other, and can be started again', async () => {
+    const pair = [controller(fine, { keys: ['a'] }), controller(fine, { name: 'other', keys: ['b'] })];
+    for (let round = 1; round <= 2; round++) {
+      const running = startControllers(pair, { ...recorder, cluster, clock });
+      await running.idle();
+      await running.stop();
+      assert.deepEqual(seen, Array.from({ length: round }, () => ['a', 'b']).flat());
+    }
+  });
+});

@@ -1,0 +1,450 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import { REPLICA_LEASE_MS } from '../../src/controllers/replica-leases.ts';
+import { SERVING_CERTIFICATE_CONTROLLER } from '../../src/controllers/serving-certificate.ts';
+import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
+import type { WebhookConfiguration } from '../../src/kube/webhook-configuration.ts';
+import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import {
+  BY_TEST,
+  configuration,
+  createStage,
+  DAY_MS,
+  NAMES,
+  NAMESPACE,
+  SECRET,
+  shaOf,
+  START,
+  type Stage,
+  type StagedLeader,
+} from '../support/certificates.ts';
+
+const PSA = 'psa.portcullis.dev';
+const SETTLED_MS = 31_000;
+
+function without(texts: Readonly<Record<string, string>>, file: string): Record<string, string> {
+  return Object.fromEntries(Object.entries(texts).filter(([name]) => name !== file));
+}
+
+suite('the serving certificate of a cluster', () => {
+  let stage: Stage;
+  beforeEach(async () => {
+    stage = await createStage();
+  });
+  afterEach(() => stage.stop());
+
+  const psa = () => stage.cluster.store.get('ValidatingWebhookConfiguration', PSA) as ValidatingWebhookConfiguration;
+  const sha = (file: string) => shaOf(stage.texts()[file] ?? '');
+  const steps = ({ log }: StagedLeader) =>
+    log
+      .filter(
+        ({ controller, level, reason }) =>
+          controller === SERVING_CERTIFICATE_CONTROLLER && level === 30 && reason !== undefined,
+      )
+      .map(({ msg, reason }) => `${String(msg)}: ${String(reason)}`);
+  const warnings = ({ log }: StagedLeader) =>
+    log
+      .filter(({ level }) => Number(level) >= 40)
+      .map(({ msg, problems, err }) => problems ?? (err as Error | undefined)?.message ?? msg);
+  const all = (...authorities: readonly string[]) => Array.from({ length: 3 }, () => authorities.toSorted());
+  /** With one replica, and all done that is to be done at first. */
+  const begin = async () => {
+    const replica = stage.replica('r');
+    const leader = stage.leader();
+    await stage.pass(0);
+    await stage.pass(60_000, 5_000);
+    return { replica, leader };
+  };
+
+  test('is made, trusted and served, and then left alone', async () => {
+    const { replica, leader } = await begin();
+    assert.deepEqual(Object.keys(stage.texts()).sort(), ['ca.crt', 'ca.key', 'tls.crt', 'tls.key']);
+    assert.equal(stage.secret()?.type, 'Opaque');
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
+    assert.ok(replica.isReady());
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+    const versions = () => [stage.secret(), psa()].map((one) => one?.metadata?.resourceVersion);
+    const before = versions();
+    await stage.pass(600_000, 30_000);
+    assert.deepEqual(versions(), before);
+    assert.deepEqual(steps(leader), [`made an authority and a serving certificate: there is no Secret ${SECRET}`]);
+    assert.deepEqual(warnings(leader), []);
+  });
+
+  test('tells of itself on the Secret', async () => {
+    await begin();
+    const events = stage.cluster.storage.list({ group: '', resource: 'events' }).filter(isObject);
+    assert.deepEqual(
+      events.map(({ reason, message, involvedObject }) => [
+        reason,
+        message,
+        isObject(involvedObject) && involvedObject['name'],
+      ]),
+      [['AuthorityCreated', `made an authority and a serving certificate: there is no Secret ${SECRET}`, SECRET]],
+    );
+  });
+
+  test('tells of each step of a change of authorities, and of its end', async () => {
+    await begin();
+    await stage.askFor('ca');
+    await stage.pass(120_000, 1_000);
+    const events = stage.cluster.storage.list({ group: '', resource: 'events' }).filter(isObject);
+    assert.deepEqual(events.map(({ reason, message }) => [String(reason), message]).toSorted(), [
+      [
+        'AuthorityChanged',
+        'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+      ],
+      ['AuthorityCreated', `made an authority and a serving certificate: there is no Secret ${SECRET}`],
+      ['AuthorityPrepared', 'made the next authority, which signs once it is trusted everywhere: asked for'],
+      ['AuthorityRetired', 'took an authority out of caBundle: nobody serves what it signed, or it has expired'],
+    ]);
+  });
+
+  test('nothing of a configuration is touched but whom it trusts', async () => {
+    await begin();
+    const before = configuration(PSA, ['a.portcullis.dev', 'b.portcullis.dev']);
+    const { webhooks = [], metadata } = psa();
+    const shapeOf = ({ webhooks: hooks = [] }: WebhookConfiguration) =>
+      hooks.map(({ clientConfig: { service }, ...webhook }) => [webhook.name, webhook.failurePolicy, service?.path]);
+    assert.deepEqual(shapeOf({ webhooks }), shapeOf(before));
+    const [owned] = (metadata?.managedFields ?? []).filter(({ manager }) => manager === SERVING_CERTIFICATE_CONTROLLER);
+    assert.equal(owned?.operation, 'Apply');
+    const own = (hook: string) =>
+      [`k:{"name":"${hook}"}`, { '.': {}, 'f:clientConfig': { 'f:caBundle': {} }, 'f:name': {} }] as const;
+    assert.deepEqual(owned.fieldsV1, {
+      'f:webhooks': Object.fromEntries([own('a.portcullis.dev'), own('b.portcullis.dev')]),
+    });
+  });
+
+  test('configurations that do not ask for it are left alone', async () => {
+    const own = draft(configuration('other', ['d.portcullis.dev']));
+    own.metadata = { name: 'other', annotations: { 'portcullis.dev/inject-ca-from': 'elsewhere/secret' } };
+    await stage.cluster.create('ValidatingWebhookConfiguration', own, BY_TEST);
+    await begin();
+    assert.equal(
+      stage.cluster.store.get('ValidatingWebhookConfiguration', 'other')?.webhooks?.[0]?.clientConfig.caBundle,
+      undefined,
+    );
+  });
+
+  test('a copy of a configuration is left alone, and holds nobody up', async () => {
+    const copy = configuration('copy-of-psa', ['a.portcullis.dev']);
+    await stage.cluster.create('ValidatingWebhookConfiguration', copy, BY_TEST);
+    const { replica, leader } = await begin();
+    assert.ok(replica.isReady());
+    await stage.askFor('ca');
+    await stage.pass(120_000, 1_000);
+    assert.ok(replica.isReady());
+    const authority = [sha('ca.crt')];
+    assert.deepEqual(stage.trusted(), [authority, authority, [], authority]);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+    assert.equal(
+      steps(leader).at(-1),
+      'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+    );
+    assert.deepEqual(
+      leader.log.filter(({ level }) => Number(level) >= 40).map(({ msg, configurations }) => [msg, configurations]),
+      [
+        [
+          'configurations that are not those of the installation ask for its authorities: caBundle is left as it is',
+          ['ValidatingWebhookConfiguration copy-of-psa'],
+        ],
+      ],
+    );
+  });
+
+  test('a webhook that holds nobody up holds up neither a replica nor a change of authorities', async () => {
+    const { replica } = await begin();
+    const before = sha('ca.crt');
+    const foreign = createAuthority({ now: START, days: 365 });
+    const disturb = async () => {
+      const changed = draft(psa());
+      const [, advice] = changed.webhooks ?? [];
+      if (advice) Object.assign(advice, { failurePolicy: 'Ignore' }).clientConfig.caBundle = btoa(foreign.cert);
+      await stage.cluster.update('ValidatingWebhookConfiguration', changed, BY_TEST);
+      assert.ok(replica.isReady());
+      await stage.pass(1_000);
+      assert.ok(replica.isReady());
+    };
+    await stage.askFor('ca');
+    for (let second = 0; second < 120; second++) await disturb();
+    assert.notEqual(sha('ca.crt'), before);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
+  });
+
+  test('is renewed after two thirds of its life, by the same authority', async () => {
+    const { replica, leader } = await begin();
+    const [authority, first] = [sha('ca.crt'), sha('tls.crt')];
+    await stage.pass(4.5 * DAY_MS, DAY_MS / 2);
+    assert.equal(sha('tls.crt'), first);
+    await stage.pass(DAY_MS / 2, DAY_MS / 4);
+    assert.notEqual(sha('tls.crt'), first);
+    assert.equal(sha('ca.crt'), authority);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+    assert.equal(steps(leader).at(-1), 'signed a serving certificate: two thirds of its life are over');
+  });
+
+  test('the authority changes without a moment in which anybody is refused', async () => {
+    const { replica, leader } = await begin();
+    const before = { authority: sha('ca.crt'), serving: sha('tls.crt') };
+    await stage.askFor('ca');
+    await stage.pass(0);
+    const next = sha('next-ca.crt');
+    assert.deepEqual(stage.trusted(), all(before.authority, next));
+    assert.equal(stage.secret()?.metadata?.annotations?.['portcullis.dev/rotate'], undefined);
+    await stage.pass(SETTLED_MS - 2_000, 1_000);
+    assert.equal(sha('tls.crt'), before.serving);
+    await stage.pass(3_000, 1_000);
+    assert.equal(sha('ca.crt'), next);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+    assert.deepEqual(stage.trusted(), all(before.authority, next));
+    await stage.pass(SETTLED_MS, 1_000);
+    assert.deepEqual(stage.trusted(), all(next));
+    assert.ok(replica.isReady());
+    assert.deepEqual(steps(leader).slice(1), [
+      'made the next authority, which signs once it is trusted everywhere: asked for',
+      'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+    ]);
+    assert.match(await leader.metrics.expose(), /portcullis_certificates_issued_total\{certificate="authority"\} 2\n/);
+  });
+
+  test('is renewed when asked for', async () => {
+    const { replica, leader } = await begin();
+    const first = sha('tls.crt');
+    await stage.askFor('serving');
+    await stage.pass(1_000);
+    assert.notEqual(sha('tls.crt'), first);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+    assert.equal(steps(leader).at(-1), 'signed a serving certificate: asked for');
+    await stage.askFor('nonsense');
+    await stage.pass(1_000);
+    assert.equal(stage.secret()?.metadata?.annotations?.['portcullis.dev/rotate'], undefined);
+  });
+
+  test('the old authority is trusted as long as a replica lags behind that is there', async () => {
+    const { leader } = await begin();
+    const old = sha('ca.crt');
+    const slow = stage.replica('slow', 3_600_000);
+    slow.catchUp();
+    await stage.pass(5_000, 1_000);
+    const slowPair = slow.current();
+    await stage.askFor('ca');
+    await stage.pass(600_000, 5_000);
+    assert.equal(slow.current().cert, slowPair.cert);
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt'), old));
+    slow.catchUp();
+    await stage.pass(60_000, 5_000);
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
+    assert.deepEqual(warnings(leader), []);
+  });
+
+  test('a replica that is gone holds nobody up for longer than its Lease lasts', async () => {
+    await begin();
+    const old = sha('ca.crt');
+    const gone = stage.replica('gone', 3_600_000);
+    gone.catchUp();
+    await stage.pass(5_000, 1_000);
+    await stage.askFor('ca');
+    await stage.pass(40_000, 1_000);
+    await gone.die();
+    await stage.pass(REPLICA_LEASE_MS - 16_000, 1_000);
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt'), old));
+    await stage.pass(16_000 + SETTLED_MS, 1_000);
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
+  });
+
+  test('a deleted Secret is made anew, and what is still served stays trusted', async () => {
+    const { replica, leader } = await begin();
+    const old = sha('ca.crt');
+    const served = replica.current().cert;
+    await stage.cluster.remove('Secret', SECRET, NAMESPACE);
+    await stage.pass(1_000);
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt'), old));
+    assert.equal(replica.current().cert, served);
+    await stage.pass(60_000, 5_000);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
+    assert.equal(steps(leader).length, 2);
+  });
+
+  const damages: readonly {
+    readonly name: string;
+    readonly change: (texts: Record<string, string>) => Record<string, string>;
+    readonly problems: readonly string[];
+    readonly steps: readonly string[];
+  }[] = [
+    {
+      name: 'the key of the serving certificate is lost',
+      change: (texts) => without(texts, 'tls.key'),
+      problems: ['tls.key holds no PEM private key that can be read without a passphrase'],
+      steps: ['signed a serving certificate: tls.key holds no PEM private key that can be read without a passphrase'],
+    },
+    {
+      name: 'the key of the authority is lost',
+      change: (texts) => without(texts, 'ca.key'),
+      problems: ['ca.key holds no PEM private key that can be read without a passphrase'],
+      steps: [
+        'made the next authority, which signs once it is trusted everywhere: the key of the authority is lost',
+        'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+      ],
+    },
+    {
+      name: 'the authority is damaged',
+      change: (texts) => ({ ...texts, 'ca.crt': 'nonsense' }),
+      problems: ['ca.crt holds no PEM certificate', 'the certificate in tls.crt is not signed by that in ca.crt'],
+      steps: [],
+    },
+    {
+      name: 'nothing is left',
+      change: () => ({}),
+      problems: ['ca.crt holds no PEM certificate', 'tls.crt holds no PEM certificate'],
+      steps: [
+        'made an authority and a serving certificate: ca.crt holds no PEM certificate; tls.crt holds no PEM certificate',
+      ],
+    },
+  ];
+  for (const { name, change, problems, steps: expected } of damages) {
+    test(`is set right: ${name}`, async () => {
+      const { replica, leader } = await begin();
+      await stage.setTexts(change({ ...stage.texts() }));
+      await stage.pass(0);
+      assert.ok(replica.isReady());
+      await stage.pass(120_000, 5_000);
+      assert.ok(replica.isReady());
+      assert.deepEqual(steps(leader).slice(1), expected);
+      assert.deepEqual(warnings(leader), [problems]);
+      assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+      assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
+    });
+  }
+
+  test('what others have put into the Secret stays there', async () => {
+    await stage.setTexts({ note: 'of somebody' });
+    await begin();
+    assert.equal(stage.texts()['note'], 'of somebody');
+    assert.ok(stage.texts()['tls.crt']);
+  });
+
+  test('an immutable Secret is replaced', async () => {
+    const metadata = { name: SECRET, namespace: NAMESPACE };
+    await stage.cluster.create('Secret', { metadata, type: 'Opaque', immutable: true }, BY_TEST);
+    const { replica } = await begin();
+    assert.notEqual(stage.secret()?.immutable, true);
+    assert.ok(replica.isReady());
+  });
+
+  test('a bundle that somebody has changed is set right', async () => {
+    await begin();
+    const foreign = createAuthority({ now: START, days: 365 });
+    const changed = draft(psa());
+    for (const { clientConfig } of changed.webhooks ?? []) clientConfig.caBundle = btoa(foreign.cert);
+    await stage.cluster.update('ValidatingWebhookConfiguration', changed, BY_TEST);
+    await stage.pass(0);
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
+  });
+
+  test('waits for its namespace', async () => {
+    const cluster = await createStage('absent');
+    const leader = cluster.leader();
+    await cluster.pass(0);
+    assert.match(String(warnings(leader)[0]), /^there is no namespace portcullis: /);
+    await cluster.cluster.create('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST);
+    await cluster.pass(30_000, 5_000);
+    assert.ok(cluster.secret());
+    await cluster.stop();
+  });
+
+  test('two leaders at a time do no harm', async () => {
+    const { replica } = await begin();
+    const other = stage.leader(2_000);
+    await stage.askFor('ca');
+    await stage.pass(120_000, 1_000);
+    assert.ok(replica.isReady());
+    assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
+    await other.die();
+  });
+});
+
+suite('a replica', () => {
+  const stages: Stage[] = [];
+  afterEach(async () => {
+    for (const stage of stages.splice(0)) await stage.stop();
+  });
+  const begin = async (): Promise<Stage> => {
+    const stage = await createStage();
+    stages.push(stage);
+    return stage;
+  };
+  const offer = (stage: Stage, now: Date) => {
+    const authority = createAuthority({ now, days: 30 });
+    const { cert, key } = createServing(authority, NAMES, { now, days: 7 });
+    return stage.setTexts({ 'tls.crt': cert, 'tls.key': key });
+  };
+
+  test('serves what is offered as soon as it is valid, without being told', async () => {
+    const stage = await begin();
+    const replica = stage.replica('r');
+    await offer(stage, new Date(START.getTime() + DAY_MS));
+    await stage.pass(600_000, 60_000);
+    assert.notEqual(replica.current().cert, stage.texts()['tls.crt']);
+    await stage.pass(DAY_MS, 60_000 * 60);
+    assert.equal(replica.current().cert, stage.texts()['tls.crt']);
+  });
+
+  test('keeps what it serves if nothing better is offered', async () => {
+    const stage = await begin();
+    const replica = stage.replica('r');
+    await offer(stage, START);
+    await stage.pass(20_000, 1_000);
+    const served = replica.current().cert;
+    assert.equal(served, stage.texts()['tls.crt']);
+    await stage.setTexts({ 'tls.crt': served, 'tls.key': 'nonsense' });
+    await stage.pass(20_000, 1_000);
+    assert.equal(replica.current().cert, served);
+  });
+});
+
+suite('the Lease of a replica', () => {
+  test('says what it serves, is renewed, and gone when it leaves', async () => {
+    const stage = await createStage();
+    const replica = stage.replica('r');
+    stage.leader();
+    const lease = () => stage.cluster.store.get('Lease', 'portcullis-replica-r', NAMESPACE);
+    await stage.pass(10_000, 1_000);
+    assert.deepEqual(lease()?.metadata?.labels, {
+      'app.kubernetes.io/name': 'portcullis',
+      'app.kubernetes.io/part-of': 'portcullis',
+      'app.kubernetes.io/component': 'replica',
+    });
+    assert.deepEqual(lease()?.metadata?.annotations, {
+      'portcullis.dev/serving-certificate': shaOf(replica.current().cert),
+    });
+    assert.equal(lease()?.spec?.leaseDurationSeconds, 60);
+    assert.equal(lease()?.spec?.holderIdentity, 'r_1');
+    const { renewTime } = lease()?.spec ?? {};
+    await stage.pass(16_000, 1_000);
+    assert.notEqual(lease()?.spec?.renewTime, renewTime);
+    await stage.cluster.remove('Lease', 'portcullis-replica-r', NAMESPACE);
+    await stage.pass(1_000);
+    assert.ok(lease());
+    await replica.leave();
+    await stage.pass(20_000, 1_000);
+    assert.equal(lease(), undefined);
+    await stage.stop();
+  });
+
+  test('of one that has not been heard of for ten minutes is cleared away by another', async () => {
+    const stage = await createStage();
+    stage.replica('stays');
+    const gone = stage.replica('gone');
+    await stage.pass(1_000);
+    await gone.die();
+    const names = () => stage.cluster.store.list('Lease', NAMESPACE).map(({ metadata }) => metadata?.name);
+    await stage.pass(570_000, 15_000);
+    assert.deepEqual(names(), ['portcullis-replica-stays', 'portcullis-replica-gone']);
+    await stage.pass(60_000, 15_000);
+    assert.deepEqual(names(), ['portcullis-replica-stays']);
+    await stage.stop();
+  });
+});

@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { STANDARD_SCC_CONTROLLER, standardSccs } from '../../src/controllers/standard-sccs.ts';
+import { allow, deny } from '../../src/kube/admission.ts';
+import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
+import { forbidden } from '../../src/kube/status.ts';
+import type { Kind, KubeObject } from '../../src/kube/types.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../src/policy/scc/standard.ts';
+import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startVerdictWebhook } from '../support/verdict-webhook.ts';
+
+const BY_TEST = { fieldManager: 'test' };
+const PREFIX = 'system:openshift:scc:';
+
+suite('the standard SCCs', () => {
+  let started: TestCluster;
+  let cluster: EmbeddedCluster;
+  let running: ControllerRun;
+
+  beforeEach(async () => {
+    started = await startCluster();
+    ({ cluster } = started);
+  });
+  afterEach(async () => {
+    await running.stop();
+    await started.stop();
+    assert.deepEqual(started.errors, []);
+  });
+
+  const run = async (): Promise<void> => {
+    running = runController(standardSccs, cluster);
+    await running.idle();
+  };
+  const namesOf = (kind: Kind) => cluster.store.list(kind).flatMap(({ metadata }) => metadata?.name ?? []);
+  const sccOf = (name: string) => withoutMetadata(cluster.store.get('SecurityContextConstraints', name) ?? {});
+  const standardOf = (name: string): SecurityContextConstraints =>
+    STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc ?? {};
+  const change = async (name: string, fields: SecurityContextConstraints): Promise<void> => {
+    const scc = cluster.store.get('SecurityContextConstraints', name);
+    await cluster.update('SecurityContextConstraints', { ...scc, ...fields }, BY_TEST);
+    await running.idle();
+  };
+  const changes = () =>
+    running.log
+      .filter(({ msg }) => msg === 'object set right')
+      .map(({ kind, name, fields }) => ({ kind, name, fields }));
+
+  test('are installed with their roles and bindings', async () => {
+    await installCrds(cluster);
+    await run();
+    assert.deepEqual(running.errors(), []);
+    assert.deepEqual(
+      new Set(namesOf('SecurityContextConstraints')),
+      new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name)),
+    );
+    for (const { scc } of STANDARD_SCCS) assert.deepEqual(sccOf(scc.metadata?.name ?? ''), withoutMetadata(scc));
+    assert.deepEqual(
+      namesOf('ClusterRole').filter((name) => name.startsWith(PREFIX)),
+      STANDARD_CLUSTER_ROLES.map(({ metadata }) => metadata?.name),
+    );
+    assert.deepEqual(
+      namesOf('ClusterRoleBinding').filter((name) => name.startsWith(PREFIX)),
+      STANDARD_CLUSTER_ROLE_BINDINGS.map(({ metadata }) => metadata?.name),
+    );
+    const [owner] = cluster.store.get('SecurityContextConstraints', 'anyuid')?.metadata?.managedFields ?? [];
+    assert.equal(owner?.manager, STANDARD_SCC_CONTROLLER);
+    assert.deepEqual(changes(), []);
+  });
+
+  test('are not written again when they are there', async () => {
+    await installCrds(cluster);
+    await run();
+    await running.stop();
+    const revision = cluster.storage.revision();
+    await run();
+    assert.equal(cluster.storage.revision(), revision);
+  });
+
+  test('of the second generation are set right', async () => {
+    await installCrds(cluster);
+    await run();
+    await change('restricted-v2', { allowPrivilegedContainer: true, users: ['alice'] });
+    assert.deepEqual(sccOf('restricted-v2'), withoutMetadata(standardOf('restricted-v2')));
+    assert.deepEqual(changes(), [
+      {
+        kind: 'SecurityContextConstraints',
+        name: 'restricted-v2',
+        fields: ['allowPrivilegedContainer', 'users'],
+      },
+    ]);
+    const events = cluster.storage.list({ group: '', resource: 'events' });
+    assert.deepEqual(
+      events.map(({ type, reason, message, involvedObject }) => ({
+        type,
+        reason,
+        message,
+        name: (involvedObject as { readonly name?: string }).name,
+      })),
+      [
+        {
+          type: 'Warning',
+          reason: 'SetRight',
+          message:
+            'set right what differed from what ships with the platform: allowPrivilegedContainer, users; to have it otherwise, make one of another name',
+          name: 'restricted-v2',
+        },
+      ],
+    );
+  });
+
+  test('of the first generation stay as an administrator has made them, and come back when deleted', async () => {
+    await installCrds(cluster);
+    await run();
+    await change('anyuid', { groups: [], priority: null });
+    assert.deepEqual(sccOf('anyuid'), { ...withoutMetadata(standardOf('anyuid')), groups: [], priority: null });
+    await cluster.remove('SecurityContextConstraints', 'anyuid');
+    await running.idle();
+    assert.deepEqual(sccOf('anyuid'), withoutMetadata(standardOf('anyuid')));
+    assert.deepEqual(changes(), []);
+  });
+
+  test('nested-container is left as the cluster has it', async () => {
+    await installCrds(cluster);
+    const own = { ...standardOf('nested-container'), allowPrivilegeEscalation: false };
+    await cluster.create('SecurityContextConstraints', own, BY_TEST);
+    await run();
+    assert.equal(sccOf('nested-container').allowPrivilegeEscalation, false);
+  });
+
+  test('roles and bindings are kept', async () => {
+    await installCrds(cluster);
+    await run();
+    const role = cluster.store.get('ClusterRole', `${PREFIX}anyuid`);
+    await cluster.update('ClusterRole', { ...role, rules: [] }, BY_TEST);
+    await cluster.remove('ClusterRole', `${PREFIX}privileged`);
+    const binding = cluster.store.get('ClusterRoleBinding', `${PREFIX}restricted-v2`);
+    assert.ok(binding);
+    await cluster.update('ClusterRoleBinding', { ...binding, subjects: [] }, BY_TEST);
+    await cluster.remove('ClusterRoleBinding', `${PREFIX}restricted-v3`);
+    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' };
+    await cluster.create(
+      'ClusterRoleBinding',
+      { ...binding, metadata: { name: `${PREFIX}restricted-v3` }, roleRef },
+      BY_TEST,
+    );
+    await running.idle();
+    for (const wanted of STANDARD_CLUSTER_ROLES) {
+      const found = cluster.store.get('ClusterRole', wanted.metadata?.name ?? '');
+      assert.deepEqual(withoutMetadata(found ?? {}), withoutMetadata(wanted));
+    }
+    for (const wanted of STANDARD_CLUSTER_ROLE_BINDINGS) {
+      const found = cluster.store.get('ClusterRoleBinding', wanted.metadata?.name ?? '');
+      assert.deepEqual(withoutMetadata(found ?? {}), withoutMetadata(wanted));
+    }
+    assert.deepEqual(running.errors(), []);
+  });
+
+  test('are tried again while the cluster does not serve them', async () => {
+    await run();
+    const errors = running.errors();
+    const missing =
+      'the cluster does not serve securitycontextconstraints.security.openshift.io; is its CustomResourceDefinition missing?: the server could not find the requested resource';
+    assert.deepEqual(new Set(errors), new Set([missing]));
+    assert.equal(errors.length, STANDARD_SCCS.length);
+    assert.ok(cluster.store.get('ClusterRoleBinding', `${PREFIX}restricted-v2`));
+    for (let minute = 0; minute < 20; minute++) await running.pass(60_000);
+    await installCrds(cluster);
+    running.errors();
+    await running.pass(60_000);
+    assert.equal(namesOf('SecurityContextConstraints').length, STANDARD_SCCS.length);
+    assert.deepEqual(running.errors(), []);
+  });
+
+  test('that are refused are told and tried again', async () => {
+    await installCrds(cluster);
+    const webhook = await startVerdictWebhook(cluster, ['securitycontextconstraints'], ({ name = '' }) =>
+      name === 'privileged'
+        ? deny(forbidden({ group: 'security.openshift.io', resource: 'securitycontextconstraints' }, name, 'no'))
+        : allow(),
+    );
+    await run();
+    assert.deepEqual(running.errors(), [
+      'admission webhook "verdict.example.com" denied the request: securitycontextconstraints.security.openshift.io "privileged" is forbidden: no',
+    ]);
+    assert.equal(namesOf('SecurityContextConstraints').length, STANDARD_SCCS.length - 1);
+    await webhook.stop();
+    await running.pass(5);
+    assert.ok(namesOf('SecurityContextConstraints').includes('privileged'));
+  });
+});
+
+function withoutMetadata<T extends KubeObject>(object: T): Omit<T, 'metadata'> {
+  const fields: { metadata?: unknown } = { ...object };
+  delete fields.metadata;
+  return fields as Omit<T, 'metadata'>;
+}

@@ -1,0 +1,392 @@
+import assert from 'node:assert/strict';
+import {
+  createServer as createPlainServer,
+  type IncomingMessage,
+  type Server as PlainServer,
+  type ServerResponse,
+} from 'node:http';
+import { createServer, type Server } from 'node:https';
+import { createServer as createTcpServer, type AddressInfo } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createHttpsCaller, type HttpsCaller } from '../../../src/dev-cluster/admission/index.ts';
+import { networkError } from '../../../src/cluster/network-error.ts';
+import type { JsonObject } from '../../../src/kube/types.ts';
+import { createAuthority, createServing } from '../../../src/tls/self-signed.ts';
+
+const validity = { now: new Date(), days: 1 };
+const authority = createAuthority(validity);
+const caBundle = Buffer.from(authority.cert).toString('base64');
+const otherBundle = Buffer.from(createAuthority(validity).cert).toString('base64');
+const serving = createServing(authority, { dnsNames: ['hook.a.svc'], ipAddresses: ['127.0.0.1'] }, validity);
+const named = createServing(authority, { dnsNames: ['hook.a.svc'], ipAddresses: [] }, validity);
+
+const REVIEW = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid: 'u', allowed: true } };
+
+interface Seen {
+  readonly url: string | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+  readonly clientPort: number | undefined;
+}
+
+type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+
+const json =
+  (body: unknown, status = 200, contentType = 'application/json'): Answer =>
+  (response) => {
+    response.writeHead(status, { 'content-type': contentType });
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+  };
+
+describe('calls over HTTPS', () => {
+  let seen: Seen[] = [];
+  let answer: Answer = json(REVIEW);
+  let server: Server;
+  let caller: HttpsCaller;
+  let port = 0;
+  const listener = (request: IncomingMessage, response: ServerResponse): void => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { url, headers, socket } = request;
+      seen.push({ url, headers, body: Buffer.concat(chunks).toString(), clientPort: socket.remotePort });
+      answer(response, request);
+    });
+  };
+
+  before(async () => {
+    server = createServer(serving, listener);
+    port = await open(server);
+    caller = createHttpsCaller(({ namespace, name, port: servicePort }) =>
+      `${name}.${namespace}:${servicePort}` === 'hook.a:443' ? { host: '127.0.0.1', port } : undefined,
+    );
+  });
+  after(async () => {
+    caller.close();
+    await close(server);
+  });
+
+  const call = (clientConfig: object, timeoutMs = 5000, signal = new AbortController().signal) =>
+    caller.call({ clientConfig: clientConfig as JsonObject, review: { the: 'review' }, timeoutMs, signal });
+  const url = (path: string, more: object = { caBundle }): object => ({
+    url: `https://127.0.0.1:${port}${path}`,
+    ...more,
+  });
+
+  test('what is sent, over one connection', async () => {
+    seen = [];
+    answer = json(REVIEW);
+    assert.deepEqual(await call(url('/a')), { ok: true, review: REVIEW });
+    await call(url('/b'), 1500);
+    assert.deepEqual(
+      seen.map((one) => [
+        one.url,
+        one.body,
+        one.headers.accept,
+        one.headers['content-type'],
+        one.headers['user-agent'],
+      ]),
+      [
+        ['/a?timeout=5s', '{"the":"review"}', 'application/json, */*', 'application/json', 'kube-apiserver-admission'],
+        ['/b?timeout=2s', '{"the":"review"}', 'application/json, */*', 'application/json', 'kube-apiserver-admission'],
+      ],
+    );
+    assert.equal(seen[0]?.clientPort, seen[1]?.clientPort);
+  });
+
+  test('a service, found where it is said to be', async () => {
+    seen = [];
+    answer = json(REVIEW);
+    const service = { namespace: 'a', name: 'hook', path: '/validate', port: 443 };
+    assert.deepEqual(await call({ service, caBundle }), { ok: true, review: REVIEW });
+    assert.deepEqual([seen[0]?.url, seen[0]?.headers.host], ['/validate?timeout=5s', 'hook.a.svc:443']);
+  });
+
+  test('a service that nobody knows', async () => {
+    assert.deepEqual(await call({ service: { namespace: 'a', name: 'none', path: '/x' }, caBundle }), {
+      ok: false,
+      error: 'Post "https://none.a.svc:443/x?timeout=5s": service "none" not found',
+    });
+  });
+
+  test('a kept connection that has been closed meanwhile is replaced', async () => {
+    answer = json(REVIEW);
+    await call(url('/a'));
+    server.closeIdleConnections();
+    await sleep(50);
+    assert.deepEqual(await call(url('/a')), { ok: true, review: REVIEW });
+  });
+
+  test('a review is not sent again when a kept connection breaks under it', async () => {
+    answer = json(REVIEW);
+    await call(url('/a'));
+    let calls = 0;
+    answer = (_response, request) => {
+      calls += 1;
+      request.socket.destroy();
+    };
+    assert.deepEqual(await call(url('/a')), {
+      ok: false,
+      error: `Post "https://127.0.0.1:${port}/a?timeout=5s": EOF`,
+    });
+    assert.equal(calls, 1);
+  });
+
+  const answers: { name: string; answer: Answer; error: string }[] = [
+    {
+      name: '500',
+      answer: json('boom\n', 500, 'text/plain'),
+      error: 'an error on the server ("boom") has prevented the request from succeeding',
+    },
+    {
+      name: '500 without a text',
+      answer: json({ a: 1 }, 500),
+      error: 'an error on the server ("unknown") has prevented the request from succeeding',
+    },
+    {
+      name: '400',
+      answer: json('no', 400, 'text/plain'),
+      error: 'the server rejected our request for an unknown reason',
+    },
+    { name: '401', answer: json('', 401), error: 'the server has asked for the client to provide credentials' },
+    { name: '403', answer: json('not you', 403, 'text/plain'), error: 'not you' },
+    { name: '404', answer: json('', 404), error: 'the server could not find the requested resource' },
+    { name: '405', answer: json('', 405), error: 'the server does not allow this method on the requested resource' },
+    {
+      name: '406',
+      answer: json('', 406),
+      error: 'the server was unable to respond with a content type that the client supports',
+    },
+    {
+      name: '413',
+      answer: json('', 413),
+      error: 'the server responded with the status code 413 but did not return more information',
+    },
+    { name: '415', answer: json('json only', 415, 'text/plain'), error: 'json only' },
+    { name: '422', answer: json('', 422), error: 'the server rejected our request due to an error in our request' },
+    {
+      name: '429',
+      answer: json('', 429),
+      error: 'the server has received too many requests and has asked us to try again later',
+    },
+    { name: '503', answer: json('', 503), error: 'the server is currently unable to handle the request' },
+    {
+      name: '504',
+      answer: json('', 504),
+      error: 'the server was unable to return a response in the time allotted, but may still be processing the request',
+    },
+    {
+      name: '302',
+      answer: json('', 302),
+      error: 'the server responded with the status code 302 but did not return more information',
+    },
+    {
+      name: 'nothing',
+      answer: json(''),
+      error: '0-length response with status code: 200 and content type: application/json',
+    },
+    {
+      name: 'no JSON',
+      answer: json('{oh'),
+      error:
+        "couldn't get version/kind; json parse error: invalid character 'o' looking for beginning of object key string",
+    },
+    {
+      name: 'no object',
+      answer: json('[]'),
+      error:
+        'couldn\'t get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }',
+    },
+    {
+      name: 'another kind',
+      answer: json({ ...REVIEW, kind: 'Other' }),
+      error:
+        'no kind "Other" is registered for version "admission.k8s.io/v1" in scheme "k8s.io/apiserver/pkg/util/webhook/client.go:71"',
+    },
+    {
+      name: 'another version',
+      answer: json({ ...REVIEW, apiVersion: 'v9' }),
+      error:
+        'no kind "AdmissionReview" is registered for version "v9" in scheme "k8s.io/apiserver/pkg/util/webhook/client.go:71"',
+    },
+    {
+      name: 'a verdict of a wrong type',
+      answer: json({ ...REVIEW, response: { uid: 'u', allowed: 'yes' } }),
+      error: 'json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool',
+    },
+    {
+      name: 'warnings of a wrong type',
+      answer: json({ ...REVIEW, response: { uid: 'u', allowed: true, warnings: 'w' } }),
+      error: 'json: cannot unmarshal string into Go struct field AdmissionResponse.response.warnings of type []string',
+    },
+    {
+      name: 'a response of a wrong type',
+      answer: json({ ...REVIEW, response: 'yes' }),
+      error: 'json: cannot unmarshal string into Go struct field AdmissionReview.response of type v1.AdmissionResponse',
+    },
+    {
+      name: 'a patch that is no base64',
+      answer: json({ ...REVIEW, response: { uid: 'u', allowed: true, patch: 'ab*=' } }),
+      error: 'illegal base64 data at input byte 2',
+    },
+  ];
+  for (const { name, answer: given, error } of answers) {
+    test(`an answer: ${name}`, async () => {
+      answer = given;
+      assert.deepEqual(await call(url('/x')), { ok: false, error });
+    });
+  }
+
+  test('a review without kind and version is one of the right kind', async () => {
+    answer = json({ response: { uid: 'u' } });
+    assert.deepEqual(await call(url('/x')), { ok: true, review: { response: { uid: 'u' } } });
+  });
+
+  const cuts: { name: string; answer: Answer; error: string }[] = [
+    { name: 'at once', answer: (_response, request) => void request.socket.destroy(), error: 'EOF' },
+    {
+      name: 'in the middle of an answer',
+      answer: (response, request) => {
+        response.writeHead(200, { 'content-length': 100 });
+        response.write('{');
+        setTimeout(() => request.socket.destroy(), 20);
+      },
+      error: 'unexpected EOF',
+    },
+  ];
+  for (const { name, answer: given, error } of cuts) {
+    test(`a connection that is cut ${name}`, async () => {
+      answer = given;
+      assert.deepEqual(await call(url('/x')), {
+        ok: false,
+        error: `Post "https://127.0.0.1:${port}/x?timeout=5s": ${error}`,
+      });
+    });
+  }
+
+  test('an answer that takes too long', async () => {
+    answer = () => undefined;
+    assert.deepEqual(await call(url('/slow'), 100), {
+      ok: false,
+      error: `Post "https://127.0.0.1:${port}/slow?timeout=1s": context deadline exceeded`,
+    });
+  });
+
+  test('an answer that does not end in time', async () => {
+    answer = (response) => {
+      response.writeHead(200);
+      response.write('{');
+    };
+    assert.deepEqual(await call(url('/slow'), 100), {
+      ok: false,
+      error: `Post "https://127.0.0.1:${port}/slow?timeout=1s": context deadline exceeded`,
+    });
+  });
+
+  test('a request that nobody waits for any more', async () => {
+    answer = () => undefined;
+    const abort = new AbortController();
+    const called = call(url('/x'), 5000, abort.signal);
+    setTimeout(() => abort.abort(), 20);
+    assert.deepEqual(await called, {
+      ok: false,
+      error: `Post "https://127.0.0.1:${port}/x?timeout=5s": context canceled`,
+    });
+  });
+
+  test('a server that nobody vouches for', async () => {
+    const error = `Post "https://127.0.0.1:${port}/x?timeout=5s": tls: failed to verify certificate: x509: certificate signed by unknown authority`;
+    assert.deepEqual(await call(url('/x', { caBundle: otherBundle })), { ok: false, error });
+    assert.deepEqual(await call(url('/x', {})), { ok: false, error });
+  });
+
+  test('a server with another name', async () => {
+    const other = createServer(serving, listener);
+    const otherPort = await open(other);
+    const called = await call({ url: `https://localhost:${otherPort}/x`, caBundle });
+    await close(other);
+    assert.deepEqual(called, {
+      ok: false,
+      error: `Post "https://localhost:${otherPort}/x?timeout=5s": tls: failed to verify certificate: x509: certificate is valid for hook.a.svc, not localhost`,
+    });
+  });
+
+  test('a server whose certificate knows no addresses', async () => {
+    const other = createServer(named, listener);
+    const otherPort = await open(other);
+    const called = await call({ url: `https://127.0.0.1:${otherPort}/x`, caBundle });
+    await close(other);
+    assert.deepEqual(called, {
+      ok: false,
+      error: `Post "https://127.0.0.1:${otherPort}/x?timeout=5s": tls: failed to verify certificate: x509: cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs`,
+    });
+  });
+
+  test('a server that does not speak TLS', async () => {
+    const plain = createPlainServer();
+    const plainPort = await open(plain);
+    const called = await call({ url: `https://127.0.0.1:${plainPort}/x`, caBundle });
+    await close(plain);
+    assert.deepEqual(called, {
+      ok: false,
+      error: `Post "https://127.0.0.1:${plainPort}/x?timeout=5s": http: server gave HTTP response to HTTPS client`,
+    });
+  });
+
+  test('a server that has gone', async () => {
+    const gone = createTcpServer();
+    await new Promise<void>((resolve) => gone.listen(0, '127.0.0.1', resolve));
+    const { port: free } = gone.address() as AddressInfo;
+    await new Promise((resolve) => gone.close(resolve));
+    assert.deepEqual(await call({ url: `https://127.0.0.1:${free}/x`, caBundle }), {
+      ok: false,
+      error: `Post "https://127.0.0.1:${free}/x?timeout=5s": dial tcp 127.0.0.1:${free}: connect: connection refused`,
+    });
+  });
+});
+
+async function open(server: Server | PlainServer): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return (server.address() as AddressInfo).port;
+}
+
+function close(server: Server | PlainServer): Promise<void> {
+  server.closeAllConnections();
+  return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
+}
+
+describe('connections that fail, in the words of Go', () => {
+  const failure = (code: string, more: object = {}): Error =>
+    Object.assign(new Error(`what Node says: ${code}`), { code, ...more });
+  const cases: [name: string, error: unknown, text: string][] = [
+    ['no such host', failure('ENOTFOUND'), 'dial tcp: lookup hook.example.com: no such host'],
+    ['a resolver that does not answer', failure('EAI_AGAIN'), 'dial tcp: lookup hook.example.com: no such host'],
+    [
+      'no route',
+      failure('EHOSTUNREACH', { address: '10.0.0.1', port: 443 }),
+      'dial tcp 10.0.0.1:443: connect: no route to host',
+    ],
+    [
+      'no network',
+      failure('ENETUNREACH', { address: 'fe80::1', port: 1 }),
+      'dial tcp [fe80::1]:1: connect: network is unreachable',
+    ],
+    ['no answer', failure('ETIMEDOUT', { address: '10.0.0.1', port: 443 }), 'dial tcp 10.0.0.1:443: i/o timeout'],
+    [
+      'several addresses',
+      new AggregateError([failure('ECONNREFUSED', { address: '::1', port: 1 }), failure('ECONNREFUSED')]),
+      'dial tcp [::1]:1: connect: connection refused',
+    ],
+    ['a reset', Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }), 'read: connection reset by peer'],
+    [
+      'an expired certificate',
+      failure('CERT_HAS_EXPIRED'),
+      'tls: failed to verify certificate: x509: certificate has expired or is not yet valid: what Node says: CERT_HAS_EXPIRED',
+    ],
+    ['anything else', new Error('odd'), 'odd'],
+  ];
+  for (const [name, error, text] of cases) {
+    test(name, () => assert.equal(networkError(error, 'https://hook.example.com/x'), text));
+  }
+});

@@ -1,0 +1,63 @@
+/** What tests of admission share: resources, requests and a place for what is said beside them. */
+import assert from 'node:assert/strict';
+import { strategyOf } from '../../../src/dev-cluster/objects/index.ts';
+import { builtInResources } from '../../../src/dev-cluster/resources.ts';
+import type { ApiObject, Attributes, RequestContext, ResourceInfo } from '../../../src/dev-cluster/types.ts';
+import { ApiError, type Status } from '../../../src/kube/status.ts';
+
+const resources = builtInResources(strategyOf);
+
+export function resource(name: string): ResourceInfo {
+  const found = resources.find((info) => info.resource === name);
+  assert.ok(found, name);
+  return found;
+}
+
+export interface Said {
+  readonly context: RequestContext;
+  readonly warnings: string[];
+  readonly audit: Record<string, string>;
+}
+
+/** A context that keeps what is said. */
+export function listen(signal: AbortSignal = new AbortController().signal): Said {
+  const warnings: string[] = [];
+  const audit: Record<string, string> = {};
+  const context: RequestContext = {
+    warn: (text) => void warnings.push(text),
+    audit: (key, value) => void (audit[key] = value),
+    signal,
+  };
+  return { context, warnings, audit };
+}
+
+/** The create of something in the namespace `a`, unless said otherwise. */
+export function attributes(given: Partial<Omit<Attributes, 'resource'>> & { resource: string }): Attributes {
+  const { name } = given.object?.metadata ?? {};
+  return {
+    operation: 'CREATE',
+    subresource: '',
+    namespace: 'a',
+    name: typeof name === 'string' ? name : '',
+    options: {},
+    dryRun: false,
+    user: {},
+    ...given,
+    resource: resource(given.resource),
+  };
+}
+
+export function object(kind: string, name: string, more: object = {}, namespace?: string): ApiObject {
+  return { apiVersion: 'v1', kind, metadata: { name, ...(namespace === undefined ? {} : { namespace }) }, ...more };
+}
+
+/** The Status with which something is refused; `undefined` if it is not. */
+export async function statusOf(run: () => Promise<unknown>): Promise<Status | undefined> {
+  try {
+    await run();
+    return undefined;
+  } catch (error) {
+    assert.ok(error instanceof ApiError, String(error));
+    return error.status;
+  }
+}

@@ -1,0 +1,21 @@
+import { createEmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { clusterContract } from '../cluster/contract.ts';
+
+clusterContract('the embedded cluster', async () => {
+  const cluster = createEmbeddedCluster({
+    clock: () => new Date(),
+    call: () => Promise.resolve({ ok: false, error: 'there are no webhooks here' }),
+  });
+  await cluster.start();
+  return {
+    cluster,
+    events: () => {
+      const events = cluster.storage.list({ group: '', resource: 'events' });
+      return Promise.resolve(events.map((event) => String(event['reason'])));
+    },
+    stop() {
+      cluster.stop();
+      return Promise.resolve();
+    },
+  };
+});

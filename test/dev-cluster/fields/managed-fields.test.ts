@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import {
+  keepTimes,
+  loadSchemas,
+  managerOf,
+  trackUpdate,
+  typeOfCrdSchema,
+  type OwnedResource,
+} from '../../../src/dev-cluster/fields/index.ts';
+import type { ApiObject } from '../../../src/dev-cluster/types.ts';
+
+const schemas = loadSchemas();
+const PODS: OwnedResource = { group: '', version: 'v1', resource: 'pods', custom: false, subresources: ['status'] };
+const WIDGETS: OwnedResource = { ...PODS, group: 'example.com', resource: 'widgets', custom: true };
+const NOW = new Date('2026-01-01T00:00:00.900Z');
+
+const podType = schemas.typeOf({ group: '', version: 'v1', kind: 'Pod' });
+const widgetType = typeOfCrdSchema({
+  type: 'object',
+  properties: {
+    spec: { type: 'object', properties: { mode: { type: 'string' } } },
+    status: { type: 'object', properties: { mode: { type: 'string' } } },
+  },
+});
+
+interface Change {
+  readonly live?: ApiObject;
+  readonly object: ApiObject;
+  readonly manager?: string;
+  readonly subresource?: string;
+  readonly resource?: OwnedResource;
+  readonly now?: Date;
+}
+
+/** The object with its owners after a change. */
+function track({ live, object, manager = 'm', subresource = '', resource = PODS, now = NOW }: Change): ApiObject {
+  const type = resource.custom ? widgetType : podType;
+  assert.ok(type);
+  const copy = structuredClone(object);
+  trackUpdate({ ...(live ? { live } : {}), object: copy, resource, subresource, type, manager, now });
+  return copy;
+}
+
+/** The owners of an object: name, operation, subresource and fields. */
+function owners(object: ApiObject): unknown[] {
+  return ((object.metadata?.['managedFields'] ?? []) as Record<string, unknown>[]).map((entry) =>
+    [entry['manager'], entry['operation'], entry['subresource'], entry['fieldsV1']].filter(
+      (part) => part !== undefined,
+    ),
+  );
+}
+
+const POD: ApiObject = {
+  kind: 'Pod',
+  apiVersion: 'v1',
+  metadata: { name: 'p', labels: { a: '1' } },
+  spec: { containers: [{ name: 'c', image: 'i', resources: {} }] },
+  status: {},
+};
+
+const CONTAINER = { '.': {}, 'f:image': {}, 'f:name': {}, 'f:resources': {} };
+
+suite('a create', () => {
+  test('makes its manager own all but what every new object has', () => {
+    assert.deepEqual(track({ object: POD }).metadata?.['managedFields'], [
+      {
+        manager: 'm',
+        operation: 'Update',
+        apiVersion: 'v1',
+        time: '2026-01-01T00:00:00Z',
+        fieldsType: 'FieldsV1',
+        fieldsV1: {
+          'f:metadata': { 'f:labels': { '.': {}, 'f:a': {} } },
+          'f:spec': { 'f:containers': { 'k:{"name":"c"}': CONTAINER } },
+        },
+      },
+    ]);
+  });
+
+  test('does not own status', () => {
+    const object = { ...POD, status: { phase: 'Running' } };
+    assert.deepEqual(owners(track({ object })), owners(track({ object: POD })));
+  });
+
+  test('of a custom resource owns its spec as well, since a new one has none', () => {
+    const object = { kind: 'Widget', apiVersion: 'example.com/v1', metadata: { name: 'w' }, spec: { mode: 'a' } };
+    assert.deepEqual(owners(track({ object, resource: WIDGETS })), [
+      ['m', 'Update', { 'f:spec': { '.': {}, 'f:mode': {} } }],
+    ]);
+  });
+
+  test('counts a port without a protocol as TCP', () => {
+    const spec = { containers: [{ name: 'c', ports: [{ containerPort: 80 }], resources: {} }] };
+    const fields = JSON.stringify(owners(track({ object: { ...POD, spec } })));
+    assert.match(fields, /k:\{\\"containerPort\\":80,\\"protocol\\":\\"TCP\\"\}/);
+  });
+});
+
+suite('an update', () => {
+  const live = track({ object: POD });
+  const relabelled = { ...POD, metadata: { name: 'p', labels: { a: '2', b: '1' } } };
+
+  test('takes over what it changes, and nothing else', () => {
+    const object = track({ live, object: relabelled, manager: 'n' });
+    assert.deepEqual(owners(object), [
+      [
+        'm',
+        'Update',
+        { 'f:metadata': { 'f:labels': {} }, 'f:spec': { 'f:containers': { 'k:{"name":"c"}': CONTAINER } } },
+      ],
+      ['n', 'Update', { 'f:metadata': { 'f:labels': { 'f:a': {}, 'f:b': {} } } }],
+    ]);
+  });
+
+  test('by the same manager joins its entry', () => {
+    const [entry, ...others] = owners(track({ live, object: relabelled }));
+    assert.deepEqual(others, []);
+    assert.match(JSON.stringify(entry), /"f:labels":\{"\.":\{\},"f:a":\{\},"f:b":\{\}\}/);
+  });
+
+  test('that removes a field leaves it to nobody', () => {
+    const object = track({ live, object: { ...POD, metadata: { name: 'p' } }, manager: 'n' });
+    assert.deepEqual(owners(object), [
+      ['m', 'Update', { 'f:spec': { 'f:containers': { 'k:{"name":"c"}': CONTAINER } } }],
+    ]);
+  });
+
+  test('that changes nothing leaves owners and times as they are', () => {
+    const object = track({ live, object: POD, manager: 'n', now: new Date('2027-01-01') });
+    assert.deepEqual(object.metadata?.['managedFields'], live.metadata?.['managedFields']);
+  });
+
+  test('of a subresource has an entry of its own', () => {
+    const status = track({ live, object: { ...POD, status: { phase: 'Running' } }, subresource: 'status' });
+    assert.deepEqual(owners(status)[1], ['m', 'Update', 'status', { 'f:status': { 'f:phase': {} } }]);
+  });
+
+  test('of the status owns no spec', () => {
+    const spec = { containers: [{ name: 'c', image: 'other', resources: {} }] };
+    const object = track({ live, object: { ...POD, spec }, subresource: 'status' });
+    assert.deepEqual(owners(object), owners(live));
+  });
+
+  test('of resources owns nothing else', () => {
+    const spec = { containers: [{ name: 'c', image: 'other', resources: { limits: { cpu: '1' } } }] };
+    const object = track({ live, object: { ...POD, spec }, subresource: 'resize', manager: 'n' });
+    assert.deepEqual(owners(object)[1], [
+      'n',
+      'Update',
+      'resize',
+      {
+        'f:spec': {
+          'f:containers': { 'k:{"name":"c"}': { 'f:resources': { 'f:limits': { '.': {}, 'f:cpu': {} } } } },
+        },
+      },
+    ]);
+  });
+
+  test('may hand in owners of its own', () => {
+    const managedFields = [
+      {
+        manager: 'x',
+        operation: 'Apply',
+        apiVersion: 'v1',
+        fieldsType: 'FieldsV1',
+        fieldsV1: { 'f:metadata': { 'f:labels': { 'f:a': {} } } },
+      },
+    ];
+    const object = { ...POD, metadata: { ...POD.metadata, managedFields } };
+    assert.deepEqual(owners(track({ live, object })), [
+      ['x', 'Apply', { 'f:metadata': { 'f:labels': { 'f:a': {} } } }],
+    ]);
+  });
+
+  for (const [name, managedFields] of [
+    ['an empty list', []],
+    ['an empty entry', [{}]],
+  ] as const) {
+    test(`${name} forgets all owners`, () => {
+      const object = { ...POD, metadata: { ...POD.metadata, managedFields } };
+      assert.deepEqual(owners(track({ live, object })), []);
+    });
+  }
+
+  test('malformed owners do not count', () => {
+    const managedFields = [
+      { manager: 'x', operation: 'Steal', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1: {} },
+    ];
+    const object = { ...POD, metadata: { ...POD.metadata, managedFields } };
+    assert.deepEqual(owners(track({ live, object })), owners(live));
+  });
+
+  test('of an object without owners keeps it so', () => {
+    assert.deepEqual(owners(track({ live: POD, object: relabelled })), []);
+  });
+
+  test('with items that cannot be told apart leaves no owners', () => {
+    const secrets = [{ namespace: 'x' }];
+    const type = schemas.typeOf({ group: '', version: 'v1', kind: 'ServiceAccount' });
+    assert.ok(type);
+    const object: ApiObject = { kind: 'ServiceAccount', apiVersion: 'v1', metadata: { name: 's' }, secrets };
+    trackUpdate({
+      object,
+      resource: { ...PODS, resource: 'serviceaccounts' },
+      subresource: '',
+      type,
+      manager: 'm',
+      now: NOW,
+    });
+    assert.equal(object.metadata?.['managedFields'], undefined);
+  });
+});
+
+suite('many managers', () => {
+  const label = (index: number): ApiObject => ({ ...POD, metadata: { name: 'p', labels: { [`k${index}`]: 'x' } } });
+  const at = (second: number): Date => new Date(Date.UTC(2026, 0, 1, 0, 0, second));
+  let live = track({ object: POD, now: at(0) });
+  for (let index = 1; index <= 12; index++) {
+    const labels = { ...(live.metadata?.['labels'] as object), ...(label(index).metadata?.['labels'] as object) };
+    live = track({
+      live,
+      object: { ...live, metadata: { ...live.metadata, labels } },
+      manager: `m${index}`,
+      now: at(index),
+    });
+  }
+
+  test('the oldest updates are joined', () => {
+    assert.deepEqual(
+      owners(live).map((owner) => (owner as string[])[0]),
+      ['ancient-changes', 'm4', 'm5', 'm6', 'm7', 'm8', 'm9', 'm10', 'm11', 'm12'],
+    );
+    const labels = { '.': {}, 'f:a': {}, 'f:k1': {}, 'f:k2': {}, 'f:k3': {} };
+    assert.ok(JSON.stringify(owners(live)[0]).includes(JSON.stringify({ 'f:labels': labels }).slice(1, -1)));
+  });
+});
+
+suite('names of managers', () => {
+  const cases: [fieldManager: string | undefined, userAgent: string | undefined, expected: string][] = [
+    ['kubectl-create', 'kubectl/v1.32.4', 'kubectl-create'],
+    [undefined, 'kubectl/v1.32.4 (linux/amd64)', 'kubectl'],
+    ['', 'curl/8.5.0', 'curl'],
+    [undefined, 'a\u0000b\u200bc/1', 'abc'],
+    [undefined, undefined, 'unknown'],
+    [undefined, '/1', 'unknown'],
+    [undefined, 'é'.repeat(100), 'é'.repeat(64)],
+  ];
+  for (const [fieldManager, userAgent, expected] of cases) {
+    test(`${fieldManager ?? 'none'} and ${JSON.stringify(userAgent)}`, () => {
+      assert.equal(managerOf(fieldManager, userAgent), expected);
+    });
+  }
+});
+
+suite('times', () => {
+  const live = track({ object: POD });
+  const later = (object: ApiObject): ApiObject => {
+    const entries = (object.metadata?.['managedFields'] ?? []) as object[];
+    const managedFields = entries.map((entry) => ({ ...entry, time: '2030-01-01T00:00:00Z' }));
+    return { ...object, metadata: { ...object.metadata, managedFields } };
+  };
+
+  test('go back where nothing else has changed', () => {
+    const object = later(live);
+    keepTimes(object, live);
+    assert.deepEqual(object, live);
+  });
+
+  test('stay where something has', () => {
+    const object = { ...later(live), spec: { containers: [] } };
+    const before = structuredClone(object);
+    keepTimes(object, live);
+    assert.deepEqual(object, before);
+  });
+});

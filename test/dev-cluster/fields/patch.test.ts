@@ -1,0 +1,296 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import {
+  applyPatch,
+  loadSchemas,
+  typeOfCrdSchema,
+  type FieldValidation,
+  type PatchMediaType,
+} from '../../../src/dev-cluster/fields/index.ts';
+import type { ApiObject } from '../../../src/dev-cluster/types.ts';
+import { ApiError, type Status } from '../../../src/kube/status.ts';
+
+const type = loadSchemas().typeOf({ group: '', version: 'v1', kind: 'Pod' });
+assert.ok(type);
+
+const JSON_PATCH = 'application/json-patch+json';
+const MERGE_PATCH = 'application/merge-patch+json';
+const STRATEGIC = 'application/strategic-merge-patch+json';
+
+const POD = {
+  kind: 'Pod',
+  apiVersion: 'v1',
+  metadata: { name: 'p', labels: { a: '1' }, finalizers: ['x/a', 'x/b'] },
+  spec: {
+    volumes: [
+      { name: 'v', emptyDir: {} },
+      { name: 'w', hostPath: { path: '/' } },
+    ],
+    containers: [
+      { name: 'a', image: 'a', ports: [{ containerPort: 80 }], resources: {} },
+      { name: 'b', image: 'b', resources: {} },
+    ],
+    tolerations: [{ key: 'a' }],
+  },
+  status: {},
+};
+
+function patch(mediaType: PatchMediaType, body: unknown, fieldValidation: FieldValidation = 'Warn') {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  assert.ok(type);
+  return applyPatch({ object: POD, text, mediaType, type, fieldValidation });
+}
+
+function refusal(act: () => unknown): Status {
+  try {
+    act();
+  } catch (error) {
+    assert.ok(error instanceof ApiError);
+    return error.status;
+  }
+  return assert.fail('nothing was thrown');
+}
+
+const specOf = (object: ApiObject): Record<string, unknown> => object['spec'] as Record<string, unknown>;
+const namesOf = (list: unknown): string[] => (list as { name: string }[]).map(({ name }) => name);
+
+suite('merge patch', () => {
+  test('sets, merges and removes', () => {
+    const { object, warnings } = patch(MERGE_PATCH, {
+      metadata: { labels: { a: null, b: '2' } },
+      spec: { tolerations: [{ key: 'b' }], volumes: null },
+    });
+    assert.deepEqual(object.metadata, { name: 'p', labels: { b: '2' }, finalizers: ['x/a', 'x/b'] });
+    assert.deepEqual(specOf(object)['tolerations'], [{ key: 'b' }]);
+    assert.equal(specOf(object)['volumes'], undefined);
+    assert.deepEqual(warnings, []);
+  });
+
+  test('warns of unknown and duplicate fields', () => {
+    assert.deepEqual(patch(MERGE_PATCH, '{"spec":{"bogus":1,"hostPID":true,"hostPID":true}}').warnings, [
+      'duplicate field "spec.hostPID"',
+      'unknown field "spec.bogus"',
+    ]);
+    assert.deepEqual(patch(MERGE_PATCH, '{"spec":{"bogus":1}}', 'Ignore').warnings, []);
+  });
+
+  const refused: [name: string, body: unknown, code: number, message: RegExp][] = [
+    ['no JSON', '{', 400, /^error decoding patch: unexpected end of JSON input$/],
+    [
+      'a list',
+      [],
+      400,
+      /^error decoding patch: json: cannot unmarshal array into Go value of type map\[string\]interface \{\}$/,
+    ],
+    [
+      'a value of a wrong type',
+      { spec: { hostPID: 'x' } },
+      422,
+      /^ "" is invalid: patch: Invalid value: "\{\\"apiVersion\\":\\"v1\\",\\"kind\\":\\"Pod\\",.*": json: cannot unmarshal string into Go struct field PodSpec\.spec\.hostPID of type bool$/,
+    ],
+  ];
+  for (const [name, body, code, message] of refused) {
+    test(`refused: ${name}`, () => {
+      const status = refusal(() => patch(MERGE_PATCH, body));
+      assert.equal(status.code, code);
+      assert.match(status.message, message);
+    });
+  }
+
+  test('refused when strict: an unknown field', () => {
+    const status = refusal(() => patch(MERGE_PATCH, { spec: { bogus: 1 } }, 'Strict'));
+    assert.equal(status.code, 422);
+    assert.match(status.message, /": strict decoding error: unknown field "spec\.bogus"$/);
+    assert.deepEqual(Object.keys(status.details ?? {}), ['causes']);
+  });
+});
+
+suite('JSON patch', () => {
+  test('applies operations in order', () => {
+    const { object } = patch(JSON_PATCH, [
+      { op: 'test', path: '/metadata/name', value: 'p' },
+      { op: 'add', path: '/spec/containers/-', value: { name: 'c' } },
+      { op: 'remove', path: '/spec/containers/0' },
+    ]);
+    assert.deepEqual(namesOf(specOf(object)['containers']), ['b', 'c']);
+  });
+
+  test('warns of members that an operation does not have', () => {
+    const { warnings } = patch(JSON_PATCH, [{ op: 'test', path: '/kind', value: 'Pod', vale: 1 }]);
+    assert.deepEqual(warnings, ['json patch unknown field "[0].vale"']);
+  });
+
+  const unfit = 'the server rejected our request due to an error in our request';
+  const refused: [name: string, body: unknown, code: number, message: string][] = [
+    ['no JSON', 'x', 400, "error decoding patch: invalid character 'x' looking for beginning of value"],
+    [
+      'no list',
+      {},
+      400,
+      'error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp',
+    ],
+    ['a missing path', [{ op: 'remove', path: '/spec/nope' }], 422, unfit],
+    ['a test that fails', [{ op: 'test', path: '/kind', value: 'x' }], 422, unfit],
+    [
+      'too many operations',
+      Array.from({ length: 10_001 }, () => ({ op: 'test', path: '/kind', value: 'Pod' })),
+      413,
+      'Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001',
+    ],
+  ];
+  for (const [name, body, code, message] of refused) {
+    test(`refused: ${name}`, () => {
+      const status = refusal(() => patch(JSON_PATCH, body));
+      assert.deepEqual([status.code, status.message], [code, message]);
+    });
+  }
+
+  test('a document that is no object any more', () => {
+    const status = refusal(() => patch(JSON_PATCH, [{ op: 'replace', path: '', value: [] }]));
+    assert.equal(status.code, 422);
+    assert.match(status.message, /json: cannot unmarshal array into Go value of type v1\.Pod$/);
+  });
+});
+
+suite('strategic merge patch', () => {
+  const lists: [name: string, patch: object, list: string, expected: unknown][] = [
+    [
+      'items merge by their key',
+      { spec: { containers: [{ name: 'b', image: 'B' }] } },
+      'containers',
+      [
+        { name: 'a', image: 'a', ports: [{ containerPort: 80 }], resources: {} },
+        { name: 'b', image: 'B', resources: {} },
+      ],
+    ],
+    [
+      'new items come first',
+      { spec: { containers: [{ name: 'c' }] } },
+      'containers',
+      [{ name: 'c', resources: {} }, ...POD.spec.containers],
+    ],
+    [
+      'an item is deleted',
+      { spec: { containers: [{ $patch: 'delete', name: 'a' }] } },
+      'containers',
+      [POD.spec.containers[1]],
+    ],
+    [
+      'a list is replaced',
+      { spec: { containers: [{ $patch: 'replace' }, { name: 'c' }] } },
+      'containers',
+      [{ name: 'c', resources: {} }],
+    ],
+    ['lists without a key are replaced', { spec: { tolerations: [{ key: 'b' }] } }, 'tolerations', [{ key: 'b' }]],
+    [
+      'only the keys to retain stay',
+      { spec: { volumes: [{ name: 'w', $retainKeys: ['name', 'emptyDir'], emptyDir: {} }] } },
+      'volumes',
+      [
+        { name: 'v', emptyDir: {} },
+        { name: 'w', emptyDir: {} },
+      ],
+    ],
+    [
+      'items are put in order',
+      {
+        spec: {
+          $setElementOrder: 0,
+          '$setElementOrder/containers': [{ name: 'b' }, { name: 'c' }, { name: 'a' }],
+          containers: [{ name: 'c' }],
+        },
+      },
+      'containers',
+      [POD.spec.containers[1], { name: 'c', resources: {} }, POD.spec.containers[0]],
+    ],
+  ];
+  for (const [name, body, list, expected] of lists) {
+    test(name, () => {
+      assert.deepEqual(specOf(patch(STRATEGIC, body, 'Ignore').object)[list], expected);
+    });
+  }
+
+  const metadata: [name: string, patch: object, expected: object][] = [
+    ['maps merge', { labels: { b: '2' } }, { labels: { a: '1', b: '2' } }],
+    ['null removes', { labels: { a: null } }, { labels: undefined }],
+    ['a map is replaced', { labels: { $patch: 'replace', b: '2' } }, { labels: { b: '2' } }],
+    ['a map is emptied', { labels: { $patch: 'delete' } }, { labels: undefined }],
+    ['sets merge', { finalizers: ['x/c', 'x/a'] }, { finalizers: ['x/c', 'x/a', 'x/b'] }],
+    ['items of a set are deleted', { '$deleteFromPrimitiveList/finalizers': ['x/a'] }, { finalizers: ['x/b'] }],
+  ];
+  for (const [name, body, expected] of metadata) {
+    test(name, () => {
+      const { object } = patch(STRATEGIC, { metadata: body });
+      for (const [key, value] of Object.entries(expected)) assert.deepEqual(object.metadata?.[key], value);
+    });
+  }
+
+  const refused: [name: string, body: unknown, code: number, message: string][] = [
+    ['no JSON', '{', 400, 'unexpected end of JSON input'],
+    ['a list', [], 400, 'json: cannot unmarshal array into Go value of type map[string]interface {}'],
+    ['an unknown directive', { spec: { $patch: 'x' } }, 500, 'unknown patch type: x in map: map[$patch:x]'],
+    [
+      'an item without its key',
+      { spec: { containers: [{ image: 'x' }] } },
+      500,
+      'map: map[image:x] does not contain declared merge key: name',
+    ],
+    [
+      'keys to retain that lack one',
+      { spec: { $retainKeys: [], hostPID: true } },
+      400,
+      'invalid patch format of retainKeys',
+    ],
+    [
+      'an order that the patch does not keep',
+      { spec: { '$setElementOrder/containers': [{ name: 'a' }], containers: [{ name: 'b' }] } },
+      500,
+      "The order in patch list:\n[map[name:b]]\n doesn't match $setElementOrder list:\n[map[name:a]]\n",
+    ],
+    [
+      'a value of a wrong type',
+      { spec: { hostPID: 'x' } },
+      422,
+      ' "" is invalid: patch: Invalid value: "map[spec:map[hostPID:x]]": json: cannot unmarshal string into Go struct field PodSpec.spec.hostPID of type bool',
+    ],
+  ];
+  for (const [name, body, code, message] of refused) {
+    test(`refused: ${name}`, () => {
+      const status = refusal(() => patch(STRATEGIC, body));
+      assert.deepEqual([status.code, status.message], [code, message]);
+    });
+  }
+});
+
+suite('patches in general', () => {
+  test('leave the object that they are applied to alone', () => {
+    const before = structuredClone(POD);
+    patch(STRATEGIC, { spec: { containers: [{ name: 'a', image: 'x' }] } });
+    patch(MERGE_PATCH, { spec: { containers: [] } });
+    patch(JSON_PATCH, [{ op: 'remove', path: '/spec/containers/0' }]);
+    assert.deepEqual(POD, before);
+  });
+
+  for (const mediaType of [MERGE_PATCH, STRATEGIC] as const) {
+    test(`a key __proto__ is a key to ${mediaType}`, () => {
+      const { object } = patch(mediaType, '{"metadata":{"labels":{"__proto__":"x"}}}');
+      assert.equal(JSON.stringify(object.metadata?.['labels']), '{"__proto__":"x","a":"1"}');
+      assert.equal(Object.getPrototypeOf(object.metadata?.['labels']), Object.prototype);
+    });
+  }
+
+  test('custom resources are pruned after a patch', () => {
+    const widget = typeOfCrdSchema({
+      type: 'object',
+      properties: { spec: { type: 'object', properties: { a: { type: 'string' } } } },
+    });
+    const { object, warnings } = applyPatch({
+      object: { kind: 'Widget', apiVersion: 'example.com/v1', spec: { a: '1' } },
+      text: '{"spec":{"b":1}}',
+      mediaType: MERGE_PATCH,
+      type: widget,
+      fieldValidation: 'Warn',
+    });
+    assert.deepEqual([object['spec'], warnings], [{ a: '1' }, ['unknown field "spec.b"']]);
+  });
+});

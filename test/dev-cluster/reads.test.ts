@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { ApiAnswer } from '../support/api-client.ts';
+import { itemsOf, messageOf, metadataOf, namesOf, objectOf } from '../support/answers.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+
+const MAPS = '/api/v1/namespaces/default/configmaps';
+/** Every namespace has one of its own. */
+const OURS = 'labelSelector=test';
+
+describe('reading', () => {
+  let cluster: TestCluster;
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+    cluster.admin.send(method, path, body, headers);
+  const create = (name: string, value = 'x'): Promise<ApiAnswer> =>
+    send('POST', MAPS, {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name, labels: { test: value } },
+      data: { value },
+    });
+  const versionOf = (answer: ApiAnswer): string => String(metadataOf(objectOf(answer))['resourceVersion']);
+
+  before(async () => {
+    cluster = await startCluster();
+    for (const name of ['c', 'a', 'd', 'b', 'e']) await create(name);
+  });
+  after(async () => {
+    await cluster.stop();
+    assert.deepEqual(cluster.errors, []);
+  });
+
+  describe('lists', () => {
+    test('are complete and in order', async () => {
+      const answer = await send('GET', `${MAPS}?${OURS}`);
+      assert.equal(objectOf(answer)['kind'], 'ConfigMapList');
+      assert.deepEqual(namesOf(answer), ['a', 'b', 'c', 'd', 'e']);
+      assert.ok(itemsOf(answer).every((item) => item['kind'] === undefined && item['apiVersion'] === undefined));
+    });
+
+    test('come in pages that together show one moment, whatever is written meanwhile', async () => {
+      const first = await send('GET', `${MAPS}?${OURS}&limit=2`);
+      assert.deepEqual(namesOf(first), ['a', 'b']);
+      await create('aa');
+      await send('DELETE', `${MAPS}/d`);
+      await send('PATCH', `${MAPS}/c`, { data: { value: 'y' } }, { 'content-type': 'application/merge-patch+json' });
+      const next = (answer: ApiAnswer): Promise<ApiAnswer> =>
+        send('GET', `${MAPS}?${OURS}&limit=2&continue=${String(metadataOf(objectOf(answer))['continue'])}`);
+      const second = await next(first);
+      assert.deepEqual(namesOf(second), ['c', 'd']);
+      assert.deepEqual(itemsOf(second)[0]?.['data'], { value: 'x' });
+      const third = await next(second);
+      assert.deepEqual(namesOf(third), ['e']);
+      assert.equal(metadataOf(objectOf(third))['continue'], undefined);
+      assert.equal(versionOf(third), versionOf(first));
+    });
+
+    test('can be of an earlier version', async () => {
+      const before = await send('GET', `${MAPS}?${OURS}`);
+      await create('later');
+      const query = `resourceVersion=${versionOf(before)}&resourceVersionMatch=Exact`;
+      assert.deepEqual(namesOf(await send('GET', `${MAPS}?${OURS}&${query}`)), namesOf(before));
+    });
+
+    test('tell how many are left, unless they are selected', async () => {
+      const all = namesOf(await send('GET', MAPS)).length;
+      const page = metadataOf(objectOf(await send('GET', `${MAPS}?limit=1`)));
+      assert.equal(page['remainingItemCount'], all - 1);
+      const selected = metadataOf(objectOf(await send('GET', `${MAPS}?limit=1&${OURS}`)));
+      assert.equal(selected['remainingItemCount'], undefined);
+    });
+
+    test('of all namespaces continue across them', async () => {
+      const seen: unknown[] = [];
+      let token = '';
+      do {
+        const answer = await send('GET', `/api/v1/configmaps?limit=1${token}`);
+        seen.push(
+          ...itemsOf(answer).map(
+            (item) => `${String(metadataOf(item)['namespace'])}/${String(metadataOf(item)['name'])}`,
+          ),
+        );
+        const next = metadataOf(objectOf(answer))['continue'];
+        token = typeof next === 'string' ? `&continue=${next}` : '';
+      } while (token !== '');
+      const all = itemsOf(await send('GET', '/api/v1/configmaps'));
+      assert.equal(seen.length, all.length);
+      assert.deepEqual(seen, seen.toSorted());
+    });
+
+    test('of all namespaces can be of one name', async () => {
+      const answer = await send('GET', '/api/v1/configmaps?fieldSelector=metadata.name%3Da');
+      assert.deepEqual(namesOf(answer), ['a']);
+    });
+
+    test('of a version that is forgotten are refused', async () => {
+      const answer = await send('GET', `${MAPS}?resourceVersion=1&resourceVersionMatch=Exact`);
+      assert.equal(answer.status, 410);
+      assert.equal(messageOf(answer), 'The resourceVersion for the provided list is too old.');
+    });
+
+    const refused: readonly [query: string, status: number, message: string | RegExp][] = [
+      ['limit=x', 400, 'strconv.ParseInt: parsing "x": invalid syntax'],
+      ['labelSelector=a,,b', 400, "found ',', expected: identifier after ','"],
+      ['fieldSelector=data=x', 400, /is not a known field selector/],
+      ['resourceVersion=x', 400, 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'],
+      ['resourceVersion=999999', 504, /^Timeout: Too large resource version: 999999, current: \d+$/],
+      [
+        'resourceVersionMatch=Exact',
+        422,
+        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided',
+      ],
+      [
+        'resourceVersion=0&resourceVersionMatch=Exact',
+        422,
+        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+      ],
+      [
+        'sendInitialEvents=true',
+        422,
+        'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list',
+      ],
+      ['continue=abc$', 400, 'invalid continue token: continue key is not valid: illegal base64 data at input byte 3'],
+      ['continue=e30', 400, 'invalid continue token: server does not recognize this encoded version'],
+      [
+        `continue=${Buffer.from('{"v":"meta.k8s.io/v1","rv":1,"start":"/a"}').toString('base64url')}`,
+        410,
+        'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.',
+      ],
+    ];
+    for (const [query, status, message] of refused) {
+      test(`${query} is refused`, async () => {
+        const answer = await send('GET', `${MAPS}?${query}`);
+        const said = String(messageOf(answer));
+        if (typeof message === 'string') assert.equal(said, message);
+        else assert.match(said, message);
+        assert.equal(answer.status, status);
+      });
+    }
+  });
+
+  describe('forms', () => {
+    const TABLE = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json' };
+    const METADATA = { accept: 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io' };
+
+    test('a single object can be a table, with the whole object inside', async () => {
+      const table = objectOf(await send('GET', `${MAPS}/a?includeObject=Object`, undefined, TABLE));
+      assert.equal(table['kind'], 'Table');
+      const [row] = table['rows'] as { cells: unknown[]; object: { data?: unknown } }[];
+      assert.deepEqual(row?.cells.slice(0, 2), ['a', 1]);
+      assert.deepEqual(row?.object.data, { value: 'x' });
+    });
+
+    test('a table can do without objects', async () => {
+      const table = objectOf(await send('GET', `${MAPS}?includeObject=None`, undefined, TABLE));
+      assert.ok((table['rows'] as { object: unknown }[]).every(({ object }) => object === null));
+    });
+
+    test('metadata can come alone', async () => {
+      const object = objectOf(await send('GET', `${MAPS}/a`, undefined, METADATA));
+      assert.deepEqual(Object.keys(object), ['kind', 'apiVersion', 'metadata']);
+    });
+
+    test('errors are never tables', async () => {
+      assert.equal(objectOf(await send('GET', `${MAPS}/missing`, undefined, TABLE))['kind'], 'Status');
+    });
+
+    test('what cannot be served is said', async () => {
+      const answer = await send('GET', `${MAPS}/a`, undefined, { accept: 'text/html' });
+      assert.equal(answer.status, 406);
+      assert.equal(messageOf(answer), 'only the following media types are accepted: application/json');
+    });
+
+    test('events are the same in both groups, under other names', async () => {
+      await cluster.cluster.event({
+        regarding: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
+        type: 'Normal',
+        reason: 'Seen',
+        action: 'Looking',
+        note: 'twice',
+        reportingController: 'test',
+      });
+      const [core] = itemsOf(await send('GET', '/api/v1/events'));
+      const [other] = itemsOf(await send('GET', '/apis/events.k8s.io/v1/events'));
+      assert.equal(core?.['message'], 'twice');
+      assert.equal(other?.['note'], 'twice');
+      assert.deepEqual(core['involvedObject'], other['regarding']);
+      assert.equal(metadataOf(core)['uid'], metadataOf(other)['uid']);
+    });
+  });
+});

@@ -1,0 +1,278 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { JsonObject } from '../../src/kube/types.ts';
+import type { ApiAnswer } from '../support/api-client.ts';
+import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+
+const PODS = '/api/v1/namespaces/default/pods';
+const DEPLOYMENTS = '/apis/apps/v1/namespaces/default/deployments';
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+
+const pod = (name: string, more: object = {}): JsonObject => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name },
+  spec: { containers: [{ name: 'c', image: 'i' }], ...more },
+});
+
+const deployment = (name: string): JsonObject => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name },
+  spec: {
+    replicas: 2,
+    selector: { matchLabels: { app: name } },
+    template: { metadata: { labels: { app: name } }, spec: { containers: [{ name: 'c', image: 'i' }] } },
+  },
+});
+
+describe('parts of objects', () => {
+  let cluster: TestCluster;
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+    cluster.admin.send(method, path, body, headers);
+  before(async () => {
+    cluster = await startCluster();
+  });
+  after(async () => {
+    await cluster.stop();
+    assert.deepEqual(cluster.errors, []);
+  });
+
+  test('a scale is the number of replicas, read and written', async () => {
+    await send('POST', DEPLOYMENTS, deployment('scaled'));
+    const scale = objectOf(await send('GET', `${DEPLOYMENTS}/scaled/scale`));
+    assert.equal(scale['kind'], 'Scale');
+    assert.deepEqual(scale['spec'], { replicas: 2 });
+    assert.deepEqual(scale['status'], { replicas: 0, selector: 'app=scaled' });
+    const patched = objectOf(
+      await send('PATCH', `${DEPLOYMENTS}/scaled/scale?fieldManager=me`, { spec: { replicas: 5 } }, MERGE),
+    );
+    assert.deepEqual(patched['spec'], { replicas: 5 });
+    const replaced = { ...patched, spec: { replicas: 7 } };
+    assert.equal((await send('PUT', `${DEPLOYMENTS}/scaled/scale`, replaced)).status, 200);
+    const whole = objectOf(await send('GET', `${DEPLOYMENTS}/scaled`));
+    assert.equal((whole['spec'] as JsonObject)['replicas'], 7);
+    assert.equal(metadataOf(whole)['generation'], 3);
+    const entries = metadataOf(whole)['managedFields'] as JsonObject[];
+    assert.deepEqual(
+      entries.filter(({ subresource }) => subresource === 'scale').map(({ fieldsV1 }) => fieldsV1),
+      [{ 'f:spec': { 'f:replicas': {} } }],
+    );
+    assert.equal((await send('PUT', `${DEPLOYMENTS}/scaled/scale`, replaced)).status, 409);
+  });
+
+  test('an eviction deletes the pod', async () => {
+    await send('POST', PODS, pod('evicted'));
+    const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: 'evicted', namespace: 'default' } };
+    const dry = await send('POST', `${PODS}/evicted/eviction?dryRun=All`, eviction);
+    assert.equal(dry.status, 201);
+    assert.equal((await send('GET', `${PODS}/evicted`)).status, 200);
+    const answer = await send('POST', `${PODS}/evicted/eviction`, eviction);
+    assert.equal(objectOf(answer)['status'], 'Success');
+    assert.equal((await send('GET', `${PODS}/evicted`)).status, 404);
+  });
+
+  test('a binding assigns a node, once', async () => {
+    await send('POST', PODS, pod('bound'));
+    const binding = {
+      apiVersion: 'v1',
+      kind: 'Binding',
+      metadata: { name: 'bound' },
+      target: { kind: 'Node', name: 'n1' },
+    };
+    assert.equal((await send('POST', `${PODS}/bound/binding`, binding)).status, 201);
+    assert.equal((objectOf(await send('GET', `${PODS}/bound`))['spec'] as JsonObject)['nodeName'], 'n1');
+    const again = await send('POST', `${PODS}/bound/binding`, binding);
+    assert.equal(again.status, 409);
+    assert.match(String(messageOf(again)), /pod bound is already assigned to node "n1"$/);
+  });
+
+  test('namespaces are finalized by a part of their own', async () => {
+    const created = objectOf(
+      await send('POST', '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'final' } }),
+    );
+    const answer = await send('PUT', '/api/v1/namespaces/final/finalize', { ...created, spec: { finalizers: [] } });
+    assert.equal(answer.status, 200);
+    await send('DELETE', '/api/v1/namespaces/final');
+    await cluster.cluster.idle();
+    assert.equal((await send('GET', '/api/v1/namespaces/final')).status, 404);
+  });
+
+  describe('ways into containers end where there is no node', () => {
+    before(async () => {
+      await send('POST', PODS, pod('single'));
+      const containers = [
+        { name: 'one', image: 'i' },
+        { name: 'two', image: 'i' },
+      ];
+      await send('POST', PODS, pod('double', { containers }));
+      await send('POST', PODS, pod('placed', { nodeName: 'nowhere' }));
+      await send('POST', '/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'somewhere' } });
+      await send('POST', PODS, pod('settled', { nodeName: 'somewhere' }));
+    });
+    const cases: readonly [path: string, status: number, message: string][] = [
+      ['single/exec?command=ls', 400, 'pod single does not have a host assigned'],
+      ['single/attach', 400, 'pod single does not have a host assigned'],
+      ['single/portforward?ports=80', 400, 'pod single does not have a host assigned'],
+      ['placed/log', 404, 'nodes "nowhere" not found'],
+      ['double/log', 400, 'a container name must be specified for pod double, choose one of: [one two]'],
+      ['single/exec?container=x', 400, 'container x is not valid for pod single'],
+      ['double/exec', 400, 'a container name must be specified for pod double, choose one of: [one two]'],
+      ['double/exec?container=two', 400, 'pod double does not have a host assigned'],
+      ['placed/exec', 404, 'nodes "nowhere" not found'],
+      ['settled/exec', 400, 'node somewhere runs no kubelet: this cluster is embedded and runs nothing'],
+      ['missing/exec', 404, 'pods "missing" not found'],
+    ];
+    for (const [path, status, message] of cases) {
+      test(path, async () => {
+        const answer = await send('GET', `${PODS}/${path}`);
+        assert.equal(messageOf(answer), message);
+        assert.equal(answer.status, status);
+      });
+    }
+
+    test('the log of a pod that has not started is empty', async () => {
+      const answer = await send('GET', `${PODS}/single/log`);
+      assert.deepEqual([answer.status, answer.text], [204, '']);
+    });
+
+    test('reading a stream needs the right to create it', async () => {
+      const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods/exec'] }];
+      await bind(cluster, 'watcher', rules);
+      const answer = await cluster.as('watcher').send('GET', `${PODS}/single/exec`);
+      assert.equal(
+        messageOf(answer),
+        'pods "single" is forbidden: User "watcher" cannot create resource "pods/exec" in API group "" in the namespace "default"',
+      );
+    });
+  });
+
+  const unknown: readonly [method: string, path: string, status: number][] = [
+    ['GET', `${PODS}/single/nothing`, 404],
+    ['GET', `${PODS}/single/binding`, 405],
+    ['POST', `${PODS}/single`, 405],
+    ['PUT', PODS, 405],
+    ['DELETE', '/api/v1/namespaces', 405],
+    ['POST', '/api/v1/pods', 405],
+    ['GET', '/api/v1/pods/single', 404],
+    ['GET', '/api/v1/namespaces/default/nodes', 404],
+    ['GET', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', 405],
+    ['POST', '/api/v1/namespaces/default/serviceaccounts/default/token', 404],
+  ];
+  for (const [method, path, status] of unknown) {
+    test(`${method} ${path} is ${status}`, async () => {
+      const answer = await send(method, path, method === 'POST' || method === 'PUT' ? {} : undefined);
+      assert.equal(answer.status, status);
+      assert.equal(
+        messageOf(answer),
+        status === 404
+          ? 'the server could not find the requested resource'
+          : 'the server does not allow this method on the requested resource',
+      );
+    });
+  }
+});
+
+describe('reviews', () => {
+  let cluster: TestCluster;
+  const AUTHORIZATION = '/apis/authorization.k8s.io/v1';
+  const post = (path: string, kind: string, spec?: object, metadata?: object): Promise<ApiAnswer> => {
+    const [, , group = '', version = ''] = path.split('/');
+    return cluster.admin.send('POST', path, { apiVersion: `${group}/${version}`, kind, spec, metadata });
+  };
+  before(async () => {
+    cluster = await startCluster();
+    await bind(cluster, 'reader', [{ verbs: ['get', 'list'], apiGroups: [''], resources: ['pods'] }]);
+  });
+  after(() => cluster.stop());
+
+  const pods = (verb: string, namespace = 'default'): object => ({
+    resourceAttributes: { verb, resource: 'pods', namespace },
+  });
+  const answers: readonly [what: string, user: string, spec: object, allowed: boolean][] = [
+    ['what a role allows', 'reader', pods('get'), true],
+    ['another verb', 'reader', pods('delete'), false],
+    ['another namespace', 'reader', pods('get', 'kube-system'), false],
+    ['somebody else', 'stranger', pods('get'), false],
+    ['a path', 'reader', { nonResourceAttributes: { verb: 'get', path: '/metrics' } }, false],
+  ];
+  for (const [what, user, spec, allowed] of answers) {
+    test(`${what} is ${allowed ? 'allowed' : 'not allowed'}`, async () => {
+      const answer = await post(`${AUTHORIZATION}/subjectaccessreviews`, 'SubjectAccessReview', { ...spec, user });
+      assert.deepEqual(objectOf(answer)['status'], { allowed });
+    });
+  }
+
+  test('a local review is about its own namespace', async () => {
+    const path = `${AUTHORIZATION}/namespaces/default/localsubjectaccessreviews`;
+    const spec = { ...pods('get'), user: 'reader' };
+    const answer = await post(path, 'LocalSubjectAccessReview', spec, { namespace: 'default' });
+    assert.deepEqual(objectOf(answer)['status'], { allowed: true });
+    const other = await post(path, 'LocalSubjectAccessReview', { ...pods('get', 'x'), user: 'reader' });
+    assert.equal(
+      messageOf(other),
+      'LocalSubjectAccessReview.authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: "x": must match metadata.namespace',
+    );
+  });
+
+  test('the rules of a user are those of all roles that are bound to it', async () => {
+    const user = cluster.as('reader');
+    const body = {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SelfSubjectRulesReview',
+      spec: { namespace: 'default' },
+    };
+    const status = objectOf(await user.send('POST', `${AUTHORIZATION}/selfsubjectrulesreviews`, body))['status'];
+    const rules = (status as { resourceRules: object[] }).resourceRules;
+    assert.ok(
+      rules.some((rule) => JSON.stringify(rule) === '{"verbs":["get","list"],"apiGroups":[""],"resources":["pods"]}'),
+    );
+  });
+
+  test('who asks is told who that is', async () => {
+    const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' };
+    const answer = await cluster
+      .as('erin', ['dev'])
+      .send('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', body);
+    const { userInfo } = objectOf(answer)['status'] as { userInfo: JsonObject };
+    assert.equal(userInfo['username'], 'erin');
+    assert.deepEqual(userInfo['groups'], ['dev', 'system:authenticated']);
+  });
+
+  test('no token is valid', async () => {
+    const path = '/apis/authentication.k8s.io/v1/tokenreviews';
+    assert.deepEqual(objectOf(await post(path, 'TokenReview', { token: 'x' }))['status'], { user: {} });
+    assert.equal(messageOf(await post(path, 'TokenReview', {})), 'token is required for TokenReview in authentication');
+  });
+
+  const refused: readonly [spec: object, message: string][] = [
+    [
+      { user: 'u' },
+      'spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified',
+    ],
+    [{ ...pods('get') }, 'spec.user: Invalid value: "": at least one of user or group must be specified'],
+  ];
+  for (const [spec, message] of refused) {
+    test(`${JSON.stringify(spec)} is refused`, async () => {
+      const answer = await post(`${AUTHORIZATION}/subjectaccessreviews`, 'SubjectAccessReview', spec);
+      assert.equal(messageOf(answer), `SubjectAccessReview.authorization.k8s.io "" is invalid: ${message}`);
+      assert.equal(answer.status, 422);
+    });
+  }
+});
+
+/** Gives a user a role in the namespace `default`. */
+async function bind({ admin }: TestCluster, username: string, rules: readonly object[]): Promise<void> {
+  const base = '/apis/rbac.authorization.k8s.io/v1/namespaces/default';
+  const apiVersion = 'rbac.authorization.k8s.io/v1';
+  const apiGroup = 'rbac.authorization.k8s.io';
+  await admin.send('POST', `${base}/roles`, { apiVersion, kind: 'Role', metadata: { name: username }, rules });
+  await admin.send('POST', `${base}/rolebindings`, {
+    apiVersion,
+    kind: 'RoleBinding',
+    metadata: { name: username },
+    roleRef: { apiGroup, kind: 'Role', name: username },
+    subjects: [{ kind: 'User', apiGroup, name: username }],
+  });
+}

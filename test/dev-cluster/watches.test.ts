@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { metadataOf, objectOf } from '../support/answers.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import type { ApiAnswer } from '../support/api-client.ts';
+
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+
+describe('watching', () => {
+  let cluster: TestCluster;
+  let sequence = 0;
+  let secrets = '';
+  before(async () => {
+    cluster = await startCluster();
+  });
+  after(async () => {
+    await cluster.stop();
+    assert.deepEqual(cluster.errors, []);
+  });
+  beforeEach(async () => {
+    sequence += 1;
+    const metadata = { name: `watched-${sequence}` };
+    await send('POST', '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata });
+    await cluster.cluster.idle();
+    secrets = `/api/v1/namespaces/watched-${sequence}/secrets`;
+  });
+
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+    cluster.admin.send(method, path, body, headers);
+  const create = (name: string, labels = {}): Promise<ApiAnswer> =>
+    send('POST', secrets, { apiVersion: 'v1', kind: 'Secret', metadata: { name, labels } });
+  const now = async (): Promise<string> => String(metadataOf(objectOf(await send('GET', secrets)))['resourceVersion']);
+  /** Watches for a second and returns what came: the type and the name, or the message. */
+  const watch = async (query: string, headers?: Record<string, string>): Promise<string[]> => {
+    const { text } = await send('GET', `${secrets}?watch=true&timeoutSeconds=1&${query}`, undefined, headers);
+    return text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => said(JSON.parse(line) as JsonObject));
+  };
+
+  test('begins with what is there, then tells what happens', async () => {
+    await create('a');
+    const watching = watch('');
+    await begun();
+    await create('b');
+    await send('PATCH', `${secrets}/a`, { data: { x: 'eQ==' } }, MERGE);
+    await send('DELETE', `${secrets}/b`);
+    assert.deepEqual(await watching, ['ADDED a', 'ADDED b', 'MODIFIED a', 'DELETED b']);
+  });
+
+  test('goes on where a list ended', async () => {
+    await create('a');
+    const version = await now();
+    await create('b');
+    await send('DELETE', `${secrets}/a`);
+    assert.deepEqual(await watch(`resourceVersion=${version}`), ['ADDED b', 'DELETED a']);
+  });
+
+  test('keeps to its namespace and its resource', async () => {
+    const version = await now();
+    await send('POST', '/api/v1/namespaces/default/secrets', secret('elsewhere'));
+    const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'other' } };
+    await send('POST', secrets.replace('secrets', 'configmaps'), map);
+    assert.deepEqual(await watch(`resourceVersion=${version}`), []);
+  });
+
+  test('shows objects come and go with the selection', async () => {
+    await create('a', { pick: 'no' });
+    const version = await now();
+    const label = (pick: string): Promise<ApiAnswer> =>
+      send('PATCH', `${secrets}/a`, { metadata: { labels: { pick } } }, MERGE);
+    await label('yes');
+    await send('PATCH', `${secrets}/a`, { data: { x: 'eQ==' } }, MERGE);
+    await label('no');
+    await send('DELETE', `${secrets}/a`);
+    const selected = await watch(`resourceVersion=${version}&labelSelector=pick%3Dyes`);
+    assert.deepEqual(selected, ['ADDED a', 'MODIFIED a', 'DELETED a']);
+  });
+
+  test('can be of one object', async () => {
+    await create('a');
+    await create('b');
+    assert.deepEqual(await watch('fieldSelector=metadata.name%3Db'), ['ADDED b']);
+  });
+
+  test('marks the end of the beginning', async () => {
+    await create('a');
+    const query = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true';
+    assert.deepEqual(await watch(query), ['ADDED a', 'BOOKMARK initial-events-end']);
+  });
+
+  test('from a version that is forgotten ends with an error', async () => {
+    const [only, ...more] = await watch('resourceVersion=1');
+    assert.match(only ?? '', /^ERROR too old resource version: 1 \(\d+\)$/);
+    assert.deepEqual(more, []);
+  });
+
+  test('can be a table', async () => {
+    await create('a');
+    const table = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' };
+    assert.deepEqual(await watch('', table), ['ADDED Table']);
+  });
+
+  test('ends when the server stops', async () => {
+    const other = await startCluster();
+    const watching = other.admin.send('GET', '/api/v1/namespaces?watch=true&resourceVersion=0&timeoutSeconds=60');
+    await begun();
+    await other.stop();
+    await Promise.allSettled([watching]);
+  });
+
+  test('ends when what it follows is no longer defined', async () => {
+    const names = { kind: 'Thing', plural: 'things' };
+    const schema = { openAPIV3Schema: { type: 'object' } };
+    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    const defined = await send('POST', definitions, {
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name: 'things.example.com' },
+      spec: {
+        group: 'example.com',
+        scope: 'Cluster',
+        names,
+        versions: [{ name: 'v1', served: true, storage: true, schema }],
+      },
+    });
+    assert.equal(defined.status, 201, defined.text);
+    await cluster.cluster.idle();
+    const things = '/apis/example.com/v1/things';
+    await send('POST', things, { apiVersion: 'example.com/v1', kind: 'Thing', metadata: { name: 'a' } });
+    const watching = send('GET', `${things}?watch=true&timeoutSeconds=30`);
+    await begun();
+    await send('DELETE', `${definitions}/things.example.com`);
+    const lines = (await watching).text.split('\n').slice(0, -1);
+    assert.deepEqual(
+      lines.map((line) => said(JSON.parse(line) as JsonObject)),
+      ['ADDED a', 'DELETED a'],
+    );
+    assert.equal((await send('GET', things)).status, 404);
+  });
+
+  test('options that make no sense are refused', async () => {
+    const answer = await send('GET', `${secrets}?watch=true&sendInitialEvents=true`);
+    assert.equal(answer.status, 422);
+    assert.equal(
+      objectOf(answer)['message'],
+      'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan',
+    );
+  });
+});
+
+/** Long enough for a request to be under way. */
+function begun(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 200));
+}
+
+function secret(name: string): JsonObject {
+  return { apiVersion: 'v1', kind: 'Secret', metadata: { name } };
+}
+
+function said({ type, object }: JsonObject): string {
+  const shown = object as JsonObject;
+  const { name, annotations } = metadataOf(shown);
+  if (type === 'ERROR') return `ERROR ${String(shown['message'])}`;
+  if (type === 'BOOKMARK') {
+    const end = (annotations as JsonObject | undefined)?.['k8s.io/initial-events-end'];
+    return `BOOKMARK ${end === 'true' ? 'initial-events-end' : ''}`;
+  }
+  return `${String(type)} ${shown['kind'] === 'Table' ? 'Table' : String(name)}`;
+}

@@ -1,0 +1,295 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
+import type { ApiAnswer } from '../support/api-client.ts';
+import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+
+const MAPS = '/api/v1/namespaces/default/configmaps';
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+const APPLY = { 'content-type': 'application/apply-patch+yaml' };
+
+const map = (name: string, more: object = {}): JsonObject => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name },
+  ...more,
+});
+
+describe('writing objects', () => {
+  let cluster: TestCluster;
+  let sequence = 0;
+  let name = '';
+  before(async () => {
+    cluster = await startCluster();
+  });
+  after(async () => {
+    await cluster.stop();
+    assert.deepEqual(cluster.errors, []);
+  });
+  beforeEach(() => {
+    sequence += 1;
+    name = `map-${sequence}`;
+  });
+
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+    cluster.admin.send(method, path, body, headers);
+  const stored = async (): Promise<JsonObject> => objectOf(await send('GET', `${MAPS}/${name}`));
+
+  test('a generated name is a new one, and dry runs leave nothing behind', async () => {
+    const body = { ...map(''), metadata: { generateName: 'made-' } };
+    const dry = metadata(await send('POST', `${MAPS}?dryRun=All`, body));
+    const first = metadata(await send('POST', MAPS, body));
+    const second = metadata(await send('POST', MAPS, body));
+    for (const made of [dry, first, second])
+      assert.match(String(made['name']), /^made-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
+    assert.notEqual(first['name'], second['name']);
+    assert.equal(dry['resourceVersion'], undefined);
+    assert.equal((await send('GET', `${MAPS}/${String(dry['name'])}`)).status, 404);
+  });
+
+  test('what only the server sets is not taken from the requester', async () => {
+    const forged = {
+      name,
+      uid: 'mine',
+      creationTimestamp: '2001-01-01T00:00:00Z',
+      deletionTimestamp: '2001-01-01T00:00:00Z',
+    };
+    const made = metadata(await send('POST', MAPS, { ...map(name), metadata: forged }));
+    assert.notEqual(made['uid'], 'mine');
+    assert.notEqual(made['creationTimestamp'], '2001-01-01T00:00:00Z');
+    assert.equal(made['deletionTimestamp'], undefined);
+  });
+
+  test('an update that changes nothing writes nothing', async () => {
+    const made = objectOf(await send('POST', MAPS, map(name, { data: { a: '1' } })));
+    const again = objectOf(await send('PUT', `${MAPS}/${name}`, made));
+    assert.deepEqual(again, made);
+    const patched = objectOf(await send('PATCH', `${MAPS}/${name}`, { data: { a: '1' } }, MERGE));
+    assert.deepEqual(patched, made);
+  });
+
+  test('an update without a version replaces what is there', async () => {
+    await send('POST', MAPS, map(name, { data: { a: '1' } }));
+    await send('PUT', `${MAPS}/${name}`, map(name, { data: { b: '2' } }));
+    assert.deepEqual((await stored())['data'], { b: '2' });
+  });
+
+  test('concurrent patches all count', async () => {
+    await send('POST', MAPS, map(name));
+    const keys = Array.from({ length: 20 }, (_nothing, index) => `key-${index}`);
+    const answers = await Promise.all(
+      keys.map((key) => send('PATCH', `${MAPS}/${name}`, { data: { [key]: 'x' } }, MERGE)),
+    );
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+    assert.deepEqual(Object.keys((await stored())['data'] ?? {}).sort(), keys.sort());
+  });
+
+  test('odd keys survive every kind of write', async () => {
+    const odd = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"${name}"},"data":{"__proto__":"a","constructor":"b"}}`;
+    await send('POST', MAPS, odd);
+    await send('PATCH', `${MAPS}/${name}`, '{"data":{"toString":"c"}}', MERGE);
+    const { text } = await send('PATCH', `${MAPS}/${name}?fieldManager=me`, odd, APPLY);
+    const data = Object.entries((JSON.parse(text) as { data: object }).data).sort();
+    assert.deepEqual(data, [
+      ['__proto__', 'a'],
+      ['constructor', 'b'],
+      ['toString', 'c'],
+    ]);
+  });
+
+  test('finalizers hold an object until the last one is taken away', async () => {
+    await send('POST', MAPS, { ...map(name), metadata: { name, finalizers: ['example.com/a'] } });
+    const deleted = metadata(await send('DELETE', `${MAPS}/${name}`));
+    assert.ok(deleted['deletionTimestamp']);
+    assert.equal((await send('GET', `${MAPS}/${name}`)).status, 200);
+    const conflict = await send('POST', MAPS, map(name));
+    assert.equal(messageOf(conflict), `object is being deleted: configmaps "${name}" already exists`);
+    const last = await send('PATCH', `${MAPS}/${name}`, { metadata: { finalizers: null } }, MERGE);
+    assert.equal(last.status, 200);
+    assert.equal((await send('GET', `${MAPS}/${name}`)).status, 404);
+  });
+
+  test('a deletion can ask for the object that it means', async () => {
+    const made = metadata(await send('POST', MAPS, map(name)));
+    const remove = (preconditions: object): Promise<ApiAnswer> =>
+      send('DELETE', `${MAPS}/${name}`, { kind: 'DeleteOptions', apiVersion: 'v1', preconditions });
+    assert.equal(
+      messageOf(await remove({ uid: 'other' })),
+      `Operation cannot be fulfilled on ConfigMap "${name}": the UID in the precondition (other) does not match the UID in record (${String(made['uid'])}). The object might have been deleted and then recreated`,
+    );
+    assert.equal(
+      messageOf(await remove({ resourceVersion: '1' })),
+      `Operation cannot be fulfilled on ConfigMap "${name}": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (${String(made['resourceVersion'])}). The object might have been modified`,
+    );
+    assert.equal((await remove({ uid: made['uid'], resourceVersion: made['resourceVersion'] })).status, 200);
+  });
+
+  test('a dry run of a deletion deletes nothing', async () => {
+    await send('POST', MAPS, map(name));
+    assert.equal((await send('DELETE', `${MAPS}/${name}?dryRun=All`)).status, 200);
+    assert.equal((await send('GET', `${MAPS}/${name}`)).status, 200);
+  });
+
+  test('a collection is deleted by selector', async () => {
+    for (const [suffix, label] of [
+      ['a', 'yes'],
+      ['b', 'yes'],
+      ['c', 'no'],
+    ] as const) {
+      await send('POST', MAPS, { ...map(''), metadata: { name: `${name}-${suffix}`, labels: { [name]: label } } });
+    }
+    const answer = await send('DELETE', `${MAPS}?labelSelector=${name}%3Dyes`);
+    assert.equal(answer.status, 200);
+    const left = objectOf(await send('GET', `${MAPS}?labelSelector=${name}`))['items'] as JsonObject[];
+    assert.deepEqual(
+      left.map((item) => (item['metadata'] as JsonObject)['name']),
+      [`${name}-c`],
+    );
+  });
+
+  test('orphans outlive their owner, and other owners stay', async () => {
+    const owner = metadata(await send('POST', MAPS, map(`${name}-owner`)));
+    const reference = { apiVersion: 'v1', kind: 'ConfigMap', name: `${name}-owner`, uid: owner['uid'] };
+    const other = { ...reference, name: 'default', kind: 'ServiceAccount', uid: await accountUid() };
+    await send('POST', MAPS, { ...map(name), metadata: { name, ownerReferences: [reference, other] } });
+    await send('DELETE', `${MAPS}/${name}-owner?propagationPolicy=Orphan`);
+    await cluster.cluster.idle();
+    assert.deepEqual((await stored())['metadata'] && metadataOf(await stored())['ownerReferences'], [other]);
+  });
+
+  test('a PUT creates a role that is missing, and no config map', async () => {
+    const path = `/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/${name}`;
+    const role = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', metadata: { name }, rules: [] };
+    assert.equal((await send('PUT', path, role)).status, 201);
+    assert.equal(messageOf(await send('PUT', `${MAPS}/${name}`, map(name))), `configmaps "${name}" not found`);
+  });
+
+  const refused: readonly [
+    what: string,
+    request: () => Parameters<typeof send>,
+    status: number,
+    message: () => string,
+  ][] = [
+    [
+      'another name than the URL',
+      () => ['PUT', `${MAPS}/${name}`, map('other')],
+      400,
+      () => `the name of the object (other) does not match the name on the URL (${name})`,
+    ],
+    [
+      'no name at all',
+      () => ['PUT', `${MAPS}/${name}`, { apiVersion: 'v1', kind: 'ConfigMap' }],
+      400,
+      () => `the name of the object (${name} based on URL) was undeterminable: name must be provided`,
+    ],
+    [
+      'a version on create',
+      () => ['POST', MAPS, { ...map(''), metadata: { name, resourceVersion: '5' } }],
+      500,
+      () => 'resourceVersion should not be set on objects to be created',
+    ],
+    [
+      'a dry run of some other kind',
+      () => ['POST', `${MAPS}?dryRun=Some`, map(name)],
+      422,
+      () => 'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"',
+    ],
+    [
+      'unknown field validation',
+      () => ['POST', `${MAPS}?fieldValidation=Odd`, map(name)],
+      422,
+      () =>
+        'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Odd": supported values: "", "Ignore", "Strict", "Warn"',
+    ],
+    [
+      'a field manager that cannot be printed',
+      () => ['POST', `${MAPS}?fieldManager=a%0Ab`, map(name)],
+      422,
+      () =>
+        'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Invalid value: "a\\nb": invalid character U+000A (at position 1)',
+    ],
+    [
+      'a field manager that is too long',
+      () => ['POST', `${MAPS}?fieldManager=${'m'.repeat(129)}`, map(name)],
+      422,
+      () => 'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: may not be more than 128 bytes',
+    ],
+    [
+      'force without apply',
+      () => ['PATCH', `${MAPS}/x?force=true`, {}, MERGE],
+      422,
+      () => 'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
+    ],
+    [
+      'a patch of what is missing',
+      () => ['PATCH', `${MAPS}/${name}`, {}, MERGE],
+      404,
+      () => `configmaps "${name}" not found`,
+    ],
+    [
+      'an apply of what had another uid',
+      () => ['PATCH', `${MAPS}/${name}?fieldManager=me`, { ...map(''), metadata: { name, uid: 'x' } }, APPLY],
+      409,
+      () =>
+        `Operation cannot be fulfilled on configmaps "${name}": uid mismatch: the provided object specified uid x, and no existing object was found`,
+    ],
+    [
+      'another kind of body',
+      () => ['POST', MAPS, 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }],
+      415,
+      () =>
+        'the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf',
+    ],
+    [
+      'a lease without its version',
+      () => ['PUT', '/apis/coordination.k8s.io/v1/namespaces/default/leases/kept', lease('kept')],
+      422,
+      () =>
+        'leases.coordination.k8s.io "kept" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update',
+    ],
+    [
+      'odd options of a deletion',
+      () => ['DELETE', `${MAPS}/x`, { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Maybe' }],
+      422,
+      () =>
+        'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Maybe": supported values: "Foreground", "Background", "Orphan", "nil"',
+    ],
+    [
+      'a body of a deletion that is no options',
+      () => ['DELETE', `${MAPS}/x`, map('x')],
+      400,
+      () => 'decoded object cannot be converted to DeleteOptions',
+    ],
+  ];
+  for (const [what, request, status, message] of refused) {
+    test(`${what} is refused`, async () => {
+      await send('POST', '/apis/coordination.k8s.io/v1/namespaces/default/leases', lease('kept'));
+      const answer = await send(...request());
+      assert.equal(messageOf(answer), message());
+      assert.equal(answer.status, status);
+    });
+  }
+
+  test('a uid on an update is that of the object', async () => {
+    const made = metadata(await send('POST', MAPS, map(name)));
+    const answer = await send('PUT', `${MAPS}/${name}`, { ...map(''), metadata: { name, uid: 'x' } });
+    assert.equal(answer.status, 409);
+    assert.equal(
+      messageOf(answer),
+      `Operation cannot be fulfilled on configmaps "${name}": StorageError: invalid object, Code: 4, Key: /registry/configmaps/default/${name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: ${String(made['uid'])}`,
+    );
+  });
+
+  async function accountUid(): Promise<unknown> {
+    return metadata(await send('GET', '/api/v1/namespaces/default/serviceaccounts/default'))['uid'];
+  }
+});
+
+function lease(name: string): JsonObject {
+  return { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name } };
+}
+
+function metadata(answer: ApiAnswer): JsonObject {
+  return metadataOf(objectOf(answer));
+}

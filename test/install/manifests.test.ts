@@ -1,0 +1,215 @@
+/** What is installed keeps to what the program, clusters and our own policies ask for. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { V1ClusterRole, V1ConfigMap, V1Deployment } from '@kubernetes/client-node';
+import { readArguments } from '../../src/cli/arguments.ts';
+import { resolveValues } from '../../src/cli/options.ts';
+import { serveOptions } from '../../src/cli/serve/options.ts';
+import { parseConfiguration } from '../../src/config/configuration.ts';
+import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/installation.ts';
+import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
+import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhook-configuration.ts';
+import { LABEL_SYNC_MANAGER } from '../../src/kube/label-sync.ts';
+import { rolloutRoles, ROLLOUT_PARTS } from '../../src/install/rbac/rollout.ts';
+import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/rollout-settings.ts';
+import { defaultSettings, manifestsOf, type Manifest, type ManifestOf } from '../../src/install/index.ts';
+import type { ManifestSettings } from '../../src/install/settings.ts';
+import { PROFILES } from '../../src/install/profiles.ts';
+import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { DEFAULT_EXEMPT_NAMESPACES } from '../../src/policy/scc/mode.ts';
+import { evaluatePod } from '../../src/policy/pss/index.ts';
+
+const DEFAULTS = defaultSettings('1.2.3');
+
+/** Every profile, and what no profile does. */
+const INSTALLATIONS: readonly (readonly [name: string, settings: ManifestSettings])[] = [
+  ...Object.entries(PROFILES).map(([name, profile]) => [name, { ...DEFAULTS, ...profile }] as const),
+  ['another namespace', { ...DEFAULTS, namespace: 'security' }],
+  ['enforcing, by access reviews', { ...DEFAULTS, sccMode: 'enforce', authorization: 'sar' }],
+  ['enforcement by dry runs', { ...DEFAULTS, rollout: 'Enforce', evaluator: 'DryRun' }],
+  [
+    'no controllers of the rollout',
+    { ...DEFAULTS, withoutControllers: ROLLOUT_PARTS.map(({ controller }) => controller) },
+  ],
+  ['a certificate of others', { ...DEFAULTS, certificates: 'others' }],
+];
+
+function find<T>(manifests: readonly Manifest[], kind: string, name: string): ManifestOf<T> {
+  const found = manifests.find((one) => one.kind === kind && one.metadata.name === name);
+  assert.ok(found, `${kind} ${name}`);
+  return found as ManifestOf<T>;
+}
+
+function deploymentOf(settings: ManifestSettings): ManifestOf<V1Deployment> {
+  return find(manifestsOf(settings), 'Deployment', INSTALLATION.name);
+}
+
+/** What `serve` makes of its arguments. */
+function valuesOf(settings: ManifestSettings) {
+  const [command, ...args] = deploymentOf(settings).spec?.template.spec?.containers[0]?.args ?? [];
+  assert.equal(command, 'serve');
+  const { typed, operands } = readArguments(args, serveOptions);
+  assert.deepEqual(operands, []);
+  return resolveValues(serveOptions, { typed, env: {} });
+}
+
+test('replicas look after the webhook configurations that are installed', () => {
+  const installed = manifestsOf({ ...DEFAULTS, sccMode: 'enforce' }).map(({ kind, metadata }) => [kind, metadata.name]);
+  for (const [kind, names] of Object.entries(INSTALLED_CONFIGURATIONS)) {
+    const found = installed.filter(([one]) => one === kind).map(([, name]) => name);
+    assert.deepEqual(found.toSorted(), names.toSorted());
+  }
+});
+
+for (const [name, settings] of INSTALLATIONS) {
+  suite(name, () => {
+    const manifests = manifestsOf(settings);
+
+    test('each object is there once, and found by its label', () => {
+      const keys = manifests.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`);
+      assert.deepEqual(keys, [...new Set(keys)]);
+      for (const { metadata } of manifests) assert.equal(metadata.labels?.[PART_OF_LABEL], PART_OF, metadata.name);
+    });
+
+    test('webhooks come last, and can be told from the rest', () => {
+      const kinds = manifests.map(({ kind }) => kind.endsWith('WebhookConfiguration'));
+      assert.deepEqual(kinds, kinds.toSorted());
+      const labels = manifests.map(({ metadata }) => metadata.labels?.['app.kubernetes.io/component'] === 'webhooks');
+      assert.deepEqual(labels, kinds);
+    });
+
+    test('nothing lies in other namespaces', () => {
+      const namespaces = new Set(manifests.map(({ metadata }) => metadata.namespace));
+      assert.deepEqual(
+        [...namespaces].filter((one) => one !== undefined),
+        [settings.namespace],
+      );
+    });
+
+    test('the replicas are restricted, as their namespace asks', () => {
+      const { template } = deploymentOf(settings).spec ?? {};
+      assert.deepEqual(evaluatePod(template ?? {}, { level: 'restricted', version: 'latest' }).violations, []);
+      const { metadata } = find(manifests, 'Namespace', settings.namespace);
+      assert.equal(metadata.labels?.['pod-security.kubernetes.io/enforce'], 'restricted');
+    });
+
+    test('the arguments are options of serve', () => {
+      const values = valuesOf(settings);
+      assert.equal(values['in-cluster'], true);
+      assert.equal(values['scc-mode'], settings.sccMode);
+      assert.equal(values.authorization, settings.authorization);
+      assert.equal(values['tls-cert-file'] === undefined, settings.certificates === 'self-managed');
+      const exempt = DEFAULT_EXEMPT_NAMESPACES.filter((one) => one !== 'portcullis');
+      assert.deepEqual(values['scc-exempt-namespaces'], [...exempt, settings.namespace]);
+    });
+
+    test('the replicas may do nothing with everything', () => {
+      const rules = manifests.flatMap((one) =>
+        'rules' in one ? ((one as ManifestOf<V1ClusterRole>).rules ?? []) : [],
+      );
+      assert.notEqual(rules.length, 0);
+      for (const rule of rules) {
+        assert.ok(![...rule.verbs, ...(rule.resources ?? []), ...(rule.apiGroups ?? [])].includes('*'));
+      }
+    });
+  });
+}
+
+test('the configuration is what holds without one, but for the rollout', () => {
+  for (const [name, settings] of INSTALLATIONS) {
+    const { data = {} } = find<V1ConfigMap>(manifestsOf(settings), 'ConfigMap', 'portcullis-configuration');
+    const [file = '', ...others] = Object.keys(data);
+    assert.deepEqual(others, []);
+    const { podSecurity, rollout } = parseConfiguration({ file, text: data[file] ?? '' }, []);
+    assert.deepEqual(podSecurity.configuration, DEFAULT_CONFIGURATION);
+    const { rollout: phase, evaluator } = settings;
+    assert.deepEqual(rollout, { ...DEFAULT_ROLLOUT, phase, evaluator }, name);
+    const [mount] = deploymentOf(settings).spec?.template.spec?.containers[0]?.volumeMounts ?? [];
+    assert.equal(valuesOf(settings).config, `${mount?.mountPath ?? ''}/${file}`);
+  }
+});
+
+test('without SCCs and the rollout nothing is said of SCCs', () => {
+  const manifests = manifestsOf({ ...DEFAULTS, sccMode: 'off', rollout: 'Disabled' });
+  const text = JSON.stringify(manifests.filter(({ kind }) => kind !== 'Deployment'));
+  assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
+});
+
+/** What the replicas may do by the roles of the rollout, as `verb resource`. */
+function rolloutRights(settings: Partial<ManifestSettings>): ReadonlyMap<string, readonly string[]> {
+  const { namespace, rollout } = DEFAULTS;
+  const rights = new Map<string, readonly string[]>();
+  for (const one of rolloutRoles({ ...DEFAULTS, namespace, rollout, ...settings })) {
+    const { rules = [] } = one as ManifestOf<V1ClusterRole>;
+    const granted = (rules ?? []).flatMap(({ verbs, resources = [], resourceNames: names }) =>
+      resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}${names ? ` ${names.join(',')}` : ''}`)),
+    );
+    const { name } = one.metadata;
+    if (granted.length > 0) rights.set(name, [...(rights.get(name) ?? []), ...granted]);
+  }
+  return rights;
+}
+
+suite('the rights of the rollout', () => {
+  const labellers = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeller'];
+  const always = ['portcullis-rollout', 'portcullis-config-observer', 'portcullis-readiness'];
+  const cases: readonly (readonly [string, Partial<ManifestSettings>, readonly string[]])[] = [
+    ['by default', {}, [...always, ...labellers]],
+    ['enforcing', { rollout: 'Enforce' }, [...always, ...labellers]],
+    ['disabled', { rollout: 'Disabled' }, []],
+    ['where SCCs are those of others', { sccMode: 'off' }, always],
+    ['on OpenShift', PROFILES.openshift, []],
+    ['with dry runs', { evaluator: 'DryRun' }, [...always, 'portcullis-readiness-dry-run', ...labellers]],
+    [
+      'without a controller',
+      { withoutControllers: ['pod-security-config-observer', LABEL_SYNC_MANAGER] },
+      ['portcullis-rollout', 'portcullis-readiness', 'portcullis-run-level-zero-labeller'],
+    ],
+  ];
+  for (const [name, settings, roles] of cases) {
+    test(name, () => assert.deepEqual([...rolloutRights(settings).keys()], roles));
+  }
+
+  test('each controller writes no more than it has to', () => {
+    const writes = (rights: readonly string[]): readonly string[] =>
+      rights.filter((one) => !/^(get|list|watch) /.test(one));
+    const written = Object.fromEntries([...rolloutRights({})].map(([role, rights]) => [role, writes(rights)]));
+    assert.deepEqual(written, {
+      'portcullis-rollout': [],
+      'portcullis-config-observer': [
+        'create configmaps',
+        'update configmaps portcullis-pod-security',
+        'patch psaenforcementconfigs/status',
+      ],
+      'portcullis-readiness': [
+        'create psaenforcementconfigs',
+        'patch psaenforcementconfigs',
+        'patch psaenforcementconfigs/status',
+        'create reports',
+        'patch reports portcullis-pod-security',
+        'delete reports portcullis-pod-security',
+      ],
+      'portcullis-label-syncer': ['patch namespaces'],
+      'portcullis-run-level-zero-labeller': ['patch namespaces default,kube-system,kube-public'],
+    });
+  });
+
+  test('the controllers that can be left out are known', () => {
+    for (const { controller } of ROLLOUT_PARTS) assert.ok(CONTROLLER_NAMES.includes(controller), controller);
+  });
+});
+
+test('who may view, edit or administer a namespace may only read what says whether the cluster enforces', () => {
+  const aggregated = manifestsOf(DEFAULTS).filter(({ metadata }) =>
+    Object.keys(metadata.labels ?? {}).some((label) => label.includes('aggregate-to-')),
+  ) as readonly ManifestOf<V1ClusterRole>[];
+  assert.deepEqual(
+    aggregated.map(({ metadata: { labels = {} } }) => labels['rbac.authorization.k8s.io/aggregate-to-view']),
+    aggregated.map(() => 'true'),
+  );
+  const rules = aggregated.flatMap(({ rules = [] }) => rules ?? []);
+  assert.deepEqual(
+    rules.map(({ resources, verbs }) => `${String(resources)}: ${verbs.join()}`),
+    ['securitycontextconstraints: get,list,watch', 'psaenforcementconfigs: get,list,watch'],
+  );
+});

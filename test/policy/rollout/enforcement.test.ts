@@ -1,0 +1,476 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { withTimes } from '../../../src/kube/condition.ts';
+import type { FeatureGate } from '../../../src/kube/feature-gate.ts';
+import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
+import {
+  currentDefault,
+  ENFORCEMENT_GATE,
+  enforcementConditions,
+  EVALUATION_RESULTS,
+  evaluationOf,
+  forcedWarning,
+  isFeatureOn,
+  planEnforcement,
+  raiseOf,
+  readEnforcement,
+  replicaDefault,
+  ROLLOUT_MANAGER,
+  ROLLOUT_PHASES,
+  wantsEnforcement,
+  type EnforcementInput,
+  type EnforcementPlan,
+} from '../../../src/policy/rollout/enforcement.ts';
+
+/** Nobody asked for anything, everything is in order, and the cluster may enforce. */
+const CLEAN: EnforcementInput = {
+  phase: 'Enforce',
+  gate: true,
+  spec: '',
+  status: '',
+  evaluation: 'clean',
+  isSettled: true,
+  currentEnforce: 'privileged',
+};
+
+suite('the plan', () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly given: Partial<EnforcementInput>;
+    readonly expected: Partial<EnforcementPlan>;
+  }[] = [
+    {
+      name: 'a clean cluster goes over',
+      given: {},
+      expected: { status: 'Restricted', enforce: 'restricted', syncer: 'Enforce' },
+    },
+    {
+      name: 'labels come first',
+      given: { isSettled: false },
+      expected: { status: 'Restricted', enforce: 'privileged', syncer: 'Enforce' },
+    },
+    {
+      name: 'a namespace that comes later does not bring the default down',
+      given: { isSettled: false, currentEnforce: 'restricted', status: 'Restricted' },
+      expected: { enforce: 'restricted', syncer: 'Enforce' },
+    },
+    {
+      name: 'violations that come later neither',
+      given: { evaluation: 'violations', currentEnforce: 'restricted', status: 'Restricted' },
+      expected: { spec: '', status: 'Restricted', enforce: 'restricted' },
+    },
+    {
+      name: 'the empty mode of somebody else is not overwritten, and does not enforce either',
+      given: { evaluation: 'violations', specOwner: 'others' },
+      expected: { spec: '', status: 'Legacy', enforce: 'privileged', syncer: 'Advise' },
+    },
+    {
+      name: 'nor is it while the cluster only evaluates',
+      given: { phase: 'Evaluate', evaluation: 'violations', specOwner: 'others' },
+      expected: { spec: '', status: '', enforce: 'privileged', syncer: 'Advise' },
+    },
+    {
+      name: 'the gate is not known yet: nothing changes',
+      given: { gate: undefined, syncer: 'Advise' },
+      expected: { want: undefined, status: 'Restricted', enforce: 'privileged', syncer: 'Advise' },
+    },
+    {
+      name: 'the gate is not known yet, nor what the syncer did: labels stay as they are',
+      given: { gate: undefined, currentEnforce: 'restricted', status: 'Restricted' },
+      expected: { want: undefined, enforce: 'restricted', syncer: 'Hold' },
+    },
+    {
+      name: 'Legacy counts also while the gate is not known',
+      given: { gate: undefined, spec: 'Legacy', status: 'Restricted', currentEnforce: 'restricted' },
+      expected: { want: false, status: 'Legacy', enforce: 'privileged', syncer: 'Hold' },
+    },
+    {
+      name: 'an unknown mode changes nothing',
+      given: { spec: 'Privileged', status: 'Restricted', currentEnforce: 'restricted' },
+      expected: { spec: 'Privileged', status: 'Restricted', enforce: 'restricted', syncer: 'Enforce' },
+    },
+    {
+      name: 'an unknown mode is not taken for an empty one',
+      given: { spec: 'Privileged' },
+      expected: { spec: 'Privileged', status: '', enforce: 'privileged', syncer: 'Advise' },
+    },
+    {
+      name: 'an unknown mode does not keep the gate from working',
+      given: { spec: 'Privileged', status: 'Restricted', currentEnforce: 'restricted', gate: false },
+      expected: { status: 'Restricted', enforce: 'privileged', syncer: 'Hold' },
+    },
+    {
+      name: 'results of any age: what was not there then does not count now',
+      given: { evaluation: 'violations', acceptEvaluations: 'any age' },
+      expected: { spec: '', status: 'Restricted' },
+    },
+    {
+      name: 'results of any age: old ones do',
+      given: { evaluation: 'stale', acceptEvaluations: 'any age' },
+      expected: { spec: '', status: 'Restricted' },
+    },
+    {
+      name: 'results of any age: none is none',
+      given: { evaluation: 'never', acceptEvaluations: 'any age' },
+      expected: { spec: '', status: '' },
+    },
+  ];
+  for (const { name, given, expected } of cases) {
+    test(name, () => {
+      const plan = planEnforcement({ ...CLEAN, ...given });
+      const found = Object.keys(expected).map((key) => [key, plan[key as keyof EnforcementPlan]]);
+      assert.deepEqual(Object.fromEntries(found), expected);
+    });
+  }
+});
+
+suite('the ways out', () => {
+  const ENFORCING: EnforcementInput = { ...CLEAN, status: 'Restricted', currentEnforce: 'restricted' };
+  const ways: Readonly<Record<string, Partial<EnforcementInput>>> = {
+    'the gate': { gate: false },
+    'the mode Legacy': { spec: 'Legacy' },
+    'the phase': { phase: 'Evaluate' },
+  };
+  for (const [name, change] of Object.entries(ways)) {
+    test(`${name}: the default first, then labels, and the same in the end`, () => {
+      const lowering = planEnforcement({ ...ENFORCING, ...change });
+      assert.deepEqual([lowering.enforce, lowering.syncer], ['privileged', 'Hold']);
+      const { spec, status } = lowering;
+      const lowered = planEnforcement({ ...ENFORCING, ...change, spec, status, currentEnforce: 'privileged' });
+      assert.deepEqual([lowered.enforce, lowered.syncer], ['privileged', 'Advise']);
+    });
+  }
+
+  test('what was decided is kept while the gate is off, so that it can be switched on again', () => {
+    const off = planEnforcement({ ...ENFORCING, gate: false, evaluation: 'stale' });
+    assert.equal(off.status, 'Restricted');
+    const on = planEnforcement({ ...ENFORCING, evaluation: 'stale', currentEnforce: 'privileged', isSettled: false });
+    assert.deepEqual([on.status, on.enforce, on.syncer], ['Restricted', 'privileged', 'Enforce']);
+  });
+
+  test('a replica lowers its default by itself, and never raises it', () => {
+    for (const want of [true, false, undefined]) {
+      assert.equal(replicaDefault({ published: 'privileged', want }), 'privileged');
+      assert.equal(replicaDefault({ published: 'restricted', want }), want === false ? 'privileged' : 'restricted');
+    }
+    assert.equal(wantsEnforcement({ phase: 'Enforce', gate: undefined, spec: '', status: 'Legacy' }), false);
+    assert.equal(wantsEnforcement({ phase: 'Enforce', gate: undefined, spec: '', status: 'Restricted' }), undefined);
+  });
+
+  test('the default is restricted as long as any replica runs it', () => {
+    assert.equal(currentDefault(['privileged', 'restricted']), 'restricted');
+    assert.equal(currentDefault([]), 'privileged');
+  });
+});
+
+test('in no order of events labels are given up before the default is down, or the default goes up before labels', () => {
+  const change = fc.record(
+    {
+      phase: fc.constantFrom(...ROLLOUT_PHASES),
+      gate: fc.constantFrom(true, false, undefined),
+      spec: fc.constantFrom('', 'Restricted', 'Legacy', 'odd'),
+      evaluation: fc.constantFrom(...EVALUATION_RESULTS),
+      isSettled: fc.boolean(),
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(fc.array(fc.tuple(change, fc.boolean()), { maxLength: 20 }), (events) => {
+      let input: EnforcementInput = CLEAN;
+      for (const [given, arrives] of events) {
+        input = { ...input, ...given };
+        const before = input.currentEnforce;
+        const { spec, status, enforce, syncer } = planEnforcement(input);
+        if (syncer === 'Advise') assert.equal(before, 'privileged');
+        if (before === 'privileged' && enforce === 'restricted') {
+          assert.ok(input.isSettled);
+          assert.equal(syncer, 'Enforce');
+        }
+        // The configuration reaches the replicas at any time later.
+        input = { ...input, spec, status, syncer, currentEnforce: arrives ? enforce : before };
+      }
+    }),
+  );
+});
+
+suite('conditions', () => {
+  interface Given extends Partial<Omit<Parameters<typeof enforcementConditions>[0], 'input' | 'plan'>> {
+    readonly input: Partial<EnforcementInput>;
+  }
+  const conditionsOf = ({ input: given, ...facts }: Given): Readonly<Record<string, readonly string[]>> => {
+    const input = { ...CLEAN, ...given };
+    const conditions = enforcementConditions({ input, plan: planEnforcement(input), ...facts });
+    return Object.fromEntries(conditions.map(({ type, status, reason, message }) => [type, [status, reason, message]]));
+  };
+  const names = Array.from({ length: 12 }, (_, index) => `n${index + 10}`);
+  const cases: readonly {
+    readonly name: string;
+    readonly given: Given;
+    readonly expected: Readonly<Record<string, readonly string[] | undefined>>;
+  }[] = [
+    {
+      name: 'a clean cluster on its way',
+      given: {
+        input: { isSettled: false },
+        lastEvaluationTime: '2026-01-01T00:00:00Z',
+        unlabelled: ['b', 'a'],
+      },
+      expected: {
+        Evaluated: ['True', 'Completed', 'all namespaces were judged by 2026-01-01T00:00:00Z'],
+        ViolationsDetected: ['False', 'NoViolations', 'no workload would be refused'],
+        Enforcing: ['False', 'LabelingNamespaces', 'labels come first; still without: a, b'],
+        Progressing: ['True', 'LabelingNamespaces', 'namespaces get their labels; still without: a, b'],
+        LegacyProposed: undefined,
+        SpecInvalid: undefined,
+      },
+    },
+    {
+      name: 'violations',
+      given: { input: { evaluation: 'violations' }, violating: names },
+      expected: {
+        ViolationsDetected: [
+          'True',
+          'ViolatingNamespaces',
+          'workloads in 12 namespaces would be refused: n10, n11, n12, n13, n14, n15, n16, n17, n18, n19 and 2 more',
+        ],
+        Enforcing: ['False', 'LegacyMode', 'mode Legacy enforces nothing'],
+        LegacyProposed: [
+          'True',
+          'WrittenByController',
+          'workloads would be refused: clear spec.enforcementMode once they are in order',
+        ],
+      },
+    },
+    {
+      name: 'a conflict about the empty mode',
+      given: { input: { evaluation: 'violations', specOwner: 'others' }, violating: ['a'] },
+      expected: {
+        LegacyProposed: [
+          'True',
+          'SpecConflict',
+          'workloads would be refused, and spec.enforcementMode "" belongs to another field manager',
+        ],
+        Enforcing: ['False', 'LegacyMode', 'mode Legacy enforces nothing'],
+        Progressing: ['False', 'AsExpected', ''],
+      },
+    },
+    {
+      name: 'an unknown mode',
+      given: { input: { spec: 'Privileged' } },
+      expected: {
+        SpecInvalid: [
+          'True',
+          'UnknownEnforcementMode',
+          'spec.enforcementMode: "Privileged" is none of "", "Restricted", "Legacy"; nothing changes',
+        ],
+      },
+    },
+    {
+      name: 'an evaluation that failed',
+      given: { input: { evaluation: 'never' }, failure: 'pods cannot be listed' },
+      expected: {
+        Evaluated: ['False', 'Failed', 'pods cannot be listed'],
+        ViolationsDetected: ['Unknown', 'NeverRan', 'no evaluation has been completed yet'],
+        Progressing: ['True', 'EvaluationPending', 'an evaluation of all namespaces is to decide'],
+      },
+    },
+    {
+      name: 'labels on their way out',
+      given: { input: { spec: 'Legacy', status: 'Legacy' }, unreleased: ['a'] },
+      expected: { Progressing: ['True', 'ReleasingLabels', 'labels are given up in a'] },
+    },
+    {
+      name: 'the gate is not known',
+      given: { input: { gate: undefined } },
+      expected: { Enforcing: ['Unknown', 'FeatureGateNotObserved', 'the feature gate is not known yet'] },
+    },
+  ];
+  for (const { name, given, expected } of cases) {
+    test(name, () => {
+      const found = conditionsOf(given);
+      assert.deepEqual(Object.fromEntries(Object.keys(expected).map((type) => [type, found[type]])), expected);
+    });
+  }
+
+  test('keep their time as long as the status stays', () => {
+    const state = { type: 'A', status: 'True', reason: 'B', message: '' } as const;
+    const before = withTimes([state, { ...state, type: 'Gone' }], [], '2026-01-01T00:00:00Z');
+    const later = '2026-01-02T00:00:00Z';
+    assert.deepEqual(withTimes([{ ...state, reason: 'C' }], before, later), [
+      { ...state, reason: 'C', lastTransitionTime: '2026-01-01T00:00:00Z' },
+    ]);
+    const changed = { ...state, status: 'False' } as const;
+    assert.deepEqual(withTimes([changed], before, later), [{ ...changed, lastTransitionTime: later }]);
+  });
+});
+
+suite('the feature gate', () => {
+  const name = ENFORCEMENT_GATE;
+  const ours = { version: '1', enabled: [{ name }] };
+  const custom = (lists: object): FeatureGate => ({ spec: { featureSet: 'CustomNoUpgrade', customNoUpgrade: lists } });
+  const cases: readonly (readonly [what: string, object: FeatureGate | undefined, expected: boolean | 'fallback'])[] = [
+    ['no object', undefined, 'fallback'],
+    ['an empty object', {}, 'fallback'],
+    ['on for our version', { status: { featureGates: [ours] } }, true],
+    [
+      'off for our version, whatever the set says',
+      { ...custom({ enabled: [name] }), status: { featureGates: [{ version: '1', disabled: [{ name }] }] } },
+      false,
+    ],
+    ['on for another version', { status: { featureGates: [{ ...ours, version: '2' }] } }, 'fallback'],
+    [
+      'our version does not know it',
+      { status: { featureGates: [{ version: '1', enabled: [{ name: 'Other' }] }] } },
+      'fallback',
+    ],
+    ['on by the own list', custom({ enabled: [name] }), true],
+    ['off by the own list', custom({ disabled: [name] }), false],
+    ['both at once is off', custom({ enabled: [name], disabled: [name] }), false],
+    ['a list that does not count', { spec: { featureSet: 'OKD', customNoUpgrade: { enabled: [name] } } }, 'fallback'],
+    ['a preview', { spec: { featureSet: 'TechPreviewNoUpgrade' } }, true],
+    ['another preview', { spec: { featureSet: 'DevPreviewNoUpgrade' } }, true],
+  ];
+  for (const [what, object, expected] of cases) {
+    test(what, () => {
+      for (const fallback of [true, false]) {
+        const found = isFeatureOn(object, { name, version: '1', fallback });
+        assert.equal(found, expected === 'fallback' ? fallback : expected);
+      }
+    });
+  }
+});
+
+suite('what is known of the namespaces', () => {
+  const HOUR = 3_600_000;
+  const nowMs = Date.parse('2026-01-01T12:00:00Z');
+  const time = (hoursAgo: number): string => new Date(nowMs - hoursAgo * HOUR).toISOString();
+  const entry = { name: 'a', state: 'Current' } as const;
+  const cases: readonly {
+    readonly name: string;
+    readonly status?: PSAEnforcementConfig['status'];
+    readonly newest?: { readonly hoursAgo: number; readonly violating: number; readonly inconclusive: number };
+    readonly policy?: 'Ignore';
+    readonly expected: string;
+  }[] = [
+    { name: 'nothing', expected: 'never' },
+    { name: 'no time', status: { violatingNamespaces: [entry] }, expected: 'never' },
+    { name: 'a time that is none', status: { lastEvaluationTime: 'yesterday' }, expected: 'never' },
+    { name: 'clean', status: { lastEvaluationTime: time(1) }, expected: 'clean' },
+    {
+      name: 'only earlier violations',
+      status: { lastEvaluationTime: time(1), violatingNamespaces: [{ ...entry, state: 'Previous' }] },
+      expected: 'clean',
+    },
+    { name: 'old', status: { lastEvaluationTime: time(9) }, expected: 'stale' },
+    { name: 'from a clock that is wrong', status: { lastEvaluationTime: time(-9) }, expected: 'stale' },
+    {
+      name: 'violations',
+      status: { lastEvaluationTime: time(1), violatingNamespaces: [entry] },
+      expected: 'violations',
+    },
+    {
+      name: 'old violations',
+      status: { lastEvaluationTime: time(9), violatingNamespaces: [entry] },
+      expected: 'stale',
+    },
+    {
+      name: 'violations and doubts',
+      newest: { hoursAgo: 0, violating: 1, inconclusive: 1 },
+      expected: 'violations',
+    },
+    {
+      name: 'doubts after a clean one',
+      status: { lastEvaluationTime: time(1) },
+      newest: { hoursAgo: 0, violating: 0, inconclusive: 1 },
+      expected: 'inconclusive',
+    },
+    {
+      name: 'doubts that do not matter',
+      status: { lastEvaluationTime: time(1) },
+      newest: { hoursAgo: 0, violating: 0, inconclusive: 1 },
+      policy: 'Ignore',
+      expected: 'clean',
+    },
+    {
+      name: 'doubts from before a restart',
+      status: {
+        lastEvaluationTime: time(1),
+        conditions: [
+          { type: 'Evaluated', status: 'False', reason: 'Inconclusive', message: '', lastTransitionTime: '' },
+        ],
+      },
+      expected: 'inconclusive',
+    },
+    {
+      name: 'doubts about a namespace that violated',
+      status: { lastEvaluationTime: time(1), violatingNamespaces: [entry] },
+      newest: { hoursAgo: 0, violating: 0, inconclusive: 1 },
+      expected: 'violations',
+    },
+  ];
+  for (const { name, status, newest, policy = 'Block', expected } of cases) {
+    test(name, () => {
+      const sweep = newest && { ...newest, endMs: nowMs - newest.hoursAgo * HOUR };
+      const given = { status, newest: sweep, nowMs, maxAgeMs: 8 * HOUR, inconclusivePolicy: policy } as const;
+      assert.equal(evaluationOf(given), expected);
+    });
+  }
+});
+
+suite('when the default may be raised', () => {
+  const cases: readonly (readonly [string, Partial<Parameters<typeof raiseOf>[0]>, ReturnType<typeof raiseOf>])[] = [
+    ['a label is missing', {}, { isSettled: false }],
+    ['labels are there', { labelledSinceMs: 970_000 }, { isSettled: true }],
+    ['labels are there since a moment', { labelledSinceMs: 990_000 }, { isSettled: false, waitMs: 20_000 }],
+    ['it has been decided since', { labelledSinceMs: 0, decidedAtMs: 980_000 }, { isSettled: false, waitMs: 10_000 }],
+    ['it was raised not long ago', { labelledSinceMs: 0, lastRaiseMs: 800_000 }, { isSettled: false, waitMs: 100_000 }],
+    ['it was raised long ago', { labelledSinceMs: 0, lastRaiseMs: 700_000 }, { isSettled: true }],
+  ];
+  for (const [name, given, expected] of cases) {
+    test(name, () => assert.deepEqual(raiseOf({ nowMs: 1_000_000, settleMs: 30_000, ...given }), expected));
+  }
+});
+
+suite('the object', () => {
+  const ownedBy = (...managers: readonly string[]): PSAEnforcementConfig => ({
+    metadata: {
+      managedFields: managers.map((manager) => ({ manager, fieldsV1: { 'f:spec': { 'f:enforcementMode': {} } } })),
+    },
+    spec: { enforcementMode: '' },
+  });
+  const cases: readonly (readonly [string, PSAEnforcementConfig | undefined, ReturnType<typeof readEnforcement>])[] = [
+    ['there is none', undefined, { spec: '', status: '', specOwner: undefined }],
+    ['it is empty', { spec: null }, { spec: '', status: '', specOwner: undefined }],
+    [
+      'a status that there is no more',
+      { status: { enforcementMode: 'Progressing' } },
+      { spec: '', status: '', specOwner: undefined },
+    ],
+    ['it is ours', ownedBy(ROLLOUT_MANAGER), { spec: '', status: '', specOwner: 'rollout' }],
+    ['it is of others, too', ownedBy(ROLLOUT_MANAGER, 'gitops'), { spec: '', status: '', specOwner: 'others' }],
+    [
+      'others own something else',
+      { metadata: { managedFields: [{ manager: 'gitops', fieldsV1: { 'f:spec': {} } }, { manager: 'odd' }] } },
+      { spec: '', status: '', specOwner: undefined },
+    ],
+  ];
+  for (const [name, config, expected] of cases) {
+    test(name, () => assert.deepEqual(readEnforcement(config), expected));
+  }
+
+  test('a warning where Restricted would refuse workloads', () => {
+    const status = {
+      violatingNamespaces: [{ name: 'b' }, { name: 'a', state: 'Current' }, { name: 'c', state: 'Previous' }],
+    } as const;
+    const forced: PSAEnforcementConfig = { spec: { enforcementMode: 'Restricted' }, status };
+    const before: PSAEnforcementConfig = { spec: { enforcementMode: 'Legacy' }, status };
+    assert.equal(
+      forcedWarning(forced, before),
+      'spec.enforcementMode: Restricted enforces at once, although workloads in 2 namespaces would be refused: a, b',
+    );
+    assert.equal(forcedWarning(forced, forced), undefined);
+    assert.equal(forcedWarning(before, forced), undefined);
+    assert.equal(forcedWarning({ spec: { enforcementMode: 'Restricted' } }, undefined), undefined);
+  });
+});

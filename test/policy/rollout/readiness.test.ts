@@ -1,0 +1,611 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Condition } from '../../../src/kube/condition.ts';
+import { LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/label-sync.ts';
+import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
+import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
+import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
+import { readinessCondition } from '../../../src/policy/rollout/readiness/conditions.ts';
+import { isUserCaused } from '../../../src/policy/rollout/readiness/provenance.ts';
+import { nextViolatingNamespaces } from '../../../src/policy/rollout/readiness/violating-namespaces.ts';
+import {
+  evaluateInSteps,
+  evaluateNamespace,
+  evaluationStatus,
+  isSelected,
+  measure,
+  mergeReadinessConditions,
+  predictedLevelOf,
+  templatePodOf,
+  verdictOfWarnings,
+  violationReason,
+  type NamespaceEvaluation,
+  type NamespaceInput,
+  type TemplatePod,
+} from '../../../src/policy/rollout/readiness.ts';
+import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { entryOf } from '../../support/namespace-writes.ts';
+import { canUseBy } from '../../support/scc.ts';
+
+const DEMO: Namespace = {
+  metadata: {
+    name: 'demo',
+    annotations: { 'openshift.io/sa.scc.uid-range': '1000660000/10000', 'openshift.io/sa.scc.mcs': 's0:c26,c5' },
+  },
+};
+
+const RESTRICTED = {
+  runAsNonRoot: true,
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ['ALL'] },
+  seccompProfile: { type: 'RuntimeDefault' },
+};
+
+const FIX = /^Remove hostNetwork, hostPID and hostIPC/;
+
+interface PodGiven {
+  readonly name?: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly owner?: { readonly kind: string; readonly name: string };
+  readonly phase?: string;
+  readonly spec?: JsonObject;
+}
+
+/** A pod that is restricted but for what is given. */
+function podOf({ name = 'web', annotations, owner, phase = 'Running', spec = {} }: PodGiven): Pod {
+  const reference = owner && { ...owner, apiVersion: 'v1', uid: owner.name, controller: true };
+  return {
+    metadata: {
+      name,
+      namespace: 'demo',
+      ...(annotations ? { annotations } : {}),
+      ...(reference ? { ownerReferences: [reference] } : {}),
+    },
+    spec: { containers: [{ name: 'app', image: 'app:1', securityContext: RESTRICTED }], ...spec },
+    status: { phase },
+  };
+}
+
+const HOST = { hostNetwork: true };
+const USER = { 'security.openshift.io/validated-scc-subject-type': 'user', 'openshift.io/scc': 'hostnetwork-v2' };
+
+function templateOf(name: string, spec: JsonObject = {}): TemplatePod {
+  return { kind: 'Deployment', name, path: 'spec.template', pod: podOf({ spec }) };
+}
+
+function inputFor(given: Partial<NamespaceInput>): NamespaceInput {
+  return {
+    namespace: DEMO,
+    level: 'restricted',
+    pods: [],
+    templates: [],
+    exemptions: createExemptions({ usernames: [], namespaces: [], runtimeClasses: ['kata'] }),
+    exists: () => false,
+    sccMode: 'enforce',
+    mayUse: () => false,
+    ...given,
+  };
+}
+
+/** Workloads as `kind/name pods causes checks`. */
+function told({ verdict, categories, workloads }: NamespaceEvaluation): unknown {
+  const printed = workloads.map(
+    ({ kind, name, pods, causes, violations }) =>
+      `${kind}/${name} ${pods} ${causes.join('+')} ${violations.map(({ check }) => check).join()}`,
+  );
+  return [verdict, ...categories, ...printed];
+}
+
+suite('a namespace', () => {
+  const ofSet = { owner: { kind: 'ReplicaSet', name: 'web-5d4f' } };
+  const cases: readonly {
+    readonly name: string;
+    readonly given: Partial<NamespaceInput>;
+    readonly expected: unknown;
+  }[] = [
+    { name: 'nothing in it', given: {}, expected: ['clean'] },
+    { name: 'a pod in order', given: { pods: [podOf({})] }, expected: ['clean'] },
+    {
+      name: 'a pod that violates',
+      given: { pods: [podOf({ spec: HOST })] },
+      expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
+    },
+    {
+      name: 'pods that have ended',
+      given: { pods: ['Succeeded', 'Failed'].map((phase) => podOf({ phase, spec: HOST })) },
+      expected: ['clean'],
+    },
+    {
+      name: 'an exempt runtime class',
+      given: { pods: [podOf({ spec: { ...HOST, runtimeClassName: 'kata' } })] },
+      expected: ['clean'],
+    },
+    {
+      name: 'a level that forbids nothing',
+      given: { level: 'privileged', pods: [podOf({ spec: HOST })] },
+      expected: ['clean'],
+    },
+    {
+      name: 'pods of one maker',
+      given: {
+        pods: ['web-5d4f-a', 'web-5d4f-b'].map((name) => podOf({ name, ...ofSet, spec: HOST })),
+        exists: (kind, name) => kind === 'Deployment' && name === 'web',
+      },
+      expected: ['violating', 'unknown', 'Deployment/web 2 serviceAccount hostNamespaces'],
+    },
+    {
+      name: 'pods of a maker that is not known',
+      given: { pods: [podOf({ ...ofSet, spec: HOST })] },
+      expected: ['violating', 'unknown', 'ReplicaSet/web-5d4f 1 serviceAccount hostNamespaces'],
+    },
+    {
+      name: 'a workload without pods',
+      given: { templates: [templateOf('idle', HOST), templateOf('fine')] },
+      expected: ['violating', 'unknown', 'Deployment/idle 0 serviceAccount hostNamespaces'],
+    },
+    {
+      name: 'a pod that its creator was allowed',
+      given: { pods: [podOf({ annotations: USER, spec: HOST })] },
+      expected: ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
+    },
+    {
+      name: 'the same, recorded where nobody watches',
+      given: { pods: [podOf({ annotations: USER, spec: HOST })], sccMode: 'off' },
+      expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
+    },
+    {
+      name: 'the same, though its service account is allowed it as well',
+      given: { pods: [podOf({ annotations: USER, spec: HOST })], mayUse: (_account, scc) => scc === 'hostnetwork-v2' },
+      expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
+    },
+    {
+      name: 'both kinds of pods',
+      given: { pods: [podOf({ annotations: USER, spec: HOST }), podOf({ name: 'b', spec: HOST })] },
+      expected: [
+        ...['violating', 'userSCC', 'unknown'],
+        ...['Pod/b 1 serviceAccount hostNamespaces', 'Pod/web 1 user hostNamespaces'],
+      ],
+    },
+    {
+      name: 'both kinds of pods of one maker',
+      given: {
+        pods: [{ annotations: USER }, {}].map((pod) =>
+          podOf({ ...pod, owner: { kind: 'DaemonSet', name: 'net' }, spec: HOST }),
+        ),
+      },
+      expected: ['violating', 'userSCC', 'unknown', 'DaemonSet/net 2 serviceAccount+user hostNamespaces'],
+    },
+    {
+      name: 'a template with pods of users',
+      given: {
+        templates: [templateOf('web', HOST)],
+        pods: [podOf({ annotations: USER, owner: { kind: 'Deployment', name: 'web' } })],
+      },
+      expected: ['violating', 'userSCC', 'Deployment/web 0 user hostNamespaces'],
+    },
+    {
+      name: 'pods that cannot be listed',
+      given: { pods: undefined },
+      expected: ['inconclusive'],
+    },
+    { name: 'a level that cannot be told', given: { level: undefined }, expected: ['inconclusive'] },
+    {
+      name: 'of the platform',
+      given: { namespace: { metadata: { name: 'openshift' } }, pods: [podOf({ spec: HOST })] },
+      expected: ['violating', 'openshift', 'Pod/web 1 serviceAccount hostNamespaces'],
+    },
+    {
+      name: 'that only sounds like it',
+      given: { namespace: { metadata: { name: 'openshiftfoo' } }, pods: [podOf({ spec: HOST })] },
+      expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
+    },
+    {
+      name: 'that opted out',
+      given: {
+        namespace: { metadata: { name: 'demo', labels: { [LABEL_SYNC_LABEL]: 'false' } } },
+        pods: [podOf({ spec: HOST })],
+      },
+      expected: ['violating', 'disabledSyncer', 'Pod/web 1 serviceAccount hostNamespaces'],
+    },
+  ];
+  for (const { name, given, expected } of cases) {
+    test(name, () => assert.deepEqual(told(evaluateNamespace(inputFor(given))), expected));
+  }
+
+  test('says which field, why, and what to do', () => {
+    const [workload] = evaluateNamespace(inputFor({ templates: [templateOf('web', HOST)] })).workloads;
+    const [violation] = workload?.violations ?? [];
+    assert.match(violation?.fix ?? '', FIX);
+    assert.deepEqual(
+      { ...violation, fix: '' },
+      {
+        check: 'hostNamespaces',
+        reason: 'host namespaces',
+        detail: 'hostNetwork=true',
+        fields: ['spec.template.spec.hostNetwork'],
+        fix: '',
+      },
+    );
+  });
+
+  test('is evaluated in steps, between which others have their turn', () => {
+    const steps = [...evaluateInSteps(inputFor({ pods: [podOf({}), podOf({})], templates: [templateOf('a')] }))];
+    assert.equal(steps.length, 3);
+  });
+});
+
+suite('a pod of a template', () => {
+  const sccs = STANDARD_SCCS.map(({ scc }) => scc);
+  const surroundings = {
+    namespace: DEMO,
+    sccMode: 'enforce',
+    sccs,
+    canUse: canUseBy([{ group: 'system:authenticated', sccs: ['restricted-v2'] }]),
+  } as const;
+  const deployment = (spec: JsonObject) => ({
+    metadata: { name: 'web', namespace: 'demo' },
+    spec: { template: { spec: { containers: [{ name: 'app', image: 'app:1' }], ...spec } } },
+  });
+  const levelAfter = (spec: JsonObject, sccMode: 'enforce' | 'off' = 'enforce'): unknown => {
+    const template = templatePodOf('Deployment', deployment(spec), { ...surroundings, sccMode });
+    assert.ok(template);
+    return evaluateNamespace(inputFor({ templates: [template] })).verdict;
+  };
+
+  test('is what SCCs make of it', () => assert.equal(levelAfter({}), 'clean'));
+  test('is as it stands where SCCs are not enforced', () => assert.equal(levelAfter({}, 'off'), 'violating'));
+  test('is as it stands where no SCC admits it', () => assert.equal(levelAfter(HOST), 'violating'));
+
+  test('tells where the template is', () => {
+    const job = {
+      metadata: { name: 'backup' },
+      spec: { jobTemplate: { spec: { template: { spec: { containers: [] } } } } },
+    };
+    const template = templatePodOf('CronJob', job, surroundings);
+    assert.deepEqual(
+      [template?.kind, template?.name, template?.path],
+      ['CronJob', 'backup', 'spec.jobTemplate.spec.template'],
+    );
+  });
+
+  test('is none where there is no template', () => {
+    assert.equal(templatePodOf('Deployment', { metadata: { name: 'odd' } }, surroundings), undefined);
+    assert.equal(templatePodOf('Secret', { metadata: { name: 'odd' } }, surroundings), undefined);
+  });
+});
+
+suite('who let a pod in', () => {
+  const cases: readonly (readonly [string, Readonly<Record<string, string>>, boolean])[] = [
+    ['nothing is recorded', {}, false],
+    ['its service account', { ...USER, 'security.openshift.io/validated-scc-subject-type': 'serviceaccount' }, false],
+    ['somebody', USER, true],
+    ['somebody by an SCC of everybody', { ...USER, 'openshift.io/scc': 'restricted-v2' }, false],
+    ['somebody by an SCC that is not told', { 'security.openshift.io/validated-scc-subject-type': 'user' }, true],
+  ];
+  for (const [name, annotations, expected] of cases) {
+    test(name, () => {
+      const asked: string[] = [];
+      const mayUse = (account: string, scc: string): boolean => {
+        asked.push(account);
+        return scc === 'restricted-v2';
+      };
+      assert.equal(isUserCaused(podOf({ annotations }), { sccMode: 'enforce', mayUse }), expected);
+      assert.ok(asked.every((account) => account === 'default'));
+    });
+  }
+});
+
+suite('the level to come', () => {
+  const namespace = (given: {
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotation?: string;
+    readonly manager?: string;
+  }): Namespace => {
+    const { labels = {}, annotation, manager = LABEL_SYNC_MANAGER } = given;
+    const annotations = annotation === undefined ? {} : { [SUFFICIENT_LEVEL_ANNOTATION]: annotation };
+    const owner = entryOf({ manager, labels: Object.keys(labels), annotations: Object.keys(annotations) });
+    return { metadata: { name: 'demo', labels, annotations, managedFields: [owner] } };
+  };
+  const warn = { 'pod-security.kubernetes.io/warn': 'baseline' };
+  const both = { ...warn, 'pod-security.kubernetes.io/audit': 'restricted' };
+
+  test('is what the syncer plans, where it knows', () => {
+    const given = namespace({ annotation: 'privileged' });
+    assert.equal(predictedLevelOf(given, { isManaged: true, need: { level: 'baseline' } }), 'baseline');
+    assert.equal(predictedLevelOf(given, { isManaged: false }), 'restricted');
+    assert.equal(predictedLevelOf(given, { isManaged: true }), 'privileged');
+  });
+
+  const cases: readonly (readonly [string, Namespace, string | undefined])[] = [
+    ['an annotation of the syncer', namespace({ annotation: 'baseline' }), 'baseline'],
+    ['an annotation of somebody', namespace({ annotation: 'privileged', manager: 'kubectl' }), 'restricted'],
+    ['an annotation that is no level', namespace({ annotation: 'Baseline', labels: warn }), 'baseline'],
+    ['one label', namespace({ labels: warn }), 'baseline'],
+    ['the stricter of two labels', namespace({ labels: both }), 'restricted'],
+    [
+      'a label that is no level',
+      namespace({ labels: { ...both, 'pod-security.kubernetes.io/audit': 'odd' } }),
+      'baseline',
+    ],
+    ['nothing', namespace({}), 'restricted'],
+    ['owners that cannot be read', { metadata: { managedFields: ['odd'] as never } }, undefined],
+  ];
+  for (const [name, given, expected] of cases) test(name, () => assert.equal(predictedLevelOf(given), expected));
+
+  test('matters only to namespaces without a level of their own', () => {
+    const exemptions = createExemptions({ usernames: [], namespaces: ['exempt'], runtimeClasses: [] });
+    const version = { 'pod-security.kubernetes.io/enforce-version': 'latest' };
+    const selected: readonly (readonly [Namespace, boolean])[] = [
+      [{ metadata: { name: 'a' } }, true],
+      [{ metadata: { name: 'a', labels: version } }, true],
+      [{ metadata: { name: 'a', labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } }, false],
+      [{ metadata: { name: 'exempt' } }, false],
+      [{ metadata: { name: 'a' }, status: { phase: 'Terminating' } }, false],
+    ];
+    for (const [given, expected] of selected) assert.equal(isSelected(given, exemptions), expected);
+  });
+});
+
+suite('the warnings of a dry run', () => {
+  test('mean nothing good once namespaces are held to restricted', () => {
+    assert.equal(verdictOfWarnings([], 'restricted'), 'inconclusive');
+  });
+
+  const violates = 'existing pods in namespace "a" violate the new PodSecurity enforce level "restricted:latest"';
+  const partial = 'new PodSecurity enforce level only checked against the first 3000 of 4000 existing pods';
+  const cases: readonly (readonly [readonly string[], string])[] = [
+    [[], 'clean'],
+    [['metadata.labels: odd'], 'clean'],
+    [[violates, 'web: host namespaces'], 'violating'],
+    [[partial, violates, 'web: host namespaces'], 'violating'],
+    [[partial], 'inconclusive'],
+    [['failed to list pods while checking new PodSecurity enforce level'], 'inconclusive'],
+  ];
+  for (const [warnings, expected] of cases) {
+    test(`${expected}: ${warnings.join('; ')}`, () =>
+      assert.equal(verdictOfWarnings(warnings, 'privileged'), expected));
+  }
+});
+
+function found(
+  name: string,
+  verdict: NamespaceEvaluation['verdict'] = 'violating',
+  category = 'unknown',
+): NamespaceEvaluation {
+  const categories = verdict === 'violating' ? [category as 'unknown'] : [];
+  return { name, level: 'restricted', verdict, categories, workloads: [] };
+}
+
+suite('the list of violating namespaces', () => {
+  const OLD = '2026-01-01T00:00:00Z';
+  const NOW = '2026-01-02T00:00:00Z';
+  const entry = (state: 'Current' | 'Previous', name = 'a'): ViolatingNamespace => ({
+    name,
+    state,
+    lastTransitionTime: OLD,
+  });
+  const cases: readonly {
+    readonly name: string;
+    readonly before: readonly ViolatingNamespace[];
+    readonly evaluations?: readonly NamespaceEvaluation[];
+    readonly isGone?: true;
+    /** When the namespace of that name was created. */
+    readonly since?: string;
+    readonly expected: readonly ViolatingNamespace[];
+  }[] = [
+    {
+      name: 'new',
+      before: [],
+      evaluations: [found('a')],
+      expected: [{ name: 'a', state: 'Current', lastTransitionTime: NOW }],
+    },
+    {
+      name: 'still there, for another reason',
+      before: [entry('Current')],
+      evaluations: [found('a', 'violating', 'userSCC')],
+      expected: [{ ...entry('Current'), reason: 'PSALabel: ServiceAccount with insufficient SCCs' }],
+    },
+    {
+      name: 'there again',
+      before: [entry('Previous')],
+      evaluations: [found('a')],
+      expected: [{ ...entry('Current'), lastTransitionTime: NOW }],
+    },
+    {
+      name: 'in order',
+      before: [entry('Current')],
+      evaluations: [found('a', 'clean')],
+      expected: [{ ...entry('Previous'), lastTransitionTime: NOW }],
+    },
+    {
+      name: 'not selected any more',
+      before: [entry('Current')],
+      expected: [{ ...entry('Previous'), lastTransitionTime: NOW }],
+    },
+    {
+      name: 'still in order',
+      before: [entry('Previous')],
+      evaluations: [found('a', 'clean')],
+      expected: [entry('Previous')],
+    },
+    {
+      name: 'not judged',
+      before: [entry('Current')],
+      evaluations: [found('a', 'inconclusive')],
+      expected: [entry('Current')],
+    },
+    { name: 'gone', before: [entry('Current')], isGone: true, expected: [] },
+    { name: 'gone, and another has its name', before: [entry('Current')], since: NOW, expected: [] },
+    {
+      name: 'gone, and another has its name and its faults',
+      before: [entry('Current')],
+      evaluations: [found('a')],
+      since: NOW,
+      expected: [{ name: 'a', state: 'Current', lastTransitionTime: NOW }],
+    },
+    {
+      name: 'what violates comes first, then by name',
+      before: [entry('Previous', 'a'), entry('Current', 'c')],
+      evaluations: [found('d'), found('c'), found('b')],
+      expected: [
+        { name: 'b', state: 'Current', lastTransitionTime: NOW },
+        entry('Current', 'c'),
+        { name: 'd', state: 'Current', lastTransitionTime: NOW },
+        entry('Previous', 'a'),
+      ],
+    },
+  ];
+  for (const { name, before, evaluations = [], isGone, since, expected } of cases) {
+    test(name, () => {
+      const createdAt = since ?? OLD;
+      const namespace = { metadata: { creationTimestamp: createdAt as never } };
+      const sweep = { evaluations, findNamespace: () => (isGone === true ? undefined : namespace) };
+      assert.deepEqual(nextViolatingNamespaces(before, sweep, NOW), { entries: expected, total: expected.length });
+    });
+  }
+
+  test('is bounded: the oldest that are over go first', () => {
+    const violating = Array.from({ length: 998 }, (_, index) => found(`v${index}`));
+    const before = [0, 1, 2, 3].map((day) => ({
+      ...entry('Previous', `p${day}`),
+      lastTransitionTime: `2025-12-0${day + 1}T00:00:00Z`,
+    }));
+    const { entries, total } = nextViolatingNamespaces(
+      before,
+      { evaluations: violating, findNamespace: () => ({}) },
+      NOW,
+    );
+    assert.deepEqual([entries.length, total], [1000, 1002]);
+    assert.deepEqual(
+      entries.slice(998).map(({ name }) => name),
+      ['p2', 'p3'],
+    );
+  });
+
+  test('names reasons as the proposal does', () => {
+    assert.equal(violationReason(['openshift']), 'PSAConfig: Misconfigured OpenShift Namespace');
+    assert.equal(violationReason(['runLevelZero']), 'PSAConfig: Misconfigured OpenShift Namespace');
+    assert.equal(violationReason(['disabledSyncer']), 'PSAConfig: PSA label syncer disabled');
+    assert.equal(violationReason(['userSCC', 'unknown']), 'PSALabel: ServiceAccount with insufficient SCCs');
+    assert.equal(violationReason(['unknown']), undefined);
+  });
+
+  test('is complete only if every namespace could be judged', () => {
+    const sweep = { evaluations: [found('a'), found('b', 'inconclusive')], findNamespace: () => ({}) };
+    const given = { before: { lastEvaluationTime: OLD }, sweep, endMs: Date.parse(NOW) } as const;
+    const blocked = evaluationStatus({ ...given, inconclusivePolicy: 'Block' });
+    assert.equal(blocked.lastEvaluationTime, OLD);
+    assert.deepEqual(blocked.violatingNamespaces, [{ name: 'a', state: 'Current', lastTransitionTime: NOW }]);
+    assert.equal(evaluationStatus({ ...given, inconclusivePolicy: 'Ignore' }).lastEvaluationTime, NOW);
+    const clean = { ...given, sweep: { ...sweep, evaluations: [found('a', 'clean')] } };
+    assert.deepEqual(evaluationStatus({ ...clean, inconclusivePolicy: 'Block' }), {
+      violatingNamespaces: [],
+      lastEvaluationTime: NOW,
+    });
+  });
+});
+
+suite('the merged condition', () => {
+  const NOW = '2026-01-03T00:00:00Z';
+  const member = (name: string, status: Condition['status'], rest: Partial<Condition> = {}): Condition => ({
+    type: `${name}EvaluationConditionsDetected`,
+    status,
+    reason: 'PSViolationsDetected',
+    message: '',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+    ...rest,
+  });
+  const cases: readonly {
+    readonly name: string;
+    readonly members: readonly Condition[];
+    readonly isManaged?: false;
+    readonly expected: Omit<Condition, 'type'>;
+  }[] = [
+    {
+      name: 'no member',
+      members: [{ ...member('A', 'True'), type: 'Degraded' }],
+      expected: { status: 'Unknown', reason: 'NoData', message: '', lastTransitionTime: NOW },
+    },
+    {
+      name: 'nothing detected',
+      members: [member('B', 'False', { lastTransitionTime: '2026-01-02T00:00:00Z' }), member('A', 'False')],
+      expected: {
+        status: 'False',
+        reason: 'AsExpected',
+        message: 'All is well',
+        lastTransitionTime: '2026-01-02T00:00:00Z',
+      },
+    },
+    {
+      name: 'two detected',
+      members: [
+        member('PodSecurityUserSCC', 'True', { message: 'one\ntwo' }),
+        member('PodSecurityUnknown', 'True', { message: 'three', lastTransitionTime: '2025-12-31T00:00:00Z' }),
+        member('Other', 'False', { lastTransitionTime: '2026-01-02T00:00:00Z' }),
+      ],
+      expected: {
+        status: 'True',
+        reason: 'PodSecurityUnknown_PSViolationsDetected::PodSecurityUserSCC_PSViolationsDetected',
+        message: [
+          'PodSecurityUnknownEvaluationConditionsDetected: three',
+          'PodSecurityUserSCCEvaluationConditionsDetected: one',
+          'PodSecurityUserSCCEvaluationConditionsDetected: two',
+        ].join('\n'),
+        lastTransitionTime: '2026-01-01T00:00:00Z',
+      },
+    },
+    {
+      name: 'nothing but doubts',
+      members: [member('A', 'Unknown'), member('B', 'False')],
+      expected: {
+        status: 'Unknown',
+        reason: 'A_PSViolationsDetected',
+        message: '',
+        lastTransitionTime: '2026-01-01T00:00:00Z',
+      },
+    },
+    {
+      name: 'nobody looks after it',
+      members: [member('A', 'True')],
+      isManaged: false,
+      expected: { status: 'Unknown', reason: 'Unmanaged', message: '', lastTransitionTime: NOW },
+    },
+  ];
+  for (const { name, members, isManaged = true, expected } of cases) {
+    test(name, () => {
+      const merged = mergeReadinessConditions(members, { isManaged, now: NOW });
+      assert.deepEqual(merged, { type: 'EvaluationConditionsDetected', ...expected });
+    });
+  }
+
+  test('keeps its time where no member tells one', () => {
+    const first = mergeReadinessConditions([], { isManaged: true, now: '2026-01-01T00:00:00Z' });
+    assert.deepEqual(mergeReadinessConditions([], { isManaged: true, before: first, now: NOW }), first);
+  });
+
+  test('a message with very many namespaces is cut short', () => {
+    const namespaces = Array.from({ length: 5000 }, (_, index) => `namespace-${index + 10_000}`);
+    const { message } = readinessCondition({ type: 'A', reason: 'PSViolationsDetected', namespaces });
+    assert.ok(message.length <= 32 * 1024);
+    assert.match(message, /^Violations detected in namespaces: \[namespace-10000 .*\] and \d+ more$/);
+    const shown = message.slice(message.indexOf('[') + 1, message.indexOf(']')).split(' ').length;
+    assert.equal(shown + Number(/(\d+) more$/.exec(message)?.[1]), 5000);
+  });
+});
+
+test('what is measured', () => {
+  const workload = { kind: 'Pod', name: 'a', pods: 1, causes: ['user'], violations: [] } as const;
+  const measures = measure([
+    { ...found('a', 'violating', 'userSCC'), workloads: [workload] },
+    { ...found('b'), workloads: [workload, workload] },
+    found('c', 'clean'),
+    found('d', 'inconclusive'),
+  ]);
+  assert.deepEqual(measures, {
+    namespaces: { unknown: 1, openshift: 0, runLevelZero: 0, disabledSyncer: 0, userSCC: 1, inconclusive: 1 },
+    workloads: [
+      { namespace: 'b', count: 2 },
+      { namespace: 'a', count: 1 },
+    ],
+  });
+});
