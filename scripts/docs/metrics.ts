@@ -1,4 +1,4 @@
-import type { MetricDescription } from '../../src/telemetry/describe.ts';
+import type { MetricDescription } from '../../src/telemetry/metrics.ts';
 import { METRIC_NOTES } from './metric-notes.ts';
 import { cell, code, printMarkdownTable } from './markdown.ts';
 

@@ -2,20 +2,232 @@
  * A cluster that is reached by its API server. Requests are raw JSON, so that no field is lost that this program does
  * not know; nothing here writes credentials anywhere.
  */
-import type { Agent } from 'node:http';
+import { X509Certificate } from 'node:crypto';
+import {
+  Agent as PlainAgent,
+  request as plainRequest,
+  type Agent as AgentTransport,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type Agent as AgentConnect,
+} from 'node:http';
+import { Agent, type AgentOptions, request as tlsRequest } from 'node:https';
+import { createSecureContext, getCACertificates } from 'node:tls';
 import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../config/user-error.ts';
-import { ApiError } from '../kube/status.ts';
-import type { JsonObject } from '../kube/types.ts';
+import { dataOrFile, type Credentials, createCredentials } from './credentials.ts';
+import type { ClusterEntry } from './kubeconfig-entries.ts';
+import { ApiError, failure, type Status } from '../kube/status.ts';
+import { isObject, type JsonObject } from '../kube/types.ts';
 import type { Tally } from '../telemetry/hot.ts';
 import { networkError } from './network-error.ts';
-import { createAgentKeeper } from './agent.ts';
-import { readAnswer } from './answer.ts';
-import { createCredentials } from './credentials.ts';
 import { findCluster, type Whereabouts } from './find-cluster.ts';
 import type { TokenBucket } from './token-bucket.ts';
-import { readWarnings } from './warning.ts';
-import { open, readWhole, send, type RawRequest } from './transport.ts';
+
+/** Keeps the connections to a server, which belong to whoever opened them. */
+interface AgentKeeper {
+  agentFor(credentials: Credentials): Promise<PlainAgent>;
+  close(): void;
+}
+
+/** `env` may name proxies, as `HTTPS_PROXY` and `NO_PROXY`; nothing on this machine is asked through one of those. */
+function createAgentKeeper(cluster: ClusterEntry, env: Readonly<Record<string, string | undefined>>): AgentKeeper {
+  const base: AgentOptions = { keepAlive: true, proxyEnv: proxyFor(cluster, env) };
+  const isPlain = cluster.server.startsWith('http:');
+  let current: (Files & { readonly agent: PlainAgent }) | undefined;
+  return {
+    async agentFor({ cert, key }) {
+      const authority = isPlain ? undefined : await dataOrFile(cluster.authorityData, cluster.authorityFile);
+      const isSame = current?.authority === authority && current?.cert === cert && current?.key === key;
+      if (current && isSame) return current.agent;
+      const files = { authority, cert, key };
+      // The former one is left alone: its connections may be in use.
+      const agent = isPlain ? new PlainAgent(base) : new Agent({ ...base, ...tlsOptions(cluster, files) });
+      current = { ...files, agent };
+      return agent;
+    },
+    close: () => current?.agent.destroy(),
+  };
+}
+
+/** What connections are made with, in PEM; as long as it stays, so do they. */
+interface Files {
+  readonly authority: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
+
+const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
+
+function proxyFor({ proxyUrl, server }: ClusterEntry, env: NonNullable<AgentOptions['proxyEnv']>) {
+  if (proxyUrl !== undefined) return { HTTPS_PROXY: proxyUrl, HTTP_PROXY: proxyUrl };
+  return LOOPBACK.test(new URL(server).hostname) ? {} : env;
+}
+
+/** @throws {UserError} for certificates or keys that TLS cannot use */
+function tlsOptions(cluster: ClusterEntry, { authority, cert, key }: Files): AgentOptions {
+  const files = {
+    ...(authority === undefined ? systemAuthorities() : { ca: authority }),
+    ...(cert === undefined || key === undefined ? {} : { cert, key }),
+  };
+  try {
+    // TLS would overlook an authority that is none.
+    if (authority !== undefined) new X509Certificate(authority);
+    createSecureContext(files);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UserError(`the certificates for ${cluster.server} cannot be used: ${reason}`, { cause: error });
+  }
+  return {
+    ...files,
+    rejectUnauthorized: !cluster.skipVerification,
+    ...(cluster.serverName === undefined ? {} : { servername: cluster.serverName }),
+  };
+}
+
+/** Those that the machine trusts; where it says nothing, those that Node trusts. */
+function systemAuthorities(): Pick<AgentOptions, 'ca'> {
+  const ca = getCACertificates('system');
+  return ca.length === 0 ? {} : { ca };
+}
+
+/** What a server sent back. */
+interface RawAnswer {
+  readonly code: number;
+  /** Of the header `Retry-After`, in seconds. */
+  readonly retryAfter: string | undefined;
+  /** The headers `Warning`. */
+  readonly warnings: readonly string[];
+  readonly body: string;
+}
+
+/** More of a text that is no Status would help nobody. */
+const MAX_TEXT = 200;
+
+/**
+ * The object in an answer.
+ * @throws {ApiError} for a failure; its `retryAfterSeconds` says whether it is worth while to ask again
+ * @throws {UserError} for what no Kubernetes API server would answer
+ */
+function readAnswer(
+  { code, retryAfter, body }: Pick<RawAnswer, 'code' | 'retryAfter' | 'body'>,
+  server: string,
+): JsonObject {
+  const value = parse(body);
+  if (code >= 200 && code < 300) {
+    if (isObject(value)) return value;
+    throw new UserError(`${server} answered something else than JSON: is it a Kubernetes API server?`);
+  }
+  const status = statusOf(code, value, body);
+  const seconds = /^\d{1,5}$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
+  throw new ApiError(
+    seconds === undefined ? status : { ...status, details: { ...status.details, retryAfterSeconds: seconds } },
+  );
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The Status that was sent, or one for whatever was sent instead. */
+function statusOf(code: number, value: unknown, body: string): Status {
+  if (isObject(value) && value['kind'] === 'Status' && typeof value['message'] === 'string') {
+    return { ...(value as unknown as Status), code };
+  }
+  const text = body.trim().replaceAll(/\s+/g, ' ').slice(0, MAX_TEXT);
+  return failure(code, REASONS.get(code) ?? 'Unknown', text === '' ? `HTTP status ${code}` : text);
+}
+
+const REASONS: ReadonlyMap<number, string> = new Map([
+  [401, 'Unauthorized'],
+  [403, 'Forbidden'],
+  [404, 'NotFound'],
+  [410, 'Gone'],
+  [429, 'TooManyRequests'],
+  [500, 'InternalError'],
+  [503, 'ServiceUnavailable'],
+]);
+
+/** A warning: a code, the name of who warns, and the text in quotes; a date may follow. */
+const WARNING = /^\s*,?\s*\d{3} \S+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?/;
+
+/**
+ * The texts of `Warning` headers, in their order; what is no warning, and all after it in the same header, says nothing.
+ * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
+ */
+export function readWarnings(headers: readonly string[]): readonly string[] {
+  return headers.flatMap(readHeader);
+}
+
+function readHeader(header: string): readonly string[] {
+  const texts: string[] = [];
+  let rest = header;
+  for (;;) {
+    const match = WARNING.exec(rest);
+    if (match === null) return texts;
+    // Node reads a byte as a character.
+    texts.push(Buffer.from((match[1] ?? '').replaceAll(/\\(.)/g, '$1'), 'latin1').toString('utf8'));
+    rest = rest.slice(match[0].length);
+  }
+}
+
+/** One request as it goes over the wire. */
+interface RawRequest {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: OutgoingHttpHeaders;
+  readonly body: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Sends a request and reads its answer to the end.
+ * Rejects with what Node says of the connection, or if the signal is aborted.
+ */
+async function send(request: RawRequest, agent: AgentTransport): Promise<RawAnswer> {
+  return await readWhole(await open(request, agent));
+}
+
+/** Sends a request; the body of its answer is still to be read. Rejects as `send` does. */
+async function open(request: RawRequest, agent: AgentTransport): Promise<IncomingMessage> {
+  for (;;) {
+    const response = await attempt(request, agent);
+    if (response !== 'stale') return response;
+  }
+}
+
+/** Reads an answer to its end. */
+async function readWhole(response: IncomingMessage): Promise<RawAnswer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  const { statusCode: code = 0, headers, headersDistinct } = response;
+  const warnings = headersDistinct['warning'] ?? [];
+  return { code, retryAfter: headers['retry-after'], warnings, body: Buffer.concat(chunks).toString('utf8') };
+}
+
+/**
+ * A kept connection may be closed by the other side just as it is used again. That is worth another try where a
+ * repetition does no harm; a new connection is never stale.
+ */
+function attempt(
+  { method, url, headers, body, signal }: RawRequest,
+  agent: AgentTransport,
+): Promise<IncomingMessage | 'stale'> {
+  const request = url.protocol === 'http:' ? plainRequest : tlsRequest;
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers, agent, signal }, resolve);
+    sent.on('error', (error: NodeJS.ErrnoException) => {
+      const isStale = sent.reusedSocket && error.code === 'ECONNRESET' && method === 'GET' && !signal.aborted;
+      if (isStale) resolve('stale');
+      else reject(error);
+    });
+    sent.end(body);
+  });
+}
 
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -83,7 +295,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   const call = async <T>(
     request: ApiRequest,
     timeout: AbortSignal,
-    exchange: (raw: RawRequest, agent: Agent) => Promise<T>,
+    exchange: (raw: RawRequest, agent: AgentConnect) => Promise<T>,
   ): Promise<T> => {
     await limit?.take(request.signal);
     const credentials = await credentialsOf();

@@ -1,10 +1,71 @@
-import { isObject, type JsonObject, type Kind } from '../kube/types.ts';
 import type { Clock } from './clock.ts';
+import { isObject, type JsonObject, type Kind } from '../kube/types.ts';
 import type { WritableStore } from './store.ts';
-import { createOwnWrites } from './own-writes.ts';
 import type { Projection } from './project.ts';
 import type { Sink } from './reflector.ts';
-import { isBefore } from './resource-version.ts';
+
+/**
+ * True if a resource version comes before another of the same resource: they are whole numbers of any length.
+ * @see https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
+ */
+function isBefore(version: string, other: string): boolean {
+  return version.length === other.length ? version < other : version.length < other.length;
+}
+
+/** What was written here and the watch has not told of yet. */
+interface OwnWrites {
+  wrote(uid: unknown, resourceVersion: string): void;
+  removed(uid: unknown): void;
+  /** True if the watch tells of something that was before the last write. */
+  isOutdated(uid: unknown, resourceVersion: string): boolean;
+  /** True if the object was written later than a list was made. */
+  isLater(uid: unknown, listVersion: string): boolean;
+  /** The watch has told that the object is gone. */
+  forget(uid: unknown): void;
+}
+
+interface Write {
+  /** `undefined`: it was removed. */
+  readonly resourceVersion: string | undefined;
+  readonly untilMs: number;
+}
+
+/** What a watch has not told after so long it never will: a cluster may have been restored to what it was before. */
+const KEPT_MS = 60_000;
+
+function createOwnWrites(clock: Clock): OwnWrites {
+  const writes = new Map<unknown, Write>();
+  const add = (uid: unknown, resourceVersion: string | undefined): void => {
+    const nowMs = clock.now();
+    // They lie in the order in which they end.
+    for (const [old, { untilMs }] of writes) {
+      if (untilMs > nowMs) break;
+      writes.delete(old);
+    }
+    writes.delete(uid);
+    writes.set(uid, { resourceVersion, untilMs: nowMs + KEPT_MS });
+  };
+  const find = (uid: unknown): Write | undefined => {
+    const write = writes.get(uid);
+    return write && write.untilMs > clock.now() ? write : undefined;
+  };
+  return {
+    wrote: add,
+    removed: (uid) => add(uid, undefined),
+    isOutdated(uid, resourceVersion) {
+      const write = find(uid);
+      if (write === undefined) return false;
+      if (write.resourceVersion === undefined || isBefore(resourceVersion, write.resourceVersion)) return true;
+      writes.delete(uid);
+      return false;
+    },
+    isLater(uid, listVersion) {
+      const written = find(uid)?.resourceVersion;
+      return written !== undefined && isBefore(listVersion, written);
+    },
+    forget: (uid) => void writes.delete(uid),
+  };
+}
 
 /** One kind of the store: what is watched and what is written here meet, and the later of both counts. */
 export interface Feed extends Sink {
@@ -14,7 +75,7 @@ export interface Feed extends Sink {
   removed(uid: unknown, name: string, namespace: string | undefined): void;
 }
 
-export interface FeedOptions {
+interface FeedOptions {
   readonly kind: Kind;
   readonly store: WritableStore;
   readonly projection: Projection;

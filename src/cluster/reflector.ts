@@ -2,14 +2,205 @@
  * Keeps something equal to what the API server holds of one resource: a list, then a watch from there on, and again
  * from the beginning when the thread is lost. It never gives up and never falls silent; what it could last read stays.
  */
-import { UserError } from '../config/user-error.ts';
+import { type Clock, sleep } from './clock.ts';
+import { ApiError, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
-import { sleep, type Clock } from './clock.ts';
-import { createBackoff } from './backoff.ts';
 import type { Connection } from './connect.ts';
+import { UserError } from '../config/user-error.ts';
 import { askedMs, codeOf, losesThread } from './failure.ts';
 import { readPages } from './pages.ts';
-import { watch, type WatchEvent } from './watch.ts';
+
+/** How long to wait after failures in a row. */
+interface Backoff {
+  /** Called once for each failure; in milliseconds. */
+  nextMs(): number;
+}
+
+const MIN_MS = 800;
+const MAX_MS = 30_000;
+/** Whoever has not failed for so long starts from the beginning. */
+const RESET_MS = 120_000;
+
+/** Waits from 0.8 s on, twice as long each time up to 30 s, by chance not at the same moment as others. */
+export function createBackoff(clock: Clock, random: () => number): Backoff {
+  let failures = 0;
+  let waitedUntilMs = -Infinity;
+  return {
+    nextMs() {
+      const nowMs = clock.now();
+      if (nowMs - waitedUntilMs > RESET_MS) failures = 0;
+      const delayMs = Math.min(MAX_MS / 2, MIN_MS * 2 ** Math.min(failures++, 10)) * (1 + random());
+      waitedUntilMs = nowMs + delayMs;
+      return delayMs;
+    },
+  };
+}
+
+const NEWLINE = 0x0a;
+
+/** Takes bytes as they come and gives the lines that are complete; a character may come in pieces, a line in many. */
+interface LineSplitter {
+  /** @throws {Error} once a line has more bytes than allowed */
+  push(chunk: Buffer): readonly string[];
+}
+
+export function createLineSplitter(maxBytes: number): LineSplitter {
+  let parts: Buffer[] = [];
+  let length = 0;
+  const add = (part: Buffer): void => {
+    length += part.length;
+    if (length > maxBytes) throw new Error(`a line is longer than ${maxBytes} bytes`);
+    parts.push(part);
+  };
+  return {
+    push(chunk) {
+      const lines: string[] = [];
+      let start = 0;
+      for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+        add(chunk.subarray(start, end));
+        lines.push((parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)).toString('utf8'));
+        parts = [];
+        length = 0;
+        start = end + 1;
+      }
+      if (start < chunk.length) add(chunk.subarray(start));
+      return lines;
+    },
+  };
+}
+
+interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
+  readonly object: JsonObject;
+}
+
+interface WatchRequest {
+  /** Of the resource, as `/api/v1/pods`. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  readonly accept?: string | undefined;
+  /** What has happened since is told first. */
+  readonly resourceVersion: string;
+  /** How long the server shall go on, in seconds. */
+  readonly timeoutSeconds: number;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Called when the server begins to answer and whenever anything arrives. */
+  onHeard(): void;
+  onEvent(event: WatchEvent): void;
+}
+
+/** Bookmarks come every minute: who has been silent for longer is gone, though the connection may not know. */
+const INACTIVITY_MS = 90_000;
+/** Far beyond any object that the API server stores. */
+const MAX_LINE_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Follows a resource until the server ends it, the connection breaks or nothing comes any more.
+ * Rejects with an ApiError for what the server refuses (410: what has happened since is forgotten), with a UserError
+ * if it cannot be reached, with an Error for what is no event.
+ */
+async function watch(connection: Pick<Connection, 'stream'>, request: WatchRequest): Promise<void> {
+  const { path, query, accept, resourceVersion, timeoutSeconds, clock, signal, onHeard, onEvent } = request;
+  const ended = new AbortController();
+  const end = (): void => ended.abort();
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
+  const alarm = createAlarm(clock, end);
+  try {
+    const stream = await connection.stream({
+      method: 'GET',
+      path,
+      query: {
+        ...query,
+        watch: 'true',
+        allowWatchBookmarks: 'true',
+        resourceVersion,
+        timeoutSeconds: String(timeoutSeconds),
+      },
+      ...(accept === undefined ? {} : { accept }),
+      signal: ended.signal,
+    });
+    const lines = createLineSplitter(MAX_LINE_BYTES);
+    onHeard();
+    for await (const chunk of untilBroken(stream)) {
+      alarm.postpone();
+      onHeard();
+      for (const line of lines.push(chunk)) onEvent(readEvent(line));
+    }
+  } finally {
+    alarm.cancel();
+    signal.removeEventListener('abort', end);
+    end();
+  }
+}
+
+/** A connection that breaks has said all that it will say; the rest of a line is of no use. */
+async function* untilBroken(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
+  try {
+    yield* stream;
+  } catch {
+    return;
+  }
+}
+
+/** @throws {ApiError} for the event that tells of an error */
+function readEvent(line: string): WatchEvent {
+  const { type, object } = parse(line);
+  if (!isObject(object)) throw new Error('the watch sent a line that is no event');
+  switch (type) {
+    case 'ADDED':
+    case 'MODIFIED':
+    case 'DELETED':
+    case 'BOOKMARK':
+      return { type, object };
+    case 'ERROR':
+      throw new ApiError(statusOf(object));
+    default:
+      throw new Error('the watch sent an event of a type that does not exist');
+  }
+}
+
+function parse(line: string): JsonObject {
+  try {
+    const value: unknown = JSON.parse(line);
+    return isObject(value) ? value : {};
+  } catch (error) {
+    throw new Error('the watch sent a line that is no JSON', { cause: error });
+  }
+}
+
+function statusOf(object: JsonObject): Status {
+  const { code, message } = object;
+  return {
+    ...(object as unknown as Status),
+    code: typeof code === 'number' ? code : 500,
+    message: typeof message === 'string' ? message : 'the watch failed',
+  };
+}
+
+interface Alarm {
+  postpone(): void;
+  cancel(): void;
+}
+
+/** Goes off when it has not been postponed for too long; postponing costs nothing. */
+function createAlarm(clock: Clock, ring: () => void): Alarm {
+  let lastMs = clock.now();
+  let cancel = (): void => undefined;
+  const set = (delayMs: number): void => {
+    cancel = clock.after(delayMs, () => {
+      const restMs = lastMs + INACTIVITY_MS - clock.now();
+      if (restMs <= 0) ring();
+      else set(restMs);
+    });
+  };
+  set(INACTIVITY_MS);
+  return {
+    postpone: () => void (lastMs = clock.now()),
+    cancel: () => cancel(),
+  };
+}
 
 /** What is kept equal. */
 export interface Sink {
@@ -47,7 +238,7 @@ export interface ReflectorOptions {
 }
 
 /** What is done about a resource that is not found. */
-export interface Unserved {
+interface Unserved {
   /** Resolves to `true` if the cluster does not serve it, so that it is empty; else what was known stays. */
   confirm(signal: AbortSignal): Promise<boolean>;
   /** Called each time that is so. */

@@ -7,7 +7,7 @@ import {
 } from '../kube/installation.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { KubeObject, Kind } from '../kube/types.ts';
-import { defaultsFor } from '../policy/rollout/observed-config/index.ts';
+import { defaultsFor } from '../policy/rollout/observed-config.ts';
 import {
   ENFORCEMENT_GATE,
   isFeatureOn,

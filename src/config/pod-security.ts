@@ -3,6 +3,8 @@
  * AdmissionConfiguration. It is read strictly: what is not right in every part is not put into force.
  */
 import { dirname, resolve } from 'node:path';
+import { childOf, strictIssues, typeIssues, userError, type ConfigNode, type Struct, parsePath } from './strict.ts';
+import { requireKind, type ConfigKind, firstDocument, isOfKind } from './typed-document.ts';
 import { printFieldError } from '../kube/field-error.ts';
 import { isObject } from '../kube/types.ts';
 import {
@@ -14,17 +16,63 @@ import {
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
-import { ADMISSION_CONFIGURATION, pluginConfigurationOf } from './admission-configuration.ts';
 import { readSource, type Source } from './source.ts';
-import { childOf, parsePath, strictIssues, typeIssues, userError, type ConfigNode, type Struct } from './strict.ts';
-import { firstDocument, isOfKind, requireKind, type ConfigKind } from './typed-document.ts';
 
-export const POD_SECURITY_CONFIGURATION: ConfigKind = {
+/** @see https://kubernetes.io/docs/reference/config-api/apiserver-config.v1/#apiserver-config-k8s-io-v1-AdmissionConfiguration */
+const ADMISSION_CONFIGURATION: ConfigKind = {
+  kind: 'AdmissionConfiguration',
+  apiVersions: ['apiserver.config.k8s.io/v1'],
+};
+
+const STRUCT: Struct = {
+  type: 'AdmissionConfiguration',
+  fields: {
+    apiVersion: 'string',
+    kind: 'string',
+    plugins: [
+      { type: 'AdmissionPluginConfiguration', fields: { name: 'string', path: 'string', configuration: 'anything' } },
+    ],
+  },
+};
+
+/** The configuration of one plugin: here, or in a file that is named relative to this one, or neither. */
+interface PluginConfiguration {
+  readonly inline?: ConfigNode;
+  readonly path?: string;
+}
+
+/**
+ * Finds a plugin's configuration in the file that an API server takes with `--admission-control-config-file`.
+ * @throws {UserError} if the file is wrong or does not name the plugin
+ */
+function pluginConfigurationOf(node: ConfigNode, name: string): PluginConfiguration {
+  requireKind(node, [ADMISSION_CONFIGURATION]);
+  const types = typeIssues(node.value, STRUCT);
+  if (types.length > 0) throw userError(node, '', types);
+  const strict = strictIssues(node, STRUCT);
+  if (strict.length > 0) throw userError(node, 'strict decoding error: ', strict);
+  const plugins = childOf(node, ['plugins']).value ?? [];
+  const index = (plugins as readonly (PluginEntry | null)[]).findIndex((plugin) => plugin?.name === name);
+  if (index < 0) {
+    throw userError(node, '', [{ message: `no plugin "${name}" in the AdmissionConfiguration`, path: ['plugins'] }]);
+  }
+  const inline = childOf(node, ['plugins', index, 'configuration']);
+  // As for the API server, what is written here wins over a path.
+  if (inline.value != null) return { inline };
+  const path = childOf(node, ['plugins', index, 'path']).value;
+  return typeof path === 'string' && path !== '' ? { path } : {};
+}
+
+interface PluginEntry {
+  readonly name?: string | null;
+}
+
+const POD_SECURITY_CONFIGURATION: ConfigKind = {
   kind: 'PodSecurityConfiguration',
   apiVersions: ['v1', 'v1beta1', 'v1alpha1'].map((version) => `pod-security.admission.config.k8s.io/${version}`),
 };
 
-const STRUCT: Struct = {
+const POD_SECURITY_STRUCT: Struct = {
   type: 'PodSecurityConfiguration',
   fields: {
     apiVersion: 'string',
@@ -91,9 +139,9 @@ export function podSecurityOf(node: ConfigNode): PodSecurity {
  * @throws {UserError} for wrong types, unknown fields, and keys that are given twice
  */
 export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration {
-  const types = typeIssues(node.value, STRUCT);
+  const types = typeIssues(node.value, POD_SECURITY_STRUCT);
   if (types.length > 0) throw userError(node, '', types);
-  const strict = strictIssues(node, STRUCT);
+  const strict = strictIssues(node, POD_SECURITY_STRUCT);
   if (strict.length > 0) throw userError(node, 'strict decoding error: ', strict);
   const own = isObject(node.value) && (node.value.apiVersion != null || node.value.kind != null);
   if (own) requireKind(node, [POD_SECURITY_CONFIGURATION]);

@@ -1,11 +1,279 @@
 import type { Cluster } from '../cluster/port.ts';
+import { ApiError } from '../kube/status.ts';
+import type { Lease } from '../kube/types.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Clock } from '../cluster/clock.ts';
+import { heldSpec, holderOf, releasedSpec } from './lease-spec.ts';
+import { apiVersionOf } from '../kube/resources.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { inTime } from './in-time.ts';
+import { checkedTimes, JITTER, type LeaseTimes } from './lease-times.ts';
 import type { Controller } from './controller.ts';
-import { createLeaderElection, type LeaderElection } from './leader-election.ts';
-import type { LeaseTimes } from './lease-times.ts';
 import { startControllers, type RunningController, type RuntimeOptions } from './runtime.ts';
 
-export interface LeadershipOptions extends RuntimeOptions, LeaseTimes {
+interface LeaseLockOptions {
+  readonly cluster: Pick<Cluster, 'get' | 'create' | 'update'>;
+  readonly name: string;
+  readonly namespace: string;
+  /** No two processes have the same, nor has one after its restart. */
+  readonly identity: string;
+  /** Measures how long a lease has not changed. */
+  readonly clock: Clock;
+  /** What is written for people to read; no decision depends on it. */
+  readonly date: () => Date;
+  readonly leaseDurationMs: number;
+  readonly logger: Logger;
+}
+
+/**
+ * A Lease as a lock. What is called with a signal does nothing more, and learns nothing, once that is aborted. Every
+ * write names the version that was read: of two who write, one fails.
+ */
+interface LeaseLock {
+  /** Takes the lease or keeps it; returns when that was asked for, or `undefined` while another holds it. */
+  acquireOrRenew(signal: AbortSignal): Promise<number | undefined>;
+  /** Gives the lease back, if it is ours. */
+  release(signal: AbortSignal): Promise<void>;
+  /** Who held the lease when it was last seen. */
+  holder(): string;
+}
+
+/** The lease as it was last seen, and since when it has been so, by the clock of this process. */
+interface Observed {
+  readonly lease: Lease;
+  readonly printed: string;
+  readonly sinceMs: number;
+}
+
+/**
+ * Makes the lock of a lease, which need not exist.
+ * @see https://github.com/kubernetes/client-go/blob/v0.36.0/tools/leaderelection/leaderelection.go
+ */
+function createLeaseLock(options: LeaseLockOptions): LeaseLock {
+  const { cluster, name, namespace, identity, clock, date, leaseDurationMs, logger } = options;
+  const by = { fieldManager: name };
+  let observed: Observed | undefined;
+
+  const observe = (lease: Lease): void => {
+    const printed = JSON.stringify(lease.spec);
+    observed = { lease, printed, sinceMs: observed?.printed === printed ? observed.sinceMs : clock.now() };
+  };
+  /** A lease runs out when it has not changed for as long as it says: clocks of two machines are never compared. */
+  const isValid = ({ lease, sinceMs }: Observed, nowMs: number): boolean => {
+    const seconds = lease.spec?.leaseDurationSeconds;
+    return sinceMs + (seconds == null ? leaseDurationMs : seconds * 1000) > nowMs;
+  };
+  const read = async (signal: AbortSignal): Promise<Lease | undefined> => {
+    const lease = await orMissing(cluster.get('Lease', name, namespace));
+    signal.throwIfAborted();
+    if (lease) observe(lease);
+    else observed = undefined;
+    return lease;
+  };
+  const hold = async (lease: Lease | undefined, signal: AbortSignal): Promise<number> => {
+    const sentMs = clock.now();
+    const spec = heldSpec(lease, { identity, durationMs: leaseDurationMs, date: date() });
+    const written = await (lease
+      ? cluster.update('Lease', { ...lease, spec }, by)
+      : cluster.create('Lease', { metadata: { name, namespace }, spec }, by));
+    signal.throwIfAborted();
+    observe(written);
+    return sentMs;
+  };
+
+  return {
+    holder: () => (observed ? holderOf(observed.lease) : ''),
+    async acquireOrRenew(signal) {
+      const startMs = clock.now();
+      if (observed && holderOf(observed.lease) === identity && isValid(observed, startMs)) {
+        try {
+          return await hold(observed.lease, signal);
+        } catch (err) {
+          signal.throwIfAborted();
+          logger.debug({ err }, 'lease not renewed as it was last seen, it is read again');
+        }
+      }
+      const lease = await read(signal);
+      const isFree = !observed || ['', identity].includes(holderOf(observed.lease)) || !isValid(observed, startMs);
+      return isFree ? hold(lease, signal) : undefined;
+    },
+    async release(signal) {
+      const lease = await read(signal);
+      if (!lease || holderOf(lease) !== identity) return;
+      observe(await cluster.update('Lease', { ...lease, spec: releasedSpec(lease, date()) }, by));
+    },
+  };
+}
+
+async function orMissing<T>(found: Promise<T>): Promise<T | undefined> {
+  try {
+    return await found;
+  } catch (error) {
+    if (error instanceof ApiError && error.status.code === 404) return undefined;
+    throw error;
+  }
+}
+
+export interface LeaderElectionOptions extends LeaseTimes {
+  readonly cluster: Pick<Cluster, 'get' | 'create' | 'update' | 'event'>;
+  /** Of the lease, and as field manager. */
+  readonly name: string;
+  readonly namespace: string;
+  /** No two processes have the same, nor has one after its restart. */
+  readonly identity: string;
+  readonly clock: Clock;
+  readonly date?: () => Date;
+  /** At least 0, less than 1. */
+  readonly random?: () => number;
+  onStarted(): void;
+  /** Resolves when all that a leader does has come to its end: the lease is not given back, nor tried for, before. */
+  onStopped(): Promise<void>;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'leading'>;
+}
+
+export interface LeaderElection {
+  start(): void;
+  /** True while no other may lead. Whoever asks too late, since the process stood still, makes it stop to lead. */
+  isLeading(): boolean;
+  /** Stops to lead, and gives the lease back. */
+  stop(): Promise<void>;
+}
+
+const TOO_LATE = 'the lease was not renewed in time';
+/** A conflict on release comes from a renewal that was still on its way. */
+const RELEASES = 3;
+
+/**
+ * Makes a candidate for a Lease: of all candidates at most one leads at a time. Time counts from when the leader asked,
+ * and not from when it was answered, so that it stops before others take over, however slow the API server is.
+ * Throws a UserError if the times do not go together.
+ */
+export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
+  const { cluster, name, namespace, identity, clock, metrics, random = Math.random } = options;
+  const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = checkedTimes(options);
+  const logger = options.logger.child({ logger: 'leader-election', lease: `${namespace}/${name}`, identity });
+  const lock = createLeaseLock({ date: () => new Date(), ...options, leaseDurationMs, logger });
+  let leading: { readonly untilMs: number; readonly cancel: () => void } | undefined;
+  let isStopped = false;
+  let wake = (): void => undefined;
+  let campaign = Promise.resolve();
+  let workEnded = Promise.resolve();
+  let stopped: Promise<void> | undefined;
+  let leader = '';
+  let problem = '';
+
+  const tell = (note: string): void => {
+    const regarding = { apiVersion: apiVersionOf('Lease'), kind: 'Lease', metadata: { name, namespace } };
+    const about = { type: 'Normal', reason: 'LeaderElection', action: 'LeaderElection' } as const;
+    const told = cluster.event({ ...about, regarding, note: `${identity} ${note}`, reportingController: name });
+    told.catch((err: unknown) => logger.debug({ err }, 'event not told'));
+  };
+  const lose = (reason: string): void => {
+    if (!leading) return;
+    leading.cancel();
+    leading = undefined;
+    metrics.leading.set({ name }, 0);
+    logger.info({ reason }, 'leadership ended');
+    workEnded = ended(options.onStopped, logger);
+    tell('stopped leading');
+  };
+  const isLeading = (): boolean => {
+    if (leading && clock.now() >= leading.untilMs) lose(TOO_LATE);
+    return leading !== undefined;
+  };
+  const lead = async (sinceMs: number): Promise<void> => {
+    const untilMs = sinceMs + renewDeadlineMs;
+    // Maybe the answer came just after leadership had ended.
+    if (!isLeading()) await workEnded;
+    if (clock.now() >= untilMs || isStopped) return;
+    const wasLeading = leading !== undefined;
+    leading?.cancel();
+    leading = { untilMs, cancel: clock.after(untilMs - clock.now(), () => lose(TOO_LATE)) };
+    if (wasLeading) return;
+    metrics.leading.set({ name }, 1);
+    logger.info('leadership begins');
+    tell('became leader');
+    try {
+      options.onStarted();
+    } catch (err) {
+      logger.error({ err }, 'what a leader does did not begin');
+      lose('what a leader does did not begin');
+    }
+  };
+
+  const attempt = async (): Promise<void> => {
+    try {
+      const sinceMs = await inTime(clock, renewDeadlineMs / 2, lock.acquireOrRenew);
+      problem = '';
+      if (sinceMs === undefined) lose('another has taken the lease');
+      else await lead(sinceMs);
+    } catch (err) {
+      const { message } = err as Error;
+      logger[message === problem ? 'debug' : 'warn']({ err }, 'lease neither taken nor renewed, it is tried again');
+      problem = message;
+    }
+    if (lock.holder() !== leader) logger.info({ leader: lock.holder() }, 'the leader has changed');
+    leader = lock.holder();
+  };
+  const sleep = (ms: number): Promise<void> =>
+    new Promise((resolve) => {
+      const cancel = clock.after(ms, resolve);
+      wake = () => {
+        cancel();
+        resolve();
+      };
+    });
+  const run = async (): Promise<void> => {
+    while (!isStopped) {
+      const startMs = clock.now();
+      isLeading();
+      await workEnded;
+      if (isStopped) return;
+      await attempt();
+      if (isStopped) return;
+      await sleep(
+        isLeading() ? Math.max(0, startMs + retryPeriodMs - clock.now()) : retryPeriodMs * (1 + JITTER * random()),
+      );
+    }
+  };
+  const release = async (tries = RELEASES): Promise<void> => {
+    try {
+      await inTime(clock, renewDeadlineMs / 2, lock.release);
+      if (lock.holder() === '') logger.info('lease released');
+    } catch (err) {
+      if (tries > 1 && err instanceof ApiError && err.status.code === 409) return release(tries - 1);
+      logger.warn({ err }, 'lease not released, others wait until it has run out');
+    }
+  };
+
+  const stop = async (): Promise<void> => {
+    isStopped = true;
+    wake();
+    lose('this replica stops');
+    await Promise.all([campaign, workEnded]);
+    if (lock.holder() === identity) await release();
+  };
+
+  metrics.leading.set({ name }, 0);
+  return {
+    start() {
+      campaign = run();
+    },
+    isLeading,
+    stop: () => (stopped ??= stop()),
+  };
+}
+
+async function ended(stop: () => Promise<void>, logger: Logger): Promise<void> {
+  try {
+    await stop();
+  } catch (err) {
+    logger.error({ err }, 'what a leader does did not end well');
+  }
+}
+
+interface LeadershipOptions extends RuntimeOptions, LeaseTimes {
   readonly name: string;
   readonly namespace: string;
   /** No two processes have the same, nor has one after its restart. */

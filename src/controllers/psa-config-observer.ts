@@ -1,21 +1,234 @@
-import { rolloutOf, type RolloutPlace } from '../cluster/rollout.ts';
-import { POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../kube/installation.ts';
-import { readTimestamp } from '../kube/timestamp.ts';
-import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import { planEffect, raiseOf } from '../policy/rollout/enforcement.ts';
-import type { ManagementSettings } from '../policy/rollout/label-sync.ts';
+import { defaultLevelOf, generationOf, type RolloutView, rolloutOf, type RolloutPlace } from '../cluster/rollout.ts';
+import type { Lease, Namespace, ConfigMap } from '../kube/types.ts';
+import {
+  currentDefault,
+  type DefaultLevel,
+  enforcementConditions,
+  evaluationOf,
+  readEnforcement,
+  type EnforcementInput,
+  type EnforcementPlan,
+  planEffect,
+  raiseOf,
+} from '../policy/rollout/enforcement.ts';
+import { withTimes, type ConditionState } from '../kube/condition.ts';
+import { deepEqual } from '../kube/equal.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import { timestampOf, readTimestamp } from '../kube/timestamp.ts';
 import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
-import { on, type Controller, type ReconcileResult } from './controller.ts';
-import { tellConditions } from './psa-config/conditions.ts';
-import { createStandings, type NamespaceLabels } from './psa-config/namespace-labels.ts';
-import { publish } from './psa-config/publish.ts';
-import { currentOf } from './psa-config/replicas.ts';
+import { type ReconcileContext, on, type Controller, type ReconcileResult } from './controller.ts';
+import type { Store } from '../cluster/store.ts';
+import { isAwaitingLabel, standingOf, type ManagementSettings, type Standing } from '../policy/rollout/label-sync.ts';
+import { inTurns } from './in-turns.ts';
+import { printYaml } from '../config/manifests.ts';
+import {
+  LABEL_SYNC_MODE_ANNOTATION,
+  PART_OF,
+  PART_OF_LABEL,
+  POD_SECURITY_CONFIG_MAP,
+  POD_SECURITY_DEFAULT_ANNOTATION,
+  POD_SECURITY_GENERATION_ANNOTATION,
+  RAISED_AT_ANNOTATION,
+} from '../kube/installation.ts';
+import { admissionConfigurationOf, observeConfig } from '../policy/rollout/observed-config.ts';
+import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 import { createStopwatch } from './stopwatch.ts';
 
+/**
+ * The default in force anywhere: that of what is published, and of a replica that has not yet said that it knows it. What
+ * has never been raised is in force nowhere.
+ */
+function currentOf(view: RolloutView, leases: readonly Lease[], hasBeenRaised: boolean): DefaultLevel {
+  if (!hasBeenRaised) return view.published;
+  const saidBy = (lease: Lease): DefaultLevel =>
+    generationOf(lease) < view.generation ? 'restricted' : defaultLevelOf(lease);
+  return currentDefault([view.generation === 0 ? 'restricted' : view.published, ...leases.map(saidBy)]);
+}
+
+/** True if replicas are there, and every one has said that it holds namespaces to what is published. */
+function areAllRaised(view: RolloutView, leases: readonly Lease[]): boolean {
+  return (
+    leases.length > 0 &&
+    leases.every((lease) => defaultLevelOf(lease) === 'restricted' && generationOf(lease) >= view.generation)
+  );
+}
+
+/** What the conditions tell. */
+interface ConditionFacts {
+  readonly fieldManager: string;
+  readonly settings: RolloutSettings;
+  readonly view: RolloutView;
+  readonly effect: Pick<EnforcementPlan, 'enforce' | 'syncer'>;
+  readonly labels: NamespaceLabels;
+  readonly leases: readonly Lease[];
+  readonly currentEnforce: DefaultLevel;
+  readonly date: Date;
+}
+
+const OUR_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']);
+
+/** Says in the object what is in force and what is under way. */
+async function tellConditions(facts: ConditionFacts, { cluster }: ReconcileContext): Promise<void> {
+  const object = cluster.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+  if (!object) return;
+  const states = conditionsOf(facts, readEnforcement(object), object.status).filter(({ type }) =>
+    OUR_CONDITIONS.has(type),
+  );
+  const before = object.status?.conditions?.filter(({ type }) => OUR_CONDITIONS.has(type));
+  const conditions = withTimes(states, before, timestampOf(facts.date.getTime()));
+  if (deepEqual(conditions, before)) return;
+  const metadata = { name: PSA_ENFORCEMENT_CONFIG };
+  await cluster.applyStatus(
+    'PSAEnforcementConfig',
+    { metadata, status: { conditions } },
+    { fieldManager: facts.fieldManager, force: true },
+  );
+}
+
+function conditionsOf(
+  { settings, view, effect, labels, leases, currentEnforce, date }: ConditionFacts,
+  asked: ReturnType<typeof readEnforcement>,
+  status: Parameters<typeof evaluationOf>[0]['status'],
+): readonly ConditionState[] {
+  const evaluation = evaluationOf({
+    status,
+    nowMs: date.getTime(),
+    maxAgeMs: settings.maxEvaluationAgeMs,
+    inconclusivePolicy: settings.inconclusivePolicy,
+  });
+  const isRollingOut = effect.enforce === 'restricted' && !areAllRaised({ ...view, published: effect.enforce }, leases);
+  const input: EnforcementInput = {
+    ...asked,
+    phase: settings.phase,
+    gate: view.gate,
+    evaluation,
+    isSettled: labels.unlabelled.length === 0,
+    currentEnforce: isRollingOut ? 'privileged' : currentEnforce,
+  };
+  const plan: EnforcementPlan = { spec: asked.spec, status: asked.status, want: view.want, ...effect };
+  const unreleased = view.want ? [] : labels.unreleased;
+  const states = enforcementConditions({ input, plan, unlabelled: labels.unlabelled, unreleased });
+  return states.map((state) => (isRollingOut && state.type === 'Enforcing' ? { ...state, ...ROLLING_OUT } : state));
+}
+
+/** It is in force when every replica says so. */
+const ROLLING_OUT = {
+  status: 'False',
+  reason: 'RollingOutConfiguration',
+  message: 'replicas go over to the default restricted',
+} as const;
+
+/** Whose labels are still to come, or to go. */
+interface NamespaceLabels {
+  /** Managed, and still without the label that they need before the default goes up. */
+  readonly unlabelled: readonly string[];
+  /** With a label that enforces and is ours. */
+  readonly unreleased: readonly string[];
+}
+
+/** Looks through all namespaces; what hangs on one alone is found out once for each version of it. */
+function createStandings(management: ManagementSettings) {
+  const known = new WeakMap<Namespace, Standing>();
+  const standingFor = (namespace: Namespace): Standing => {
+    const standing = known.get(namespace) ?? standingOf(namespace, management);
+    known.set(namespace, standing);
+    return standing;
+  };
+  return {
+    async look(store: Store, dateMs: number, context: ReconcileContext): Promise<NamespaceLabels> {
+      const labels = { unlabelled: [] as string[], unreleased: [] as string[] };
+      await inTurns(
+        store.list('Namespace'),
+        (namespace) => {
+          const { isManaged, ownsEnforceLabel } = standingFor(namespace);
+          const { name = '' } = namespace.metadata ?? {};
+          if (ownsEnforceLabel) labels.unreleased.push(name);
+          const serviceAccounts = store.list('ServiceAccount', name).flatMap(({ metadata }) => metadata?.name ?? []);
+          if (isAwaitingLabel({ namespace, isManaged, serviceAccounts }, dateMs)) labels.unlabelled.push(name);
+        },
+        context,
+      );
+      return labels;
+    },
+  };
+}
+
+const CONFIG_KEY = 'admission-configuration.yaml';
+
+/** What is to hold from now on. */
+interface Publication {
+  /** Of the installation. */
+  readonly namespace: string;
+  /** Of the configuration file. */
+  exemptions(): PodSecurityConfiguration['exemptions'];
+  readonly date: () => Date;
+  readonly fieldManager: string;
+  readonly view: RolloutView;
+  readonly effect: Pick<EnforcementPlan, 'enforce' | 'syncer'>;
+  readonly configMap: ConfigMap | undefined;
+  readonly raisedAtMs: number | undefined;
+}
+
+/** Writes what is to hold from now on, if it is something else than before. */
+async function publish(publication: Publication, { cluster, logger, tell }: ReconcileContext): Promise<void> {
+  const { view, effect, configMap, namespace, date, raisedAtMs, fieldManager } = publication;
+  const { config } = observeConfig(
+    { plan: { enforce: effect.enforce, want: view.want }, exemptions: publication.exemptions() },
+    {},
+  );
+  const data = { [CONFIG_KEY]: printYaml([admissionConfigurationOf(config)]) };
+  const before = configMap?.metadata?.annotations ?? {};
+  const isRaise = effect.enforce === 'restricted' && view.published !== 'restricted';
+  const raisedAt = isRaise
+    ? timestampOf(date().getTime())
+    : raisedAtMs === undefined
+      ? undefined
+      : timestampOf(raisedAtMs);
+  const said = {
+    [POD_SECURITY_DEFAULT_ANNOTATION]: effect.enforce,
+    [LABEL_SYNC_MODE_ANNOTATION]: effect.syncer,
+    ...(raisedAt === undefined ? {} : { [RAISED_AT_ANNOTATION]: raisedAt }),
+  };
+  const isSaid = Object.entries(said).every(([key, value]) => before[key] === value) && view.generation > 0;
+  if (isSaid && deepEqual(configMap?.data, data)) return;
+  // Labels are not what replicas run: only what they run has a new number.
+  const isAlike = before[POD_SECURITY_DEFAULT_ANNOTATION] === effect.enforce && deepEqual(configMap?.data, data);
+  const generation =
+    isAlike && view.generation > 0
+      ? view.generation
+      : Math.max(view.generation, highestIn(cluster.store, namespace)) + 1;
+  const metadata = {
+    ...(configMap?.metadata ?? { name: POD_SECURITY_CONFIG_MAP, namespace }),
+    labels: { ...configMap?.metadata?.labels, [PART_OF_LABEL]: PART_OF },
+    annotations: { ...before, ...said, [POD_SECURITY_GENERATION_ANNOTATION]: String(generation) },
+  };
+  const object = { ...configMap, metadata, data };
+  const by = { fieldManager };
+  await (configMap ? cluster.update('ConfigMap', object, by) : cluster.create('ConfigMap', object, by));
+  logger.info({ enforce: effect.enforce, syncer: effect.syncer, generation }, 'default of Pod Security published');
+  if (effect.enforce === view.published) return;
+  const note = isRaise
+    ? 'namespaces without a label are held to restricted from now on'
+    : 'namespaces without a label are held to nothing any more';
+  const reason = isRaise ? 'EnforcementRaised' : 'EnforcementLowered';
+  tell({
+    regarding: { apiVersion: 'v1', kind: 'ConfigMap', metadata },
+    type: 'Normal',
+    reason,
+    action: 'Publish',
+    note,
+  });
+}
+
+/** Replicas may know a number from before the ConfigMap was lost. */
+function highestIn(store: Store, namespace: string): number {
+  return Math.max(0, ...store.list('Lease', namespace).map(generationOf));
+}
+
 export const PSA_CONFIG_OBSERVER = 'pod-security-config-observer';
 
-export interface ConfigObserverOptions {
+interface ConfigObserverOptions {
   /** Of the installation. */
   readonly namespace: string;
   /** Ours. */

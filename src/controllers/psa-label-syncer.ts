@@ -1,3 +1,6 @@
+import type { EventNote } from '../cluster/port.ts';
+import { apiVersionOf } from '../kube/resources.ts';
+import type { Kind, KubeObject, Kinds, Namespace } from '../kube/types.ts';
 import { createCurrentSccLevels } from '../cluster/predicted-level.ts';
 import { rolloutOf } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/select.ts';
@@ -5,7 +8,6 @@ import type { Store } from '../cluster/store.ts';
 import { LABEL_SYNC_MANAGER } from '../kube/label-sync.ts';
 import { POD_SECURITY_CONFIG_MAP } from '../kube/installation.ts';
 import { ApiError } from '../kube/status.ts';
-import type { Kind, Kinds, Namespace } from '../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { planLabels, reachOf, type LabelSyncPlan, type ManagementSettings } from '../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
@@ -13,9 +15,39 @@ import { LEVELS, type Level } from '../policy/pss/types.ts';
 import type { RolloutMetrics } from '../telemetry/rollout.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult, type Source } from './controller.ts';
 import { inTurns } from './in-turns.ts';
-import { createRemarks } from './remarks.ts';
 
-export interface LabelSyncerOptions {
+/** Something to tell about an object for as long as it holds. */
+interface Remark {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Remembers what has been told, so that each remark is told once for as long as it holds. */
+interface Remarks {
+  /** True if anything among them has yet to be told. */
+  areNew(name: string, remarks: readonly Remark[]): boolean;
+  /** Those that have yet to be told, as notes about the object; from now on these and no others hold. */
+  take(name: string, object: KubeObject, remarks: readonly Remark[]): readonly Omit<EventNote, 'reportingController'>[];
+}
+
+/** Makes a memory for objects of a kind. */
+function createRemarks(kind: Kind, action: string): Remarks {
+  const told = new Map<string, ReadonlySet<string>>();
+  const isNew = (name: string, { message }: Remark): boolean => told.get(name)?.has(message) !== true;
+  return {
+    areNew: (name, remarks) => remarks.some((remark) => isNew(name, remark)),
+    take(name, object, remarks) {
+      const fresh = remarks.filter((remark) => isNew(name, remark));
+      if (remarks.length === 0) told.delete(name);
+      else told.set(name, new Set(remarks.map(({ message }) => message)));
+      const regarding = { apiVersion: apiVersionOf(kind), kind, ...object };
+      return fresh.map(({ type, reason, message }) => ({ regarding, type, reason, action, note: message }));
+    },
+  };
+}
+
+interface LabelSyncerOptions {
   /** Of the installation. */
   readonly namespace: string;
   /** Ours. */

@@ -1,24 +1,184 @@
-import { rolloutOf } from '../cluster/rollout.ts';
-import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
-import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import type { ManagementSettings, Reach } from '../policy/rollout/label-sync.ts';
-import { summaryOf, type NamespaceEvaluation } from '../policy/rollout/readiness.ts';
-import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
+import { type RolloutView, rolloutOf } from '../cluster/rollout.ts';
+import { INSTALLATION } from '../kube/installation.ts';
+import {
+  ENFORCEMENT_MODES,
+  type PSAEnforcementConfig,
+  PSA_ENFORCEMENT_CONFIG,
+} from '../kube/psa-enforcement-config.ts';
+import { readTimestamp } from '../kube/timestamp.ts';
+import { measure, type NamespaceEvaluation, summaryOf } from '../policy/rollout/readiness.ts';
 import type { ReadinessMetrics } from '../telemetry/rollout.ts';
-import { on, type Controller, type ReconcileContext, type ReconcileResult } from './controller.ts';
+import { POD_SOURCES } from '../cluster/workloads.ts';
+import { deepEqual } from '../kube/equal.ts';
+import type { Kind, KubeObject } from '../kube/types.ts';
+import { reachOf, type Reach, type SyncChange, type ManagementSettings } from '../policy/rollout/label-sync.ts';
+import {
+  onNews,
+  type Happened,
+  type Source,
+  on,
+  type Controller,
+  type ReconcileContext,
+  type ReconcileResult,
+} from './controller.ts';
+import type { Store } from '../cluster/store.ts';
+import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
+import { createFindings } from './psa-readiness/findings.ts';
+import { createReports } from './psa-readiness/reports.ts';
+import { createRequests, scheduleOf } from './psa-readiness/schedule.ts';
+import { type CompletedSweep, type Sweep, proceed } from './psa-readiness/sweep.ts';
+import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
+import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
 import { decide } from './psa-readiness/decision.ts';
 import { evaluateAll, namesOf } from './psa-readiness/evaluate-all.ts';
 import { createNamespaceEvaluator } from './psa-readiness/evaluator.ts';
-import { forgetMeasures, measureFindings, measureStatus } from './psa-readiness/measures.ts';
 import { decisionNotes, deletionNote, newlyViolating, violationNote } from './psa-readiness/notes.ts';
-import { scheduleOf } from './psa-readiness/schedule.ts';
-import { evaluationSources } from './psa-readiness/sources.ts';
-import { createState } from './psa-readiness/state.ts';
-import { proceed } from './psa-readiness/sweep.ts';
 import { createConfig, writeDecision } from './psa-readiness/write.ts';
 
-export interface ReadinessOptions {
+/** What the object says, as metrics. */
+function measureStatus(metrics: ReadinessMetrics, object: PSAEnforcementConfig, view: RolloutView): void {
+  const { status } = object;
+  for (const mode of ENFORCEMENT_MODES) {
+    metrics.enforcementMode.set({ mode }, (status?.enforcementMode ?? '') === mode ? 1 : 0);
+  }
+  metrics.enforcing.set(view.enforce === 'restricted' ? 1 : 0);
+  metrics.lastEvaluation.set((readTimestamp(status?.lastEvaluationTime) ?? 0) / 1000);
+  metrics.progressing.reset();
+  metrics.operatorConditions.reset();
+  for (const { type, reason, status: isSo } of status?.conditions ?? []) {
+    if (type === 'Progressing' && isSo === 'True') metrics.progressing.set({ reason }, 1);
+    if (!type.endsWith('EvaluationConditionsDetected')) continue;
+    metrics.operatorConditions.set({ name: INSTALLATION.name, condition: type, reason }, isSo === 'True' ? 1 : 0);
+  }
+}
+
+/** What was found, as metrics. */
+function measureFindings(metrics: ReadinessMetrics, evaluations: readonly NamespaceEvaluation[]): void {
+  const { namespaces, workloads } = measure(evaluations);
+  for (const [category, count] of Object.entries(namespaces)) metrics.namespaces.set({ category }, count);
+  metrics.violatingWorkloads.reset();
+  for (const { namespace, count } of workloads) metrics.violatingWorkloads.set({ namespace }, count);
+}
+
+/** Who does not lead says nothing, lest two replicas say different things. */
+function forgetMeasures(metrics: ReadinessMetrics): void {
+  for (const gauge of [
+    metrics.namespaces,
+    metrics.violatingWorkloads,
+    metrics.enforcementMode,
+    metrics.operatorConditions,
+    metrics.progressing,
+    metrics.enforcing,
+    metrics.lastEvaluation,
+    metrics.evaluationDuration,
+  ]) {
+    gauge.reset();
+  }
+}
+
+/** Kinds on which it hangs how pods are admitted, and to what level a namespace would be held. */
+const SURROUNDINGS = [
+  'Namespace',
+  'ServiceAccount',
+  'SecurityContextConstraints',
+  'Role',
+  'RoleBinding',
+  'ClusterRole',
+  'ClusterRoleBinding',
+] as const;
+
+/** The sources of what is evaluated: `keysOf` gives the keys for namespaces, after `forget` was told of them. */
+function evaluationSources(
+  keysOf: (reach: Reach) => readonly string[],
+  forget: (reach: Reach) => void,
+): readonly Source[] {
+  return [
+    ...POD_SOURCES.map((kind) => onNews(kind, ({ metadata }) => [metadata?.namespace ?? ''])),
+    ...SURROUNDINGS.map((kind) =>
+      onNews(kind, (object, store, happened) => {
+        const reach = reachFrom(kind, object, store, happened);
+        forget(reach);
+        return keysOf(reach);
+      }),
+    ),
+  ];
+}
+
+function reachFrom(
+  kind: (typeof SURROUNDINGS)[number],
+  object: KubeObject,
+  store: Store,
+  { type, before }: Happened<Kind>,
+): Reach {
+  // The order in which SCCs are tried counts as well.
+  if (kind === 'SecurityContextConstraints')
+    return isSameScc(object, type === 'put' ? before : undefined) ? NOWHERE : 'all';
+  const change: SyncChange = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
+  return reachOf(change, {
+    sccNames: store.list('SecurityContextConstraints').flatMap(({ metadata }) => metadata?.name ?? []),
+    findRole: (namespace, name) =>
+      namespace === '' ? store.get('ClusterRole', name) : store.get('Role', name, namespace),
+  });
+}
+
+const NOWHERE: Reach = new Set();
+
+function isSameScc(after: KubeObject, before: KubeObject | undefined): boolean {
+  return before !== undefined && deepEqual({ ...after, metadata: {} }, { ...before, metadata: {} });
+}
+
+/** Tells whether things are still changing that concern everything. All times are in milliseconds on one clock. */
+interface Rest {
+  changed(nowMs: number): void;
+  /** How long to wait until all has been quiet for a while; 0: it is, or it is never. */
+  waitMs(nowMs: number): number;
+}
+
+const QUIET_MS = 5_000;
+/** Whoever waits for longer waits for ever. */
+const MAX_WAIT_MS = 60_000;
+
+/** Makes a watch that has seen no change yet. */
+function createRest(): Rest {
+  let sinceMs = -Infinity;
+  let lastMs = -Infinity;
+  return {
+    changed(nowMs) {
+      if (nowMs - lastMs > QUIET_MS) sinceMs = nowMs;
+      lastMs = nowMs;
+    },
+    waitMs(nowMs) {
+      return nowMs - sinceMs > MAX_WAIT_MS ? 0 : Math.max(0, lastMs + QUIET_MS - nowMs);
+    },
+  };
+}
+
+/** What is known for as long as this process leads. */
+function createState(find: () => PSAEnforcementConfig | undefined) {
+  const wasViolating = (name: string): boolean =>
+    find()?.status?.violatingNamespaces?.some((entry) => entry.name === name && entry.state !== 'Previous') === true;
+  return {
+    findings: createFindings(wasViolating),
+    reports: createReports(),
+    requests: createRequests(),
+    rest: createRest(),
+    notes: [] as string[],
+    /** When each was evaluated last, on the clock of the controller. */
+    evaluatedMs: new Map<string, number>(),
+    allMs: -Infinity,
+    /** True: something has happened that concerns all namespaces. */
+    isAllStale: true,
+    exemptions: undefined as PodSecurityConfiguration['exemptions'] | undefined,
+    failures: 0,
+    sweep: undefined as Sweep | undefined,
+    completed: undefined as CompletedSweep | undefined,
+    sweptGeneration: undefined as number | undefined,
+    refusedGeneration: undefined as number | undefined,
+    measured: -1,
+  };
+}
+
+interface ReadinessOptions {
   /** Of the installation. */
   readonly namespace: string;
   /** Ours. */

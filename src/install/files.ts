@@ -1,10 +1,8 @@
-import { chartFiles } from './helm/chart.ts';
+import { chartFiles } from './helm.ts';
 import { defaultSettings, manifestsOf } from './index.ts';
-import { baseFiles } from './kustomize/base.ts';
-import { manifestFile, type Files } from './kustomize/files.ts';
-import { overlayFiles } from './kustomize/overlays.ts';
+import { baseFiles, manifestFile, type Files, overlayFiles } from './kustomize.ts';
 
-export type { Files } from './kustomize/files.ts';
+export type { Files } from './kustomize.ts';
 
 /** All files of `webhook-config/`. */
 export function manifestFiles(version: string): Files {

@@ -5,21 +5,20 @@
 import { podDisruptionBudget } from './availability.ts';
 import { certManagerObjects } from './certificate.ts';
 import { configuration } from './configuration.ts';
-import { SCC_DEFINITIONS } from './definitions/index.ts';
-import { psaEnforcementConfigs } from './definitions/psa-enforcement-configs.ts';
+import { SCC_DEFINITIONS, psaEnforcementConfigs } from './definitions.ts';
 import { deployment } from './deployment.ts';
-import { monitoringObjects } from './monitoring/index.ts';
+import { monitoringObjects } from './monitoring.ts';
 import { namespace, resourceQuota } from './namespace.ts';
 import { networkPolicy, service } from './network.ts';
-import { rbacObjects } from './rbac/index.ts';
+import { rbacObjects } from './rbac.ts';
 import type { ManifestSettings } from './settings.ts';
 import type { Manifest } from './types.ts';
-import { webhookConfigurations } from './webhooks/index.ts';
+import { webhookConfigurations } from './webhooks.ts';
 
-export { DEFINITIONS, SCC_DEFINITIONS } from './definitions/index.ts';
+export { DEFINITIONS, SCC_DEFINITIONS } from './definitions.ts';
 export { defaultSettings, type ManifestSettings } from './settings.ts';
 export type { Manifest, ManifestOf } from './types.ts';
-export { webhookConfigurations, type WebhookConfiguration } from './webhooks/index.ts';
+export { webhookConfigurations, type WebhookConfiguration } from './webhooks.ts';
 
 /** All objects of an installation, in the order in which they have to be applied: webhooks at the end. */
 export function manifestsOf(settings: ManifestSettings): readonly Manifest[] {

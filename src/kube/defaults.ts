@@ -1,6 +1,212 @@
-import { otherDefaults } from './default-other.ts';
-import { defaultPod, type Part } from './default-pod.ts';
-import { workloadDefaults } from './default-workload.ts';
+import { fill, partAt, partIn, partsAt, type Part, defaultPodSpec, defaultPod } from './default-pod.ts';
+
+/** Fills in the fields of an object of one kind. */
+type Defaulter = (object: Part) => void;
+
+const RBAC_GROUP = 'rbac.authorization.k8s.io';
+
+/** What the API server fills in of kinds that have nothing to do with pods, by API group and kind. */
+const otherDefaults: Readonly<Record<string, Defaulter>> = {
+  '/Namespace': (object) => {
+    const metadata = partIn(object, 'metadata');
+    const name = metadata['name'];
+    // A generated name is not known yet.
+    if (typeof name === 'string' && name !== '') partIn(metadata, 'labels')['kubernetes.io/metadata.name'] = name;
+    fill(partIn(object, 'status'), 'phase', 'Active');
+  },
+  '/Secret': (object) => fill(object, 'type', 'Opaque'),
+  '/Service': defaultService,
+  '/PersistentVolumeClaim': (object) => {
+    fill(partIn(object, 'spec'), 'volumeMode', 'Filesystem');
+    fill(partIn(object, 'status'), 'phase', 'Pending');
+  },
+  '/PersistentVolume': (object) => {
+    const spec = partIn(object, 'spec');
+    fill(spec, 'persistentVolumeReclaimPolicy', 'Retain');
+    fill(spec, 'volumeMode', 'Filesystem');
+    fill(partIn(object, 'status'), 'phase', 'Pending');
+  },
+  'admissionregistration.k8s.io/MutatingWebhookConfiguration': (object) =>
+    defaultWebhooks(object, { reinvocationPolicy: 'Never' }),
+  'admissionregistration.k8s.io/ValidatingWebhookConfiguration': (object) => defaultWebhooks(object, {}),
+  'apiextensions.k8s.io/CustomResourceDefinition': defaultDefinition,
+  'networking.k8s.io/NetworkPolicy': defaultNetworkPolicy,
+  'rbac.authorization.k8s.io/ClusterRoleBinding': defaultBinding,
+  'rbac.authorization.k8s.io/RoleBinding': defaultBinding,
+  'scheduling.k8s.io/PriorityClass': (object) => fill(object, 'preemptionPolicy', 'PreemptLowerPriority'),
+};
+
+function defaultService(object: Part): void {
+  const spec = partIn(object, 'spec');
+  fill(spec, 'sessionAffinity', 'None');
+  fill(spec, 'type', 'ClusterIP');
+  for (const port of partsAt(spec, 'ports')) {
+    fill(port, 'protocol', 'TCP');
+    if (port['targetPort'] === 0) delete port['targetPort'];
+    fill(port, 'targetPort', port['port']);
+  }
+  if (spec['type'] === 'NodePort' || spec['type'] === 'LoadBalancer') fill(spec, 'externalTrafficPolicy', 'Cluster');
+  if (spec['type'] === 'LoadBalancer') fill(spec, 'allocateLoadBalancerNodePorts', true);
+  if (spec['type'] !== 'ExternalName') fill(spec, 'internalTrafficPolicy', 'Cluster');
+}
+
+function defaultWebhooks(object: Part, more: Part): void {
+  for (const webhook of partsAt(object, 'webhooks')) {
+    fill(webhook, 'failurePolicy', 'Fail');
+    fill(webhook, 'matchPolicy', 'Equivalent');
+    fill(webhook, 'namespaceSelector', {});
+    fill(webhook, 'objectSelector', {});
+    fill(webhook, 'timeoutSeconds', 10);
+    for (const [field, value] of Object.entries(more)) fill(webhook, field, value);
+    for (const rule of partsAt(webhook, 'rules')) fill(rule, 'scope', '*');
+    const service = partAt(partAt(webhook, 'clientConfig') ?? {}, 'service');
+    if (service) fill(service, 'port', 443);
+  }
+}
+
+function defaultDefinition(object: Part): void {
+  const spec = partIn(object, 'spec');
+  const names = partIn(spec, 'names');
+  const kind = typeof names['kind'] === 'string' ? names['kind'] : '';
+  fill(names, 'singular', kind.toLowerCase());
+  if (kind !== '') fill(names, 'listKind', `${kind}List`);
+  fill(spec, 'conversion', { strategy: 'None' });
+}
+
+function defaultBinding(object: Part): void {
+  fill(partIn(object, 'roleRef'), 'apiGroup', RBAC_GROUP);
+  for (const subject of partsAt(object, 'subjects')) {
+    if (subject['kind'] === 'User' || subject['kind'] === 'Group') fill(subject, 'apiGroup', RBAC_GROUP);
+  }
+}
+
+function defaultNetworkPolicy(object: Part): void {
+  const spec = partIn(object, 'spec');
+  const egress = partsAt(spec, 'egress');
+  for (const rule of [...partsAt(spec, 'ingress'), ...egress]) {
+    for (const port of partsAt(rule, 'ports')) fill(port, 'protocol', 'TCP');
+  }
+  fill(spec, 'policyTypes', egress.length > 0 ? ['Ingress', 'Egress'] : ['Ingress']);
+}
+
+/** Fills in the fields of a workload of one kind. */
+type DefaulterDefaultWorkload = (workload: Part) => void;
+
+/**
+ * What the API server fills in of workloads, by API group and kind.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/v1/defaults.go
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/v1/defaults.go
+ */
+const workloadDefaults: Readonly<Record<string, DefaulterDefaultWorkload>> = {
+  '/PodTemplate': (object) => defaultTemplate(object),
+  '/ReplicationController': (object) => {
+    const spec = partIn(object, 'spec');
+    fill(spec, 'replicas', 1);
+    adoptTemplateLabels(object, spec);
+    if (partAt(spec, 'template')) defaultTemplate(spec);
+  },
+  'apps/DaemonSet': defaultDaemonSet,
+  'apps/Deployment': defaultDeployment,
+  'apps/ReplicaSet': (object) => {
+    const spec = partIn(object, 'spec');
+    fill(spec, 'replicas', 1);
+    defaultTemplate(spec);
+  },
+  'apps/StatefulSet': defaultStatefulSet,
+  'batch/CronJob': defaultCronJob,
+  'batch/Job': defaultJob,
+};
+
+function defaultTemplate(owner: Part): void {
+  const template = partIn(owner, 'template');
+  fill(template, 'metadata', {});
+  defaultPodSpec(partIn(template, 'spec'));
+}
+
+function adoptTemplateLabels(object: Part, spec: Part): void {
+  const labels = partAt(partAt(partAt(spec, 'template') ?? {}, 'metadata') ?? {}, 'labels');
+  if (!labels) return;
+  if (isEmpty(spec['selector'])) spec['selector'] = structuredClone(labels);
+  const metadata = partIn(object, 'metadata');
+  if (isEmpty(metadata['labels'])) metadata['labels'] = structuredClone(labels);
+}
+
+function isEmpty(value: unknown): boolean {
+  return value == null || (typeof value === 'object' && Object.keys(value).length === 0);
+}
+
+function defaultDeployment(object: Part): void {
+  const spec = partIn(object, 'spec');
+  fill(spec, 'replicas', 1);
+  defaultTemplate(spec);
+  const strategy = partIn(spec, 'strategy');
+  fill(strategy, 'type', 'RollingUpdate');
+  if (strategy['type'] === 'RollingUpdate') {
+    const rollingUpdate = partIn(strategy, 'rollingUpdate');
+    fill(rollingUpdate, 'maxUnavailable', '25%');
+    fill(rollingUpdate, 'maxSurge', '25%');
+  }
+  fill(spec, 'revisionHistoryLimit', 10);
+  fill(spec, 'progressDeadlineSeconds', 600);
+}
+
+function defaultDaemonSet(object: Part): void {
+  const spec = partIn(object, 'spec');
+  defaultTemplate(spec);
+  const strategy = partIn(spec, 'updateStrategy');
+  fill(strategy, 'type', 'RollingUpdate');
+  if (strategy['type'] === 'RollingUpdate') {
+    const rollingUpdate = partIn(strategy, 'rollingUpdate');
+    fill(rollingUpdate, 'maxUnavailable', 1);
+    fill(rollingUpdate, 'maxSurge', 0);
+  }
+  fill(spec, 'revisionHistoryLimit', 10);
+}
+
+function defaultStatefulSet(object: Part): void {
+  const spec = partIn(object, 'spec');
+  fill(spec, 'podManagementPolicy', 'OrderedReady');
+  const strategy = partIn(spec, 'updateStrategy');
+  if (isEmpty(strategy['type']) || strategy['type'] === '') {
+    strategy['type'] = 'RollingUpdate';
+    fill(strategy, 'rollingUpdate', {});
+  }
+  const rollingUpdate = strategy['type'] === 'RollingUpdate' ? partAt(strategy, 'rollingUpdate') : undefined;
+  if (rollingUpdate) fill(rollingUpdate, 'partition', 0);
+  const retention = partIn(spec, 'persistentVolumeClaimRetentionPolicy');
+  fill(retention, 'whenDeleted', 'Retain');
+  fill(retention, 'whenScaled', 'Retain');
+  fill(spec, 'replicas', 1);
+  fill(spec, 'revisionHistoryLimit', 10);
+  defaultTemplate(spec);
+  for (const claim of partsAt(spec, 'volumeClaimTemplates')) fill(partIn(claim, 'spec'), 'volumeMode', 'Filesystem');
+}
+
+function defaultJob(object: Part): void {
+  const spec = partIn(object, 'spec');
+  if (spec['completions'] == null && spec['parallelism'] == null) fill(spec, 'completions', 1);
+  fill(spec, 'parallelism', 1);
+  fill(spec, 'backoffLimit', spec['backoffLimitPerIndex'] == null ? 6 : 0x7fffffff);
+  const labels = partAt(partAt(partAt(spec, 'template') ?? {}, 'metadata') ?? {}, 'labels');
+  const metadata = partIn(object, 'metadata');
+  if (labels && isEmpty(metadata['labels'])) metadata['labels'] = structuredClone(labels);
+  fill(spec, 'completionMode', 'NonIndexed');
+  fill(spec, 'suspend', false);
+  fill(spec, 'podReplacementPolicy', spec['podFailurePolicy'] == null ? 'TerminatingOrFailed' : 'Failed');
+  fill(spec, 'manualSelector', false);
+  defaultTemplate(spec);
+}
+
+function defaultCronJob(object: Part): void {
+  const spec = partIn(object, 'spec');
+  fill(spec, 'concurrencyPolicy', 'Allow');
+  fill(spec, 'suspend', false);
+  fill(spec, 'successfulJobsHistoryLimit', 3);
+  fill(spec, 'failedJobsHistoryLimit', 1);
+  const jobTemplate = partIn(spec, 'jobTemplate');
+  fill(jobTemplate, 'metadata', {});
+  defaultTemplate(partIn(jobTemplate, 'spec'));
+}
 
 const defaults: Readonly<Record<string, (object: Part) => void>> = {
   '/Pod': defaultPod,

@@ -1,6 +1,122 @@
-import { applyOp } from './json-patch-op.ts';
-import { escapeKey } from './json-pointer.ts';
-import { isObject, type JsonObject } from './types.ts';
+import { deepEqual } from './equal.ts';
+import { addAt, findPlace, getAt, removeAt, setAt, type Place, escapeKey } from './json-pointer.ts';
+import { type JsonObject, isObject } from './types.ts';
+
+/** What copy operations may add to a document in all, as in the API server. */
+const COPY_LIMIT_BYTES = 3 * 1024 * 1024;
+
+/** A document that is being patched. */
+interface PatchState {
+  root: unknown;
+  copiedBytes: number;
+}
+
+/** Does one operation, whatever came as such. Throws a RangeError with the API server's text if it does not apply. */
+function applyOp(state: PatchState, op: JsonObject): void {
+  const kind = typeof op['op'] === 'string' ? op['op'] : 'unknown';
+  const run = Object.hasOwn(OPERATIONS, kind) ? OPERATIONS[kind] : undefined;
+  if (!run) throw new RangeError(`Unexpected kind: ${kind}`);
+  run(state, op);
+}
+
+const OPERATIONS: Readonly<Record<string, (state: PatchState, op: JsonObject) => void>> = {
+  add({ root }, op) {
+    const path = pathOf(op, 'path', 'add operation failed to decode path: missing value');
+    const place = find(root, path, `add operation does not apply: doc is missing path: "${path}"`);
+    explain(`error in add for path: '${path}'`, () => addAt(place, valueOf(op)));
+  },
+  remove({ root }, op) {
+    const path = pathOf(op, 'path', 'remove operation failed to decode path: missing value');
+    const place = find(root, path, `remove operation does not apply: doc is missing path: "${path}"`);
+    explain(`error in remove for path: '${path}'`, () => removeAt(place));
+  },
+  replace(state, op) {
+    const path = pathOf(op, 'path', `replace operation failed to decode path: ${NO_PATH}`);
+    if (path === '') state.root = valueOf(op);
+    else {
+      const place = find(state.root, path, `replace operation does not apply: doc is missing path: ${path}`);
+      replace(place, `replace operation does not apply: doc is missing key: ${path}`, valueOf(op));
+    }
+  },
+  move({ root }, op) {
+    const from = pathOf(op, 'from', `move operation failed to decode from: ${NO_FROM}`);
+    const source = find(root, from, `move operation does not apply: doc is missing from path: ${from}`);
+    const value = explain(`error in move for path: '${source.key}'`, () => {
+      const moved = getAt(source);
+      removeAt(source);
+      return moved;
+    });
+    const path = pathOf(op, 'path', `move operation failed to decode path: ${NO_PATH}`);
+    const target = find(root, path, `move operation does not apply: doc is missing destination path: ${path}`);
+    explain(`error in move for path: '${path}'`, () => addAt(target, value));
+  },
+  copy(state, op) {
+    const from = pathOf(op, 'from', `copy operation failed to decode from: ${NO_FROM}`);
+    const source = find(state.root, from, `copy operation does not apply: doc is missing from path: ${from}`);
+    const value = explain(`error in copy for from: '${from}'`, () => getAt(source) ?? null);
+    const path = pathOf(op, 'path', 'copy operation failed to decode path: missing value');
+    const target = find(state.root, path, `copy operation does not apply: doc is missing destination path: ${path}`);
+    countCopy(state, value);
+    explain('error while adding value during copy', () => addAt(target, structuredClone(value)));
+  },
+  test({ root }, op) {
+    const path = pathOf(op, 'path', `test operation failed to decode path: ${NO_PATH}`);
+    if (!deepEqual(readForTest(root, path), op['value'] ?? null)) {
+      throw new RangeError(`testing value ${path} failed: test failed`);
+    }
+  },
+};
+
+const NO_PATH = 'operation missing path field: missing value';
+const NO_FROM = 'operation, missing from field: missing value';
+
+function readForTest(root: unknown, path: string): unknown {
+  if (path === '') return root;
+  const place = find(root, path, `test operation does not apply: is missing path: ${path}`);
+  return explain(`error in test for path: '${path}'`, () => getAt(place) ?? null);
+}
+
+function replace(place: Place, message: string, value: unknown): void {
+  try {
+    setAt(place, value);
+  } catch (error) {
+    throw new RangeError(`${message}: missing value`, { cause: error });
+  }
+}
+
+function find(root: unknown, pointer: string, message: string): Place {
+  const place = findPlace(root, pointer);
+  if (!place) throw new RangeError(`${message}: missing value`);
+  return place;
+}
+
+function pathOf(op: JsonObject, field: 'path' | 'from', message: string): string {
+  const path = op[field];
+  if (typeof path !== 'string') throw new RangeError(message);
+  return path;
+}
+
+/** The value of an operation as a part of the document, where later operations may change it. */
+function valueOf(op: JsonObject): unknown {
+  return structuredClone(op['value'] ?? null);
+}
+
+function countCopy(state: PatchState, value: unknown): void {
+  state.copiedBytes += new TextEncoder().encode(JSON.stringify(value)).length;
+  if (state.copiedBytes > COPY_LIMIT_BYTES) {
+    const text = `Unable to complete the copy, the accumulated size increase of copy is ${state.copiedBytes}`;
+    throw new RangeError(`${text}, exceeding the limit ${COPY_LIMIT_BYTES}`);
+  }
+}
+
+/** Puts a text before the message of an error. */
+function explain<T>(text: string, act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    throw new RangeError(`${text}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  }
+}
 
 /**
  * One operation of a JSON patch.

@@ -1,16 +1,141 @@
+import { isUtf8 } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Store } from '../cluster/store.ts';
+import { shortened } from '../kube/quote.ts';
+import { compileShape } from '../config/ajv.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import { isObject } from '../kube/types.ts';
+import type { Store } from '../cluster/store.ts';
 import { parseDurationMs } from '../kube/duration.ts';
 import { diff, type JsonPatchOp } from '../kube/json-patch.ts';
 import { createLine, type Facts } from '../telemetry/line.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { bounded, boundedValues } from './bounded.ts';
 import type { Connections } from './connections.ts';
-import { readEnvelope } from './envelope.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
+
+/**
+ * What one text of an answer, and all its audit annotations together, may have in characters. A pod may be made to cause
+ * many times more, which would end in logs.
+ */
+export const MAX_TEXT = 256 * 1024;
+
+/** The text, or its beginning if it is longer than anybody reads. */
+function bounded(text: string): string {
+  return shortened(text, MAX_TEXT);
+}
+
+/** The annotations; once they have become too long together, the rest of them is cut. */
+function boundedValues(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const values = Object.values(annotations);
+  if (values.reduce((length, value) => length + value.length, 0) <= MAX_TEXT) return annotations;
+  let left = MAX_TEXT;
+  const cut: (readonly [string, string])[] = [];
+  for (const [key, value] of Object.entries(annotations)) {
+    cut.push([key, shortened(value, Math.max(left, 0))]);
+    left -= value.length;
+  }
+  return Object.fromEntries(cut);
+}
+
+/** The body of an admission review, taken apart: the request inside, or why there is none. */
+type Envelope = { readonly request: AdmissionRequest } | { readonly error: string };
+
+const text = { type: 'string' };
+const kind = {
+  type: 'object',
+  properties: { group: text, version: text, kind: text },
+  required: ['kind'],
+};
+const resource = {
+  type: 'object',
+  properties: { group: text, version: text, resource: text },
+  required: ['resource'],
+};
+const nullable = (schema: object): object => ({ ...schema, nullable: true });
+
+/** Only the envelope: what is in `object` and `oldObject` is the business of the decision. */
+const request = {
+  type: 'object',
+  required: ['uid', 'kind', 'resource', 'operation'],
+  properties: {
+    uid: { type: 'string', minLength: 1 },
+    kind,
+    resource,
+    subResource: text,
+    requestKind: nullable(kind),
+    requestResource: nullable(resource),
+    requestSubResource: text,
+    name: text,
+    namespace: text,
+    operation: { type: 'string', enum: ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'] },
+    userInfo: {
+      type: 'object',
+      properties: {
+        username: text,
+        uid: text,
+        groups: nullable({ type: 'array', items: text }),
+        extra: nullable({ type: 'object', additionalProperties: nullable({ type: 'array', items: text }) }),
+      },
+    },
+    dryRun: nullable({ type: 'boolean' }),
+  },
+};
+const checkReview = compileShape({ type: 'object', required: ['request'], properties: { request } });
+
+const API_VERSION = 'admission.k8s.io/v1';
+const KIND = 'AdmissionReview';
+
+/**
+ * Reads an AdmissionReview of `admission.k8s.io/v1`. Plain `JSON.parse`: a map key named `__proto__` is legal and
+ * becomes a property like any other. The texts are those of the upstream webhook server, followed by the reason.
+ * @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/cmd/webhook/server/server.go
+ */
+function readEnvelope(body: Buffer): Envelope {
+  if (body.length === 0) return { error: 'request body is empty' };
+  if (!isUtf8(body)) return undecodable('the body is not valid UTF-8');
+  if (hasTooManyValues(body)) return undecodable(`the body has more than ${MAX_BRACKETS} objects and lists`);
+  let review: unknown;
+  try {
+    review = JSON.parse(body.toString());
+  } catch (error) {
+    return undecodable(error instanceof Error ? error.message : String(error));
+  }
+  if (!isObject(review)) return undecodable(`the body must be a JSON object of kind ${KIND}`);
+  // As upstream: without apiVersion and kind it is taken for what this path serves.
+  const apiVersion = review.apiVersion ?? API_VERSION;
+  const reviewKind = review.kind ?? KIND;
+  if (apiVersion !== API_VERSION) {
+    return undecodable(`apiVersion: must be "${API_VERSION}"; set admissionReviewVersions: ["v1"] in the webhook`);
+  }
+  if (reviewKind !== KIND) return { error: `unexpected AdmissionReview kind: ${printKind(reviewKind)}` };
+  const wrong = checkReview(review);
+  if (wrong !== undefined) return undecodable(wrong);
+  return { request: review.request as AdmissionRequest };
+}
+
+/** An object that can be stored has far fewer; parsing millions of empty ones takes half a second and 500 MiB. */
+const MAX_BRACKETS = 1_000_000;
+const BRACE = '{'.charCodeAt(0);
+const BRACKET = '['.charCodeAt(0);
+
+function hasTooManyValues(body: Buffer): boolean {
+  if (body.length < 2 * MAX_BRACKETS) return false;
+  let count = 0;
+  for (let index = 0; index < body.length; index++) {
+    const byte = body[index];
+    if (byte === BRACE || byte === BRACKET) count++;
+  }
+  return count > MAX_BRACKETS;
+}
+
+function undecodable(reason: string): Envelope {
+  return { error: `unable to decode the request: ${reason}` };
+}
+
+function printKind(value: unknown): string {
+  return typeof value === 'string' ? `${API_VERSION}, Kind=${value}` : 'kind must be a string';
+}
 
 export interface AdmissionDeps {
   readonly webhooks: readonly Webhook[];

@@ -1,15 +1,95 @@
 /**
  * The admission server: Fastify over TLS. It reads the store and answers; it never writes to a cluster.
  */
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 import type { SecureContextOptions, Server } from 'node:tls';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { ConnectionError } from 'fastify';
 import { registerAdmission, type AdmissionDeps } from './admission.ts';
-import { badRequest, readBody } from './body.ts';
-import { answerClientError } from './client-error.ts';
 import type { Callers } from './callers.ts';
 import { trackConnections, type Connections } from './connections.ts';
 
-export interface ServerDeps extends AdmissionDeps {
+/** The largest review: an object of 3 MiB, the API server's limit, old and new, with room for the envelope. */
+const BODY_LIMIT_BYTES = 7 * 1024 * 1024;
+
+type Done = (error: Error | null, body?: Buffer) => void;
+
+/** Reads the body of a request. What comes in one piece, as reviews of pods do, is passed on as it is: Fastify copies it. */
+function readBody(request: FastifyRequest, payload: IncomingMessage, done: Done): void {
+  if (Number(request.headers['content-length']) > BODY_LIMIT_BYTES) {
+    done(tooLarge());
+    return;
+  }
+  const pieces: Buffer[] = [];
+  let length = 0;
+  const stop = (): void => {
+    payload.off('data', onData);
+    payload.off('end', onEnd);
+    payload.off('error', onError);
+  };
+  const onData = (piece: Buffer): void => {
+    pieces.push(piece);
+    length += piece.length;
+    if (length <= BODY_LIMIT_BYTES) return;
+    stop();
+    done(tooLarge());
+  };
+  const onEnd = (): void => {
+    stop();
+    done(null, pieces.length === 1 ? pieces[0] : Buffer.concat(pieces, length));
+  };
+  const onError = (error: Error): void => {
+    stop();
+    done(withStatus(error, 400));
+  };
+  payload.on('data', onData);
+  payload.on('end', onEnd);
+  payload.on('error', onError);
+}
+
+/** The error of a request that cannot be read as it came. */
+function badRequest(message: string): Error {
+  return withStatus(new Error(message), 400);
+}
+
+function tooLarge(): Error {
+  return withStatus(new Error(`request entity is too large; limit is ${BODY_LIMIT_BYTES} bytes`), 413);
+}
+
+function withStatus(error: Error, statusCode: number): Error {
+  return Object.assign(error, { statusCode });
+}
+
+/** What is answered to bytes that are no request: the status, and why. Whatever else is wrong with them is a 400. */
+const ANSWERS = new Map<string | undefined, readonly [status: number, reason: string]>([
+  ['HPE_HEADER_OVERFLOW', [431, 'the head of the request is too large']],
+  ['ERR_HTTP_REQUEST_TIMEOUT', [408, 'the request did not arrive in time']],
+]);
+const NO_REQUEST = [400, 'this is no HTTP request'] as const;
+
+/**
+ * Answers bytes that are no request, and closes the connection when the answer has gone out: what was written to a TLS
+ * connection that is destroyed at once may never leave.
+ */
+function answerClientError({ code }: ConnectionError, socket: Socket): void {
+  // It is called again for each further piece that arrives.
+  if (code === 'ECONNRESET' || !socket.writable) return;
+  const [status, reason] = ANSWERS.get(code) ?? NO_REQUEST;
+  socket.end(
+    [
+      `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+      'Connection: close',
+      'Content-Type: text/plain; charset=utf-8',
+      `Content-Length: ${reason.length + 1}`,
+      '',
+      `${reason}\n`,
+    ].join('\r\n'),
+  );
+  socket.destroySoon();
+}
+
+interface ServerDeps extends AdmissionDeps {
   /** Certificate, key and protocol settings. */
   readonly tls: SecureContextOptions;
   /** Who may send reviews; absent: whoever reaches the server. */

@@ -1,10 +1,28 @@
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { Registry, collectDefaultMetrics, Gauge } from 'prom-client';
 import { createRolloutMetrics, type RolloutMetrics } from './rollout.ts';
 import { createCertificateMetrics, type CertificateMetrics } from './certificates.ts';
 import { createClusterMetrics, type ClusterMetrics } from './cluster.ts';
-import { describeMetrics, type MetricDescription } from './describe.ts';
 import { createTally, createTimings, type Tally, type Timing } from './hot.ts';
 import { createWorkQueueMetrics, type WorkQueueMetrics } from './work-queue.ts';
+
+/** What a metric is, apart from its values. */
+export interface MetricDescription {
+  readonly name: string;
+  /** `counter`, `gauge`, `histogram` or `summary`. */
+  readonly type: string;
+  readonly labels: readonly string[];
+  readonly help: string;
+}
+
+/** Describes the metrics of a registry, in the order in which they were made. */
+async function describeMetrics(registry: Registry): Promise<readonly MetricDescription[]> {
+  const metrics = await registry.getMetricsAsJSON();
+  return metrics.map(({ name, help, type }) => {
+    // The types of the package hide the labels, and have numbers for what it has words for.
+    const { labelNames = [] } = registry.getSingleMetric(name) as unknown as { labelNames?: readonly string[] };
+    return { name, type: String(type), labels: labelNames, help };
+  });
+}
 
 /** All metrics of this program; one registry, made once and handed down. */
 export interface Metrics {

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { readInventory, type Inventory } from '../../src/cli/inventory/inventory.ts';
 import type { InventoryValues } from '../../src/cli/inventory/options.ts';
 import type { Io } from '../../src/cli/command.ts';
-import { auditPods } from '../../src/cli/scc-pods/audit-pods.ts';
+import { auditPods } from '../../src/cli/commands/scc-pods.ts';
 import { sccGrants } from '../../src/cli/scc-access/scc-grants.ts';
 import { apiVersionOf, RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';

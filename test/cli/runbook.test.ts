@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { statusOf, type Status } from '../../src/cli/break-glass/print.ts';
 import { configurationOf } from '../../src/cli/installation/own-webhooks.ts';
 import type { JsonObject, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
-import { alertsOf } from '../../src/install/monitoring/alerts.ts';
+import { alertsOf } from '../../src/install/monitoring.ts';
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
 import { startCluster } from '../support/embedded-cluster.ts';
 import { hasKubectl } from '../support/kubectl.ts';

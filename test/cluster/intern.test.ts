@@ -2,9 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createIntern } from '../../src/cluster/intern.ts';
-import { createInternText } from '../../src/cluster/intern-text.ts';
-import { createProjections } from '../../src/cluster/project.ts';
+import { createIntern, createInternText, createProjections } from '../../src/cluster/project.ts';
 import type { JsonObject, Pod, RoleBinding } from '../../src/kube/types.ts';
 
 describe('a pool of objects', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createLineSplitter } from '../../src/cluster/line-splitter.ts';
+import { createLineSplitter } from '../../src/cluster/reflector.ts';
 
 const line = fc.string({ unit: 'grapheme', maxLength: 20 }).map((text) => text.replaceAll('\n', ''));
 

@@ -1,7 +1,7 @@
 /** How long is waited: by limits of our own, and after failures. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createBackoff } from '../../src/cluster/backoff.ts';
+import { createBackoff } from '../../src/cluster/reflector.ts';
 import { createTokenBucket } from '../../src/cluster/token-bucket.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 

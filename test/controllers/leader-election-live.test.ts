@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Connection } from '../../src/cluster/connect.ts';
 import { createLiveCluster } from '../../src/cluster/cluster.ts';
 import { systemClock } from '../../src/cluster/clock.ts';
-import { createLeaderElection, type LeaderElection } from '../../src/controllers/leader-election.ts';
+import { createLeaderElection, type LeaderElection } from '../../src/controllers/leadership.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../src/cluster/clock.ts';
-import { createLeaderElection } from '../../src/controllers/leader-election.ts';
+import { createLeaderElection } from '../../src/controllers/leadership.ts';
 import type { LeaseTimes } from '../../src/controllers/lease-times.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
 import { failure } from '../../src/kube/status.ts';

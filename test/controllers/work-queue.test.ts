@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createRateLimit, MAX_RETRY_MS } from '../../src/controllers/rate-limit.ts';
-import { createWorkQueue, type WorkQueue } from '../../src/controllers/work-queue.ts';
+import { createRateLimit, MAX_RETRY_MS, createWorkQueue, type WorkQueue } from '../../src/controllers/runtime.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { readSeed } from '../../src/cli/serve/seed.ts';
+import { readSeed } from '../../src/cli/serve/embedded-cluster.ts';
 import { metadataOf } from '../support/answers.ts';
 import {
   ASSETS,

@@ -10,7 +10,7 @@ import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/installatio
 import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
 import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhook-configuration.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/label-sync.ts';
-import { rolloutRoles, ROLLOUT_PARTS } from '../../src/install/rbac/rollout.ts';
+import { rolloutRoles, ROLLOUT_PARTS } from '../../src/install/rbac.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/rollout-settings.ts';
 import { defaultSettings, manifestsOf, type Manifest, type ManifestOf } from '../../src/install/index.ts';
 import type { ManifestSettings } from '../../src/install/settings.ts';

@@ -4,8 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { defaultSettings, manifestsOf, type Manifest } from '../../src/install/index.ts';
-import { alertsOf } from '../../src/install/monitoring/alerts.ts';
-import { panelsOf } from '../../src/install/monitoring/panels.ts';
+import { alertsOf, panelsOf } from '../../src/install/monitoring.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 /** Metrics of Prometheus and of API servers. */

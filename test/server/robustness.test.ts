@@ -7,7 +7,7 @@ import { connect as connectTls } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Agent } from 'node:https';
-import { drain } from '../../src/cli/serve/shutdown.ts';
+import { drain } from '../../src/cli/commands/serve.ts';
 import { allow, type Decision } from '../../src/kube/admission.ts';
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';

@@ -5,7 +5,7 @@ import {
   createLeaderElection,
   type LeaderElection,
   type LeaderElectionOptions,
-} from '../../src/controllers/leader-election.ts';
+} from '../../src/controllers/leadership.ts';
 import { createRecorder, type Recorder } from './controllers.ts';
 import type { FakeClock } from './fake-clock.ts';
 

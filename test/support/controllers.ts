@@ -1,7 +1,7 @@
 /** What tests of controllers share: a cluster that serves SCCs and ranges, what is logged, and time that stands still. */
 import { Writable } from 'node:stream';
 import { pino, type Logger } from 'pino';
-import { createAll } from '../../src/cli/serve/seed.ts';
+import { createAll } from '../../src/cli/serve/embedded-cluster.ts';
 import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Store } from '../../src/cluster/store.ts';
 import type { Controller } from '../../src/controllers/controller.ts';

@@ -3,7 +3,7 @@ import { execFile, spawn } from 'node:child_process';
 import { suite, test } from 'node:test';
 import { promisify } from 'node:util';
 
-const WRITER = new URL('../../src/telemetry/line-writer.ts', import.meta.url).href;
+const WRITER = new URL('../../src/telemetry/logger.ts', import.meta.url).href;
 
 /** A process that writes lines to its standard output. */
 const script = (body: string): string[] => [

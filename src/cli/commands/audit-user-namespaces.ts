@@ -1,17 +1,112 @@
-import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { podSourcesOf, POD_SOURCES } from '../../cluster/workloads.ts';
+import type { Store } from '../../cluster/store.ts';
+import {
+  type AuditInput,
+  AUDIT_RULES,
+  type AuditCode,
+  type AuditFinding,
+  type Severity,
+  auditUserNamespaces,
+} from '../../policy/rollout/user-namespace-audit.ts';
+import { EXIT, defineCommand } from '../command.ts';
+import { assumptionBlocks } from '../inventory/print-assumptions.ts';
+import { type Style, styleOf } from '../report/style.ts';
+import { printable } from '../report/text.ts';
 import type { Kind } from '../../kube/types.ts';
-import { auditUserNamespaces } from '../../policy/rollout/user-namespace-audit.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
-import { gatherAudit } from '../audit/gather.ts';
-import { dataOfAudit, printAuditTable } from '../audit/print.ts';
-import { exitCodeOfAudit, type AuditReport } from '../audit/report.ts';
-import { defineCommand } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { flag } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
-import { styleOf } from '../report/style.ts';
+
+/** Everything that the audit of user namespaces reads. */
+function gatherAudit(store: Store, include: AuditInput['include']): AuditInput {
+  const namespaces = store.list('Namespace');
+  return {
+    sccs: store.list('SecurityContextConstraints'),
+    namespaces,
+    pods: store.list('Pod'),
+    sources: namespaces.flatMap(({ metadata }) => podSourcesOf(store, metadata?.name ?? '')),
+    nodes: store.list('Node'),
+    rbac: {
+      roles: store.list('Role'),
+      clusterRoles: store.list('ClusterRole'),
+      roleBindings: store.list('RoleBinding'),
+      clusterRoleBindings: store.list('ClusterRoleBinding'),
+    },
+    include,
+  };
+}
+
+/** What an audit found, and what it took for granted. */
+interface AuditReport {
+  /** Sorted by namespace, kind and name. */
+  readonly findings: readonly AuditFinding[];
+  readonly assumptions: readonly string[];
+}
+
+type AuditSummary = Readonly<Record<Severity, number>>;
+
+function summarizeAudit({ findings }: AuditReport): AuditSummary {
+  const count = (severity: Severity): number => findings.filter((one) => one.severity === severity).length;
+  return { high: count('high'), medium: count('medium'), info: count('info') };
+}
+
+/** What is for information alone is no violation. */
+function exitCodeOfAudit(report: AuditReport): number {
+  const { high, medium } = summarizeAudit(report);
+  return high + medium === 0 ? EXIT.passed : EXIT.violations;
+}
+
+/** First what starts pods, lest it start them again, then the pods, then what lets others start such. */
+const ORDER_OF_REPAIR: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];
+
+/** What to do about the findings, in the order in which it has to be done. */
+function remediesFor({ findings }: AuditReport): readonly { readonly code: AuditCode; readonly remedy: string }[] {
+  const found = new Set(findings.map(({ code }) => code));
+  return ORDER_OF_REPAIR.filter((code) => found.has(code)).map((code) => ({ code, remedy: AUDIT_RULES[code].remedy }));
+}
+
+/** For people: a line for each finding, the summary, and what to do in which order. */
+function printAuditTable(report: AuditReport, style: Style): string {
+  const { findings, assumptions } = report;
+  const { high, medium, info } = summarizeAudit(report);
+  const blocks = [
+    ...(findings.length === 0 ? [] : [printFindings(findings, style)]),
+    ...assumptionBlocks(assumptions),
+    `${style('bold', `${high} high, ${medium} medium, ${info} info`)}\n${printRemedies(report)}`,
+  ];
+  return blocks.join('\n');
+}
+
+const EMPHASIS = { high: 'red', medium: 'yellow', info: 'dim' } as const;
+
+function printFindings(findings: readonly AuditFinding[], style: Style): string {
+  const width = findings.reduce((longest, one) => Math.max(longest, printSubject(one).length), 0);
+  const lines = findings.map((one) => {
+    const severity = style(EMPHASIS[one.severity], one.severity.padEnd('medium'.length));
+    return `${one.code}  ${severity}  ${printSubject(one).padEnd(width)}  ${printable(one.message)}\n`;
+  });
+  return lines.join('');
+}
+
+function printSubject({ kind, namespace, name }: AuditFinding): string {
+  return printable(`${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`);
+}
+
+function printRemedies(report: AuditReport): string {
+  const remedies = remediesFor(report);
+  if (remedies.length === 0) return 'Nothing has to be done.\n';
+  const lines = remedies.map(({ code, remedy }, index) => `  ${index + 1}. ${code}: ${remedy}\n`);
+  return `Before user namespaces cease to count, in this order:\n${lines.join('')}`;
+}
+
+/** For programs: everything that is known. */
+function dataOfAudit(report: AuditReport): unknown {
+  const { findings, assumptions } = report;
+  return { summary: summarizeAudit(report), findings, remedies: remediesFor(report), assumptions };
+}
 
 const DETAILS = `
 A pod with spec.hostUsers=false may be given rights that are harmless in its user namespace and not

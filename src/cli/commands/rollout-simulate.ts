@@ -1,19 +1,165 @@
-import { UserError } from '../../config/user-error.ts';
-import { isEnforcementMode, type EnforcementMode } from '../../kube/psa-enforcement-config.ts';
+import { type EnforcementMode, isEnforcementMode } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/quote.ts';
-import { ROLLOUT_PHASES, type RolloutPhase } from '../../policy/rollout/enforcement.ts';
+import {
+  planEffect,
+  planEnforcement,
+  type EvaluationResult,
+  ENFORCEMENT_GATE,
+  ROLLOUT_PHASES,
+  type RolloutPhase,
+} from '../../policy/rollout/enforcement.ts';
+import { standingOf } from '../../policy/rollout/label-sync.ts';
+import { printSome } from '../../policy/psa/some.ts';
+import { LEVELS } from '../../policy/pss/types.ts';
+import { type RolloutFacts, gatherRollout } from '../rollout/gather.ts';
+import { number, namespaceBlocks, printCounts } from '../rollout/print-namespaces.ts';
+import type { NamespaceCounts, PlannedNamespace, RolloutState } from '../rollout/types.ts';
+import { UserError } from '../../config/user-error.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import { option } from '../options.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf, type Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
-import { gatherRollout } from '../rollout/gather.ts';
 import { rolloutOptions } from '../rollout/options.ts';
 import { countNamespaces, planNamespaces } from '../rollout/plan-namespaces.ts';
-import { namespaceBlocks, printCounts } from '../rollout/print-namespaces.ts';
-import { simulate, type Simulation } from '../rollout/simulate.ts';
 import { boolean, oneOf } from '../values.ts';
+
+/** What somebody would ask for, and under which circumstances. */
+interface Scenario {
+  readonly mode: EnforcementMode;
+  readonly phase: RolloutState['phase'];
+  readonly gate: boolean;
+}
+
+/** What would become of it. */
+interface Simulation extends Scenario {
+  readonly decided: string;
+  readonly requested: string;
+  /** What namespaces without a label would be held to in the end. */
+  readonly enforce: RolloutState['enforce'];
+  /** What would happen, in this order. */
+  readonly events: readonly string[];
+  /** Where something would be refused once it is created again; empty if nothing is enforced in the end. */
+  readonly refusing: readonly PlannedNamespace[];
+}
+
+/** Plays a scenario through to its end; nothing is written. */
+function simulate(
+  scenario: Scenario,
+  facts: RolloutFacts,
+  { namespaces, counts }: { readonly namespaces: readonly PlannedNamespace[]; readonly counts: NamespaceCounts },
+): Simulation {
+  const { state } = facts;
+  const { mode, phase, gate } = scenario;
+  const input = {
+    phase,
+    gate,
+    spec: mode,
+    status: decidedBefore(state),
+    specOwner: undefined,
+    evaluation: evaluationOf(counts),
+    isSettled: false,
+    currentEnforce: state.published,
+  };
+  const decided = planEnforcement(input);
+  const want = decided.want === true;
+  const { enforce } = planEffect({ want, currentEnforce: state.published, isSettled: true });
+  const changes = { before: state.published, enforce, want };
+  return {
+    ...scenario,
+    requested: decided.spec,
+    decided: decided.status,
+    enforce,
+    events: [
+      ...decisionEvents(state, { ...scenario, requested: decided.spec, decided: decided.status }, counts),
+      ...effectEvents(facts, namespaces, changes),
+    ],
+    refusing: enforce === 'restricted' ? namespaces.filter(({ workloads }) => workloads.length > 0) : [],
+  };
+}
+
+function decidedBefore({ decided }: RolloutState): EnforcementMode {
+  return decided === 'Restricted' || decided === 'Legacy' ? decided : '';
+}
+
+function evaluationOf({ violating, inconclusive }: NamespaceCounts): EvaluationResult {
+  if (violating > 0) return 'violations';
+  return inconclusive > 0 ? 'inconclusive' : 'clean';
+}
+
+function decisionEvents(
+  state: RolloutState,
+  { mode, phase, gate, requested, decided }: Scenario & Pick<Simulation, 'requested' | 'decided'>,
+  { violating, inconclusive }: NamespaceCounts,
+): readonly string[] {
+  if (phase === 'Disabled') return [`Phase Disabled looks at the feature ${ENFORCEMENT_GATE} alone.`];
+  return [
+    ...(mode === '' && phase === 'Enforce' && state.decided !== 'Restricted'
+      ? [`All namespaces are evaluated: ${violating} violating, ${inconclusive} inconclusive.`]
+      : []),
+    ...(requested === mode ? [] : [`spec.enforcementMode becomes ${quote(requested)}.`]),
+    decided === state.decided
+      ? `status.enforcementMode stays ${quote(decided)}.`
+      : `status.enforcementMode becomes ${quote(decided)}.`,
+    ...(decided === 'Restricted' && !gate ? [`The feature ${ENFORCEMENT_GATE} is off: nothing is enforced.`] : []),
+    ...(mode === '' && phase === 'Enforce' && decided === '' ? ['The evaluation is repeated until it decides.'] : []),
+  ];
+}
+
+function effectEvents(
+  facts: RolloutFacts,
+  namespaces: readonly PlannedNamespace[],
+  { before, enforce, want }: { before: RolloutState['enforce']; enforce: RolloutState['enforce']; want: boolean },
+): readonly string[] {
+  if (want) return raiseEvents(facts, namespaces, before);
+  const released = facts.store
+    .list('Namespace')
+    .filter((namespace) => standingOf(namespace, facts.management).ownsEnforceLabel)
+    .map(({ metadata }) => metadata?.name ?? '');
+  return [
+    ...(before === enforce
+      ? ['The default stays privileged.']
+      : ['The default becomes privileged at once, in every replica.']),
+    ...(released.length === 0
+      ? []
+      : [
+          `${number(released.length, 'namespace')} lose${released.length === 1 ? 's' : ''} the label that this program gave: ${printSome(released)}.`,
+        ]),
+  ];
+}
+
+function raiseEvents(
+  { store, management, state }: RolloutFacts,
+  namespaces: readonly PlannedNamespace[],
+  before: RolloutState['enforce'],
+): readonly string[] {
+  const isManaged = (name: string): boolean => {
+    const namespace = store.get('Namespace', name);
+    return namespace !== undefined && standingOf(namespace, management).isManaged;
+  };
+  const open = namespaces.filter(({ verdict }) => verdict !== 'labelled' && verdict !== 'exempt');
+  const labelled = open.filter(({ name }) => isManaged(name));
+  const others = open.filter(({ name }) => !isManaged(name)).map(({ name }) => name);
+  const levels = LEVELS.map((level) => ({ level, count: labelled.filter(({ toCome }) => toCome === level).length }))
+    .filter(({ count }) => count > 0)
+    .map(({ level, count }) => `${count} ${level}`);
+  return [
+    ...(labelled.length === 0
+      ? ['No namespace needs a label.']
+      : [
+          `${number(labelled.length, 'namespace')} ${labelled.length === 1 ? 'is' : 'are'} labelled: ${levels.join(', ')}.`,
+        ]),
+    before === 'restricted'
+      ? 'The default stays restricted.'
+      : `The default becomes restricted once the labels have been there for ${state.raiseSettleMs / 1000}s.`,
+    ...(others.length === 0
+      ? []
+      : [
+          `${number(others.length, 'namespace')} without a label ${others.length === 1 ? 'is' : 'are'} held to it: ${printSome(others)}.`,
+        ]),
+  ];
+}
 
 const DETAILS = `
 Plays through what would happen if somebody asked for a mode of enforcement: what would be decided, which

@@ -1,22 +1,317 @@
+import { setImmediate } from 'node:timers/promises';
+import { writeFile } from 'node:fs/promises';
+import { canUseScc } from '../../cluster/select.ts';
+import type { Store } from '../../cluster/store.ts';
+import { type PodSource, podSourcesOf, POD_SOURCES } from '../../cluster/workloads.ts';
+import { completePod, controllerPodOf, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
+import { withoutEphemeral } from '../../kube/pod.ts';
+import type { Kinds, Namespace, Kind } from '../../kube/types.ts';
+import { planPod } from '../../policy/scc/plan.ts';
+import type { CanUse } from '../../policy/scc/types.ts';
+import { missingAccount } from '../inventory/missing-account.ts';
+import { type ForetoldSettings, foretoldModeOf, foretoldSettingsOf, sccOptions } from '../scc-options.ts';
+import type { Outcome, PlannedWorkload, PlannedGrant, PlannedNamespace, WorkloadName, Plan } from '../plan/types.ts';
+import { compareBytes } from '../../kube/order.ts';
+import {
+  isGrantable,
+  summarizePlan,
+  neededSccsOf,
+  exitCodeOfPlan,
+  printNextStep,
+  printPlanSummary,
+} from '../plan/summary.ts';
+import { createAuthorizer } from '../../policy/rbac/index.ts';
+import { grantObjects } from '../../policy/scc/grants.ts';
+import { useRoleNameOf } from '../../policy/scc/standard.ts';
+import { type Io, defineCommand } from '../command.ts';
+import { findNamespace } from '../inventory/find-namespace.ts';
+import { type Inventory, readInventory } from '../inventory/inventory.ts';
+import { createProgress } from '../progress.ts';
+import { printable } from '../report/text.ts';
+import { printYaml } from '../../config/manifests.ts';
+import { reasonOf } from '../../config/source.ts';
 import { UserError } from '../../config/user-error.ts';
-import type { Kind } from '../../kube/types.ts';
-import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { remarkOnNeeded, remarksOn } from '../plan/print-grants.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
-import { defineCommand, type Io } from '../command.ts';
 import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';
-import { readInventory } from '../inventory/inventory.ts';
 import { option } from '../options.ts';
-import { makePlan } from '../plan/make-plan.ts';
-import { dataOfPlan } from '../plan/print-data.ts';
 import { printPlan } from '../plan/print-table.ts';
-import { exitCodeOfPlan, printNextStep, printPlanSummary } from '../plan/summary.ts';
-import type { Plan } from '../plan/types.ts';
-import { printBindingManifests, writeBindings } from '../plan/write-bindings.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
-import { foretoldSettingsOf, sccOptions } from '../scc-options.ts';
 import { text } from '../values.ts';
+
+interface PlanInput {
+  readonly store: Store;
+  readonly settings: ForetoldSettings;
+  /** Absent: what is granted in the store. */
+  readonly canUse?: CanUse;
+}
+
+/** What becomes of the pods of one object, judged as its controller would create them. */
+function planWorkload(
+  { kind, object }: PodSource,
+  namespace: Namespace,
+  { store, settings, canUse = canUseScc(store) }: PlanInput,
+): PlannedWorkload {
+  const name = object.metadata?.name ?? '';
+  const made = podOf({ kind, object }, store);
+  if (made === undefined) return { kind, name, result: { outcome: 'ignored' } };
+  const { compatibility, preferUserNamespaces } = settings;
+  const result = planPod({
+    object: made.pod,
+    namespace,
+    userInfo: made.requester,
+    sccs: store.list('SecurityContextConstraints'),
+    canUse,
+    compatibility,
+    preferUserNamespaces,
+  });
+  const place = object.metadata?.namespace ?? '';
+  const refusal = missingAccount(made.pod, place, (account) => store.get('ServiceAccount', account, place));
+  return { kind, name, ...accountOf(made), ...(refusal === undefined ? {} : { refusal }), result };
+}
+
+/** An object of a namespace where SCCs do not count. */
+function passWorkload({ kind, object }: PodSource): PlannedWorkload {
+  const result: Outcome = { outcome: 'off' };
+  return { kind, name: object.metadata?.name ?? '', result };
+}
+
+/** Who creates pods that no controller makes is not known: only their service account counts. */
+function podOf({ kind, object }: PodSource, store: Store): ControllerPod | undefined {
+  const findAccount = (account: string) => store.get('ServiceAccount', account, object.metadata?.namespace);
+  if (kind !== 'Pod') return controllerPodOf(object, kind, findAccount);
+  const pod = withoutEphemeral(object as Kinds['Pod']);
+  const requester = isMirrorPod(pod) ? nodeUser(pod.spec?.nodeName ?? '') : {};
+  return { pod: completePod(pod, findAccount), requester };
+}
+
+function accountOf({ pod }: ControllerPod): Pick<PlannedWorkload, 'serviceAccount'> {
+  const name: unknown = pod.spec?.serviceAccountName;
+  return typeof name === 'string' && name !== '' ? { serviceAccount: name } : {};
+}
+
+/**
+ * What to grant for the pods that are refused, and what becomes of others that share their service account; sorted by
+ * namespace, service account and SCC.
+ */
+export function grantsFor(namespaces: readonly PlannedNamespace[], input: PlanInput): readonly PlannedGrant[] {
+  return namespaces.flatMap((namespace) => {
+    const grants = neededIn(namespace);
+    return grants.length === 0 ? [] : withMoves(grants, namespace, input);
+  });
+}
+
+interface Needed extends Omit<PlannedGrant, 'moves'> {
+  readonly workloads: WorkloadName[];
+}
+
+function neededIn({ name: namespace, workloads }: PlannedNamespace): readonly Needed[] {
+  const needed = new Map<string, Needed>();
+  for (const workload of workloads) {
+    const { kind, name, serviceAccount, result } = workload;
+    if (!isGrantable(workload) || result.outcome !== 'refused') continue;
+    const { grantable: scc } = result;
+    if (serviceAccount === undefined || scc === undefined) continue;
+    const key = `${serviceAccount}/${scc}`;
+    const grant = needed.get(key) ?? { namespace, serviceAccount, scc, workloads: [] };
+    grant.workloads.push({ kind, name });
+    needed.set(key, grant);
+  }
+  return [...needed.values()].sort(
+    (a, b) => compareBytes(a.serviceAccount, b.serviceAccount) || compareBytes(a.scc, b.scc),
+  );
+}
+
+/** Only what was admitted under another SCC, and shares the account, can move. */
+function withMoves(
+  grants: readonly Needed[],
+  { name, workloads }: PlannedNamespace,
+  input: PlanInput,
+): readonly PlannedGrant[] {
+  const namespace = input.store.get('Namespace', name);
+  const accounts = new Set(grants.map(({ serviceAccount }) => serviceAccount));
+  const canUse = withGrants(input.store, grants);
+  const sources = podSourcesOf(input.store, name);
+  const moves = workloads.flatMap(({ kind, name: workload, serviceAccount = '', result }, index) => {
+    if (namespace === undefined || result.outcome !== 'admitted' || !accounts.has(serviceAccount)) return [];
+    const source = sources[index];
+    const after = source && planWorkload(source, namespace, { ...input, canUse }).result;
+    if (after?.outcome !== 'admitted' || after.scc === result.scc) return [];
+    return [{ serviceAccount, to: after.scc, move: { kind, name: workload, from: result.scc } }];
+  });
+  return grants.map((grant) => ({
+    ...grant,
+    moves: moves
+      .filter(({ serviceAccount, to }) => serviceAccount === grant.serviceAccount && to === grant.scc)
+      .map(({ move }) => move),
+  }));
+}
+
+/** Who may use which SCC once these are granted. */
+function withGrants(store: Store, grants: readonly Needed[]): CanUse {
+  const before = canUseScc(store);
+  const granted = new Set(
+    grants.map(({ namespace, serviceAccount, scc }) =>
+      keyOf(`system:serviceaccount:${namespace}:${serviceAccount}`, scc, namespace),
+    ),
+  );
+  return (subject, scc, namespace) =>
+    granted.has(keyOf(subject.username, scc, namespace)) || before(subject, scc, namespace);
+}
+
+function keyOf(username: string, scc: string, namespace: string): string {
+  return JSON.stringify([username, scc, namespace]);
+}
+
+/** Says what becomes of all that runs in a namespace; `undefined` where nothing does. */
+export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNamespace | undefined {
+  const name = namespace.metadata?.name ?? '';
+  const sources = podSourcesOf(input.store, name);
+  if (sources.length === 0) return undefined;
+  const mode = foretoldModeOf(namespace, input.settings);
+  const workloads = sources.map((source) =>
+    mode.mode === 'off' ? passWorkload(source) : planWorkload(source, namespace, input),
+  );
+  return { name, ...mode, workloads };
+}
+
+/** The namespaces to plan, sorted by name. */
+function namespacesOf(store: Store, only: string | undefined): readonly Namespace[] {
+  const nameOf = ({ metadata }: Namespace): string => metadata?.name ?? '';
+  return store
+    .list('Namespace')
+    .filter((namespace) => only === undefined || nameOf(namespace) === only)
+    .toSorted((a, b) => compareBytes(nameOf(a), nameOf(b)));
+}
+
+/** What grants are as objects to apply. */
+export function bindingsOf(grants: readonly PlannedGrant[], store: Store): Plan['bindings'] {
+  return grantObjects(grants, { hasRole: (scc) => hasRole(store, scc) });
+}
+
+/** True if the role for the use of an SCC is there and does what its name says. */
+function hasRole(store: Store, scc: string): boolean {
+  const role = store.get('ClusterRole', useRoleNameOf(scc));
+  if (role === undefined) return false;
+  const user = { username: 'anybody' };
+  const binding = {
+    roleRef: { kind: 'ClusterRole', name: useRoleNameOf(scc) },
+    subjects: [{ kind: 'User', name: user.username }],
+  };
+  const authorize = createAuthorizer({
+    roles: [],
+    clusterRoles: [role],
+    roleBindings: [],
+    clusterRoleBindings: [binding],
+  });
+  return authorize(user, {
+    verb: 'use',
+    apiGroup: 'security.openshift.io',
+    resource: 'securitycontextconstraints',
+    name: scc,
+  });
+}
+
+interface MakeOptions {
+  readonly settings: ForetoldSettings;
+  /** The only namespace to plan; absent: all. */
+  readonly namespace: string | undefined;
+}
+
+/**
+ * Plans namespace by namespace; shows how far it is on a terminal, and ends when the process is asked to.
+ * @throws {UserError} for a namespace that does not exist
+ */
+async function makePlan(inventory: Inventory, { settings, namespace }: MakeOptions, io: Io): Promise<Plan> {
+  const { store, assumptions } = inventory;
+  if (namespace !== undefined) findNamespace(store, namespace);
+  const namespaces = namespacesOf(store, namespace);
+  const progress = createProgress(io.stderr);
+  const planned: PlannedNamespace[] = [];
+  try {
+    for (const [index, one] of namespaces.entries()) {
+      progress.show(`Planning ${printable(one.metadata?.name ?? '')} (${index + 1} of ${namespaces.length})`);
+      const found = planNamespace(one, { store, settings });
+      if (found) planned.push(found);
+      // Planning is work without pause: let signals in.
+      await setImmediate(undefined, { signal: io.signal });
+    }
+  } finally {
+    progress.clear();
+  }
+  const grants = grantsFor(planned, { store, settings });
+  return { namespaces: planned, grants, bindings: bindingsOf(grants, store), assumptions };
+}
+
+/** For programs: everything that is known. */
+function dataOfPlan(plan: Plan): unknown {
+  return {
+    summary: summarizePlan(plan),
+    assumptions: plan.assumptions,
+    namespaces: plan.namespaces.map(({ name, mode, modeFrom, problem }) => ({
+      name,
+      mode,
+      ...(modeFrom === undefined ? {} : { modeFrom }),
+      ...(problem === undefined ? {} : { problem }),
+    })),
+    workloads: plan.namespaces.flatMap(({ name: namespace, mode, workloads }) =>
+      workloads.map(({ kind, name, serviceAccount, refusal, result }) => ({
+        namespace,
+        mode,
+        kind,
+        name,
+        ...(serviceAccount === undefined ? {} : { serviceAccount }),
+        ...(refusal === undefined ? {} : { refusal }),
+        ...result,
+      })),
+    ),
+    grants: plan.grants,
+    bindings: plan.bindings,
+  };
+}
+
+/** The bindings of a plan as manifests, each with what there is to know of it; a comment if there are none. */
+function printBindingManifests(plan: Plan): string {
+  const needed = neededSccsOf(plan).map((one) => comment(`${remarkOnNeeded(one)}.`));
+  const manifests = plan.bindings.map((binding) => {
+    const grant = plan.grants.find((one) => isBindingOf(binding, one));
+    const remarks = grant === undefined ? [] : remarksOn(grant);
+    return `${remarks.map(comment).join('')}${printYaml([binding])}`;
+  });
+  if (manifests.length === 0 && needed.length === 0) return '# Nothing has to be granted.\n';
+  return `${needed.join('')}${manifests.join('---\n')}`;
+}
+
+function isBindingOf({ kind, metadata, ...binding }: Plan['bindings'][number], grant: PlannedGrant): boolean {
+  if (kind !== 'RoleBinding' || metadata?.namespace !== grant.namespace || !('roleRef' in binding)) return false;
+  return binding.roleRef.name === useRoleNameOf(grant.scc) && binding.subjects?.[0]?.name === grant.serviceAccount;
+}
+
+/** Names in it may hold anything. */
+function comment(text: string): string {
+  return `# ${printable(text)}\n`;
+}
+
+/** Writes them into a file. Rejects with a UserError if that fails. */
+async function writeBindings(file: string, plan: Plan): Promise<void> {
+  try {
+    await writeFile(file, printBindingManifests(plan));
+  } catch (error) {
+    throw new UserError(
+      `cannot write ${file}: ${isFolderMissing(error) ? 'there is no such folder' : reasonOf(error)}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+/** A file that is not there is made. */
+function isFolderMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
 
 const DETAILS = `
 Says of every workload, and of every pod that no workload made, which SecurityContextConstraints

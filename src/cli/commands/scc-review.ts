@@ -1,17 +1,160 @@
-import { printYaml } from '../../config/manifests.ts';
+/**
+ * What `scc-review` asks and is answered, as plain data. The folder reads nothing in and writes nothing out.
+ */
+import { canUseScc } from '../../cluster/select.ts';
 import { UserError } from '../../config/user-error.ts';
+import { quote } from '../../kube/quote.ts';
+import type { SccSettings } from '../../policy/scc/mode.ts';
+import { answerReview } from '../../policy/scc/review.ts';
+import type { Inventory } from '../inventory/inventory.ts';
+import { nameOf, namespaceOf } from '../report/identity.ts';
+import { printPlace, printable } from '../report/text.ts';
+import { type ManifestObject, printYaml } from '../../config/manifests.ts';
+import { podTemplateOf } from '../../kube/pod.ts';
+import { apiVersionOf } from '../../kube/resources.ts';
+import { REVIEW_KINDS } from '../../policy/scc/review-request.ts';
+import { podPath } from '../report/pod.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { printColumns } from '../report/columns.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { assumptionBlocks, printAssumptions } from '../inventory/print-assumptions.ts';
 import { readBeside } from '../inventory/read-beside.ts';
 import { list, option } from '../options.ts';
-import { printable } from '../report/text.ts';
 import { foretoldSettingsOf } from '../scc-options.ts';
 import { SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-review-options.ts';
-import { answer } from '../scc-review/answer.ts';
-import { askAbout } from '../scc-review/ask.ts';
-import { isAllowed, printReviews } from '../scc-review/print-table.ts';
-import type { AnsweredReview } from '../scc-review/types.ts';
 import { objectName, text } from '../values.ts';
+
+/** Nothing more is known of whoever asks about himself. */
+const ANYBODY = { groups: ['system:authenticated'] };
+
+/**
+ * Answers a review as an API server would, from what has been read. Of manifests that hold no service accounts, the
+ * namespace is taken to have those that are asked about.
+ * @throws {UserError} that says where the review is wrong
+ */
+function answer(
+  { object, namespace: namespaceName, review }: AskedReview,
+  { store, source, user = ANYBODY }: Inventory,
+  { compatibility, preferUserNamespaces }: SccSettings,
+): AnsweredReview {
+  const namespace = store.get('Namespace', namespaceName);
+  const place = printPlace({ file: object.document.file, ...object.positionOf([]) });
+  if (namespace === undefined) throw new UserError(`${place}: namespace ${quote(namespaceName)} not found`);
+  const answered = answerReview({
+    review,
+    namespace,
+    userInfo: user,
+    sccs: store.list('SecurityContextConstraints'),
+    canUse: canUseScc(store),
+    hasServiceAccount: (name) =>
+      source === 'manifests' || store.get('ServiceAccount', name, namespaceName) !== undefined,
+    compatibility,
+    preferUserNamespaces,
+  });
+  if ('error' in answered) throw new UserError(`${place}: ${answered.error.message}`);
+  const { status, warnings } = answered;
+  return { resource: `${object.kind}/${nameOf(object.value)}`, review: { ...review, status }, warnings };
+}
+
+/** Whom to ask about. */
+interface Subjects {
+  readonly user: string | undefined;
+  readonly groups: readonly string[];
+  readonly serviceAccounts: readonly string[];
+}
+
+/** The API version of reviews is that of SCCs. */
+const API_VERSION = apiVersionOf('SecurityContextConstraints');
+
+/**
+ * The review that an object is, or that asks about its pod; `undefined` for kinds without pods. Without a user or a group
+ * it is about service accounts: those named, else that of the pod.
+ */
+function askAbout(
+  object: ManifestObject,
+  { subjects, namespace: fallback }: { readonly subjects: Subjects; readonly namespace: string },
+): AskedReview | undefined {
+  const { apiVersion, kind, value } = object;
+  const namespace = namespaceOf(value) ?? fallback;
+  if (apiVersion === API_VERSION && REVIEW_KINDS.some((one) => one === kind)) {
+    return { object, namespace, review: value };
+  }
+  const path = podPath(apiVersion, kind);
+  if (path === undefined) return undefined;
+  const { metadata, spec } = podTemplateOf(value, path) ?? {};
+  const template = path.length === 0 ? { metadata: { annotations: metadata?.annotations }, spec } : { metadata, spec };
+  return { object, namespace, review: { apiVersion: API_VERSION, ...questionOf(subjects, template) } };
+}
+
+function questionOf({ user, groups, serviceAccounts }: Subjects, template: unknown) {
+  if (user === undefined && groups.length === 0) {
+    const names = serviceAccounts.length === 0 ? {} : { serviceAccountNames: serviceAccounts };
+    return { kind: 'PodSecurityPolicyReview', spec: { template, ...names } };
+  }
+  const spec = { template, ...(user === undefined ? {} : { user }), ...(groups.length === 0 ? {} : { groups }) };
+  return { kind: 'PodSecurityPolicySubjectReview', spec };
+}
+
+/** As `oc policy scc-subject-review` and `oc policy scc-review` print them: one table for subjects, one for accounts. */
+function printReviews(reviews: readonly AnsweredReview[]): string {
+  const subjects = reviews.filter((one) => !isAboutAccounts(one)).map((one) => [one.resource, sccIn(statusOf(one))]);
+  const accounts = reviews.filter(isAboutAccounts).flatMap(accountRows);
+  return [
+    ...(subjects.length === 0 ? [] : [printColumns(['RESOURCE', 'ALLOWED BY'], subjects)]),
+    ...(accounts.length === 0 ? [] : [printColumns(['RESOURCE', 'SERVICE ACCOUNT', 'ALLOWED BY'], accounts)]),
+  ].join('\n');
+}
+
+/** True if an SCC admits the pod for whoever the review asks about, for each of several service accounts. */
+function isAllowed(answered: AnsweredReview): boolean {
+  const rows = isAboutAccounts(answered) ? accountRows(answered) : [[sccIn(statusOf(answered))]];
+  return rows.every((row) => row.at(-1) !== NONE);
+}
+
+const NONE = '<none>';
+
+function isAboutAccounts({ review }: AnsweredReview): boolean {
+  return review['kind'] === 'PodSecurityPolicyReview';
+}
+
+function accountRows(answered: AnsweredReview): readonly (readonly string[])[] {
+  const { resource } = answered;
+  return accountsIn(answered).flatMap((name) => {
+    const entries = entriesOf(answered).filter((entry) => entry['name'] === name);
+    return entries.length === 0 ? [[resource, name, NONE]] : entries.map((entry) => [resource, name, sccIn(entry)]);
+  });
+}
+
+/** The service accounts that a review asks about: the list, else that of the template, else the default one. */
+function accountsIn({ review }: AnsweredReview): readonly string[] {
+  const spec = memberOf(review, 'spec');
+  const names: unknown = spec['serviceAccountNames'];
+  if (Array.isArray(names) && names.length > 0) return names.map(textOf);
+  const name = textOf(memberOf(memberOf(spec, 'template'), 'spec')['serviceAccountName']);
+  return [name === '' ? 'default' : name];
+}
+
+function entriesOf(answered: AnsweredReview): readonly JsonObject[] {
+  const entries = statusOf(answered)['allowedServiceAccounts'];
+  return Array.isArray(entries) ? entries.filter(isObject) : [];
+}
+
+function statusOf({ review }: AnsweredReview): JsonObject {
+  return memberOf(review, 'status');
+}
+
+function memberOf(owner: JsonObject, key: string): JsonObject {
+  const member = owner[key];
+  return isObject(member) ? member : {};
+}
+
+function sccIn({ allowedBy }: JsonObject): string {
+  return isObject(allowedBy) ? textOf(allowedBy['name']) : NONE;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
 
 const DETAILS = `
 Says which SCC (SecurityContextConstraints) admits a pod for a user, or which SCCs do for service
@@ -80,4 +223,19 @@ function write(answered: readonly AnsweredReview[], { assumptions, format, io: {
   if (format === 'table') stdout.write(printReviews(answered) + printAssumptions(assumptions));
   else if (format === 'yaml') stdout.write(printYaml(reviews));
   else stdout.write(`${JSON.stringify(reviews.length === 1 ? reviews[0] : reviews, undefined, 2)}\n`);
+}
+
+/** A review that is asked about an object, or that the object is. */
+interface AskedReview {
+  readonly object: ManifestObject;
+  readonly namespace: string;
+  readonly review: JsonObject;
+}
+
+/** A review with its `status`. */
+interface AnsweredReview {
+  /** `Deployment/web`, whom the review is about. */
+  readonly resource: string;
+  readonly review: JsonObject;
+  readonly warnings: readonly string[];
 }

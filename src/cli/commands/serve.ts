@@ -1,8 +1,52 @@
+/** Joins the parts into the running server: the one place where cluster, webhooks, files and sockets meet. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { readArguments } from '../arguments.ts';
-import { checkOperands, type Command } from '../command.ts';
+import { checkOperands, type Command, EXIT, type Io } from '../command.ts';
 import { resolveValues } from '../options.ts';
-import { loadConfiguration } from '../serve/configuration.ts';
-import { checkVerbosity, serveOptions } from '../serve/options.ts';
+import { loadConfiguration, followConfiguration, type LoadedConfiguration } from '../serve/configuration.ts';
+import { checkVerbosity, serveOptions, type ServeValues, logLevelOf } from '../serve/options.ts';
+import { readSource, type Source } from '../../config/source.ts';
+import { UserError } from '../../config/user-error.ts';
+import { type Logger, createLogger } from '../../telemetry/logger.ts';
+import type { KeyPair } from '../../tls/key-pair.ts';
+import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../tls/reload.ts';
+import { watchFile } from '../../config/watch-file.ts';
+import { readCertificates } from '../../tls/pem.ts';
+import { createCallers, type Callers } from '../../server/callers.ts';
+import {
+  announcementOf,
+  ROLLOUT_KINDS,
+  rolloutOf,
+  type RolloutPlace,
+  createPodSecurityInForce,
+} from '../../cluster/rollout.ts';
+import type { Controller } from '../../controllers/controller.ts';
+import { createConfigObserver } from '../../controllers/psa-config-observer.ts';
+import { createPsaReadiness } from '../../controllers/psa-readiness.ts';
+import { createPsaLabelSyncer } from '../../controllers/psa-label-syncer.ts';
+import type { Announcement } from '../../controllers/replica.ts';
+import { createRunLevelZeroLabeller } from '../../controllers/run-level-zero-labeller.ts';
+import type { PodSecurityConfiguration } from '../../policy/psa/configuration.ts';
+import { DEFAULT_UNMANAGED_NAMESPACES, type ManagementSettings } from '../../policy/rollout/label-sync.ts';
+import { type RolloutSettings, DEFAULT_ROLLOUT } from '../../policy/rollout/rollout-settings.ts';
+import type { SccSettings } from '../../policy/scc/mode.ts';
+import { type Metrics, createMetrics } from '../../telemetry/metrics.ts';
+import { isEnabled, controllersOf } from '../serve/controllers.ts';
+import { type AdmissionServer, buildServer } from '../../server/server.ts';
+import { certificateControllers } from '../serve/certificate-controllers.ts';
+import { startEmbeddedCluster } from '../serve/embedded-cluster.ts';
+import { isLive, reachLiveCluster } from '../serve/live-cluster.ts';
+import { listen } from '../serve/listen.ts';
+import { ping, readinessChecks } from '../serve/readiness.ts';
+import { sccSettingsOf } from '../serve/scc-settings.ts';
+import { createServedCertificate, trustCheck } from '../serve/served-certificate.ts';
+import { VERSION } from '../version.ts';
+import { STANDARD_SCC_CONTROLLER } from '../../controllers/standard-sccs.ts';
+import { canUseScc } from '../../cluster/select.ts';
+import { protocolSettings } from '../../tls/secure-context.ts';
+import { createWebhooks } from '../../server/webhooks/index.ts';
+import { buildProbes } from '../../server/probes.ts';
+import { watchSccProblems } from '../../server/scc-problems.ts';
 
 const DETAILS = `
 Serves the admission reviews of a cluster: of the one that --kubeconfig names, or of the one in
@@ -33,7 +77,335 @@ export const serve: Command = {
     const configuration = await loadConfiguration(config);
     const values = resolveValues(serveOptions, { typed, env, file: configuration.options });
     // What it takes to serve is most of the program; other commands and the help do without.
-    const { run } = await import('../serve/run.ts');
+    const { run } = await import('./serve.ts');
     return (io) => run(values, configuration, io);
   },
 };
+
+/** The files of the serving certificate; `undefined` if it is to be one of our own. */
+export function certificateFiles(values: ServeValues): KeyPairFiles | undefined {
+  const certFile = values['tls-cert-file'];
+  const keyFile = values['tls-private-key-file'];
+  if ((certFile === undefined) !== (keyFile === undefined)) {
+    throw new UserError('--tls-cert-file and --tls-private-key-file go together: give both, or neither');
+  }
+  return certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile, read };
+}
+
+/** Reads the serving certificate. Rejects with a UserError that says what is wrong with it. */
+export async function loadCertificate(files: KeyPairFiles): Promise<KeyPair> {
+  try {
+    return await readKeyPair(files, new Date());
+  } catch (error) {
+    throw new UserError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
+
+export interface FollowCertificateOptions {
+  readonly files: KeyPairFiles;
+  readonly current: KeyPair;
+  readonly logger: Logger;
+  /** Told of each new pair that can be served. */
+  readonly onChange: (pair: KeyPair) => void;
+}
+
+/** Follows the files of the certificate. Returns a stop. */
+export function followCertificate({ files, current, logger, onChange }: FollowCertificateOptions): () => void {
+  const log = logger.child({ logger: 'tls', file: files.certFile });
+  return watchKeyPair({
+    ...files,
+    current,
+    now: () => new Date(),
+    onReload: onChange,
+    onError(error) {
+      log.error({ reason: error.message }, 'serving certificate not loaded, the last good one stays');
+    },
+  });
+}
+
+async function read(file: string): Promise<string> {
+  return (await readSource(file)).text;
+}
+
+/** Reads the file of `--client-ca-file`; `undefined` if there is none. Rejects with a UserError that says what is wrong. */
+export async function loadClientAuthorities(values: ServeValues): Promise<Source | undefined> {
+  const file = values['client-ca-file'];
+  if (file !== undefined) return checked(await readSource(file));
+  if (values['client-allowed-names'].length > 0)
+    throw new UserError('--client-allowed-names needs --client-ca-file: without it nobody shows a client certificate');
+  return undefined;
+}
+
+/** Who may send reviews; `undefined` if nobody is asked. */
+export function callersOf(values: ServeValues): Callers | undefined {
+  return values['client-ca-file'] === undefined ? undefined : createCallers(values['client-allowed-names']);
+}
+
+export interface FollowClientAuthoritiesOptions {
+  readonly initial: Source;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Told of each new content that is right, in PEM. */
+  readonly onChange: (authorities: string) => void;
+}
+
+/** Follows the file until the signal aborts; what is wrong is logged, and the last right one stays. */
+export function followClientAuthorities(options: FollowClientAuthoritiesOptions): void {
+  const { initial, logger, signal } = options;
+  const { file } = initial;
+  const log = logger.child({ logger: 'tls', file });
+  const refuse = (error: unknown): void => {
+    const reason = error instanceof Error ? error.message : String(error);
+    log.error({ reason }, 'authorities of clients not loaded, the last good ones stay');
+  };
+  const onChange = (source: Source): void => {
+    try {
+      options.onChange(checked(source).text);
+    } catch (error) {
+      refuse(error);
+    }
+  };
+  void watchFile({ read: () => readSource(file), initial, onChange, onError: refuse, signal });
+}
+
+function checked(source: Source): Source {
+  if (readCertificates(source.text).length === 0) throw new UserError(`${source.file} holds no PEM certificate`);
+  return source;
+}
+
+export interface RolloutControllersOptions {
+  readonly values: ServeValues;
+  readonly scc: SccSettings;
+  readonly place: RolloutPlace;
+  settings(): RolloutSettings;
+  exemptions(): PodSecurityConfiguration['exemptions'];
+  readonly metrics: Pick<Metrics, 'rollout'>;
+}
+
+/** Whose labels are managed. */
+export function managementOf(scc: SccSettings): ManagementSettings {
+  return { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
+}
+
+/** The controllers that roll enforcement out; none where that is disabled at start. */
+export function rolloutControllers(options: RolloutControllersOptions): readonly Controller[] {
+  const { values, scc, place, settings, exemptions, metrics } = options;
+  if (settings().phase === 'Disabled') return [];
+  const management = managementOf(scc);
+  const { namespace, version } = place;
+  const installation = { namespace, version, settings, management };
+  // Where SCCs are somebody else's, so are the labels that follow from them.
+  const labellers =
+    scc.mode === 'off'
+      ? []
+      : [
+          createPsaLabelSyncer({ ...installation, metrics: metrics.rollout.syncer }),
+          createRunLevelZeroLabeller(settings),
+        ];
+  const date = (): Date => new Date();
+  const readiness = createPsaReadiness({
+    ...installation,
+    exemptions,
+    metrics: metrics.rollout.readiness,
+    date,
+    random: Math.random,
+  });
+  const observer = createConfigObserver({ ...installation, exemptions, date });
+  return [...labellers, observer, readiness].filter(({ name }) => isEnabled(name, values.controllers));
+}
+
+/** What a replica says of the default that it holds namespaces to. */
+export function rolloutAnnouncement(place: RolloutPlace, settings: () => RolloutSettings): Announcement {
+  return {
+    kinds: ROLLOUT_KINDS,
+    annotations() {
+      const now = settings();
+      return now.phase === 'Disabled' ? {} : announcementOf(rolloutOf(place, now));
+    },
+  };
+}
+
+/** How long answers under way may take once the server takes no more; the API server waits no longer than 30 s. */
+const GRACE_MS = 25_000;
+
+/** Whoever has opened a connection to ask something has done so by then. */
+const UNUSED_MS = 1000;
+
+/**
+ * Ends an admission server without losing a review: for the delay it serves on, unready, and lets every connection end
+ * with its next answer; then it takes no more connections and waits for what is under way. Nobody waits on connections that
+ * clients have opened in advance.
+ */
+export async function drain({ app, connections }: AdmissionServer, delayMs: number): Promise<void> {
+  connections.drain();
+  await sleep(delayMs);
+  const impatient = setTimeout(() => app.server.closeAllConnections(), GRACE_MS);
+  const tidy = setTimeout(() => connections.endUnused(), UNUSED_MS);
+  await app.close();
+  clearTimeout(tidy);
+  clearTimeout(impatient);
+}
+
+/** Serves until the signal of `io` is aborted. Resolves to the exit code; rejects with a UserError for what the user has to correct. */
+export async function run(values: ServeValues, configuration: LoadedConfiguration, io: Io): Promise<number> {
+  const output = createLogger({ level: logLevelOf(values), format: values['logging-format'] });
+  const stopping = new AbortController();
+  const closing: (() => unknown)[] = [() => output.flush(), () => stopping.abort()];
+  try {
+    const { logger } = output;
+    const metrics = createMetrics({ version: VERSION });
+    const now = (): number => performance.now();
+    const scc = sccSettingsOf(values);
+    const controllers = controllersOf(values);
+    const protocol = protocolSettings(values['tls-min-version'], values['tls-cipher-suites']);
+    const files = certificateFiles(values);
+    const ownCertificate = files && (await loadCertificate(files));
+
+    const clientAuthorities = await loadClientAuthorities(values);
+
+    const live = isLive(values);
+    const served = live
+      ? await reachLiveCluster({ values, rollout: configuration.rollout, env: io.env, logger, metrics })
+      : await startEmbeddedCluster({ values, scc, rollout: configuration.rollout, logger, metrics });
+    closing.push(() => served.stop());
+    const { cluster } = served;
+    const { store } = cluster;
+    // Roles and bindings are indexed as they come in; the first review would have to wait for all of them.
+    if (scc.mode !== 'off') canUseScc(store);
+
+    const configured = followConfiguration({
+      file: values.config,
+      loaded: configuration,
+      logger,
+      metrics: metrics.config,
+      signal: stopping.signal,
+    });
+    // Without the objects that it needs, a rollout that is switched on later has to wait for the next start.
+    const rollout = (): RolloutSettings =>
+      configuration.rollout.phase === 'Disabled' ? DEFAULT_ROLLOUT : configured().rollout;
+    const place = { store, namespace: served.service.namespace, version: VERSION };
+    const podSecurity = createPodSecurityInForce(place, rollout, () => configured().podSecurity);
+    const certificate = createServedCertificate({
+      pair: ownCertificate ?? served.certificate.serving,
+      state: live && !ownCertificate ? 'temporary' : 'lasting',
+      protocol,
+      clientAuthorities: clientAuthorities?.text,
+      logger,
+      metrics,
+    });
+    const server = buildServer({
+      webhooks: createWebhooks({
+        podSecurity,
+        scc,
+        rollout: { place, settings: rollout, management: managementOf(scc) },
+        authorization: values.authorization,
+        standardSccs: controllers.some(({ name }) => name === STANDARD_SCC_CONTROLLER) ? 'kept' : 'left alone',
+        cluster,
+        logger,
+        metrics,
+        now,
+      }),
+      store,
+      logger,
+      metrics,
+      now,
+      tls: certificate.tls(),
+      callers: callersOf(values),
+    });
+    certificate.follow(server);
+    if (files && ownCertificate) {
+      const stop = followCertificate({
+        files,
+        current: ownCertificate,
+        logger,
+        onChange(pair) {
+          certificate.use(pair);
+          // The chain in the file ends with the authority, or the certificate is its own.
+          served.trust(pair.cert).catch((err: unknown) => logger.error({ err }, 'serving certificate not made known'));
+        },
+      });
+      closing.push(stop);
+    }
+    if (clientAuthorities) {
+      const onChange = certificate.trustClients;
+      followClientAuthorities({ initial: clientAuthorities, logger, signal: stopping.signal, onChange });
+    }
+    const sccProblems =
+      scc.mode === 'off' ? undefined : watchSccProblems({ store, settings: scc, logger, metrics: metrics.scc });
+    closing.push(() => sccProblems?.stop());
+    const { service } = served;
+    const date = (): Date => new Date();
+    const trust = live ? [trustCheck({ store, served: certificate, service, logger, metrics, date })] : [];
+    const probes = buildProbes({
+      livez: [ping],
+      readyz: readinessChecks({ checks: [...served.checks, ...trust], connections: server.connections, sccProblems }),
+      asked: served.askedChecks,
+      metrics,
+    });
+
+    const host = values['bind-address'];
+    const port = await listen(server.app, {
+      host,
+      port: values['secure-port'],
+      option: 'secure-port',
+      hostOption: 'bind-address',
+    });
+    closing.push(() => server.app.close());
+    const probesPort = await listen(probes, {
+      ...values['health-probe-bind-address'],
+      option: 'health-probe-bind-address',
+    });
+    closing.push(() => probes.close());
+    const authority = ownCertificate?.cert ?? served.certificate.authority;
+    const own =
+      live || rollout().phase !== 'Disabled'
+        ? certificateControllers({
+            values,
+            cluster,
+            service,
+            served: certificate,
+            certificates: live && !files ? 'self-managed' : 'given',
+            port,
+            announcement: rolloutAnnouncement(place, rollout),
+            logger,
+            metrics,
+          })
+        : undefined;
+    closing.push(() => own?.leave());
+    await served.open({ host: reachable(host), port, authority }, [
+      ...(own?.controllers ?? []),
+      ...controllers,
+      ...rolloutControllers({
+        values,
+        scc,
+        place,
+        settings: rollout,
+        exemptions: () => configured().podSecurity.configuration.exemptions,
+        metrics,
+      }),
+    ]);
+    logger.info({ host, port, probesPort, version: VERSION }, 'serving');
+    io.stdout.write(served.greeting());
+
+    await stopped(io.signal);
+    logger.info({ signal: io.signal.reason as unknown }, 'stopping');
+    const delayMs = io.signal.reason === 'SIGTERM' ? values['shutdown-delay-duration'] : 0;
+    await drain(server, delayMs);
+    return EXIT.passed;
+  } finally {
+    for (const close of closing.reverse()) await close();
+  }
+}
+
+/** Where this machine reaches a server that listens on that address. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  return host === '::' ? '::1' : host;
+}
+
+function stopped(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

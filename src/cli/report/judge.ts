@@ -1,18 +1,222 @@
-import type { ManifestObject, Manifests } from '../../config/manifests.ts';
+import type { ManifestObject, Path, Manifests } from '../../config/manifests.ts';
+import { resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
+import { type Policies, printPolicy, type Mode } from '../../policy/psa/policy.ts';
+import type { Level, Version } from '../../policy/pss/index.ts';
+import { labelsOf, nameOf, namespaceOf } from './identity.ts';
+import { invalidValue, notSupported, printFieldError, type FieldError } from '../../kube/field-error.ts';
+import { findMisshapen, type FieldShape } from '../../kube/field-shape.ts';
 import { quote } from '../../kube/quote.ts';
+import { apiVersionOf } from '../../kube/resources.ts';
+import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../kube/scc-fields.ts';
+import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import { defaultScc } from '../../policy/scc/default-scc.ts';
+import { sccTypos, type SccTypo } from '../../policy/scc/scc-typos.ts';
+import { sccDefect } from '../../policy/scc/scc-warnings.ts';
+import { sccObjectErrors } from '../../policy/scc/validate-scc-object.ts';
+import { parseFieldPath, printFieldPath } from './field-path.ts';
+import type { Finding, Judgement, Remark, Report } from './types.ts';
+import { unknownField } from './unknown-field.ts';
 import type { Kind } from '../../kube/types.ts';
 import { isKnownKind } from '../../policy/psa/known-kinds.ts';
-import type { NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
-import { printPolicy, type Mode } from '../../policy/psa/policy.ts';
 import { labelFindings, podFindings, sccLabelFindings } from './findings.ts';
-import { nameOf, namespaceOf } from './identity.ts';
 import { groupOf, podPath } from './pod.ts';
-import { indexPolicies, isNamespace, type PolicyIndex, type PolicySettings } from './policies.ts';
-import { isScc, sccFindings } from './scc-findings.ts';
 import type { FindUnknownFields } from './strict.ts';
-import type { Finding, Judgement, Remark, Report } from './types.ts';
 
-export interface CheckSettings extends PolicySettings {
+/** What counts where the manifests do not say it. */
+interface PolicySettings {
+  /** What a namespace enforces whose labels do not say it. */
+  readonly level: Level;
+  /** Of every mode whose labels do not name one. */
+  readonly version: Version;
+  /** The labels of namespaces that are not among the manifests. */
+  readonly namespaceLabels: Labels;
+}
+
+/** The policies of namespaces; a Namespace among the objects brings its own labels. */
+interface PolicyIndex {
+  ofNamespace(name: string): NamespacePolicy;
+  /** Those of a Namespace itself. */
+  ofLabels(namespace: ManifestObject): NamespacePolicy;
+}
+
+/** Of several Namespaces with one name the last counts, as if all were applied in order. */
+function indexPolicies(
+  objects: readonly ManifestObject[],
+  { level, version, namespaceLabels }: PolicySettings,
+): PolicyIndex {
+  const unasked = { level: 'privileged', version } as const;
+  const defaults: Policies = { enforce: { level, version }, audit: unasked, warn: unasked };
+  const namespaces = objects.filter(isNamespace);
+  const ofLabels = new Map(namespaces.map((object) => [object, resolvePolicies(labelsOf(object.value), defaults)]));
+  const named = new Map(namespaces.map((object) => [nameOf(object.value), ofLabels.get(object)]));
+  const others = resolvePolicies(namespaceLabels, defaults);
+  return {
+    ofNamespace: (name) => named.get(name) ?? others,
+    ofLabels: (namespace) => ofLabels.get(namespace) ?? others,
+  };
+}
+
+function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
+  return apiVersion === 'v1' && kind === 'Namespace';
+}
+
+const MAX_LENGTH = 64;
+
+/** The candidate that was probably meant: the same in other letters, or with up to two slips. */
+export function similarTo(name: string, candidates: readonly string[]): string | undefined {
+  if (name.length > MAX_LENGTH) return undefined;
+  const lower = name.toLowerCase();
+  const limit = Math.min(2, Math.floor(name.length / 3));
+  const distances = candidates.map((candidate) => ({ candidate, distance: slips(lower, candidate.toLowerCase()) }));
+  const [nearest] = distances.filter(({ distance }) => distance <= limit).sort((a, b) => a.distance - b.distance);
+  return nearest?.candidate;
+}
+
+/**
+ * How many letters have to be put in, left out or replaced.
+ * @see https://en.wikipedia.org/wiki/Levenshtein_distance
+ */
+function slips(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
+const SHAPE: FieldShape = { apiVersion: 'string', kind: 'string', metadata: 'any', ...SCC_FIELDS };
+
+/** True for an object that API servers take for an SCC. */
+function isScc({ apiVersion, kind }: ManifestObject): boolean {
+  return kind === 'SecurityContextConstraints' && apiVersion === apiVersionOf(kind);
+}
+
+/**
+ * What is wrong with an SCC: fields that nobody knows and values of wrong types; if all can be read, what would be refused
+ * once everything that is left open is filled in; and if nothing would, that no pod could use it.
+ */
+function sccFindings(object: ManifestObject): readonly Finding[] {
+  const misshapen = findMisshapen(object.value, SHAPE);
+  const unknown = misshapen.flatMap((one) => ('known' in one ? [unknownField(object, one.path, remedyOf(one))] : []));
+  const wrong = misshapen.flatMap((one) => ('known' in one ? [] : [wrongType(object, one)]));
+  return [...unknown, ...(wrong.length > 0 ? wrong : contentFindings(object))];
+}
+
+/** What was probably meant, if that can be told. */
+function remedyOf({ path, known }: { readonly path: Path; readonly known: readonly string[] }): string | undefined {
+  if (path.length === 1 && path[0] === 'spec') return 'SCCs have no spec: move its fields up to the top of the object.';
+  const meant = similarTo(String(path.at(-1)), known);
+  return meant === undefined ? undefined : `Write ${quote(meant)}.`;
+}
+
+interface WrongType {
+  readonly path: Path;
+  readonly value: unknown;
+  readonly expected: string;
+}
+
+function wrongType(object: ManifestObject, { path, value, expected }: WrongType): Finding {
+  return {
+    mode: 'enforce',
+    check: 'decode',
+    reason: 'wrong type',
+    detail: printFieldError(invalidValue(printFieldPath(path), value, expected)),
+    remedy: 'Give the field a value of the type that it must have.',
+    fields: [fieldOf(object, path)],
+  };
+}
+
+function contentFindings(object: ManifestObject): readonly Finding[] {
+  const scc = defaultScc(object.value);
+  const errors = [...sccObjectErrors(scc), ...levelErrors(scc)];
+  if (errors.length > 0) return errors.map((error) => invalidField(object, error));
+  const defect = sccDefect(scc);
+  const typos = sccTypos(object.value).map((typo) => mistyped(object, typo));
+  return defect === undefined ? typos : [unusable(object, defect), ...typos];
+}
+
+/** The schema refuses other values. */
+function levelErrors({ userNamespaceLevel: level }: SecurityContextConstraints): readonly FieldError[] {
+  if (level == null || USER_NAMESPACE_LEVELS.includes(level)) return [];
+  return [notSupported('userNamespaceLevel', level, USER_NAMESPACE_LEVELS)];
+}
+
+const LISTED_ONCE = 'Keep the capability in one of the two lists.';
+const NAMED_ONCE =
+  'Name a sysctl in one of the two lists, or several by a trailing *; a lone * takes no other beside it.';
+const GROUPS = 'Use MustRunAs or RunAsAny, and ranges of groups of 0 or more whose min is not above their max.';
+
+/** What to do about a field that is refused. */
+const REMEDIES: ReadonlyMap<string, string> = new Map([
+  ['metadata', 'Give it a name of lower-case letters, digits, hyphens and dots.'],
+  ['priority', 'Use 0 or more, or leave it out.'],
+  ['runAsUser', 'Use one of the types that are named, and a uid of 0 or more.'],
+  ['seLinuxContext', 'Use one of the types that are named.'],
+  ['fsGroup', GROUPS],
+  ['supplementalGroups', GROUPS],
+  ['defaultAddCapabilities', LISTED_ONCE],
+  ['allowedCapabilities', LISTED_ONCE],
+  ['requiredDropCapabilities', 'Empty it, or name the capabilities in allowedCapabilities instead of *.'],
+  ['defaultAllowPrivilegeEscalation', 'Set it to false, or allowPrivilegeEscalation to true.'],
+  ['volumes', 'Remove none, or all others; allowHostDirVolumePlugin: true adds hostPath.'],
+  ['allowedFlexVolumes', 'Name each driver and add flexVolume to volumes, or remove the field.'],
+  ['allowedUnsafeSysctls', NAMED_ONCE],
+  ['forbiddenSysctls', NAMED_ONCE],
+  ['userNamespaceLevel', 'Use one of the levels that are named, or leave it out.'],
+]);
+
+function invalidField(object: ManifestObject, error: FieldError): Finding {
+  const path = parseFieldPath(error.path);
+  return {
+    mode: 'enforce',
+    check: 'scc',
+    reason: 'invalid field',
+    detail: printFieldError(error),
+    remedy: REMEDIES.get(String(path[0])) ?? '',
+    fields: [fieldOf(object, path)],
+  };
+}
+
+function unusable(object: ManifestObject, defect: string): Finding {
+  return {
+    mode: 'warn',
+    check: 'unusable',
+    reason: 'incomplete strategy',
+    detail: defect,
+    remedy: 'Give MustRunAs a uid, and MustRunAsRange both bounds in their order or none.',
+    fields: [fieldOf(object, ['runAsUser'])],
+  };
+}
+
+const TYPO_REMEDIES: Partial<Record<SccTypo['field'], string>> = {
+  volumes: 'Name a type of volume as pods name it.',
+  seccompProfiles: 'Name a profile: runtime/default, unconfined, localhost/FILE, or * for all.',
+  users: 'Name namespace and name of the service account.',
+};
+
+function mistyped(object: ManifestObject, { field, index, value, why, meant }: SccTypo): Finding {
+  const path = [field, index];
+  return {
+    mode: 'warn',
+    check: 'mistyped',
+    reason: 'mistyped value',
+    detail: `${printFieldPath(path)}: ${quote(value)} ${why}`,
+    remedy:
+      meant === undefined ? (TYPO_REMEDIES[field] ?? 'Name capabilities like NET_ADMIN.') : `Write ${quote(meant)}.`,
+    fields: [fieldOf(object, path)],
+  };
+}
+
+function fieldOf(object: ManifestObject, path: Path): Finding['fields'][number] {
+  return { path: printFieldPath(path), file: object.document.file, ...object.positionOf(path) };
+}
+
+interface CheckSettings extends PolicySettings {
   /** The namespace of objects that name none. */
   readonly namespace: string;
   readonly failOn: Mode;

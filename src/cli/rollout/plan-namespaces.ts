@@ -1,20 +1,49 @@
 import { setImmediate } from 'node:timers/promises';
+import { LABEL_SYNC_LABEL } from '../../kube/label-sync.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { type Category, type NamespaceEvaluation, violationReason } from '../../policy/rollout/readiness.ts';
 import { canUseScc } from '../../cluster/select.ts';
 import { createNamespaceEvaluator } from '../../controllers/psa-readiness/evaluator.ts';
 import { compareBytes } from '../../kube/order.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { createCurrentSccLevels } from '../../cluster/predicted-level.ts';
 import { planLabels } from '../../policy/rollout/label-sync.ts';
 import { isTerminating } from '../../policy/rollout/label-sync/terminating.ts';
-import { violationReason, type NamespaceEvaluation } from '../../policy/rollout/readiness.ts';
 import { isLevel, type Level } from '../../policy/pss/types.ts';
 import type { Io } from '../command.ts';
 import { createProgress } from '../progress.ts';
 import { printable } from '../report/text.ts';
-import { stepsFor } from './advice.ts';
 import type { RolloutFacts } from './gather.ts';
 import type { NamespaceCounts, PlannedNamespace } from './types.ts';
+
+/** What to do about a namespace in which something would be refused, or that cannot be judged. */
+function stepsFor({ name, verdict, categories, level }: NamespaceEvaluation): readonly string[] {
+  if (verdict === 'inconclusive') return ['See to it that the namespace can be judged.'];
+  const place: Place = { name, weaker: level === 'baseline' ? 'privileged' : 'LEVEL' };
+  return categories.map((category) => STEPS[category](place));
+}
+
+/** A namespace, and the level that would admit more than the one to come; where there are two, a placeholder. */
+interface Place {
+  readonly name: string;
+  readonly weaker: string;
+}
+
+const STEPS: Readonly<Record<Category, (place: Place) => string>> = {
+  runLevelZero: ({ name }) => `It belongs to the cluster: ${labelled({ name, weaker: 'privileged' })}.`,
+  openshift: (place) =>
+    `It belongs to the platform, whose labels are not kept by this program: ${labelled(place)}; or let them be kept: kubectl label namespace/${place.name} ${LABEL_SYNC_LABEL}=true.`,
+  disabledSyncer: (place) =>
+    `Its labels are not kept: let them be kept with kubectl label namespace/${place.name} ${LABEL_SYNC_LABEL}-; or give it a level: ${labelled(place)}.`,
+  userSCC: ({ name }) =>
+    `Pods got in by the rights of users: grant the SCC to their service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
+  unknown: (place) => `Change the workloads; or give the namespace a weaker level: ${labelled(place)}.`,
+};
+
+function labelled({ name, weaker }: Place): string {
+  const choice = weaker === 'LEVEL' ? ', LEVEL being baseline or privileged' : '';
+  return `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${weaker}${choice}`;
+}
 
 /**
  * Says of each namespace what enforcement would bring; shows how far it is on a terminal, and ends when the process is asked

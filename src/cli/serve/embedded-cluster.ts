@@ -1,26 +1,137 @@
+import { join, sep, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { isIP } from 'node:net';
-import { join, resolve } from 'node:path';
+import { readManifests } from '../../config/manifests.ts';
+import { UserError } from '../../config/user-error.ts';
+import { type EmbeddedCluster, createEmbeddedCluster } from '../../dev-cluster/cluster.ts';
+import { type ApiObject, metadataOf, type ResourceKey } from '../../dev-cluster/types.ts';
+import { ApiError } from '../../kube/status.ts';
+import { draft, type JsonObject, isObject } from '../../kube/types.ts';
+import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
+import type { SccMode, SccSettings } from '../../policy/scc/mode.ts';
+import { VERSION } from '../version.ts';
 import { createHttpsCaller } from '../../dev-cluster/admission/index.ts';
-import { createEmbeddedCluster } from '../../dev-cluster/cluster.ts';
 import { writeKubeconfig } from '../../dev-cluster/http/kubeconfig.ts';
 import { createApiServer } from '../../dev-cluster/http/server.ts';
-import { metadataOf, type ApiObject, type ResourceKey } from '../../dev-cluster/types.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import { startControllers, type RunningController } from '../../controllers/runtime.ts';
-import type { JsonObject } from '../../kube/types.ts';
-import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { RolloutSettings } from '../../policy/rollout/rollout-settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { keepCertificates } from '../../tls/certificate-folder.ts';
 import { PROGRAM } from '../command.ts';
 import { orAddressError } from './listen.ts';
-import { readClusterManifests } from './cluster-manifests.ts';
 import type { ServeValues } from './options.ts';
 import { printHost, type RunningCluster } from './running-cluster.ts';
-import { createAll } from './seed.ts';
 
-export interface EmbeddedOptions {
+/** Kinds that others need, in the order in which they are needed; all other kinds come after them. */
+const FIRST = [
+  'CustomResourceDefinition',
+  'Namespace',
+  'PriorityClass',
+  'RuntimeClass',
+  'ServiceAccount',
+  'Secret',
+  'ConfigMap',
+  'ClusterRole',
+  'Role',
+  'ClusterRoleBinding',
+  'RoleBinding',
+];
+
+/** What is to be created, and where it comes from. */
+interface SeedObject {
+  readonly value: JsonObject;
+  readonly place: string;
+}
+
+const FIELD_MANAGER = 'portcullis-seed';
+
+/**
+ * Reads the manifests of a folder or file, in the order in which they have to be created.
+ * Rejects with a UserError that names file and line of what cannot be read.
+ */
+export async function readSeed(path: string): Promise<readonly SeedObject[]> {
+  const { objects, errors } = await readManifests([path], { stdin: nothing() });
+  if (errors.length > 0) {
+    throw new UserError(
+      errors.map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`).join('\n'),
+    );
+  }
+  const rank = ({ value }: SeedObject): number => {
+    const index = FIRST.indexOf((value as ApiObject).kind ?? '');
+    return index < 0 ? FIRST.length : index;
+  };
+  const seed = objects.map(({ value, document, line }) => ({ value, place: `${document.file}:${line}` }));
+  return seed.toSorted((a, b) => rank(a) - rank(b));
+}
+
+/**
+ * Creates objects one after another, each when what follows from the one before is done (a namespace's service account).
+ * Rejects with a UserError that names the place of what the cluster refuses.
+ */
+export async function createAll(cluster: EmbeddedCluster, objects: readonly SeedObject[]): Promise<void> {
+  for (const { value, place } of objects) {
+    const object = draft(value) as ApiObject;
+    const { apiVersion = '', kind = '' } = object;
+    const resource = cluster.registry.list().find((info) => info.kind === kind && groupVersion(info) === apiVersion);
+    if (!resource) throw new UserError(`${place}: the embedded cluster does not serve ${kind} of ${apiVersion}`);
+    if (resource.namespaced) object.metadata = { namespace: 'default', ...object.metadata };
+    try {
+      await cluster.writer.create(resource, object, { fieldManager: FIELD_MANAGER });
+      await cluster.idle();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      throw new UserError(`${place}: ${error.message}`, { cause: error });
+    }
+  }
+}
+
+function groupVersion({ group, version }: { readonly group: string; readonly version: string }): string {
+  return group === '' ? version : `${group}/${version}`;
+}
+
+async function* nothing(): AsyncGenerator<string> {}
+
+/** What the embedded cluster is filled with, in this order; each in the order in which it has to be created. */
+interface ClusterManifests {
+  /** The kinds of our own. */
+  readonly definitions: readonly SeedObject[];
+  /** What has been there before the webhooks: they do not judge it. */
+  readonly seed: readonly SeedObject[];
+  readonly configurations: readonly SeedObject[];
+  /** SCCs are created when their webhooks listen: short ones are completed by them. */
+  readonly sccs: readonly SeedObject[];
+}
+
+/** Where the examples lie: beside the folder of the sources, or that of the bundle. */
+const HERE = fileURLToPath(import.meta.url);
+const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
+
+/**
+ * Reads what the embedded cluster starts with: a folder of manifests, by default that of the examples; and what every
+ * installation has.
+ * Rejects with a UserError that names file and line of what cannot be read.
+ */
+async function readClusterManifests(folder: string | undefined, sccMode: SccMode): Promise<ClusterManifests> {
+  const seed = await readSeed(folder ?? join(ROOT, 'examples/cluster'));
+  return {
+    definitions: DEFINITIONS.map(ours),
+    seed: seed.filter((one) => !isScc(one)),
+    configurations: webhookConfigurations({ ...defaultSettings(VERSION), certificates: 'others', sccMode }).map(ours),
+    sccs: seed.filter(isScc),
+  };
+}
+
+function ours(value: Manifest): SeedObject {
+  return { value, place: `${value.kind} ${value.metadata.name}` };
+}
+
+function isScc({ value }: SeedObject): boolean {
+  return isObject(value) && value['kind'] === 'SecurityContextConstraints';
+}
+
+interface EmbeddedOptions {
   readonly values: ServeValues;
   readonly scc: SccSettings;
   /** As it is at start. */

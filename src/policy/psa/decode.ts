@@ -1,9 +1,34 @@
+import { isObject, type JsonObject, type GroupVersionKind, type KubeObject } from '../../kube/types.ts';
+import { unmarshalError } from '../../kube/unmarshal-error.ts';
 import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
 import { quote } from '../../kube/quote.ts';
-import { isObject, type GroupVersionKind, type KubeObject } from '../../kube/types.ts';
 import { decodeError } from '../pss/decode.ts';
 import { isKnownKind } from './known-kinds.ts';
-import { wrongType, type Shape } from './shape.ts';
+
+/** The types of some fields; `*` stands for every key. Fields that a shape does not name may hold anything. */
+export type Shape = 'string' | 'int32' | { readonly [field: string]: Shape };
+
+/** Names the first field that has a wrong type, in the words of the API server's decoder; null fits every type. */
+export function wrongType(value: unknown, shape: Shape, path: string): string | undefined {
+  if (value == null) return undefined;
+  if (typeof shape === 'string') return isOfType(value, shape) ? undefined : unmarshalError(value, path, shape);
+  if (!isObject(value)) return unmarshalError(value, path, Object.hasOwn(shape, '*') ? 'map[string]string' : 'struct');
+  for (const [field, type] of Object.entries(shape)) {
+    for (const key of field === '*' ? Object.keys(value) : [field]) {
+      const error = wrongType(own(value, key), type, `${path}.${key}`);
+      if (error !== undefined) return error;
+    }
+  }
+  return undefined;
+}
+
+function own(object: JsonObject, key: string): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+function isOfType(value: unknown, type: 'string' | 'int32'): boolean {
+  return type === 'string' ? typeof value === 'string' : typeof value === 'number' && (value | 0) === value;
+}
 
 /** The object of a request: there is none, or it cannot be decoded, or here it is with its own kind. */
 export type Decoded = { readonly outcome: 'absent' } | { readonly outcome: 'failed'; readonly error: string } | Found;

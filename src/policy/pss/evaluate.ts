@@ -2,15 +2,55 @@
  * The Pod Security Standards: does a pod keep a level at a version? What is here sees the pod alone, never its
  * namespace, its requester or the cluster, and judges whatever is sent: nothing throws.
  */
+import type { Check, Level, Finding, Version, Violation } from './types.ts';
+import { compareVersions, parseVersion } from './version.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { checks } from './checks/index.ts';
 import { decode, decodeUnchanged, forgetLarge, type Decoded, type DecodeError } from './decode.ts';
 import { EVERY_POD, type PodFields } from './fields.ts';
-import { registryErrors } from './registry.ts';
 import { createSelector, newestVersionOf, type SelectOptions, type SelectedCheck, type Selector } from './select.ts';
 import { both } from './text.ts';
-import type { Check, Finding, Version, Violation } from './types.ts';
+
+/** What makes a list of checks unusable; empty if nothing does. */
+function registryErrors(checks: readonly Check[]): string[] {
+  const levels = new Map(checks.map((check) => [check.id, check.level]));
+  const repeated = checks.map(({ id }) => id).filter((id, index, ids) => ids.indexOf(id) !== index);
+  return [
+    ...new Set(repeated.map((id) => `check "${id}" is registered more than once`)),
+    ...checks.flatMap((check) => [...checkErrors(check), ...overrideErrors(check, levels)]),
+  ];
+}
+
+function checkErrors({ id, level, versions }: Check): string[] {
+  const errors: string[] = [];
+  if (level !== 'baseline' && level !== 'restricted') {
+    errors.push(`check "${id}" has level "${String(level)}": must be baseline or restricted`);
+  }
+  if (versions.length === 0) errors.push(`check "${id}" has no versions`);
+  const starts = versions.map(({ since }) => since);
+  const bad = starts.filter((since) => since === 'latest' || parseVersion(since) === undefined);
+  errors.push(
+    ...bad.map((since) => `check "${id}" has a revision since "${since}": must be a version such as "v1.25"`),
+  );
+  starts.slice(1).forEach((since, index) => {
+    const before = starts[index];
+    if (before !== undefined && compareVersions(before, since) >= 0) {
+      errors.push(`check "${id}" has a revision since "${since}" after one since "${before}": versions must rise`);
+    }
+  });
+  return errors;
+}
+
+function overrideErrors({ id, level, versions }: Check, levels: ReadonlyMap<string, Level>): string[] {
+  const overrides = [...new Set(versions.flatMap((revision) => revision.overrides ?? []))];
+  if (overrides.length > 0 && level !== 'restricted') {
+    return [`check "${id}" overrides others: only restricted checks may`];
+  }
+  return overrides
+    .filter((other) => levels.has(other) && levels.get(other) !== 'baseline')
+    .map((other) => `check "${id}" overrides "${other}", which is not a baseline check`);
+}
 
 export interface EvaluateOptions extends SelectOptions {
   /** Attach the offending fields to each violation. */

@@ -1,30 +1,273 @@
-/**
- * Keeping the Pod Security labels of namespaces at what the SCCs that their service accounts may use ask for.
- * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
- */
+import { SUFFICIENT_LEVEL_ANNOTATION, LABEL_SYNC_LABEL } from '../../kube/label-sync.ts';
+import { apiVersionOf } from '../../kube/resources.ts';
+import { type Namespace, isObject, type JsonObject } from '../../kube/types.ts';
+import { PSA_LABELS, ENFORCE_LABELS, isValidLabel, labelFor, LABELS_OF } from './label-sync/labels.ts';
+import { ownFieldsOf, isFormerOwner, isForeign, isFormer, isUnowned, foreignOwnersOf } from './label-sync/ownership.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
-import { metadataOwnersOf } from '../../kube/managed-fields.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
-import type { Namespace } from '../../kube/types.ts';
-import type { CanUse } from '../scc/types.ts';
+import { metadataOwnersOf, type FieldOwner } from '../../kube/managed-fields.ts';
+import type { Level } from '../pss/types.ts';
 import type { SyncerMode } from './enforcement/types.ts';
-import { documentFor } from './label-sync/apply.ts';
-import { forgetFormer } from './label-sync/forget-former.ts';
-import { intendedFields, type FieldsInput } from './label-sync/intended.ts';
-import { isManaged, type ManagementSettings } from './label-sync/managed.ts';
-import { neededLevelOf, type NeededLevel } from './label-sync/needed-level.ts';
-import { remarksOn, type Remark } from './label-sync/remarks.ts';
-import type { SccLevels } from './label-sync/scc-levels.ts';
+import { isOptedIn, isManaged, type ManagementSettings } from './label-sync/managed.ts';
+import type { CanUse } from '../scc/types.ts';
+import { mayUseAs } from './label-sync/usable-sccs.ts';
+import { quote } from '../../kube/quote.ts';
+import { sortedSet } from '../../kube/order.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { isTerminating } from './label-sync/terminating.ts';
+import { MODES, isStricter } from '../psa/policy.ts';
+import { namespaceRangesOf } from '../scc/namespace-ranges.ts';
+import { psaLevelOf, type SccLevelOptions } from './scc-level.ts';
+import { readTimestamp } from '../../kube/timestamp.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+
+/**
+ * The document to apply, by force, for the syncer to own these fields and no others; `undefined` if it does and all values
+ * are right.
+ */
+function documentFor({ namespace, owners }: FieldsInput, fields: IntendedFields): Namespace | undefined {
+  const { labels, annotations } = namespace.metadata ?? {};
+  const own = ownFieldsOf(owners);
+  const isUpToDate =
+    isSame(fields.labels, labels, own.labels) && isSame(fields.annotations, annotations, own.annotations);
+  if (isUpToDate) return undefined;
+  return {
+    apiVersion: apiVersionOf('Namespace'),
+    kind: 'Namespace',
+    metadata: {
+      ...identityOf(namespace),
+      ...(fields.labels.size === 0 ? {} : { labels: Object.fromEntries(fields.labels) }),
+      ...(fields.annotations.size === 0 ? {} : { annotations: Object.fromEntries(fields.annotations) }),
+    },
+  };
+}
+
+/**
+ * What ties an application to the object that was read: without its uid one that is gone would be created anew, without the
+ * version somebody who was faster would be overwritten.
+ */
+function identityOf({ metadata }: Namespace): NonNullable<Namespace['metadata']> {
+  const { name = '', uid, resourceVersion } = metadata ?? {};
+  return {
+    name,
+    ...(uid === undefined ? {} : { uid }),
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+  };
+}
+
+/** True if the values are there, and these keys and no others are owned. */
+function isSame(
+  intended: ReadonlyMap<string, string>,
+  values: Readonly<Record<string, string>> | null | undefined,
+  own: ReadonlySet<string>,
+): boolean {
+  const keys = [...own].filter((key) => key !== '.');
+  return (
+    keys.length === intended.size && [...intended].every(([key, value]) => own.has(key) && values?.[key] === value)
+  );
+}
+
+/** Every field that the syncer may ever own. */
+const SYNCED_FIELDS = { labels: PSA_LABELS, annotations: [SUFFICIENT_LEVEL_ANNOTATION] } as const;
+
+/**
+ * The patch that strikes what early releases wrote from the records of the namespace, once the syncer owns it by applying
+ * it; `undefined` if nothing is left to strike. No label changes, and other fields keep their owner. The version in the
+ * patch makes it fail if anybody was faster.
+ */
+function forgetFormer(namespace: Namespace): readonly JsonPatchOp[] | undefined {
+  const { resourceVersion, managedFields } = namespace.metadata ?? {};
+  const owners = metadataOwnersOf(namespace.metadata) ?? [];
+  const isLeft = owners.map((owner) => isFormerOwner(owner) && ownsSynced(owner));
+  if (!isLeft.includes(true)) return undefined;
+  const value = (managedFields ?? []).flatMap((entry, index) => {
+    if (isLeft[index] !== true) return [entry];
+    const fieldsV1 = change(entry.fieldsV1, 'f:metadata', withoutSynced);
+    return fieldsV1 === undefined ? [] : [{ ...entry, fieldsV1 }];
+  });
+  return [
+    { op: 'replace', path: '/metadata/managedFields', value },
+    ...(resourceVersion === undefined
+      ? []
+      : [{ op: 'replace', path: '/metadata/resourceVersion', value: resourceVersion } as const]),
+  ];
+}
+
+const MAPS = ['labels', 'annotations'] as const;
+
+function ownsSynced(owner: FieldOwner): boolean {
+  return MAPS.some((map) => SYNCED_FIELDS[map].some((key) => owner[map].has(key)));
+}
+
+function withoutSynced(metadata: unknown): JsonObject | undefined {
+  return MAPS.reduce<JsonObject | undefined>(
+    (left, map) =>
+      left &&
+      change(left, `f:${map}`, (members) =>
+        SYNCED_FIELDS[map].reduce<JsonObject | undefined>(
+          (rest, key) => rest && change(rest, `f:${key}`, () => undefined),
+          isObject(members) ? members : undefined,
+        ),
+      ),
+    isObject(metadata) ? metadata : undefined,
+  );
+}
+
+/** The object with one member changed, or without it; `undefined` if none is left. */
+function change(object: unknown, name: string, by: (member: unknown) => unknown): JsonObject | undefined {
+  const members = Object.entries(isObject(object) ? object : {}).flatMap(([key, member]) => {
+    const changed = key === name ? by(member) : member;
+    return changed === undefined ? [] : [[key, changed] as const];
+  });
+  return members.length === 0 ? undefined : Object.fromEntries(members);
+}
+
+/** Everything that the syncer is to own; what is left out it gives up. */
+interface IntendedFields {
+  readonly labels: ReadonlyMap<string, string>;
+  readonly annotations: ReadonlyMap<string, string>;
+}
+
+/** What decides about the fields of one namespace. */
+interface FieldsInput {
+  readonly namespace: Namespace;
+  readonly owners: readonly FieldOwner[];
+  readonly mode: SyncerMode;
+  readonly isManaged: boolean;
+  /** Absent where there is no telling, and in namespaces that are not managed. */
+  readonly level?: Level | undefined;
+}
+
+/**
+ * The fields for a namespace. Without a level labels stay as they are: to take one away would silently change what is
+ * enforced. Only where nothing is to be enforced the labels go that do.
+ */
+function intendedFields(input: FieldsInput): IntendedFields {
+  const labels = PSA_LABELS.flatMap((key) => {
+    const value = intendedLabel(key, input);
+    return value === undefined ? [] : [[key, value] as const];
+  });
+  return { labels: new Map(labels), annotations: intendedAnnotations(input) };
+}
+
+/** True if the label stays as others left it, although the level asks for it. */
+function isLeftAlone(key: string, { namespace, owners, level }: FieldsInput): boolean {
+  if (level === undefined || isOptedIn(namespace)) return false;
+  if (isForeign(key, namespace, owners)) return true;
+  const value = valueOf(key, namespace) ?? '';
+  return isUnowned(key, namespace, owners) && isValidLabel(key, value) && value !== labelFor(key, level);
+}
+
+function intendedLabel(key: string, input: FieldsInput): string | undefined {
+  const { namespace, owners, mode, level, isManaged } = input;
+  const isKept = mode === 'Enforce' || !ENFORCE_LABELS.has(key);
+  if (isKept && level !== undefined) return isLeftAlone(key, input) ? undefined : labelFor(key, level);
+  // What is still listed as early releases wrote it has to be owned first: only then it can be given up.
+  const isPast = isManaged && isFormer(key, namespace, owners);
+  const isOwn = ownFieldsOf(owners).labels.has(key) && (isKept || mode === 'Hold');
+  return isPast || isOwn ? valueOf(key, namespace) : undefined;
+}
+
+function intendedAnnotations({ namespace, owners, isManaged, level }: FieldsInput): IntendedFields['annotations'] {
+  const isOwn = isManaged && ownFieldsOf(owners).annotations.has(SUFFICIENT_LEVEL_ANNOTATION);
+  const value = level ?? (isOwn ? namespace.metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION] : undefined);
+  return new Map(value === undefined ? [] : [[SUFFICIENT_LEVEL_ANNOTATION, value]]);
+}
+
+function valueOf(key: string, { metadata }: Namespace): string | undefined {
+  return metadata?.labels?.[key];
+}
+
+/** The level that a namespace needs, and for whom. */
+interface NeededLevel {
+  readonly level: Level;
+  /** The service account and the SCC for which it is not stricter; absent if no account may use any SCC. */
+  readonly cause?: { readonly serviceAccount: string; readonly scc: string };
+  /** What the original rules could not judge in that SCC. */
+  readonly doubt?: string;
+}
+
+interface NeedInput {
+  readonly namespace: Namespace;
+  /** The names of all of them. */
+  readonly serviceAccounts: readonly string[];
+  readonly sccLevels: SccLevels;
+  readonly canUse: CanUse;
+}
+
+/**
+ * The strictest level that admits all that the service accounts of a namespace may run. Where they may run nothing, no level
+ * is too strict.
+ */
+function neededLevelOf({ namespace, serviceAccounts, sccLevels, canUse }: NeedInput): NeededLevel {
+  const namespaceName = namespace.metadata?.name ?? '';
+  const accounts = serviceAccounts.map((name) => ({ name, mayUse: mayUseAs(name, namespaceName, canUse) }));
+  for (const { scc, level, doubt } of sccLevels(namespace)) {
+    const account = accounts.find(({ mayUse }) => mayUse(scc));
+    if (account === undefined) continue;
+    const cause = { serviceAccount: account.name, scc: scc.metadata?.name ?? '' };
+    return { level, cause, ...(doubt === undefined ? {} : { doubt }) };
+  }
+  return { level: 'restricted' };
+}
+
+/** Something to tell in an Event on the namespace, once for as long as it holds. */
+interface Remark {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: 'NoUsableSCC' | 'LabelKept' | 'LabelForced' | 'LevelPrivileged';
+  readonly message: string;
+}
+
+/** What whoever looks after the namespace should know. */
+function remarksOn(input: FieldsInput, need: NeededLevel, fields: IntendedFields): readonly Remark[] {
+  return [...ofNeed(input, need), ...ofKeptLabels(input, need.level), ...ofForcedLabels(input, fields)];
+}
+
+function ofNeed({ namespace }: FieldsInput, { level, cause }: NeededLevel): readonly Remark[] {
+  if (cause === undefined) {
+    const message = 'no service account of the namespace may use any SCC: its level is restricted';
+    return [{ type: 'Warning', reason: 'NoUsableSCC', message }];
+  }
+  const before = namespace.metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
+  if (level !== 'privileged' || before === undefined || before === level) return [];
+  const message = `the level drops to privileged, since service account ${quote(cause.serviceAccount)} may use SCC ${quote(cause.scc)}`;
+  return [{ type: 'Warning', reason: 'LevelPrivileged', message }];
+}
+
+function ofKeptLabels(input: FieldsInput, level: Level): readonly Remark[] {
+  const { labels } = input.namespace.metadata ?? {};
+  return PSA_LABELS.filter((key) => isLeftAlone(key, input) && labels?.[key] !== labelFor(key, level)).map((key) => ({
+    type: 'Normal',
+    reason: 'LabelKept',
+    message: `label ${key}=${labels?.[key] ?? ''} ${ownersText(key, input)}: it stays, although ${labelFor(key, level)} would do`,
+  }));
+}
+
+function ofForcedLabels(input: FieldsInput, { labels }: IntendedFields): readonly Remark[] {
+  const current = input.namespace.metadata?.labels;
+  const own = ownFieldsOf(input.owners).labels;
+  return [...labels]
+    .filter(([key, value]) => !own.has(key) && current?.[key] !== value && isForeignIn(input, key))
+    .map(([key, value]) => ({
+      type: 'Warning',
+      reason: 'LabelForced',
+      message: `label ${key}=${current?.[key] ?? ''} ${ownersText(key, input)}: it becomes ${value}, since the namespace has label ${LABEL_SYNC_LABEL}=true`,
+    }));
+}
+
+function isForeignIn({ namespace, owners }: FieldsInput, key: string): boolean {
+  return namespace.metadata?.labels?.[key] !== undefined && foreignOwnersOf(key, owners).length > 0;
+}
+
+function ownersText(key: string, { owners }: FieldsInput): string {
+  const managers = sortedSet(foreignOwnersOf(key, owners));
+  return managers.length === 0 ? 'has no recorded owner' : `belongs to ${managers.map(quote).join(', ')}`;
+}
+
+// * Keeping the Pod Security labels of namespaces at what the SCCs that their service accounts may use ask for.
+// @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
 
 export { DEFAULT_UNMANAGED_NAMESPACES, type ManagementSettings } from './label-sync/managed.ts';
-export type { NeededLevel } from './label-sync/needed-level.ts';
 export { reachOf, type Reach, type SyncChange } from './label-sync/reach.ts';
-export type { Remark } from './label-sync/remarks.ts';
-export { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from './label-sync/run-level-zero.ts';
-export { createSccLevels, type SccLevels } from './label-sync/scc-levels.ts';
-export { standingOf, type Standing } from './label-sync/standing.ts';
-export { isAwaitingLabel, type LabelState } from './label-sync/unlabelled.ts';
 
 /** All that the plan for one namespace needs. */
 export interface LabelSyncInput {
@@ -74,4 +317,102 @@ export function needOf(input: Omit<LabelSyncInput, 'mode' | 'settings'>): Needed
   const { namespace, serviceAccounts } = input;
   const range = namespace.metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '';
   return range === '' || serviceAccounts.length === 0 ? undefined : neededLevelOf(input);
+}
+
+/** SCCs never count here, and what runs here may need every right. */
+export const RUN_LEVEL_ZERO_NAMESPACES = ['default', 'kube-system', 'kube-public'] as const;
+
+/**
+ * The document to apply by force, as `RUN_LEVEL_ZERO_MANAGER`, for one of these namespaces to be privileged in every mode;
+ * `undefined` for all others and where nothing differs. Versions stay as they are.
+ * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
+ */
+export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
+  const { metadata } = namespace;
+  const name = RUN_LEVEL_ZERO_NAMESPACES.find((one) => one === metadata?.name);
+  const keys = MODES.map((mode) => LABELS_OF[mode].level);
+  if (name === undefined || keys.every((key) => metadata?.labels?.[key] === 'privileged')) return undefined;
+  return {
+    apiVersion: apiVersionOf('Namespace'),
+    kind: 'Namespace',
+    metadata: { ...identityOf(namespace), labels: Object.fromEntries(keys.map((key) => [key, 'privileged'])) },
+  };
+}
+
+/** An SCC and the level that its pods keep. */
+interface LevelledScc {
+  readonly scc: SecurityContextConstraints;
+  readonly level: Level;
+  /** What in the SCC could not be judged by the original rules. */
+  readonly doubt?: string;
+}
+
+/** SCCs with their levels, from the most permissive level on. */
+export type SccLevels = (namespace: Namespace) => readonly LevelledScc[];
+
+/** All that SCCs take from a namespace for their level is whether its ids include root. */
+const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
+  metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
+}));
+
+/** Judges SCCs once for all namespaces, not once for each. */
+export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
+  const [ordinary = [], rooted = []] = EXAMPLES.map((example) => levelsIn(sccs, example, options));
+  return (namespace) => {
+    const { uidRange } = namespaceRangesOf(namespace);
+    return 'value' in uidRange && uidRange.value.min > 0 ? ordinary : rooted;
+  };
+}
+
+function levelsIn(
+  sccs: readonly SecurityContextConstraints[],
+  namespace: Namespace,
+  options: SccLevelOptions,
+): readonly LevelledScc[] {
+  return sccs
+    .map((scc): LevelledScc => {
+      const { level = 'privileged' } = psaLevelOf(scc, namespace, options);
+      const { error } = psaLevelOf(scc, namespace, { profile: 'upstream' });
+      return { scc, level, ...(error === undefined ? {} : { doubt: error }) };
+    })
+    .sort((a, b) => Number(isStricter(a.level, b.level)) - Number(isStricter(b.level, a.level)));
+}
+
+/** How a namespace stands with the syncer. */
+export interface Standing {
+  readonly isManaged: boolean;
+  /** Whether the syncer holds its pods to something, which it may have to give up. */
+  readonly ownsEnforceLabel: boolean;
+}
+
+/** Tells it by the labels of the namespace and their owners. */
+export function standingOf(namespace: Namespace, settings: ManagementSettings): Standing {
+  const owners = metadataOwnersOf(namespace.metadata);
+  const own = ownFieldsOf(owners ?? []).labels;
+  return {
+    isManaged: isManaged(namespace, owners, settings),
+    ownsEnforceLabel: [...ENFORCE_LABELS].some((key) => own.has(key)),
+  };
+}
+
+/** What is known of a namespace and its label. */
+interface LabelState {
+  readonly namespace: Namespace;
+  readonly isManaged: boolean;
+  readonly serviceAccounts: readonly string[];
+}
+
+/** Younger namespaces are not waited for. */
+const GRACE_MS = 60_000;
+
+/**
+ * True for a managed namespace that must have its label before the default may be raised, and has none from anybody. Where
+ * nothing can run nothing can break.
+ */
+export function isAwaitingLabel({ namespace, isManaged, serviceAccounts }: LabelState, nowMs: number): boolean {
+  const { labels, annotations, creationTimestamp } = namespace.metadata ?? {};
+  if (!isManaged || labels?.[POD_SECURITY_LABELS.enforce] !== undefined) return false;
+  if (isTerminating(namespace)) return false;
+  const canRun = serviceAccounts.length > 0 && (annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') !== '';
+  return canRun && nowMs - (readTimestamp(creationTimestamp) ?? 0) >= GRACE_MS;
 }

@@ -1,23 +1,171 @@
-import { printFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import { serviceAccountSubject } from './access.ts';
+import type { PreparedScc } from './prepare.ts';
+import {
+  admits,
+  fitsScc,
+  type Chosen,
+  type SearchInput,
+  type PassedOver,
+  type SearchResult,
+  findNext,
+  searchScc,
+} from './search.ts';
+import { fit, named } from './sentence.ts';
+import { quote } from '../../kube/quote.ts';
+import { explainOrder } from './order.ts';
+import { aggregate, distinctTexts, printList, textsOf, UNABLE } from './texts.ts';
+import { forbiddenField, printFieldError } from '../../kube/field-error.ts';
 import { failure } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { admissionWarnings } from './admission-warnings.ts';
-import { auditCreate, auditUnchanged } from './audit.ts';
 import { resolveCompatibility } from './compatibility.ts';
 import type { PodFields } from './decode/pod.ts';
 import { isCheap } from './effort.ts';
-import { hintTexts } from './hint.ts';
 import { prepareSearch } from './prepare-search.ts';
 import { readRequest } from './request.ts';
-import { findNext, searchScc, type Chosen, type SearchInput, type SearchResult } from './search.ts';
 import { isUnprocessed } from './skip.ts';
-import { aggregate, distinctTexts, printList, textsOf, UNABLE } from './texts.ts';
 import type { SccDecision, SccFacts, SccInput } from './types.ts';
 import { refusalWarnings, unjudgedWarnings } from './warnings.ts';
 import { writePod } from './write.ts';
 
+/** Warnings try other SCCs; of pods that nobody runs that would only cost time. */
+const MAX_CONTAINERS = 1000;
+
+/** What whoever creates a pod, or adds containers to debug it, should know although it is admitted. */
+function admissionWarnings(search: SearchInput, chosen: Chosen): readonly string[] {
+  const { subjectType } = chosen;
+  const { hostUsers, containers } = search.pod;
+  // Nearly all pods end here.
+  if (subjectType !== 'user' && hostUsers !== false) return [];
+  if (search.mutable === 'nothing' || containers.length > MAX_CONTAINERS) return [];
+  const ofCreator = subjectType === 'user' ? creatorWarning(search, chosen.scc) : undefined;
+  const ofIds = hostUsers === false && search.mutable === 'everything' ? idsWarning(search, chosen) : undefined;
+  return [ofCreator, ofIds].filter((text) => text !== undefined);
+}
+
+/**
+ * Of a pod that has an SCC which only its creator may use: what becomes of such pods when they are created by a controller,
+ * that is by their service account. Of containers to debug: that the pod is more now than its annotation says.
+ */
+function creatorWarning(search: SearchInput, scc: PreparedScc): string | undefined {
+  const { serviceAccountName, annotations } = search.pod;
+  if (serviceAccountName === '') return undefined;
+  // Controllers meet what the account may really do, whatever identity is configured.
+  const account = serviceAccountSubject(search.namespace.name, serviceAccountName, 'accurate');
+  if (search.mayUse(account, scc)) return undefined;
+  const rest = search.candidates.slice(search.candidates.indexOf(scc) + 1);
+  const other = rest.find((one) => search.mayUse(account, one) && admits(one, search));
+  const lack = `service account ${named(serviceAccountName)} may not`;
+  if (search.mutable === 'everything') {
+    const fate = other ? `get SCC ${named(other.name)}` : 'fail';
+    return fit(
+      `SCC ${named(scc.name)} admits the pod because its creator may use it; ${lack}: such pods ${fate} when a controller creates them.`,
+    );
+  }
+  const recorded = annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
+  if (other || recorded === '' || recorded === scc.name) return undefined;
+  return fit(
+    `SCC ${named(scc.name)} admits the debug container because you may use it; ${lack}: the pod now does more than SCC ${named(recorded)}, which it is annotated with, allows.`,
+  );
+}
+
+/** The highest id that a pod has in a user namespace, unless kubelets are told otherwise. */
+const MAX_ID = 65_535;
+
+/** Of a pod with a user namespace that is to run as a user whom it does not have there. */
+function idsWarning(search: SearchInput, { scc, attempt }: Chosen): string | undefined {
+  const uid = attempt.containerValues
+    .map(({ runAsUser }) => runAsUser ?? search.pod.runAsUser)
+    .find((one) => one !== undefined && one > MAX_ID);
+  if (uid === undefined) return undefined;
+  const better = search.candidates.find(
+    (one) =>
+      one.fields.userNamespaceLevel === 'RequirePodLevel' &&
+      (one.fields.runAsUser.uidRangeMax ?? Infinity) <= MAX_ID &&
+      search.subjectTypeOf(one) !== undefined &&
+      fitsScc(one, search),
+  );
+  const { uidRangeMin = 1, uidRangeMax = MAX_ID } = better?.fields.runAsUser ?? {};
+  const remedy = better
+    ? `annotate it with ${POD_SCC_ANNOTATIONS.requiredScc}=${better.name}, or set runAsUser from ${uidRangeMin} to ${uidRangeMax}.`
+    : `set runAsUser to at most ${MAX_ID}, or remove spec.hostUsers.`;
+  return fit(
+    `With spec.hostUsers=false a pod has ids up to ${MAX_ID}, but SCC ${named(scc.name)} lets it run as ${uid}: ${remedy}`,
+  );
+}
+
 type Annotations = Readonly<Record<string, string>>;
+
+const WOULD_CHANGE = 'failures final validation after mutating admission';
+
+/** What the audit log says of a pod that is created: which SCCs were passed over and why the chosen one was chosen. */
+function auditCreate({ passedOver, chosen }: SearchResult, next: PreparedScc | 'unknown' | undefined): Annotations {
+  const denied: string[] = [];
+  const annotations: Record<string, string> = {};
+  for (const one of passedOver) {
+    if (one.because === 'denied') denied.push(one.scc.name);
+    else annotations[one.scc.auditKey] = whyNot(one);
+  }
+  const isAllDenied = denied.length === passedOver.length;
+  annotations['denied'] = denied.join(',');
+  annotations['reason'] = chosen
+    ? whyChosen(chosen.scc, next)
+    : isAllDenied
+      ? 'all denied'
+      : 'all too restrictive or denied';
+  return annotations;
+}
+
+/** What the audit log says where the pod may not be changed; `recorded` is the SCC that was chosen before, if any. */
+function auditUnchanged({ passedOver, chosen }: SearchResult, recorded: string): Annotations {
+  const accepted: Annotations = chosen ? { chosen: chosen.scc.name } : {};
+  if (recorded === '' || chosen?.scc.name === recorded) return accepted;
+  const failure = passedOver.find(({ scc, because }) => because !== 'denied' && scc.name === recorded);
+  const original = `originally chosen ${quote(recorded)}`;
+  const denied = `${original} got denied in final validation after mutating admission`;
+  return {
+    ...(failure ? { [failure.scc.auditKey]: whyNot(failure) } : { 'denied-validation': denied }),
+    ...(chosen
+      ? {
+          'reason-validation': `${original} did not pass final validation after mutating admission, but ${quote(chosen.scc.name)} did instead`,
+        }
+      : { 'denied-validation': `${denied}, and no other matched` }),
+    ...accepted,
+  };
+}
+
+function whyNot(passedOver: PassedOver): string {
+  return passedOver.because === 'changes' ? WOULD_CHANGE : aggregate(distinctTexts([passedOver]));
+}
+
+function whyChosen(chosen: PreparedScc, next: PreparedScc | 'unknown' | undefined): string {
+  const name = quote(chosen.name);
+  if (next === 'unknown')
+    return `${name} is most restrictive and not denied; the pod is too large to try those behind it`;
+  if (next === undefined) return `${name} is the only one not too restrictive and not denied`;
+  const reason = explainOrder(chosen, next);
+  return `${name} is most restrictive, not denied, and chosen over ${quote(next.name)} because ${name} ${reason}`;
+}
+
+const HINT = printFieldError(
+  forbiddenField(
+    'no access to scc/restricted',
+    'the pod fails to validate against the `restricted-v2` security context constraint, but would validate successfully against the `restricted` security context constraint',
+  ),
+);
+
+/**
+ * What to say if no SCC was found and the pod would fit `restricted`, which everybody could use before there was
+ * `restricted-v2`.
+ */
+function hintTexts(search: SearchInput, passedOver: readonly PassedOver[]): readonly string[] {
+  const restricted = passedOver.find(({ scc, because }) => because === 'denied' && scc.name === 'restricted');
+  const isSuperseded = passedOver.some(({ scc }) => scc.name === 'restricted-v2');
+  if (restricted === undefined || !isSuperseded) return [];
+  return fitsScc(restricted.scc, search) ? [HINT] : [];
+}
+
+type AnnotationsAssign = Readonly<Record<string, string>>;
 
 /**
  * The first pass: finds the first SCC that is usable and fits, and gives the pod what that SCC generates. On updates
@@ -105,7 +253,7 @@ function requiredSccOf(pod: JsonObject): string {
   return typeof value === 'string' ? value : '';
 }
 
-function auditWithNext(search: SearchInput, result: SearchResult): Annotations {
+function auditWithNext(search: SearchInput, result: SearchResult): AnnotationsAssign {
   return auditCreate(result, result.chosen && findNext(search, result.chosen.scc));
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { PLAIN } from '../../../src/cli/report/style.ts';
-import { printTable } from '../../../src/cli/report/table.ts';
+import { printTable } from '../../../src/cli/commands/check.ts';
 import { VERSION } from '../../../src/cli/version.ts';
 import { runProgram } from '../../support/memory-io.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { planPurge } from '../../../src/cli/uninstall/purge-namespaces.ts';
+import { planPurge } from '../../../src/cli/commands/uninstall.ts';
 import { defaultSettings, manifestsOf } from '../../../src/install/index.ts';
 import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';

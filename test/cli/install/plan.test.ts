@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { ClusterFacts } from '../../../src/cli/install/facts.ts';
-import { planFor, planUnseen, type InstallRequest } from '../../../src/cli/install/plan.ts';
+import { type ClusterFacts, planFor, planUnseen, type InstallRequest } from '../../../src/cli/commands/install.ts';
 import { defaultSettings, type ManifestSettings } from '../../../src/install/index.ts';
 
 const defaults = defaultSettings('1.2.3');

@@ -3,10 +3,9 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { objectsOf, readDocuments, type Manifests } from '../../../src/config/manifests.ts';
 import { parseFieldPath } from '../../../src/cli/report/field-path.ts';
-import { FORMATS } from '../../../src/cli/report/formats.ts';
+import { FORMATS, printTable } from '../../../src/cli/commands/check.ts';
 import { judge } from '../../../src/cli/report/judge.ts';
 import { PLAIN } from '../../../src/cli/report/style.ts';
-import { printTable } from '../../../src/cli/report/table.ts';
 
 function manifestsOf(text: string): Manifests {
   const { documents, errors } = readDocuments(text, 'f');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { outlookOn } from '../../../src/cli/rollout/next-steps.ts';
+import { outlookOn } from '../../../src/cli/commands/rollout-status.ts';
 import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout/types.ts';
 
 const STATE: RolloutState = {

@@ -6,12 +6,13 @@ import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
-import { certificateFiles, loadCertificate } from '../../../src/cli/serve/certificate.ts';
 import {
+  certificateFiles,
+  loadCertificate,
   callersOf,
   followClientAuthorities,
   loadClientAuthorities,
-} from '../../../src/cli/serve/client-authorities.ts';
+} from '../../../src/cli/commands/serve.ts';
 import { serveOptions, type ServeValues } from '../../../src/cli/serve/options.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
 import { createAuthority } from '../../../src/tls/self-signed.ts';

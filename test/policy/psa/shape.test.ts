@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { wrongType, type Shape } from '../../../src/policy/psa/shape.ts';
+import { wrongType, type Shape } from '../../../src/policy/psa/decode.ts';
 
 interface Case {
   readonly name: string;

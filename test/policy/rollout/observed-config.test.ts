@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { parsePodSecurity } from '../../../src/config/pod-security.ts';
 import {
@@ -7,7 +6,7 @@ import {
   observeConfig,
   OBSERVERS,
   type ObservedState,
-} from '../../../src/policy/rollout/observed-config/index.ts';
+} from '../../../src/policy/rollout/observed-config.ts';
 
 const STATE: ObservedState = {
   plan: { want: true, enforce: 'restricted' },
@@ -101,9 +100,7 @@ suite('the configuration for an API server', () => {
   });
 });
 
-test('every observer is registered, once, with a path of its own', () => {
-  const files = readdirSync('src/policy/rollout/observed-config').filter((name) => /^pod-security-.*\.ts$/.test(name));
-  assert.deepEqual(OBSERVERS.map(({ name }) => `${name}.ts`).sort(), files.sort());
+test('every observer has a path of its own', () => {
   const paths = OBSERVERS.map(({ path }) => `${path.join('/')}/`);
   for (const [index, path] of paths.entries()) {
     assert.ok(!paths.some((other, place) => place !== index && other.startsWith(path)), path);

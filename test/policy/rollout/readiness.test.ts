@@ -5,10 +5,9 @@ import { LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } fro
 import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
-import { readinessCondition } from '../../../src/policy/rollout/readiness/conditions.ts';
-import { isUserCaused } from '../../../src/policy/rollout/readiness/provenance.ts';
-import { nextViolatingNamespaces } from '../../../src/policy/rollout/readiness/violating-namespaces.ts';
 import {
+  readinessCondition,
+  nextViolatingNamespaces,
   evaluateInSteps,
   evaluateNamespace,
   evaluationStatus,
@@ -23,6 +22,7 @@ import {
   type NamespaceInput,
   type TemplatePod,
 } from '../../../src/policy/rollout/readiness.ts';
+import { isUserCaused } from '../../../src/policy/rollout/readiness-evaluation.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { entryOf } from '../../support/namespace-writes.ts';
 import { canUseBy } from '../../support/scc.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { observeConfig } from '../../../src/policy/rollout/observed-config/index.ts';
-import { podSecurityDefaults } from '../../../src/policy/rollout/observed-config/pod-security-defaults.ts';
+import { observeConfig, podSecurityDefaults } from '../../../src/policy/rollout/observed-config.ts';
 import { planEnforcement } from '../../../src/policy/rollout/enforcement.ts';
 import { area, type RolloutArea } from './area.ts';
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { warningHeader } from '../../../src/dev-cluster/http/warning-header.ts';
-import { readWarnings } from '../../../src/cluster/warning.ts';
+import { readWarnings } from '../../../src/cluster/connect.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
-import { classify } from '../../../src/policy/rollout/readiness/classify.ts';
-import { readinessCondition } from '../../../src/policy/rollout/readiness/conditions.ts';
+import { classify } from '../../../src/policy/rollout/readiness-evaluation.ts';
 import {
+  readinessCondition,
   evaluateNamespace,
   isSelected,
   predictedLevelOf,
