@@ -5,7 +5,6 @@
 import type { Strategy } from '../types.ts';
 import { definitionRules } from './definition.ts';
 import { namespaceRules } from './namespace.ts';
-import { networkPolicyRules } from './network-policy.ts';
 import { otherRules } from './others.ts';
 import { podRules } from './pod/index.ts';
 import { rbacRules } from './rbac.ts';
@@ -17,7 +16,6 @@ const kinds: Readonly<Record<string, KindRules>> = {
   '/Namespace': namespaceRules,
   '/Pod': podRules,
   'apiextensions.k8s.io/CustomResourceDefinition': definitionRules,
-  ...networkPolicyRules,
   ...otherRules,
   ...rbacRules,
   ...webhookConfigurationRules,

@@ -175,10 +175,10 @@ describe('the API over HTTP', () => {
         'Request entity too large: limit is 3145728',
       ],
       [
-        'broken protobuf',
+        'a body in protobuf',
         ['POST', '/api/v1/namespaces', 'k8s', { 'content-type': 'application/vnd.kubernetes.protobuf' }],
-        400,
-        'provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]',
+        415,
+        'the body of the request was in an unknown format - accepted media types include: application/json, application/yaml',
       ],
       ['a list as a body', ['POST', '/api/v1/namespaces', '[]'], 400],
       ['deep nesting', ['POST', '/api/v1/namespaces', `${'['.repeat(100_000)}${']'.repeat(100_000)}`], 400],

@@ -1,6 +1,5 @@
 import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
-import { readPattern } from '../../pattern/index.ts';
 import { ruleError } from '../cel/rules.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../read.ts';
 
@@ -24,7 +23,6 @@ export function structuralErrors(schema: JsonObject, path: string, place: Place 
   return [
     ...typeErrors(schema, path, place),
     ...extensionErrors(schema, path, place),
-    ...patternErrors(schema, path),
     ...ruleErrors(schema, path, place),
     ...fieldErrors(schema, path),
     ...itemErrors(schema, path),
@@ -70,13 +68,6 @@ function extensionErrors(schema: JsonObject, path: string, place: Place): FieldE
       ? [required(`${path}.x-kubernetes-list-map-keys`, 'must not be empty if x-kubernetes-list-type is map')]
       : []),
   ];
-}
-
-function patternErrors(schema: JsonObject, path: string): FieldError[] {
-  const text = textAt(schema, 'pattern');
-  const pattern = readPattern(text);
-  if (text === '' || pattern.ok) return [];
-  return [invalidValue(`${path}.pattern`, text, `must be a valid regular expression, but isn't: ${pattern.error}`)];
 }
 
 const REASONS = ['FieldValueDuplicate', 'FieldValueForbidden', 'FieldValueInvalid', 'FieldValueRequired'];

@@ -2,7 +2,6 @@ import { deepEqual } from '../../../kube/equal.ts';
 import { notSupported, required, tooLong, tooMany, type FieldError } from '../../../kube/field-error.ts';
 import { quote } from '../../../kube/quote.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
-import { readPattern } from '../../pattern/index.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt } from '../read.ts';
 import { formatError } from './format.ts';
 import { identityOf } from './identity.ts';
@@ -66,10 +65,13 @@ function textErrors(value: string, schema: JsonObject, path: string): FieldError
   ];
 }
 
-/** A pattern that is none is refused when it is written. */
+/** Patterns are evaluated as JavaScript does; one that JavaScript cannot read matches everything. */
 function matches(value: string, text: string): boolean {
-  const pattern = readPattern(text);
-  return !pattern.ok || pattern.matches(value);
+  try {
+    return new RegExp(text, 'u').test(value);
+  } catch {
+    return true;
+  }
 }
 
 function numberErrors(value: number, schema: JsonObject, path: string): FieldError[] {
