@@ -3,7 +3,7 @@
  *
  *     KUBEBUILDER_ASSETS=<folder with etcd and kube-apiserver> npm run control-plane -- --replicas=3
  *
- * Without that variable the embedded cluster stands in for them. All of it listens on 127.0.0.1 and ends with Ctrl-C.
+ * Without that variable the development cluster stands in for them. All of it listens on 127.0.0.1 and ends with Ctrl-C.
  */
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';

@@ -153,7 +153,7 @@ describe('what the image holds', () => {
     assert.equal(stdout, `portcullis v${packageJson.version}\n`);
   });
 
-  test('serves with the embedded cluster', async () => {
+  test('serves with the development cluster', async () => {
     const server = await serve([], {}, join(app(), 'dist/main.js'));
     assert.equal((await fetch(`${server.probes}/readyz`)).status, 200);
     const { code, stderr } = await server.stop('SIGINT');

@@ -20,14 +20,14 @@ import { subresourceOf } from './subresources.ts';
 import type { ApiObject, Writer } from './types.ts';
 import { createWriter } from './writer.ts';
 
-export interface EmbeddedClusterOptions {
+export interface DevClusterOptions {
   clock(): Date;
   /** Carries reviews to webhooks: over HTTPS, or in process. */
   readonly call: CallWebhook;
 }
 
 /** A Kubernetes cluster in memory. It is empty until it is started. */
-export interface EmbeddedCluster extends Cluster {
+export interface DevCluster extends Cluster {
   readonly store: Store;
   readonly api: Api;
   readonly access: Access;
@@ -44,7 +44,7 @@ export interface EmbeddedCluster extends Cluster {
 }
 
 /** Makes an empty cluster. */
-export function createEmbeddedCluster({ clock, call }: EmbeddedClusterOptions): EmbeddedCluster {
+export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster {
   const storage = createStorage();
   const registry = createRegistry(builtInResources(strategyOf));
   const schemas = loadSchemas();

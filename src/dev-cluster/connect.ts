@@ -28,7 +28,7 @@ export async function connect(core: Core, call: Call): Promise<ApiResult> {
   if (nodeName === '') throw new ApiError(badRequest(`pod ${call.name} does not have a host assigned`));
   const node = core.storage.get({ group: '', resource: 'nodes' }, '', nodeName);
   if (!node) throw new ApiError(notFound({ group: '', resource: 'nodes' }, nodeName));
-  throw new ApiError(badRequest(`node ${nodeName} runs no kubelet: this cluster is embedded and runs nothing`));
+  throw new ApiError(badRequest(`node ${nodeName} runs no kubelet: this is a development cluster, which runs no pods`));
 }
 
 /** Whoever upgrades a GET to a stream needs the right to create as well. */

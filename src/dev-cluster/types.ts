@@ -1,12 +1,12 @@
 /**
- * The embedded cluster: a Kubernetes API in memory, to try, test and demonstrate with. It stores objects, admits them
+ * The development cluster: a Kubernetes API in memory, to try, test and demonstrate with. It stores objects, admits them
  * through real webhooks and serves them to kubectl; it runs nothing, schedules nothing and never talks to a real cluster.
  */
 import type { FieldError } from '../kube/field-error.ts';
 import type { Operation } from '../kube/admission.ts';
 import type { ObjectMeta, UserInfo } from '../kube/types.ts';
 
-/** An object while the embedded cluster works on it: JSON that may be changed. */
+/** An object while the development cluster works on it: JSON that may be changed. */
 export interface ApiObject {
   apiVersion?: string;
   kind?: string;

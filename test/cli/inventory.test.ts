@@ -9,7 +9,7 @@ import { auditPods } from '../../src/cli/commands/scc-pods.ts';
 import { sccGrants } from '../../src/cli/scc-access/scc-grants.ts';
 import { apiVersionOf, RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
 const NOTHING = { filename: [], kubeconfig: undefined, context: undefined };

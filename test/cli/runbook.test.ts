@@ -8,7 +8,7 @@ import { configurationOf } from '../../src/cli/installation/own-webhooks.ts';
 import type { JsonObject, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import { alertsOf } from '../../src/install/monitoring.ts';
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
-import { startCluster } from '../support/embedded-cluster.ts';
+import { startCluster } from '../support/dev-cluster.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
 const TEXT = await readFile('docs/runbook.md', 'utf8');

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { newsCheck } from '../../src/cli/serve/readiness.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { post } from '../support/https.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { podReview } from '../support/reviews.ts';
@@ -64,7 +64,7 @@ suite('options that do not go together', () => {
     [['--context=a'], 'error: --context chooses from a kubeconfig: name one with --kubeconfig\n'],
     [
       ['--kubeconfig=a', '--manifests=b'],
-      'error: --manifests fills the embedded cluster: leave it out, and apply them with kubectl\n',
+      'error: --manifests fills the development cluster: leave it out, and apply them with kubectl\n',
     ],
     [['--in-cluster'], 'error: this is no pod of a cluster: KUBERNETES_SERVICE_HOST is not set\n'],
     [

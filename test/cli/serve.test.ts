@@ -190,7 +190,7 @@ suite('a running server', () => {
     assert.ok(performance.now() - startMs < 3000);
     assert.match(
       stdout,
-      /^Portcullis answers reviews at https:\/\/127\.0\.0\.1:\d+, for an embedded cluster at https:\/\/127\.0\.0\.1:\d+\n\n {2}export KUBECONFIG=/,
+      /^Portcullis answers reviews at https:\/\/127\.0\.0\.1:\d+, for a development cluster at https:\/\/127\.0\.0\.1:\d+\n\n {2}export KUBECONFIG=/,
     );
   });
 

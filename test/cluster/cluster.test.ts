@@ -11,7 +11,7 @@ import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { itemsOf } from '../support/answers.ts';
 import { startControlPlane } from '../support/control-plane/index.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { clusterContract } from './contract.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];

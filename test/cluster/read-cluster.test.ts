@@ -7,7 +7,7 @@ import { reviewAccess, reviewSelf } from '../../src/cluster/reviews.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { json, startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
@@ -16,7 +16,7 @@ const CUSTOM: readonly Kind[] = ALL.filter((kind) =>
   /^(?:.*\.openshift|openreports)\.io$/.test(RESOURCES[kind].group),
 ).sort();
 
-describe('an embedded cluster over TLS', () => {
+describe('a development cluster over TLS', () => {
   let cluster: TestCluster;
   let admin: Connection;
   const connections: Connection[] = [];

@@ -20,7 +20,7 @@ suite('warnings of an API server', () => {
     test(name, () => assert.deepEqual(readWarnings(headers), texts));
   }
 
-  test('as the embedded cluster sends them', () => {
+  test('as the development cluster sends them', () => {
     const text = 'namespace "shöp": \\ ✓';
     assert.deepEqual(readWarnings([warningHeader(text)]), [text]);
   });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { isObject } from '../../src/kube/types.ts';
 import { comparable } from '../support/comparable.ts';
-import { startEmptyCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startEmptyCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startRecordedWebhook, type ReceivedCall, type RecordedWebhook } from '../support/recorded-webhook.ts';
 import { readTranscripts, type Exchange, type WebhookExchange } from '../support/transcripts.ts';
 import { exceptionFor } from '../support/transcript-exceptions.ts';

@@ -16,7 +16,7 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { installCrds } from '../support/controllers.ts';
-import { startEmptyCluster } from '../support/embedded-cluster.ts';
+import { startEmptyCluster } from '../support/dev-cluster.ts';
 import { area, type Area, type Case } from '../support/scc-areas/area.ts';
 import { contextOf, laxScc, namespaceWith, podErrors } from '../support/scc.ts';
 

@@ -8,7 +8,7 @@ import { createLiveCluster } from '../../src/cluster/cluster.ts';
 import { systemClock } from '../../src/cluster/clock.ts';
 import { createLeaderElection, type LeaderElection } from '../../src/controllers/leadership.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const NAMESPACE = 'portcullis';
 const USER = 'system:serviceaccount:portcullis:portcullis';

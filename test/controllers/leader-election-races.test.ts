@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
 import { createElection, type Candidate, type Travel } from '../support/candidates.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 
 const NAMESPACE = 'portcullis';

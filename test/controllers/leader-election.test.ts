@@ -10,7 +10,7 @@ import { failure } from '../../src/kube/status.ts';
 import type { Lease } from '../../src/kube/types.ts';
 import { createElection, type Candidate, type Election, type Travel } from '../support/candidates.ts';
 import { createRecorder } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
 

@@ -6,7 +6,7 @@ import { on, type Controller, type ReconcileContext } from '../../src/controller
 import { runWithLeadership, type Leadership } from '../../src/controllers/leadership.ts';
 import { createMachine, type Load, type Machine } from '../support/candidates.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 
 const NAMESPACE = 'portcullis';

@@ -1,12 +1,12 @@
 /** The default level of a cluster, published by one replica for all: up when labels are there, down at once. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import { createConfigObserver } from '../../src/controllers/psa-config-observer.ts';
 import type { EnforcementMode } from '../../src/kube/psa-enforcement-config.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/rollout-settings.ts';
 import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const NAMESPACE = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
@@ -15,7 +15,7 @@ const EXEMPTIONS = { usernames: ['builder'], namespaces: [], runtimeClasses: [] 
 
 suite('the default level', () => {
   let started: TestCluster;
-  let cluster: EmbeddedCluster;
+  let cluster: DevCluster;
   let running: ControllerRun;
   let settings: RolloutSettings;
   const alive = new Map<string, () => Promise<void>>();

@@ -1,7 +1,7 @@
 /** The Pod Security labels of namespaces, kept at what the SCCs of their service accounts ask for. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import { createPsaLabelSyncer } from '../../src/controllers/psa-label-syncer.ts';
 import { createRunLevelZeroLabeller } from '../../src/controllers/run-level-zero-labeller.ts';
 import type { Kind, Namespace } from '../../src/kube/types.ts';
@@ -10,7 +10,7 @@ import { DEFAULT_UNMANAGED_NAMESPACES } from '../../src/policy/rollout/label-syn
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/rollout-settings.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { installCrds, installStandardSccs, runController, type ControllerRun } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const INSTALLATION = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
@@ -30,7 +30,7 @@ const ADVISED = (level: string): string => `-:- ${level}:latest ${level}:latest 
 
 suite('the label syncer', () => {
   let started: TestCluster;
-  let cluster: EmbeddedCluster;
+  let cluster: DevCluster;
   let running: ControllerRun;
   let settings: RolloutSettings;
   let metrics: Metrics;

@@ -1,7 +1,7 @@
 /** What enforcement would refuse: found out from the store, told, and decided by. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import { createPsaReadiness } from '../../src/controllers/psa-readiness.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Kind, Kinds, Namespace, Pod } from '../../src/kube/types.ts';
@@ -15,7 +15,7 @@ import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
 import { installCrds, installStandardSccs, runController, type ControllerRun } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const INSTALLATION = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
@@ -39,7 +39,7 @@ const GOOD = {
 
 suite('readiness', () => {
   let started: TestCluster;
-  let cluster: EmbeddedCluster;
+  let cluster: DevCluster;
   let running: ControllerRun;
   let settings: RolloutSettings;
   let metrics: Metrics;

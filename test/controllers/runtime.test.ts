@@ -4,7 +4,7 @@ import type { Cluster } from '../../src/cluster/port.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult } from '../../src/controllers/controller.ts';
 import { startController, startControllers, type RunningController } from '../../src/controllers/runtime.ts';
 import { ApiError, conflict, failure, notFound } from '../../src/kube/status.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 

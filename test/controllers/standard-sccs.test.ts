@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import { STANDARD_SCC_CONTROLLER, standardSccs } from '../../src/controllers/standard-sccs.ts';
 import { allow, deny } from '../../src/kube/admission.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
@@ -12,7 +12,7 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook } from '../support/verdict-webhook.ts';
 
 const BY_TEST = { fieldManager: 'test' };
@@ -20,7 +20,7 @@ const PREFIX = 'system:openshift:scc:';
 
 suite('the standard SCCs', () => {
   let started: TestCluster;
-  let cluster: EmbeddedCluster;
+  let cluster: DevCluster;
   let running: ControllerRun;
 
   beforeEach(async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import { createUidRangeAllocator, UID_RANGE_ALLOCATOR } from '../../src/controllers/uid-range-allocator.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
 import type { RangeAllocation } from '../../src/kube/scc.ts';
@@ -9,7 +9,7 @@ import type { Namespace } from '../../src/kube/types.ts';
 import { emptyBitmap, parseBitmap } from '../../src/policy/uid-range/bitmap.ts';
 import type { RangeSettings } from '../../src/policy/uid-range/settings.ts';
 import { runController, installCrds, type ControllerRun } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
@@ -28,7 +28,7 @@ const FULL = 'the UID range 1000-1119/10 is full; you must widen the range in or
 
 suite('the allocation of ranges', () => {
   let started: TestCluster;
-  let cluster: EmbeddedCluster;
+  let cluster: DevCluster;
   let runs: ControllerRun[];
   let webhooks: VerdictWebhook[];
 

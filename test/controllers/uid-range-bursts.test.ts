@@ -1,18 +1,18 @@
 /** Many namespaces that come at once: nobody who creates a pod in the last of them has to wait for long. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import { createUidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/settings.ts';
 import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
 const BY_TEST = { fieldManager: 'test' };
 
 suite('a burst of namespaces', () => {
   let started: TestCluster;
-  let cluster: EmbeddedCluster;
+  let cluster: DevCluster;
   let run: ControllerRun;
   let stateWrites = 0;
 

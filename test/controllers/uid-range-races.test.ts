@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Cluster } from '../../src/cluster/port.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { systemClock } from '../../src/cluster/clock.ts';
@@ -12,7 +12,7 @@ import type { Kind } from '../../src/kube/types.ts';
 import { parseBitmap } from '../../src/policy/uid-range/bitmap.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/settings.ts';
 import { createRecorder, eventually, installCrds } from '../support/controllers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
 const MCS = 'openshift.io/sa.scc.mcs';
@@ -20,7 +20,7 @@ const BY_TEST = { fieldManager: 'test' };
 
 suite('replicas that allot at the same time', () => {
   let started: TestCluster;
-  let cluster: EmbeddedCluster;
+  let cluster: DevCluster;
   const running: RunningController[] = [];
   /** By block or label: the namespaces that have it now. */
   const holders = new Map<string, Set<string>>();
@@ -129,7 +129,7 @@ suite('replicas that allot at the same time', () => {
 });
 
 /** The same cluster, seen late: every change comes to its store after a while, and its own writes do so too. */
-function lateView(cluster: EmbeddedCluster, lagMs: number): Cluster {
+function lateView(cluster: DevCluster, lagMs: number): Cluster {
   const store = createStore();
   for (const kind of ['Namespace', 'RangeAllocation'] satisfies Kind[]) {
     for (const object of cluster.store.list(kind)) store.put(kind, object);

@@ -1,8 +1,8 @@
-import { createEmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { createDevCluster } from '../../src/dev-cluster/cluster.ts';
 import { clusterContract } from '../cluster/contract.ts';
 
-clusterContract('the embedded cluster', async () => {
-  const cluster = createEmbeddedCluster({
+clusterContract('the development cluster', async () => {
+  const cluster = createDevCluster({
     clock: () => new Date(),
     call: () => Promise.resolve({ ok: false, error: 'there are no webhooks here' }),
   });

@@ -1,8 +1,8 @@
-/** Nobody grants in the embedded cluster what they do not hold. */
+/** Nobody grants in the development cluster what they do not hold. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { messageOf } from '../support/answers.ts';
-import { startEmptyCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startEmptyCluster, type TestCluster } from '../support/dev-cluster.ts';
 import type { ApiClient } from '../support/api-client.ts';
 
 const API = '/apis/rbac.authorization.k8s.io/v1';

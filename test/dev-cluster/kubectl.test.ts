@@ -1,7 +1,7 @@
 /** What people do with kubectl, done with kubectl. Other tests send the same requests without it. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createKubectl, hasKubectl, type KubectlResult } from '../support/kubectl.ts';
 
 const POD = (image: string): string => `

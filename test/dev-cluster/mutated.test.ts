@@ -1,7 +1,7 @@
-/** What the embedded cluster makes of objects that webhooks have changed. */
+/** What the development cluster makes of objects that webhooks have changed. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createEmbeddedCluster, type EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
 import type { ApiObject, ResourceKey } from '../../src/dev-cluster/types.ts';
 import { ApiError } from '../../src/kube/status.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
@@ -9,9 +9,9 @@ import type { JsonObject } from '../../src/kube/types.ts';
 const WEBHOOKS = { group: 'admissionregistration.k8s.io', resource: 'mutatingwebhookconfigurations' };
 
 /** A cluster with one mutating webhook, which answers with these operations. */
-async function clusterWith(ops: readonly object[]): Promise<EmbeddedCluster> {
+async function clusterWith(ops: readonly object[]): Promise<DevCluster> {
   const patch = Buffer.from(JSON.stringify(ops)).toString('base64');
-  const cluster = createEmbeddedCluster({
+  const cluster = createDevCluster({
     clock: () => new Date(),
     call: ({ review }) => {
       const { uid } = review['request'] as { readonly uid: string };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { ApiAnswer } from '../support/api-client.ts';
 import { itemsOf, messageOf, metadataOf, namesOf, objectOf } from '../support/answers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const MAPS = '/api/v1/namespaces/default/configmaps';
 /** Every namespace has one of its own. */

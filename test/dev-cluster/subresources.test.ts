@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const PODS = '/api/v1/namespaces/default/pods';
 const DEPLOYMENTS = '/apis/apps/v1/namespaces/default/deployments';
@@ -121,7 +121,7 @@ describe('parts of objects', () => {
       ['double/exec', 400, 'a container name must be specified for pod double, choose one of: [one two]'],
       ['double/exec?container=two', 400, 'pod double does not have a host assigned'],
       ['placed/exec', 404, 'nodes "nowhere" not found'],
-      ['settled/exec', 400, 'node somewhere runs no kubelet: this cluster is embedded and runs nothing'],
+      ['settled/exec', 400, 'node somewhere runs no kubelet: this is a development cluster, which runs no pods'],
       ['missing/exec', 404, 'pods "missing" not found'],
     ];
     for (const [path, status, message] of cases) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { metadataOf, objectOf } from '../support/answers.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 

@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
-import { startCluster, type TestCluster } from '../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const MAPS = '/api/v1/namespaces/default/configmaps';
 const MERGE = { 'content-type': 'application/merge-patch+json' };

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { readSeed } from '../../src/cli/serve/embedded-cluster.ts';
+import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createAuthority } from '../../src/tls/self-signed.ts';
 import { metadataOf, messageOf, objectOf } from '../support/answers.ts';

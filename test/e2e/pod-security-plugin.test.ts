@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { readSeed } from '../../src/cli/serve/embedded-cluster.ts';
+import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
 import { metadataOf } from '../support/answers.ts';
 import {
   ASSETS,
@@ -18,7 +18,7 @@ import { checkScenario, POD_SECURITY_SCENARIOS } from '../support/scenarios/pod-
 
 const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url));
 const OF_THE_WEBHOOK = 'admission webhook "psa.portcullis.dev" denied the request: ';
-const skip = ASSETS === undefined ? 'the embedded cluster has no plugin PodSecurity' : false;
+const skip = ASSETS === undefined ? 'the development cluster has no plugin PodSecurity' : false;
 
 suite('beside the plugin', { skip }, () => {
   let plane: ControlPlane;

@@ -1,5 +1,5 @@
 /**
- * What people do first, from end to end: the server as a process, its embedded cluster, the example manifests. Each
+ * What people do first, from end to end: the server as a process, its development cluster, the example manifests. Each
  * scenario is sent as the request that kubectl sends; where kubectl is on the PATH, it is done with kubectl as well.
  */
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-/** SCCs as people write them, from end to end: the server as a process, its embedded cluster, its webhook configurations. */
+/** SCCs as people write them, from end to end: the server as a process, its development cluster, its webhook configurations. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';

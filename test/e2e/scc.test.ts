@@ -1,5 +1,5 @@
 /**
- * Security context constraints from end to end: the server as a process, its embedded cluster, the example manifests,
+ * Security context constraints from end to end: the server as a process, its development cluster, the example manifests,
  * and people who are no administrators. Each step is sent as the request that kubectl sends; where kubectl is on the
  * PATH, it is done with kubectl as well.
  */

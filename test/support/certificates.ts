@@ -1,5 +1,5 @@
 /** What tests of certificates share: configurations that ask for authorities, replicas and leaders whose clock stands still. */
-import { createEmbeddedCluster, type EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Cluster } from '../../src/cluster/port.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { ourConfigurations } from '../../src/controllers/replica-certificate.ts';
@@ -74,7 +74,7 @@ export interface StagedLeader extends Recorder {
 }
 
 export interface Stage {
-  readonly cluster: EmbeddedCluster;
+  readonly cluster: DevCluster;
   readonly clock: FakeClock;
   date(): Date;
   secret(): Secret | undefined;
@@ -97,7 +97,7 @@ export interface Stage {
 export async function createStage(namespace: 'there' | 'absent' = 'there'): Promise<Stage> {
   const clock = createFakeClock();
   const date = (): Date => new Date(START.getTime() + clock.now());
-  const cluster = createEmbeddedCluster({ clock: date, call: () => Promise.reject(new Error('nobody is asked')) });
+  const cluster = createDevCluster({ clock: date, call: () => Promise.reject(new Error('nobody is asked')) });
   if (namespace === 'there') await cluster.create('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST);
   for (const [kind, object] of CONFIGURATIONS) await cluster.create(kind, object, BY_TEST);
   const running = new Set<RunningController>();
@@ -252,7 +252,7 @@ const LAGGING: readonly Kind[] = ['Secret', ...CONFIGURATION_KINDS];
 
 /** The cluster as somebody sees it who hears of certificates and configurations later, but of own writes at once. */
 function lagging(
-  cluster: EmbeddedCluster,
+  cluster: DevCluster,
   clock: FakeClock,
   lagMs: number,
 ): { readonly cluster: Cluster; catchUp(): void; stop(): void } {

@@ -1,8 +1,8 @@
 /** What tests of controllers share: a cluster that serves SCCs and ranges, what is logged, and time that stands still. */
 import { Writable } from 'node:stream';
 import { pino, type Logger } from 'pino';
-import { createAll } from '../../src/cli/serve/embedded-cluster.ts';
-import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { createAll } from '../../src/cli/serve/dev-cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Store } from '../../src/cluster/store.ts';
 import type { Controller } from '../../src/controllers/controller.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
@@ -16,7 +16,7 @@ import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 
 /** Lets the cluster serve the kinds of our own that it does not serve yet. */
-export async function installCrds(cluster: EmbeddedCluster): Promise<void> {
+export async function installCrds(cluster: DevCluster): Promise<void> {
   const missing = DEFINITIONS.filter(({ metadata }) => !cluster.storage.get(DEFINITION, '', metadata.name));
   await createAll(
     cluster,
@@ -27,7 +27,7 @@ export async function installCrds(cluster: EmbeddedCluster): Promise<void> {
 const DEFINITION = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
 /** Gives the cluster the SCCs that ship with the platform, and the grants of their use. */
-export async function installStandardSccs(cluster: EmbeddedCluster): Promise<void> {
+export async function installStandardSccs(cluster: DevCluster): Promise<void> {
   const by = { fieldManager: 'test' };
   for (const { scc } of STANDARD_SCCS) await cluster.create('SecurityContextConstraints', scc, by);
   for (const role of STANDARD_CLUSTER_ROLES) await cluster.create('ClusterRole', role, by);
@@ -61,7 +61,7 @@ export interface ControllerRun extends Recorder, RunningController {
 }
 
 /** Starts a controller whose clock stands still. */
-export function runController(controller: Controller, cluster: EmbeddedCluster): ControllerRun {
+export function runController(controller: Controller, cluster: DevCluster): ControllerRun {
   const clock = createFakeClock();
   const recorder = createRecorder();
   const running = startController(controller, { ...recorder, cluster, clock });

@@ -5,7 +5,7 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { installCrds } from './controllers.ts';
-import type { TestCluster } from './embedded-cluster.ts';
+import type { TestCluster } from './dev-cluster.ts';
 
 /** Ranges of ids as they are allotted to a namespace. */
 export const RANGES = {

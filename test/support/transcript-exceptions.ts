@@ -1,4 +1,4 @@
-/** Where the embedded cluster answers otherwise than the recorded API server, and why that is right. */
+/** Where the development cluster answers otherwise than the recorded API server, and why that is right. */
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 
 interface Exception {
@@ -9,7 +9,7 @@ interface Exception {
   readonly calls?: 'again';
 }
 
-/** Resources that the embedded cluster leaves out: nothing that it is for needs them. */
+/** Resources that the development cluster leaves out: nothing that it is for needs them. */
 const LEFT_OUT_RESOURCES: ReadonlySet<unknown> = new Set([
   'bindings', // pods/binding does the same
   'componentstatuses', // there are no components

@@ -1,4 +1,4 @@
-import type { EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { startAdmissionServer } from './admission-server.ts';
 
@@ -12,7 +12,7 @@ export interface VerdictWebhook {
 
 /** Registers the webhook. What the verdict throws is a webhook that fails. */
 export async function startVerdictWebhook(
-  cluster: EmbeddedCluster,
+  cluster: DevCluster,
   resources: readonly string[],
   verdict: (request: AdmissionRequest) => Decision | Promise<Decision>,
 ): Promise<VerdictWebhook> {

@@ -430,7 +430,7 @@ export const check = defineCommand({
       namespaceLabels: options['namespace-labels'],
       namespace: options.namespace,
       failOn: options['fail-on'],
-      ...(options.strict ? { findUnknownFields: createUnknownFieldFinder() } : {}),
+      ...(options.strict ? { findUnknownFields: await createUnknownFieldFinder() } : {}),
     });
     if (options.output === 'table') writeTable(report, io);
     else io.stdout.write(FORMATS[options.output](report));

@@ -172,7 +172,7 @@ Says where a cluster stands on its way to enforcing the Pod Security Standards, 
 what to do next. Namespaces are evaluated as they are now, whatever the server found last: every pod, and
 every pod template as security context constraints (SCCs) complete it. Nothing is written.
 
-Reads the configuration file of the installation in the cluster; for the embedded cluster and for
+Reads the configuration file of the installation in the cluster; for the development cluster and for
 manifests, name it with --config.
 
 Examples:

@@ -34,7 +34,7 @@ import { type Metrics, createMetrics } from '../../telemetry/metrics.ts';
 import { isEnabled, controllersOf } from '../serve/controllers.ts';
 import { type AdmissionServer, buildServer } from '../../server/server.ts';
 import { certificateControllers } from '../serve/certificate-controllers.ts';
-import { startEmbeddedCluster } from '../serve/embedded-cluster.ts';
+import { startDevCluster } from '../serve/dev-cluster.ts';
 import { isLive, reachLiveCluster } from '../serve/live-cluster.ts';
 import { listen } from '../serve/listen.ts';
 import { ping, readinessChecks } from '../serve/readiness.ts';
@@ -50,7 +50,7 @@ import { watchSccProblems } from '../../server/scc-problems.ts';
 
 const DETAILS = `
 Serves the admission reviews of a cluster: of the one that --kubeconfig names, or of the one in
-whose pod it runs, with --in-cluster. Without either it brings an embedded cluster to try it on: a
+whose pod it runs, with --in-cluster. Without either it brings a development cluster to try it on: a
 Kubernetes API in memory, on 127.0.0.1, which calls the server as a real one does.
 
 Every option can also be set as an environment variable, PORTCULLIS_ and its name in capitals
@@ -62,7 +62,7 @@ Ctrl-C stops at once; SIGTERM stops after --shutdown-delay-duration, having answ
 
 const description = {
   name: 'serve',
-  summary: 'Serve the admission reviews of a cluster, or of an embedded one to try it on',
+  summary: 'Serve the admission reviews of a cluster, or of a development cluster to try it on',
   details: DETAILS,
   options: serveOptions,
 };
@@ -266,7 +266,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     const live = isLive(values);
     const served = live
       ? await reachLiveCluster({ values, rollout: configuration.rollout, env: io.env, logger, metrics })
-      : await startEmbeddedCluster({ values, scc, rollout: configuration.rollout, logger, metrics });
+      : await startDevCluster({ values, scc, rollout: configuration.rollout, logger, metrics });
     closing.push(() => served.stop());
     const { cluster } = served;
     const { store } = cluster;

@@ -1,7 +1,6 @@
-import { matchesRule } from '../../dev-cluster/admission/webhooks/rules.ts';
 import { deepEqual } from '../../kube/equal.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
-import { isObject } from '../../kube/types.ts';
+import { matchesRule } from '../../kube/webhook-rules.ts';
 import { BREAK_GLASS, stateOf } from '../break-glass/plan.ts';
 import { isOurs, type Configuration, type Webhook } from '../installation/own-webhooks.ts';
 import type { NamespaceFact } from './types.ts';
@@ -41,10 +40,9 @@ export function ownWebhooks(configurations: readonly Configuration[]): readonly 
  */
 export function isAsked(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
   const target = { operation, namespace: namespace?.name ?? '', subresource: '' };
-  const rules: readonly unknown[] = webhook.rules ?? [];
   return (
     stateOf(webhook) !== 'off' &&
-    rules.some((rule) => isObject(rule) && matchesRule(rule, target, { group, version: 'v1', resource })) &&
+    (webhook.rules ?? []).some((rule) => matchesRule(rule, target, { group, version: 'v1', resource })) &&
     (!namespace || matchesLabelSelector(webhook.namespaceSelector ?? {}, namespace.labels)) &&
     matchesLabelSelector(webhook.objectSelector ?? {}, labels)
   );

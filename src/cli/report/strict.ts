@@ -1,5 +1,4 @@
 import type { ManifestObject } from '../../config/manifests.ts';
-import { decodeValue, loadSchemas } from '../../dev-cluster/fields/index.ts';
 import { parseFieldPath } from './field-path.ts';
 import { groupOf } from './pod.ts';
 import type { Finding } from './types.ts';
@@ -8,8 +7,9 @@ import { unknownField } from './unknown-field.ts';
 /** Finds the fields of an object of Kubernetes itself that its kind does not have. */
 export type FindUnknownFields = (object: ManifestObject) => readonly Finding[];
 
-/** Makes the function that knows the fields of all kinds; this takes a moment. */
-export function createUnknownFieldFinder(): FindUnknownFields {
+/** Loads the schemas of all kinds, which takes about 100 ms, and returns the function that searches objects with them. */
+export async function createUnknownFieldFinder(): Promise<FindUnknownFields> {
+  const { decodeValue, loadSchemas } = await import('../../dev-cluster/index.ts');
   const schemas = loadSchemas();
   return (object) => {
     const { apiVersion, kind, value } = object;

@@ -33,7 +33,7 @@ export interface LiveOptions {
   readonly metrics: Metrics;
 }
 
-/** True if the options name a cluster. Throws a UserError if they name two, or ask of it what only the embedded one does. */
+/** True if the options name a cluster. Throws a UserError if they name two, or ask of it what only the development cluster does. */
 export function isLive(values: ServeValues): boolean {
   const { kubeconfig, context, 'in-cluster': inCluster, manifests } = values;
   if (kubeconfig !== undefined && inCluster)
@@ -42,7 +42,7 @@ export function isLive(values: ServeValues): boolean {
     throw new UserError('--context chooses from a kubeconfig: name one with --kubeconfig');
   const live = kubeconfig !== undefined || inCluster;
   if (live && manifests !== undefined)
-    throw new UserError('--manifests fills the embedded cluster: leave it out, and apply them with kubectl');
+    throw new UserError('--manifests fills the development cluster: leave it out, and apply them with kubectl');
   return live;
 }
 

@@ -26,7 +26,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Configuration: a PodSecurityConfiguration, alone or in an AdmissionConfiguration, or a PortcullisConfiguration. Followed while the server runs',
   }),
   kubeconfig: option('FILE', text, undefined, {
-    help: 'Kubeconfig of the cluster to serve; with neither this nor --in-cluster, the embedded one',
+    help: 'Kubeconfig of the cluster to serve; with neither this nor --in-cluster, the development cluster',
   }),
   context: option('NAME', text, undefined, { help: 'Context of --kubeconfig; absent, its current one' }),
   'in-cluster': flag({ help: 'Serve the cluster in whose pod this runs' }),
@@ -93,12 +93,14 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Cipher suites of TLS 1.2, by their IANA names; absent, those that Go prefers',
   }),
   'cert-dir': option('DIR', text, 'certs', {
-    help: 'Where the certificates made for the embedded cluster are kept, and its kubeconfig',
+    help: 'Where the certificates made for the development cluster are kept, and its kubeconfig',
   }),
   manifests: option('DIR', text, undefined, {
-    help: 'Manifests that the embedded cluster starts with; absent, the example cluster',
+    help: 'Manifests that the development cluster starts with; absent, the example cluster',
   }),
-  'cluster-port': option('PORT', port, 6443, { help: 'Port of the embedded cluster, on 127.0.0.1; 0 for a free one' }),
+  'cluster-port': option('PORT', port, 6443, {
+    help: 'Port of the development cluster, on 127.0.0.1; 0 for a free one',
+  }),
   'scc-mode': option('MODE', oneOf(SCC_MODES), 'report', {
     help: 'What becomes of decisions about security context constraints in namespaces whose label portcullis.dev/scc says nothing: report warns of what would be refused, enforce refuses it, off in the whole cluster leaves pods alone',
   }),

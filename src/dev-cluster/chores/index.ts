@@ -14,7 +14,7 @@ import { createNamespaceDeletion } from './namespace-deletion.ts';
 import { createRoleAggregation } from './role-aggregation.ts';
 import { createWorker } from './worker.ts';
 
-/** The parts of the embedded cluster that chores need. */
+/** The parts of the development cluster that chores need. */
 export interface ChoresCluster {
   readonly storage: Storage;
   readonly registry: Registry;

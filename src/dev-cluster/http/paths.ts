@@ -1,4 +1,4 @@
-import type { EmbeddedCluster } from '../cluster.ts';
+import type { DevCluster } from '../cluster.ts';
 import { openApiV2, openApiV3, openApiV3Index } from '../fields/index.ts';
 import type { Registry } from '../registry.ts';
 import { AGGREGATED, aggregatedDiscovery } from './aggregated-discovery.ts';
@@ -16,13 +16,13 @@ const VERSION = {
   emulationMinor: '36',
   minCompatibilityMajor: '1',
   minCompatibilityMinor: '35',
-  gitVersion: 'v1.36.0+portcullis-embedded',
+  gitVersion: 'v1.36.0+portcullis-dev',
   gitCommit: '',
   gitTreeState: '',
   buildDate: '1970-01-01T00:00:00Z',
   goVersion: '',
   compiler: '',
-  platform: 'embedded',
+  platform: 'development',
 };
 
 /**
@@ -36,7 +36,7 @@ const EMPTY_OPENAPI_V2: Body = {
 };
 
 /** Makes the function that answers for the paths of the server itself; `undefined` for paths that lead nowhere. */
-export function createPaths(cluster: EmbeddedCluster): (path: string, form: Form, address: string) => Body | undefined {
+export function createPaths(cluster: DevCluster): (path: string, form: Form, address: string) => Body | undefined {
   const { registry, schemas } = cluster;
   const documents = createCache(() => registry.revision());
   const openApi = (path: string, form: Form): Body | undefined => {

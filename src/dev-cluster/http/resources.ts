@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { EmbeddedCluster } from '../cluster.ts';
+import type { DevCluster } from '../cluster.ts';
 import type { WatchResult } from '../core.ts';
 import type { Exchange } from './exchange.ts';
 import { negotiate, type Form } from './negotiation.ts';
@@ -12,7 +12,7 @@ import { streamEvents } from './watch-stream.ts';
 export type AnswerResource = (exchange: Exchange, wanted: ResourceRequest) => Promise<FastifyReply>;
 
 /** Makes the function that takes requests for resources to the API and its results back. */
-export function createResources(cluster: EmbeddedCluster, onError: (error: unknown) => void): AnswerResource {
+export function createResources(cluster: DevCluster, onError: (error: unknown) => void): AnswerResource {
   const readContent = ({ body, headers }: FastifyRequest): { contentType: string; body: string } => ({
     contentType: headers['content-type'] ?? '',
     body: Buffer.isBuffer(body) ? body.toString('utf8') : '',

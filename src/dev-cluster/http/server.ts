@@ -3,7 +3,7 @@ import fastify, { type FastifyReply } from 'fastify';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import { requireAccess } from '../access.ts';
 import { createWarnings } from '../admission/index.ts';
-import type { EmbeddedCluster } from '../cluster.ts';
+import type { DevCluster } from '../cluster.ts';
 import { createAuthenticator } from './authentication.ts';
 import type { Exchange } from './exchange.ts';
 import { headersOf, impersonate } from './impersonation.ts';
@@ -14,7 +14,7 @@ import { requestInfoOf, type PathRequest } from './request-info.ts';
 import { createResources } from './resources.ts';
 
 export interface ApiServerOptions {
-  readonly cluster: EmbeddedCluster;
+  readonly cluster: DevCluster;
   /** PEM: the serving certificate with its key, and the authority that signs client certificates. */
   readonly tls: { readonly cert: string; readonly key: string; readonly clientAuthority: string };
   /** Told of every error that is a defect of this program. */

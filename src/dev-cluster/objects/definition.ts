@@ -51,7 +51,7 @@ function definitionErrors(definition: ApiObject): FieldError[] {
     ...['plural', 'singular', 'kind', 'listKind'].flatMap((field) => nameErrors(names, field)),
     ...(strategy === 'None'
       ? []
-      : [forbiddenField('spec.conversion.strategy', 'the embedded cluster converts no versions: must be None')]),
+      : [forbiddenField('spec.conversion.strategy', 'the development cluster converts no versions: must be None')]),
   ];
 }
 

@@ -190,7 +190,7 @@ function versionErrors(webhook: JsonObject, path: string): FieldError[] {
   });
   if (seen.has('v1')) return repeated;
   const detail = seen.has('v1beta1')
-    ? 'the embedded cluster sends v1 only'
+    ? 'the development cluster sends v1 only'
     : `must include at least one of ${VERSIONS}`;
   return [...repeated, invalidValue(path, versions, detail)];
 }

@@ -7,7 +7,7 @@ import { configurationOf } from '../../../src/cli/installation/own-webhooks.ts';
 import { readDocuments } from '../../../src/config/manifests.ts';
 import { apply } from '../../../src/kube/json-patch.ts';
 import type { JsonObject, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
-import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { json, startScriptedServer } from '../../support/scripted-server.ts';
 

@@ -8,7 +8,7 @@ import { allow } from '../../../src/kube/admission.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
 import { defaultSettings, manifestsOf } from '../../../src/install/index.ts';
 import { startAdmissionServer, type TestServer } from '../../support/admission-server.ts';
-import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';
 
@@ -70,7 +70,7 @@ describe('doctor', () => {
     const { code, stdout, stderr } = await run();
     assert.equal(
       stdout,
-      `ok    api-server     API server: Kubernetes v1.36.0+portcullis-embedded has all that is needed
+      `ok    api-server     API server: Kubernetes v1.36.0+portcullis-dev has all that is needed
 ok    webhooks       ValidatingWebhookConfiguration psa.portcullis.dev: has all 5 webhooks as this version of portcullis wants them
 ok    webhooks       MutatingWebhookConfiguration zz.scc.portcullis.dev: has all 2 webhooks as this version of portcullis wants them
 ok    webhooks       MutatingWebhookConfiguration objects.scc.portcullis.dev: has all 1 webhooks as this version of portcullis wants them
@@ -113,7 +113,7 @@ excluded      start            change             created            1       por
       check: 'api-server',
       severity: 'ok',
       where: 'API server',
-      what: 'Kubernetes v1.36.0+portcullis-embedded has all that is needed',
+      what: 'Kubernetes v1.36.0+portcullis-dev has all that is needed',
     });
     assert.equal(outage.length, 3);
     assert.match((await run(['-o', 'yaml'])).stdout, /^server: https:\/\/API\nbreakGlass: (?:"off"|off)\nfindings:\n/);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parse } from 'yaml';
-import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { installSccs, RANGES } from '../../support/scc-cluster.ts';
 import { runProgram, type Surroundings } from '../../support/memory-io.ts';
 

@@ -5,7 +5,7 @@ import { readDocuments } from '../../../src/config/manifests.ts';
 import { defaultSettings, DEFINITIONS, manifestsOf } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/settings.ts';
 import { VERSION } from '../../../src/cli/version.ts';
-import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
 

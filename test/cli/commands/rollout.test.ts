@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { installSccs, RANGES } from '../../support/scc-cluster.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const fixtures = join(import.meta.dirname, '../../fixtures/scc-plan');

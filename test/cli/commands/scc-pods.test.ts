@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { installSccs } from '../../support/scc-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
-import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 
 const CLUSTER = ['-f', 'test/fixtures/scc-access/cluster.yaml'];
 const ASSUMED =

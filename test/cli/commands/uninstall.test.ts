@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { planPurge } from '../../../src/cli/commands/uninstall.ts';
 import { defaultSettings, manifestsOf } from '../../../src/install/index.ts';
 import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
-import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';
 import { runProgram, type Outcome, type Surroundings } from '../../support/memory-io.ts';
 import { json, startScriptedServer } from '../../support/scripted-server.ts';

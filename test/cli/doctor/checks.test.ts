@@ -95,14 +95,14 @@ test('where nothing is installed, nothing else is said', () => {
   assert.deepEqual(foresee(facts), []);
 });
 
-test('the embedded cluster of serve needs nothing but webhooks', () => {
-  const server = { value: { version: 'v1.36.0+portcullis-embedded', groups: ['security.openshift.io'] } };
+test('the development cluster of serve needs nothing but webhooks', () => {
+  const server = { value: { version: 'v1.36.0+portcullis-dev', groups: ['security.openshift.io'] } };
   assert.deepEqual(complaints({ ...NOTHING, configurations: registered(), server }), [
     {
       check: 'installation',
       severity: 'info',
       where: 'API server',
-      what: 'is the embedded one of portcullis serve, which needs no Deployment, certificates, Lease or rights in it',
+      what: 'is the development cluster of portcullis serve, which needs no Deployment, certificates, Lease or rights in it',
     },
     UNTRIED,
   ]);

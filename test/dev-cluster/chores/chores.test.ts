@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { createEmbeddedCluster, type EmbeddedCluster } from '../../../src/dev-cluster/cluster.ts';
+import { createDevCluster, type DevCluster } from '../../../src/dev-cluster/cluster.ts';
 import { metadataOf, type ApiObject, type ResourceKey } from '../../../src/dev-cluster/types.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 
@@ -9,12 +9,12 @@ const RBAC = 'rbac.authorization.k8s.io';
 const ROLES: ResourceKey = { group: RBAC, resource: 'clusterroles' };
 const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
-let cluster: EmbeddedCluster;
+let cluster: DevCluster;
 let failures: unknown[] = [];
 
 beforeEach(async () => {
   failures = [];
-  cluster = createEmbeddedCluster({ clock: () => new Date(), call: () => Promise.resolve({ ok: false, error: 'no' }) });
+  cluster = createDevCluster({ clock: () => new Date(), call: () => Promise.resolve({ ok: false, error: 'no' }) });
   await cluster.start({ rootCertificate: 'PEM', onError: (error) => failures.push(error) });
 });
 

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WatchEvent } from '../../../src/dev-cluster/core.ts';
 import { streamEvents } from '../../../src/dev-cluster/http/watch-stream.ts';
-import { startEmptyCluster } from '../../support/embedded-cluster.ts';
+import { startEmptyCluster } from '../../support/dev-cluster.ts';
 import { resource } from '../admission/support.ts';
 
 test('a connection without a handshake does not keep the cluster from ending', { timeout: 10_000 }, async () => {

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { connect } from 'node:tls';
 import { createApiClient, type ApiAnswer } from '../../support/api-client.ts';
 import { messageOf, objectOf } from '../../support/answers.ts';
-import { startCluster, type TestCluster } from '../../support/embedded-cluster.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createAuthority, createClient } from '../../../src/tls/self-signed.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 

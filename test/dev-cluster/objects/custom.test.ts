@@ -171,14 +171,14 @@ describe('definitions', () => {
         `${at}.properties[spec].properties[a].x-kubernetes-validations[2].rule: Invalid value: "size(self)": must evaluate to bool`,
         `${at}.properties[spec].properties[a].x-kubernetes-validations[3].rule: Invalid value: "isURL(self)": compilation failed: found no matching overload for 'isURL(dyn)'`,
         `${at}.properties[spec].properties[a].x-kubernetes-validations[4].reason: Unsupported value: "Because": supported values: "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"`,
-        `${at}.properties[spec].properties[a].x-kubernetes-validations[4].messageExpression: Forbidden: not supported by the embedded cluster`,
-        `${at}.properties[spec].properties[a].x-kubernetes-validations[4].optionalOldSelf: Forbidden: not supported by the embedded cluster`,
+        `${at}.properties[spec].properties[a].x-kubernetes-validations[4].messageExpression: Forbidden: not supported by the development cluster`,
+        `${at}.properties[spec].properties[a].x-kubernetes-validations[4].optionalOldSelf: Forbidden: not supported by the development cluster`,
       ],
     },
     {
       name: 'converters',
       given: definition({}, { spec: { conversion: { strategy: 'Webhook' } } }),
-      errors: ['spec.conversion.strategy: Forbidden: the embedded cluster converts no versions: must be None'],
+      errors: ['spec.conversion.strategy: Forbidden: the development cluster converts no versions: must be None'],
     },
   ];
   for (const { name, given, errors } of cases) {

@@ -455,7 +455,9 @@ describe('webhook configurations', () => {
     {
       name: 'a version that is not spoken here',
       given: { admissionReviewVersions: ['v1beta1'] },
-      errors: ['webhooks[0].admissionReviewVersions: Invalid value: ["v1beta1"]: the embedded cluster sends v1 only'],
+      errors: [
+        'webhooks[0].admissionReviewVersions: Invalid value: ["v1beta1"]: the development cluster sends v1 only',
+      ],
     },
     {
       name: 'conditions',

@@ -17,14 +17,14 @@ export interface RecordedCall {
 }
 
 export interface ControlPlaneOptions {
-  /** The plugin of that name of a real API server; the embedded cluster has none. Default: off. */
+  /** The plugin of that name of a real API server; the development cluster has none. Default: off. */
   readonly podSecurityPlugin?: 'on' | 'off';
 }
 
 /** An API server with what it needs, on loopback, without nodes. */
 export interface ControlPlane {
-  readonly which: 'embedded' | 'kube-apiserver';
-  /** For people: `embedded cluster`, `kube-apiserver v1.36.3`. */
+  readonly which: 'dev-cluster' | 'kube-apiserver';
+  /** For people: `development cluster`, `kube-apiserver v1.36.3`. */
   readonly title: string;
   /** Such as `https://127.0.0.1:6443`. */
   readonly server: string;

@@ -13,7 +13,7 @@ export function isInstalled({ configurations, deployment, settings }: Facts): bo
 export function isServedFromWithin({ server, deployment, leases, certificate }: Facts): boolean {
   return (
     'value' in server &&
-    server.value.version.endsWith('+portcullis-embedded') &&
+    server.value.version.endsWith('+portcullis-dev') &&
     'value' in deployment &&
     deployment.value === undefined &&
     'value' in leases &&
@@ -43,5 +43,5 @@ export const installed: Check = {
 const FROM_WITHIN: Remark = {
   severity: 'info',
   where: 'API server',
-  what: 'is the embedded one of portcullis serve, which needs no Deployment, certificates, Lease or rights in it',
+  what: 'is the development cluster of portcullis serve, which needs no Deployment, certificates, Lease or rights in it',
 };

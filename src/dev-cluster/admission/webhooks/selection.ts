@@ -5,7 +5,7 @@ import { objectAt, objectsAt } from '../../objects/read.ts';
 import { metadataOf, type ApiObject, type Attributes, type Reader, type ResourceInfo } from '../../types.ts';
 import { failsOpen, type Hook } from './hook.ts';
 import { reviewRequest } from './review.ts';
-import { matchesRule } from './rules.ts';
+import { matchesRule } from '../../../kube/webhook-rules.ts';
 
 /** What selection reads beside the request. */
 export interface Surroundings {

@@ -87,7 +87,7 @@ function ruleErrors(schema: JsonObject, path: string, place: Place): FieldError[
       ...(reason === '' || REASONS.includes(reason) ? [] : [notSupported(`${at}.reason`, reason, REASONS)]),
       ...['messageExpression', 'optionalOldSelf']
         .filter((field) => hasField(rule, field) && rule[field] !== false && rule[field] !== '')
-        .map((field) => forbiddenField(`${at}.${field}`, 'not supported by the embedded cluster')),
+        .map((field) => forbiddenField(`${at}.${field}`, 'not supported by the development cluster')),
     ];
   });
 }

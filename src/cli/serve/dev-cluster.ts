@@ -3,16 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { isIP } from 'node:net';
 import { readManifests } from '../../config/manifests.ts';
 import { UserError } from '../../config/user-error.ts';
-import { type EmbeddedCluster, createEmbeddedCluster } from '../../dev-cluster/cluster.ts';
-import { type ApiObject, metadataOf, type ResourceKey } from '../../dev-cluster/types.ts';
+import type { ApiObject, DevCluster, ResourceKey } from '../../dev-cluster/index.ts';
 import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject, isObject } from '../../kube/types.ts';
 import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
 import type { SccMode, SccSettings } from '../../policy/scc/mode.ts';
 import { VERSION } from '../version.ts';
-import { createHttpsCaller } from '../../dev-cluster/admission/index.ts';
-import { writeKubeconfig } from '../../dev-cluster/http/kubeconfig.ts';
-import { createApiServer } from '../../dev-cluster/http/server.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import { startControllers, type RunningController } from '../../controllers/runtime.ts';
 import type { RolloutSettings } from '../../policy/rollout/rollout-settings.ts';
@@ -70,12 +66,12 @@ export async function readSeed(path: string): Promise<readonly SeedObject[]> {
  * Creates objects one after another, each when what follows from the one before is done (a namespace's service account).
  * Rejects with a UserError that names the place of what the cluster refuses.
  */
-export async function createAll(cluster: EmbeddedCluster, objects: readonly SeedObject[]): Promise<void> {
+export async function createAll(cluster: DevCluster, objects: readonly SeedObject[]): Promise<void> {
   for (const { value, place } of objects) {
     const object = draft(value) as ApiObject;
     const { apiVersion = '', kind = '' } = object;
     const resource = cluster.registry.list().find((info) => info.kind === kind && groupVersion(info) === apiVersion);
-    if (!resource) throw new UserError(`${place}: the embedded cluster does not serve ${kind} of ${apiVersion}`);
+    if (!resource) throw new UserError(`${place}: the development cluster does not serve ${kind} of ${apiVersion}`);
     if (resource.namespaced) object.metadata = { namespace: 'default', ...object.metadata };
     try {
       await cluster.writer.create(resource, object, { fieldManager: FIELD_MANAGER });
@@ -93,7 +89,7 @@ function groupVersion({ group, version }: { readonly group: string; readonly ver
 
 async function* nothing(): AsyncGenerator<string> {}
 
-/** What the embedded cluster is filled with, in this order; each in the order in which it has to be created. */
+/** What the development cluster is filled with, in this order; each in the order in which it has to be created. */
 interface ClusterManifests {
   /** The kinds of our own. */
   readonly definitions: readonly SeedObject[];
@@ -109,7 +105,7 @@ const HERE = fileURLToPath(import.meta.url);
 const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
 
 /**
- * Reads what the embedded cluster starts with: a folder of manifests, by default that of the examples; and what every
+ * Reads what the development cluster starts with: a folder of manifests, by default that of the examples; and what every
  * installation has.
  * Rejects with a UserError that names file and line of what cannot be read.
  */
@@ -131,7 +127,7 @@ function isScc({ value }: SeedObject): boolean {
   return isObject(value) && value['kind'] === 'SecurityContextConstraints';
 }
 
-interface EmbeddedOptions {
+interface DevClusterStartOptions {
   readonly values: ServeValues;
   readonly scc: SccSettings;
   /** As it is at start. */
@@ -151,14 +147,16 @@ const CONFIGURATIONS: ReadonlyMap<unknown, ResourceKey> = new Map(
 );
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
-/** Starts the embedded cluster and serves its API; it has no webhooks yet, and nothing in it but what every cluster has. */
-export async function startEmbeddedCluster({
+/** Starts the development cluster and serves its API; it has no webhooks yet, and nothing in it but what every cluster has. */
+export async function startDevCluster({
   values,
   scc,
   rollout,
   logger,
   metrics,
-}: EmbeddedOptions): Promise<RunningCluster> {
+}: DevClusterStartOptions): Promise<RunningCluster> {
+  const { createApiServer, createDevCluster, createHttpsCaller, writeKubeconfig } =
+    await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];
   const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, scc.mode);
   const certificates = await keepCertificates({
@@ -174,16 +172,16 @@ export async function startEmbeddedCluster({
   const caller = createHttpsCaller(({ namespace, name }) =>
     namespace === SERVICE.namespace && name === SERVICE.name ? webhook : undefined,
   );
-  const cluster = createEmbeddedCluster({ clock: () => new Date(), call: caller.call });
+  const cluster = createDevCluster({ clock: () => new Date(), call: caller.call });
   const log = logger.child({ logger: 'cluster' });
   await cluster.start({
     rootCertificate: certificates.authority.cert,
-    onError: (err, chore, key) => log.warn({ err, chore, key }, 'chore failed, it is tried again'),
+    onError: (err, controller, key) => log.warn({ err, controller, key }, 'reconciliation failed; it will be retried'),
   });
   const server = createApiServer({
     cluster,
     tls: { ...certificates.serving, clientAuthority: certificates.authority.cert },
-    onError: (err) => log.error({ err }, 'request to the embedded cluster failed'),
+    onError: (err) => log.error({ err }, 'request to the development cluster failed'),
   });
   const wanted = { host: HOST, port: values['cluster-port'], option: 'cluster-port' };
   const port = await orAddressError(server.listen(wanted.port), wanted);
@@ -214,14 +212,14 @@ export async function startEmbeddedCluster({
     },
     async trust(authority) {
       for (const { value } of configurations) {
-        const name = metadataOf(value).name ?? '';
+        const { name } = isObject(value['metadata']) ? value['metadata'] : {};
         const resource = CONFIGURATIONS.get((value as ApiObject).kind);
-        const current = resource && cluster.storage.get(resource, '', name);
+        const current = resource && cluster.storage.get(resource, '', String(name));
         if (current) await cluster.writer.update(resource, withBundle(current, authority));
       }
     },
     greeting: () =>
-      `Portcullis answers reviews at https://${printHost(webhook.host)}:${webhook.port}, for an embedded cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${resolve(kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\n`,
+      `Portcullis answers reviews at https://${printHost(webhook.host)}:${webhook.port}, for a development cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${resolve(kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\n`,
     async stop() {
       await running?.stop();
       cluster.stop();

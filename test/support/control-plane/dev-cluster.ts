@@ -1,18 +1,18 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { createHttpsCaller } from '../../../src/dev-cluster/admission/index.ts';
-import { createEmbeddedCluster, type EmbeddedCluster } from '../../../src/dev-cluster/cluster.ts';
+import { createDevCluster, type DevCluster } from '../../../src/dev-cluster/cluster.ts';
 import type { ApiRequest } from '../../../src/dev-cluster/core.ts';
 import { createApiServer, type ApiServer } from '../../../src/dev-cluster/http/server.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 import { createCredentials } from './credentials.ts';
 import type { ControlPlane, RecordedCall } from './types.ts';
 
-/** Serves the embedded cluster's API in this process. */
-export async function startEmbedded(): Promise<ControlPlane> {
+/** Serves the development cluster's API in this process. */
+export async function startDevControlPlane(): Promise<ControlPlane> {
   const credentials = await createCredentials();
   const { authority, serving } = credentials;
   const caller = createHttpsCaller(() => undefined);
-  const cluster = createEmbeddedCluster({ clock: () => new Date(), call: caller.call });
+  const cluster = createDevCluster({ clock: () => new Date(), call: caller.call });
   const errors: unknown[] = [];
   const onError = (error: unknown): void => void errors.push(error);
   await cluster.start({ rootCertificate: authority.cert, onError });
@@ -27,8 +27,8 @@ export async function startEmbedded(): Promise<ControlPlane> {
   const address = `https://127.0.0.1:${port}`;
   const admin = credentials.administrator(port);
   return {
-    which: 'embedded',
-    title: 'embedded cluster',
+    which: 'dev-cluster',
+    title: 'development cluster',
     server: address,
     authority: authority.cert,
     folder: credentials.folder,
@@ -49,13 +49,13 @@ export async function startEmbedded(): Promise<ControlPlane> {
       await server.close();
       caller.close();
       await credentials.remove();
-      if (errors.length > 0) throw new AggregateError(errors, 'the embedded cluster has defects');
+      if (errors.length > 0) throw new AggregateError(errors, 'the development cluster has defects');
     },
   };
 }
 
 /** The same cluster, whose requests from outside are noted down. */
-function observe(cluster: EmbeddedCluster, calls: RecordedCall[]): EmbeddedCluster {
+function observe(cluster: DevCluster, calls: RecordedCall[]): DevCluster {
   const note = (request: ApiRequest, code: number): void => {
     const { verb, group, resource, subresource, namespace, name, user } = request;
     const isAuthorized = cluster.access(user, { verb, apiGroup: group, resource, subresource, namespace, name });

@@ -1,9 +1,9 @@
-/** Embedded clusters for tests: on a free port, with certificates of their own. */
+/** Development clusters for tests: on a free port, with certificates of their own. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createHttpsCaller } from '../../src/dev-cluster/admission/index.ts';
-import { createEmbeddedCluster, type EmbeddedCluster } from '../../src/dev-cluster/cluster.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
 import { writeKubeconfig } from '../../src/dev-cluster/http/kubeconfig.ts';
 import { createApiServer } from '../../src/dev-cluster/http/server.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
@@ -11,7 +11,7 @@ import { createAuthority, createClient, createServing } from '../../src/tls/self
 import { createApiClient, type ApiClient } from './api-client.ts';
 
 export interface TestCluster {
-  readonly cluster: EmbeddedCluster;
+  readonly cluster: DevCluster;
   readonly port: number;
   /** In PEM. */
   readonly authority: string;
@@ -43,7 +43,7 @@ export async function startEmptyCluster(clock = (): Date => new Date()): Promise
     createClient(ca, { username, groups }, validity);
   const errors: unknown[] = [];
   const caller = createHttpsCaller(() => undefined);
-  const cluster = createEmbeddedCluster({ clock, call: caller.call });
+  const cluster = createDevCluster({ clock, call: caller.call });
   const server = createApiServer({
     cluster,
     tls: { ...serving, clientAuthority: ca.cert },
