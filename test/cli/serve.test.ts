@@ -214,7 +214,7 @@ suite('a running server', () => {
     const running = await serve(['--config', file]);
     assert.equal(await ask(running), false);
     await writeFile(file, CONFIGURATION('sloppy'));
-    const refused = await running.logged('configuration not loaded, the last good one stays');
+    const refused = await running.logged('configuration not loaded; the last valid configuration stays in force');
     assert.equal(
       refused.reason,
       `configuration error: enforce: must be one of privileged, baseline, restricted (${file}:4:3, defaults.enforce)`,
@@ -238,7 +238,7 @@ suite('a running server', () => {
     await writeFile(file, CONFIGURATION('restricted'));
     const running = await serve(['--config', file]);
     await writeFile(file, '');
-    const refused = await running.logged('configuration not loaded, the last good one stays');
+    const refused = await running.logged('configuration not loaded; the last valid configuration stays in force');
     assert.equal(refused.reason, `${file} is empty`);
     assert.equal(await ask(running), false);
     await running.stop();

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readArguments } from '../arguments.ts';
 import { checkOperands, type Command, EXIT, type Io } from '../command.ts';
 import { resolveValues } from '../options.ts';
-import { loadConfiguration, followConfiguration, type LoadedConfiguration } from '../serve/configuration.ts';
+import { createSettings, loadConfiguration, type LoadedConfiguration } from '../../config/settings.ts';
 import { checkVerbosity, serveOptions, type ServeValues, logLevelOf } from '../serve/options.ts';
 import { readSource, type Source } from '../../config/source.ts';
 import { UserError } from '../../config/user-error.ts';
@@ -28,7 +28,7 @@ import type { Announcement } from '../../controllers/replica.ts';
 import { createRunLevelZeroLabeller } from '../../controllers/run-level-zero-labeller.ts';
 import type { PodSecurityConfiguration } from '../../policy/psa/configuration.ts';
 import { DEFAULT_UNMANAGED_NAMESPACES, type ManagementSettings } from '../../policy/rollout/label-sync.ts';
-import { type RolloutSettings, DEFAULT_ROLLOUT } from '../../policy/rollout/rollout-settings.ts';
+import type { RolloutSettings } from '../../policy/rollout/rollout-settings.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { type Metrics, createMetrics } from '../../telemetry/metrics.ts';
 import { isEnabled, controllersOf } from '../serve/controllers.ts';
@@ -60,6 +60,9 @@ wins over the environment, the environment over the file.
 Ctrl-C stops at once; SIGTERM stops after --shutdown-delay-duration, having answered everything.
 `;
 
+/** The options that a configuration file may set. */
+const SETTABLE_OPTIONS: readonly string[] = Object.keys(serveOptions).filter((name) => name !== 'config');
+
 const description = {
   name: 'serve',
   summary: 'Serve the admission reviews of a cluster, or of a development cluster to try it on',
@@ -74,7 +77,7 @@ export const serve: Command = {
     checkOperands(description, operands);
     checkVerbosity(typed);
     const { config } = resolveValues({ config: serveOptions.config }, { typed, env });
-    const configuration = await loadConfiguration(config);
+    const configuration = await loadConfiguration(config, SETTABLE_OPTIONS);
     const values = resolveValues(serveOptions, { typed, env, file: configuration.options });
     // What it takes to serve is most of the program; other commands and the help do without.
     const { run } = await import('./serve.ts');
@@ -273,18 +276,18 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     // Roles and bindings are indexed as they come in; the first review would have to wait for all of them.
     if (scc.mode !== 'off') canUseScc(store);
 
-    const configured = followConfiguration({
+    const settings = createSettings({
       file: values.config,
       loaded: configuration,
+      optionNames: SETTABLE_OPTIONS,
+      scc,
       logger,
       metrics: metrics.config,
       signal: stopping.signal,
     });
-    // Without the objects that it needs, a rollout that is switched on later has to wait for the next start.
-    const rollout = (): RolloutSettings =>
-      configuration.rollout.phase === 'Disabled' ? DEFAULT_ROLLOUT : configured().rollout;
+    const rollout = (): RolloutSettings => settings.value.rollout;
     const place = { store, namespace: served.service.namespace, version: VERSION };
-    const podSecurity = createPodSecurityInForce(place, rollout, () => configured().podSecurity);
+    const podSecurity = createPodSecurityInForce(place, rollout, () => settings.value.podSecurity);
     const certificate = createServedCertificate({
       pair: ownCertificate ?? served.certificate.serving,
       state: live && !ownCertificate ? 'temporary' : 'lasting',
@@ -380,7 +383,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
         scc,
         place,
         settings: rollout,
-        exemptions: () => configured().podSecurity.configuration.exemptions,
+        exemptions: () => settings.value.podSecurity.configuration.exemptions,
         metrics,
       }),
     ]);
