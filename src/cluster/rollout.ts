@@ -1,4 +1,3 @@
-/** What the store says of the rollout of enforcement: the same for webhooks, controllers and commands. */
 import {
   LABEL_SYNC_MODE_ANNOTATION,
   POD_SECURITY_CONFIG_MAP,
@@ -6,7 +5,7 @@ import {
   POD_SECURITY_GENERATION_ANNOTATION,
 } from '../kube/installation.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
-import type { KubeObject, Kind } from '../kube/types.ts';
+import type { KubeObject, Kind, Namespace } from '../kube/types.ts';
 import { defaultsFor } from '../policy/rollout/observed-config.ts';
 import {
   ENFORCEMENT_GATE,
@@ -19,8 +18,21 @@ import {
   type SyncerMode,
 } from '../policy/rollout/enforcement.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
-import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { Store } from './store.ts';
+import { metadataOwnersOf } from '../kube/managed-fields.ts';
+import {
+  createSccLevels,
+  needOf,
+  type ManagementSettings,
+  type SccLevels,
+  isManaged,
+} from '../policy/rollout/label-sync.ts';
+import { predictedLevelOf } from '../policy/rollout/readiness.ts';
+import type { Level } from '../policy/pss/types.ts';
+import { canUseScc } from './select.ts';
+
+// What the store says of the rollout of enforcement: the same for webhooks, controllers and commands.
 
 /** Where the rollout is looked up, and by whom. */
 export interface RolloutPlace {
@@ -132,5 +144,35 @@ export function createPodSecurityInForce(
       made = { file: base, enforce, podSecurity: createPodSecurity({ defaults: defaultsFor(enforce), exemptions }) };
     }
     return made.podSecurity;
+  };
+}
+
+/** Makes the function that tells what enforcement would hold a namespace to; `undefined` where nobody can tell. */
+export function createPredictedLevels(
+  management: ManagementSettings,
+): (namespace: Namespace, store: Store) => Level | undefined {
+  const sccLevels = createCurrentSccLevels();
+  return (namespace, store) => {
+    const owners = metadataOwnersOf(namespace.metadata);
+    // Where SCCs are somebody else's, so are the labels; and who cannot tell what belongs to whom says nothing.
+    if (management.scc.mode === 'off' || owners === undefined) return predictedLevelOf(namespace);
+    if (!isManaged(namespace, owners, management)) return 'restricted';
+    const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
+    const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
+    const need = needOf({ namespace, serviceAccounts, sccLevels: sccLevels(store), canUse: canUseScc(store) });
+    return predictedLevelOf(namespace, { isManaged: true, need });
+  };
+}
+
+/** Tells the levels of the SCCs of now, judged again only when one has changed. */
+export function createCurrentSccLevels(): (store: Store) => SccLevels {
+  let made: { readonly store: Store; readonly revision: number; readonly levels: SccLevels } | undefined;
+  return (store) => {
+    const revision = store.revision('SecurityContextConstraints');
+    if (made?.store !== store || made.revision !== revision) {
+      const levels = createSccLevels(store.list('SecurityContextConstraints'), { profile: 'accurate' });
+      made = { store, revision, levels };
+    }
+    return made.levels;
   };
 }

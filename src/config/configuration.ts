@@ -6,14 +6,13 @@ import { parseDurationMs } from '../kube/duration.ts';
 import type { Found } from '../kube/found.ts';
 import { quote } from '../kube/quote.ts';
 import { isObject } from '../kube/types.ts';
-import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
-import { ROLLOUT_PHASES } from '../policy/rollout/enforcement/types.ts';
+import { ENFORCEMENT_GATE, ROLLOUT_PHASES } from '../policy/rollout/enforcement.ts';
 import {
   DEFAULT_ROLLOUT,
   EVALUATORS,
   INCONCLUSIVE_POLICIES,
   type RolloutSettings,
-} from '../policy/rollout/rollout-settings.ts';
+} from '../policy/rollout/settings.ts';
 import { childOf, strictIssues, typeIssues, userError, type ConfigNode, type Issue, type Struct } from './strict.ts';
 import { DEFAULT_CONFIGURATION } from '../policy/psa/configuration.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';

@@ -2,7 +2,7 @@
  * The settings in force: everything that the configuration file and the policy flags hold. Webhooks and controllers
  * read the current value from one observable, so that a change of the file takes effect without polling or a restart.
  */
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/rollout-settings.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
 import type { PodSecurity } from '../policy/psa/pod-security.ts';
 import type { SccSettings } from '../policy/scc/mode.ts';
 import type { Logger } from '../telemetry/logger.ts';

@@ -1,7 +1,10 @@
-import type { Cluster, EventNote } from '../cluster/port.ts';
+import { setImmediate } from 'node:timers/promises';
+import type { Cluster, EventNote, WriteOptions } from '../cluster/port.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { ApiError } from '../kube/status.ts';
+import { RESOURCES } from '../kube/resources.ts';
 
 /** What is worked on because of an object. */
 export interface Source {
@@ -73,4 +76,62 @@ export interface Controller {
    * `ApiError` 404: what is gone needs nothing.
    */
   reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult>;
+}
+
+/** Reviews share the thread: for so long they may have to wait. */
+const TURN_MS = 5;
+
+/**
+ * Visits all items, and lets others go first whenever that has taken a while. What it visits may change in between.
+ * Rejects with the reason of the signal if that is aborted.
+ */
+export async function inTurns<T>(
+  items: Iterable<T>,
+  visit: (item: T) => void,
+  { now, signal }: { now(): number; readonly signal: AbortSignal },
+): Promise<void> {
+  let untilMs = now() + TURN_MS;
+  for (const item of items) {
+    visit(item);
+    if (now() < untilMs) continue;
+    await setImmediate();
+    signal.throwIfAborted();
+    untilMs = now() + TURN_MS;
+  }
+}
+
+/** Creates an object. Where the cluster does not serve the kind, that is an error like any other: it may still come. */
+export async function createObject<K extends Kind>(
+  cluster: Cluster,
+  kind: K,
+  object: Kinds[K],
+  options: WriteOptions,
+): Promise<Kinds[K]> {
+  try {
+    return await cluster.create(kind, object, options);
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status.code === 404)) throw error;
+    const { group, resource } = RESOURCES[kind];
+    throw new Error(`the cluster does not serve ${resource}.${group}; is its CustomResourceDefinition missing?`, {
+      cause: error,
+    });
+  }
+}
+
+/** Tells for how long something has stayed as it is. */
+export interface Stopwatch {
+  /** Milliseconds since it was first seen like this; 0 if it was otherwise just now. `undefined` stands for nothing to see. */
+  msOf(state: string | undefined, nowMs: number): number | undefined;
+}
+
+/** Makes a stopwatch that has seen nothing yet. */
+export function createStopwatch(): Stopwatch {
+  let seen: { readonly state: string; readonly sinceMs: number } | undefined;
+  return {
+    msOf(state, nowMs) {
+      if (state === undefined) seen = undefined;
+      else if (seen?.state !== state) seen = { state, sinceMs: nowMs };
+      return seen && nowMs - seen.sinceMs;
+    },
+  };
 }

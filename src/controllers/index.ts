@@ -2,7 +2,7 @@ import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/label-sync.t
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { RangeSettings } from '../policy/uid-range/settings.ts';
 import type { Controller } from './controller.ts';
-import { PSA_CONFIG_OBSERVER } from './psa-config-observer.ts';
+import { PSA_CONFIG_OBSERVER } from './config-observer.ts';
 import { REPLICA_CONTROLLER } from './replica.ts';
 import { SERVING_CERTIFICATE_CONTROLLER } from './serving-certificate.ts';
 import { STANDARD_SCC_CONTROLLER, standardSccs } from './standard-sccs.ts';

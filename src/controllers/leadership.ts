@@ -1,15 +1,96 @@
+import type { Lease } from '../kube/types.ts';
+import { UserError } from '../config/user-error.ts';
 import type { Cluster } from '../cluster/port.ts';
 import { ApiError } from '../kube/status.ts';
-import type { Lease } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Clock } from '../cluster/clock.ts';
-import { heldSpec, holderOf, releasedSpec } from './lease-spec.ts';
+import { type Clock, inTime } from '../cluster/clock.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { inTime } from './in-time.ts';
-import { checkedTimes, JITTER, type LeaseTimes } from './lease-times.ts';
 import type { Controller } from './controller.ts';
 import { startControllers, type RunningController, type RuntimeOptions } from './runtime.ts';
+
+type LeaseSpec = NonNullable<Lease['spec']>;
+
+/** The one who holds the lease; `''` if nobody does. */
+export function holderOf(lease: Lease): string {
+  return lease.spec?.holderIdentity ?? '';
+}
+
+/** A time as leases have it: RFC 3339 in UTC, with six digits behind the second. */
+export function microTime(date: Date): string {
+  return date.toISOString().replace('Z', '000Z');
+}
+
+/** What the holder writes. */
+interface Holding {
+  readonly identity: string;
+  readonly durationMs: number;
+  readonly date: Date;
+}
+
+/** The API server takes no more; there the count stays. */
+const MOST_TRANSITIONS = 2 ** 31 - 1;
+
+/** The lease, taken or renewed; another holder makes one more transition. Without a lease: its first holder's. */
+export function heldSpec(lease: Lease | undefined, { identity, durationMs, date }: Holding): LeaseSpec {
+  const renewTime = nextTime(lease?.spec?.renewTime, microTime(date));
+  const isRenewed = lease !== undefined && holderOf(lease) === identity;
+  const transitions = lease?.spec?.leaseTransitions ?? 0;
+  return {
+    ...lease?.spec,
+    holderIdentity: identity,
+    leaseDurationSeconds: Math.ceil(durationMs / 1000),
+    acquireTime: isRenewed ? (lease.spec?.acquireTime ?? renewTime) : renewTime,
+    renewTime,
+    leaseTransitions: lease === undefined || isRenewed ? transitions : Math.min(transitions + 1, MOST_TRANSITIONS),
+  };
+}
+
+/** The lease given back: held by nobody, so that the next one need not wait. */
+export function releasedSpec(lease: Lease, date: Date): LeaseSpec {
+  const time = microTime(date);
+  return { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
+}
+
+/**
+ * The time, a microsecond on if it is the same millisecond again: others see that a lease is renewed by its change alone,
+ * which a clock that stands still must not hide.
+ */
+function nextTime(before: string | undefined, time: string): string {
+  const toMillisecond = time.slice(0, -'000Z'.length);
+  if (before?.startsWith(toMillisecond) !== true) return time;
+  const micros = (Number(before.slice(toMillisecond.length, -1)) + 1) % 1000;
+  return `${toMillisecond}${String(micros).padStart(3, '0')}Z`;
+}
+
+/** How long the parts of an election may take; by default 15, 10 and 2 s, as everywhere in Kubernetes. */
+export interface LeaseTimes {
+  /** Others wait for so long, after they last saw the lease change, before they take it. */
+  readonly leaseDurationMs?: number;
+  /** The leader stops so long after it asked for the last renewal that it was granted. */
+  readonly renewDeadlineMs?: number;
+  /** From one attempt to the next; for those who do not lead a little more, at random. */
+  readonly retryPeriodMs?: number;
+}
+
+/** Others wait for up to so many times the retry period longer. */
+const JITTER = 1.2;
+
+/** Returns all times. Throws a UserError if they do not go together. */
+export function checkedTimes({
+  leaseDurationMs = 15_000,
+  renewDeadlineMs = 10_000,
+  retryPeriodMs = 2_000,
+}: LeaseTimes): Required<LeaseTimes> {
+  if (!(retryPeriodMs > 0)) throw new UserError('the retry period must be greater than zero');
+  if (!(renewDeadlineMs > retryPeriodMs * JITTER)) {
+    throw new UserError(`the renew deadline must be greater than ${JITTER} times the retry period`);
+  }
+  if (!(leaseDurationMs > renewDeadlineMs)) {
+    throw new UserError('the lease duration must be greater than the renew deadline');
+  }
+  return { leaseDurationMs, renewDeadlineMs, retryPeriodMs };
+}
 
 interface LeaseLockOptions {
   readonly cluster: Pick<Cluster, 'get' | 'create' | 'update'>;

@@ -1,6 +1,6 @@
 import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/installation.ts';
 import type { Lease } from '../kube/types.ts';
-import { createStopwatch, type Stopwatch } from './stopwatch.ts';
+import { createStopwatch, type Stopwatch } from './controller.ts';
 
 /** A replica as its Lease shows it. */
 export interface ReplicaSeen {

@@ -1,26 +1,214 @@
-import { apiVersionOf } from '../kube/resources.ts';
-import type { Secret } from '../kube/types.ts';
-import type { CertificateMetrics } from '../telemetry/certificates.ts';
-import { readCertificates, fingerprintOf } from '../tls/pem.ts';
-import { type KeyringPlan, type Step, ASKED_FOR, planKeyring, SETTLE_MS, takeStep } from '../tls/plan-keyring.ts';
-import { type ReconcileContext, on, type Controller } from './controller.ts';
+import type { Store } from '../cluster/store.ts';
+import { ROTATE_ANNOTATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/installation.ts';
+import type { Secret, JsonObject } from '../kube/types.ts';
 import {
-  textsOf,
-  decisiveBundles,
-  heldBundles,
-  injectedConfigurations,
-  isInjectedFrom,
-  rotationAsked,
-  type InjectedConfiguration,
-  type SecretPlace,
-} from './serving-certificate-state.ts';
-import { holdsAll, planBundle } from '../tls/bundle.ts';
-import { readKeyring, type Keyring } from '../tls/keyring.ts';
+  CONFIGURATION_KINDS,
+  decisive,
+  injectsFrom,
+  isInstalled,
+  webhooksOf,
+  type ConfigurationKind,
+  type RegisteredWebhook,
+  type WebhookConfiguration,
+} from '../kube/webhook-configuration.ts';
+import { pemOf, holdSame, removedBy, holdsAll, planBundle } from '../tls/bundle.ts';
+import {
+  ROTATIONS,
+  type Rotation,
+  type KeyringPlan,
+  type Step,
+  ASKED_FOR,
+  planKeyring,
+  SETTLE_MS,
+  takeStep,
+} from '../tls/plan-keyring.ts';
+import { ApiError } from '../kube/status.ts';
+import { fingerprint, readCertificates, fingerprintOf } from '../tls/pem.ts';
+import { type ReconcileContext, on, type Controller, createStopwatch, type Stopwatch } from './controller.ts';
+import { KEYRING_FILES, printKeyring, type Keyring, readKeyring } from '../tls/keyring.ts';
+import { apiVersionOf } from '../kube/resources.ts';
+import type { CertificateMetrics } from '../telemetry/certificates.ts';
 import type { ServerNames } from '../tls/self-signed.ts';
-import { applyBundle } from './ca-bundle.ts';
-import { writeKeyring } from './keyring-secret.ts';
 import { createReplicaObserver, isReplicaLease, type ReplicaObserver } from './replica-leases.ts';
-import { createStopwatch, type Stopwatch } from './stopwatch.ts';
+
+/** Where the Secret of the certificates is. */
+export interface SecretPlace {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** A configuration whose webhooks are to trust what the Secret holds. */
+interface InjectedConfiguration {
+  readonly kind: ConfigurationKind;
+  readonly name: string;
+  readonly webhooks: readonly Pick<RegisteredWebhook, 'name' | 'caBundle' | 'failurePolicy'>[];
+}
+
+/** True if the configuration asks for the authorities of that Secret. */
+function isInjectedFrom(configuration: WebhookConfiguration, { namespace, name }: SecretPlace): boolean {
+  return injectsFrom(configuration) === `${namespace}/${name}`;
+}
+
+interface InjectedConfigurations {
+  /** Those of the installation. */
+  readonly ours: readonly InjectedConfiguration[];
+  /** Those that nobody here may write. */
+  readonly strange: readonly InjectedConfiguration[];
+}
+
+/** The configurations that ask for the authorities of that Secret. */
+function injectedConfigurations(store: Store, place: SecretPlace): InjectedConfigurations {
+  const all = CONFIGURATION_KINDS.flatMap((kind) =>
+    store
+      .list(kind)
+      .filter((configuration: WebhookConfiguration) => isInjectedFrom(configuration, place))
+      .map((configuration: WebhookConfiguration) => ({
+        kind,
+        name: configuration.metadata?.name ?? '',
+        webhooks: webhooksOf(configuration),
+      })),
+  );
+  return {
+    ours: all.filter(({ kind, name }) => isInstalled(kind, name)),
+    strange: all.filter(({ kind, name }) => !isInstalled(kind, name)),
+  };
+}
+
+/** Whom API servers trust, in PEM, each text once. */
+function heldBundles(configurations: readonly InjectedConfiguration[]): readonly string[] {
+  return bundlesOf(configurations.flatMap(({ webhooks }) => webhooks));
+}
+
+/** Whom they trust where that counts. */
+function decisiveBundles(configurations: readonly InjectedConfiguration[]): readonly string[] {
+  return bundlesOf(decisive(configurations.flatMap(({ webhooks }) => webhooks)));
+}
+
+function bundlesOf(webhooks: readonly Pick<RegisteredWebhook, 'caBundle'>[]): readonly string[] {
+  return [...new Set(webhooks.map(({ caBundle }) => caBundle))].map(pemOf);
+}
+
+/** The texts of a Secret by their names. */
+export function textsOf(secret: Secret | undefined): ReadonlyMap<string, string> {
+  const data = Object.entries(secret?.data ?? {});
+  return new Map(data.map(([name, value]) => [name, pemOf(value)]));
+}
+
+/** What somebody has asked for; what is no such word counts for nothing. */
+function rotationAsked(secret: Secret | undefined): Rotation | undefined {
+  const asked = secret?.metadata?.annotations?.[ROTATE_ANNOTATION];
+  return ROTATIONS.find((one) => one === asked);
+}
+
+interface BundleWrite {
+  readonly fieldManager: string;
+  /** Where the authorities of the bundle are from. */
+  readonly place: SecretPlace;
+  readonly configurations: readonly InjectedConfiguration[];
+  /** In PEM. */
+  readonly bundle: string;
+}
+
+/**
+ * Lets all webhooks of the configurations trust the bundle, and changes nothing else in them; resolves to the SHA-256 of the
+ * certificates that it took out of them. One that fails does not keep others from it; rejects with the first error when
+ * all have been tried.
+ */
+async function applyBundle(write: BundleWrite, context: ReconcileContext): Promise<ReadonlySet<string>> {
+  const { configurations, bundle, fieldManager } = write;
+  const { cluster, logger } = context;
+  const caBundle = Buffer.from(bundle).toString('base64');
+  const errors: unknown[] = [];
+  const removed = new Set<string>();
+  for (const { kind, name, webhooks } of configurations) {
+    if (webhooks.every((webhook) => holdSame(pemOf(webhook.caBundle), bundle))) continue;
+    try {
+      const removals = webhooks.flatMap((webhook) => removedBy(pemOf(webhook.caBundle), bundle));
+      if (removals.length > 0 && !(await isCurrent(write.place, context))) continue;
+      // Of a configuration that is gone meanwhile, too much is missing for the API server to make one of it.
+      const trusting: JsonObject = {
+        metadata: { name },
+        webhooks: webhooks.map((webhook) => ({ name: webhook.name, clientConfig: { caBundle } })),
+      };
+      await cluster.apply(kind, trusting, { fieldManager, force: true });
+      for (const cert of removals) removed.add(fingerprint(cert));
+      logger.info({ kind, name, authorities: readCertificates(bundle).length }, 'caBundle applied');
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw errors[0];
+  return removed;
+}
+
+/** False if another leader has gone further than the store knows: then that one knows what may be removed. */
+async function isCurrent({ namespace, name }: SecretPlace, { cluster }: ReconcileContext): Promise<boolean> {
+  try {
+    const { metadata } = await cluster.get('Secret', name, namespace);
+    return metadata?.resourceVersion === cluster.store.get('Secret', name, namespace)?.metadata?.resourceVersion;
+  } catch (error) {
+    if (error instanceof ApiError && error.status.code === 404) return false;
+    throw error;
+  }
+}
+
+interface SecretWrite {
+  readonly fieldManager: string;
+  readonly place: SecretPlace;
+  /** As it was read. */
+  readonly secret: Secret | undefined;
+  readonly keyring: Keyring;
+  /** Takes away what somebody asked for. */
+  readonly asked: 'answered' | 'open';
+}
+
+const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [COMPONENT_LABEL]: 'certificates' };
+
+/**
+ * Writes the keyring into its Secret, and returns what was written; `undefined` if that holds it already. Rejects with
+ * an `ApiError` 409 if somebody else has written in the meantime.
+ */
+async function writeKeyring(write: SecretWrite, { cluster }: ReconcileContext): Promise<Secret | undefined> {
+  const { fieldManager, place, secret } = write;
+  const data = dataOf(secret, write.keyring);
+  const metadata = metadataOf(write);
+  const isSame = secret !== undefined && hasSame(data, secret.data ?? {});
+  if (isSame && metadata === secret.metadata) return undefined;
+  // The content of an immutable one can only be replaced.
+  if (secret?.immutable === true) await cluster.remove('Secret', place.name, place.namespace);
+  if (secret !== undefined && secret.immutable !== true) {
+    return cluster.update('Secret', { ...secret, metadata, data }, { fieldManager });
+  }
+  try {
+    const fresh: Secret = { metadata: { ...place, labels: LABELS }, type: 'Opaque', data };
+    return await cluster.create('Secret', fresh, { fieldManager });
+  } catch (error) {
+    // 404 is about what it would be in, which may still come.
+    if (!(error instanceof ApiError && error.status.code === 404)) throw error;
+    throw new Error(`there is no namespace ${place.namespace}`, { cause: error });
+  }
+}
+
+function metadataOf({ secret, asked, place }: SecretWrite): NonNullable<Secret['metadata']> {
+  const metadata: NonNullable<Secret['metadata']> = secret?.metadata ?? place;
+  const { [ROTATE_ANNOTATION]: word, ...annotations } = metadata.annotations ?? {};
+  return word === undefined || asked === 'open' ? metadata : { ...metadata, annotations };
+}
+
+/** What else the Secret holds stays. */
+function dataOf(secret: Secret | undefined, keyring: Keyring): Readonly<Record<string, string>> {
+  const others = Object.entries(secret?.data ?? {}).filter(([name]) => !KEYRING_FILES.includes(name));
+  const texts = [...printKeyring(keyring)].map(([name, text]) => [name, Buffer.from(text).toString('base64')] as const);
+  return Object.fromEntries([...others, ...texts]);
+}
+
+function hasSame(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
+  const others = Object.entries(b);
+  return (
+    Object.keys(a).length === others.length &&
+    others.every(([name, value]) => Object.hasOwn(a, name) && a[name] === value)
+  );
+}
 
 /** What a step makes, and what people are told of it. */
 const STEPS: Readonly<

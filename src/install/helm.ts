@@ -4,7 +4,7 @@ import { deployment } from './deployment.ts';
 import { defaultSettings } from './settings.ts';
 import { ENFORCEMENT_MODES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { ROLLOUT_PHASES } from '../policy/rollout/enforcement.ts';
-import { EVALUATORS } from '../policy/rollout/rollout-settings.ts';
+import { EVALUATORS } from '../policy/rollout/settings.ts';
 import { type JsonObject, draft, isObject } from '../kube/types.ts';
 import { certificateArguments, certificateMounts, certificateVolumes } from './certificate.ts';
 import {

@@ -1,5 +1,5 @@
 import type { V1ConfigMap } from '@kubernetes/client-node';
-import { DEFAULT_ROLLOUT } from '../policy/rollout/rollout-settings.ts';
+import { DEFAULT_ROLLOUT } from '../policy/rollout/settings.ts';
 import { INSTALLATION } from '../kube/installation.ts';
 import { metadataIn, SELECTOR_LABELS } from './metadata.ts';
 import type { ManifestSettings } from './settings.ts';

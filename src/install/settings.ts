@@ -1,6 +1,6 @@
 import { INSTALLATION } from '../kube/installation.ts';
 import type { RolloutPhase } from '../policy/rollout/enforcement.ts';
-import type { Evaluator } from '../policy/rollout/rollout-settings.ts';
+import type { Evaluator } from '../policy/rollout/settings.ts';
 import type { SccMode } from '../policy/scc/mode.ts';
 
 /** Where API servers find the webhooks: the service of the installation, or a URL such as `https://127.0.0.1:8443`. */

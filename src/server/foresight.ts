@@ -1,14 +1,13 @@
-import { createPredictedLevels } from '../cluster/predicted-level.ts';
-import { createRolloutView, type RolloutPlace } from '../cluster/rollout.ts';
+import { createPredictedLevels, createRolloutView, type RolloutPlace } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/select.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { Exemptions } from '../policy/psa/exemptions.ts';
-import { foresee, foresightWarning, isEnforcementToCome } from '../policy/rollout/foresight.ts';
+import { foresee, foresightWarning, isEnforcementToCome } from '../policy/rollout/preview.ts';
 import type { ManagementSettings } from '../policy/rollout/label-sync.ts';
 import type { TemplateSurroundings } from '../policy/rollout/readiness.ts';
-import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { sccModeOf } from '../policy/scc/mode.ts';
 
 /** How enforcement is rolled out. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { parseConfiguration } from '../../src/config/configuration.ts';
 import { UserError } from '../../src/config/user-error.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/rollout-settings.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 
 function read(text: string): RolloutSettings {
   const head = 'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\n';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { heldSpec, holderOf, microTime, releasedSpec } from '../../src/controllers/lease-spec.ts';
+import { heldSpec, holderOf, microTime, releasedSpec } from '../../src/controllers/leadership.ts';
 import type { Lease } from '../../src/kube/types.ts';
 
 const DATE = new Date('2026-11-21T12:00:00.5Z');

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { createPsaLabelSyncer } from '../../src/controllers/psa-label-syncer.ts';
-import { createRunLevelZeroLabeller } from '../../src/controllers/run-level-zero-labeller.ts';
+import { createPsaLabelSyncer } from '../../src/controllers/label-syncer.ts';
+import { createRunLevelZeroLabeller } from '../../src/controllers/run-level-zero-labeler.ts';
 import type { Kind, Namespace } from '../../src/kube/types.ts';
 import type { SyncerMode } from '../../src/policy/rollout/enforcement.ts';
 import { DEFAULT_UNMANAGED_NAMESPACES } from '../../src/policy/rollout/label-sync.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/rollout-settings.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { installCrds, installStandardSccs, runController, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';

@@ -11,7 +11,7 @@ import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
 import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhook-configuration.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/label-sync.ts';
 import { rolloutRoles, ROLLOUT_PARTS } from '../../src/install/rbac.ts';
-import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/rollout-settings.ts';
+import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
 import { defaultSettings, manifestsOf, type Manifest, type ManifestOf } from '../../src/install/index.ts';
 import type { ManifestSettings } from '../../src/install/settings.ts';
 import { PROFILES } from '../../src/install/profiles.ts';

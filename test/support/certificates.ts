@@ -2,8 +2,7 @@
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Cluster } from '../../src/cluster/port.ts';
 import { createStore } from '../../src/cluster/store.ts';
-import { ourConfigurations } from '../../src/controllers/replica-certificate.ts';
-import { createReplica, type Replica } from '../../src/controllers/replica.ts';
+import { ourConfigurations, createReplica, type Replica } from '../../src/controllers/replica.ts';
 import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 import { createServingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/installation.ts';

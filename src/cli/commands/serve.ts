@@ -21,14 +21,14 @@ import {
   createPodSecurityInForce,
 } from '../../cluster/rollout.ts';
 import type { Controller } from '../../controllers/controller.ts';
-import { createConfigObserver } from '../../controllers/psa-config-observer.ts';
-import { createPsaReadiness } from '../../controllers/psa-readiness.ts';
-import { createPsaLabelSyncer } from '../../controllers/psa-label-syncer.ts';
+import { createConfigObserver } from '../../controllers/config-observer.ts';
+import { createPsaReadiness } from '../../controllers/readiness.ts';
+import { createPsaLabelSyncer } from '../../controllers/label-syncer.ts';
 import type { Announcement } from '../../controllers/replica.ts';
-import { createRunLevelZeroLabeller } from '../../controllers/run-level-zero-labeller.ts';
+import { createRunLevelZeroLabeller } from '../../controllers/run-level-zero-labeler.ts';
 import type { PodSecurityConfiguration } from '../../policy/psa/configuration.ts';
 import { DEFAULT_UNMANAGED_NAMESPACES, type ManagementSettings } from '../../policy/rollout/label-sync.ts';
-import type { RolloutSettings } from '../../policy/rollout/rollout-settings.ts';
+import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { type Metrics, createMetrics } from '../../telemetry/metrics.ts';
 import { isEnabled, controllersOf } from '../serve/controllers.ts';

@@ -36,7 +36,7 @@ import { type Configuration, isOurs, readConfigurations } from '../installation/
 import { tierOf, type Tier } from './matching.ts';
 import { parseConfiguration } from '../../config/configuration.ts';
 import { VERSION } from '../version.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/rollout-settings.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { serveOptions } from '../serve/options.ts';
 import { listAll } from '../../cluster/list.ts';
 

@@ -4,7 +4,7 @@ import { readPodSecuritySource } from '../../config/pod-security.ts';
 import type { Source } from '../../config/source.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/installation.ts';
 import type { Kinds } from '../../kube/types.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/rollout-settings.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';
 import { argumentOf, mountedFile } from '../doctor/gather/mounted.ts';
 import type { ObjectName } from '../inventory/types.ts';

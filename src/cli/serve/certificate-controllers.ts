@@ -1,10 +1,9 @@
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { randomUUID } from 'node:crypto';
-import { systemClock } from '../../cluster/clock.ts';
+import { systemClock, inTime } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/port.ts';
 import type { Controller } from '../../controllers/controller.ts';
-import { inTime } from '../../controllers/in-time.ts';
 import { createReplica, type Announcement, type ServedPair } from '../../controllers/replica.ts';
 import { createServingCertificate } from '../../controllers/serving-certificate.ts';
 import { INSTALLATION } from '../../kube/installation.ts';

@@ -11,7 +11,7 @@ import type { SccMode, SccSettings } from '../../policy/scc/mode.ts';
 import { VERSION } from '../version.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import { startControllers, type RunningController } from '../../controllers/runtime.ts';
-import type { RolloutSettings } from '../../policy/rollout/rollout-settings.ts';
+import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { keepCertificates } from '../../tls/certificate-folder.ts';

@@ -1,21 +1,19 @@
+/**
+ * Holding a whole cluster to the Pod Security Standards: whether that is decided, by what, and in which order default and
+ * labels follow. Pure: what was evaluated, which features are on and what replicas run comes in as values.
+ */
 import {
   isEnforcementMode,
   type EnforcementMode,
   ENFORCEMENT_MODES,
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
-import type {
-  EnforcementInput,
-  DefaultLevel,
-  SyncerMode,
-  EnforcementPlan,
-  EvaluationResult,
-} from './enforcement/types.ts';
 import type { ConditionState } from '../../kube/condition.ts';
 import { quote } from '../../kube/quote.ts';
 import { printSome } from '../psa/some.ts';
 import type { FeatureGate } from '../../kube/feature-gate.ts';
 import { isObject } from '../../kube/types.ts';
+import { readTimestamp } from '../../kube/timestamp.ts';
 
 /** What is asked for and what is decided, after one look at the evaluation. */
 interface EnforcementDecision {
@@ -107,19 +105,6 @@ export function replicaDefault({
 export function currentDefault(reported: readonly DefaultLevel[]): DefaultLevel {
   return reported.includes('restricted') ? 'restricted' : 'privileged';
 }
-
-export { evaluationOf, type SweepSummary } from './enforcement/evaluation.ts';
-export {
-  EVALUATION_RESULTS,
-  ROLLOUT_PHASES,
-  type DefaultLevel,
-  type EnforcementInput,
-  type EnforcementPlan,
-  type EvaluationResult,
-  type RolloutPhase,
-  SYNCER_MODES,
-  type SyncerMode,
-} from './enforcement/types.ts';
 
 /** Which part of the program changes something. */
 type EnforcementWriter = 'readiness:spec' | 'readiness:status' | 'observer:config';
@@ -376,4 +361,103 @@ function specOwnerOf(config: PSAEnforcementConfig | undefined): EnforcementInput
 function ownsMode(fields: unknown): boolean {
   const spec = isObject(fields) ? fields['f:spec'] : undefined;
   return isObject(spec) && spec['f:enforcementMode'] !== undefined;
+}
+
+/** What the newest evaluation came to. */
+export interface SweepSummary {
+  /** In milliseconds since 1970. */
+  readonly endMs: number;
+  readonly violating: number;
+  readonly inconclusive: number;
+}
+
+interface EvaluationInput {
+  readonly status: PSAEnforcementConfig['status'];
+  /** Of this process; absent: none yet, so that only what is stored counts. */
+  readonly newest?: SweepSummary | undefined;
+  readonly nowMs: number;
+  readonly maxAgeMs: number;
+  /** `Ignore`: namespaces that cannot be judged do not matter. */
+  readonly inconclusivePolicy: 'Block' | 'Ignore';
+}
+
+/** What is known of the namespaces, by what is stored and by the newest evaluation. */
+export function evaluationOf({
+  status,
+  newest,
+  nowMs,
+  maxAgeMs,
+  inconclusivePolicy,
+}: EvaluationInput): EvaluationResult {
+  const isFresh = (ms: number): boolean => Math.abs(nowMs - ms) <= maxAgeMs;
+  const storedMs = readTimestamp(status?.lastEvaluationTime);
+  const hasEntries = status?.violatingNamespaces?.some(({ state }) => state !== 'Previous') === true;
+  if (newest && newest.violating > 0 && isFresh(newest.endMs)) return 'violations';
+  if (hasEntries && storedMs !== undefined && isFresh(storedMs)) return 'violations';
+  if (inconclusivePolicy === 'Block' && isInconclusive(status, newest)) return 'inconclusive';
+  if (storedMs === undefined) return 'never';
+  return isFresh(storedMs) ? 'clean' : 'stale';
+}
+
+/** After a restart the stored condition tells. */
+function isInconclusive(status: PSAEnforcementConfig['status'], newest: SweepSummary | undefined): boolean {
+  if (newest) return newest.inconclusive > 0;
+  return status?.conditions?.some(({ type, reason }) => type === 'Evaluated' && reason === 'Inconclusive') === true;
+}
+
+/**
+ * How far an installation takes part: not at all; it evaluates and enforces nothing; it decides and enforces. In this order
+ * from the first to the last.
+ */
+export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
+export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
+
+/**
+ * What is known of the namespaces. `never`: nothing yet. `stale`: what is known is too old to act on. `inconclusive`: the
+ * newest evaluation could not judge all of them.
+ */
+export const EVALUATION_RESULTS = ['never', 'stale', 'clean', 'violations', 'inconclusive'] as const;
+export type EvaluationResult = (typeof EVALUATION_RESULTS)[number];
+
+/** What namespaces are held to that say nothing themselves. */
+export type DefaultLevel = 'privileged' | 'restricted';
+
+/**
+ * What becomes of labels that enforce. `Enforce`: they are kept. `Hold`: those that are there stay as they are. `Advise`:
+ * they are given up. The labels that warn and audit are kept in every mode.
+ */
+export const SYNCER_MODES = ['Enforce', 'Hold', 'Advise'] as const;
+export type SyncerMode = (typeof SYNCER_MODES)[number];
+
+/** What decides about enforcement. */
+export interface EnforcementInput {
+  readonly phase: RolloutPhase;
+  /** Whether the feature is on; absent: not known yet. */
+  readonly gate?: boolean | undefined;
+  /** What the administrator asks for; may be no mode at all. */
+  readonly spec: string;
+  /** What was decided last. */
+  readonly status: EnforcementMode;
+  /** Who wrote `spec.enforcementMode`; a value of others is never overwritten. Absent: nobody. */
+  readonly specOwner?: 'rollout' | 'others' | undefined;
+  readonly evaluation: EvaluationResult;
+  /** Every managed namespace has had its label for long enough. */
+  readonly isSettled: boolean;
+  /** The default in force: `restricted` if it is published or any replica runs it. */
+  readonly currentEnforce: DefaultLevel;
+  /** The syncer's mode until now; absent: not known. */
+  readonly syncer?: SyncerMode | undefined;
+  /** `any age`: a result that is stale counts, and a violation that was not there when it was evaluated does not. */
+  readonly acceptEvaluations?: 'fresh' | 'any age';
+}
+
+/** What follows. */
+export interface EnforcementPlan {
+  readonly spec: string;
+  readonly status: EnforcementMode;
+  /** The default to run. */
+  readonly enforce: DefaultLevel;
+  readonly syncer: SyncerMode;
+  /** True: enforcement is wanted; absent: that cannot be told yet. */
+  readonly want?: boolean | undefined;
 }

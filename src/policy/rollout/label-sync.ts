@@ -1,24 +1,197 @@
-import { SUFFICIENT_LEVEL_ANNOTATION, LABEL_SYNC_LABEL } from '../../kube/label-sync.ts';
-import { apiVersionOf } from '../../kube/resources.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { isLevel, type Level } from '../pss/types.ts';
+import { parseVersion } from '../pss/version.ts';
+import { MODES, type Mode, isStricter } from '../psa/policy.ts';
+import {
+  FORMER_LABEL_SYNC_MANAGER,
+  LABEL_SYNC_MANAGER,
+  LABEL_SYNC_LABEL,
+  SUFFICIENT_LEVEL_ANNOTATION,
+} from '../../kube/label-sync.ts';
+import { type FieldOwner, metadataOwnersOf } from '../../kube/managed-fields.ts';
 import { type Namespace, isObject, type JsonObject } from '../../kube/types.ts';
-import { PSA_LABELS, ENFORCE_LABELS, isValidLabel, labelFor, LABELS_OF } from './label-sync/labels.ts';
-import { ownFieldsOf, isFormerOwner, isForeign, isFormer, isUnowned, foreignOwnersOf } from './label-sync/ownership.ts';
+import { sccModeOf, type SccSettings } from '../scc/mode.ts';
+import { type SecurityContextConstraints, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { serviceAccountSubject } from '../scc/access.ts';
+import { prepareScc } from '../scc/prepare.ts';
+import type { CanUse, Subject } from '../scc/types.ts';
+import { apiVersionOf } from '../../kube/resources.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
-import { metadataOwnersOf, type FieldOwner } from '../../kube/managed-fields.ts';
-import type { Level } from '../pss/types.ts';
-import type { SyncerMode } from './enforcement/types.ts';
-import { isOptedIn, isManaged, type ManagementSettings } from './label-sync/managed.ts';
-import type { CanUse } from '../scc/types.ts';
-import { mayUseAs } from './label-sync/usable-sccs.ts';
+import type { SyncerMode } from './enforcement.ts';
 import { quote } from '../../kube/quote.ts';
 import { sortedSet } from '../../kube/order.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
-import { isTerminating } from './label-sync/terminating.ts';
-import { MODES, isStricter } from '../psa/policy.ts';
 import { namespaceRangesOf } from '../scc/namespace-ranges.ts';
 import { psaLevelOf, type SccLevelOptions } from './scc-level.ts';
 import { readTimestamp } from '../../kube/timestamp.ts';
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+
+/** The two labels of a mode. */
+const LABELS_OF: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
+  enforce: { level: POD_SECURITY_LABELS.enforce, version: POD_SECURITY_LABELS.enforceVersion },
+  audit: { level: POD_SECURITY_LABELS.audit, version: POD_SECURITY_LABELS.auditVersion },
+  warn: { level: POD_SECURITY_LABELS.warn, version: POD_SECURITY_LABELS.warnVersion },
+};
+
+const VERSIONS: ReadonlySet<string> = new Set(MODES.map((mode) => LABELS_OF[mode].version));
+
+/** All six. */
+const PSA_LABELS: readonly string[] = MODES.flatMap((mode) => [LABELS_OF[mode].level, LABELS_OF[mode].version]);
+
+/** The labels that hold pods to something. */
+const ENFORCE_LABELS: ReadonlySet<string> = new Set([LABELS_OF.enforce.level, LABELS_OF.enforce.version]);
+
+/** What a label is to say in a namespace of that level. */
+function labelFor(key: string, level: Level): string {
+  return VERSIONS.has(key) ? 'latest' : level;
+}
+
+/** True for a value that means something. */
+function isValidLabel(key: string, value: string): boolean {
+  return VERSIONS.has(key) ? parseVersion(value) !== undefined : isLevel(value);
+}
+
+/** What the syncer owns in a namespace by applying it; only that goes away when it is left out of an application. */
+interface OwnFields {
+  readonly labels: ReadonlySet<string>;
+  readonly annotations: ReadonlySet<string>;
+}
+
+/**
+ * Stands for whoever wrote an object of which no owners were known at its first application: for nobody.
+ * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/
+ */
+const NOBODY = 'before-first-apply';
+
+const NOTHING: OwnFields = { labels: new Set(), annotations: new Set() };
+
+/** The fields that the syncer applied; never what was written in another way or by others. */
+export function ownFieldsOf(owners: readonly FieldOwner[]): OwnFields {
+  return owners.find(isOwner) ?? NOTHING;
+}
+
+/** True if the label is there and somebody else owns it, alone or with the syncer. */
+function isForeign(key: string, namespace: Namespace, owners: readonly FieldOwner[]): boolean {
+  return isPresent(key, namespace) && foreignOwnersOf(key, owners).length > 0;
+}
+
+/** The names of all others who own the label. */
+function foreignOwnersOf(key: string, owners: readonly FieldOwner[]): readonly string[] {
+  const others = owners.filter((owner) => owner.labels.has(key) && !isOurs(owner) && owner.manager !== NOBODY);
+  return others.map(({ manager }) => manager);
+}
+
+/** True if the label is there and nobody is known to own it, as after a restore from a backup. */
+function isUnowned(key: string, namespace: Namespace, owners: readonly FieldOwner[]): boolean {
+  return isPresent(key, namespace) && !owners.some(({ labels, manager }) => labels.has(key) && manager !== NOBODY);
+}
+
+/** True if the label is there, nobody else owns it, and it is listed as early releases wrote it. */
+function isFormer(key: string, namespace: Namespace, owners: readonly FieldOwner[]): boolean {
+  const isListed = owners.some((owner) => isFormerOwner(owner) && owner.labels.has(key));
+  return isListed && isPresent(key, namespace) && !isForeign(key, namespace, owners);
+}
+
+/** True for what the syncer wrote by plain updates, under its name of today or the one before. */
+function isFormerOwner(owner: FieldOwner): boolean {
+  return isOurs(owner) && !isOwner(owner);
+}
+
+function isOwner({ manager, operation, subresource }: FieldOwner): boolean {
+  return manager === LABEL_SYNC_MANAGER && operation === 'Apply' && subresource === '';
+}
+
+function isOurs({ manager }: FieldOwner): boolean {
+  return manager === LABEL_SYNC_MANAGER || manager === FORMER_LABEL_SYNC_MANAGER;
+}
+
+function isPresent(key: string, { metadata }: Namespace): boolean {
+  return metadata?.labels?.[key] !== undefined;
+}
+
+/** Which namespaces are managed. */
+export interface ManagementSettings {
+  /** Never managed, whatever they say. */
+  readonly exemptNamespaces: ReadonlySet<string>;
+  /** Where SCCs are not enforced, they say nothing about what runs there. */
+  readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+}
+
+/** Namespaces of the platform, which looks after their labels itself. */
+const PLATFORM =
+  'apiserver apiserver-operator authentication authentication-operator cloud-controller-manager ' +
+  'cloud-controller-manager-operator cloud-credential-operator cloud-network-config-controller cluster-csi-drivers ' +
+  'cluster-machine-approver cluster-node-tuning-operator cluster-samples-operator cluster-storage-operator ' +
+  'cluster-version config config-managed config-operator console console-operator console-user-settings ' +
+  'controller-manager controller-manager-operator dns dns-operator etcd etcd-operator host-network image-registry ' +
+  'infra ingress ingress-canary ingress-operator insights kni-infra kube-apiserver kube-apiserver-operator ' +
+  'kube-controller-manager kube-controller-manager-operator kube-scheduler kube-scheduler-operator ' +
+  'kube-storage-version-migrator kube-storage-version-migrator-operator machine-api machine-config-operator ' +
+  'marketplace monitoring multus network-diagnostics network-operator node nutanix-infra oauth-apiserver ' +
+  'openstack-infra operator-lifecycle-manager ovirt-infra sdn service-ca service-ca-operator ' +
+  'user-workload-monitoring vsphere-infra';
+
+/**
+ * The namespaces that are exempt unless configured otherwise.
+ * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/nsexemptions/nsexemptions.go
+ */
+export const DEFAULT_UNMANAGED_NAMESPACES: readonly string[] = [
+  ...['default', 'kube-node-lease', 'kube-public', 'kube-system', 'openshift'],
+  ...PLATFORM.split(' ').map((name) => `openshift-${name}`),
+];
+
+/** True if the namespace asks to be managed, also where it would not be otherwise. */
+function isOptedIn(namespace: Namespace): boolean {
+  return namespace.metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
+}
+
+/** True for the platform's own namespaces, by their names. */
+export function isPlatformNamespace(name: string): boolean {
+  return name === 'openshift' || name.startsWith('openshift-');
+}
+
+/**
+ * True if the namespace's labels are managed. One that somebody labelled completely is left alone, one that somebody
+ * labelled in part is not.
+ * @param owners of its fields; absent if they cannot be read
+ */
+export function isManaged(
+  namespace: Namespace,
+  owners: readonly FieldOwner[] | undefined,
+  { exemptNamespaces, scc }: ManagementSettings,
+): boolean {
+  const { name = '', labels } = namespace.metadata ?? {};
+  if (exemptNamespaces.has(name)) return false;
+  if (isOptedIn(namespace)) return true;
+  if (isPlatformNamespace(name) || owners === undefined) return false;
+  if (sccModeOf(namespace, scc).mode !== 'enforce') return false;
+  if (PSA_LABELS.every((key) => isForeign(key, namespace, owners))) return false;
+  return labels?.[LABEL_SYNC_LABEL] !== 'false';
+}
+
+/** Tells whether the service account of that name may use an SCC in the namespace. */
+type MayUse = (scc: SecurityContextConstraints) => boolean;
+
+/**
+ * Whether a service account may use SCCs in its namespace: by the users and groups of the SCC, else by roles. Who has
+ * created a pod plays no part.
+ */
+export function mayUseAs(serviceAccount: string, namespace: string, canUse: CanUse): MayUse {
+  const subject = serviceAccountSubject(namespace, serviceAccount, 'accurate');
+  const granted = canUse.namesFor?.(subject, namespace);
+  return (scc) => {
+    const { name, users, groups } = prepareScc(scc);
+    if (isNamed(subject, users, groups)) return true;
+    return granted === undefined ? canUse(subject, name, namespace) : granted === 'any' || granted.has(name);
+  };
+}
+
+function isNamed({ username, groups: own }: Subject, users: readonly string[], groups: readonly string[]): boolean {
+  return users.includes(username) || (groups.length > 0 && own.some((group) => groups.includes(group)));
+}
+
+/** True if the namespace is on its way out. */
+export function isTerminating({ metadata, status }: Namespace): boolean {
+  return status?.phase === 'Terminating' || metadata?.deletionTimestamp != null;
+}
 
 /**
  * The document to apply, by force, for the syncer to own these fields and no others; `undefined` if it does and all values
@@ -266,8 +439,7 @@ function ownersText(key: string, { owners }: FieldsInput): string {
 // * Keeping the Pod Security labels of namespaces at what the SCCs that their service accounts may use ask for.
 // @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
 
-export { DEFAULT_UNMANAGED_NAMESPACES, type ManagementSettings } from './label-sync/managed.ts';
-export { reachOf, type Reach, type SyncChange } from './label-sync/reach.ts';
+export { reachOf, type Reach, type SyncChange } from './affected-namespaces.ts';
 
 /** All that the plan for one namespace needs. */
 export interface LabelSyncInput {

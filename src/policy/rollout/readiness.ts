@@ -7,17 +7,15 @@ import {
   CATEGORIES,
   type FixableViolation,
   type ViolatingWorkload,
-} from './readiness-evaluation.ts';
-import type { DefaultLevel } from './enforcement/types.ts';
+} from './evaluation.ts';
+import type { DefaultLevel, SweepSummary } from './enforcement.ts';
 import { SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/label-sync.ts';
 import { metadataOwnersOf } from '../../kube/managed-fields.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isLevel, type Level } from '../pss/types.ts';
 import type { Exemptions } from '../psa/exemptions.ts';
-import type { LabelSyncPlan } from './label-sync.ts';
-import { isTerminating } from './label-sync/terminating.ts';
-import { ownFieldsOf } from './label-sync/ownership.ts';
+import { type LabelSyncPlan, isTerminating, ownFieldsOf } from './label-sync.ts';
 import { isStricter } from '../psa/policy.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
 import { apiVersionOf } from '../../kube/resources.ts';
@@ -27,11 +25,10 @@ import {
   type ViolatingNamespace,
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
-import type { SweepSummary } from './enforcement/evaluation.ts';
 
-export { evaluateInSteps, evaluateNamespace, type NamespaceInput } from './readiness-evaluation.ts';
-export { templatePodOf, type TemplatePod, type TemplateSurroundings } from './readiness-evaluation.ts';
-export type { Category, FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './readiness-evaluation.ts';
+export { evaluateInSteps, evaluateNamespace, type NamespaceInput } from './evaluation.ts';
+export { templatePodOf, type TemplatePod, type TemplateSurroundings } from './evaluation.ts';
+export type { Category, FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
 
 /** Ends the types of all conditions that tell of a change to come. */
 const SUFFIX = 'EvaluationConditionsDetected';

@@ -14,7 +14,7 @@ import { STANDARD_SCC_CONTROLLER } from '../../../src/controllers/standard-sccs.
 import { UID_RANGE_ALLOCATOR } from '../../../src/controllers/uid-range-allocator.ts';
 import { DEFAULT_CONFIGURATION } from '../../../src/policy/psa/configuration.ts';
 import type { RolloutPhase } from '../../../src/policy/rollout/enforcement.ts';
-import { DEFAULT_ROLLOUT } from '../../../src/policy/rollout/rollout-settings.ts';
+import { DEFAULT_ROLLOUT } from '../../../src/policy/rollout/settings.ts';
 import { DEFAULT_RANGES } from '../../../src/policy/uid-range/settings.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
 

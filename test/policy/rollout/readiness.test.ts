@@ -22,7 +22,7 @@ import {
   type NamespaceInput,
   type TemplatePod,
 } from '../../../src/policy/rollout/readiness.ts';
-import { isUserCaused } from '../../../src/policy/rollout/readiness-evaluation.ts';
+import { isUserCaused } from '../../../src/policy/rollout/evaluation.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { entryOf } from '../../support/namespace-writes.ts';
 import { canUseBy } from '../../support/scc.ts';

@@ -9,10 +9,10 @@ import {
   type LabelSyncInput,
   type ManagementSettings,
   type Reach,
+  isManaged,
+  mayUseAs,
 } from '../../../src/policy/rollout/label-sync.ts';
-import { isManaged } from '../../../src/policy/rollout/label-sync/managed.ts';
-import { accountsOf, grantedSccs } from '../../../src/policy/rollout/label-sync/reach.ts';
-import { mayUseAs } from '../../../src/policy/rollout/label-sync/usable-sccs.ts';
+import { accountsOf, grantedSccs } from '../../../src/policy/rollout/affected-namespaces.ts';
 import { createRbac } from '../../../src/policy/rbac/authorizer.ts';
 import { readRef } from '../../../src/policy/rbac/grant-index.ts';
 import { laxScc } from '../scc.ts';

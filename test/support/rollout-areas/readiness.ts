@@ -3,7 +3,7 @@ import { warningHeader } from '../../../src/dev-cluster/http/warning-header.ts';
 import { readWarnings } from '../../../src/cluster/connect.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
-import { classify } from '../../../src/policy/rollout/readiness-evaluation.ts';
+import { classify } from '../../../src/policy/rollout/evaluation.ts';
 import {
   readinessCondition,
   evaluateNamespace,

@@ -5,7 +5,7 @@
  */
 import { LABEL_SYNC_LABEL } from '../../kube/label-sync.ts';
 import { type Namespace, type Pod, type PodLike, isObject, type Kind, type KubeObject } from '../../kube/types.ts';
-import { isPlatformNamespace } from './label-sync/managed.ts';
+import { isPlatformNamespace } from './label-sync.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import type { SccMode } from '../scc/mode.ts';
 import { compareBytes } from '../../kube/order.ts';

@@ -13,7 +13,7 @@ import { readEnforcement, type DefaultLevel } from './enforcement.ts';
 import { exemptionOf, type Exemptions } from '../psa/exemptions.ts';
 import { printPolicy } from '../psa/policy.ts';
 import { isSelected, templatePodOf, type TemplateSurroundings } from './readiness.ts';
-import type { RolloutSettings } from './rollout-settings.ts';
+import type { RolloutSettings } from './settings.ts';
 import { isSignificantUpdate } from '../psa/significant-update.ts';
 
 /** What tells whether enforcement is still to come. */

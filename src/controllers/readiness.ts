@@ -1,15 +1,44 @@
-import { type RolloutView, rolloutOf } from '../cluster/rollout.ts';
-import { INSTALLATION } from '../kube/installation.ts';
 import {
-  ENFORCEMENT_MODES,
+  type NamespaceEvaluation,
+  nextEvaluationMs,
+  evaluationStatus,
+  mergeReadinessConditions,
+  readinessConditions,
+  summaryOf,
+  type EvaluationStatus,
+  measure,
+} from '../policy/rollout/readiness.ts';
+import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/installation.ts';
+import {
   type PSAEnforcementConfig,
+  ENFORCEMENT_MODES,
   PSA_ENFORCEMENT_CONFIG,
 } from '../kube/psa-enforcement-config.ts';
-import { readTimestamp } from '../kube/timestamp.ts';
-import { measure, type NamespaceEvaluation, summaryOf } from '../policy/rollout/readiness.ts';
+import { readTimestamp, timestampOf } from '../kube/timestamp.ts';
+import {
+  readEnforcement,
+  enforcementConditions,
+  evaluationOf,
+  planEnforcement,
+  type EnforcementInput,
+  type EnforcementPlan,
+  ROLLOUT_MANAGER,
+} from '../policy/rollout/enforcement.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import {
+  type CompletedSweep,
+  type Sweep,
+  proceed,
+  evaluateAll,
+  namesOf,
+  createNamespaceEvaluator,
+} from './readiness-evaluator.ts';
+import { type RolloutView, rolloutOf } from '../cluster/rollout.ts';
+import type { Store } from '../cluster/store.ts';
+import { withTimes, type Condition, type ConditionState } from '../kube/condition.ts';
+import { deepEqual } from '../kube/equal.ts';
 import type { ReadinessMetrics } from '../telemetry/rollout.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
-import { deepEqual } from '../kube/equal.ts';
 import type { Kind, KubeObject } from '../kube/types.ts';
 import { reachOf, type Reach, type SyncChange, type ManagementSettings } from '../policy/rollout/label-sync.ts';
 import {
@@ -21,19 +50,294 @@ import {
   type ReconcileContext,
   type ReconcileResult,
 } from './controller.ts';
-import type { Store } from '../cluster/store.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import { createFindings } from './psa-readiness/findings.ts';
-import { createReports } from './psa-readiness/reports.ts';
-import { createRequests, scheduleOf } from './psa-readiness/schedule.ts';
-import { type CompletedSweep, type Sweep, proceed } from './psa-readiness/sweep.ts';
-import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
-import { decide } from './psa-readiness/decision.ts';
-import { evaluateAll, namesOf } from './psa-readiness/evaluate-all.ts';
-import { createNamespaceEvaluator } from './psa-readiness/evaluator.ts';
-import { decisionNotes, deletionNote, newlyViolating, violationNote } from './psa-readiness/notes.ts';
-import { createConfig, writeDecision } from './psa-readiness/write.ts';
+import {
+  createReports,
+  decisionNotes,
+  deletionNote,
+  newlyViolating,
+  violationNote,
+  createConfig,
+  writeDecision,
+} from './readiness-writes.ts';
+
+/** What is known of the namespaces at the moment. */
+interface Findings {
+  all(): readonly NamespaceEvaluation[];
+  get(name: string): NamespaceEvaluation | undefined;
+  note(evaluation: NamespaceEvaluation, nowMs: number): void;
+  /** There is nothing to say of that namespace any more. */
+  drop(name: string, nowMs: number): void;
+  /** An evaluation of all namespaces has come to its end: it is what news are compared with. */
+  settle(evaluations: readonly NamespaceEvaluation[], nowMs: number): void;
+  /** Since when a verdict has been another than in the last evaluation of all namespaces. */
+  newsSinceMs(): number | undefined;
+  /** Rises with every change. */
+  revision(): number;
+}
+
+/**
+ * Makes an empty memory.
+ * @param wasViolating what an earlier process found, where this one has evaluated nothing yet
+ */
+function createFindings(wasViolating: (name: string) => boolean): Findings {
+  const found = new Map<string, NamespaceEvaluation>();
+  let settled: ReadonlyMap<string, string> | undefined;
+  let sinceMs: number | undefined;
+  let revision = 0;
+  const isNews = (name: string, evaluation: NamespaceEvaluation | undefined): boolean => {
+    if (settled) return (settled.get(name) ?? NOTHING) !== verdictOf(evaluation);
+    return wasViolating(name) !== (evaluation?.verdict === 'violating');
+  };
+  const compare = (name: string, nowMs: number): void => {
+    revision++;
+    if (isNews(name, found.get(name))) sinceMs ??= nowMs;
+  };
+  return {
+    all: () => [...found.values()],
+    get: (name) => found.get(name),
+    note(evaluation, nowMs) {
+      found.set(evaluation.name, evaluation);
+      compare(evaluation.name, nowMs);
+    },
+    drop(name, nowMs) {
+      found.delete(name);
+      compare(name, nowMs);
+    },
+    settle(evaluations, nowMs) {
+      settled = new Map(evaluations.map((evaluation) => [evaluation.name, verdictOf(evaluation)]));
+      sinceMs = undefined;
+      for (const name of found.keys()) compare(name, nowMs);
+    },
+    newsSinceMs: () => sinceMs,
+    revision: () => revision,
+  };
+}
+
+/** A namespace that is clean, and one that is not looked at. */
+const NOTHING = 'clean';
+
+function verdictOf(evaluation: NamespaceEvaluation | undefined): string {
+  if (evaluation === undefined) return NOTHING;
+  return [evaluation.verdict, ...evaluation.categories].join(' ');
+}
+
+/** What is known of evaluations. Times are in milliseconds since 1970. */
+interface ScheduleFacts {
+  readonly object: PSAEnforcementConfig;
+  readonly settings: RolloutSettings;
+  readonly nowMs: number;
+  /** The newest of this process that has come to its end. */
+  readonly sweep: CompletedSweep | undefined;
+  /** How many in a row could not judge all namespaces. */
+  readonly failures: number;
+  /** The generation of the object when the newest one began. */
+  readonly sweptGeneration: number | undefined;
+  readonly requestedMs: number | undefined;
+  /** Since when a namespace has been found otherwise than the newest one says. */
+  readonly newsSinceMs: number | undefined;
+  /** Until all has been quiet for a while. */
+  readonly restMs: number;
+  readonly jitter: number;
+}
+
+/** When all namespaces are to be evaluated. */
+interface Schedule {
+  /** In so many milliseconds; 0: now. */
+  readonly delayMs: number;
+  /** True if nothing is to be decided before. */
+  readonly isAwaited: boolean;
+}
+
+/** What lasts a moment only is not worth an evaluation; nor is every change one of its own. */
+const NEWS_MS = 60_000;
+/** Whoever waits for a decision waits no longer than that for news to be taken in. */
+const SOON_MS = 5_000;
+
+/** By the time, by what somebody asks for, and by what has changed. */
+function scheduleOf(facts: ScheduleFacts): Schedule {
+  const { object, settings, nowMs, sweep, newsSinceMs } = facts;
+  const { spec, status } = readEnforcement(object);
+  const isInProcess = settings.evaluator === 'InProcess';
+  // Nobody has asked for anything: what was evaluated is to decide.
+  const isUndecided = settings.phase === 'Enforce' && spec === '' && status !== 'Restricted';
+  const { generation } = object.metadata ?? {};
+  const isNewWish =
+    spec === '' && generation !== object.status?.observedGeneration && generation !== facts.sweptGeneration;
+  const isOutdated = isUndecided && isInProcess && (sweep === undefined || newsSinceMs !== undefined);
+  const attemptedMs = sweep?.startMs;
+  const storedMs = readTimestamp(object.status?.lastEvaluationTime);
+  // What has just come to its end is yet to be stored.
+  const completedMs = sweep && facts.failures === 0 ? sweep.endMs : storedMs;
+  const byTime = nextEvaluationMs({
+    ...facts,
+    intervalMs: settings.evaluationIntervalMs,
+    maxAgeMs: settings.maxEvaluationAgeMs,
+    completedMs,
+    attemptedMs,
+    isAwaited: isUndecided,
+  });
+  const sinceLast = attemptedMs === undefined ? Infinity : nowMs - attemptedMs;
+  const byNews = newsSinceMs === undefined ? Infinity : Math.max(newsSinceMs + NEWS_MS - nowMs, NEWS_MS - sinceLast, 0);
+  const byWish = isNewWish ? 0 : Infinity;
+  const byDoubt = isOutdated ? Math.max(0, SOON_MS - sinceLast) : Infinity;
+  // An API server that is asked may take hours: what is known until then is told.
+  const isHeld = isNewWish && (isInProcess || storedMs !== undefined);
+  const delayMs = Math.max(Math.min(byTime, byNews, byWish, byDoubt), facts.restMs);
+  return { delayMs, isAwaited: isHeld || isOutdated };
+}
+
+/** Remembers since when somebody has wanted an evaluation. */
+type Requests = (object: PSAEnforcementConfig, nowMs: number) => number | undefined;
+
+/** Makes a memory. The time that a request names counts once, for whoever sees it first: clocks differ. */
+function createRequests(): Requests {
+  let seen: { readonly value: string | undefined; readonly atMs: number | undefined } | undefined;
+  return ({ metadata, status }, nowMs) => {
+    const value = metadata?.annotations?.[EVALUATE_ANNOTATION];
+    if (seen && seen.value === value) return seen.atMs;
+    const wantedMs = readTimestamp(value);
+    const isAnswered =
+      seen === undefined &&
+      wantedMs !== undefined &&
+      wantedMs <= (readTimestamp(status?.lastEvaluationTime) ?? -Infinity);
+    seen = { value, atMs: wantedMs === undefined || isAnswered ? undefined : nowMs };
+    return seen.atMs;
+  };
+}
+
+/** What a decision hangs on. */
+interface DecisionInput {
+  readonly object: PSAEnforcementConfig;
+  readonly settings: RolloutSettings;
+  readonly view: RolloutView;
+  /** The newest one of this process. */
+  readonly sweep: CompletedSweep | undefined;
+  readonly store: Store;
+  /** In milliseconds since 1970. */
+  readonly nowMs: number;
+  /** True if the API server has said that the field is somebody else's. */
+  readonly isSpecRefused: boolean;
+}
+
+type Status = NonNullable<PSAEnforcementConfig['status']>;
+
+/** What is asked for and decided from now on. */
+export interface Decision {
+  readonly spec: string;
+  /** What the status is to be, but for the conditions of others and the generation. */
+  readonly status: Status & { readonly conditions: readonly Condition[] };
+  /** All namespaces that violate, however many the status holds. */
+  readonly violating: readonly string[];
+}
+
+const OUR_CONDITIONS: ReadonlySet<string> = new Set([
+  'Evaluated',
+  'ViolationsDetected',
+  'LegacyProposed',
+  'SpecInvalid',
+]);
+const MERGED = 'EvaluationConditionsDetected';
+
+/** Decides by what was evaluated last; what was decided is decided again until something else changes. */
+function decide(input: DecisionInput): Decision {
+  const { object, settings, sweep, nowMs } = input;
+  const evaluated = evaluatedBy(input);
+  const { lastEvaluationTime = null, violatingNamespaces } = evaluated;
+  const status: Status = { ...object.status, lastEvaluationTime, violatingNamespaces };
+  const asked = readEnforcement(object);
+  const given: EnforcementInput = {
+    ...asked,
+    ...(input.isSpecRefused ? { specOwner: 'others' as const } : {}),
+    phase: settings.phase,
+    gate: input.view.gate,
+    evaluation: evaluationOf({
+      status,
+      newest: sweep && summaryOf(sweepOf(sweep, input.store), sweep.endMs),
+      nowMs,
+      maxAgeMs: settings.maxEvaluationAgeMs,
+      inconclusivePolicy: settings.inconclusivePolicy,
+    }),
+    isSettled: false,
+    currentEnforce: input.view.published,
+    acceptEvaluations: settings.recheckBeforeEnforce ? 'fresh' : 'any age',
+  };
+  const plan = planEnforcement(given);
+  const violating = sweep
+    ? sweep.evaluations.filter(({ verdict }) => verdict === 'violating').map(({ name }) => name)
+    : violatingNamespaces.filter(({ state }) => state !== 'Previous').map(({ name }) => name);
+  return {
+    spec: plan.spec,
+    violating,
+    status: {
+      enforcementMode: plan.status,
+      violatingNamespaces,
+      ...(lastEvaluationTime === null ? {} : { lastEvaluationTime }),
+      conditions: conditionsOf(input, { given, plan, violating, lastEvaluationTime: lastEvaluationTime ?? undefined }),
+    },
+  };
+}
+
+/** True if the object says all that already, and for its present generation. */
+export function isSaid({ metadata, status: before }: PSAEnforcementConfig, { status }: Decision): boolean {
+  const types = new Set(status.conditions.map(({ type }) => type));
+  const said = before?.conditions?.filter(({ type }) => types.has(type) || OUR_CONDITIONS.has(type)) ?? [];
+  return (
+    (before?.enforcementMode ?? '') === status.enforcementMode &&
+    before?.observedGeneration === metadata?.generation &&
+    (before?.lastEvaluationTime ?? undefined) === status.lastEvaluationTime &&
+    deepEqual(before?.violatingNamespaces ?? [], status.violatingNamespaces) &&
+    deepEqual(byType(said), byType(status.conditions))
+  );
+}
+
+function byType(conditions: readonly Condition[]): Readonly<Record<string, Condition>> {
+  return Object.fromEntries(conditions.map((condition) => [condition.type, condition]));
+}
+
+/** Where this process has evaluated nothing yet, what an earlier one found stands. */
+function evaluatedBy({ object: { status }, settings, sweep, store }: DecisionInput): EvaluationStatus {
+  if (!sweep) {
+    const { violatingNamespaces, lastEvaluationTime } = status ?? {};
+    return { violatingNamespaces: violatingNamespaces ?? [], lastEvaluationTime: lastEvaluationTime ?? undefined };
+  }
+  const { inconclusivePolicy } = settings;
+  return evaluationStatus({
+    before: status,
+    sweep: sweepOf(sweep, store),
+    endMs: sweep.endMs,
+    inconclusivePolicy,
+  });
+}
+
+function sweepOf({ evaluations }: CompletedSweep, store: Store): Parameters<typeof summaryOf>[0] {
+  return { evaluations, findNamespace: (name) => store.get('Namespace', name) };
+}
+
+interface Outcome {
+  readonly given: EnforcementInput;
+  readonly plan: EnforcementPlan;
+  readonly violating: readonly string[];
+  readonly lastEvaluationTime: string | undefined;
+}
+
+function conditionsOf({ object, sweep, nowMs }: DecisionInput, outcome: Outcome): readonly Condition[] {
+  const { given: input, plan, violating, lastEvaluationTime } = outcome;
+  const now = timestampOf(nowMs);
+  const before = object.status?.conditions;
+  const ours: readonly ConditionState[] = enforcementConditions({ input, plan, violating, lastEvaluationTime }).filter(
+    ({ type }) => OUR_CONDITIONS.has(type),
+  );
+  const operator = sweep
+    ? withTimes(readinessConditions(sweep.evaluations), before, now)
+    : (before?.filter(({ type }) => type.endsWith(MERGED) && type !== MERGED) ?? []);
+  const merged = mergeReadinessConditions(operator, {
+    isManaged: true,
+    before: before?.find(({ type }) => type === MERGED),
+    now,
+  });
+  return [...withTimes(ours, before, now), ...operator, merged];
+}
 
 /** What the object says, as metrics. */
 function measureStatus(metrics: ReadinessMetrics, object: PSAEnforcementConfig, view: RolloutView): void {

@@ -1,6 +1,6 @@
 import { RUN_LEVEL_ZERO_MANAGER } from '../kube/label-sync.ts';
 import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/label-sync.ts';
-import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { on, type Controller, type ReconcileResult } from './controller.ts';
 
 /** The configuration file is followed; nobody tells when it changes. */

@@ -1,8 +1,7 @@
 import type { EventNote } from '../cluster/port.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import type { Kind, KubeObject, Kinds, Namespace } from '../kube/types.ts';
-import { createCurrentSccLevels } from '../cluster/predicted-level.ts';
-import { rolloutOf } from '../cluster/rollout.ts';
+import { createCurrentSccLevels, rolloutOf } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/select.ts';
 import type { Store } from '../cluster/store.ts';
 import { LABEL_SYNC_MANAGER } from '../kube/label-sync.ts';
@@ -10,11 +9,17 @@ import { POD_SECURITY_CONFIG_MAP } from '../kube/installation.ts';
 import { ApiError } from '../kube/status.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { planLabels, reachOf, type LabelSyncPlan, type ManagementSettings } from '../policy/rollout/label-sync.ts';
-import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { LEVELS, type Level } from '../policy/pss/types.ts';
 import type { RolloutMetrics } from '../telemetry/rollout.ts';
-import { on, type Controller, type ReconcileContext, type ReconcileResult, type Source } from './controller.ts';
-import { inTurns } from './in-turns.ts';
+import {
+  on,
+  type Controller,
+  type ReconcileContext,
+  type ReconcileResult,
+  type Source,
+  inTurns,
+} from './controller.ts';
 
 /** Something to tell about an object for as long as it holds. */
 interface Remark {

@@ -1,4 +1,4 @@
-import type { RolloutPhase } from './enforcement/types.ts';
+import type { RolloutPhase } from './enforcement.ts';
 
 /** What becomes of an evaluation that could not judge every namespace: it holds enforcement back, or not. */
 export const INCONCLUSIVE_POLICIES = ['Block', 'Ignore'] as const;

@@ -15,11 +15,17 @@ import { withTimes, type ConditionState } from '../kube/condition.ts';
 import { deepEqual } from '../kube/equal.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { timestampOf, readTimestamp } from '../kube/timestamp.ts';
-import type { RolloutSettings } from '../policy/rollout/rollout-settings.ts';
-import { type ReconcileContext, on, type Controller, type ReconcileResult } from './controller.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import {
+  type ReconcileContext,
+  on,
+  type Controller,
+  type ReconcileResult,
+  inTurns,
+  createStopwatch,
+} from './controller.ts';
 import type { Store } from '../cluster/store.ts';
 import { isAwaitingLabel, standingOf, type ManagementSettings, type Standing } from '../policy/rollout/label-sync.ts';
-import { inTurns } from './in-turns.ts';
 import { printYaml } from '../config/manifests.ts';
 import {
   LABEL_SYNC_MODE_ANNOTATION,
@@ -33,7 +39,6 @@ import {
 import { admissionConfigurationOf, observeConfig } from '../policy/rollout/observed-config.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
-import { createStopwatch } from './stopwatch.ts';
 
 /**
  * The default in force anywhere: that of what is published, and of a replica that has not yet said that it knows it. What
