@@ -18,9 +18,16 @@ import {
   type Replica,
   type System,
 } from '../support/control-plane/index.ts';
-import { create, find, localObjects, placeOf, remove, versionsOf } from '../support/control-plane/installation.ts';
-import { refusedCalls, unusedRights } from '../support/control-plane/rights.ts';
-import { copyOverlay } from '../support/control-plane/overlay.ts';
+import {
+  create,
+  find,
+  localObjects,
+  placeOf,
+  remove,
+  versionsOf,
+  copyOverlay,
+} from '../support/control-plane/installation.ts';
+import { refusedCalls, unusedRights } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl, hasKubectl } from '../support/kubectl.ts';
 import { runProgram, type Outcome } from '../support/memory-io.ts';

@@ -19,7 +19,7 @@ import {
   type System,
 } from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
-import { refusedCalls, unusedRights } from '../support/control-plane/rights.ts';
+import { refusedCalls, unusedRights } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { watchSafety, type RunningPod, type SafetyWatch } from '../support/rollout-safety.ts';

@@ -6,8 +6,7 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { messageOf } from '../support/answers.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
-import { apply, create, localObjects } from '../support/control-plane/installation.ts';
-import { releaseObjects, VERSIONS } from '../support/control-plane/releases.ts';
+import { apply, create, localObjects, releaseObjects, VERSIONS } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 
 const NAMESPACE = {

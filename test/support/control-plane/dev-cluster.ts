@@ -5,7 +5,7 @@ import type { ApiRequest } from '../../../src/dev-cluster/core.ts';
 import { createApiServer, type ApiServer } from '../../../src/dev-cluster/http/server.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 import { createCredentials } from './credentials.ts';
-import type { ControlPlane, RecordedCall } from './types.ts';
+import type { ControlPlane, RecordedCall } from './index.ts';
 
 /** Serves the development cluster's API in this process. */
 export async function startDevControlPlane(): Promise<ControlPlane> {

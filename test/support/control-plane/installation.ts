@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { writeFile } from 'node:fs/promises';
+import { writeFile, cp, mkdir, readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { readdirSync, readFileSync } from 'node:fs';
 import { VERSION } from '../../../src/cli/version.ts';
 import { INSTALLATION } from '../../../src/kube/installation.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { defaultSettings, manifestsOf, type ManifestSettings } from '../../../src/install/index.ts';
 import { metadataOf, objectOf } from '../answers.ts';
 import type { ApiAnswer, ApiClient } from '../api-client.ts';
+import { readDocuments } from '../../../src/config/manifests.ts';
 
 /** The objects of an installation for an API server without a service network, whose webhooks are at that port of loopback. */
 export function localObjects(port: number, more: Partial<ManifestSettings> = {}): readonly JsonObject[] {
@@ -15,7 +18,7 @@ export function localObjects(port: number, more: Partial<ManifestSettings> = {})
 }
 
 /** Where an object is: its path, and that of all objects of its kind in its namespace. */
-export interface Place {
+interface Place {
   readonly collection: string;
   readonly path: string;
 }
@@ -117,4 +120,55 @@ export function find(objects: readonly JsonObject[], kind: string, name: string)
   const found = objects.find((object) => object['kind'] === kind && metadataOf(object)['name'] === name);
   assert.ok(found, `no ${kind} ${name}`);
   return found;
+}
+
+const SOURCE = fileURLToPath(new URL('../../../webhook-config/', import.meta.url));
+/** Where the manifests for API servers without a service network have the webhooks. */
+const ADDRESS = /127\.0\.0\.1:8443/g;
+
+/**
+ * Copies `webhook-config/` into a folder, its webhooks at that port of loopback, and returns the path of an overlay of it
+ * that joins components.
+ */
+export async function copyOverlay(components: readonly string[], folder: string, port: number): Promise<string> {
+  const copy = join(folder, 'webhook-config');
+  await cp(SOURCE, copy, { recursive: true });
+  const file = join(copy, 'components/local/kustomization.yaml');
+  await writeFile(file, (await readFile(file, 'utf8')).replaceAll(ADDRESS, `127.0.0.1:${port}`));
+  const overlay = join(copy, 'overlays/joined');
+  await mkdir(overlay);
+  const kustomization = {
+    apiVersion: 'kustomize.config.k8s.io/v1beta1',
+    kind: 'Kustomization',
+    resources: ['../../base'],
+    components: components.map((name) => `../../components/${name}`),
+  };
+  await writeFile(join(overlay, 'kustomization.yaml'), JSON.stringify(kustomization));
+  return overlay;
+}
+
+const RELEASES = fileURLToPath(new URL('../../fixtures/releases/', import.meta.url));
+
+/** The versions whose manifests are kept, the newest last. */
+export const VERSIONS = readdirSync(RELEASES).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+
+/** What was installed in that version, for an API server without a service network: webhooks at that port of loopback. */
+export function releaseObjects(version: string, port: number): readonly JsonObject[] {
+  const file = `${RELEASES}${version}/install.yaml`;
+  const { documents } = readDocuments(readFileSync(file, 'utf8'), file);
+  return documents.map(({ value }) => atPort(value as JsonObject, port));
+}
+
+function atPort(object: JsonObject, port: number): JsonObject {
+  const { webhooks } = object;
+  if (!Array.isArray(webhooks)) return object;
+  return {
+    ...object,
+    webhooks: webhooks.filter(isObject).map((webhook) => ({ ...webhook, clientConfig: url(webhook, port) })),
+  };
+}
+
+function url({ clientConfig }: JsonObject, port: number): JsonObject {
+  const { service } = clientConfig as { readonly service: { readonly path: string } };
+  return { url: `https://127.0.0.1:${port}${service.path}` };
 }

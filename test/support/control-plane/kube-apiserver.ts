@@ -1,11 +1,164 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { readFile } from 'node:fs/promises';
 import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
-import { AUDIT_POLICY, readAuditLog } from './audit.ts';
-import { startStandIn } from './controller-manager.ts';
+import type { ApiClient } from '../api-client.ts';
+import type { RecordedCall, ControlPlane, ControlPlaneOptions } from './index.ts';
 import { createCredentials, type Credentials } from './credentials.ts';
 import { freePorts, startDaemon, untilReady, type Daemon } from './process.ts';
-import type { ControlPlane, ControlPlaneOptions } from './types.ts';
-import type { ApiClient } from '../api-client.ts';
+
+const PERIOD_MS = 200;
+/** Roles change seldom: they are looked at every so many turns. */
+const ROLES_EVERY = 10;
+
+interface Namespace {
+  readonly metadata: { readonly name: string; readonly uid: string };
+  readonly spec?: { readonly finalizers?: readonly string[] };
+  readonly status?: { readonly phase?: string };
+}
+
+/**
+ * What an API server alone does not do, and scenarios need: service accounts `default`, the end of namespaces, and the
+ * rules of roles that gather those of others.
+ */
+function startStandIn(admin: ApiClient): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const known = new Set<string>();
+  const turn = async (): Promise<void> => {
+    const { status, body } = await admin.send('GET', '/api/v1/namespaces');
+    if (status !== 200) return;
+    for (const namespace of (body as { readonly items: readonly Namespace[] }).items) {
+      if (namespace.status?.phase === 'Terminating') await finalize(admin, namespace);
+      else if (!known.has(namespace.metadata.uid)) {
+        const answer = await createAccount(admin, namespace.metadata.name);
+        if (answer === 201 || answer === 409) known.add(namespace.metadata.uid);
+      }
+    }
+  };
+  const loop = async (): Promise<void> => {
+    for (let turns = 0; !signal.aborted; turns++) {
+      // While the API server is away there is nothing to do.
+      await turn().catch(() => undefined);
+      if (turns % ROLES_EVERY === 0) await aggregate(admin).catch(() => undefined);
+      await pause(PERIOD_MS, undefined, { signal }).catch(() => undefined);
+    }
+  };
+  const ended = loop();
+  return {
+    async stop() {
+      stopping.abort();
+      await ended;
+    },
+  };
+}
+
+async function createAccount(admin: ApiClient, namespace: string): Promise<number> {
+  const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default' } };
+  return (await admin.send('POST', `/api/v1/namespaces/${namespace}/serviceaccounts`, account)).status;
+}
+
+const CONTENTS = [
+  '/api/v1/%/pods',
+  '/api/v1/%/services',
+  '/api/v1/%/secrets',
+  '/api/v1/%/serviceaccounts',
+  '/apis/apps/v1/%/deployments',
+  '/apis/coordination.k8s.io/v1/%/leases',
+];
+
+/** Deletes what scenarios put into namespaces, and lets the namespace go. */
+async function finalize(admin: ApiClient, namespace: Namespace): Promise<void> {
+  const { name } = namespace.metadata;
+  for (const path of CONTENTS) {
+    const collection = path.replace('%', `namespaces/${name}`);
+    // Services cannot be deleted as a collection by every server.
+    await admin.send('DELETE', `${collection}?gracePeriodSeconds=0`);
+  }
+  await admin.send('PUT', `/api/v1/namespaces/${name}/finalize`, { ...namespace, spec: { finalizers: [] } });
+}
+
+const CLUSTER_ROLES = '/apis/rbac.authorization.k8s.io/v1/clusterroles';
+
+interface ClusterRole {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly rules?: readonly unknown[] | null;
+  readonly aggregationRule?: {
+    readonly clusterRoleSelectors?: readonly { readonly matchLabels?: Readonly<Record<string, string>> }[];
+  };
+}
+
+/** Gathers rules by labels; roles that gather may be gathered in a later turn. */
+async function aggregate(admin: ApiClient): Promise<void> {
+  const { status, body } = await admin.send('GET', CLUSTER_ROLES);
+  if (status !== 200) return;
+  const roles = (body as { readonly items: readonly ClusterRole[] }).items;
+  for (const { metadata, rules, aggregationRule } of roles) {
+    const selectors = aggregationRule?.clusterRoleSelectors ?? [];
+    if (selectors.length === 0) continue;
+    const gathered = roles
+      .filter((role) => selectors.some(({ matchLabels = {} }) => hasLabels(role, matchLabels)))
+      .flatMap((role) => role.rules ?? []);
+    if (isDeepStrictEqual(gathered, rules ?? [])) continue;
+    const type = { 'content-type': 'application/merge-patch+json' };
+    await admin.send('PATCH', `${CLUSTER_ROLES}/${metadata.name}`, { rules: gathered }, type);
+  }
+}
+
+function hasLabels({ metadata }: ClusterRole, wanted: Readonly<Record<string, string>>): boolean {
+  return Object.entries(wanted).every(([key, value]) => metadata.labels?.[key] === value);
+}
+
+/** Notes each request for a resource once, when its answer begins or at the latest when it is complete. */
+const AUDIT_POLICY = JSON.stringify({
+  apiVersion: 'audit.k8s.io/v1',
+  kind: 'Policy',
+  omitStages: ['RequestReceived'],
+  rules: [
+    { level: 'None', users: ['system:apiserver', 'admin'] },
+    { level: 'None', nonResourceURLs: ['*'] },
+    { level: 'Metadata' },
+  ],
+});
+
+interface AuditEvent {
+  readonly stage: string;
+  readonly verb: string;
+  readonly user: { readonly username: string };
+  readonly objectRef?: {
+    readonly resource?: string;
+    readonly namespace?: string;
+    readonly name?: string;
+    readonly apiGroup?: string;
+    readonly subresource?: string;
+  };
+  readonly responseStatus?: { readonly code?: number };
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** Reads what the API server has noted. A watch counts when it begins. */
+async function readAuditLog(path: string): Promise<RecordedCall[]> {
+  const lines = (await readFile(path, 'utf8')).split('\n');
+  // The last line may be in the making.
+  return lines.slice(0, -1).flatMap((line) => {
+    const { stage, verb, user, objectRef = {}, responseStatus, annotations } = JSON.parse(line) as AuditEvent;
+    const counts = verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete';
+    const refused = (responseStatus?.code ?? 0) >= 400;
+    if (stage !== counts && !(refused && stage === 'ResponseComplete')) return [];
+    return {
+      user: user.username,
+      verb,
+      group: objectRef.apiGroup ?? '',
+      resource: objectRef.resource ?? '',
+      subresource: objectRef.subresource ?? '',
+      namespace: objectRef.namespace ?? '',
+      name: objectRef.name ?? '',
+      code: responseStatus?.code ?? 0,
+      isAuthorized: annotations?.['authorization.k8s.io/decision'] === 'allow',
+    };
+  });
+}
 
 /** Starts etcd and kube-apiserver from that folder, and a stand-in for the controllers that tests depend on. */
 export async function startKubeApiserver(

@@ -4,7 +4,7 @@ import { startBalancer, type Balancer } from '../balancer.ts';
 import { apply, localObjects, replicaArguments } from './installation.ts';
 import { freePorts } from './process.ts';
 import { startReplica, type Replica, type ReplicaOptions } from './replica.ts';
-import type { ControlPlane } from './types.ts';
+import type { ControlPlane } from './index.ts';
 
 /** An installation: its objects in a control plane, and replicas behind one address, as a Service would have it. */
 export interface System {
