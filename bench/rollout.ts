@@ -1,15 +1,10 @@
 /** What it costs to find out what enforcement would refuse in a large cluster. Runs by itself, too: `node bench/rollout.ts`. */
-import type { Cluster } from '../src/cluster/port.ts';
+import type { Cluster } from '../src/cluster/cluster.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
-import {
-  evaluateAll,
-  namesOf,
-  createNamespaceEvaluator,
-  type NamespaceEvaluator,
-} from '../src/controllers/readiness-evaluator.ts';
+import { evaluateAll, namesOf, createNamespaceEvaluator, type NamespaceEvaluator } from '../src/controllers/readiness-evaluator.ts';
 import type { Kinds, Namespace, PodSpec } from '../src/kube/types.ts';
-import { canUseScc } from '../src/cluster/select.ts';
+import { canUseScc } from '../src/cluster/access.ts';
 import { createSccLevels, planLabels } from '../src/policy/rollout/label-sync.ts';
 import { fill, objectsOf, type Size } from './cluster.ts';
 import { printTable, type Row } from './row.ts';

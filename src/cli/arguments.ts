@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { UserError } from '../config/user-error.ts';
+import { UserError } from '../config/files.ts';
 import type { Options } from './options.ts';
 
 /** The arguments of a command, sorted. */

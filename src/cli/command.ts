@@ -2,8 +2,8 @@
  * Commands of the program. A command neither ends the process nor uses other streams than those of its `Io`; it
  * joins what the rest of the program decides, and decides nothing itself.
  */
-import { UserError } from '../config/user-error.ts';
-import { quote } from '../kube/quote.ts';
+import { UserError } from '../config/files.ts';
+import { quote } from '../kube/text.ts';
 import { readArguments } from './arguments.ts';
 import { resolveValues, type Options, type Values } from './options.ts';
 

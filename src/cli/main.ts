@@ -1,7 +1,7 @@
 import { PROGRAM, type Command, EXIT, type Invocation, type Io } from './command.ts';
 import { printFlags, type Option } from './options.ts';
-import { UserError } from '../config/user-error.ts';
-import { quote } from '../kube/quote.ts';
+import { UserError } from '../config/files.ts';
+import { quote } from '../kube/text.ts';
 import { printVersion } from './version.ts';
 
 /** The help of the program: its commands. */

@@ -1,5 +1,5 @@
-import { UserError } from '../config/user-error.ts';
-import { quote } from '../kube/quote.ts';
+import { UserError } from '../config/files.ts';
+import { quote } from '../kube/text.ts';
 import { boolean } from './values.ts';
 
 /** Turns what was typed into a value; throws a `UserError` that says what is wrong with it. */

@@ -1,5 +1,5 @@
 import { readManifests, type Manifests } from '../config/manifests.ts';
-import { UserError } from '../config/user-error.ts';
+import { UserError } from '../config/files.ts';
 import type { Io } from './command.ts';
 import { createProgress } from './progress.ts';
 import { printable } from './report/text.ts';

@@ -1,7 +1,7 @@
 /** What values of options may be, in words: each returns the value or throws a `UserError`. */
-import { UserError } from '../config/user-error.ts';
-import { parseDurationMs } from '../kube/duration.ts';
-import type { Found } from '../kube/found.ts';
+import { UserError } from '../config/files.ts';
+import { parseDurationMs } from '../kube/units.ts';
+import type { Found } from '../kube/types.ts';
 import type { Parse } from './options.ts';
 
 export function text(value: string): string {

@@ -5,10 +5,9 @@
 import { type Clock, sleep } from './clock.ts';
 import { ApiError, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
-import type { Connection } from './connect.ts';
-import { UserError } from '../config/user-error.ts';
-import { askedMs, codeOf, losesThread } from './failure.ts';
-import { readPages } from './pages.ts';
+import { type Connection, askedMs, codeOf, losesThread } from './connection.ts';
+import { UserError } from '../config/files.ts';
+import { readPages } from './lists.ts';
 
 /** How long to wait after failures in a row. */
 interface Backoff {

@@ -3,7 +3,7 @@ import {
   POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_DEFAULT_ANNOTATION,
   POD_SECURITY_GENERATION_ANNOTATION,
-} from '../kube/installation.ts';
+} from '../kube/well-known.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { KubeObject, Kind, Namespace } from '../kube/types.ts';
 import { defaultsFor } from '../policy/rollout/observed-config.ts';
@@ -30,7 +30,7 @@ import {
 } from '../policy/rollout/label-sync.ts';
 import { predictedLevelOf } from '../policy/rollout/readiness.ts';
 import type { Level } from '../policy/pss/types.ts';
-import { canUseScc } from './select.ts';
+import { canUseScc } from './access.ts';
 
 // What the store says of the rollout of enforcement: the same for webhooks, controllers and commands.
 

@@ -1,4 +1,4 @@
-import { compareBytes } from '../kube/order.ts';
+import { compareBytes } from '../kube/text.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Store } from './store.ts';

@@ -11,10 +11,10 @@ import {
   planEffect,
   raiseOf,
 } from '../policy/rollout/enforcement.ts';
-import { withTimes, type ConditionState } from '../kube/condition.ts';
-import { deepEqual } from '../kube/equal.ts';
+import { withTimes, type ConditionState } from '../kube/conditions.ts';
+import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
-import { timestampOf, readTimestamp } from '../kube/timestamp.ts';
+import { timestampOf, readTimestamp } from '../kube/units.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import {
   type ReconcileContext,
@@ -35,7 +35,7 @@ import {
   POD_SECURITY_DEFAULT_ANNOTATION,
   POD_SECURITY_GENERATION_ANNOTATION,
   RAISED_AT_ANNOTATION,
-} from '../kube/installation.ts';
+} from '../kube/well-known.ts';
 import { admissionConfigurationOf, observeConfig } from '../policy/rollout/observed-config.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Cluster, EventNote, WriteOptions } from '../cluster/port.ts';
+import type { Cluster, EventNote, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';

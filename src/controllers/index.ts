@@ -1,4 +1,4 @@
-import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/label-sync.ts';
+import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { RangeSettings } from '../policy/uid-range/settings.ts';
 import type { Controller } from './controller.ts';

@@ -1,13 +1,11 @@
-import type { EventNote } from '../cluster/port.ts';
+import type { EventNote } from '../cluster/cluster.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import type { Kind, KubeObject, Kinds, Namespace } from '../kube/types.ts';
 import { createCurrentSccLevels, rolloutOf } from '../cluster/rollout.ts';
-import { canUseScc } from '../cluster/select.ts';
+import { canUseScc } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
-import { LABEL_SYNC_MANAGER } from '../kube/label-sync.ts';
-import { POD_SECURITY_CONFIG_MAP } from '../kube/installation.ts';
+import { LABEL_SYNC_MANAGER, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
-import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { planLabels, reachOf, type LabelSyncPlan, type ManagementSettings } from '../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { LEVELS, type Level } from '../policy/pss/types.ts';

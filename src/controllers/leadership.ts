@@ -1,6 +1,6 @@
 import type { Lease } from '../kube/types.ts';
-import { UserError } from '../config/user-error.ts';
-import type { Cluster } from '../cluster/port.ts';
+import { UserError } from '../config/files.ts';
+import type { Cluster } from '../cluster/cluster.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Clock, inTime } from '../cluster/clock.ts';

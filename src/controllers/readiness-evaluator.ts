@@ -13,14 +13,14 @@ import {
 } from '../policy/rollout/readiness.ts';
 import type { Level } from '../policy/pss/types.ts';
 import { createPredictedLevels } from '../cluster/rollout.ts';
-import { canUseScc } from '../cluster/select.ts';
+import { canUseScc } from '../cluster/access.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { createExemptions, type Exemptions } from '../policy/psa/exemptions.ts';
 import { sccModeOf } from '../policy/scc/mode.ts';
 import { type ReconcileContext, inTurns } from './controller.ts';
-import type { Cluster } from '../cluster/port.ts';
+import type { Cluster } from '../cluster/cluster.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';

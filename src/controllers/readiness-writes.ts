@@ -1,10 +1,10 @@
-import { deepEqual } from '../kube/equal.ts';
+import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { ApiError } from '../kube/status.ts';
 import { ROLLOUT_MANAGER, forcedWarning } from '../policy/rollout/enforcement.ts';
 import type { ReconcileContext } from './controller.ts';
 import { isSaid, type Decision } from './readiness.ts';
-import type { Cluster, EventNote } from '../cluster/port.ts';
+import type { Cluster, EventNote } from '../cluster/cluster.ts';
 import { REPORT_NAME, reportOf, type NamespaceEvaluation } from '../policy/rollout/readiness.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import type { Namespace } from '../kube/types.ts';

@@ -8,13 +8,13 @@ import {
   type EvaluationStatus,
   measure,
 } from '../policy/rollout/readiness.ts';
-import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/installation.ts';
+import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
 import {
   type PSAEnforcementConfig,
   ENFORCEMENT_MODES,
   PSA_ENFORCEMENT_CONFIG,
 } from '../kube/psa-enforcement-config.ts';
-import { readTimestamp, timestampOf } from '../kube/timestamp.ts';
+import { readTimestamp, timestampOf } from '../kube/units.ts';
 import {
   readEnforcement,
   enforcementConditions,
@@ -35,8 +35,8 @@ import {
 } from './readiness-evaluator.ts';
 import { type RolloutView, rolloutOf } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { withTimes, type Condition, type ConditionState } from '../kube/condition.ts';
-import { deepEqual } from '../kube/equal.ts';
+import { withTimes, type Condition, type ConditionState } from '../kube/conditions.ts';
+import { deepEqual } from '../kube/equality.ts';
 import type { ReadinessMetrics } from '../telemetry/rollout.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Kind, KubeObject } from '../kube/types.ts';

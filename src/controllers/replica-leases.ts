@@ -1,4 +1,4 @@
-import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/installation.ts';
+import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
 import type { Lease } from '../kube/types.ts';
 import { createStopwatch, type Stopwatch } from './controller.ts';
 

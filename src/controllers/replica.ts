@@ -8,19 +8,19 @@ import {
   isOurs,
   webhooksOf,
   type WebhookConfiguration,
-} from '../kube/webhook-configuration.ts';
+} from '../kube/webhooks.ts';
 import { keyPairError, type KeyPair } from '../tls/key-pair.ts';
 import { fingerprintOf } from '../tls/pem.ts';
 import { findTrustProblems, type Service } from '../tls/served-trust.ts';
 import { textsOf, type SecretPlace } from './serving-certificate.ts';
-import type { Cluster } from '../cluster/port.ts';
+import type { Cluster } from '../cluster/cluster.ts';
 import {
   COMPONENT_LABEL,
   PART_OF,
   PART_OF_LABEL,
   REPLICA,
   SERVING_CERTIFICATE_ANNOTATION,
-} from '../kube/installation.ts';
+} from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult, createStopwatch } from './controller.ts';
 import { heldSpec } from './leadership.ts';

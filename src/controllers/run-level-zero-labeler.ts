@@ -1,4 +1,4 @@
-import { RUN_LEVEL_ZERO_MANAGER } from '../kube/label-sync.ts';
+import { RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { on, type Controller, type ReconcileResult } from './controller.ts';

@@ -6,7 +6,7 @@ import type { Clock } from '../cluster/clock.ts';
 import type { WorkQueueMetrics } from '../telemetry/work-queue.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Controller, ReconcileContext, Happened, Source } from './controller.ts';
-import type { Cluster } from '../cluster/port.ts';
+import type { Cluster } from '../cluster/cluster.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';

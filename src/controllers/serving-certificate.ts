@@ -1,5 +1,5 @@
 import type { Store } from '../cluster/store.ts';
-import { ROTATE_ANNOTATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/installation.ts';
+import { ROTATE_ANNOTATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { Secret, JsonObject } from '../kube/types.ts';
 import {
   CONFIGURATION_KINDS,
@@ -10,7 +10,7 @@ import {
   type ConfigurationKind,
   type RegisteredWebhook,
   type WebhookConfiguration,
-} from '../kube/webhook-configuration.ts';
+} from '../kube/webhooks.ts';
 import { pemOf, holdSame, removedBy, holdsAll, planBundle } from '../tls/bundle.ts';
 import {
   ROTATIONS,

@@ -1,4 +1,4 @@
-import type { WriteOptions } from '../cluster/port.ts';
+import type { WriteOptions } from '../cluster/cluster.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import { planClusterRole, planClusterRoleBinding, planStandardScc, type Write } from '../policy/scc/plan-standard.ts';

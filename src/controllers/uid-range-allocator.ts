@@ -1,4 +1,4 @@
-import type { Cluster } from '../cluster/port.ts';
+import type { Cluster } from '../cluster/cluster.ts';
 import { ApiError } from '../kube/status.ts';
 import type { RangeAllocation } from '../kube/scc.ts';
 import { createAllocator } from '../policy/uid-range/allocate.ts';
@@ -7,7 +7,7 @@ import { ORPHANED_MS, planRepair, type Repair } from '../policy/uid-range/repair
 import type { RangeSettings } from '../policy/uid-range/settings.ts';
 import { printState, RANGE_ALLOCATION_NAME, readState } from '../policy/uid-range/state.ts';
 import { type ReconcileContext, on, type Controller, type ReconcileResult, createObject } from './controller.ts';
-import { shortened } from '../kube/quote.ts';
+import { shortened } from '../kube/text.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import type { Namespace } from '../kube/types.ts';
 import { annotationsOfBlock, needOf } from '../policy/uid-range/annotations.ts';

@@ -1,8 +1,8 @@
 import type { Action } from '../policy/rbac/index.ts';
 import { ApiError, forbidden, failure } from '../kube/status.ts';
-import { quote } from '../kube/quote.ts';
+import { quote } from '../kube/text.ts';
 import type { UserInfo } from '../kube/types.ts';
-import type { Access } from '../cluster/select.ts';
+import type { Access } from '../cluster/access.ts';
 
 /** Throws ApiError 403, worded as the API server does, unless the user may do it. */
 export function requireAccess(access: Access, user: UserInfo, action: Action): void {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createStore, type Store } from '../cluster/store.ts';
-import type { Cluster } from '../cluster/port.ts';
-import { accessOf, type Access } from '../cluster/select.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import { accessOf, type Access } from '../cluster/access.ts';
 import { createAdmission, type CallWebhook } from './admission/index.ts';
 import { createApi, type Api } from './api.ts';
 import { startChores, type Chores, type ChoresOptions } from './chores/index.ts';

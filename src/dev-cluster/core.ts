@@ -1,5 +1,5 @@
 import type { UserInfo } from '../kube/types.ts';
-import type { Access } from '../cluster/select.ts';
+import type { Access } from '../cluster/access.ts';
 import type { Schemas } from './fields/index.ts';
 import type { Registry } from './registry.ts';
 import type { Storage } from './storage.ts';

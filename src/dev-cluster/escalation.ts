@@ -1,6 +1,6 @@
-import { semanticEqual } from '../kube/equal.ts';
+import { semanticEqual } from '../kube/equality.ts';
 import { ApiError, forbidden, notFound } from '../kube/status.ts';
-import { quote } from '../kube/quote.ts';
+import { quote } from '../kube/text.ts';
 import type { UserInfo } from '../kube/types.ts';
 import { missingRights, printTexts } from '../policy/rbac/cover.ts';
 import type { Call, Core } from './core.ts';

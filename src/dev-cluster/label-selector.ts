@@ -1,4 +1,4 @@
-import { labelKeyErrors, labelValueErrors } from '../kube/label.ts';
+import { labelKeyErrors, labelValueErrors } from '../kube/names.ts';
 import { invalidValue, printFieldError } from '../kube/field-error.ts';
 import { badRequest, ApiError } from '../kube/status.ts';
 

@@ -1,4 +1,4 @@
-import { compareBytes } from '../kube/order.ts';
+import { compareBytes } from '../kube/text.ts';
 import { ApiError, badRequest, failure } from '../kube/status.ts';
 import type { ApiResult, Call, Core, ListResult } from './core.ts';
 import { keyOfObject } from './keys.ts';

@@ -1,5 +1,5 @@
 import { invalidValue, forbiddenField, notSupported, required, type FieldError } from '../kube/field-error.ts';
-import { quote } from '../kube/quote.ts';
+import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, invalid } from '../kube/status.ts';
 import type { FieldValidation } from './fields/index.ts';
 import type { ApiObject } from './types.ts';

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { apiVersionOf, RESOURCES } from '../kube/resources.ts';
 import type { Kind, Kinds, KubeObject } from '../kube/types.ts';
-import type { ApplyOptions, Cluster, EventNote, WriteOptions } from '../cluster/port.ts';
+import type { ApplyOptions, Cluster, EventNote, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
-import type { Access } from '../cluster/select.ts';
+import type { Access } from '../cluster/access.ts';
 import { APPLY } from './options.ts';
 import type { OwnRequest, Send } from './requests.ts';
 import type { ResourceKey } from './types.ts';

@@ -1,4 +1,4 @@
-import { compareBytes } from '../kube/order.ts';
+import { compareBytes } from '../kube/text.ts';
 import { createHistory, type History, type StoredChange } from './history.ts';
 import { keyOf, keyOfObject } from './keys.ts';
 import type { ApiObject, Reader, ResourceKey } from './types.ts';

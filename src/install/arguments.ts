@@ -1,4 +1,4 @@
-import { INSTALLATION } from '../kube/installation.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import { certificateArguments } from './certificate.ts';
 import { CONFIGURATION_ARGUMENT } from './configuration.ts';
 import { exemptNamespacesOf } from './exempt-namespaces.ts';

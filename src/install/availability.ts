@@ -1,5 +1,5 @@
 import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
-import { INSTALLATION } from '../kube/installation.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import { metadataIn, SELECTOR_LABELS } from './metadata.ts';
 import type { ManifestSettings } from './settings.ts';
 import type { ManifestOf } from './types.ts';

@@ -1,5 +1,5 @@
 import type { V1Volume, V1VolumeMount } from '@kubernetes/client-node';
-import { INSTALLATION } from '../kube/installation.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import type { JsonObject, Wire } from '../kube/types.ts';
 import { metadataIn } from './metadata.ts';
 import type { ManifestSettings } from './settings.ts';

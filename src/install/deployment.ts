@@ -5,7 +5,7 @@ import type {
   V1Probe,
   V1TopologySpreadConstraint,
 } from '@kubernetes/client-node';
-import { INSTALLATION } from '../kube/installation.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import type { Wire } from '../kube/types.ts';
 import { argumentsOf } from './arguments.ts';
 import { certificateMounts, certificateVolumes } from './certificate.ts';

@@ -1,4 +1,4 @@
-import { INSTALLATION } from '../kube/installation.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import { DEFAULT_EXEMPT_NAMESPACES } from '../policy/scc/mode.ts';
 import type { ManifestSettings } from './settings.ts';
 

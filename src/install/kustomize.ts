@@ -1,8 +1,7 @@
 import { printYaml } from '../config/manifests.ts';
 import { type Manifest, defaultSettings, DEFINITIONS, manifestsOf } from './index.ts';
-import { deepEqual } from '../kube/equal.ts';
-import type { JsonPatchOp } from '../kube/json-patch.ts';
-import { escapeKey } from '../kube/json-pointer.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { type JsonPatchOp, escapeKey } from '../kube/json-patch.ts';
 import { isObject } from '../kube/types.ts';
 import { PROFILES, type Profile } from './profiles.ts';
 

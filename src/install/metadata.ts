@@ -1,4 +1,4 @@
-import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL } from '../kube/installation.ts';
+import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { Manifest } from './types.ts';
 
 const NAME_LABEL = 'app.kubernetes.io/name';

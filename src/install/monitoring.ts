@@ -1,6 +1,6 @@
 import type { V1ConfigMap } from '@kubernetes/client-node';
 import { DEFAULT_ROLLOUT } from '../policy/rollout/settings.ts';
-import { INSTALLATION } from '../kube/installation.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import { metadataIn, SELECTOR_LABELS } from './metadata.ts';
 import type { ManifestSettings } from './settings.ts';
 import type { ManifestOf, CustomManifest, Manifest } from './types.ts';

@@ -11,12 +11,16 @@ import type { Kind, Wire } from '../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import type { ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../kube/installation.ts';
+import {
+  INSTALLATION,
+  POD_SECURITY_CONFIG_MAP,
+  LABEL_SYNC_MANAGER,
+  RUN_LEVEL_ZERO_MANAGER,
+} from '../kube/well-known.ts';
 import { clusterMetadata, metadataIn, LABELS } from './metadata.ts';
 import type { ManifestOf, Manifest } from './types.ts';
 import { RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { REPORT_NAME } from '../policy/rollout/readiness.ts';
-import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/label-sync.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 
 type Rule = Wire<V1PolicyRule>;

@@ -1,4 +1,4 @@
-import { INSTALLATION } from '../kube/installation.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import type { RolloutPhase } from '../policy/rollout/enforcement.ts';
 import type { Evaluator } from '../policy/rollout/settings.ts';
 import type { SccMode } from '../policy/scc/mode.ts';

@@ -6,7 +6,7 @@ import type {
   V1MutatingWebhookConfiguration,
 } from '@kubernetes/client-node';
 import type { Wire } from '../kube/types.ts';
-import { FAIL_OPEN, TIER_LABEL, INJECT_CA_ANNOTATION, INSTALLATION } from '../kube/installation.ts';
+import { FAIL_OPEN, TIER_LABEL, INJECT_CA_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
 import { CERTIFICATE } from './certificate.ts';
 import { WEBHOOK_LABELS } from './metadata.ts';
 import type { ManifestSettings } from './settings.ts';

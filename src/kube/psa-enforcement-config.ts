@@ -1,4 +1,4 @@
-import type { Condition } from './condition.ts';
+import type { Condition } from './conditions.ts';
 import type { KubeObject } from './types.ts';
 
 /** `''`: nobody has decided. */

@@ -1,19 +1,20 @@
-import type { KubeObject } from './types.ts';
+import type { KubeObject, Found } from './types.ts';
+import type { FieldShape, FieldShapes } from './field-shape.ts';
 
 /** A closed range of ids; a bound that is absent is 0. */
-export interface IdRange {
+interface IdRange {
   readonly min?: number | null;
   readonly max?: number | null;
 }
 
-export interface SeLinuxOptions {
+interface SeLinuxOptions {
   readonly user?: string | null;
   readonly role?: string | null;
   readonly type?: string | null;
   readonly level?: string | null;
 }
 
-export interface RunAsUserStrategyOptions {
+interface RunAsUserStrategyOptions {
   /** `MustRunAs`, `MustRunAsRange`, `MustRunAsNonRoot` or `RunAsAny`. */
   readonly type?: string | null;
   readonly uid?: number | null;
@@ -21,7 +22,7 @@ export interface RunAsUserStrategyOptions {
   readonly uidRangeMax?: number | null;
 }
 
-export interface SeLinuxContextStrategyOptions {
+interface SeLinuxContextStrategyOptions {
   /** `MustRunAs` or `RunAsAny`. */
   readonly type?: string | null;
   readonly seLinuxOptions?: SeLinuxOptions | null;
@@ -112,3 +113,86 @@ export const NAMESPACE_RANGE_ANNOTATIONS = {
  */
 export const SECCOMP_POD_ANNOTATION = 'seccomp.security.alpha.kubernetes.io/pod';
 export const SECCOMP_CONTAINER_ANNOTATION_PREFIX = 'container.seccomp.security.alpha.kubernetes.io/';
+
+/** Ids in a row, both ends included; there are none if `min` is above `max`. */
+export interface IdBlock {
+  readonly min: number;
+  readonly max: number;
+}
+
+/**
+ * A block of ids, written as `<start>/<size>` or `<start>-<end>`, as Go scans it: in 32 bits without a sign, which may
+ * wrap; blanks before a number and anything behind the second one do not count.
+ * @see https://github.com/openshift/library-go/blob/master/pkg/security/uid/uid.go
+ */
+export function parseIdBlock(text: string): Found<IdBlock> {
+  const isSized = text.includes('/');
+  const first = scanNumber(text);
+  if ('error' in first) return first;
+  const { value: start, rest } = first.value;
+  if (rest === '') return { error: 'unexpected EOF' };
+  if (!rest.startsWith(isSized ? '/' : '-')) return { error: 'input does not match format' };
+  const second = scanNumber(rest.slice(1));
+  if ('error' in second) return second;
+  const { value } = second.value;
+  return { value: { min: start, max: isSized ? (start + value - 1) >>> 0 : value } };
+}
+
+/** Blocks joined by commas; the first that is wrong is told. */
+export function parseIdBlocks(text: string): Found<readonly IdBlock[]> {
+  const blocks: IdBlock[] = [];
+  for (const part of text.split(',')) {
+    const block = parseIdBlock(part);
+    if ('error' in block) return block;
+    blocks.push(block.value);
+  }
+  return { value: blocks };
+}
+
+function scanNumber(text: string): Found<{ readonly value: number; readonly rest: string }> {
+  const input = text.trimStart();
+  if (input === '') return { error: 'unexpected EOF' };
+  const digits = /^\d*/.exec(input)?.[0] ?? '';
+  if (digits === '') return { error: 'expected integer' };
+  const value = Number(digits);
+  if (value > 0xffffffff) return { error: `unsigned integer overflow on token ${digits}` };
+  return { value: { value, rest: input.slice(digits.length) } };
+}
+
+const STRINGS = ['string'] as const;
+const GROUPS = { type: 'string', ranges: [{ min: 'int64', max: 'int64' }] } as const satisfies FieldShapes;
+
+/** All fields of an SCC beside those that every object has, with their types: what the schema of the API server says. */
+export const SCC_FIELDS: Readonly<Record<Exclude<keyof SecurityContextConstraints, keyof KubeObject>, FieldShape>> = {
+  priority: 'int32',
+  allowPrivilegedContainer: 'boolean',
+  defaultAddCapabilities: STRINGS,
+  requiredDropCapabilities: STRINGS,
+  allowedCapabilities: STRINGS,
+  allowHostDirVolumePlugin: 'boolean',
+  volumes: STRINGS,
+  allowedFlexVolumes: [{ driver: 'string' }],
+  allowHostNetwork: 'boolean',
+  allowHostPorts: 'boolean',
+  allowHostPID: 'boolean',
+  allowHostIPC: 'boolean',
+  userNamespaceLevel: 'string',
+  defaultAllowPrivilegeEscalation: 'boolean',
+  allowPrivilegeEscalation: 'boolean',
+  seLinuxContext: {
+    type: 'string',
+    seLinuxOptions: { user: 'string', role: 'string', type: 'string', level: 'string' },
+  },
+  runAsUser: { type: 'string', uid: 'int64', uidRangeMin: 'int64', uidRangeMax: 'int64' },
+  supplementalGroups: GROUPS,
+  fsGroup: GROUPS,
+  readOnlyRootFilesystem: 'boolean',
+  users: STRINGS,
+  groups: STRINGS,
+  seccompProfiles: STRINGS,
+  allowedUnsafeSysctls: STRINGS,
+  forbiddenSysctls: STRINGS,
+};
+
+/** The values of `userNamespaceLevel`; the first is the default of the schema. */
+export const USER_NAMESPACE_LEVELS: readonly string[] = ['AllowHostLevel', 'RequirePodLevel'];

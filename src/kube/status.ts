@@ -1,5 +1,5 @@
 import { type FieldError, printFieldErrors, describe } from './field-error.ts';
-import { quote } from './quote.ts';
+import { quote } from './text.ts';
 
 /** One cause in the details of a Status. */
 export interface StatusCause {

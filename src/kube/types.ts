@@ -1,8 +1,3 @@
-/**
- * The objects of the Kubernetes API as this program sees them: JSON as sent.
- *
- * The folder `kube/` holds the words of the Kubernetes API. It is pure: no clock, no I/O, no packages at run time.
- */
 import type {
   V1ClusterRole,
   V1ClusterRoleBinding,
@@ -31,10 +26,12 @@ import type {
   V1StatefulSet,
   V1ValidatingWebhookConfiguration,
 } from '@kubernetes/client-node';
-import type { FeatureGate } from './feature-gate.ts';
 import type { PSAEnforcementConfig } from './psa-enforcement-config.ts';
-import type { Report } from './report.ts';
 import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
+
+// * The objects of the Kubernetes API as this program sees them: JSON as sent.
+//
+// The folder `kube/` holds the words of the Kubernetes API. It is pure: no clock, no I/O, no packages at run time.
 
 /** A client-node model as it is on the wire: dates are strings, nothing may be changed, `null` is as good as absent. */
 export type Wire<T> = T extends Date
@@ -137,7 +134,7 @@ export interface Kinds extends WorkloadKinds {
 export type Kind = keyof Kinds;
 
 /** The kinds with a pod template. */
-export interface WorkloadKinds {
+interface WorkloadKinds {
   PodTemplate: Wire<V1PodTemplate>;
   ReplicationController: Wire<V1ReplicationController>;
   ReplicaSet: Wire<V1ReplicaSet>;
@@ -148,7 +145,7 @@ export interface WorkloadKinds {
   CronJob: Wire<V1CronJob>;
 }
 
-export type Workload = WorkloadKinds[keyof WorkloadKinds];
+type Workload = WorkloadKinds[keyof WorkloadKinds];
 
 /** Group, version and kind, as in an AdmissionReview; the core group is `''`. */
 export interface GroupVersionKind {
@@ -179,3 +176,68 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+interface GateName {
+  readonly name?: string | null;
+}
+
+/**
+ * The features of a cluster that are switched on; the only one is named `cluster`.
+ * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
+ */
+export interface FeatureGate extends KubeObject {
+  readonly spec?: {
+    /** `''`, `TechPreviewNoUpgrade`, `DevPreviewNoUpgrade`, `OKD` or `CustomNoUpgrade`. */
+    readonly featureSet?: string | null;
+    /** Counts for `CustomNoUpgrade` only. */
+    readonly customNoUpgrade?: {
+      readonly enabled?: readonly string[] | null;
+      readonly disabled?: readonly string[] | null;
+    } | null;
+  } | null;
+  readonly status?: {
+    /** One entry for each version that components run in. */
+    readonly featureGates?:
+      | readonly {
+          readonly version?: string | null;
+          readonly enabled?: readonly GateName[] | null;
+          readonly disabled?: readonly GateName[] | null;
+        }[]
+      | null;
+  } | null;
+}
+
+/** What something refers to, as far as reports tell. */
+interface ReportSubject {
+  readonly apiVersion?: string;
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly name: string;
+}
+
+export interface ReportResult {
+  readonly policy: string;
+  readonly rule: string;
+  readonly category: string;
+  readonly severity: 'high' | 'medium' | 'low';
+  readonly result: 'pass' | 'fail' | 'warn' | 'error' | 'skip';
+  readonly scored: boolean;
+  readonly message: string;
+  readonly timestamp: { readonly seconds: number; readonly nanos: number };
+  readonly resources?: readonly ReportSubject[];
+  readonly properties?: Readonly<Record<string, string>>;
+}
+
+/**
+ * What is wrong in a namespace, in the form that tools for many policy engines read.
+ * @see https://github.com/openreports/reports-api/blob/main/docs/api-docs.md
+ */
+export interface Report extends KubeObject {
+  readonly source: string;
+  readonly scope: ReportSubject;
+  readonly summary: Readonly<Record<ReportResult['result'], number>>;
+  readonly results: readonly ReportResult[];
+}
+
+/** A value, or why there is none. */
+export type Found<T> = { readonly value: T } | { readonly error: string };

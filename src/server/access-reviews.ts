@@ -1,4 +1,4 @@
-import type { Cluster } from '../cluster/port.ts';
+import type { Cluster } from '../cluster/cluster.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { keyOf, type AccessQuestion } from '../policy/scc/questions.ts';
 import type { Logger } from '../telemetry/logger.ts';

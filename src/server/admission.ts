@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { shortened } from '../kube/quote.ts';
+import { shortened } from '../kube/text.ts';
 import { compileShape } from '../config/ajv.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { isObject } from '../kube/types.ts';
 import type { Store } from '../cluster/store.ts';
-import { parseDurationMs } from '../kube/duration.ts';
+import { parseDurationMs } from '../kube/units.ts';
 import { diff, type JsonPatchOp } from '../kube/json-patch.ts';
 import { createLine, type Facts } from '../telemetry/line.ts';
 import type { Logger } from '../telemetry/logger.ts';

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { quote } from '../kube/quote.ts';
+import { quote } from '../kube/text.ts';
 
 /** Why a caller gets no answer, and the HTTP status that says so. */
 export interface CallerRefusal {

@@ -1,5 +1,5 @@
 import { createPredictedLevels, createRolloutView, type RolloutPlace } from '../cluster/rollout.ts';
-import { canUseScc } from '../cluster/select.ts';
+import { canUseScc } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';

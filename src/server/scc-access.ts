@@ -1,4 +1,4 @@
-import { canUseScc } from '../cluster/select.ts';
+import { canUseScc } from '../cluster/access.ts';
 import { decideOn, keyOf } from '../policy/scc/questions.ts';
 import type { CanUse, SccDecision } from '../policy/scc/types.ts';
 import type { AskAccess } from './access-reviews.ts';

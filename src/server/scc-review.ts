@@ -1,7 +1,6 @@
-import { until } from '../cluster/until.ts';
-import type { Store } from '../cluster/store.ts';
+import { until, type Store } from '../cluster/store.ts';
 import type { Decision } from '../kube/admission.ts';
-import { quote } from '../kube/quote.ts';
+import { quote } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
 import { sccModeOf, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { namespaceRangesOf } from '../policy/scc/namespace-ranges.ts';

@@ -6,7 +6,7 @@ import {
   webhooksOf,
   type RegisteredWebhook,
   type WebhookConfiguration,
-} from '../kube/webhook-configuration.ts';
+} from '../kube/webhooks.ts';
 import { pemOf } from './bundle.ts';
 import { trustProblem } from './trust.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
-import { UserError } from '../../src/config/user-error.ts';
+import { UserError } from '../../src/config/files.ts';
 import { defineCommand, type Io } from '../../src/cli/command.ts';
 import { run } from '../../src/cli/main.ts';
 import { flag, list, mapped, option, withEnvironment } from '../../src/cli/options.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { connect, type Connection } from '../../src/cluster/connect.ts';
-import { createLiveCluster, type LiveCluster } from '../../src/cluster/cluster.ts';
+import { connect, type Connection } from '../../src/cluster/connection.ts';
+import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-cluster.ts';
 import { systemClock } from '../../src/cluster/clock.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';

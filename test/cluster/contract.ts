@@ -1,7 +1,7 @@
 /** What a cluster promises, whichever it is: the same tests for every adapter of the port. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { Cluster } from '../../src/cluster/port.ts';
+import type { Cluster } from '../../src/cluster/cluster.ts';
 import { ApiError } from '../../src/kube/status.ts';
 
 export interface ContractCluster {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { connect, type Connection } from '../../src/cluster/connect.ts';
-import { createEventRecorder } from '../../src/cluster/cluster.ts';
-import type { EventNote } from '../../src/cluster/port.ts';
+import { connect, type Connection } from '../../src/cluster/connection.ts';
+import { createEventRecorder } from '../../src/cluster/live-cluster.ts';
+import type { EventNote } from '../../src/cluster/cluster.ts';
 import { ApiError } from '../../src/kube/status.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { json, startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts';

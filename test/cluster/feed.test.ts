@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createFeed, type Feed } from '../../src/cluster/feed.ts';
-import { createProjections } from '../../src/cluster/project.ts';
+import { createFeed, type Feed } from '../../src/cluster/store-writer.ts';
+import { createProjections } from '../../src/cluster/projection.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 

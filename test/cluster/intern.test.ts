@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createIntern, createInternText, createProjections } from '../../src/cluster/project.ts';
+import { createIntern, createInternText, createProjections } from '../../src/cluster/projection.ts';
 import type { JsonObject, Pod, RoleBinding } from '../../src/kube/types.ts';
 
 describe('a pool of objects', () => {

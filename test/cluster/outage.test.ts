@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createLiveCluster, type LiveCluster } from '../../src/cluster/cluster.ts';
-import { connect, type Connection } from '../../src/cluster/connect.ts';
+import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-cluster.ts';
+import { connect, type Connection } from '../../src/cluster/connection.ts';
 import type { JsonObject, Kind } from '../../src/kube/types.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { createLogLines } from '../support/scc-webhooks.ts';

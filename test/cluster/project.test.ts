@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createProjections } from '../../src/cluster/project.ts';
+import { createProjections } from '../../src/cluster/projection.ts';
 import type { JsonObject, Kind, Pod } from '../../src/kube/types.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { assignScc } from '../../src/policy/scc/index.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { connect, type Connection } from '../../src/cluster/connect.ts';
-import { readCluster } from '../../src/cluster/read-cluster.ts';
-import { reviewAccess, reviewSelf } from '../../src/cluster/reviews.ts';
+import { connect, type Connection } from '../../src/cluster/connection.ts';
+import { readCluster } from '../../src/cluster/lists.ts';
+import { reviewAccess, reviewSelf } from '../../src/cluster/access.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { accessOf, canUseScc } from '../../src/cluster/select.ts';
+import { accessOf, canUseScc } from '../../src/cluster/access.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { Kinds } from '../../src/kube/types.ts';
 import { createAuthorizer } from '../../src/policy/rbac/index.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import { until } from '../../src/cluster/until.ts';
+import { createStore, type WritableStore, until } from '../../src/cluster/store.ts';
 import type { Pod } from '../../src/kube/types.ts';
 
 const LONG = { timeoutMs: 60_000 };

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createBackoff } from '../../src/cluster/reflector.ts';
-import { createTokenBucket } from '../../src/cluster/token-bucket.ts';
+import { createTokenBucket } from '../../src/cluster/clock.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 
 describe('a token bucket', () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { warningHeader } from '../../src/dev-cluster/http/warning-header.ts';
-import { readWarnings } from '../../src/cluster/connect.ts';
+import { readWarnings } from '../../src/cluster/connection.ts';
 
 const CASES: readonly (readonly [name: string, headers: readonly string[], texts: readonly string[]])[] = [
   ['none', [], []],

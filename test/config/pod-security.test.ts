@@ -3,10 +3,9 @@ import { mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { parsePodSecurity, podSecurityOf, readPodSecuritySource } from '../../src/config/pod-security.ts';
-import { childOf } from '../../src/config/strict.ts';
-import { firstDocument } from '../../src/config/typed-document.ts';
-import { UserError } from '../../src/config/user-error.ts';
+import { parsePodSecurity, podSecurityOf, readPodSecuritySource } from '../../src/config/configuration.ts';
+import { childOf, firstDocument } from '../../src/config/document.ts';
+import { UserError } from '../../src/config/files.ts';
 import { MODES, printPolicy } from '../../src/policy/psa/policy.ts';
 
 const HEAD = 'apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { parseConfiguration } from '../../src/config/configuration.ts';
-import { UserError } from '../../src/config/user-error.ts';
+import { UserError } from '../../src/config/files.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 
 function read(text: string): RolloutSettings {

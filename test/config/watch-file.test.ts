@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readSource } from '../../src/config/source.ts';
-import { watchFile } from '../../src/config/watch-file.ts';
+import { readSource, watchFile } from '../../src/config/files.ts';
 
 interface Watched {
   /** What was told, in order: texts, and errors by their first word. */

@@ -1,7 +1,7 @@
 /** Replicas that share a Lease: who leads runs the leader's controllers, and each runs its own. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
-import type { Cluster } from '../../src/cluster/port.ts';
+import type { Cluster } from '../../src/cluster/cluster.ts';
 import { on, type Controller, type ReconcileContext } from '../../src/controllers/controller.ts';
 import { runWithLeadership, type Leadership } from '../../src/controllers/leadership.ts';
 import { createMachine, type Load, type Machine } from '../support/candidates.ts';

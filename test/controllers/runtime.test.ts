@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, suite, test } from 'node:test';
-import type { Cluster } from '../../src/cluster/port.ts';
+import type { Cluster } from '../../src/cluster/cluster.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult } from '../../src/controllers/controller.ts';
 import { startController, startControllers, type RunningController } from '../../src/controllers/runtime.ts';
 import { ApiError, conflict, failure, notFound } from '../../src/kube/status.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Kinds } from '../../src/kube/types.ts';
-import { CONFIGURATION_KINDS, type ConfigurationKind } from '../../src/kube/webhook-configuration.ts';
+import { CONFIGURATION_KINDS, type ConfigurationKind } from '../../src/kube/webhooks.ts';
 import { ourConfigurations } from '../../src/controllers/replica.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import { findTrustProblems } from '../../src/tls/served-trust.ts';

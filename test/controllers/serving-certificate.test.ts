@@ -3,7 +3,7 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import { REPLICA_LEASE_MS } from '../../src/controllers/replica-leases.ts';
 import { SERVING_CERTIFICATE_CONTROLLER } from '../../src/controllers/serving-certificate.ts';
 import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
-import type { WebhookConfiguration } from '../../src/kube/webhook-configuration.ts';
+import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import {
   BY_TEST,

@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/manifests.ts';
 import { isObject, type PodLike } from '../../src/kube/types.ts';
-import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../../src/kube/label-sync.ts';
+import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../../src/kube/well-known.ts';
 import { chartFiles } from '../../src/install/helm.ts';
 import { defaultSettings, manifestsOf, type Manifest } from '../../src/install/index.ts';
 import type { ManifestSettings } from '../../src/install/settings.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { parseDurationMs } from '../../src/kube/duration.ts';
+import { parseDurationMs } from '../../src/kube/units.ts';
 
 const CASES: readonly (readonly [text: string, ms: number | undefined])[] = [
   ['5s', 5000],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deepEqual, semanticEqual } from '../../src/kube/equal.ts';
+import { deepEqual, semanticEqual } from '../../src/kube/equality.ts';
 
 const proto: unknown = JSON.parse('{"__proto__":{"a":1}}');
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { parseIdBlock, parseIdBlocks } from '../../src/kube/id-block.ts';
+import { parseIdBlock, parseIdBlocks } from '../../src/kube/scc.ts';
 
 suite('blocks of ids', () => {
   const cases: readonly (readonly [text: string, expected: unknown])[] = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { labelKeyErrors, labelValueErrors } from '../../src/kube/label.ts';
-import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
+import { labelKeyErrors, labelValueErrors } from '../../src/kube/names.ts';
+import { matchesLabelSelector } from '../../src/kube/webhooks.ts';
 
 const NAME =
   "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";

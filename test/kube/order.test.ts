@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { compareBytes, sortedSet } from '../../src/kube/order.ts';
+import { compareBytes, sortedSet } from '../../src/kube/text.ts';
 
 describe('sortedSet', () => {
   const cases: readonly { name: string; texts: string[]; expected: string[] }[] = [

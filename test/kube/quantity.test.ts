@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseQuantity } from '../../src/kube/quantity.ts';
+import { parseQuantity } from '../../src/kube/units.ts';
 
 const cases: [given: unknown, billionths: bigint | undefined][] = [
   ['0', 0n],

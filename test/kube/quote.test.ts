@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { quote } from '../../src/kube/quote.ts';
+import { quote } from '../../src/kube/text.ts';
 
 const cases: readonly { name: string; text: string; expected: string }[] = [
   { name: 'nothing', text: '', expected: '""' },

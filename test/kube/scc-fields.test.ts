@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { findMisshapen, type FieldShape } from '../../src/kube/field-shape.ts';
-import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../src/kube/scc-fields.ts';
+import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../src/kube/scc.ts';
 import { type Schema, securityContextConstraints } from '../../src/install/definitions.ts';
 import { defaultScc } from '../../src/policy/scc/default-scc.ts';
 import { sccTypeError } from '../../src/policy/scc/validate-scc-object.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from 'node:tls';
-import { INSTALLATION } from '../../src/kube/installation.ts';
+import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import {

@@ -1,8 +1,8 @@
 /** Access that has to be asked for: what is asked, in which order, how often, and what becomes of silence. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { accessOf } from '../../src/cluster/select.ts';
-import type { AccessAttributes } from '../../src/cluster/port.ts';
+import { accessOf } from '../../src/cluster/access.ts';
+import type { AccessAttributes } from '../../src/cluster/cluster.ts';
 import type { Decision } from '../../src/kube/admission.ts';
 import type { UserInfo } from '../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';

@@ -1,5 +1,5 @@
 /** Candidates of an election as processes of their own: each can stand still, or be cut off from the API server. */
-import type { Cluster } from '../../src/cluster/port.ts';
+import type { Cluster } from '../../src/cluster/cluster.ts';
 import type { Clock } from '../../src/cluster/clock.ts';
 import {
   createLeaderElection,

@@ -1,13 +1,13 @@
 /** What tests of certificates share: configurations that ask for authorities, replicas and leaders whose clock stands still. */
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
-import type { Cluster } from '../../src/cluster/port.ts';
+import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { ourConfigurations, createReplica, type Replica } from '../../src/controllers/replica.ts';
 import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 import { createServingCertificate } from '../../src/controllers/serving-certificate.ts';
-import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/installation.ts';
+import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import { draft, type Kind, type Kinds, type Secret } from '../../src/kube/types.ts';
-import { CONFIGURATION_KINDS, webhooksOf, type WebhookConfiguration } from '../../src/kube/webhook-configuration.ts';
+import { CONFIGURATION_KINDS, webhooksOf, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { pemOf } from '../../src/tls/bundle.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { fingerprintOf, readCertificates } from '../../src/tls/pem.ts';

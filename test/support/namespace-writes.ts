@@ -4,7 +4,7 @@ import type { ApiObject } from '../../src/dev-cluster/types.ts';
 import { apply, type JsonPatchOp } from '../../src/kube/json-patch.ts';
 import type { FieldOwner } from '../../src/kube/managed-fields.ts';
 import { draft, type Namespace } from '../../src/kube/types.ts';
-import { LABEL_SYNC_MANAGER } from '../../src/kube/label-sync.ts';
+import { LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
 import { planLabels, type LabelSyncInput, type LabelSyncPlan } from '../../src/policy/rollout/label-sync.ts';
 
 const KIND = { group: '', version: 'v1', kind: 'Namespace' };

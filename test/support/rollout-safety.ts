@@ -1,12 +1,11 @@
 /** Who watches a cluster while enforcement goes up and down: after no write may a pod that runs be refused if it was created again. */
 import { systemClock } from '../../src/cluster/clock.ts';
-import { createLiveCluster } from '../../src/cluster/cluster.ts';
-import { connect } from '../../src/cluster/connect.ts';
+import { createLiveCluster } from '../../src/cluster/live-cluster.ts';
+import { connect } from '../../src/cluster/connection.ts';
 import { defaultLevelOf } from '../../src/cluster/rollout.ts';
 import type { Change } from '../../src/cluster/store.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../src/kube/installation.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
 import type { PodLike } from '../../src/kube/types.ts';
-import { POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import type { Level } from '../../src/policy/pss/types.ts';
 import type { ControlPlane } from './control-plane/index.ts';

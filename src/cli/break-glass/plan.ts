@@ -2,9 +2,8 @@
  * Break-glass: a match condition that is never true keeps API servers from asking a webhook. The rest of its
  * configuration stays as it is, so that taking the condition away restores all of it.
  */
-import { deepEqual } from '../../kube/equal.ts';
-import type { JsonPatchOp } from '../../kube/json-patch.ts';
-import { escapeKey } from '../../kube/json-pointer.ts';
+import { deepEqual } from '../../kube/equality.ts';
+import { type JsonPatchOp, escapeKey } from '../../kube/json-patch.ts';
 import type { Configuration, Webhook } from '../installation/own-webhooks.ts';
 
 /** Never true: no request is sent to the webhook. */

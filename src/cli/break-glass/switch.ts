@@ -1,5 +1,5 @@
-import type { Connection } from '../../cluster/connect.ts';
-import { pathOf } from '../../cluster/list.ts';
+import type { Connection } from '../../cluster/connection.ts';
+import { pathOf } from '../../cluster/lists.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { ApiError } from '../../kube/status.ts';
 import { FIELD_MANAGER, ifThere } from '../installation/connect.ts';

@@ -1,7 +1,7 @@
-import type { Connection } from '../../cluster/connect.ts';
-import { reviewSelf } from '../../cluster/reviews.ts';
-import { UserError } from '../../config/user-error.ts';
-import { quote } from '../../kube/quote.ts';
+import type { Connection } from '../../cluster/connection.ts';
+import { reviewSelf } from '../../cluster/access.ts';
+import { UserError } from '../../config/files.ts';
+import { quote } from '../../kube/text.ts';
 import { planOff, planOn, stateOf } from '../break-glass/plan.ts';
 import { printStatus, printStep, statusOf } from '../break-glass/print.ts';
 import { change, type Outcome, type Plan } from '../break-glass/switch.ts';

@@ -9,7 +9,7 @@ import { VERSION } from '../version.ts';
 import { UNKNOWN_FIELD } from '../report/unknown-field.ts';
 import { printData } from '../report/print-data.ts';
 import { type Style, styleOf } from '../report/style.ts';
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import { printFieldErrors } from '../../kube/field-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { resolvePolicies, type Labels } from '../../policy/psa/namespace-policy.ts';

@@ -1,12 +1,12 @@
-import type { ApiRequest, Connection } from '../../cluster/connect.ts';
-import { PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
+import type { ApiRequest, Connection } from '../../cluster/connection.ts';
+import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { ApiError } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import { defaultSettings, type ManifestSettings, manifestsOf } from '../../install/index.ts';
 import { PROFILES, type Profile } from '../../install/profiles.ts';
-import { dnsLabelErrors } from '../../kube/dns-name.ts';
-import { quote } from '../../kube/quote.ts';
+import { dnsLabelErrors } from '../../kube/names.ts';
+import { quote } from '../../kube/text.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/enforcement.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
 import { AUTHORIZATIONS } from '../../server/scc-access.ts';

@@ -1,5 +1,5 @@
 import { type EnforcementMode, isEnforcementMode } from '../../kube/psa-enforcement-config.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import {
   planEffect,
   planEnforcement,
@@ -14,7 +14,7 @@ import { LEVELS } from '../../policy/pss/types.ts';
 import { type RolloutFacts, gatherRollout } from '../rollout/gather.ts';
 import { number, namespaceBlocks, printCounts } from '../rollout/print-namespaces.ts';
 import type { NamespaceCounts, PlannedNamespace, RolloutState } from '../rollout/types.ts';
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import { option } from '../options.ts';

@@ -1,6 +1,6 @@
-import { EVALUATE_ANNOTATION } from '../../kube/installation.ts';
+import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
 import { printSome } from '../../policy/psa/some.ts';
 import type { NamespaceCounts, RolloutState, PlannedNamespace } from '../rollout/types.ts';

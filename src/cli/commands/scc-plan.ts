@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { writeFile } from 'node:fs/promises';
-import { canUseScc } from '../../cluster/select.ts';
+import { canUseScc } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { type PodSource, podSourcesOf, POD_SOURCES } from '../../cluster/workloads.ts';
 import { completePod, controllerPodOf, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
@@ -11,7 +11,7 @@ import type { CanUse } from '../../policy/scc/types.ts';
 import { missingAccount } from '../inventory/missing-account.ts';
 import { type ForetoldSettings, foretoldModeOf, foretoldSettingsOf, sccOptions } from '../scc-options.ts';
 import type { Outcome, PlannedWorkload, PlannedGrant, PlannedNamespace, WorkloadName, Plan } from '../plan/types.ts';
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 import {
   isGrantable,
   summarizePlan,
@@ -29,8 +29,7 @@ import { type Inventory, readInventory } from '../inventory/inventory.ts';
 import { createProgress } from '../progress.ts';
 import { printable } from '../report/text.ts';
 import { printYaml } from '../../config/manifests.ts';
-import { reasonOf } from '../../config/source.ts';
-import { UserError } from '../../config/user-error.ts';
+import { reasonOf, UserError } from '../../config/files.ts';
 import { remarkOnNeeded, remarksOn } from '../plan/print-grants.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';

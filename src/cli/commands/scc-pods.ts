@@ -1,6 +1,6 @@
 import type { Store } from '../../cluster/store.ts';
-import { impersonatedUser } from '../../kube/impersonation.ts';
-import { compareBytes } from '../../kube/order.ts';
+import { impersonatedUser } from '../../kube/admission.ts';
+import { compareBytes } from '../../kube/text.ts';
 import { isWindows } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';

@@ -1,9 +1,9 @@
 /**
  * What `scc-review` asks and is answered, as plain data. The folder reads nothing in and writes nothing out.
  */
-import { canUseScc } from '../../cluster/select.ts';
-import { UserError } from '../../config/user-error.ts';
-import { quote } from '../../kube/quote.ts';
+import { canUseScc } from '../../cluster/access.ts';
+import { UserError } from '../../config/files.ts';
+import { quote } from '../../kube/text.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { answerReview } from '../../policy/scc/review.ts';
 import type { Inventory } from '../inventory/inventory.ts';

@@ -1,5 +1,5 @@
-import { UserError } from '../../config/user-error.ts';
-import { quote } from '../../kube/quote.ts';
+import { UserError } from '../../config/files.ts';
+import { quote } from '../../kube/text.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace } from '../inventory/find-namespace.ts';

@@ -11,8 +11,8 @@ import type {
   Facts,
   ServerFact,
 } from './types.ts';
-import type { Connection } from '../../cluster/connect.ts';
-import { reviewAccess } from '../../cluster/reviews.ts';
+import { type Connection, networkError } from '../../cluster/connection.ts';
+import { reviewAccess } from '../../cluster/access.ts';
 import {
   type Role,
   type RoleBinding,
@@ -24,21 +24,19 @@ import {
   type KubeObject,
 } from '../../kube/types.ts';
 import { manifestsOf, type Manifest, type ManifestSettings, defaultSettings } from '../../install/index.ts';
-import { networkError } from '../../cluster/network-error.ts';
-import { INSTALLATION, INJECT_CA_ANNOTATION } from '../../kube/installation.ts';
+import { INSTALLATION, INJECT_CA_ANNOTATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ifThere } from '../installation/connect.ts';
 import { objectPath, collectionPath, type AnyObject, listObjects, type Resource } from '../installation/resource.ts';
 import { mountedFile, argumentOf } from './gather/mounted.ts';
-import { UserError } from '../../config/user-error.ts';
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { UserError } from '../../config/files.ts';
 import { type Configuration, isOurs, readConfigurations } from '../installation/own-webhooks.ts';
 import { tierOf, type Tier } from './matching.ts';
 import { parseConfiguration } from '../../config/configuration.ts';
 import { VERSION } from '../version.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { serveOptions } from '../serve/options.ts';
-import { listAll } from '../../cluster/list.ts';
+import { listAll } from '../../cluster/lists.ts';
 
 /** The fact that something resolves to, or that the server refuses to tell. Rejects only if it cannot be reached. */
 async function look<T>(action: () => Promise<T>): Promise<Fact<T>> {

@@ -1,6 +1,5 @@
-import { deepEqual } from '../../kube/equal.ts';
-import { matchesLabelSelector } from '../../kube/label-selector.ts';
-import { matchesRule } from '../../kube/webhook-rules.ts';
+import { deepEqual } from '../../kube/equality.ts';
+import { matchesLabelSelector, matchesRule } from '../../kube/webhooks.ts';
 import { BREAK_GLASS, stateOf } from '../break-glass/plan.ts';
 import { isOurs, type Configuration, type Webhook } from '../installation/own-webhooks.ts';
 import type { NamespaceFact } from './types.ts';

@@ -2,8 +2,8 @@
  * What commands have in common that look after an installation in a cluster: they read raw JSON and say in words what
  * the API server refuses. Nothing here decides anything.
  */
-import { connect, type Connection } from '../../cluster/connect.ts';
-import { UserError } from '../../config/user-error.ts';
+import { connect, type Connection } from '../../cluster/connection.ts';
+import { UserError } from '../../config/files.ts';
 import { ApiError } from '../../kube/status.ts';
 import { PROGRAM, type Io } from '../command.ts';
 import type { Values } from '../options.ts';

@@ -1,7 +1,7 @@
 import { inventoryOptions } from '../inventory/options.ts';
 import { option } from '../options.ts';
 import { objectName, text } from '../values.ts';
-import { INSTALLATION } from '../../kube/installation.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
 
 /** Which cluster a command looks after. */
 export const clusterOptions = {

@@ -1,13 +1,9 @@
-import type { Connection } from '../../cluster/connect.ts';
-import { listAll } from '../../cluster/list.ts';
+import type { Connection } from '../../cluster/connection.ts';
+import { listAll } from '../../cluster/lists.ts';
 import type { ObjectMeta } from '../../kube/types.ts';
-import {
-  CONFIGURATION_KINDS,
-  type ConfigurationKind,
-  type WebhookConfiguration,
-} from '../../kube/webhook-configuration.ts';
+import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../../kube/webhooks.ts';
 
-export { isOurs } from '../../kube/webhook-configuration.ts';
+export { isOurs } from '../../kube/webhooks.ts';
 
 /** What webhooks of both kinds have in common. */
 export type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];

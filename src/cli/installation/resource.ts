@@ -1,5 +1,5 @@
-import type { Connection } from '../../cluster/connect.ts';
-import { readPages } from '../../cluster/pages.ts';
+import type { Connection } from '../../cluster/connection.ts';
+import { readPages } from '../../cluster/lists.ts';
 import { isObject, type JsonObject, type KubeObject, type ObjectMeta } from '../../kube/types.ts';
 
 /** A resource of the API, whether or not this program keeps objects of it; the core group is `''`. */

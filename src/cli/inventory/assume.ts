@@ -14,7 +14,7 @@ import { blockCountOf } from '../../policy/uid-range/uid-range.ts';
 import type { WritableStore } from '../../cluster/store.ts';
 import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { sortedSet } from '../../kube/order.ts';
+import { sortedSet } from '../../kube/text.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 
 /** Those of the namespaces that lack ranges of ids, with the ranges that would be allotted to them one after another. */

@@ -1,6 +1,6 @@
 import type { Store } from '../../cluster/store.ts';
-import { UserError } from '../../config/user-error.ts';
-import { quote } from '../../kube/quote.ts';
+import { UserError } from '../../config/files.ts';
+import { quote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 
 /**

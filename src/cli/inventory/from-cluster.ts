@@ -1,6 +1,6 @@
-import { connect } from '../../cluster/connect.ts';
-import { readCluster } from '../../cluster/read-cluster.ts';
-import { reviewAccess, reviewSelf } from '../../cluster/reviews.ts';
+import { connect } from '../../cluster/connection.ts';
+import { readCluster } from '../../cluster/lists.ts';
+import { reviewAccess, reviewSelf } from '../../cluster/access.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { Kind } from '../../kube/types.ts';
 import { PROGRAM, type Io } from '../command.ts';

@@ -1,5 +1,5 @@
 import type { Path, ManifestObject } from '../../config/manifests.ts';
-import { metadataProblem } from '../../kube/metadata-problem.ts';
+import { metadataProblem } from '../../kube/names.ts';
 import {
   isObject,
   type JsonObject,
@@ -12,11 +12,11 @@ import {
 import { type WritableStore, createStore } from '../../cluster/store.ts';
 import { completePod } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
 import { defaultScc } from '../../policy/scc/default-scc.ts';
 import type { Remark } from '../report/types.ts';
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import type { Io } from '../command.ts';
 import {
   assumeClusterAdmin,

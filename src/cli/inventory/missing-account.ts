@@ -1,5 +1,5 @@
 import { isMirrorPod } from '../../kube/controller-pod.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import type { Pod, ServiceAccount } from '../../kube/types.ts';
 
 type FindAccount = (name: string) => ServiceAccount | undefined;

@@ -1,5 +1,5 @@
-import type { Connection } from '../../cluster/connect.ts';
-import { pathOf } from '../../cluster/list.ts';
+import type { Connection } from '../../cluster/connection.ts';
+import { pathOf } from '../../cluster/lists.ts';
 import type { WritableStore } from '../../cluster/store.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import { ApiError } from '../../kube/status.ts';

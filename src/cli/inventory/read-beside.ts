@@ -1,6 +1,6 @@
-import { findAnyCluster } from '../../cluster/find-cluster.ts';
+import { findAnyCluster } from '../../cluster/cluster-source.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { Kind } from '../../kube/types.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review-request.ts';

@@ -1,5 +1,5 @@
 import type { ManifestObject } from '../../config/manifests.ts';
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import type { Io } from '../command.ts';
 import { readAllManifests } from '../read-manifests.ts';
 import { printPlace } from '../report/text.ts';

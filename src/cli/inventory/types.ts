@@ -1,4 +1,4 @@
-import type { AccessAttributes } from '../../cluster/port.ts';
+import type { AccessAttributes } from '../../cluster/cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import type { Kind, UserInfo } from '../../kube/types.ts';

@@ -1,4 +1,4 @@
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import type { PlannedRefusal } from '../../policy/scc/plan.ts';
 import { useRoleNameOf } from '../../policy/scc/standard.ts';
 import { printObstacle } from '../../policy/scc/warnings.ts';

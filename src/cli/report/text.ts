@@ -1,5 +1,5 @@
 /** The texts that all formats have in common. */
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import type { Finding, Judgement, Place, Remark, Report } from './types.ts';
 import { UNKNOWN_FIELD } from './unknown-field.ts';
 

@@ -1,5 +1,5 @@
 import type { ManifestObject, Path } from '../../config/manifests.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { printFieldPath } from './field-path.ts';
 import type { Finding } from './types.ts';
 

@@ -1,8 +1,7 @@
 import type { Store } from '../../cluster/store.ts';
-import { parseConfiguration, type Configuration } from '../../config/configuration.ts';
-import { readPodSecuritySource } from '../../config/pod-security.ts';
-import type { Source } from '../../config/source.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/installation.ts';
+import { parseConfiguration, type Configuration, readPodSecuritySource } from '../../config/configuration.ts';
+import type { Source } from '../../config/files.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import type { Kinds } from '../../kube/types.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';

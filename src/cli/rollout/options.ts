@@ -1,5 +1,5 @@
 import type { Kind } from '../../kube/types.ts';
-import { INSTALLATION } from '../../kube/installation.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { RBAC_KINDS } from '../../policy/rbac/types.ts';
 import { inventoryOptions } from '../inventory/options.ts';

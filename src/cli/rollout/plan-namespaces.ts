@@ -1,10 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
-import { LABEL_SYNC_LABEL } from '../../kube/label-sync.ts';
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { type Category, type NamespaceEvaluation, violationReason } from '../../policy/rollout/readiness.ts';
-import { canUseScc } from '../../cluster/select.ts';
+import { canUseScc } from '../../cluster/access.ts';
 import { createNamespaceEvaluator } from '../../controllers/readiness-evaluator.ts';
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { createCurrentSccLevels } from '../../cluster/rollout.ts';
 import { planLabels, isTerminating } from '../../policy/rollout/label-sync.ts';

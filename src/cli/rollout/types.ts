@@ -1,4 +1,4 @@
-import type { Condition } from '../../kube/condition.ts';
+import type { Condition } from '../../kube/conditions.ts';
 import type { DefaultLevel, RolloutPhase, SyncerMode } from '../../policy/rollout/enforcement.ts';
 import type { Category, ViolatingWorkload } from '../../policy/rollout/readiness.ts';
 import type { Level } from '../../policy/pss/types.ts';

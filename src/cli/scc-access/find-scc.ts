@@ -1,7 +1,6 @@
 import type { Store } from '../../cluster/store.ts';
-import { UserError } from '../../config/user-error.ts';
-import { sortedSet } from '../../kube/order.ts';
-import { quote } from '../../kube/quote.ts';
+import { UserError } from '../../config/files.ts';
+import { sortedSet, quote } from '../../kube/text.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 
 /**

@@ -1,8 +1,8 @@
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { CONTROLLER_NAMES, createControllers } from '../../controllers/index.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../controllers/standard-sccs.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { rangesProblem, type RangeSettings } from '../../policy/uid-range/settings.ts';
 import type { ServeValues } from './options.ts';
 

@@ -2,7 +2,7 @@ import { join, sep, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isIP } from 'node:net';
 import { readManifests } from '../../config/manifests.ts';
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import type { ApiObject, DevCluster, ResourceKey } from '../../dev-cluster/index.ts';
 import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject, isObject } from '../../kube/types.ts';

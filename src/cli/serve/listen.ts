@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 
 /** Where a server listens, and which option says so. */
 export interface ListenAddress {

@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
-import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/dns-name.ts';
-import { INSTALLATION } from '../../kube/installation.ts';
-import { quote } from '../../kube/quote.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
+import { quote } from '../../kube/text.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES } from '../../policy/scc/mode.ts';
 import { parseMcsRange, printMcsRange } from '../../policy/uid-range/mcs-range.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/settings.ts';

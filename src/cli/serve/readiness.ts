@@ -1,4 +1,4 @@
-import type { LiveCluster } from '../../cluster/cluster.ts';
+import type { LiveCluster } from '../../cluster/live-cluster.ts';
 import type { Connections } from '../../server/connections.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { SccProblemsWatch } from '../../server/scc-problems.ts';

@@ -1,4 +1,4 @@
-import type { Cluster } from '../../cluster/port.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
 import type { Service } from '../../tls/served-trust.ts';

@@ -1,4 +1,4 @@
-import { UserError } from '../../config/user-error.ts';
+import { UserError } from '../../config/files.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Compatibility, Deviations } from '../../policy/scc/types.ts';
 import type { ServeValues } from './options.ts';

@@ -1,7 +1,7 @@
 import type { SecureContextOptions } from 'node:tls';
 import type { Store } from '../../cluster/store.ts';
 import { ourConfigurations, strangeConfigurations, type ServedPair } from '../../controllers/replica.ts';
-import { webhooksOf, type WebhookConfiguration } from '../../kube/webhook-configuration.ts';
+import { webhooksOf, type WebhookConfiguration } from '../../kube/webhooks.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { distinct, pemOf } from '../../tls/bundle.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import type { Status } from '../../kube/status.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../objects/read.ts';
 import type { ApiObject, Attributes, Reader } from '../types.ts';

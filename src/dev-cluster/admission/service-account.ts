@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import type { Status } from '../../kube/status.ts';
-import { mountsToken, mountToken } from '../../kube/token-volume.ts';
+import { mountsToken, mountToken } from '../../kube/controller-pod.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../objects/read.ts';
 import type { ApiObject, Attributes, Reader } from '../types.ts';

@@ -1,5 +1,5 @@
-import { deepEqual } from '../../kube/equal.ts';
-import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { deepEqual } from '../../kube/equality.ts';
+import { matchesLabelSelector } from '../../kube/webhooks.ts';
 import { objectAt, objectsAt } from '../objects/read.ts';
 import { metadataOf, type ApiObject, type ResourceKey } from '../types.ts';
 import { isOf, type Chore, type Tools } from './chore.ts';

@@ -2,7 +2,7 @@
  * Server-side apply: the applied configuration is laid over the live object; its manager owns what it says.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/merge/update.go
  */
-import { deepEqual } from '../../kube/equal.ts';
+import { deepEqual } from '../../kube/equality.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import type { GroupVersionKind } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';

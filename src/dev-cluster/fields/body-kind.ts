@@ -1,6 +1,6 @@
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { isObject, type GroupVersionKind } from '../../kube/types.ts';
-import { jsonTypeOf } from '../../kube/unmarshal-error.ts';
+import { jsonTypeOf } from '../../kube/field-error.ts';
 
 /** What `apiVersion` and `kind` of a value say. */
 export function kindOf(value: unknown): GroupVersionKind | { error: string } {

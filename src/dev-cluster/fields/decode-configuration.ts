@@ -1,6 +1,6 @@
 import { ApiError, badRequest } from '../../kube/status.ts';
 import { isObject } from '../../kube/types.ts';
-import { jsonTypeOf } from '../../kube/unmarshal-error.ts';
+import { jsonTypeOf } from '../../kube/field-error.ts';
 import type { Decoded } from './decode.ts';
 import { parseYaml } from './parse.ts';
 import type { FieldValidation } from './types.ts';

@@ -1,8 +1,7 @@
-import { compareBytes } from '../../kube/order.ts';
-import { quote } from '../../kube/quote.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
-import { jsonTypeOf } from '../../kube/unmarshal-error.ts';
+import { jsonTypeOf } from '../../kube/field-error.ts';
 import { readScalar } from './scalar.ts';
 import type { Field, FieldType, ListType, ObjectType, ScalarKind, ScalarType } from './types.ts';
 import { isEmptyValue, zeroOf } from './zero.ts';

@@ -1,4 +1,4 @@
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import type { GroupVersionKind } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';

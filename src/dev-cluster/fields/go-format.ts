@@ -1,5 +1,4 @@
-import { compareBytes } from '../../kube/order.ts';
-import { quote } from '../../kube/quote.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 
 /** A JSON value as Go prints it with `%v`: `map[a:1 b:[x y]]`. */

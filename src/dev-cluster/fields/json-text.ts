@@ -2,7 +2,7 @@
  * What JSON.parse does not tell: Go's words for a syntax error, and fields that an object has twice.
  * @see https://github.com/golang/go/blob/go1.26.0/src/encoding/json/scanner.go
  */
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { scanToken } from './json-token.ts';
 
 export interface JsonScan {

@@ -11,7 +11,7 @@ import { ownerKey, readOwners, writeOwners, type Owner, type Owners } from './ow
 import { resetFieldsOf, type OwnedResource } from './reset-fields.ts';
 import { compare, filtered } from './typed/compare.ts';
 import { difference, isEmpty, union } from './typed/field-set.ts';
-import { deepEqual } from '../../kube/equal.ts';
+import { deepEqual } from '../../kube/equality.ts';
 import { validateTyped } from './typed/validate.ts';
 import type { ObjectType } from './types.ts';
 import { emptyObject } from './zero.ts';

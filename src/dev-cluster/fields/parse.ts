@@ -1,5 +1,5 @@
 import { readDocuments } from '../../config/manifests.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { scanJson } from './json-text.ts';
 
 /** Parsed text: its value, or why there is none, and the complaints about fields that come twice. */

@@ -1,6 +1,6 @@
-import { invalidValue } from '../../kube/field-error.ts';
+import { invalidValue, jsonTypeOf } from '../../kube/field-error.ts';
 import { apply } from '../../kube/json-patch.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { ApiError, badRequest, failure, invalid } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
@@ -10,7 +10,6 @@ import { parseJson } from './parse.ts';
 import { goFormat } from './go-format.ts';
 import { mergePatch } from './patch/merge-patch.ts';
 import { strategicMerge } from './patch/strategic-merge.ts';
-import { jsonTypeOf } from '../../kube/unmarshal-error.ts';
 import type { FieldValidation, ObjectType } from './types.ts';
 
 export type PatchMediaType =

@@ -1,5 +1,5 @@
-import { quote } from '../../kube/quote.ts';
-import { jsonTypeOf } from '../../kube/unmarshal-error.ts';
+import { quote } from '../../kube/text.ts';
+import { jsonTypeOf } from '../../kube/field-error.ts';
 import { readTime } from './time.ts';
 import type { ScalarType } from './types.ts';
 

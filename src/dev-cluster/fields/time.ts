@@ -1,4 +1,4 @@
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 
 /** The layouts in which Go reads times, split as its parser does. */
 const LAYOUTS = {

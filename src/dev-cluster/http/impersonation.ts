@@ -1,7 +1,7 @@
-import { impersonatedUser, serviceAccountOf } from '../../kube/impersonation.ts';
+import { impersonatedUser, serviceAccountOf } from '../../kube/admission.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import type { UserInfo } from '../../kube/types.ts';
-import type { Access } from '../../cluster/select.ts';
+import type { Access } from '../../cluster/access.ts';
 import { requireAccess } from '../access.ts';
 
 const EXTRA = 'impersonate-extra-';

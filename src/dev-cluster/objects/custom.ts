@@ -1,4 +1,4 @@
-import { semanticEqual } from '../../kube/equal.ts';
+import { semanticEqual } from '../../kube/equality.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import type { ApiObject, ResourceInfo } from '../types.ts';

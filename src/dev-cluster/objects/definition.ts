@@ -1,6 +1,6 @@
-import { dnsSubdomainErrors } from '../../kube/dns-name.ts';
+import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { objectAt, objectsAt, textAt, textsAt } from './read.ts';

@@ -1,5 +1,5 @@
 import { type FieldError, invalidValue, notSupported, required } from '../../kube/field-error.ts';
-import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/dns-name.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 
 /** A reference to something that does not exist. */
 export function notFoundValue(path: string, value: unknown): FieldError {

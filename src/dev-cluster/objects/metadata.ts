@@ -1,8 +1,7 @@
-import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/dns-name.ts';
+import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
 import { forbiddenField, invalidValue, required, tooLong, type FieldError } from '../../kube/field-error.ts';
-import { labelKeyErrors, labelValueErrors } from '../../kube/label.ts';
-import { compareBytes } from '../../kube/order.ts';
-import { MAX_ANNOTATIONS_BYTES } from '../../kube/storable.ts';
+import { compareBytes } from '../../kube/text.ts';
+import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { metadataOf, type ApiObject } from '../types.ts';
 import { objectAt, objectsAt, textAt, textsAt } from './read.ts';

@@ -1,4 +1,4 @@
-import { labelKeyErrors } from '../../kube/label.ts';
+import { labelKeyErrors } from '../../kube/names.ts';
 import { invalidValue } from '../../kube/field-error.ts';
 import type { ApiObject } from '../types.ts';
 import { LABEL } from './metadata.ts';

@@ -1,4 +1,4 @@
-import { semanticEqual } from '../../kube/equal.ts';
+import { semanticEqual } from '../../kube/equality.ts';
 import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
 import type { ApiObject } from '../types.ts';
 import { label, portNumber, subdomain } from './errors.ts';

@@ -1,5 +1,5 @@
-import { dnsSubdomainErrors } from '../../kube/dns-name.ts';
-import { semanticEqual } from '../../kube/equal.ts';
+import { dnsSubdomainErrors } from '../../kube/names.ts';
+import { semanticEqual } from '../../kube/equality.ts';
 import { invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';

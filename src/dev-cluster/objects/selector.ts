@@ -1,5 +1,5 @@
 import { forbiddenField, invalidValue, required, type FieldError } from '../../kube/field-error.ts';
-import { labelKeyErrors, labelValueErrors } from '../../kube/label.ts';
+import { labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { labelErrors } from './metadata.ts';
 import { objectAt, objectsAt, textAt, textsAt } from './read.ts';

@@ -1,5 +1,5 @@
 import { applyDefaults } from '../../kube/defaults.ts';
-import { semanticEqual } from '../../kube/equal.ts';
+import { semanticEqual } from '../../kube/equality.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import type { ApiObject, Strategy } from '../types.ts';
 import { SUBDOMAIN, validateMetadata, validateMetadataUpdate, type NameRule } from './metadata.ts';

@@ -1,7 +1,6 @@
 import { X509Certificate } from 'node:crypto';
-import { dnsSubdomainErrors } from '../../kube/dns-name.ts';
+import { dnsSubdomainErrors, labelKeyErrors } from '../../kube/names.ts';
 import { duplicate, invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
-import { labelKeyErrors } from '../../kube/label.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { conditionError } from './cel/match-conditions.ts';

@@ -1,6 +1,6 @@
-import { semanticEqual } from '../../kube/equal.ts';
+import { semanticEqual } from '../../kube/equality.ts';
 import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
-import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { matchesLabelSelector } from '../../kube/webhooks.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { nonNegative } from './errors.ts';

@@ -3,7 +3,7 @@
  *
  * The folder knows versions alone, neither nodes nor what is asked of them. It never throws.
  */
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 
 /** What counts of a version; pre-releases and builds are read and forgotten. */
 export interface KubeletVersion {

@@ -1,5 +1,5 @@
 import { allow, deny, type Decision } from '../../kube/admission.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { badRequest, type Status } from '../../kube/status.ts';
 import type { Decoded } from './decode.ts';
 import type { Exemption } from './exemptions.ts';

@@ -1,4 +1,4 @@
-import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/dns-name.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { duplicate, invalidValue, type FieldError } from '../../kube/field-error.ts';
 import { isLevel, type Level, type Policy, type Version } from '../pss/types.ts';
 import { parseVersion } from '../pss/version.ts';

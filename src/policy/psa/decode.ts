@@ -1,7 +1,7 @@
 import { isObject, type JsonObject, type GroupVersionKind, type KubeObject } from '../../kube/types.ts';
-import { unmarshalError } from '../../kube/unmarshal-error.ts';
+import { unmarshalError } from '../../kube/field-error.ts';
 import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { decodeError } from '../pss/decode.ts';
 import { isKnownKind } from './known-kinds.ts';
 

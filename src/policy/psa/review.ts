@@ -1,5 +1,4 @@
-import { compareBytes } from '../../kube/order.ts';
-import { quote } from '../../kube/quote.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
 import type { Pod, Namespace, PodLike } from '../../kube/types.ts';
 import { evaluatePod, evaluateUnchanged, type Evaluation } from '../pss/evaluate.ts';
 import type { Policy, Version } from '../pss/types.ts';

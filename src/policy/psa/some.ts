@@ -1,4 +1,4 @@
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 
 const SHOWN = 10;
 

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { unmarshalError } from '../../kube/unmarshal-error.ts';
+import { unmarshalError } from '../../kube/field-error.ts';
 import { readPodSpec } from './decode/pod-spec.ts';
 import { objectIn, stringIn, type DecodeError, type Reader, type Struct } from './decode/reader.ts';
 import { clearPod, isLarge, newPod } from './decode/scratch.ts';

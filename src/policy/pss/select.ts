@@ -1,4 +1,4 @@
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 import { EVERY_POD, SETTING } from './fields.ts';
 import type { Check, Level, Policy, Revision, Version } from './types.ts';
 import { compareVersions, parseVersion } from './version.ts';

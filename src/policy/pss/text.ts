@@ -1,4 +1,4 @@
-import { compareBytes, sortedSet } from '../../kube/order.ts';
+import { compareBytes, sortedSet } from '../../kube/text.ts';
 import type { ContainerFields, PodFields, SetterFields } from './fields.ts';
 
 /** Up to here inserting beats sorting. */

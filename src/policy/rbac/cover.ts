@@ -1,5 +1,4 @@
-import { sortedSet } from '../../kube/order.ts';
-import { quote } from '../../kube/quote.ts';
+import { sortedSet, quote } from '../../kube/text.ts';
 import { matchesUrl, readRules, type Rule } from './rules.ts';
 
 /**

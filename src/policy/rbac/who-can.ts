@@ -1,5 +1,5 @@
 import { isObject } from '../../kube/types.ts';
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 import { namespaceOf, readRef, readSubject } from './grant-index.ts';
 import { readRules, ruleAllows, type Rule } from './rules.ts';
 import type { Action, RbacObjects, Subject, User } from './types.ts';

@@ -1,4 +1,4 @@
-import { deepEqual } from '../../kube/equal.ts';
+import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { isObject, type KubeObject } from '../../kube/types.ts';
 import { namespaceOf, readRef, readSubject } from '../rbac/grant-index.ts';

@@ -8,12 +8,11 @@ import {
   ENFORCEMENT_MODES,
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
-import type { ConditionState } from '../../kube/condition.ts';
-import { quote } from '../../kube/quote.ts';
+import type { ConditionState } from '../../kube/conditions.ts';
+import { quote } from '../../kube/text.ts';
 import { printSome } from '../psa/some.ts';
-import type { FeatureGate } from '../../kube/feature-gate.ts';
-import { isObject } from '../../kube/types.ts';
-import { readTimestamp } from '../../kube/timestamp.ts';
+import { type FeatureGate, isObject } from '../../kube/types.ts';
+import { readTimestamp } from '../../kube/units.ts';
 
 /** What is asked for and what is decided, after one look at the evaluation. */
 interface EnforcementDecision {

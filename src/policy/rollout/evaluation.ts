@@ -3,12 +3,12 @@
  * that its namespace would be held to.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
-import { LABEL_SYNC_LABEL } from '../../kube/label-sync.ts';
+import { LABEL_SYNC_LABEL } from '../../kube/well-known.ts';
 import { type Namespace, type Pod, type PodLike, isObject, type Kind, type KubeObject } from '../../kube/types.ts';
 import { isPlatformNamespace } from './label-sync.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import type { SccMode } from '../scc/mode.ts';
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
 import { remedyOf } from '../pss/remedy.ts';
 import type { Level, Version } from '../pss/types.ts';

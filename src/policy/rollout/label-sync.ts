@@ -1,13 +1,13 @@
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { isLevel, type Level } from '../pss/types.ts';
-import { parseVersion } from '../pss/version.ts';
-import { MODES, type Mode, isStricter } from '../psa/policy.ts';
 import {
+  POD_SECURITY_LABELS,
   FORMER_LABEL_SYNC_MANAGER,
   LABEL_SYNC_MANAGER,
   LABEL_SYNC_LABEL,
   SUFFICIENT_LEVEL_ANNOTATION,
-} from '../../kube/label-sync.ts';
+} from '../../kube/well-known.ts';
+import { isLevel, type Level } from '../pss/types.ts';
+import { parseVersion } from '../pss/version.ts';
+import { MODES, type Mode, isStricter } from '../psa/policy.ts';
 import { type FieldOwner, metadataOwnersOf } from '../../kube/managed-fields.ts';
 import { type Namespace, isObject, type JsonObject } from '../../kube/types.ts';
 import { sccModeOf, type SccSettings } from '../scc/mode.ts';
@@ -18,11 +18,10 @@ import type { CanUse, Subject } from '../scc/types.ts';
 import { apiVersionOf } from '../../kube/resources.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import type { SyncerMode } from './enforcement.ts';
-import { quote } from '../../kube/quote.ts';
-import { sortedSet } from '../../kube/order.ts';
+import { quote, sortedSet } from '../../kube/text.ts';
 import { namespaceRangesOf } from '../scc/namespace-ranges.ts';
 import { psaLevelOf, type SccLevelOptions } from './scc-level.ts';
-import { readTimestamp } from '../../kube/timestamp.ts';
+import { readTimestamp } from '../../kube/units.ts';
 
 /** The two labels of a mode. */
 const LABELS_OF: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {

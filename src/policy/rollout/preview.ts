@@ -1,8 +1,8 @@
 import type { AdmissionRequest } from '../../kube/admission.ts';
-import { deepEqual } from '../../kube/equal.ts';
+import { deepEqual } from '../../kube/equality.ts';
 import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, type GroupVersionKind, type Kind, type KubeObject, type PodLike } from '../../kube/types.ts';

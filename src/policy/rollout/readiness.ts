@@ -1,6 +1,6 @@
-import { withTimes, type Condition, type ConditionState } from '../../kube/condition.ts';
-import { compareBytes, sortedSet } from '../../kube/order.ts';
-import { readTimestamp, timestampOf } from '../../kube/timestamp.ts';
+import { withTimes, type Condition, type ConditionState } from '../../kube/conditions.ts';
+import { compareBytes, sortedSet } from '../../kube/text.ts';
+import { readTimestamp, timestampOf } from '../../kube/units.ts';
 import {
   type Category,
   type NamespaceEvaluation,
@@ -9,17 +9,14 @@ import {
   type ViolatingWorkload,
 } from './evaluation.ts';
 import type { DefaultLevel, SweepSummary } from './enforcement.ts';
-import { SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/label-sync.ts';
+import { SUFFICIENT_LEVEL_ANNOTATION, POD_SECURITY_LABELS, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { metadataOwnersOf } from '../../kube/managed-fields.ts';
-import type { Namespace } from '../../kube/types.ts';
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import type { Namespace, Report, ReportResult } from '../../kube/types.ts';
 import { isLevel, type Level } from '../pss/types.ts';
 import type { Exemptions } from '../psa/exemptions.ts';
 import { type LabelSyncPlan, isTerminating, ownFieldsOf } from './label-sync.ts';
 import { isStricter } from '../psa/policy.ts';
-import { PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
 import { apiVersionOf } from '../../kube/resources.ts';
-import type { Report, ReportResult } from '../../kube/report.ts';
 import {
   MAX_VIOLATING_NAMESPACES,
   type ViolatingNamespace,

@@ -1,5 +1,5 @@
 import { printFieldError } from '../../kube/field-error.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
 import type { Level } from '../pss/types.ts';

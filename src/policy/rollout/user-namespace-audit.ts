@@ -1,8 +1,8 @@
 import { type SecurityContextConstraints, POD_SCC_ANNOTATIONS, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Kind, KubeObject, Namespace, Node, Pod, PodLike } from '../../kube/types.ts';
 import type { RbacObjects, Action } from '../rbac/types.ts';
-import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/installation.ts';
-import { quote } from '../../kube/quote.ts';
+import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
+import { quote, compareBytes } from '../../kube/text.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { decodeScc } from '../scc/decode/scc.ts';
 import { grantsAnywhere, whoCan, type RbacGrant, type SubjectName } from '../rbac/who-can.ts';
@@ -18,7 +18,6 @@ import { hasUserNamespace, podTemplateOf, podTemplatePath } from '../../kube/pod
 import { misfitsOf } from '../scc/misfit.ts';
 import { psaLevelOf } from './scc-level.ts';
 import { isMirrorPod } from '../../kube/controller-pod.ts';
-import { compareBytes } from '../../kube/order.ts';
 
 /** What is found, by code; the higher the severity, the more is lost with user namespaces. */
 export const AUDIT_RULES = {

@@ -12,7 +12,7 @@ import {
   searchScc,
 } from './search.ts';
 import { fit, named } from './sentence.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { explainOrder } from './order.ts';
 import { aggregate, distinctTexts, printList, textsOf, UNABLE } from './texts.ts';
 import { forbiddenField, printFieldError } from '../../kube/field-error.ts';

@@ -1,4 +1,4 @@
-import type { Found } from '../../kube/found.ts';
+import type { Found } from '../../kube/types.ts';
 import type { RunAsUserFields, SccFields, SeLinuxContextFields } from './decode/scc.ts';
 import type { NamespaceRanges } from './namespace-ranges.ts';
 import type { PreparedScc } from './prepare.ts';

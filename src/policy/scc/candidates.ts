@@ -1,5 +1,4 @@
-import { sortedSet } from '../../kube/order.ts';
-import { quote } from '../../kube/quote.ts';
+import { sortedSet, quote } from '../../kube/text.ts';
 import { orderSccs, preferUserNamespaces } from './order.ts';
 import type { PreparedScc } from './prepare.ts';
 

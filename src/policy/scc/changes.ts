@@ -1,4 +1,4 @@
-import { deepEqual } from '../../kube/equal.ts';
+import { deepEqual } from '../../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 

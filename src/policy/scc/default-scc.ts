@@ -1,4 +1,4 @@
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 import type { GroupStrategyOptions, SecurityContextConstraints } from '../../kube/scc.ts';
 import { decodeScc } from './decode/scc.ts';
 import { VOLUME_TYPES } from './decode/volume.ts';

@@ -1,4 +1,4 @@
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
 import type { ClusterRole, RoleBinding } from '../../kube/types.ts';
 import { useRoleNameOf } from './standard.ts';

@@ -1,4 +1,4 @@
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import type { Compatibility } from './types.ts';
 

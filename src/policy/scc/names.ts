@@ -1,4 +1,4 @@
-import { compareBytes, sortedSet } from '../../kube/order.ts';
+import { compareBytes, sortedSet } from '../../kube/text.ts';
 
 /** Lists up to this length are searched faster than sets, longer ones too if they are searched only a few times. */
 const MAX_SEARCHED = 16;

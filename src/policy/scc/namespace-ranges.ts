@@ -1,7 +1,5 @@
-import type { Found } from '../../kube/found.ts';
-import { parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/id-block.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
-import { isObject } from '../../kube/types.ts';
+import { type Found, isObject } from '../../kube/types.ts';
+import { parseIdBlock, parseIdBlocks, type IdBlock, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 
 /** The ids and the level that belong to a namespace. */
 export interface NamespaceRanges {

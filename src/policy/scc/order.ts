@@ -1,4 +1,4 @@
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 import { prepareScc, type PreparedScc } from './prepare.ts';
 import { explainScores } from './score.ts';
 

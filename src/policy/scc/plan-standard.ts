@@ -1,4 +1,4 @@
-import { semanticEqual } from '../../kube/equal.ts';
+import { semanticEqual } from '../../kube/equality.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { ClusterRole, ClusterRoleBinding, KubeObject } from '../../kube/types.ts';
 import { defaultScc } from './default-scc.ts';

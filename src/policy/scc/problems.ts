@@ -1,4 +1,4 @@
-import { compareBytes } from '../../kube/order.ts';
+import { compareBytes } from '../../kube/text.ts';
 import { OPENSHIFT_REQUIRED_SCCS, resolveCompatibility } from './compatibility.ts';
 import { orderSccs } from './order.ts';
 import type { Compatibility } from './types.ts';

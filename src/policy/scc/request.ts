@@ -1,5 +1,5 @@
 import { printFieldError } from '../../kube/field-error.ts';
-import { printJson } from '../../kube/print-json.ts';
+import { printJson } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { decodePod, hasTooManyKeys, type PodFields } from './decode/pod.ts';
 import { isIgnoredSubresource, isIgnoredUpdate, isWindowsPod } from './skip.ts';

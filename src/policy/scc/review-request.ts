@@ -1,5 +1,5 @@
 import { applyDefaults } from '../../kube/defaults.ts';
-import { dnsSubdomainErrors } from '../../kube/dns-name.ts';
+import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { invalidValue, printFieldError, required, type FieldError } from '../../kube/field-error.ts';
 import { badRequest, invalid, type Status } from '../../kube/status.ts';
 import { draft, isObject, type JsonObject } from '../../kube/types.ts';

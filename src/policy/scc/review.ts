@@ -1,6 +1,6 @@
 import { apiVersionOf } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { badRequest, failure, type Status } from '../../kube/status.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { serviceAccountSubject } from './access.ts';

@@ -1,4 +1,4 @@
-import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/dns-name.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { VOLUME_TYPES } from './decode/volume.ts';
 

@@ -1,4 +1,4 @@
-import { deepEqual } from '../../kube/equal.ts';
+import { deepEqual } from '../../kube/equality.ts';
 import { ownContainerValues, ownPodValues } from './apply.ts';
 import type { ContainerFields } from './decode/container.ts';
 import { type PodFields, decodePod } from './decode/pod.ts';
@@ -11,7 +11,7 @@ import type { Namespace, Pod } from '../../kube/types.ts';
 import { createMayUse, subjectsOf } from './access.ts';
 import { explainOrder, orderSccs, type OrderedSccs } from './order.ts';
 import type { CanUse, Deviations } from './types.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { planStandardScc } from './plan-standard.ts';
 import { sccTypos } from './scc-typos.ts';
 import { enumerate, fit, named } from './sentence.ts';

@@ -1,5 +1,5 @@
 import type { FieldError } from '../../kube/field-error.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import type { Subjects, SubjectType } from './access.ts';
 import { applyScc, extentOf, unchanged, type Attempt } from './apply.ts';
 import { bindScc } from './bind.ts';

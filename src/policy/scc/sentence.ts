@@ -1,5 +1,5 @@
 /** Sentences for warnings: short enough for API servers to pass them on whole, whatever names and values are in them. */
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 
 /** @see https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response */
 const MAX_LENGTH = 256;

@@ -1,5 +1,5 @@
 import { printFieldError, type FieldError } from '../../kube/field-error.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import type { PassedOver } from './search.ts';
 
 /** Said of a pod that no SCC admits; what each SCC has against it comes behind. */

@@ -1,7 +1,7 @@
 import { forbiddenField, invalidValue, type FieldError, notSupported, required } from '../../kube/field-error.ts';
 import { MAX_ERRORS } from './strategies/types.ts';
-import { dnsSubdomainErrors } from '../../kube/dns-name.ts';
-import { sortedSet } from '../../kube/order.ts';
+import { dnsSubdomainErrors } from '../../kube/names.ts';
+import { sortedSet } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { decodeScc, type GroupFields, type Range, type SccFields } from './decode/scc.ts';
 import { GROUPS } from './strategies/groups.ts';

@@ -3,7 +3,7 @@ import { isObject, type Namespace } from '../../kube/types.ts';
 import { namespaceRangesOf } from './namespace-ranges.ts';
 import { type SearchResult, admits, fitsScc, type SearchInput } from './search.ts';
 import { fit, named, printValues, enumerate } from './sentence.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { adviceOn, type Advice, type Nearest } from './advice.ts';
 import { resolveCompatibility } from './compatibility.ts';
 import type { PodFields } from './decode/pod.ts';

@@ -1,5 +1,4 @@
-import { parseIdBlock } from '../../kube/id-block.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { parseIdBlock, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { emptyBitmap, type Bitmap, type NumberRow } from './bitmap.ts';
 import { parseMcsLabel, rankOf } from './mcs-label.ts';

@@ -1,4 +1,4 @@
-import type { Found } from '../../kube/found.ts';
+import type { Found } from '../../kube/types.ts';
 
 /** Categories that SELinux knows: `c0` to `c1023`. */
 export const CATEGORIES = 1024;

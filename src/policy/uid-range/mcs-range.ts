@@ -1,4 +1,4 @@
-import type { Found } from '../../kube/found.ts';
+import type { Found } from '../../kube/types.ts';
 import { binomial, CATEGORIES, categoriesAt, type McsLabel } from './mcs-label.ts';
 
 /** All labels with that prefix and that many categories. */

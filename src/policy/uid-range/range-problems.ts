@@ -1,7 +1,5 @@
-import { parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/id-block.ts';
-import { compareBytes } from '../../kube/order.ts';
-import { quote } from '../../kube/quote.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { parseIdBlock, parseIdBlocks, type IdBlock, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 
 const { uidRange: UID_RANGE, supplementalGroups: GROUPS, mcs: MCS } = NAMESPACE_RANGE_ANNOTATIONS;

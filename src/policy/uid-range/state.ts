@@ -1,7 +1,6 @@
-import type { Found } from '../../kube/found.ts';
-import { quote } from '../../kube/quote.ts';
+import type { Found, Namespace } from '../../kube/types.ts';
+import { quote } from '../../kube/text.ts';
 import type { RangeAllocation } from '../../kube/scc.ts';
-import type { Namespace } from '../../kube/types.ts';
 import { emptyBitmap, parseBitmap, type Bitmap } from './bitmap.ts';
 import { ownBlockOf } from './in-use.ts';
 import { blockAt, blockCountOf, blocksTouching, parseUidRange, printUidRange, type UidRange } from './uid-range.ts';

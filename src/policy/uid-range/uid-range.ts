@@ -1,5 +1,5 @@
-import type { Found } from '../../kube/found.ts';
-import type { IdBlock } from '../../kube/id-block.ts';
+import type { Found } from '../../kube/types.ts';
+import type { IdBlock } from '../../kube/scc.ts';
 
 /** User ids in a row, cut into blocks of one size: one block for each namespace. Ids have 32 bits. */
 export interface UidRange {

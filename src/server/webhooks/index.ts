@@ -1,4 +1,4 @@
-import type { Cluster } from '../../cluster/port.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
 import type { Logger } from '../../telemetry/logger.ts';

@@ -9,8 +9,7 @@ import {
 import { newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Cell } from '../../telemetry/hot.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import type { Store } from '../../cluster/store.ts';
-import { until } from '../../cluster/until.ts';
+import { type Store, until } from '../../cluster/store.ts';
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';

@@ -1,7 +1,7 @@
-import type { Cluster } from '../../cluster/port.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
-import { quote } from '../../kube/quote.ts';
+import { quote } from '../../kube/text.ts';
 import { ApiError, failure, notFound } from '../../kube/status.ts';
 import type { Pod } from '../../kube/types.ts';
 import { assignScc } from '../../policy/scc/assign.ts';

@@ -1,4 +1,4 @@
-import { canUseScc } from '../../cluster/select.ts';
+import { canUseScc } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { allow, deny, type AdmissionRequest } from '../../kube/admission.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';

@@ -4,7 +4,7 @@ import { serverNames } from '../../../src/cli/serve/certificate-controllers.ts';
 import { createServedCertificate, trustCheck } from '../../../src/cli/serve/served-certificate.ts';
 import { createStore } from '../../../src/cluster/store.ts';
 import { draft } from '../../../src/kube/types.ts';
-import type { WebhookConfiguration } from '../../../src/kube/webhook-configuration.ts';
+import type { WebhookConfiguration } from '../../../src/kube/webhooks.ts';
 import { protocolSettings } from '../../../src/tls/secure-context.ts';
 import { createAuthority, createServing } from '../../../src/tls/self-signed.ts';
 import { configuration, SERVICE, START } from '../../support/certificates.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { matchesRule } from '../../../src/kube/webhook-rules.ts';
+import { matchesRule } from '../../../src/kube/webhooks.ts';
 import { isExempt, select } from '../../../src/dev-cluster/admission/webhooks/selection.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
 import type { ResourceInfo } from '../../../src/dev-cluster/types.ts';

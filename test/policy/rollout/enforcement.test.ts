@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { withTimes } from '../../../src/kube/condition.ts';
-import type { FeatureGate } from '../../../src/kube/feature-gate.ts';
+import { withTimes } from '../../../src/kube/conditions.ts';
+import type { FeatureGate } from '../../../src/kube/types.ts';
 import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
 import {
   currentDefault,

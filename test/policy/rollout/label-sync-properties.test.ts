@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { FORMER_LABEL_SYNC_MANAGER, LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER } from '../../../src/kube/label-sync.ts';
+import { FORMER_LABEL_SYNC_MANAGER, LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER } from '../../../src/kube/well-known.ts';
 import { metadataOwnersOf } from '../../../src/kube/managed-fields.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import type { SyncerMode } from '../../../src/policy/rollout/enforcement.ts';

@@ -6,7 +6,7 @@ import {
   LABEL_SYNC_LABEL,
   LABEL_SYNC_MANAGER,
   SUFFICIENT_LEVEL_ANNOTATION,
-} from '../../../src/kube/label-sync.ts';
+} from '../../../src/kube/well-known.ts';
 import { metadataOwnersOf } from '../../../src/kube/managed-fields.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import type { SyncerMode } from '../../../src/policy/rollout/enforcement.ts';

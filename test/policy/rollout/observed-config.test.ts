@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { parsePodSecurity } from '../../../src/config/pod-security.ts';
+import { parsePodSecurity } from '../../../src/config/configuration.ts';
 import {
   admissionConfigurationOf,
   observeConfig,

@@ -4,7 +4,7 @@ import { writeFile, cp, mkdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { readdirSync, readFileSync } from 'node:fs';
 import { VERSION } from '../../../src/cli/version.ts';
-import { INSTALLATION } from '../../../src/kube/installation.ts';
+import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { defaultSettings, manifestsOf, type ManifestSettings } from '../../../src/install/index.ts';
 import { metadataOf, objectOf } from '../answers.ts';

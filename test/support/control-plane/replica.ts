@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { INSTALLATION } from '../../../src/kube/installation.ts';
+import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { logOf, loggedBy, start, type Finished } from '../serve-process.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';

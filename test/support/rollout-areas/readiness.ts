@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { warningHeader } from '../../../src/dev-cluster/http/warning-header.ts';
-import { readWarnings } from '../../../src/cluster/connect.ts';
+import { readWarnings } from '../../../src/cluster/connection.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
 import { classify } from '../../../src/policy/rollout/evaluation.ts';

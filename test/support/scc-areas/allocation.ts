@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Found } from '../../../src/kube/found.ts';
-import type { Namespace } from '../../../src/kube/types.ts';
+import type { Found, Namespace } from '../../../src/kube/types.ts';
 import { createAllocator } from '../../../src/policy/uid-range/allocate.ts';
 import { annotationsOfBlock } from '../../../src/policy/uid-range/annotations.ts';
 import { emptyBitmap, type Bitmap } from '../../../src/policy/uid-range/bitmap.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { printFieldError } from '../../../src/kube/field-error.ts';
-import { parseIdBlock, parseIdBlocks } from '../../../src/kube/id-block.ts';
-import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import { parseIdBlock, parseIdBlocks, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
 import { bindScc } from '../../../src/policy/scc/bind.ts';
 import { defaultScc } from '../../../src/policy/scc/default-scc.ts';

@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
-import { isInjected, isInstalled, webhooksOf, type RegisteredWebhook } from '../../../kube/webhook-configuration.ts';
+import { isInjected, isInstalled, webhooksOf, type RegisteredWebhook } from '../../../kube/webhooks.ts';
 import { readCertificates } from '../../../tls/pem.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import type { Configuration } from '../../installation/own-webhooks.ts';

@@ -1,5 +1,5 @@
 import { parseConfiguration } from '../../../config/configuration.ts';
-import { UserError } from '../../../config/user-error.ts';
+import { UserError } from '../../../config/files.ts';
 import { serveOptions } from '../../serve/options.ts';
 import { given, type Check, type Remark } from '../types.ts';
 

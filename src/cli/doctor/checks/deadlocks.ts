@@ -1,4 +1,4 @@
-import { INSTALLATION } from '../../../kube/installation.ts';
+import { INSTALLATION } from '../../../kube/well-known.ts';
 import { isOurs } from '../../installation/own-webhooks.ts';
 import {
   afterBreakGlass,

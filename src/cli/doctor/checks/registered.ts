@@ -1,4 +1,4 @@
-import { deepEqual } from '../../../kube/equal.ts';
+import { deepEqual } from '../../../kube/equality.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { webhookConfigurations } from '../../../install/index.ts';
 import { BREAK_GLASS } from '../../break-glass/plan.ts';

@@ -1,4 +1,4 @@
-import { FAIL_OPEN, TIER_LABEL } from '../../../kube/installation.ts';
+import { FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
 import { afterBreakGlass, tierOf } from '../matching.ts';
 import { given, type Check, type Facts, type Remark } from '../types.ts';
 

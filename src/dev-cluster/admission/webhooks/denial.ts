@@ -1,4 +1,4 @@
-import { quote } from '../../../kube/quote.ts';
+import { quote } from '../../../kube/text.ts';
 import { failure, type Status } from '../../../kube/status.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { numberAt, textAt } from '../../objects/read.ts';

@@ -1,4 +1,4 @@
-import { quote } from '../../../kube/quote.ts';
+import { quote } from '../../../kube/text.ts';
 import type { Status } from '../../../kube/status.ts';
 import { numberAt, objectAt } from '../../objects/read.ts';
 import type { Attributes, RequestContext, ResourceInfo } from '../../types.ts';

@@ -1,4 +1,4 @@
-import { quote } from '../../../kube/quote.ts';
+import { quote } from '../../../kube/text.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import type { WebhookReply } from './call.ts';
 import { readJson } from './json-text.ts';

@@ -1,4 +1,4 @@
-import { quote } from '../../../kube/quote.ts';
+import { quote } from '../../../kube/text.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { objectAt, textAt, textsAt } from '../../objects/read.ts';
 

@@ -1,11 +1,10 @@
-import { matchesLabelSelector } from '../../../kube/label-selector.ts';
+import { matchesLabelSelector, matchesRule } from '../../../kube/webhooks.ts';
 import { forbidden, notFound, type Status } from '../../../kube/status.ts';
 import { matchesConditions } from '../../objects/cel/match-conditions.ts';
 import { objectAt, objectsAt } from '../../objects/read.ts';
 import { metadataOf, type ApiObject, type Attributes, type Reader, type ResourceInfo } from '../../types.ts';
 import { failsOpen, type Hook } from './hook.ts';
 import { reviewRequest } from './review.ts';
-import { matchesRule } from '../../../kube/webhook-rules.ts';
 
 /** What selection reads beside the request. */
 export interface Surroundings {

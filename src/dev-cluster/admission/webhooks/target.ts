@@ -1,5 +1,5 @@
 import type { RequestOptions } from 'node:https';
-import { quote } from '../../../kube/quote.ts';
+import { quote } from '../../../kube/text.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { hasField, numberAt, objectAt, textAt } from '../../objects/read.ts';
 

@@ -1,4 +1,4 @@
-import { compareBytes } from '../../../kube/order.ts';
+import { compareBytes } from '../../../kube/text.ts';
 import { union } from '../typed/field-set.ts';
 import { compareTimes, ownerKey, type Owner, type Owners } from './owners.ts';
 

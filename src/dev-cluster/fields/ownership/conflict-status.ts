@@ -1,6 +1,5 @@
-import { quote } from '../../../kube/quote.ts';
+import { quote, compareBytes } from '../../../kube/text.ts';
 import { failure, type Status } from '../../../kube/status.ts';
-import { compareBytes } from '../../../kube/order.ts';
 import { printPath } from '../typed/field-set.ts';
 import type { OwnershipConflict } from './changes.ts';
 import { ownerKey, type Owner } from './owners.ts';

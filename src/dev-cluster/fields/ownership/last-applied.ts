@@ -1,4 +1,4 @@
-import { compareBytes } from '../../../kube/order.ts';
+import { compareBytes } from '../../../kube/text.ts';
 import { isObject } from '../../../kube/types.ts';
 import type { ApiObject } from '../../types.ts';
 import { compare } from '../typed/compare.ts';

@@ -1,4 +1,4 @@
-import { compareBytes } from '../../../kube/order.ts';
+import { compareBytes } from '../../../kube/text.ts';
 import { isObject } from '../../../kube/types.ts';
 import { fromFieldsV1, isEmpty, toFieldsV1, type FieldSet } from '../typed/field-set.ts';
 

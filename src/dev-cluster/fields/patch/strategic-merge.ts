@@ -4,7 +4,7 @@
  */
 import { ApiError, badRequest } from '../../../kube/status.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
-import { withoutNulls } from '../../../kube/without-nulls.ts';
+import { withoutNulls } from '../../../kube/equality.ts';
 import { goFormat, goTypeOf } from '../go-format.ts';
 import { plainError } from '../plain-error.ts';
 import type { Field, FieldType, ObjectType } from '../types.ts';

@@ -1,7 +1,7 @@
 import type { FieldType, ListType, ObjectType } from '../types.ts';
 import { createFieldSet, insert, type FieldPath, type FieldSet } from './field-set.ts';
 import { fieldElement, itemElement, type PathElement } from './path-element.ts';
-import { deepEqual } from '../../../kube/equal.ts';
+import { deepEqual } from '../../../kube/equality.ts';
 import { fieldType, itemsOf, membersOf, shapeOf, type Shape } from './shape.ts';
 
 /** The fields in which two objects differ; none is in two of the sets. */

@@ -3,8 +3,7 @@
  * list with keys, `v:"x"` for the item of a set.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/fieldpath/serialize-pe.go
  */
-import { compareBytes } from '../../../kube/order.ts';
-import { quote } from '../../../kube/quote.ts';
+import { compareBytes, quote } from '../../../kube/text.ts';
 import { isObject } from '../../../kube/types.ts';
 import type { ListType } from '../types.ts';
 import { zeroOf } from '../zero.ts';

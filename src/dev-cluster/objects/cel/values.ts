@@ -1,4 +1,4 @@
-import { withoutNulls } from '../../../kube/without-nulls.ts';
+import { withoutNulls } from '../../../kube/equality.ts';
 
 /**
  * JSON as CEL sees it: whole numbers are integers, objects are maps. Maps of ours rather than objects, so that no key

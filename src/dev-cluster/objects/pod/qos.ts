@@ -1,4 +1,4 @@
-import { parseQuantity } from '../../../kube/quantity.ts';
+import { parseQuantity } from '../../../kube/units.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { objectAt, objectsAt } from '../read.ts';
 

@@ -1,5 +1,5 @@
 import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
-import { parseQuantity } from '../../../kube/quantity.ts';
+import { parseQuantity } from '../../../kube/units.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { objectAt } from '../read.ts';
 

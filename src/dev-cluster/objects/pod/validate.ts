@@ -1,6 +1,5 @@
-import { dnsSubdomainErrors } from '../../../kube/dns-name.ts';
+import { dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../../kube/names.ts';
 import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
-import { labelKeyErrors, labelValueErrors } from '../../../kube/label.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { inRange, label } from '../errors.ts';
 import { labelErrors } from '../metadata.ts';

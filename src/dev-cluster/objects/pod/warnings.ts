@@ -1,6 +1,6 @@
-import { dnsLabelErrors } from '../../../kube/dns-name.ts';
+import { dnsLabelErrors } from '../../../kube/names.ts';
 import { CONTAINER_LISTS } from '../../../kube/pod.ts';
-import { quote } from '../../../kube/quote.ts';
+import { quote } from '../../../kube/text.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt } from '../read.ts';
 import type { ApiObject } from '../../types.ts';

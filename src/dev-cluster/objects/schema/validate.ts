@@ -1,6 +1,6 @@
-import { deepEqual } from '../../../kube/equal.ts';
+import { deepEqual } from '../../../kube/equality.ts';
 import { notSupported, required, tooLong, tooMany, type FieldError } from '../../../kube/field-error.ts';
-import { quote } from '../../../kube/quote.ts';
+import { quote } from '../../../kube/text.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt } from '../read.ts';
 import { formatError } from './format.ts';

@@ -1,5 +1,5 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import { quote } from '../../../kube/quote.ts';
+import { quote } from '../../../kube/text.ts';
 import type { PodFields, SetterFields } from '../fields.ts';
 import { annotationsWhere, forbidden, forbiddenAnnotation, settersWhere, type Annotation } from '../offenders.ts';
 import { both, distinct, plural, quotedList, settersText } from '../text.ts';

@@ -1,5 +1,5 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import { quote } from '../../../kube/quote.ts';
+import { quote } from '../../../kube/text.ts';
 import type { PodFields } from '../fields.ts';
 import { annotationsWhere, forbiddenAnnotation, type Annotation } from '../offenders.ts';
 import { onlySafeSeccompProfiles } from '../rules/seccomp-profile.ts';

@@ -21,7 +21,7 @@ import {
 } from './reader.ts';
 import { appended, clearContainer, createPool, newSysctl, NONE, newVolume, newContainer } from './scratch.ts';
 import { readSharedField } from './security-context.ts';
-import { MAX_CONTAINERS } from '../../../kube/storable.ts';
+import { MAX_CONTAINERS } from '../../../kube/pod.ts';
 
 /** Something that the kubelet does to a container over the network: a probe or a lifecycle hook. */
 interface Handler extends Struct {

@@ -1,7 +1,6 @@
-import { printFieldError, tooMany } from '../../../kube/field-error.ts';
-import { MAX_ITEMS } from '../../../kube/storable.ts';
+import { printFieldError, tooMany, unmarshalError } from '../../../kube/field-error.ts';
+import { MAX_ITEMS } from '../../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
-import { unmarshalError } from '../../../kube/unmarshal-error.ts';
 import { pathOf, type PodFields, type SetterFields } from '../fields.ts';
 import { NONE } from './scratch.ts';
 

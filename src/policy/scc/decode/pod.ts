@@ -1,7 +1,6 @@
 import { tooMany, type FieldError } from '../../../kube/field-error.ts';
-import { CONTAINER_LISTS } from '../../../kube/pod.ts';
+import { CONTAINER_LISTS, MAX_CONTAINERS, MAX_KEYS } from '../../../kube/pod.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import { MAX_CONTAINERS, MAX_KEYS } from '../../../kube/storable.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { looksAt } from '../effort.ts';
 import { readContainer, type ContainerFields } from './container.ts';

@@ -1,5 +1,5 @@
 import { invalidValue, tooLong, tooMany, type FieldError } from '../../../kube/field-error.ts';
-import { MAX_ANNOTATIONS_BYTES, MAX_FIELDS, MAX_ITEMS } from '../../../kube/storable.ts';
+import { MAX_ANNOTATIONS_BYTES, MAX_FIELDS, MAX_ITEMS } from '../../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 
 /**

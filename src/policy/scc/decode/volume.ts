@@ -1,5 +1,4 @@
-import { printJson } from '../../../kube/print-json.ts';
-import { shortened } from '../../../kube/quote.ts';
+import { printJson, shortened } from '../../../kube/text.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { objectAt, stringAt, type Reader } from './reader.ts';
 

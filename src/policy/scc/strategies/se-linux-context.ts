@@ -1,6 +1,6 @@
 import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
 import { pathTo } from '../decode/paths.ts';
-import { compareBytes } from '../../../kube/order.ts';
+import { compareBytes } from '../../../kube/text.ts';
 import type { SeLinuxContextFields } from '../decode/scc.ts';
 import type { SeLinuxFields } from '../decode/security-context.ts';
 import type { ContainerStrategy, PodStrategy } from './types.ts';

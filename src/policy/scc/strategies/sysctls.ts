@@ -1,5 +1,5 @@
 import { forbiddenField } from '../../../kube/field-error.ts';
-import { quote, shortened } from '../../../kube/quote.ts';
+import { quote, shortened } from '../../../kube/text.ts';
 import type { PodStrategy } from './types.ts';
 
 /**

@@ -1,7 +1,8 @@
 import { isObject } from '../kube/types.ts';
-import { jsonTypeOf, unmarshalError } from '../kube/unmarshal-error.ts';
-import type { ManifestDocument, Path } from './manifests.ts';
-import { UserError } from './user-error.ts';
+import { jsonTypeOf, unmarshalError } from '../kube/field-error.ts';
+import { type ManifestDocument, type Path, readDocuments } from './manifests.ts';
+import { UserError, type Source } from './files.ts';
+import { quote } from '../kube/text.ts';
 
 /** A part of a document that was read from a file: the whole of it, where the path is empty. */
 export interface ConfigNode {
@@ -17,7 +18,7 @@ export interface Issue {
 }
 
 /** The whole of a document. */
-export function rootOf(document: ManifestDocument): ConfigNode {
+function rootOf(document: ManifestDocument): ConfigNode {
   return { document, path: [], value: document.value };
 }
 
@@ -44,7 +45,7 @@ function placeOf({ document, path }: ConfigNode): string {
 }
 
 /** `exemptions.namespaces[1]` */
-export function printPath(path: Path): string {
+function printPath(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('');
 }
 
@@ -54,7 +55,7 @@ export function parsePath(path: string): Path {
 }
 
 /** The type of a field: a struct names all its fields; `anything` is not looked into. */
-export type Shape = Scalar | 'anything' | readonly [Shape] | Struct;
+type Shape = Scalar | 'anything' | readonly [Shape] | Struct;
 
 /** By their names in JSON, and as Go names them. */
 const SCALARS = { string: 'string', boolean: 'bool', number: 'number' } as const;
@@ -133,4 +134,54 @@ function printShape(shape: Shape): string {
   if (isStruct(shape)) return shape.type;
   if (isScalar(shape)) return SCALARS[shape];
   return typeof shape === 'string' ? shape : `[]${printShape(shape[0])}`;
+}
+
+/**
+ * The first document of a text, as configuration files are read: what follows it does not count.
+ * @throws {UserError} if there is none or it cannot be read
+ */
+export function firstDocument({ file, text }: Source): ConfigNode {
+  const { documents, errors } = readDocuments(text, file);
+  const [document] = documents;
+  const [error] = errors;
+  if (error && (!document || error.line < document.line)) {
+    const place = `${file}:${error.line}:${error.column}`;
+    throw new UserError(`error converting YAML to JSON: yaml: ${error.message} (${place})`);
+  }
+  if (!document) throw new UserError(`Object 'Kind' is missing in 'null' (${file}:1:1)`);
+  return rootOf(document);
+}
+
+/** The versions in which a kind of a configuration file exists. */
+export interface ConfigKind {
+  readonly kind: string;
+  readonly apiVersions: readonly string[];
+}
+
+/** True if the document says that it is of that kind, in whatever version. */
+export function isOfKind({ value }: ConfigNode, { kind }: ConfigKind): boolean {
+  return isObject(value) && value.kind === kind;
+}
+
+/**
+ * Makes sure that a document is of one of these kinds.
+ * @throws {UserError} with the API server's text if it is not
+ */
+export function requireKind(node: ConfigNode, kinds: readonly ConfigKind[]): void {
+  const issues = typeIssues(node.value, { type: 'TypeMeta', fields: { apiVersion: 'string', kind: 'string' } });
+  if (issues.length > 0) throw userError(node, "couldn't get version/kind; json parse error: ", issues);
+  const { apiVersion, kind } = node.value as { readonly apiVersion?: string | null; readonly kind?: string | null };
+  if (!kind) throw missing(node, 'Kind');
+  if (!apiVersion) throw missing(node, 'apiVersion');
+  if (kinds.some((known) => known.kind === kind && known.apiVersions.includes(apiVersion))) return;
+  const message = `no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
+  throw userError(node, '', [
+    { message, path: kinds.some((known) => known.kind === kind) ? ['apiVersion'] : ['kind'] },
+  ]);
+}
+
+function missing(node: ConfigNode, field: string): UserError {
+  return userError(node, '', [
+    { message: `Object '${field}' is missing in '${JSON.stringify(node.value)}'`, path: [] },
+  ]);
 }

@@ -40,3 +40,39 @@ const MAX_SHOWN = 16_384;
 export function shortened(text: string, maxLength = MAX_SHOWN): string {
   return text.length <= maxLength ? text : `${text.slice(0, maxLength)}…`;
 }
+
+/**
+ * Compares by the bytes of the UTF-8 form, as Go sorts strings. JavaScript's own order compares UTF-16 units and
+ * differs where a character lies outside the Basic Multilingual Plane.
+ */
+export function compareBytes(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let index = 0; index < length; index++) {
+    const x = a.charCodeAt(index);
+    const y = b.charCodeAt(index);
+    if (x !== y) return rank(x) - rank(y);
+  }
+  return a.length - b.length;
+}
+
+/** Distinct texts in byte order. */
+export function sortedSet(texts: Iterable<string>): string[] {
+  return [...new Set(texts)].sort(compareBytes);
+}
+
+/** Surrogates stand for code points above every other unit. */
+function rank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
+}
+
+/** The value as JSON; a value nested thousands of levels deep, which no API server sends, has no text but `…`. */
+export function printJson(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return TOO_DEEP;
+    throw error;
+  }
+}
+
+const TOO_DEEP = '…';

@@ -1,4 +1,4 @@
-import { deepEqual } from '../kube/equal.ts';
+import { deepEqual } from '../kube/equality.ts';
 import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
 import { podTemplatePath } from '../kube/pod.ts';
 import { apiVersionOf, RESOURCES } from '../kube/resources.ts';

@@ -1,7 +1,4 @@
-/**
- * A cluster that is reached by its API server. Requests are raw JSON, so that no field is lost that this program does
- * not know; nothing here writes credentials anywhere.
- */
+import { isIP } from 'node:net';
 import { X509Certificate } from 'node:crypto';
 import {
   Agent as PlainAgent,
@@ -14,15 +11,99 @@ import {
 import { Agent, type AgentOptions, request as tlsRequest } from 'node:https';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import { setTimeout as pause } from 'node:timers/promises';
-import { UserError } from '../config/user-error.ts';
-import { dataOrFile, type Credentials, createCredentials } from './credentials.ts';
-import type { ClusterEntry } from './kubeconfig-entries.ts';
+import { UserError } from '../config/files.ts';
+import {
+  dataOrFile,
+  type Credentials,
+  createCredentials,
+  type ClusterEntry,
+  findCluster,
+  type Whereabouts,
+} from './cluster-source.ts';
 import { ApiError, failure, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import type { Tally } from '../telemetry/hot.ts';
-import { networkError } from './network-error.ts';
-import { findCluster, type Whereabouts } from './find-cluster.ts';
-import type { TokenBucket } from './token-bucket.ts';
+import type { TokenBucket } from './clock.ts';
+
+/** What Node tells of a connection that failed. */
+interface NodeError {
+  readonly code?: string;
+  readonly message: string;
+  readonly address?: string;
+  readonly port?: number;
+  readonly errors?: readonly unknown[];
+  /** The certificate that was refused. */
+  readonly cert?: { readonly subjectaltname?: string };
+}
+
+/** A failed connection in the words of Go's HTTP client. */
+export function networkError(thrown: unknown, url: string): string {
+  const error = first(thrown);
+  const hostname = URL.canParse(url) ? new URL(url).hostname : '';
+  const dialled = error.address === undefined ? '' : ` ${hostPort(error.address, error.port)}`;
+  switch (error.code) {
+    case 'ECONNREFUSED':
+      return `dial tcp${dialled}: connect: connection refused`;
+    case 'EHOSTUNREACH':
+      return `dial tcp${dialled}: connect: no route to host`;
+    case 'ENETUNREACH':
+      return `dial tcp${dialled}: connect: network is unreachable`;
+    case 'ETIMEDOUT':
+      return `dial tcp${dialled}: i/o timeout`;
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return `dial tcp: lookup ${hostname}: no such host`;
+    case 'ECONNRESET':
+      if (error.message === 'aborted') return 'unexpected EOF';
+      return error.message.includes('ECONNRESET') ? 'read: connection reset by peer' : 'EOF';
+    case 'EPROTO':
+      return 'http: server gave HTTP response to HTTPS client';
+    case 'CERT_HAS_EXPIRED':
+    case 'CERT_NOT_YET_VALID':
+      return `${UNTRUSTED}certificate has expired or is not yet valid: ${error.message}`;
+    case 'ERR_TLS_CERT_ALTNAME_INVALID':
+      return `${UNTRUSTED}${wrongName(error.cert?.subjectaltname ?? '', hostname)}`;
+    default:
+      return UNKNOWN_AUTHORITY.has(error.code ?? '')
+        ? `${UNTRUSTED}certificate signed by unknown authority`
+        : error.message;
+  }
+}
+
+const UNTRUSTED = 'tls: failed to verify certificate: x509: ';
+
+const UNKNOWN_AUTHORITY = new Set([
+  'CERT_SIGNATURE_FAILURE',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
+/** Where a name has several addresses, each of which failed, the first failure speaks. */
+function first(thrown: unknown): NodeError {
+  const error = thrown as NodeError;
+  const [inner] = error.errors ?? [];
+  return inner instanceof Error ? inner : error;
+}
+
+function hostPort(address: string, port: number | undefined): string {
+  return `${isIP(address) === 6 ? `[${address}]` : address}:${port ?? 0}`;
+}
+
+function wrongName(subjectAltName: string, hostname: string): string {
+  const names = subjectAltName.split(', ').filter((name) => name !== '');
+  const kind = isIP(hostname) === 0 ? 'DNS:' : 'IP Address:';
+  const valid = names.filter((name) => name.startsWith(kind)).map((name) => name.slice(kind.length));
+  if (valid.length > 0) return `certificate is valid for ${valid.join(', ')}, not ${hostname}`;
+  return isIP(hostname) === 0
+    ? `certificate is not valid for any names, but wanted to match ${hostname}`
+    : `cannot validate certificate for ${hostname} because it doesn't contain any IP SANs`;
+}
+
+// * A cluster that is reached by its API server. Requests are raw JSON, so that no field is lost that this program does
+// not know; nothing here writes credentials anywhere.
 
 /** Keeps the connections to a server, which belong to whoever opened them. */
 interface AgentKeeper {
@@ -376,7 +457,7 @@ function isSuccess(code = 0): boolean {
 }
 
 /** How long a server that is busy wants to be left alone, in seconds; `undefined` where asking again is of no use. */
-export function retryAfter({ status }: ApiError): number | undefined {
+function retryAfter({ status }: ApiError): number | undefined {
   return status.code === 429 || status.code === 503 ? status.details?.retryAfterSeconds : undefined;
 }
 
@@ -393,4 +474,20 @@ function urlOf(server: string, { path, query = {} }: ApiRequest): URL {
   url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
   url.search = new URLSearchParams(query).toString();
   return url;
+}
+
+/** True if what has been missed cannot be told: it was forgotten, or cannot be understood. */
+export function losesThread(error: unknown): boolean {
+  if (error instanceof ApiError) return ![429, 503].includes(error.status.code);
+  return !(error instanceof UserError);
+}
+
+/** The HTTP status code of what the server refused. */
+export function codeOf(error: unknown): number | undefined {
+  return error instanceof ApiError ? error.status.code : undefined;
+}
+
+/** How long the server wants to be left alone, in milliseconds. */
+export function askedMs(error: unknown): number {
+  return error instanceof ApiError ? (retryAfter(error) ?? 0) * 1000 : 0;
 }

@@ -1,3 +1,29 @@
+const UNITS_MS: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  µs: 1e-3,
+  μs: 1e-3,
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+};
+
+const PART = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g;
+const DURATION = new RegExp(`^(?:${PART.source})+$`);
+
+/**
+ * A Go duration such as `5s`, `1m30s` or `0`, in milliseconds; `undefined` if the text is none, or a negative one.
+ * @see https://pkg.go.dev/time#ParseDuration
+ */
+export function parseDurationMs(text: string): number | undefined {
+  if (text === '0') return 0;
+  if (!DURATION.test(text)) return undefined;
+  let total = 0;
+  for (const [, amount, unit = ''] of text.matchAll(PART)) total += Number(amount) * (UNITS_MS[unit] ?? 0);
+  return Number.isFinite(total) ? total : undefined;
+}
+
 /** What the suffixes of quantities stand for, as powers: of 10 or, with an `i`, of 2. */
 const DECIMAL: Readonly<Record<string, number>> = { n: -9, u: -6, m: -3, '': 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 };
 const BINARY: Readonly<Record<string, bigint>> = { Ki: 10n, Mi: 20n, Gi: 30n, Ti: 40n, Pi: 50n, Ei: 60n };
@@ -26,4 +52,15 @@ function scale(amount: bigint, shift: number): bigint {
   if (shift >= 0) return amount * 10n ** BigInt(shift);
   const divisor = 10n ** BigInt(-shift);
   return (amount + divisor - 1n) / divisor;
+}
+
+/** A time as objects hold it: RFC 3339 in UTC, in whole seconds. */
+export function timestampOf(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
+/** Milliseconds since 1970; `undefined` for what is absent or no time. */
+export function readTimestamp(text: string | null | undefined): number | undefined {
+  const ms = text == null ? NaN : Date.parse(text);
+  return Number.isNaN(ms) ? undefined : ms;
 }

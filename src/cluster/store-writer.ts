@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts';
 import { isObject, type JsonObject, type Kind } from '../kube/types.ts';
 import type { WritableStore } from './store.ts';
-import type { Projection } from './project.ts';
+import type { Projection } from './projection.ts';
 import type { Sink } from './reflector.ts';
 
 /**

@@ -1,7 +1,63 @@
+import { constants } from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Source } from './source.ts';
 
-export interface FileWatch {
+/** The code of the error for what is no file. */
+export const NOT_REGULAR = 'ENOTSUP';
+
+/**
+ * Opens a file for reading. Rejects for what is no file, such as a named pipe: whoever opens one waits until somebody
+ * writes into it, and cannot be interrupted.
+ */
+export async function openRegularFile(path: string): Promise<FileHandle> {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const kind = await handle.stat();
+  // Of a folder, reading says so itself.
+  if (kind.isFile() || kind.isDirectory()) return handle;
+  await handle.close();
+  throw Object.assign(new Error(`not a regular file: ${path}`), { code: NOT_REGULAR });
+}
+
+/** A mistake of the person at the keyboard: a bad option, file or manifest. Shown as its message, without a stack. */
+export class UserError extends Error {
+  override readonly name = 'UserError';
+}
+
+/** A text and the file that it is from. */
+export interface Source {
+  readonly file: string;
+  readonly text: string;
+}
+
+/**
+ * Reads a file as it is now.
+ * @throws {UserError} if it cannot be read
+ */
+export async function readSource(file: string): Promise<Source> {
+  try {
+    await using handle = await openRegularFile(file);
+    return { file, text: await handle.readFile('utf8') };
+  } catch (error) {
+    throw new UserError(`cannot read ${file}: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+/** For what the system says in its own words. */
+const REASONS: ReadonlyMap<unknown, string> = new Map([
+  ['ENOENT', 'there is no such file'],
+  ['ENOTDIR', 'there is no such file'],
+  ['EISDIR', 'it is a folder'],
+  ['EACCES', 'permission denied'],
+  [NOT_REGULAR, 'it is no regular file'],
+]);
+
+/** Why a file cannot be read or written, without its name. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return ('code' in error ? REASONS.get(error.code) : undefined) ?? error.message;
+}
+
+interface FileWatch {
   /** Reads the file; called again and again. */
   readonly read: () => Promise<Source>;
   /** What was read before the watch began; it is no change. */
