@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { PORTS } from '../src/install/network.ts';
+import { PORTS } from '../src/install/deployment.ts';
 import { copyOf, execFormOf, readArg, readDockerfile, type Instruction, type Stage } from './support/dockerfile.ts';
 import { serve } from './support/serve-process.ts';
 

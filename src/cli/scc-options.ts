@@ -1,8 +1,7 @@
 import type { Namespace } from '../kube/types.ts';
 import { sccModeOf, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import type { Option } from './options.ts';
-import { serveOptions } from './serve/options.ts';
-import { sccSettingsOf, type SccValues } from './serve/scc-settings.ts';
+import { serveOptions, sccSettingsOf, type SccValues } from './serve/options.ts';
 
 const {
   'scc-mode': mode,

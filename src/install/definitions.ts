@@ -1,6 +1,5 @@
-import type { Manifest } from './types.ts';
+import { type Manifest, clusterMetadata } from './settings.ts';
 import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
-import { clusterMetadata } from './metadata.ts';
 
 /** What a field may hold: the part of OpenAPI that is used here. */
 export interface Schema {

@@ -1,12 +1,17 @@
 import type { V1Deployment } from '@kubernetes/client-node';
-import { CONFIGURATION, rolloutSection } from './configuration.ts';
-import { deployment } from './deployment.ts';
-import { defaultSettings } from './settings.ts';
+import {
+  CONFIGURATION,
+  rolloutSection,
+  deployment,
+  certificateArguments,
+  certificateMounts,
+  certificateVolumes,
+} from './deployment.ts';
+import { defaultSettings, clusterMetadata, metadataIn, type Manifest as ManifestPreDeleteHook } from './settings.ts';
 import { ENFORCEMENT_MODES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { ROLLOUT_PHASES } from '../policy/rollout/enforcement.ts';
 import { EVALUATORS } from '../policy/rollout/settings.ts';
 import { type JsonObject, draft, isObject } from '../kube/types.ts';
-import { certificateArguments, certificateMounts, certificateVolumes } from './certificate.ts';
 import {
   defaultSettings as defaultSettingsDeployment,
   type Manifest,
@@ -18,9 +23,7 @@ import {
 } from './index.ts';
 import { printYaml } from '../config/manifests.ts';
 import { apiVersionOf } from '../kube/resources.ts';
-import { clusterMetadata, metadataIn } from './metadata.ts';
 import { rule, clusterRole, ROLLOUT_PARTS, ROLLOUT_ROLE, type RolloutPart } from './rbac.ts';
-import type { Manifest as ManifestPreDeleteHook } from './types.ts';
 import type { Files } from './kustomize.ts';
 
 /** What the chart installs where nobody says otherwise: the same as the other manifests. */

@@ -2,22 +2,25 @@
  * The objects of an installation: the one source of every manifest. Nothing here reads files or asks clusters; what a
  * cluster needs comes in as settings.
  */
-import { podDisruptionBudget } from './availability.ts';
-import { certManagerObjects } from './certificate.ts';
-import { configuration } from './configuration.ts';
+import {
+  podDisruptionBudget,
+  certManagerObjects,
+  configuration,
+  deployment,
+  namespace,
+  resourceQuota,
+  networkPolicy,
+  service,
+} from './deployment.ts';
 import { SCC_DEFINITIONS, psaEnforcementConfigs } from './definitions.ts';
-import { deployment } from './deployment.ts';
 import { monitoringObjects } from './monitoring.ts';
-import { namespace, resourceQuota } from './namespace.ts';
-import { networkPolicy, service } from './network.ts';
 import { rbacObjects } from './rbac.ts';
-import type { ManifestSettings } from './settings.ts';
-import type { Manifest } from './types.ts';
+import type { ManifestSettings, Manifest } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
 export { DEFINITIONS, SCC_DEFINITIONS } from './definitions.ts';
 export { defaultSettings, type ManifestSettings } from './settings.ts';
-export type { Manifest, ManifestOf } from './types.ts';
+export type { Manifest, ManifestOf } from './settings.ts';
 export { webhookConfigurations, type WebhookConfiguration } from './webhooks.ts';
 
 /** All objects of an installation, in the order in which they have to be applied: webhooks at the end. */

@@ -3,7 +3,7 @@ import { type Manifest, defaultSettings, DEFINITIONS, manifestsOf } from './inde
 import { deepEqual } from '../kube/equality.ts';
 import { type JsonPatchOp, escapeKey } from '../kube/json-patch.ts';
 import { isObject } from '../kube/types.ts';
-import { PROFILES, type Profile } from './profiles.ts';
+import { PROFILES, type Profile } from './settings.ts';
 
 /** Files by their paths below the folder that they are written to. */
 export type Files = readonly (readonly [path: string, text: string])[];

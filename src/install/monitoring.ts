@@ -1,9 +1,14 @@
 import type { V1ConfigMap } from '@kubernetes/client-node';
 import { DEFAULT_ROLLOUT } from '../policy/rollout/settings.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
-import { metadataIn, SELECTOR_LABELS } from './metadata.ts';
-import type { ManifestSettings } from './settings.ts';
-import type { ManifestOf, CustomManifest, Manifest } from './types.ts';
+import {
+  metadataIn,
+  SELECTOR_LABELS,
+  type ManifestSettings,
+  type ManifestOf,
+  type CustomManifest,
+  type Manifest,
+} from './settings.ts';
 
 /** Somebody has to look: at once, in working hours, or some day. */
 type Severity = 'critical' | 'warning' | 'info';

@@ -9,7 +9,14 @@ import type {
 import { RESOURCES } from '../kube/resources.ts';
 import type { Kind, Wire } from '../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
-import type { ManifestSettings } from './settings.ts';
+import {
+  type ManifestSettings,
+  clusterMetadata,
+  metadataIn,
+  LABELS,
+  type ManifestOf,
+  type Manifest,
+} from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 import {
   INSTALLATION,
@@ -17,8 +24,6 @@ import {
   LABEL_SYNC_MANAGER,
   RUN_LEVEL_ZERO_MANAGER,
 } from '../kube/well-known.ts';
-import { clusterMetadata, metadataIn, LABELS } from './metadata.ts';
-import type { ManifestOf, Manifest } from './types.ts';
 import { RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { REPORT_NAME } from '../policy/rollout/readiness.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';

@@ -7,12 +7,15 @@ import type {
 } from '@kubernetes/client-node';
 import type { Wire } from '../kube/types.ts';
 import { FAIL_OPEN, TIER_LABEL, INJECT_CA_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
-import { CERTIFICATE } from './certificate.ts';
-import { WEBHOOK_LABELS } from './metadata.ts';
-import type { ManifestSettings } from './settings.ts';
-import type { Manifest, ManifestOf } from './types.ts';
+import { CERTIFICATE } from './deployment.ts';
+import {
+  WEBHOOK_LABELS,
+  type ManifestSettings,
+  type Manifest,
+  type ManifestOf,
+  exemptNamespacesOf,
+} from './settings.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL } from '../policy/scc/mode.ts';
-import { exemptNamespacesOf } from './exempt-namespaces.ts';
 
 // * Match conditions: what an API server need not ask about, since the answer would change nothing. While nobody answers,
 // finalizers can still be taken off pods, and namespaces can still be deleted.

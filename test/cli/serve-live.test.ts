@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { newsCheck } from '../../src/cli/serve/readiness.ts';
+import { newsCheck } from '../../src/cli/serve/cluster.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';

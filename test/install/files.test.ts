@@ -9,7 +9,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/manifests.ts';
 import { manifestFiles } from '../../src/install/files.ts';
 import { defaultSettings, manifestsOf, type Manifest } from '../../src/install/index.ts';
-import { PROFILES, type Profile } from '../../src/install/profiles.ts';
+import { PROFILES, type Profile } from '../../src/install/settings.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
 const FOLDER = join(import.meta.dirname, '../../webhook-config');

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { Agent, request } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { after, before, suite, test } from 'node:test';
-import { createServedCertificate, type ServedCertificate } from '../../src/cli/serve/served-certificate.ts';
+import { createServedCertificate, type ServedCertificate } from '../../src/cli/serve/certificates.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { allow } from '../../src/kube/admission.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';

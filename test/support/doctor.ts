@@ -1,6 +1,6 @@
 /** What the doctor knows of an installation where nothing is wrong. */
-import { configurationOf } from '../../src/cli/installation/own-webhooks.ts';
-import type { Facts, NamespaceFact } from '../../src/cli/doctor/types.ts';
+import { configurationOf } from '../../src/cli/installation.ts';
+import type { Facts, NamespaceFact } from '../../src/cli/doctor/facts.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import type { Kinds, Lease } from '../../src/kube/types.ts';
 import { defaultSettings, manifestsOf, webhookConfigurations } from '../../src/install/index.ts';

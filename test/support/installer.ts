@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { collectionPath, objectPath, type Resource } from '../../src/cli/installation/resource.ts';
+import { collectionPath, objectPath, type Resource } from '../../src/cli/installation.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
 import type { ApiClient } from './api-client.ts';
 

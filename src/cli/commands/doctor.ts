@@ -1,17 +1,14 @@
 import { isInstalled } from '../doctor/checks/installed.ts';
 import { afterBreakGlass, tierOf, tierOfRequest, type Request, type Tier } from '../doctor/matching.ts';
-import type { Facts, Finding, Severity } from '../doctor/types.ts';
-import { type Status, statusOf } from '../break-glass/print.ts';
+import { type Facts, type Finding, type Severity, printNames } from '../doctor/facts.ts';
+import { type Status, statusOf } from '../break-glass.ts';
 import { printColumns } from '../report/columns.ts';
 import { type Style, styleOf } from '../report/style.ts';
 import { printable } from '../report/text.ts';
-import { printNames } from '../doctor/names.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { judgeAll } from '../doctor/checks/index.ts';
 import { gatherFacts } from '../doctor/gather.ts';
-import { withCluster } from '../installation/connect.ts';
-import { isOurs } from '../installation/own-webhooks.ts';
-import { clusterOptions, namespaceOption } from '../installation/options.ts';
+import { withCluster, isOurs, clusterOptions, namespaceOption } from '../installation.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 

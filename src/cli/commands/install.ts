@@ -4,20 +4,18 @@ import { ApiError } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../config/files.ts';
 import { defaultSettings, type ManifestSettings, manifestsOf } from '../../install/index.ts';
-import { PROFILES, type Profile } from '../../install/profiles.ts';
+import { PROFILES, type Profile, MINIMUM_MINOR } from '../../install/settings.ts';
 import { dnsLabelErrors } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/enforcement.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
 import { AUTHORIZATIONS } from '../../server/scc-access.ts';
-import { clusterOptions } from '../installation/options.ts';
+import { clusterOptions, withCluster } from '../installation.ts';
 import { option, type Option, type OptionText, type Values } from '../options.ts';
 import { boolean, integer, objectName, oneOf } from '../values.ts';
 import { VERSION } from '../version.ts';
-import { MINIMUM_MINOR } from '../../install/kubernetes-version.ts';
 import { printYaml } from '../../config/manifests.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { withCluster } from '../installation/connect.ts';
 import { printable } from '../report/text.ts';
 
 const SCC_DEFINITION =

@@ -4,10 +4,14 @@ import { selectedNamespace, selectionOptions } from '../inventory/options.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
-import { gatherRollout } from '../rollout/gather.ts';
-import { rolloutOptions } from '../rollout/options.ts';
-import { countNamespaces, planNamespaces } from '../rollout/plan-namespaces.ts';
-import { namespaceBlocks, printCounts, printNamespaceTable } from '../rollout/print-namespaces.ts';
+import { gatherRollout, rolloutOptions } from '../rollout/gather.ts';
+import {
+  countNamespaces,
+  planNamespaces,
+  namespaceBlocks,
+  printCounts,
+  printNamespaceTable,
+} from '../rollout/namespaces.ts';
 
 const DETAILS = `
 Says of each namespace which level of the Pod Security Standards it is held to today and which one

@@ -11,9 +11,15 @@ import {
 import { standingOf } from '../../policy/rollout/label-sync.ts';
 import { printSome } from '../../policy/psa/some.ts';
 import { LEVELS } from '../../policy/pss/types.ts';
-import { type RolloutFacts, gatherRollout } from '../rollout/gather.ts';
-import { number, namespaceBlocks, printCounts } from '../rollout/print-namespaces.ts';
-import type { NamespaceCounts, PlannedNamespace, RolloutState } from '../rollout/types.ts';
+import {
+  type RolloutFacts,
+  gatherRollout,
+  type NamespaceCounts,
+  type PlannedNamespace,
+  type RolloutState,
+  rolloutOptions,
+} from '../rollout/gather.ts';
+import { number, namespaceBlocks, printCounts, countNamespaces, planNamespaces } from '../rollout/namespaces.ts';
 import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
@@ -21,8 +27,6 @@ import { option } from '../options.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf, type Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
-import { rolloutOptions } from '../rollout/options.ts';
-import { countNamespaces, planNamespaces } from '../rollout/plan-namespaces.ts';
 import { boolean, oneOf } from '../values.ts';
 
 /** What somebody would ask for, and under which circumstances. */

@@ -3,16 +3,19 @@ import { ENFORCEMENT_MODES, isEnforcementMode, PSA_ENFORCEMENT_CONFIG } from '..
 import { quote } from '../../kube/text.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
 import { printSome } from '../../policy/psa/some.ts';
-import type { NamespaceCounts, RolloutState, PlannedNamespace } from '../rollout/types.ts';
+import {
+  type NamespaceCounts,
+  type RolloutState,
+  type PlannedNamespace,
+  gatherRollout,
+  rolloutOptions,
+} from '../rollout/gather.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import { type Style, styleOf } from '../report/style.ts';
 import { printable } from '../report/text.ts';
-import { namespaceBlocks, printCounts } from '../rollout/print-namespaces.ts';
+import { namespaceBlocks, printCounts, countNamespaces, planNamespaces } from '../rollout/namespaces.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { printData } from '../report/print-data.ts';
-import { gatherRollout } from '../rollout/gather.ts';
-import { rolloutOptions } from '../rollout/options.ts';
-import { countNamespaces, planNamespaces } from '../rollout/plan-namespaces.ts';
 
 /** What keeps the cluster from enforcement, and what to do next; each in one sentence. */
 interface Outlook {

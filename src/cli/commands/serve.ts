@@ -4,7 +4,15 @@ import { readArguments } from '../arguments.ts';
 import { checkOperands, type Command, EXIT, type Io } from '../command.ts';
 import { resolveValues } from '../options.ts';
 import { createSettings, loadConfiguration, type LoadedConfiguration } from '../../config/settings.ts';
-import { checkVerbosity, serveOptions, type ServeValues, logLevelOf } from '../serve/options.ts';
+import {
+  checkVerbosity,
+  serveOptions,
+  type ServeValues,
+  logLevelOf,
+  isEnabled,
+  controllersOf,
+  sccSettingsOf,
+} from '../serve/options.ts';
 import { readSource, type Source, UserError, watchFile } from '../../config/files.ts';
 import { type Logger, createLogger } from '../../telemetry/logger.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
@@ -29,15 +37,11 @@ import { DEFAULT_UNMANAGED_NAMESPACES, type ManagementSettings } from '../../pol
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { type Metrics, createMetrics } from '../../telemetry/metrics.ts';
-import { isEnabled, controllersOf } from '../serve/controllers.ts';
 import { type AdmissionServer, buildServer } from '../../server/server.ts';
-import { certificateControllers } from '../serve/certificate-controllers.ts';
+import { certificateControllers, createServedCertificate, trustCheck } from '../serve/certificates.ts';
 import { startDevCluster } from '../serve/dev-cluster.ts';
 import { isLive, reachLiveCluster } from '../serve/live-cluster.ts';
-import { listen } from '../serve/listen.ts';
-import { ping, readinessChecks } from '../serve/readiness.ts';
-import { sccSettingsOf } from '../serve/scc-settings.ts';
-import { createServedCertificate, trustCheck } from '../serve/served-certificate.ts';
+import { listen, ping, readinessChecks } from '../serve/cluster.ts';
 import { VERSION } from '../version.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../controllers/standard-sccs.ts';
 import { canUseScc } from '../../cluster/access.ts';

@@ -2,17 +2,26 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Io, defineCommand, EXIT } from '../command.ts';
 import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, REPLICA, TIER_LABEL } from '../../kube/well-known.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { type AnyObject, type Resource, listObjects, printTarget, objectPath } from '../installation/resource.ts';
+import {
+  type AnyObject,
+  type Resource,
+  listObjects,
+  printTarget,
+  objectPath,
+  ifThere,
+  FIELD_MANAGER,
+  withCluster,
+  clusterOptions,
+  namespaceOption,
+} from '../installation.ts';
 import type { Connection } from '../../cluster/connection.ts';
 import { ApiError } from '../../kube/status.ts';
-import { ifThere, FIELD_MANAGER, withCluster } from '../installation/connect.ts';
 import type { Lease, KubeObject } from '../../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { type JsonPatchOp, escapeKey } from '../../kube/json-patch.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { UserError } from '../../config/files.ts';
-import { clusterOptions, namespaceOption } from '../installation/options.ts';
 import { flag, option } from '../options.ts';
 import { printable } from '../report/text.ts';
 import { durationMs } from '../values.ts';

@@ -10,7 +10,7 @@ import type {
   ConfigurationFile,
   Facts,
   ServerFact,
-} from './types.ts';
+} from './facts.ts';
 import { type Connection, networkError } from '../../cluster/connection.ts';
 import { reviewAccess } from '../../cluster/access.ts';
 import {
@@ -26,11 +26,20 @@ import {
 import { manifestsOf, type Manifest, type ManifestSettings, defaultSettings } from '../../install/index.ts';
 import { INSTALLATION, INJECT_CA_ANNOTATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { ifThere } from '../installation/connect.ts';
-import { objectPath, collectionPath, type AnyObject, listObjects, type Resource } from '../installation/resource.ts';
-import { mountedFile, argumentOf } from './gather/mounted.ts';
+import {
+  ifThere,
+  objectPath,
+  collectionPath,
+  type AnyObject,
+  listObjects,
+  type Resource,
+  mountedFile,
+  argumentOf,
+  type Configuration,
+  isOurs,
+  readConfigurations,
+} from '../installation.ts';
 import { UserError } from '../../config/files.ts';
-import { type Configuration, isOurs, readConfigurations } from '../installation/own-webhooks.ts';
 import { tierOf, type Tier } from './matching.ts';
 import { parseConfiguration } from '../../config/configuration.ts';
 import { VERSION } from '../version.ts';

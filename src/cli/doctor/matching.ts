@@ -1,8 +1,8 @@
 import { deepEqual } from '../../kube/equality.ts';
 import { matchesLabelSelector, matchesRule } from '../../kube/webhooks.ts';
-import { BREAK_GLASS, stateOf } from '../break-glass/plan.ts';
-import { isOurs, type Configuration, type Webhook } from '../installation/own-webhooks.ts';
-import type { NamespaceFact } from './types.ts';
+import { BREAK_GLASS, stateOf } from '../break-glass.ts';
+import { isOurs, type Configuration, type Webhook } from '../installation.ts';
+import type { NamespaceFact } from './facts.ts';
 
 /** A request as far as API servers choose webhooks by it. */
 export interface Request {

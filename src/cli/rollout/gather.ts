@@ -1,18 +1,31 @@
+import type { Kind, Kinds } from '../../kube/types.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
+import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { RBAC_KINDS } from '../../policy/rbac/types.ts';
+import { inventoryOptions } from '../inventory/options.ts';
+import { option, type Values } from '../options.ts';
+import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
+import { sccOptions, DEFAULT_SCC_MODE } from '../scc-options.ts';
+import { objectName, text } from '../values.ts';
+import type { Condition } from '../../kube/conditions.ts';
+import {
+  type DefaultLevel,
+  type RolloutPhase,
+  type SyncerMode,
+  readEnforcement,
+} from '../../policy/rollout/enforcement.ts';
+import type { Category, ViolatingWorkload } from '../../policy/rollout/readiness.ts';
+import type { Level } from '../../policy/pss/types.ts';
 import type { Store } from '../../cluster/store.ts';
 import { parseConfiguration, type Configuration, readPodSecuritySource } from '../../config/configuration.ts';
 import type { Source } from '../../config/files.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
-import type { Kinds } from '../../kube/types.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';
-import { argumentOf, mountedFile } from '../doctor/gather/mounted.ts';
+import { argumentOf, mountedFile } from '../installation.ts';
 import type { ObjectName } from '../inventory/types.ts';
-import { DEFAULT_SCC_MODE } from '../scc-options.ts';
 import { serveOptions } from '../serve/options.ts';
-import { type RolloutValues, ROLLOUT_COMMAND_KINDS } from './options.ts';
 import { rolloutOf, type RolloutPlace } from '../../cluster/rollout.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
-import { readEnforcement } from '../../policy/rollout/enforcement.ts';
 import {
   DEFAULT_UNMANAGED_NAMESPACES,
   isAwaitingLabel,
@@ -23,7 +36,84 @@ import type { PodSecurity } from '../../policy/psa/pod-security.ts';
 import type { Io } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { VERSION } from '../version.ts';
-import type { RolloutState } from './types.ts';
+
+/** What the commands about the rollout have in common. */
+export const rolloutOptions = {
+  ...inventoryOptions,
+  config: option('FILE', text, undefined, {
+    help: 'Configuration file of the server; absent, the one that the installation in the cluster runs with',
+  }),
+  'installation-namespace': option('NAME', objectName, INSTALLATION.namespace, {
+    help: 'Namespace of the installation',
+  }),
+  'scc-mode': sccOptions['scc-mode'],
+  'scc-exempt-namespaces': sccOptions['scc-exempt-namespaces'],
+  output: outputOption(DATA_AND_TABLE),
+};
+
+type RolloutValues = Values<typeof rolloutOptions> & { readonly namespace?: string | undefined };
+
+/** What these commands read; of manifests everything is read. */
+const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
+  'Namespace',
+  'ServiceAccount',
+  ...POD_SOURCES,
+  ...RBAC_KINDS,
+  'SecurityContextConstraints',
+  'PSAEnforcementConfig',
+  'FeatureGate',
+];
+
+/**
+ * What would become of a namespace. `clean`: nothing in it would be refused. `violating`: something would. `inconclusive`:
+ * there is no telling. `labelled`: it has a level of its own, which stays in force. `exempt`: it is held to nothing.
+ */
+type Verdict = 'clean' | 'violating' | 'inconclusive' | 'labelled' | 'exempt';
+
+/** A namespace on its way. */
+export interface PlannedNamespace {
+  readonly name: string;
+  /** What pods are held to now, and by what. */
+  readonly today: Level;
+  readonly todayBy: 'label' | 'default' | 'exemption';
+  /** What they would be held to; absent where nobody can tell. */
+  readonly toCome?: Level;
+  readonly verdict: Verdict;
+  readonly categories: readonly Category[];
+  /** As in the status of the PSAEnforcementConfig. */
+  readonly reason?: string;
+  /** What would be refused, sorted by kind and name. */
+  readonly workloads: readonly ViolatingWorkload[];
+  /** Why there is no verdict. */
+  readonly error?: string;
+  /** What to do, each step in one sentence. */
+  readonly steps: readonly string[];
+}
+
+/** How many namespaces there are of each kind, and what would be refused in them. */
+export type NamespaceCounts = Readonly<Record<Verdict | 'namespaces' | 'workloads' | 'pods', number>>;
+
+/** Where the rollout stands. */
+export interface RolloutState {
+  readonly phase: RolloutPhase;
+  readonly enforcementDate?: string;
+  readonly gate: boolean;
+  /** `spec.enforcementMode`; absent if there is no PSAEnforcementConfig. */
+  readonly requested?: string;
+  readonly requestedBy?: 'rollout' | 'others';
+  readonly decided: string;
+  readonly lastEvaluationTime?: string;
+  /** What namespaces without a label are held to. */
+  readonly enforce: DefaultLevel;
+  readonly published: DefaultLevel;
+  /** 0: nothing has been published yet. */
+  readonly generation: number;
+  readonly syncer: SyncerMode;
+  readonly raiseSettleMs: number;
+  readonly conditions: readonly Condition[];
+  /** Managed namespaces that need a label before the default can be raised. */
+  readonly unlabelled: readonly string[];
+}
 
 /** How the server runs, as far as that can be told. */
 interface InstallationSettings {

@@ -16,9 +16,8 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { keepCertificates } from '../../tls/certificate-folder.ts';
 import { PROGRAM } from '../command.ts';
-import { orAddressError } from './listen.ts';
+import { orAddressError, printHost, type RunningCluster } from './cluster.ts';
 import type { ServeValues } from './options.ts';
-import { printHost, type RunningCluster } from './running-cluster.ts';
 
 /** Kinds that others need, in the order in which they are needed; all other kinds come after them. */
 const FIRST = [

@@ -17,10 +17,9 @@ import { createAuthority, createServing } from '../../tls/self-signed.ts';
 import type { Service } from '../../tls/served-trust.ts';
 import { PROGRAM, type Io } from '../command.ts';
 import { VERSION } from '../version.ts';
-import { serverNames } from './certificate-controllers.ts';
+import { serverNames } from './certificates.ts';
 import type { ServeValues } from './options.ts';
-import { newsCheck, readCheck } from './readiness.ts';
-import { printHost, type RunningCluster, type WebhookAddress } from './running-cluster.ts';
+import { newsCheck, readCheck, printHost, type RunningCluster, type WebhookAddress } from './cluster.ts';
 
 export interface LiveOptions {
   readonly values: ServeValues;

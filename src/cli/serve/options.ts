@@ -1,19 +1,58 @@
 import { isIP } from 'node:net';
 import { UserError } from '../../config/files.ts';
-import { CONTROLLER_NAMES } from '../../controllers/index.ts';
+import type { Controller } from '../../controllers/controller.ts';
+import { CONTROLLER_NAMES, createControllers } from '../../controllers/index.ts';
+import { STANDARD_SCC_CONTROLLER } from '../../controllers/standard-sccs.ts';
+import { quote } from '../../kube/text.ts';
+import { rangesProblem, type RangeSettings, DEFAULT_RANGES } from '../../policy/uid-range/settings.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
-import { quote } from '../../kube/text.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES } from '../../policy/scc/mode.ts';
+import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES, type SccSettings } from '../../policy/scc/mode.ts';
 import { parseMcsRange, printMcsRange } from '../../policy/uid-range/mcs-range.ts';
-import { DEFAULT_RANGES } from '../../policy/uid-range/settings.ts';
 import { parseUidRange, printUidRange } from '../../policy/uid-range/uid-range.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
 import { AUTHORIZATIONS } from '../../server/scc-access.ts';
-import { controllerRule } from './controllers.ts';
 import { flag, flagOn, list, mapped, option, withEnvironment, type Values } from '../options.ts';
 import { decimal, durationMs, found, integer, listenAddress, objectName, oneOf, text } from '../values.ts';
+import type { Compatibility, Deviations } from '../../policy/scc/types.ts';
+
+/** One word of `--controllers`: a known name, perhaps after a minus, or `*`. */
+function controllerRule(value: string): string {
+  if (value === '*' || CONTROLLER_NAMES.includes(value.replace(/^-/, ''))) return value;
+  throw new UserError(`${quote(value)} is not in the list of known controllers: ${CONTROLLER_NAMES.join(', ')}`);
+}
+
+type ControllerValues = Pick<
+  ServeValues,
+  'controllers' | 'mcs-labels-per-block' | 'mcs-range' | 'scc-mode' | 'standard-sccs' | 'uid-range'
+>;
+
+/** The controllers that the options ask for. Throws a UserError if ranges do not go together. */
+export function controllersOf(values: ControllerValues): readonly Controller[] {
+  const ranges: RangeSettings = {
+    uidRange: values['uid-range'],
+    mcsRange: values['mcs-range'],
+    labelsPerBlock: values['mcs-labels-per-block'],
+  };
+  const problem = rangesProblem(ranges);
+  if (problem !== undefined) throw new UserError(`--uid-range, --mcs-range, --mcs-labels-per-block: ${problem}`);
+  if (values['scc-mode'] === 'off') return [];
+  return createControllers({ ranges }).filter(
+    ({ name }) =>
+      isEnabled(name, values.controllers) &&
+      (name !== STANDARD_SCC_CONTROLLER || values['standard-sccs'] === 'install'),
+  );
+}
+
+/**
+ * True if the words of `--controllers` ask for it: the first that names it counts, else the asterisk.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/controller-manager/app/helper.go
+ */
+export function isEnabled(name: string, rules: readonly string[]): boolean {
+  const rule = rules.find((one) => one === name || one === `-${name}`);
+  return rule === undefined ? rules.includes('*') : rule === name;
+}
 
 const port = integer(0, 65_535);
 
@@ -198,4 +237,37 @@ export function checkVerbosity(typed: ReadonlyMap<string, unknown>): void {
 export function logLevelOf({ v, 'log-level': level }: ServeValues): LogLevel {
   if (v === undefined) return level;
   return v <= 3 ? 'info' : v <= 5 ? 'debug' : 'trace';
+}
+
+/** The values of the options that say how SCCs are to work. */
+export type SccValues = Pick<ServeValues, Extract<keyof ServeValues, `scc-${string}`>>;
+
+/** How SCCs are to work. Throws a UserError if options contradict each other. */
+export function sccSettingsOf(values: SccValues): SccSettings {
+  return {
+    mode: values['scc-mode'],
+    exemptNamespaces: values['scc-exempt-namespaces'],
+    compatibility: compatibilityOf(values),
+    preferUserNamespaces: values['scc-prefer-user-namespaces'],
+  };
+}
+
+const DEVIATIONS = ['scc-identity', 'scc-broken', 'scc-required', 'scc-unprocessed-pods'] as const;
+
+function compatibilityOf(values: SccValues): Compatibility {
+  if (values['scc-compatibility'] === 'openshift') {
+    const given = DEVIATIONS.find((name) => (values[name]?.length ?? 0) > 0);
+    if (given === undefined) return 'openshift';
+    throw new UserError(
+      `--${given} says how to deviate from OpenShift, --scc-compatibility=openshift not to: leave one of them out`,
+    );
+  }
+  const { 'scc-identity': identity, 'scc-broken': brokenScc, 'scc-unprocessed-pods': unprocessedPods } = values;
+  const deviations: Deviations = {
+    requiredSccs: values['scc-required'],
+    ...(identity === undefined ? {} : { identity }),
+    ...(brokenScc === undefined ? {} : { brokenScc }),
+    ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
+  };
+  return deviations;
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { certificates } from '../../../src/cli/doctor/checks/certificates.ts';
-import type { Facts } from '../../../src/cli/doctor/types.ts';
-import { configurationOf } from '../../../src/cli/installation/own-webhooks.ts';
+import type { Facts } from '../../../src/cli/doctor/facts.ts';
+import { configurationOf } from '../../../src/cli/installation.ts';
 import { configuration } from '../../support/certificates.ts';
 import { HEALTHY, registered, SERVING } from '../../support/doctor.ts';
 

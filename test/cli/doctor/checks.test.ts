@@ -4,8 +4,8 @@ import { describe, test } from 'node:test';
 import { CHECKS, judgeAll } from '../../../src/cli/doctor/checks/index.ts';
 import { planProbes } from '../../../src/cli/doctor/gather.ts';
 import { foresee } from '../../../src/cli/commands/doctor.ts';
-import type { Facts, Finding, Probe } from '../../../src/cli/doctor/types.ts';
-import { configurationOf } from '../../../src/cli/installation/own-webhooks.ts';
+import type { Facts, Finding, Probe } from '../../../src/cli/doctor/facts.ts';
+import { configurationOf } from '../../../src/cli/installation.ts';
 import { createAuthority } from '../../../src/tls/self-signed.ts';
 import {
   deployment,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { outlookOn } from '../../../src/cli/commands/rollout-status.ts';
-import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout/types.ts';
+import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout/gather.ts';
 
 const STATE: RolloutState = {
   phase: 'Enforce',

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { controllersOf } from '../../../src/cli/serve/controllers.ts';
-import { serveOptions } from '../../../src/cli/serve/options.ts';
+import { controllersOf, serveOptions, sccSettingsOf } from '../../../src/cli/serve/options.ts';
 import { rolloutControllers } from '../../../src/cli/commands/serve.ts';
-import { sccSettingsOf } from '../../../src/cli/serve/scc-settings.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
 import { createStore } from '../../../src/cluster/store.ts';
 import type { Controller } from '../../../src/controllers/controller.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { serverNames } from '../../../src/cli/serve/certificate-controllers.ts';
-import { createServedCertificate, trustCheck } from '../../../src/cli/serve/served-certificate.ts';
+import { serverNames, createServedCertificate, trustCheck } from '../../../src/cli/serve/certificates.ts';
 import { createStore } from '../../../src/cluster/store.ts';
 import { draft } from '../../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../../src/kube/webhooks.ts';

@@ -1,4 +1,4 @@
-import { given, type Check, type NeededAccess } from '../types.ts';
+import { given, type Check, type NeededAccess } from '../facts.ts';
 
 /** The service account may do what the replicas do. */
 export const access: Check = {

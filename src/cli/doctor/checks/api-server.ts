@@ -1,5 +1,5 @@
-import { MINIMUM_MINOR } from '../../../install/kubernetes-version.ts';
-import { given, type Check } from '../types.ts';
+import { MINIMUM_MINOR } from '../../../install/settings.ts';
+import { given, type Check } from '../facts.ts';
 
 /** The API server is new enough. */
 export const apiServer: Check = {

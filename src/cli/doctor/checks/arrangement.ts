@@ -1,6 +1,6 @@
-import { isOurs, type Configuration } from '../../installation/own-webhooks.ts';
+import { isOurs, type Configuration } from '../../installation.ts';
 import { ownWebhooks } from '../matching.ts';
-import { given, type Check, type Facts, type Remark } from '../types.ts';
+import { given, type Check, type Facts, type Remark } from '../facts.ts';
 
 /** What else in this cluster does the same: Pod Security as the API server has it built in, SCCs as OpenShift has them. */
 export const arrangement: Check = {

@@ -1,8 +1,6 @@
-import { noteOf } from '../../break-glass/plan.ts';
-import { statusOf } from '../../break-glass/print.ts';
-import { isOurs } from '../../installation/own-webhooks.ts';
-import { printNames } from '../names.ts';
-import type { Check, Facts } from '../types.ts';
+import { noteOf, statusOf } from '../../break-glass.ts';
+import { isOurs } from '../../installation.ts';
+import { printNames, type Check, type Facts } from '../facts.ts';
 import { certificates } from './certificates.ts';
 import { leases } from './leases.ts';
 import { replicas } from './replicas.ts';

@@ -2,10 +2,9 @@ import type { X509Certificate } from 'node:crypto';
 import { isInjected, isInstalled, webhooksOf, type RegisteredWebhook } from '../../../kube/webhooks.ts';
 import { readCertificates } from '../../../tls/pem.ts';
 import { trustProblem } from '../../../tls/trust.ts';
-import type { Configuration } from '../../installation/own-webhooks.ts';
+import type { Configuration } from '../../installation.ts';
 import { ownWebhooks } from '../matching.ts';
-import { printNames } from '../names.ts';
-import { given, type Check, type Fact, type Facts, type Remark, type ServedCertificate } from '../types.ts';
+import { printNames, given, type Check, type Fact, type Facts, type Remark, type ServedCertificate } from '../facts.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 

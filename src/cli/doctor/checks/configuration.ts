@@ -1,7 +1,7 @@
 import { parseConfiguration } from '../../../config/configuration.ts';
 import { UserError } from '../../../config/files.ts';
 import { serveOptions } from '../../serve/options.ts';
-import { given, type Check, type Remark } from '../types.ts';
+import { given, type Check, type Remark } from '../facts.ts';
 
 /** The configuration that the replicas mount can be read. */
 export const configuration: Check = {

@@ -1,5 +1,5 @@
 import { INSTALLATION } from '../../../kube/well-known.ts';
-import { isOurs } from '../../installation/own-webhooks.ts';
+import { isOurs } from '../../installation.ts';
 import {
   afterBreakGlass,
   failsClosed,
@@ -10,7 +10,7 @@ import {
   type Registered,
   type Request,
 } from '../matching.ts';
-import { given, type Check, type Facts, type NamespaceFact, type Remark } from '../types.ts';
+import { given, type Check, type Facts, type NamespaceFact, type Remark } from '../facts.ts';
 
 /** Nothing that has to work first keeps the replicas from starting. */
 export const deadlocks: Check = {

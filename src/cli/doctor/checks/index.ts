@@ -1,4 +1,4 @@
-import type { Check, Facts, Finding } from '../types.ts';
+import type { Check, Facts, Finding } from '../facts.ts';
 import { access } from './access.ts';
 import { apiServer } from './api-server.ts';
 import { arrangement } from './arrangement.ts';

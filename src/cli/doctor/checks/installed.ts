@@ -1,6 +1,6 @@
 import { webhookConfigurations } from '../../../install/index.ts';
-import { isOurs } from '../../installation/own-webhooks.ts';
-import type { Check, Facts, Remark } from '../types.ts';
+import { isOurs } from '../../installation.ts';
+import type { Check, Facts, Remark } from '../facts.ts';
 
 /** False if there is neither a Deployment nor a webhook configuration: nothing else is worth to be looked at. */
 export function isInstalled({ configurations, deployment, settings }: Facts): boolean {

@@ -1,8 +1,7 @@
 import { COMPONENT_LABEL, INSTALLATION, SERVING_CERTIFICATE_ANNOTATION } from '../../../kube/well-known.ts';
 import type { Lease } from '../../../kube/types.ts';
 import { fingerprintOf } from '../../../tls/pem.ts';
-import { printNames } from '../names.ts';
-import { given, type Check, type Facts, type Remark } from '../types.ts';
+import { printNames, given, type Check, type Facts, type Remark } from '../facts.ts';
 
 /** Somebody leads, and replicas say that they live, by the clock of this machine. */
 export const leases: Check = {

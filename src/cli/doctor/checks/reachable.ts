@@ -1,7 +1,6 @@
-import { stateOf } from '../../break-glass/plan.ts';
+import { stateOf } from '../../break-glass.ts';
 import { failsClosed, isAsked, ownWebhooks } from '../matching.ts';
-import { printNames } from '../names.ts';
-import type { Check, Facts, Probe, Remark } from '../types.ts';
+import { printNames, type Check, type Facts, type Probe, type Remark } from '../facts.ts';
 
 const FAILED = /failed calling webhook "([^"]+)": (.*)/s;
 const DENIED = /admission webhook "([^"]+)" denied the request/;

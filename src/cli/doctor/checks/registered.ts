@@ -1,9 +1,9 @@
 import { deepEqual } from '../../../kube/equality.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { webhookConfigurations } from '../../../install/index.ts';
-import { BREAK_GLASS } from '../../break-glass/plan.ts';
-import { configurationOf, isOurs, type Configuration, type Webhook } from '../../installation/own-webhooks.ts';
-import type { Check, Facts, Remark } from '../types.ts';
+import { BREAK_GLASS } from '../../break-glass.ts';
+import { configurationOf, isOurs, type Configuration, type Webhook } from '../../installation.ts';
+import type { Check, Facts, Remark } from '../facts.ts';
 
 /** The webhook configurations are there, and are those of this version. */
 export const registered: Check = {

@@ -1,5 +1,5 @@
 import type { Kinds, Pod } from '../../../kube/types.ts';
-import { given, type Check, type Facts, type Remark } from '../types.ts';
+import { given, type Check, type Facts, type Remark } from '../facts.ts';
 import { reachable } from './reachable.ts';
 
 /** Enough replicas are ready, on several nodes, and not all are taken away at once. */

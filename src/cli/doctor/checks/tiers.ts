@@ -1,6 +1,6 @@
 import { FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
 import { afterBreakGlass, tierOf } from '../matching.ts';
-import { given, type Check, type Facts, type Remark } from '../types.ts';
+import { given, type Check, type Facts, type Remark } from '../facts.ts';
 
 /** What a cluster needs before anything else starts lies in namespaces that do not wait for Portcullis. */
 export const tiers: Check = {

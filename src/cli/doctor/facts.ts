@@ -1,11 +1,9 @@
-/**
- * What the doctor knows of an installation, and what it makes of it. Facts are gathered first, by reading; checks are pure
- * functions of them. What could not be read is a fact, too: it hides nothing else.
- */
 import type { Kinds, Lease, Node, Pod } from '../../kube/types.ts';
-import type { AnyObject } from '../installation/resource.ts';
-import type { Configuration } from '../installation/own-webhooks.ts';
+import type { AnyObject, Configuration } from '../installation.ts';
 import type { ManifestSettings } from '../../install/index.ts';
+
+// * What the doctor knows of an installation, and what it makes of it. Facts are gathered first, by reading; checks are pure
+// functions of them. What could not be read is a fact, too: it hides nothing else.
 
 /** Something that was looked at, or why it could not be. */
 export type Fact<T> = { readonly value: T } | { readonly unknown: string };
@@ -118,4 +116,13 @@ export interface Check {
 /** What comes of a fact; what is not known is said instead. */
 export function given<T>(fact: Fact<T>, where: string, judge: (value: T) => readonly Remark[]): readonly Remark[] {
   return 'value' in fact ? judge(fact.value) : [{ severity: 'unknown', where, what: fact.unknown }];
+}
+
+const SHOWN = 3;
+
+/** Names between commas, each once; of many only the first. */
+export function printNames(names: readonly string[], shown = SHOWN): string {
+  const distinct = [...new Set(names)];
+  if (distinct.length <= shown + 1) return distinct.join(', ');
+  return `${distinct.slice(0, shown).join(', ')} and ${distinct.length - shown} more`;
 }

@@ -1,6 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { type Category, type NamespaceEvaluation, violationReason } from '../../policy/rollout/readiness.ts';
+import {
+  type Category,
+  type NamespaceEvaluation,
+  violationReason,
+  type FixableViolation,
+  type ViolatingWorkload,
+} from '../../policy/rollout/readiness.ts';
 import { canUseScc } from '../../cluster/access.ts';
 import { createNamespaceEvaluator } from '../../controllers/readiness-evaluator.ts';
 import { compareBytes } from '../../kube/text.ts';
@@ -11,8 +17,9 @@ import { isLevel, type Level } from '../../policy/pss/types.ts';
 import type { Io } from '../command.ts';
 import { createProgress } from '../progress.ts';
 import { printable } from '../report/text.ts';
-import type { RolloutFacts } from './gather.ts';
-import type { NamespaceCounts, PlannedNamespace } from './types.ts';
+import type { RolloutFacts, NamespaceCounts, PlannedNamespace } from './gather.ts';
+import { printColumns } from '../report/columns.ts';
+import type { Style } from '../report/style.ts';
 
 /** What to do about a namespace in which something would be refused, or that cannot be judged. */
 function stepsFor({ name, verdict, categories, level }: NamespaceEvaluation): readonly string[] {
@@ -156,4 +163,67 @@ function finish<T>(steps: Iterator<unknown, T>): T {
 
 function nameOf({ metadata }: Namespace): string {
   return metadata?.name ?? '';
+}
+
+/** A line for each namespace. */
+export function printNamespaceTable(namespaces: readonly PlannedNamespace[]): string {
+  const header = ['NAMESPACE', 'TODAY', 'TO COME', 'VERDICT', 'REFUSED', 'REASON'];
+  return printColumns(header, namespaces.map(cellsOf));
+}
+
+function cellsOf({ name, today, todayBy, toCome, verdict, workloads, reason, error }: PlannedNamespace): string[] {
+  const refused = workloads.length === 0 ? '' : String(workloads.length);
+  return [name, `${today} (${todayBy})`, toCome ?? 'unknown', verdict, refused, error ?? reason ?? ''];
+}
+
+/** Of each namespace that is in the way what is wrong, where, how to fix it, and what to do; one block each. */
+export function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
+  return namespaces
+    .filter(({ verdict }) => verdict === 'violating' || verdict === 'inconclusive')
+    .map((namespace) => {
+      const { name, toCome = 'unknown', workloads, error, steps } = namespace;
+      const lines = [
+        style('bold', printable(`${name} (${toCome})`)),
+        ...(error === undefined ? [] : [`  ${printable(error)}`]),
+        ...workloads.flatMap((workload) => workloadLines(workload, style)),
+        ...steps.map((step) => `  ${style('yellow', 'To do:')} ${printable(step)}`),
+      ];
+      return `${lines.join('\n')}\n`;
+    });
+}
+
+function workloadLines({ kind, name, pods, causes, violations }: ViolatingWorkload, style: Style): readonly string[] {
+  const running = pods === 0 ? '' : `, ${pods} ${pods === 1 ? 'pod' : 'pods'}`;
+  const through = causes.includes('user') ? ', let in by the rights of users' : '';
+  return [
+    `  ${style('red', printable(`${kind} ${name}`))}${running}${through}`,
+    ...violations.flatMap((violation) => violationLines(violation, style)),
+  ];
+}
+
+function violationLines({ check, reason, detail, fields, fix }: FixableViolation, style: Style): readonly string[] {
+  const why = detail === '' ? reason : `${reason} (${detail})`;
+  return [
+    `    ${printable(check)}: ${printable(why)}`,
+    ...fields.map((field) => `      ${printable(field)}`),
+    `      ${style('dim', `Fix: ${printable(fix)}`)}`,
+  ];
+}
+
+/** `12 namespaces: 9 clean, 1 violating, 2 labelled; 3 workloads with 7 pods would be refused` */
+export function printCounts(counts: NamespaceCounts): string {
+  const { namespaces, workloads, pods } = counts;
+  const parts = (['clean', 'violating', 'inconclusive', 'labelled', 'exempt'] as const)
+    .filter((verdict) => counts[verdict] > 0)
+    .map((verdict) => `${counts[verdict]} ${verdict}`);
+  const refused =
+    workloads === 0
+      ? 'nothing would be refused'
+      : `${number(workloads, 'workload')} with ${number(pods, 'pod')} would be refused`;
+  return `${number(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${refused}`;
+}
+
+/** `1 pod`, `2 pods` */
+export function number(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
