@@ -1,5 +1,5 @@
 import type { Kind } from '../kube/types.ts';
-import { RBAC_KINDS } from '../policy/rbac/types.ts';
+import { RBAC_KINDS } from '../policy/rbac/rules.ts';
 import { inventoryOptions } from './inventory/options.ts';
 import { option } from './options.ts';
 import { DATA_AND_TABLE, outputOption } from './report/output-option.ts';

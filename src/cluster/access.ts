@@ -1,6 +1,6 @@
 import { createRbac, type Names, type Rbac } from '../policy/rbac/authorizer.ts';
-import { RBAC_KINDS, type Action, type RbacKind } from '../policy/rbac/types.ts';
-import type { CanUse, Subject } from '../policy/scc/types.ts';
+import { RBAC_KINDS, type Action, type RbacKind } from '../policy/rbac/rules.ts';
+import type { CanUse, Subject } from '../policy/scc/request.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { type UserInfo, isObject } from '../kube/types.ts';
 import type { Store } from './store.ts';

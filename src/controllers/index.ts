@@ -1,6 +1,6 @@
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import type { RangeSettings } from '../policy/uid-range/settings.ts';
+import type { RangeSettings } from '../policy/uid-range/ranges.ts';
 import type { Controller } from './controller.ts';
 import { PSA_CONFIG_OBSERVER } from './config-observer.ts';
 import { REPLICA_CONTROLLER } from './replica.ts';

@@ -1,18 +1,24 @@
 import type { Cluster } from '../cluster/cluster.ts';
 import { ApiError } from '../kube/status.ts';
 import type { RangeAllocation } from '../kube/scc.ts';
-import { createAllocator } from '../policy/uid-range/allocate.ts';
+import {
+  createAllocator,
+  ORPHANED_MS,
+  planRepair,
+  type Repair,
+  printState,
+  RANGE_ALLOCATION_NAME,
+  readState,
+  annotationsOfBlock,
+  needOf,
+  rangeProblems,
+} from '../policy/uid-range/allocation.ts';
 import type { Bitmap } from '../policy/uid-range/bitmap.ts';
-import { ORPHANED_MS, planRepair, type Repair } from '../policy/uid-range/repair.ts';
-import type { RangeSettings } from '../policy/uid-range/settings.ts';
-import { printState, RANGE_ALLOCATION_NAME, readState } from '../policy/uid-range/state.ts';
+import { type RangeSettings, printUidRange } from '../policy/uid-range/ranges.ts';
 import { type ReconcileContext, on, type Controller, type ReconcileResult, createObject } from './controller.ts';
 import { shortened } from '../kube/text.ts';
 import { apiVersionOf } from '../kube/resources.ts';
 import type { Namespace } from '../kube/types.ts';
-import { annotationsOfBlock, needOf } from '../policy/uid-range/annotations.ts';
-import { rangeProblems } from '../policy/uid-range/range-problems.ts';
-import { printUidRange } from '../policy/uid-range/uid-range.ts';
 
 /** A block that is taken and that no namespace is known to have. */
 interface Reservation {

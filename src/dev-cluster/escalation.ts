@@ -2,7 +2,7 @@ import { semanticEqual } from '../kube/equality.ts';
 import { ApiError, forbidden, notFound } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import type { UserInfo } from '../kube/types.ts';
-import { missingRights, printTexts } from '../policy/rbac/cover.ts';
+import { missingRights, printTexts } from '../policy/rbac/rules.ts';
 import type { Call, Core } from './core.ts';
 import { bindingsOf, roleOf } from './rules-review.ts';
 import { itemsAt, textAt } from './tables/cells.ts';

@@ -1,6 +1,6 @@
 import type { Cluster } from '../cluster/cluster.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { keyOf, type AccessQuestion } from '../policy/scc/questions.ts';
+import { keyOf, type AccessQuestion } from '../policy/scc/access.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 

@@ -1,6 +1,6 @@
 import { canUseScc } from '../cluster/access.ts';
-import { decideOn, keyOf } from '../policy/scc/questions.ts';
-import type { CanUse, SccDecision } from '../policy/scc/types.ts';
+import { decideOn, keyOf } from '../policy/scc/access.ts';
+import type { CanUse, SccDecision } from '../policy/scc/request.ts';
 import type { AskAccess } from './access-reviews.ts';
 import type { WithAccess } from './scc-review.ts';
 import { remainingMs } from './waiting-room.ts';

@@ -1,5 +1,5 @@
 import type { AdmissionRequest } from '../kube/admission.ts';
-import type { SccInput } from '../policy/scc/types.ts';
+import type { SccInput } from '../policy/scc/request.ts';
 
 /** The part of a decision's input that comes with the request. */
 export function inputOf(

@@ -5,8 +5,8 @@ import { accessOf, canUseScc } from '../../src/cluster/access.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { Kinds } from '../../src/kube/types.ts';
 import { createAuthorizer } from '../../src/policy/rbac/index.ts';
-import { RBAC_KINDS, type RbacKind } from '../../src/policy/rbac/types.ts';
-import type { Subject } from '../../src/policy/scc/types.ts';
+import { RBAC_KINDS, type RbacKind } from '../../src/policy/rbac/rules.ts';
+import type { Subject } from '../../src/policy/scc/request.ts';
 
 const GROUP = 'security.openshift.io';
 const RESOURCE = 'securitycontextconstraints';

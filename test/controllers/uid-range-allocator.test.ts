@@ -7,7 +7,7 @@ import type { RangeAllocation } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import { emptyBitmap, parseBitmap } from '../../src/policy/uid-range/bitmap.ts';
-import type { RangeSettings } from '../../src/policy/uid-range/settings.ts';
+import type { RangeSettings } from '../../src/policy/uid-range/ranges.ts';
 import { runController, installCrds, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';

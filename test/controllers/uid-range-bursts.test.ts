@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import { createUidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
-import { DEFAULT_RANGES } from '../../src/policy/uid-range/settings.ts';
+import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 

@@ -10,7 +10,7 @@ import { startController, type RunningController } from '../../src/controllers/r
 import { createUidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
 import type { Kind } from '../../src/kube/types.ts';
 import { parseBitmap } from '../../src/policy/uid-range/bitmap.ts';
-import { DEFAULT_RANGES } from '../../src/policy/uid-range/settings.ts';
+import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import { createRecorder, eventually, installCrds } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 

@@ -4,8 +4,7 @@ import { describe, test } from 'node:test';
 import { findMisshapen, type FieldShape } from '../../src/kube/field-shape.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../src/kube/scc.ts';
 import { type Schema, securityContextConstraints } from '../../src/install/definitions.ts';
-import { defaultScc } from '../../src/policy/scc/default-scc.ts';
-import { sccTypeError } from '../../src/policy/scc/validate-scc-object.ts';
+import { defaultScc, sccTypeError } from '../../src/policy/scc/objects.ts';
 
 const [version] = securityContextConstraints.spec.versions;
 assert.ok(version);

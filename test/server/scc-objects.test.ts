@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { apply } from '../../src/kube/json-patch.ts';
 import { isObject, type JsonObject, type Pod } from '../../src/kube/types.ts';
-import { defaultScc } from '../../src/policy/scc/default-scc.ts';
+import { defaultScc } from '../../src/policy/scc/objects.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import { createSccObjectsDefaultWebhook } from '../../src/server/webhooks/scc-objects-default.ts';
 import { createSccObjectsValidateWebhook } from '../../src/server/webhooks/scc-objects-validate.ts';

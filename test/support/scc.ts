@@ -2,13 +2,16 @@
 import { type FieldError, printFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
-import { ownContainerValues, ownPodValues } from '../../src/policy/scc/apply.ts';
+import { ownContainerValues, ownPodValues, writePod } from '../../src/policy/scc/attempt.ts';
 import { decodePod, type PodFields } from '../../src/policy/scc/decode/pod.ts';
-import { decodeScc } from '../../src/policy/scc/decode/scc.ts';
-import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../src/policy/scc/strategies/index.ts';
-import type { ContainerContext, PodContext } from '../../src/policy/scc/strategies/types.ts';
-import type { CanUse } from '../../src/policy/scc/types.ts';
-import { writePod } from '../../src/policy/scc/write.ts';
+import { decodeScc } from '../../src/policy/scc/scc.ts';
+import {
+  CONTAINER_STRATEGIES,
+  POD_STRATEGIES,
+  type ContainerContext,
+  type PodContext,
+} from '../../src/policy/scc/strategies/index.ts';
+import type { CanUse } from '../../src/policy/scc/request.ts';
 
 /** Who may use which SCCs, in place of RBAC; without a namespace in all of them, `*` for every SCC. */
 export interface Grant {

@@ -13,7 +13,7 @@ import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import { type Style, styleOf } from '../report/style.ts';
 import { printable } from '../report/text.ts';
 import type { Kind } from '../../kube/types.ts';
-import { RBAC_KINDS } from '../../policy/rbac/types.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { flag } from '../options.ts';

@@ -12,8 +12,8 @@ import type { Pod, UserInfo, JsonObject, PodLike } from '../../kube/types.ts';
 import { namespaceOf, nameOf } from '../report/identity.ts';
 import { canUseScc } from '../../cluster/access.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
-import { changesOf, type Change } from '../../policy/scc/changes.ts';
-import { explainScc, type ExplainedScc } from '../../policy/scc/explain.ts';
+import { changesOf, type Change } from '../../policy/scc/advice/suggestion.ts';
+import { explainScc, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
 import { findNamespace } from '../inventory/find-namespace.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import { missingAccount } from '../inventory/missing-account.ts';
@@ -31,7 +31,7 @@ import { list, option } from '../options.ts';
 import { printData } from '../report/print-data.ts';
 import { SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-review-options.ts';
 import { text } from '../values.ts';
-import type { SccDecision } from '../../policy/scc/types.ts';
+import type { SccDecision } from '../../policy/scc/request.ts';
 
 /** A pod that would be created, where and by whom. */
 interface CreatedPod {

@@ -6,8 +6,8 @@ import { type PodSource, podSourcesOf, POD_SOURCES } from '../../cluster/workloa
 import { completePod, controllerPodOf, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
 import { withoutEphemeral } from '../../kube/pod.ts';
 import type { Kinds, Namespace, Kind } from '../../kube/types.ts';
-import { planPod } from '../../policy/scc/plan.ts';
-import type { CanUse } from '../../policy/scc/types.ts';
+import { planPod } from '../../policy/scc/advice/explain.ts';
+import type { CanUse } from '../../policy/scc/request.ts';
 import { missingAccount } from '../inventory/missing-account.ts';
 import { type ForetoldSettings, foretoldModeOf, foretoldSettingsOf, sccOptions } from '../scc-options.ts';
 import type { Outcome, PlannedWorkload, PlannedGrant, PlannedNamespace, WorkloadName, Plan } from '../plan/types.ts';
@@ -21,8 +21,7 @@ import {
   printPlanSummary,
 } from '../plan/summary.ts';
 import { createAuthorizer } from '../../policy/rbac/index.ts';
-import { grantObjects } from '../../policy/scc/grants.ts';
-import { useRoleNameOf } from '../../policy/scc/standard.ts';
+import { grantObjects, useRoleNameOf } from '../../policy/scc/standard.ts';
 import { type Io, defineCommand } from '../command.ts';
 import { findNamespace } from '../inventory/find-namespace.ts';
 import { type Inventory, readInventory } from '../inventory/inventory.ts';
@@ -31,7 +30,7 @@ import { printable } from '../report/text.ts';
 import { printYaml } from '../../config/manifests.ts';
 import { reasonOf, UserError } from '../../config/files.ts';
 import { remarkOnNeeded, remarksOn } from '../plan/print-grants.ts';
-import { RBAC_KINDS } from '../../policy/rbac/types.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';
 import { option } from '../options.ts';
 import { printPlan } from '../plan/print-table.ts';

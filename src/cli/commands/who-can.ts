@@ -1,6 +1,6 @@
 import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
-import { RBAC_KINDS } from '../../policy/rbac/types.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace } from '../inventory/find-namespace.ts';
 import { readInventory } from '../inventory/inventory.ts';

@@ -6,11 +6,13 @@ import {
   type Kind,
   type KubeObject,
 } from '../../kube/types.ts';
-import { annotationsOfBlock, needOf } from '../../policy/uid-range/annotations.ts';
-import { createBlocksInUse } from '../../policy/uid-range/in-use.ts';
-import { DEFAULT_RANGES } from '../../policy/uid-range/settings.ts';
-import { blocksOfNamespaces } from '../../policy/uid-range/state.ts';
-import { blockCountOf } from '../../policy/uid-range/uid-range.ts';
+import {
+  annotationsOfBlock,
+  needOf,
+  createBlocksInUse,
+  blocksOfNamespaces,
+} from '../../policy/uid-range/allocation.ts';
+import { DEFAULT_RANGES, blockCountOf } from '../../policy/uid-range/ranges.ts';
 import type { WritableStore } from '../../cluster/store.ts';
 import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';

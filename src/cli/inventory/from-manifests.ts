@@ -14,7 +14,7 @@ import { completePod } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { quote } from '../../kube/text.ts';
 import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
-import { defaultScc } from '../../policy/scc/default-scc.ts';
+import { defaultScc } from '../../policy/scc/objects.ts';
 import type { Remark } from '../report/types.ts';
 import { UserError } from '../../config/files.ts';
 import type { Io } from '../command.ts';

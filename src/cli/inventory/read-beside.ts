@@ -3,7 +3,7 @@ import type { ManifestObject } from '../../config/manifests.ts';
 import { UserError } from '../../config/files.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { Kind } from '../../kube/types.ts';
-import { REVIEW_KINDS } from '../../policy/scc/review-request.ts';
+import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import type { Io } from '../command.ts';
 import { namespaceOf } from '../report/identity.ts';
 import { readFromCluster } from './from-cluster.ts';

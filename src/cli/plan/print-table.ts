@@ -1,7 +1,7 @@
 import { quote } from '../../kube/text.ts';
-import type { PlannedRefusal } from '../../policy/scc/plan.ts';
+import type { PlannedRefusal } from '../../policy/scc/advice/explain.ts';
 import { useRoleNameOf } from '../../policy/scc/standard.ts';
-import { printObstacle } from '../../policy/scc/warnings.ts';
+import { printObstacle } from '../../policy/scc/advice/warnings.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
 import { printChanges } from '../report/changes.ts';
 import type { Style } from '../report/style.ts';

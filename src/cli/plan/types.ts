@@ -1,5 +1,4 @@
-import type { ProposedScc } from '../../policy/scc/explain.ts';
-import type { PlannedPod } from '../../policy/scc/plan.ts';
+import type { ProposedScc, PlannedPod } from '../../policy/scc/advice/explain.ts';
 import type { ClusterRole, RoleBinding } from '../../kube/types.ts';
 import type { ForetoldMode } from '../scc-options.ts';
 

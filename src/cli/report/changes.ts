@@ -1,4 +1,4 @@
-import type { Change } from '../../policy/scc/changes.ts';
+import type { Change } from '../../policy/scc/advice/suggestion.ts';
 
 const OWNERS = /^(?:.*\.)?securityContext\./;
 

@@ -1,7 +1,7 @@
 import type { Kind, Kinds } from '../../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
-import { RBAC_KINDS } from '../../policy/rbac/types.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { inventoryOptions } from '../inventory/options.ts';
 import { option, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';

@@ -3,7 +3,7 @@ import type { Store } from '../../cluster/store.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { grantsAnywhere, isMeant, type ObjectName, type SubjectName } from '../../policy/rbac/who-can.ts';
-import type { User } from '../../policy/rbac/types.ts';
+import type { User } from '../../policy/rbac/rules.ts';
 
 /** That somebody may use an SCC. */
 export interface SccGrant {

@@ -4,18 +4,24 @@ import type { Controller } from '../../controllers/controller.ts';
 import { CONTROLLER_NAMES, createControllers } from '../../controllers/index.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../controllers/standard-sccs.ts';
 import { quote } from '../../kube/text.ts';
-import { rangesProblem, type RangeSettings, DEFAULT_RANGES } from '../../policy/uid-range/settings.ts';
+import {
+  rangesProblem,
+  type RangeSettings,
+  DEFAULT_RANGES,
+  parseMcsRange,
+  printMcsRange,
+  parseUidRange,
+  printUidRange,
+} from '../../policy/uid-range/ranges.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES, type SccSettings } from '../../policy/scc/mode.ts';
-import { parseMcsRange, printMcsRange } from '../../policy/uid-range/mcs-range.ts';
-import { parseUidRange, printUidRange } from '../../policy/uid-range/uid-range.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
 import { AUTHORIZATIONS } from '../../server/scc-access.ts';
 import { flag, flagOn, list, mapped, option, withEnvironment, type Values } from '../options.ts';
 import { decimal, durationMs, found, integer, listenAddress, objectName, oneOf, text } from '../values.ts';
-import type { Compatibility, Deviations } from '../../policy/scc/types.ts';
+import type { Compatibility, Deviations } from '../../policy/scc/request.ts';
 
 /** One word of `--controllers`: a known name, perhaps after a minus, or `*`. */
 function controllerRule(value: string): string {

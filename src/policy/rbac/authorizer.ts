@@ -1,6 +1,173 @@
-import { createGrantIndex, type GrantIndex } from './grant-index.ts';
-import { ruleAllows, ruleCovers } from './rules.ts';
-import type { Action, Authorizer, RbacKind, RbacObjects, User } from './types.ts';
+import { isObject } from '../../kube/types.ts';
+import {
+  readRules,
+  type Rule,
+  type RbacKind,
+  type User,
+  ruleAllows,
+  ruleCovers,
+  type Action,
+  type Authorizer,
+  type RbacObjects,
+} from './rules.ts';
+
+/** Roles and bindings, filed under the subjects of the bindings. */
+interface GrantIndex {
+  put(kind: RbacKind, object: unknown): void;
+  /** Takes out what `put` filed; the object must be the one that was put. */
+  remove(kind: RbacKind, object: unknown): void;
+  /** True if the test holds for one of the rules that the user has in the whole cluster or, if named, in the namespace. */
+  someRule(user: User, namespace: string, test: (rule: Rule) => boolean): boolean;
+}
+
+/** A role, or the place of one that bindings refer to and that does not exist. */
+interface Role {
+  rules: readonly Rule[];
+  exists: boolean;
+  /** How often it has been granted. */
+  granted: number;
+}
+
+/** The roles of a subject, each with the number of times that it was granted. */
+type Grants = Map<Role, number>;
+
+interface Scope {
+  readonly roles: Map<string, Role>;
+  readonly users: Map<string, Grants>;
+  readonly groups: Map<string, Grants>;
+}
+
+const CLUSTER = '';
+
+/**
+ * Makes an empty index. The cost of an answer depends on what the user is granted and not on what all others are; the cost
+ * of a change on the object that changes alone, since bindings refer to roles and do not copy their rules.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
+ */
+function createGrantIndex(): GrantIndex {
+  const scopes = new Map<string, Scope>();
+  const scopeOf = (namespace: string): Scope => {
+    const scope = scopes.get(namespace) ?? { roles: new Map(), users: new Map(), groups: new Map() };
+    scopes.set(namespace, scope);
+    return scope;
+  };
+  const setRole = (namespace: string, object: unknown, rules: readonly Rule[] | undefined): void => {
+    const { name } = metadataOf(object);
+    if (!isName(name)) return;
+    const { roles } = scopeOf(namespace);
+    const role = roleOf(roles, name);
+    role.rules = rules ?? [];
+    role.exists = rules !== undefined;
+    forget(roles, name, role);
+  };
+  const fileBinding = (namespace: string, binding: unknown, change: 1 | -1): void => {
+    if (!isObject(binding) || !Array.isArray(binding['subjects'])) return;
+    const ref = readRef(binding['roleRef'], namespace);
+    if (ref === undefined) return;
+    const { roles } = scopeOf(ref.namespace);
+    const role = roleOf(roles, ref.name);
+    const scope = scopeOf(namespace);
+    for (const subject of binding['subjects']) {
+      const filed = readSubject(subject, namespace);
+      if (filed) grant(scope[filed.list], filed.name, role, change);
+    }
+    forget(roles, ref.name, role);
+  };
+  const file = (kind: RbacKind, object: unknown, change: 1 | -1): void => {
+    const namespace = namespaceOf(kind, object);
+    if (namespace === undefined) return;
+    if (kind === 'RoleBinding' || kind === 'ClusterRoleBinding') fileBinding(namespace, object, change);
+    else setRole(namespace, object, change > 0 && isObject(object) ? readRules(object['rules']) : undefined);
+    const scope = scopeOf(namespace);
+    if (scope.roles.size + scope.users.size + scope.groups.size === 0) scopes.delete(namespace);
+  };
+
+  return {
+    put: (kind, object) => file(kind, object, 1),
+    remove: (kind, object) => file(kind, object, -1),
+    someRule: (user, namespace, test) =>
+      someRuleIn(scopes.get(CLUSTER), user, test) ||
+      (namespace !== CLUSTER && someRuleIn(scopes.get(namespace), user, test)),
+  };
+}
+
+function someRuleIn(scope: Scope | undefined, user: User, test: (rule: Rule) => boolean): boolean {
+  if (!scope) return false;
+  if (someRuleOf(scope.users.get(user.username ?? ''), test)) return true;
+  if (scope.groups.size === 0 || !user.groups) return false;
+  return user.groups.some((group) => someRuleOf(scope.groups.get(group), test));
+}
+
+function someRuleOf(grants: Grants | undefined, test: (rule: Rule) => boolean): boolean {
+  if (!grants) return false;
+  for (const role of grants.keys()) if (role.rules.some(test)) return true;
+  return false;
+}
+
+function grant(subjects: Map<string, Grants>, name: string, role: Role, change: 1 | -1): void {
+  const grants = subjects.get(name) ?? new Map<Role, number>();
+  const times = (grants.get(role) ?? 0) + change;
+  if (times > 0) grants.set(role, times);
+  else grants.delete(role);
+  if (grants.size > 0) subjects.set(name, grants);
+  else subjects.delete(name);
+  role.granted += change;
+}
+
+function roleOf(roles: Map<string, Role>, name: string): Role {
+  const role = roles.get(name) ?? { rules: [], exists: false, granted: 0 };
+  roles.set(name, role);
+  return role;
+}
+
+/** Drops a role that neither exists nor is referred to. */
+function forget(roles: Map<string, Role>, name: string, { exists, granted }: Role): void {
+  if (!exists && granted <= 0) roles.delete(name);
+}
+
+interface Place {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** The role that a binding refers to. A Role is looked for in the namespace of the binding only. */
+export function readRef(ref: unknown, namespace: string): Place | undefined {
+  if (!isObject(ref) || !isName(ref['name'])) return undefined;
+  if (ref['kind'] === 'ClusterRole') return { namespace: CLUSTER, name: ref['name'] };
+  return ref['kind'] === 'Role' && namespace !== CLUSTER ? { namespace, name: ref['name'] } : undefined;
+}
+
+interface FiledSubject {
+  readonly list: 'users' | 'groups';
+  readonly name: string;
+}
+
+/** Under what a subject is filed; a service account under its user name. */
+export function readSubject(subject: unknown, bindingNamespace: string): FiledSubject | undefined {
+  if (!isObject(subject) || typeof subject['name'] !== 'string') return undefined;
+  const { kind, name } = subject;
+  if (kind === 'User') return { list: 'users', name };
+  if (kind === 'Group') return { list: 'groups', name };
+  if (kind !== 'ServiceAccount') return undefined;
+  const own = subject['namespace'];
+  const namespace = own == null || own === '' ? bindingNamespace : own;
+  return isName(namespace) ? { list: 'users', name: `system:serviceaccount:${namespace}:${name}` } : undefined;
+}
+
+export function namespaceOf(kind: RbacKind, object: unknown): string | undefined {
+  if (kind === 'ClusterRole' || kind === 'ClusterRoleBinding') return CLUSTER;
+  const { namespace } = metadataOf(object);
+  return isName(namespace) ? namespace : undefined;
+}
+
+function metadataOf(object: unknown): { readonly name?: unknown; readonly namespace?: unknown } {
+  const metadata = isObject(object) ? object['metadata'] : undefined;
+  return isObject(metadata) ? metadata : {};
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
 
 /** The names of objects: these, or any. */
 export type Names = ReadonlySet<string> | 'any';

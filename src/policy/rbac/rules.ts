@@ -1,5 +1,78 @@
 import { isObject } from '../../kube/types.ts';
-import type { Action } from './types.ts';
+import { sortedSet, quote } from '../../kube/text.ts';
+
+/**
+ * Role-based access control: may a user do this, by the roles and bindings that are stored.
+ *
+ * The folder reads rules as they are stored: roles are aggregated elsewhere, and `system:masters` has no special
+ * standing here. It never throws for malformed objects; what cannot be understood grants nothing.
+ */
+
+/** One rule of a role. */
+export interface PolicyRule {
+  readonly verbs: readonly string[];
+  readonly apiGroups?: readonly string[];
+  readonly resources?: readonly string[];
+  /** Empty or absent: objects of any name. */
+  readonly resourceNames?: readonly string[];
+  readonly nonResourceURLs?: readonly string[];
+}
+
+/** A Role or a ClusterRole. */
+export interface RoleLike {
+  readonly metadata?: { readonly name?: string; readonly namespace?: string };
+  readonly rules?: readonly PolicyRule[] | null;
+}
+
+/** Who is granted a role: a `User`, a `Group` or a `ServiceAccount`. */
+export interface Subject {
+  readonly kind: string;
+  readonly name: string;
+  /** Of a service account; absent in a RoleBinding: the namespace of the binding. */
+  readonly namespace?: string;
+}
+
+/** A RoleBinding or a ClusterRoleBinding. */
+export interface RoleBindingLike {
+  readonly metadata?: { readonly name?: string; readonly namespace?: string };
+  readonly subjects?: readonly Subject[] | null;
+  readonly roleRef: { readonly kind: string; readonly name: string };
+}
+
+/** The kinds of objects that grant access. */
+export const RBAC_KINDS = ['Role', 'ClusterRole', 'RoleBinding', 'ClusterRoleBinding'] as const;
+export type RbacKind = (typeof RBAC_KINDS)[number];
+
+/** All that grants access in a cluster. */
+export interface RbacObjects {
+  readonly roles: readonly RoleLike[];
+  readonly clusterRoles: readonly RoleLike[];
+  readonly roleBindings: readonly RoleBindingLike[];
+  readonly clusterRoleBindings: readonly RoleBindingLike[];
+}
+
+/** Who asks, as the API server authenticated it. */
+export interface User {
+  readonly username?: string;
+  readonly groups?: readonly string[];
+}
+
+/** What a user wants to do: with a resource, or, if `nonResourceURL` is set, with a path of the server. */
+export interface Action {
+  readonly verb: string;
+  /** `''` or absent: the core group. */
+  readonly apiGroup?: string;
+  /** The lower-case plural. */
+  readonly resource?: string;
+  readonly subresource?: string;
+  readonly name?: string;
+  /** `''` or absent: the whole cluster. */
+  readonly namespace?: string;
+  readonly nonResourceURL?: string;
+}
+
+/** True if the user may do it. */
+export type Authorizer = (user: User, action: Action) => boolean;
 
 /** A rule whose form has been checked. */
 export interface Rule {
@@ -69,7 +142,7 @@ function matchesResource(granted: readonly string[], resource: string, subresour
 }
 
 /** A URL that ends in asterisks covers all that begins with the text before them. */
-export function matchesUrl(granted: readonly string[], url: string): boolean {
+function matchesUrl(granted: readonly string[], url: string): boolean {
   return granted.some(
     (pattern) => pattern === url || (pattern.endsWith(ALL) && url.startsWith(trimAsterisks(pattern))),
   );
@@ -79,4 +152,110 @@ function trimAsterisks(pattern: string): string {
   let end = pattern.length;
   while (pattern[end - 1] === ALL) end--;
   return pattern.slice(0, end);
+}
+
+/**
+ * What rules grant that others do not, as the API server tells it to those who would give away more than they have: each
+ * line a rule, sorted; empty if nothing is missing.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
+ */
+export function missingRights(held: unknown, wanted: unknown): readonly string[] {
+  const owned = readRules(held);
+  const missing: Rule[] = [];
+  let steps = 0;
+  for (const rule of readRules(wanted)) {
+    if (owned.some((own) => covers(own, rule))) continue;
+    for (const part of partsOf(rule)) {
+      // Nobody can read what is missing from so many: whoever grants them must hold them as a whole.
+      if (++steps > MAX_PARTS || !owned.some((own) => covers(own, part))) missing.push(part);
+      if (steps > MAX_PARTS) break;
+    }
+  }
+  return sortedSet(compact(missing).map(printRule));
+}
+
+/** A rule may combine any number of groups, resources, names and verbs. */
+const MAX_PARTS = 50_000;
+const COVER_ALL = '*';
+const NONE: readonly string[] = [];
+
+/** The rule taken apart: one verb, one resource and at most one name each. */
+function* partsOf(rule: Rule): Generator<Rule> {
+  const names = rule.resourceNames.length > 0 ? rule.resourceNames.map((name) => [name]) : [NONE];
+  for (const group of rule.apiGroups) {
+    for (const resource of rule.resources) {
+      for (const verb of rule.verbs) {
+        for (const resourceNames of names) {
+          yield { apiGroups: [group], resources: [resource], verbs: [verb], resourceNames, nonResourceURLs: NONE };
+        }
+      }
+    }
+  }
+  for (const url of rule.nonResourceURLs) {
+    for (const verb of rule.verbs) {
+      yield { apiGroups: NONE, resources: NONE, verbs: [verb], resourceNames: NONE, nonResourceURLs: [url] };
+    }
+  }
+}
+
+function covers(own: Rule, part: Rule): boolean {
+  const { resourceNames } = own;
+  return (
+    hasAll(own.verbs, part.verbs) &&
+    hasAll(own.apiGroups, part.apiGroups) &&
+    part.resources.every((resource) => coversResource(own.resources, resource)) &&
+    part.nonResourceURLs.every((url) => matchesUrl(own.nonResourceURLs, url)) &&
+    (resourceNames.length === 0 ||
+      (part.resourceNames.length > 0 && part.resourceNames.every((name) => resourceNames.includes(name))))
+  );
+}
+
+function hasAll(own: readonly string[], wanted: readonly string[]): boolean {
+  return own.includes(COVER_ALL) || wanted.every((one) => own.includes(one));
+}
+
+function coversResource(own: readonly string[], resource: string): boolean {
+  if (own.includes(COVER_ALL) || own.includes(resource)) return true;
+  const slash = resource.indexOf('/');
+  return slash >= 0 && own.includes(`*${resource.slice(slash)}`);
+}
+
+/** Parts that differ by their verb alone are joined again. */
+function compact(rules: readonly Rule[]): readonly Rule[] {
+  const verbs = new Map<string, string[]>();
+  const compacted: Rule[] = [];
+  for (const rule of rules) {
+    if (rule.resources.length === 0 || rule.resourceNames.length > 0) {
+      compacted.push(rule);
+      continue;
+    }
+    const key = JSON.stringify([rule.apiGroups, rule.resources]);
+    const known = verbs.get(key);
+    if (known) known.push(...rule.verbs);
+    else {
+      const own = [...rule.verbs];
+      verbs.set(key, own);
+      compacted.push({ ...rule, verbs: own });
+    }
+  }
+  return compacted;
+}
+
+const FIELDS = [
+  ['APIGroups', 'apiGroups'],
+  ['Resources', 'resources'],
+  ['NonResourceURLs', 'nonResourceURLs'],
+  ['ResourceNames', 'resourceNames'],
+  ['Verbs', 'verbs'],
+] as const;
+
+/** `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`. */
+function printRule(rule: Rule): string {
+  const parts = FIELDS.filter(([, field]) => rule[field].length > 0);
+  return `{${parts.map(([name, field]) => `${name}:${printTexts(rule[field])}`).join(', ')}}`;
+}
+
+/** Several texts as Go prints them with `%q`. */
+export function printTexts(texts: readonly string[]): string {
+  return `[${texts.map(quote).join(' ')}]`;
 }

@@ -1,8 +1,7 @@
 import { isObject } from '../../kube/types.ts';
 import { compareBytes } from '../../kube/text.ts';
-import { namespaceOf, readRef, readSubject } from './grant-index.ts';
-import { readRules, ruleAllows, type Rule } from './rules.ts';
-import type { Action, RbacObjects, Subject, User } from './types.ts';
+import { namespaceOf, readRef, readSubject } from './authorizer.ts';
+import { readRules, ruleAllows, type Rule, type Action, type RbacObjects, type Subject, type User } from './rules.ts';
 
 /** A role or a binding. */
 export interface ObjectName {

@@ -1,9 +1,8 @@
 import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { isObject, type KubeObject } from '../../kube/types.ts';
-import { namespaceOf, readRef, readSubject } from '../rbac/grant-index.ts';
-import { readRules, ruleAllows, type Rule } from '../rbac/rules.ts';
-import type { Action, RbacKind } from '../rbac/types.ts';
+import { namespaceOf, readRef, readSubject } from '../rbac/authorizer.ts';
+import { readRules, ruleAllows, type Rule, type Action, type RbacKind } from '../rbac/rules.ts';
 
 /** A change of an object on which levels hang. */
 export interface SyncChange {

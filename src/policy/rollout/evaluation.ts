@@ -18,7 +18,7 @@ import { podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { serviceAccountSubject } from '../scc/access.ts';
 import { assignScc } from '../scc/assign.ts';
-import type { CanUse } from '../scc/types.ts';
+import type { CanUse } from '../scc/request.ts';
 
 /** Where nothing but the cluster itself runs. */
 const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);

@@ -13,13 +13,13 @@ import { type Namespace, isObject, type JsonObject } from '../../kube/types.ts';
 import { sccModeOf, type SccSettings } from '../scc/mode.ts';
 import { type SecurityContextConstraints, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { serviceAccountSubject } from '../scc/access.ts';
-import { prepareScc } from '../scc/prepare.ts';
-import type { CanUse, Subject } from '../scc/types.ts';
+import { prepareScc } from '../scc/scc.ts';
+import type { CanUse, Subject } from '../scc/request.ts';
 import { apiVersionOf } from '../../kube/resources.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import type { SyncerMode } from './enforcement.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
-import { namespaceRangesOf } from '../scc/namespace-ranges.ts';
+import { namespaceRangesOf } from '../scc/namespace.ts';
 import { psaLevelOf, type SccLevelOptions } from './scc-level.ts';
 import { readTimestamp } from '../../kube/units.ts';
 

@@ -3,8 +3,8 @@ import { quote } from '../../kube/text.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
 import type { Level } from '../pss/types.ts';
-import { decodeScc, type SccFields } from '../scc/decode/scc.ts';
-import { namespaceRangesOf, type NamespaceRanges } from '../scc/namespace-ranges.ts';
+import { decodeScc, type SccFields } from '../scc/scc.ts';
+import { namespaceRangesOf, type NamespaceRanges } from '../scc/namespace.ts';
 
 /**
  * `upstream`: as OpenShift converts SCCs, with its standards frozen at v1.0. `accurate`: by the newest standards, with

@@ -1,10 +1,10 @@
 import { type SecurityContextConstraints, POD_SCC_ANNOTATIONS, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Kind, KubeObject, Namespace, Node, Pod, PodLike } from '../../kube/types.ts';
-import type { RbacObjects, Action } from '../rbac/types.ts';
+import type { RbacObjects, Action } from '../rbac/rules.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { quote, compareBytes } from '../../kube/text.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { decodeScc } from '../scc/decode/scc.ts';
+import { decodeScc } from '../scc/scc.ts';
 import { grantsAnywhere, whoCan, type RbacGrant, type SubjectName } from '../rbac/who-can.ts';
 import { compareKubeletVersions, parseKubeletVersion, parseVersion } from '../kubelet/version.ts';
 import { compareVersions } from '../pss/version.ts';
@@ -15,7 +15,7 @@ import { printPolicy } from '../psa/policy.ts';
 import { decode } from '../pss/decode.ts';
 import { pathOf, type ContainerFields, type PodFields, type SetterFields } from '../pss/fields.ts';
 import { hasUserNamespace, podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
-import { misfitsOf } from '../scc/misfit.ts';
+import { misfitsOf } from '../scc/advice/explain.ts';
 import { psaLevelOf } from './scc-level.ts';
 import { isMirrorPod } from '../../kube/controller-pod.ts';
 

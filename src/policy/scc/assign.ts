@@ -1,6 +1,6 @@
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { serviceAccountSubject } from './access.ts';
-import type { PreparedScc } from './prepare.ts';
+import type { PreparedScc } from './scc.ts';
 import {
   admits,
   fitsScc,
@@ -10,23 +10,21 @@ import {
   type SearchResult,
   findNext,
   searchScc,
+  prepareSearch,
 } from './search.ts';
-import { fit, named } from './sentence.ts';
+import { fit, named, refusalWarnings, unjudgedWarnings } from './advice/warnings.ts';
 import { quote } from '../../kube/text.ts';
 import { explainOrder } from './order.ts';
-import { aggregate, distinctTexts, printList, textsOf, UNABLE } from './texts.ts';
+import { aggregate, distinctTexts, printList, textsOf, UNABLE, auditKey } from './messages.ts';
 import { forbiddenField, printFieldError } from '../../kube/field-error.ts';
 import { failure } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { resolveCompatibility } from './compatibility.ts';
+import { resolveCompatibility } from './mode.ts';
 import type { PodFields } from './decode/pod.ts';
-import { isCheap } from './effort.ts';
-import { prepareSearch } from './prepare-search.ts';
-import { readRequest } from './request.ts';
-import { isUnprocessed } from './skip.ts';
-import type { SccDecision, SccFacts, SccInput } from './types.ts';
-import { refusalWarnings, unjudgedWarnings } from './warnings.ts';
-import { writePod } from './write.ts';
+import { isCheap } from './budget.ts';
+import { readRequest, isUnprocessed, type SccDecision, type SccFacts, type SccInput } from './request.ts';
+import { writePod } from './attempt.ts';
+import type { Allowed, Denied } from '../../kube/admission.ts';
 
 /** Warnings try other SCCs; of pods that nobody runs that would only cost time. */
 const MAX_CONTAINERS = 1000;
@@ -279,4 +277,46 @@ function accept(given: Given<true>): SccDecision {
 function refuse(message: string, given: Given<false> = {}): SccDecision {
   const status = failure(403, 'Forbidden', message);
   return { allowed: false, status, warnings: [], auditAnnotations: {}, ...given };
+}
+
+/** What API servers pass on of a warning when there are many. */
+const MAX_LENGTH = 256;
+
+const PREFIX = 'would be refused if security context constraints were enforced: ';
+
+/**
+ * A decision where it is only told: nothing is refused or changed, and the requester is warned of a refusal. The audit
+ * annotations stay.
+ */
+export function reportScc(decision: SccDecision): Allowed {
+  const { auditAnnotations, facts, warnings } = decision;
+  const remarks = { auditAnnotations: { ...auditAnnotations, mode: 'report' } };
+  if (decision.allowed) return { allowed: true, ...remarks, warnings, facts: { ...facts, mode: 'report' } };
+  const reason = decision.status.message;
+  return {
+    allowed: true,
+    ...remarks,
+    warnings: [shorten(PREFIX + mostUseful(decision, MAX_LENGTH - PREFIX.length)), ...warnings],
+    facts: { mode: 'report', verdict: 'deny', reason },
+  };
+}
+
+/**
+ * Of the errors of all SCCs, if they are too long or other warnings sum them up, no more than the first that can be mended.
+ * A single one is told if it is short enough.
+ */
+function mostUseful({ status, warnings, auditAnnotations }: Denied & SccDecision, maxLength: number): string {
+  const { message } = status;
+  const start = message.indexOf(`${UNABLE}: `);
+  const areSeveral = message.startsWith(`${UNABLE}: [`, start);
+  const isTooLong = message.length > maxLength;
+  if (start < 0 || (!isTooLong && !areSeveral)) return message;
+  if (warnings.length > 0) return message.slice(0, start + UNABLE.length);
+  if (!isTooLong) return message;
+  const first = Object.keys(auditAnnotations).find((key) => key.startsWith(auditKey('')));
+  return (first === undefined ? undefined : auditAnnotations[first]) ?? message;
+}
+
+function shorten(text: string): string {
+  return text.length <= MAX_LENGTH ? text : `${text.slice(0, MAX_LENGTH - 1).trimEnd()}…`;
 }

@@ -7,4 +7,4 @@ export type {
   SccInput,
   SecurityContextConstraints,
   Subject,
-} from './types.ts';
+} from './request.ts';

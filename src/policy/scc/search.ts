@@ -1,15 +1,16 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import type { Subjects, SubjectType } from './access.ts';
-import { applyScc, extentOf, unchanged, type Attempt } from './apply.ts';
-import { bindScc } from './bind.ts';
+import { type Subjects, type SubjectType, createMayUse, createSubjectTypeOf, subjectsOf } from './access.ts';
+import { applyScc, extentOf, unchanged, type Attempt } from './attempt.ts';
+import { bindScc, type NamespaceRanges, bindingError, namespaceRangesOf } from './namespace.ts';
 import type { PodFields } from './decode/pod.ts';
-import { excessOf, spendErrors, spendLooks, type Effort } from './effort.ts';
-import type { NamespaceRanges } from './namespace-ranges.ts';
-import type { PreparedScc } from './prepare.ts';
-import { MAX_ERRORS } from './strategies/types.ts';
-import { misfitText } from './texts.ts';
-import type { Subject } from './types.ts';
+import { excessOf, spendErrors, spendLooks, type Effort, createEffort } from './budget.ts';
+import type { PreparedScc } from './scc.ts';
+import { MAX_ERRORS } from './strategies/index.ts';
+import { misfitText, aggregate } from './messages.ts';
+import type { Subject, SccInput } from './request.ts';
+import { findCandidates } from './order.ts';
+import { resolveCompatibility } from './mode.ts';
 
 const NO_ERRORS: readonly FieldError[] = [];
 
@@ -131,4 +132,66 @@ export function isAllowed(attempt: Attempt, mutable: SearchInput['mutable']): bo
   if (mutable === 'everything') return true;
   const extent = extentOf(attempt);
   return extent === 'nothing' || extent === mutable;
+}
+
+/** What one of the two passes is after. */
+interface Pass {
+  readonly requiredScc: string;
+  readonly recordedScc: string;
+  readonly mutable: SearchInput['mutable'];
+}
+
+/** Gathers what the search works on, or says why no pod can be judged. */
+export function prepareSearch(
+  input: SccInput,
+  pod: PodFields,
+  { requiredScc, recordedScc, mutable }: Pass,
+): SearchInput | { readonly error: string } {
+  const { brokenScc, requiredSccs } = resolveCompatibility(input.compatibility);
+  const userNamespaces = userNamespacesIn(input, pod);
+  const candidates = findCandidates({ sccs: input.sccs, requiredSccs, requiredScc, recordedScc, userNamespaces });
+  if ('error' in candidates) return candidates;
+  const namespace = namespaceRangesOf(input.namespace);
+  if (namespace.problem !== undefined) return { error: namespace.problem };
+  if (brokenScc === 'refuse') {
+    const errors = bindingErrors(candidates.sccs, namespace);
+    if (errors.length > 0) return { error: aggregate([...new Set(errors)]) };
+  }
+  return createSearch(input, pod, { candidates: candidates.sccs, mutable });
+}
+
+/** What a user namespace of the pod means for the order of the SCCs. */
+export function userNamespacesIn({ preferUserNamespaces }: SccInput, { hostUsers }: PodFields): 'prefer' | 'ignore' {
+  return preferUserNamespaces && hostUsers === false ? 'prefer' : 'ignore';
+}
+
+/** The search among these SCCs, whatever speaks against judging the pod. */
+export function createSearch(
+  input: SccInput,
+  pod: PodFields,
+  { candidates, mutable }: Pick<SearchInput, 'candidates' | 'mutable'>,
+): SearchInput {
+  const namespace = namespaceRangesOf(input.namespace);
+  const subjects = subjectsOf({
+    userInfo: input.userInfo,
+    serviceAccountName: pod.serviceAccountName,
+    namespaceName: namespace.name,
+    identity: resolveCompatibility(input.compatibility).identity,
+  });
+  const mayUse = createMayUse(input.canUse, namespace.name);
+  return {
+    candidates,
+    namespace,
+    pod,
+    subjects,
+    mayUse,
+    subjectTypeOf: createSubjectTypeOf(input.canUse, namespace.name, subjects),
+    mutable,
+    effort: createEffort(),
+  };
+}
+
+/** Why SCCs cannot work in the namespace. */
+function bindingErrors(sccs: readonly PreparedScc[], namespace: NamespaceRanges): readonly string[] {
+  return sccs.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined);
 }

@@ -6,7 +6,7 @@ import { ApiError, failure, notFound } from '../../kube/status.ts';
 import type { Pod } from '../../kube/types.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccMode } from '../../policy/scc/mode.ts';
-import type { SccDecision } from '../../policy/scc/types.ts';
+import type { SccDecision } from '../../policy/scc/request.ts';
 import { andThen, type Later } from '../later.ts';
 import type { SccWebhookOptions } from './scc-mutate.ts';
 import { isPodRequest } from '../scc-request.ts';

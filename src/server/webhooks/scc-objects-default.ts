@@ -1,7 +1,6 @@
 import { allow, deny } from '../../kube/admission.ts';
-import { defaultScc } from '../../policy/scc/default-scc.ts';
+import { defaultScc, sccTypeError } from '../../policy/scc/objects.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
-import { sccTypeError } from '../../policy/scc/validate-scc-object.ts';
 import { refuseScc, sccOf } from '../scc-object.ts';
 import type { Webhook } from '../webhook.ts';
 

@@ -3,10 +3,9 @@ import type { Store } from '../../cluster/store.ts';
 import { allow, deny, type AdmissionRequest } from '../../kube/admission.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
-import { resolveCompatibility } from '../../policy/scc/compatibility.ts';
-import { sccModeOf, type SccSettings } from '../../policy/scc/mode.ts';
-import { sccWarnings } from '../../policy/scc/scc-warnings.ts';
-import { sccObjectErrors } from '../../policy/scc/validate-scc-object.ts';
+import { resolveCompatibility, sccModeOf, type SccSettings } from '../../policy/scc/mode.ts';
+import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
+import { sccObjectErrors } from '../../policy/scc/objects.ts';
 import { refuseScc, sccOf } from '../scc-object.ts';
 import type { Webhook, WebhookContext } from '../webhook.ts';
 

@@ -13,7 +13,7 @@ import { UID_RANGE_ALLOCATOR } from '../../../src/controllers/uid-range-allocato
 import { DEFAULT_CONFIGURATION } from '../../../src/policy/psa/configuration.ts';
 import type { RolloutPhase } from '../../../src/policy/rollout/enforcement.ts';
 import { DEFAULT_ROLLOUT } from '../../../src/policy/rollout/settings.ts';
-import { DEFAULT_RANGES } from '../../../src/policy/uid-range/settings.ts';
+import { DEFAULT_RANGES } from '../../../src/policy/uid-range/ranges.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
 
 /** Those of a live cluster alone. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { missingRights } from '../../../src/policy/rbac/cover.ts';
+import { missingRights } from '../../../src/policy/rbac/rules.ts';
 
 const EVERYTHING = { verbs: ['*'], apiGroups: ['*'], resources: ['*'] };
 const PODS = { verbs: ['get', 'list'], apiGroups: [''], resources: ['pods'] };

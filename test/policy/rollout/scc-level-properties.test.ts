@@ -7,8 +7,7 @@ import { isObject, type JsonObject, type Namespace, type PodLike } from '../../.
 import { psaLevelOf } from '../../../src/policy/rollout/scc-level.ts';
 import { evaluatePod, type Level } from '../../../src/policy/pss/index.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
-import { defaultScc } from '../../../src/policy/scc/default-scc.ts';
-import { sccObjectErrors } from '../../../src/policy/scc/validate-scc-object.ts';
+import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { candidatesFor, sourceOf } from '../../support/scc-witnesses.ts';
 

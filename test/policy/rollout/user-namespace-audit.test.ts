@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { JsonObject, KubeObject, Namespace, Node, Pod } from '../../../src/kube/types.ts';
 import { auditUserNamespaces, type AuditInput } from '../../../src/policy/rollout/user-namespace-audit.ts';
-import type { RbacObjects } from '../../../src/policy/rbac/types.ts';
+import type { RbacObjects } from '../../../src/policy/rbac/rules.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,

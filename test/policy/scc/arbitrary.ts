@@ -2,10 +2,9 @@
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { defaultScc } from '../../../src/policy/scc/default-scc.ts';
+import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
 import type { SccInput } from '../../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import { sccObjectErrors } from '../../../src/policy/scc/validate-scc-object.ts';
 import { canUseBy, type Grant } from '../../support/scc.ts';
 
 const one = fc.constantFrom;

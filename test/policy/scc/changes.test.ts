@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { changesOf, type Change } from '../../../src/policy/scc/changes.ts';
+import { changesOf, type Change } from '../../../src/policy/scc/advice/suggestion.ts';
 
 describe('what differs between two pods', () => {
   const cases: readonly { name: string; before: unknown; after: unknown; expected: readonly Change[] }[] = [

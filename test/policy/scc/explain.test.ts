@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { explainScc, type SccExplanation } from '../../../src/policy/scc/explain.ts';
+import { explainScc, type SccExplanation } from '../../../src/policy/scc/advice/explain.ts';
 import { assignScc, type SccInput } from '../../../src/policy/scc/index.ts';
 import { laxScc, namespaceWith } from '../../support/scc.ts';
 import { create } from './arbitrary.ts';

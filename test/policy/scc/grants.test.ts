@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { grantObjects, type Grant } from '../../../src/policy/scc/grants.ts';
+import { grantObjects, type Grant } from '../../../src/policy/scc/standard.ts';
 
 const grant = (namespace: string, serviceAccount: string, scc: string): Grant => ({ namespace, serviceAccount, scc });
 

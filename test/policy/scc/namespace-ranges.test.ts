@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { namespaceRangesOf } from '../../../src/policy/scc/namespace-ranges.ts';
+import { namespaceRangesOf } from '../../../src/policy/scc/namespace.ts';
 
 suite('namespaces', () => {
   test('groups fall back to the range of users, if they have no annotation', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { explainOrder, orderSccs } from '../../../src/policy/scc/order.ts';
-import { prepareScc } from '../../../src/policy/scc/prepare.ts';
+import { prepareScc } from '../../../src/policy/scc/scc.ts';
 import { laxScc } from '../../support/scc.ts';
 import { STANDARD } from './requests.ts';
 

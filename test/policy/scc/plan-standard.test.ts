@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { ClusterRole, ClusterRoleBinding } from '../../../src/kube/types.ts';
-import { planClusterRole, planClusterRoleBinding, planStandardScc } from '../../../src/policy/scc/plan-standard.ts';
 import {
+  planClusterRole,
+  planClusterRoleBinding,
+  planStandardScc,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { planPod, type PlannedPod } from '../../../src/policy/scc/plan.ts';
+import { planPod, type PlannedPod } from '../../../src/policy/scc/advice/explain.ts';
 import type { SccInput } from '../../../src/policy/scc/index.ts';
 import { type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
 import { podWith, request } from './requests.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { findSccProblems, printSccProblems } from '../../../src/policy/scc/problems.ts';
+import { findSccProblems, printSccProblems } from '../../../src/policy/scc/advice/scc-warnings.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import type { Compatibility } from '../../../src/policy/scc/types.ts';
+import type { Compatibility } from '../../../src/policy/scc/request.ts';
 import { laxScc } from '../../support/scc.ts';
 
 const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);

@@ -5,12 +5,11 @@ import fc from 'fast-check';
 import { apply, diff } from '../../../src/kube/json-patch.ts';
 import { POD_SCC_ANNOTATIONS } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { explainScc } from '../../../src/policy/scc/explain.ts';
+import { explainScc } from '../../../src/policy/scc/advice/explain.ts';
 import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
 import { orderSccs, preferUserNamespaces } from '../../../src/policy/scc/order.ts';
-import { REVIEW_KINDS } from '../../../src/policy/scc/review-request.ts';
-import { answerReview } from '../../../src/policy/scc/review.ts';
-import type { CanUse } from '../../../src/policy/scc/types.ts';
+import { REVIEW_KINDS, answerReview } from '../../../src/policy/scc/review.ts';
+import type { CanUse } from '../../../src/policy/scc/request.ts';
 import { create, pod } from './arbitrary.ts';
 
 const RUNS = { numRuns: 300 };

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { type SccInput, assignScc, validateScc } from '../../../src/policy/scc/index.ts';
-import { decideOn, keyOf, type AccessQuestion } from '../../../src/policy/scc/questions.ts';
+import { decideOn, keyOf, type AccessQuestion } from '../../../src/policy/scc/access.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import type { CanUse, SccDecision } from '../../../src/policy/scc/types.ts';
+import type { CanUse, SccDecision } from '../../../src/policy/scc/request.ts';
 import { namespaceWith } from '../../support/scc.ts';
 
 const INPUT: Omit<SccInput, 'canUse' | 'object'> = {

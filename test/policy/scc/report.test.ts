@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { failure } from '../../../src/kube/status.ts';
-import { reportScc } from '../../../src/policy/scc/report.ts';
-import type { SccDecision } from '../../../src/policy/scc/types.ts';
+import { reportScc } from '../../../src/policy/scc/assign.ts';
+import type { SccDecision } from '../../../src/policy/scc/request.ts';
 
 const PREFIX = 'would be refused if security context constraints were enforced: ';
 

@@ -4,8 +4,7 @@ import { suite, test } from 'node:test';
 import { printFieldError } from '../../../src/kube/field-error.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { VOLUME_TYPES } from '../../../src/policy/scc/decode/volume.ts';
-import { defaultScc } from '../../../src/policy/scc/default-scc.ts';
-import { sccObjectErrors } from '../../../src/policy/scc/validate-scc-object.ts';
+import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
 import { laxScc } from '../../support/scc.ts';
 
 suite('defaults', () => {

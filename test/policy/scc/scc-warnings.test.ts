@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
-import { sccWarnings, type SccWarningsInput, winsOf } from '../../../src/policy/scc/scc-warnings.ts';
+import { sccWarnings, type SccWarningsInput, winsOf } from '../../../src/policy/scc/advice/scc-warnings.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { canUseBy, laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { pod as anyPod, scc as anyScc } from './arbitrary.ts';

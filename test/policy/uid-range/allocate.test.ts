@@ -3,13 +3,24 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { RangeAllocation } from '../../../src/kube/scc.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
-import { createAllocator } from '../../../src/policy/uid-range/allocate.ts';
-import { annotationsOfBlock, needOf } from '../../../src/policy/uid-range/annotations.ts';
+import {
+  createAllocator,
+  annotationsOfBlock,
+  needOf,
+  ORPHANED_MS,
+  planRepair,
+  type Orphans,
+  blocksOfState,
+  printState,
+  readState,
+} from '../../../src/policy/uid-range/allocation.ts';
 import { emptyBitmap } from '../../../src/policy/uid-range/bitmap.ts';
-import { ORPHANED_MS, planRepair, type Orphans } from '../../../src/policy/uid-range/repair.ts';
-import { blocksOfState, printState, readState } from '../../../src/policy/uid-range/state.ts';
-import { DEFAULT_RANGES, type RangeSettings } from '../../../src/policy/uid-range/settings.ts';
-import { printUidRange, type UidRange } from '../../../src/policy/uid-range/uid-range.ts';
+import {
+  DEFAULT_RANGES,
+  type RangeSettings,
+  printUidRange,
+  type UidRange,
+} from '../../../src/policy/uid-range/ranges.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';

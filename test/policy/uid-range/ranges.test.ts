@@ -1,10 +1,17 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { categoriesAt, parseMcsLabel, printMcsLabel, rankOf } from '../../../src/policy/uid-range/mcs-label.ts';
-import { labelAt, labelCountOf, parseMcsRange, printMcsRange } from '../../../src/policy/uid-range/mcs-range.ts';
-import { DEFAULT_RANGES, rangesProblem } from '../../../src/policy/uid-range/settings.ts';
 import {
+  categoriesAt,
+  parseMcsLabel,
+  printMcsLabel,
+  rankOf,
+  labelAt,
+  labelCountOf,
+  parseMcsRange,
+  printMcsRange,
+  DEFAULT_RANGES,
+  rangesProblem,
   blockAt,
   blockCountOf,
   blocksTouching,
@@ -13,7 +20,7 @@ import {
   printBlock,
   printUidRange,
   type UidRange,
-} from '../../../src/policy/uid-range/uid-range.ts';
+} from '../../../src/policy/uid-range/ranges.ts';
 
 suite('uid ranges', () => {
   const FORMAT = 'range not in the format "<start>-<end>/<blockSize>"';

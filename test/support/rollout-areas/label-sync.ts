@@ -13,8 +13,7 @@ import {
   mayUseAs,
 } from '../../../src/policy/rollout/label-sync.ts';
 import { accountsOf, grantedSccs } from '../../../src/policy/rollout/affected-namespaces.ts';
-import { createRbac } from '../../../src/policy/rbac/authorizer.ts';
-import { readRef } from '../../../src/policy/rbac/grant-index.ts';
+import { createRbac, readRef } from '../../../src/policy/rbac/authorizer.ts';
 import { laxScc } from '../scc.ts';
 import { syncUntilDone } from '../namespace-writes.ts';
 import { area, namespaceOf, type CaseNamespace, type RolloutArea } from './area.ts';

@@ -1,13 +1,22 @@
 import assert from 'node:assert/strict';
 import type { Found, Namespace } from '../../../src/kube/types.ts';
-import { createAllocator } from '../../../src/policy/uid-range/allocate.ts';
-import { annotationsOfBlock } from '../../../src/policy/uid-range/annotations.ts';
+import {
+  createAllocator,
+  annotationsOfBlock,
+  planRepair,
+  printState,
+} from '../../../src/policy/uid-range/allocation.ts';
 import { emptyBitmap, type Bitmap } from '../../../src/policy/uid-range/bitmap.ts';
-import { parseMcsLabel, printMcsLabel, rankOf } from '../../../src/policy/uid-range/mcs-label.ts';
-import { isInMcsRange, labelCountOf, parseMcsRange, printMcsRange } from '../../../src/policy/uid-range/mcs-range.ts';
-import { planRepair } from '../../../src/policy/uid-range/repair.ts';
-import { printState } from '../../../src/policy/uid-range/state.ts';
-import { parseUidRange } from '../../../src/policy/uid-range/uid-range.ts';
+import {
+  parseMcsLabel,
+  printMcsLabel,
+  rankOf,
+  isInMcsRange,
+  labelCountOf,
+  parseMcsRange,
+  printMcsRange,
+  parseUidRange,
+} from '../../../src/policy/uid-range/ranges.ts';
 import { area, type Area } from './area.ts';
 
 type Annotations = Readonly<Record<string, string>>;

@@ -2,14 +2,10 @@ import assert from 'node:assert/strict';
 import { printFieldError } from '../../../src/kube/field-error.ts';
 import { parseIdBlock, parseIdBlocks, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
-import { bindScc } from '../../../src/policy/scc/bind.ts';
-import { defaultScc } from '../../../src/policy/scc/default-scc.ts';
-import type { Range } from '../../../src/policy/scc/decode/scc.ts';
-import { namespaceRangesOf } from '../../../src/policy/scc/namespace-ranges.ts';
-import { type Needs, prepareScc } from '../../../src/policy/scc/prepare.ts';
+import { bindScc, namespaceRangesOf } from '../../../src/policy/scc/namespace.ts';
+import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
+import { type Range, type Needs, prepareScc, explainScores } from '../../../src/policy/scc/scc.ts';
 import { orderSccs } from '../../../src/policy/scc/order.ts';
-import { explainScores } from '../../../src/policy/scc/score.ts';
-import { sccObjectErrors } from '../../../src/policy/scc/validate-scc-object.ts';
 import { laxScc } from '../scc.ts';
 import { area, type Area } from './area.ts';
 

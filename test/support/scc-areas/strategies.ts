@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { printFieldError, type FieldError } from '../../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { decodeScc } from '../../../src/policy/scc/decode/scc.ts';
+import { decodeScc } from '../../../src/policy/scc/scc.ts';
 import { VOLUME_TYPES } from '../../../src/policy/scc/decode/volume.ts';
 import { GROUPS } from '../../../src/policy/scc/strategies/groups.ts';
 import { RUN_AS_USER } from '../../../src/policy/scc/strategies/run-as-user.ts';
@@ -11,8 +11,8 @@ import {
   seccompProfilesOfContainer,
   seccompProfilesOfPod,
 } from '../../../src/policy/scc/strategies/seccomp-profiles.ts';
-import { SAFE_SYSCTLS } from '../../../src/policy/scc/strategies/sysctls.ts';
-import { writePod } from '../../../src/policy/scc/write.ts';
+import { SAFE_SYSCTLS } from '../../../src/policy/scc/strategies/host.ts';
+import { writePod } from '../../../src/policy/scc/attempt.ts';
 import { containerContextOf, containerErrors, contextOf, generateContainer, laxScc, podErrors } from '../scc.ts';
 import { area, type Area } from './area.ts';
 

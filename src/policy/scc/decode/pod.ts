@@ -2,7 +2,7 @@ import { tooMany, type FieldError } from '../../../kube/field-error.ts';
 import { CONTAINER_LISTS, MAX_CONTAINERS, MAX_KEYS } from '../../../kube/pod.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
-import { looksAt } from '../effort.ts';
+import { looksAt } from '../budget.ts';
 import { readContainer, type ContainerFields } from './container.ts';
 import {
   annotationsOf,

@@ -1,6 +1,6 @@
 import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
-import type { GroupFields } from '../decode/scc.ts';
-import type { PodStrategy } from './types.ts';
+import type { GroupFields } from '../scc.ts';
+import type { PodStrategy } from './index.ts';
 
 /** Where errors lie and where they go. */
 interface Check {

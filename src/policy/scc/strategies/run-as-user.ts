@@ -1,7 +1,7 @@
 import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
 import { pathTo } from '../decode/paths.ts';
-import type { RunAsUserFields } from '../decode/scc.ts';
-import type { ContainerStrategy } from './types.ts';
+import type { RunAsUserFields } from '../scc.ts';
+import type { ContainerStrategy } from './index.ts';
 
 /** Who a container runs as, the values of its pod included. */
 interface EffectiveUser {

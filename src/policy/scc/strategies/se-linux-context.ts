@@ -1,9 +1,9 @@
 import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
 import { pathTo } from '../decode/paths.ts';
 import { compareBytes } from '../../../kube/text.ts';
-import type { SeLinuxContextFields } from '../decode/scc.ts';
+import type { SeLinuxContextFields } from '../scc.ts';
 import type { SeLinuxFields } from '../decode/security-context.ts';
-import type { ContainerStrategy, PodStrategy } from './types.ts';
+import type { ContainerStrategy, PodStrategy } from './index.ts';
 
 /** Where errors lie and where they go. */
 interface Check {

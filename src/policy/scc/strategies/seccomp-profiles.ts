@@ -1,8 +1,8 @@
 import { forbiddenField, type FieldError } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import type { SeccompProfilesFields } from '../decode/scc.ts';
+import type { SeccompProfilesFields } from '../scc.ts';
 import type { SeccompProfile } from '../decode/security-context.ts';
-import type { ContainerStrategy, PodStrategy } from './types.ts';
+import type { ContainerStrategy, PodStrategy } from './index.ts';
 
 const RUNTIME_DEFAULT = 'runtime/default';
 const DOCKER_DEFAULT = 'docker/default';

@@ -1,8 +1,8 @@
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { invalidValue } from '../../../kube/field-error.ts';
 import { unknownTextOf, type VolumeFields } from '../decode/volume.ts';
-import { hasName } from '../names.ts';
-import type { PodStrategy } from './types.ts';
+import { hasName } from '../scc.ts';
+import type { PodStrategy } from './index.ts';
 
 /** The key in the one ConfigMap entry that is injected, by the name of the ConfigMap. */
 const INJECTED_CONFIG_MAPS: ReadonlyMap<unknown, string> = new Map([

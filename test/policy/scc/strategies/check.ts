@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JsonObject } from '../../../../src/kube/types.ts';
-import { namespaceRangesOf } from '../../../../src/policy/scc/namespace-ranges.ts';
-import { prepareScc } from '../../../../src/policy/scc/prepare.ts';
+import { namespaceRangesOf } from '../../../../src/policy/scc/namespace.ts';
+import { prepareScc } from '../../../../src/policy/scc/scc.ts';
 import { attemptScc } from '../../../../src/policy/scc/search.ts';
-import { printError } from '../../../../src/policy/scc/texts.ts';
-import { writePod } from '../../../../src/policy/scc/write.ts';
+import { printError } from '../../../../src/policy/scc/messages.ts';
+import { writePod } from '../../../../src/policy/scc/attempt.ts';
 import { laxScc, podFieldsOf } from '../../../support/scc.ts';
 
 /** What an SCC makes of a pod, or what it holds against it. */

@@ -1,21 +1,145 @@
-import { deepEqual } from '../../kube/equality.ts';
-import { ownContainerValues, ownPodValues } from './apply.ts';
-import type { ContainerFields } from './decode/container.ts';
-import { type PodFields, decodePod } from './decode/pod.ts';
-import { type NamespaceRanges, namespaceRangesOf } from './namespace-ranges.ts';
-import { type PreparedScc, prepareScc } from './prepare.ts';
-import { attemptScc, fitsScc } from './search.ts';
-import type { ContainerValues, PodValues } from './strategies/types.ts';
-import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
-import type { Namespace, Pod } from '../../kube/types.ts';
-import { createMayUse, subjectsOf } from './access.ts';
-import { explainOrder, orderSccs, type OrderedSccs } from './order.ts';
-import type { CanUse, Deviations } from './types.ts';
-import { quote } from '../../kube/text.ts';
-import { planStandardScc } from './plan-standard.ts';
-import { sccTypos } from './scc-typos.ts';
-import { enumerate, fit, named } from './sentence.ts';
-import { STANDARD_SCCS } from './standard.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
+import { type SecurityContextConstraints, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
+import { VOLUME_TYPES } from '../decode/volume.ts';
+import { compareBytes, quote } from '../../../kube/text.ts';
+import { OPENSHIFT_REQUIRED_SCCS, resolveCompatibility } from '../mode.ts';
+import { orderSccs, explainOrder, type OrderedSccs } from '../order.ts';
+import type { Compatibility, CanUse, Deviations } from '../request.ts';
+import { deepEqual } from '../../../kube/equality.ts';
+import { ownContainerValues, ownPodValues } from '../attempt.ts';
+import type { ContainerFields } from '../decode/container.ts';
+import { type PodFields, decodePod } from '../decode/pod.ts';
+import { type NamespaceRanges, namespaceRangesOf } from '../namespace.ts';
+import { type PreparedScc, prepareScc } from '../scc.ts';
+import { attemptScc, fitsScc } from '../search.ts';
+import type { ContainerValues, PodValues } from '../strategies/index.ts';
+import type { Namespace, Pod } from '../../../kube/types.ts';
+import { createMayUse, subjectsOf } from '../access.ts';
+import { planStandardScc, STANDARD_SCCS } from '../standard.ts';
+import { enumerate, fit, named } from './warnings.ts';
+
+/** A value of a list of an SCC that is valid but matches nothing, or hardly what was meant. */
+export interface SccTypo {
+  readonly field: keyof SecurityContextConstraints;
+  readonly index: number;
+  readonly value: string;
+  /** What is wrong with it: `is no type of volume`. */
+  readonly why: string;
+  /** What was probably meant. */
+  readonly meant?: string;
+}
+
+/** Nobody reads more. */
+const MAX_VALUES = 1000;
+
+/** Finds what somebody must have mistyped: it is compared with what pods have as it stands. */
+export function sccTypos(scc: SecurityContextConstraints): readonly SccTypo[] {
+  return CHECKS.flatMap(({ field, why, isRight, meant }) =>
+    (scc[field] ?? []).slice(0, MAX_VALUES).flatMap((value, index) => {
+      if (isRight(value)) return [];
+      const better = meant(value);
+      return [{ field, index, value, why, ...(better === undefined ? {} : { meant: better }) }];
+    }),
+  );
+}
+
+interface Check {
+  readonly field:
+    | 'volumes'
+    | 'allowedCapabilities'
+    | 'defaultAddCapabilities'
+    | 'requiredDropCapabilities'
+    | 'seccompProfiles'
+    | 'users';
+  readonly why: string;
+  isRight(value: string): boolean;
+  meant(value: string): string | undefined;
+}
+
+const VOLUMES = [...VOLUME_TYPES, 'none', '*'];
+const PROFILES = ['runtime/default', 'docker/default', 'unconfined', '*'];
+const ACCOUNT = 'system:serviceaccount:';
+
+const CAPABILITIES = (['allowedCapabilities', 'defaultAddCapabilities', 'requiredDropCapabilities'] as const).map(
+  (field): Check => ({
+    field,
+    why: 'is not how pods write a capability',
+    isRight: (value) => value === '*' || (/^[A-Z][A-Z0-9_]*$/.test(value) && !value.startsWith('CAP_')),
+    meant: (value) => inCapitals(value),
+  }),
+);
+
+const CHECKS: readonly Check[] = [
+  {
+    field: 'volumes',
+    why: 'is no type of volume',
+    isRight: (value) => VOLUMES.includes(value),
+    meant: (value) => VOLUMES.find((type) => type.toLowerCase() === value.toLowerCase()),
+  },
+  ...CAPABILITIES,
+  {
+    field: 'seccompProfiles',
+    why: 'is no seccomp profile',
+    isRight: (value) => PROFILES.includes(value) || /^localhost\/./.test(value),
+    meant: (value) => PROFILES.find((profile) => lettersOf(profile) === lettersOf(value)),
+  },
+  {
+    field: 'users',
+    why: `is no service account, which is ${ACCOUNT}NAMESPACE:NAME`,
+    isRight: (value) => !value.startsWith(ACCOUNT) || isAccount(value.slice(ACCOUNT.length)),
+    meant: () => undefined,
+  },
+];
+
+function inCapitals(value: string): string | undefined {
+  const name = value.toUpperCase().replace(/^CAP_/, '');
+  return /^[A-Z][A-Z0-9_]*$/.test(name) ? name : undefined;
+}
+
+function lettersOf(profile: string): string {
+  return profile.toLowerCase().replace('/', '');
+}
+
+function isAccount(text: string): boolean {
+  const [namespace = '', name = '', ...rest] = text.split(':');
+  return rest.length === 0 && dnsLabelErrors(namespace).length === 0 && dnsSubdomainErrors(name).length === 0;
+}
+
+/** What decisions do without. */
+export interface SccProblems {
+  /** SCCs that work in no namespace, and why, by name. */
+  readonly broken: ReadonlyMap<string, string>;
+  /** Standard SCCs that are not there, and none of the required ones. */
+  readonly missing: readonly string[];
+  /** SCCs that are not there and without which no pod is admitted. */
+  readonly required: readonly string[];
+}
+
+/** Finds SCCs that no pod can get, because they are wrong or not there. */
+export function findSccProblems(sccs: readonly unknown[], compatibility?: Compatibility): SccProblems {
+  const { byName } = orderSccs(sccs);
+  const broken = [...byName.values()].flatMap(({ name, needs }) =>
+    needs.defect === undefined ? [] : [[name, needs.defect] as const],
+  );
+  const required = resolveCompatibility(compatibility).requiredSccs.filter((name) => !byName.has(name));
+  return {
+    broken: new Map(broken.sort(([a], [b]) => compareBytes(a, b))),
+    missing: OPENSHIFT_REQUIRED_SCCS.filter((name) => !byName.has(name) && !required.includes(name)),
+    required,
+  };
+}
+
+/** The problems in a line; `undefined` if there are none. */
+export function printSccProblems({ broken, missing, required }: SccProblems): string | undefined {
+  const parts = [...broken].map(([name, why]) => `${name} is broken (${why})`);
+  if (required.length > 0) parts.unshift(`no pod is admitted, since ${listed(required)} required and missing`);
+  if (missing.length > 0) parts.push(`${listed(missing)} missing`);
+  return parts.length === 0 ? undefined : parts.join('; ');
+}
+
+function listed(names: readonly string[]): string {
+  return `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'}`;
+}
 
 /**
  * A pod as it was before an SCC completed it, as far as can be told: values that the SCC would give it anyway are left
@@ -288,7 +412,7 @@ function warnOfEverybody(scc: PreparedScc, { sccs, canUse }: SccWarningsInput): 
   const known = ['anyuid', 'restricted-v2'].filter((name) => preempted.includes(name));
   const which = known.length === 0 ? firstOf(preempted, 2) : known;
   return [
-    `all users may use SCC ${quote(scc.name)}, and its priority ${priority} puts it before ${listed(which)}: it takes over every pod that fits it`,
+    `all users may use SCC ${quote(scc.name)}, and its priority ${priority} puts it before ${listedSccWarnings(which)}: it takes over every pod that fits it`,
   ];
 }
 
@@ -313,7 +437,7 @@ function warnOfWins({ name }: PreparedScc, input: SccWarningsInput): readonly st
 function warnOfWin(name: string, { from, reason, namespaces, pods }: Win): string {
   const why = reason === 'ordered by name' ? 'it comes first by name' : `it ${reason}`;
   for (let shown = Math.min(namespaces.length, MAX_NAMESPACES); ; shown--) {
-    const where = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${listed(firstOf(namespaces, shown))}`;
+    const where = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${listedSccWarnings(firstOf(namespaces, shown))}`;
     const text = `SCC ${quote(name)} would win ${count(pods, 'pod')} of SCC ${quote(from)} in ${where} when created again: ${why}`;
     if (text.length <= MAX_LENGTH || shown <= 1) return text;
   }
@@ -324,7 +448,7 @@ function firstOf(names: readonly string[], shown: number): readonly string[] {
   return names.length <= shown ? names : [...names.slice(0, shown), `${names.length - shown} more`];
 }
 
-function listed(names: readonly string[]): string {
+function listedSccWarnings(names: readonly string[]): string {
   return names.length === 1 ? (names[0] ?? '') : `${names.slice(0, -1).join(', ')} and ${names.at(-1) ?? ''}`;
 }
 

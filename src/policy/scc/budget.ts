@@ -1,8 +1,8 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { PodFields } from './decode/pod.ts';
-import type { NamespaceRanges } from './namespace-ranges.ts';
-import type { PreparedScc } from './prepare.ts';
+import type { NamespaceRanges } from './namespace.ts';
+import type { PreparedScc } from './scc.ts';
 
 /**
  * What is left of the work that one decision may take. It is the product of what a pod holds and of the SCCs that it is

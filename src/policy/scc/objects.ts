@@ -1,12 +1,14 @@
 import { forbiddenField, invalidValue, type FieldError, notSupported, required } from '../../kube/field-error.ts';
-import { MAX_ERRORS } from './strategies/types.ts';
+import { MAX_ERRORS } from './strategies/index.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
-import { sortedSet } from '../../kube/text.ts';
+import { sortedSet, compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
-import { decodeScc, type GroupFields, type Range, type SccFields } from './decode/scc.ts';
+import { decodeScc, type GroupFields, type Range, type SccFields } from './scc.ts';
 import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
+import type { GroupStrategyOptions, SecurityContextConstraints } from '../../kube/scc.ts';
+import { VOLUME_TYPES } from './decode/volume.ts';
 
 const PATTERN = '([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]';
 const IS_PATTERN = new RegExp(`^${PATTERN}$`);
@@ -175,4 +177,59 @@ function volumeErrors({ volumes, allowedFlexVolumes: drivers }: SccFields): read
     if (driver === '') errors.push(required(`allowedFlexVolumes[${index}].driver`, 'must specify a driver'));
   }
   return errors;
+}
+
+/**
+ * Fills in what an SCC leaves open, as on create and update of SCCs: afterwards all fields are there that the schema
+ * demands. An SCC with a field of a wrong type is returned as it is.
+ * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccdefaults/defaults.go
+ */
+export function defaultScc(scc: SecurityContextConstraints): SecurityContextConstraints {
+  if (decodeScc(scc).error !== undefined) return scc;
+  return {
+    ...scc,
+    priority: scc.priority ?? null,
+    allowPrivilegedContainer: scc.allowPrivilegedContainer ?? false,
+    defaultAddCapabilities: scc.defaultAddCapabilities ?? null,
+    requiredDropCapabilities: scc.requiredDropCapabilities ?? null,
+    allowedCapabilities: scc.allowedCapabilities ?? null,
+    allowHostDirVolumePlugin: scc.allowHostDirVolumePlugin ?? false,
+    volumes: defaultVolumes(scc),
+    allowHostNetwork: scc.allowHostNetwork ?? false,
+    allowHostPorts: scc.allowHostPorts ?? false,
+    allowHostPID: scc.allowHostPID ?? false,
+    allowHostIPC: scc.allowHostIPC ?? false,
+    // SCCs from before there was the field stay as lax as they were.
+    allowPrivilegeEscalation: scc.allowPrivilegeEscalation ?? true,
+    seLinuxContext: scc.seLinuxContext ?? {},
+    runAsUser: scc.runAsUser ?? {},
+    supplementalGroups: defaultGroups(scc.supplementalGroups),
+    fsGroup: defaultGroups(scc.fsGroup),
+    readOnlyRootFilesystem: scc.readOnlyRootFilesystem ?? false,
+    users: scc.users ?? [],
+    groups: scc.groups ?? [],
+  };
+}
+
+function defaultGroups(options: GroupStrategyOptions | null | undefined): GroupStrategyOptions {
+  const type = options?.type ?? '';
+  return { ...options, type: type === '' ? 'RunAsAny' : type };
+}
+
+/** The boolean for host paths goes before the list. */
+function defaultVolumes({ volumes, allowHostDirVolumePlugin }: SecurityContextConstraints): readonly string[] {
+  const types = new Set(startingVolumes(volumes, allowHostDirVolumePlugin ?? false));
+  if (!allowHostDirVolumePlugin) {
+    const isAnyAllowed = types.delete('*');
+    if (isAnyAllowed) for (const type of VOLUME_TYPES) types.add(type);
+    types.delete('hostPath');
+  } else if (!types.has('*')) types.add('hostPath');
+  return [...types].sort(compareBytes);
+}
+
+/** No list allows everything, an empty one nothing. */
+function startingVolumes(volumes: readonly string[] | null | undefined, isHostPathAllowed: boolean): readonly string[] {
+  if (volumes == null) return ['*'];
+  if (volumes.length > 0) return volumes;
+  return [isHostPathAllowed ? 'hostPath' : 'none'];
 }

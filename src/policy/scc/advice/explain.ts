@@ -1,19 +1,25 @@
-import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import type { JsonObject } from '../../kube/types.ts';
-import { subjectTypesFor, type SubjectType } from './access.ts';
-import { adviceOn } from './advice.ts';
-import { assignScc, mutableIn } from './assign.ts';
-import { bindingError } from './bind.ts';
-import { findCandidates } from './candidates.ts';
-import type { PodFields } from './decode/pod.ts';
-import { obstaclesOf, type Obstacle } from './obstacles.ts';
-import { createSearch, prepareSearch, userNamespacesIn } from './prepare-search.ts';
-import type { PreparedScc } from './prepare.ts';
-import { readRequest } from './request.ts';
-import { attemptScc, isAllowed, searchScc, type SearchInput } from './search.ts';
-import { distinctTexts } from './texts.ts';
-import type { SccDecision, SccInput } from './types.ts';
-import { writePod } from './write.ts';
+import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
+import { type JsonObject, isObject, type Namespace, type Pod } from '../../../kube/types.ts';
+import { subjectTypesFor, type SubjectType } from '../access.ts';
+import { adviceOn, obstaclesOf, type Obstacle, changesOf, type Change } from './suggestion.ts';
+import { assignScc, mutableIn } from '../assign.ts';
+import { bindingError } from '../namespace.ts';
+import { findCandidates } from '../order.ts';
+import type { PodFields } from '../decode/pod.ts';
+import {
+  createSearch,
+  prepareSearch,
+  userNamespacesIn,
+  attemptScc,
+  isAllowed,
+  searchScc,
+  type SearchInput,
+} from '../search.ts';
+import type { PreparedScc } from '../scc.ts';
+import { readRequest, type SccDecision, type SccInput } from '../request.ts';
+import { distinctTexts } from '../messages.ts';
+import { writePod } from '../attempt.ts';
+import { printObstacle } from './warnings.ts';
 
 /** What one SCC means for a pod. */
 export interface ExplainedScc {
@@ -143,4 +149,73 @@ function adviceFor(input: SccInput, pod: PodFields): Pick<SccExplanation, 'neare
 
 function requiredSccOf({ annotations }: PodFields): string {
   return annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
+}
+
+/** A pod that an SCC admits. */
+interface PlannedAdmission {
+  readonly outcome: 'admitted';
+  readonly scc: string;
+  /** Who was allowed to use the SCC: `serviceaccount` or `user`. */
+  readonly subjectType: string;
+  /** What the SCC changes. */
+  readonly changes: readonly Change[];
+}
+
+/** A pod that SCCs have nothing to do with. */
+interface PlannedPass {
+  readonly outcome: 'ignored';
+}
+
+/** A pod that is refused. */
+export interface PlannedRefusal {
+  readonly outcome: 'refused';
+  /** The text of the refusal. */
+  readonly message: string;
+  /** The SCC that the fewest fields stand in the way of; none where no SCC was tried. */
+  readonly nearest?: { readonly scc: string; readonly obstacles: readonly Obstacle[] };
+  /** The least permissive SCC that would admit the pod, if its use were granted; none: no SCC ever could. */
+  readonly grantable?: string;
+  /** Where that one allows everything, though no container is privileged: a better one, which would have to be written. */
+  readonly ownScc?: ProposedScc;
+}
+
+export type PlannedPod = PlannedAdmission | PlannedPass | PlannedRefusal;
+
+/** What would become of a pod that is created. */
+export function planPod(input: Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>): PlannedPod {
+  const request: SccInput = { ...input, operation: 'CREATE' };
+  const decision = assignScc(request);
+  if (!decision.allowed) return refusalOf(request, decision.status.message);
+  const scc = annotationOf(decision.object, POD_SCC_ANNOTATIONS.scc);
+  if (scc === undefined || decision.object === input.object) return { outcome: 'ignored' };
+  const subjectType = annotationOf(decision.object, POD_SCC_ANNOTATIONS.subjectType) ?? '';
+  return { outcome: 'admitted', scc, subjectType, changes: changesOf(input.object, decision.object) };
+}
+
+/** Only refusals are worth the attempt of every SCC. */
+function refusalOf(request: SccInput, message: string): PlannedRefusal {
+  const { sccs, nearest, grantable, ownScc } = explainScc(request);
+  const found = sccs.find(({ name }) => name === nearest);
+  return {
+    outcome: 'refused',
+    message,
+    ...(found ? { nearest: { scc: found.name, obstacles: found.obstacles } } : {}),
+    ...(grantable === undefined ? {} : { grantable }),
+    ...(ownScc === undefined ? {} : { ownScc }),
+  };
+}
+
+function annotationOf(pod: unknown, key: string): string | undefined {
+  const metadata = isObject(pod) ? pod['metadata'] : undefined;
+  const annotations = isObject(metadata) ? metadata['annotations'] : undefined;
+  const value = isObject(annotations) ? annotations[key] : undefined;
+  return typeof value === 'string' ? value : undefined;
+}
+
+/**
+ * The fields of a pod, each with its value, for which an SCC would not admit it if it were created now; none if it would.
+ */
+export function misfitsOf(pod: Pod, scc: SecurityContextConstraints, namespace: Namespace): readonly string[] {
+  const input = { operation: 'CREATE', object: pod, namespace, userInfo: {}, sccs: [scc], canUse: () => true } as const;
+  return explainScc(input).sccs.flatMap(({ obstacles }) => obstacles.map(printObstacle));
 }

@@ -1,0 +1,312 @@
+import {
+  parseIdBlock,
+  NAMESPACE_RANGE_ANNOTATIONS,
+  type RangeAllocation,
+  parseIdBlocks,
+  type IdBlock,
+} from '../../kube/scc.ts';
+import type { Namespace, Found } from '../../kube/types.ts';
+import { emptyBitmap, type Bitmap, type NumberRow, parseBitmap } from './bitmap.ts';
+import {
+  parseMcsLabel,
+  rankOf,
+  isInMcsRange,
+  type RangeSettings,
+  blockCountOf,
+  blocksTouching,
+  indexOfBlock,
+  type UidRange,
+  printMcsLabel,
+  labelAt,
+  blockAt,
+  printBlock,
+  parseUidRange,
+  printUidRange,
+} from './ranges.ts';
+import { quote, compareBytes } from '../../kube/text.ts';
+
+const { uidRange: UID_RANGE, mcs: MCS } = NAMESPACE_RANGE_ANNOTATIONS;
+
+/** The block that a namespace has; `undefined` if it has no ids, or ids that are no block of the range. */
+function ownBlockOf(namespace: Namespace, range: UidRange): number | undefined {
+  const block = parseIdBlock(namespace.metadata?.annotations?.[UID_RANGE] ?? '');
+  return 'value' in block ? indexOfBlock(range, block.value) : undefined;
+}
+
+/**
+ * Makes a function that tells the blocks that nobody else should get: the ids or the label of such a block are those of
+ * a namespace, in part or as a whole, whoever wrote them there. Namespaces that stay the same are read once.
+ */
+export function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Namespace[]) => Bitmap {
+  let seen: readonly Namespace[] = [];
+  let inUse = emptyBitmap();
+  return (namespaces) => {
+    if (namespaces === seen) return inUse;
+    const isLess = namespaces.length < seen.length || seen.some((before, index) => hasLost(before, namespaces[index]));
+    if (isLess) inUse = emptyBitmap();
+    const fresh = isLess ? namespaces : namespaces.filter((namespace, index) => namespace !== seen[index]);
+    const blocks = fresh.flatMap((namespace) => blocksOf(namespace, settings));
+    for (const { first, last } of joined(blocks)) inUse.addRange(first, last);
+    seen = namespaces;
+    return inUse;
+  };
+}
+
+/** The same blocks, each once: ids that are written by hand may span the whole range, in many namespaces. */
+function joined(blocks: readonly NumberRow[]): readonly NumberRow[] {
+  const rows: NumberRow[] = [];
+  for (const row of blocks.toSorted((a, b) => a.first - b.first)) {
+    const before = rows.at(-1);
+    if (before && row.first <= before.last + 1) {
+      rows[rows.length - 1] = { first: before.first, last: Math.max(before.last, row.last) };
+    } else rows.push(row);
+  }
+  return rows;
+}
+
+/** True if in the place of a namespace there is one without its ids and its label. */
+function hasLost(before: Namespace, now: Namespace | undefined): boolean {
+  if (before === now) return false;
+  const { annotations: old } = before.metadata ?? {};
+  const { annotations } = now?.metadata ?? {};
+  return [UID_RANGE, MCS].some((key) => old?.[key] !== undefined && old[key] !== annotations?.[key]);
+}
+
+function blocksOf(namespace: Namespace, settings: RangeSettings): readonly NumberRow[] {
+  const annotations = namespace.metadata?.annotations ?? {};
+  const byIds = touchedBy(annotations[UID_RANGE], settings.uidRange);
+  const byLabel = labelledBy(annotations[MCS], settings);
+  return [...(byIds ? [byIds] : []), ...(byLabel ? [byLabel] : [])];
+}
+
+function touchedBy(ids: string | undefined, range: UidRange): NumberRow | undefined {
+  const block = parseIdBlock(ids ?? '');
+  return 'value' in block ? blocksTouching(range, block.value) : undefined;
+}
+
+function labelledBy(text: string | undefined, settings: RangeSettings): NumberRow | undefined {
+  const label = parseMcsLabel(text ?? '');
+  if ('error' in label || !isInMcsRange(settings.mcsRange, label.value)) return undefined;
+  const index = Math.floor(rankOf(label.value.categories) / Math.max(1, settings.labelsPerBlock));
+  return index < blockCountOf(settings.uidRange) ? { first: index, last: index } : undefined;
+}
+
+/**
+ * Makes a function that chooses the next block: the lowest one that is not taken, if possible one whose ids and label
+ * no namespace has in any other way. `undefined` if all are taken.
+ */
+export function createAllocator(
+  settings: RangeSettings,
+): (taken: Bitmap, namespaces: readonly Namespace[]) => number | undefined {
+  const blocksInUse = createBlocksInUse(settings);
+  const count = blockCountOf(settings.uidRange);
+  return (taken, namespaces) =>
+    // Ids that somebody has given to a namespace by hand may span the whole range.
+    taken.lowestClear(count, blocksInUse(namespaces)) ?? taken.lowestClear(count);
+}
+
+const { uidRange, supplementalGroups, mcs } = NAMESPACE_RANGE_ANNOTATIONS;
+
+/** What a namespace needs: a block; the rest of what belongs to the block it has; nothing. */
+type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, string>> } | undefined;
+
+/** Says what a namespace needs. Ids that somebody else has chosen stay as they are, and so does all beside them. */
+export function needOf(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
+  const annotations = namespace.metadata?.annotations ?? {};
+  const deletionTimestamp = namespace.metadata?.deletionTimestamp;
+  if (deletionTimestamp !== undefined) return undefined;
+  if (annotations[uidRange] === undefined) return 'block';
+  if (annotations[mcs] !== undefined && annotations[supplementalGroups] !== undefined) return undefined;
+  const block = ownBlockOf(namespace, settings.uidRange);
+  return block === undefined ? undefined : { annotations: annotationsOfBlock(block, namespace, settings) };
+}
+
+/** The annotations of a namespace that has this block; those that it has already stay as they are. */
+export function annotationsOfBlock(
+  index: number,
+  namespace: Namespace,
+  { uidRange: range, mcsRange, labelsPerBlock }: RangeSettings,
+): Readonly<Record<string, string>> {
+  const present = namespace.metadata?.annotations ?? {};
+  const block = printBlock(blockAt(range, index));
+  return {
+    [uidRange]: present[uidRange] ?? block,
+    [supplementalGroups]: present[supplementalGroups] ?? block,
+    [mcs]: present[mcs] ?? printMcsLabel(labelAt(mcsRange, index * Math.max(1, labelsPerBlock))),
+  };
+}
+
+/** The name of the object that says which blocks are taken. */
+export const RANGE_ALLOCATION_NAME = 'scc-uid';
+
+/** The fields of the state object that say which blocks are taken. */
+type RangeState = Required<Pick<RangeAllocation, 'range' | 'data'>>;
+
+/** The blocks that are taken; an error if the object is none of this range, or broken. */
+export function readState(object: RangeAllocation, range: UidRange): Found<Bitmap> {
+  const expected = printUidRange(range);
+  if (object.range !== expected) {
+    return { error: `conflicting UID range; expected ${expected}, got ${object.range ?? ''}` };
+  }
+  const taken = parseBitmap(object.data ?? '');
+  return taken ? { value: taken } : { error: `data of RangeAllocation ${quote(RANGE_ALLOCATION_NAME)} is no base64` };
+}
+
+export function printState(range: UidRange, taken: Bitmap): RangeState {
+  return { range: printUidRange(range), data: taken.print() };
+}
+
+/** The blocks that namespaces have; ids that are no block of the range do not count. */
+export function blocksOfNamespaces(namespaces: readonly Namespace[], range: UidRange): Bitmap {
+  const taken = emptyBitmap();
+  for (const namespace of namespaces) {
+    const index = ownBlockOf(namespace, range);
+    if (index !== undefined) taken.add(index);
+  }
+  return taken;
+}
+
+/** Blocks of the range that the state object calls taken, also where it is the state of another range. */
+export function blocksOfState(object: RangeAllocation, range: UidRange): Bitmap {
+  const recorded = parseUidRange(object.range ?? '');
+  const taken = emptyBitmap();
+  if ('error' in recorded) return taken;
+  const count = blockCountOf(recorded.value);
+  for (const { first, last } of parseBitmap(object.data ?? '')?.rows() ?? []) {
+    if (first >= count) break;
+    const { min } = blockAt(recorded.value, first);
+    const { max } = blockAt(recorded.value, Math.min(last, count - 1));
+    const touched = blocksTouching(range, { min, max });
+    if (touched) taken.addRange(touched.first, touched.last);
+  }
+  return taken;
+}
+
+/** Blocks that are taken without a namespace that has them, by the time since when that has been known. */
+export type Orphans = ReadonlyMap<number, Bitmap>;
+
+interface RepairInput {
+  readonly range: UidRange;
+  readonly namespaces: readonly Namespace[];
+  /** Absent if there is none. */
+  readonly state: RangeAllocation | undefined;
+  readonly orphans: Orphans;
+  readonly nowMs: number;
+}
+
+export interface Repair {
+  readonly taken: Bitmap;
+  readonly orphans: Orphans;
+  readonly isFull: boolean;
+}
+
+/** For so long a block without a namespace may be one whose namespace is about to be annotated, by whomever. */
+export const ORPHANED_MS = 5 * 60_000;
+
+/** Says which blocks are taken: those that namespaces have, and those that may be on their way to one. */
+export function planRepair({ range, namespaces, state, orphans: known, nowMs }: RepairInput): Repair {
+  const taken = blocksOfNamespaces(namespaces, range);
+  const fresh = state ? blocksOfState(state, range) : emptyBitmap();
+  fresh.removeAll(taken);
+  const orphans = new Map<number, Bitmap>();
+  for (const [sinceMs, blocks] of known) {
+    const still = blocks.intersection(fresh);
+    if (nowMs - sinceMs < ORPHANED_MS && !still.isEmpty()) orphans.set(sinceMs, still);
+    fresh.removeAll(blocks);
+  }
+  if (!fresh.isEmpty()) {
+    fresh.addAll(orphans.get(nowMs) ?? emptyBitmap());
+    orphans.set(nowMs, fresh);
+  }
+  for (const blocks of orphans.values()) taken.addAll(blocks);
+  return { taken, orphans, isFull: taken.lowestClear(blockCountOf(range)) === undefined };
+}
+
+const {
+  uidRange: RANGE_PROBLEMS_UID_RANGE,
+  supplementalGroups: GROUPS,
+  mcs: RANGE_PROBLEMS_MCS,
+} = NAMESPACE_RANGE_ANNOTATIONS;
+
+interface Reading {
+  readonly name: string;
+  readonly ids: IdBlock | undefined;
+  /** What is wrong with the annotations by themselves. */
+  readonly problems: readonly string[];
+}
+
+/** What is wrong with ranges that somebody has given to namespaces by hand, by namespace; only those with problems. */
+export function rangeProblems(namespaces: readonly Namespace[]): ReadonlyMap<string, readonly string[]> {
+  const readings = namespaces.map(read);
+  const found = new Map<string, string[]>();
+  const add = (name: string, problem: string): void => {
+    const known = found.get(name);
+    if (known) known.push(problem);
+    else found.set(name, [problem]);
+  };
+  for (const { name, problems } of readings) for (const problem of problems) add(name, problem);
+  for (const [name, other] of sharing(readings)) add(name, `shares ids with namespace ${quote(other)}`);
+  return found;
+}
+
+/** Namespaces that have ids in common with another, each with one such. */
+function sharing(readings: readonly Reading[]): ReadonlyMap<string, string> {
+  const blocks = readings.flatMap(({ name, ids }) => (ids && ids.min <= ids.max ? [{ name, ...ids }] : []));
+  blocks.sort((a, b) => a.min - b.min || compareBytes(a.name, b.name));
+  const shared = new Map<string, string>();
+  let reaching: (typeof blocks)[number] | undefined;
+  for (const block of blocks) {
+    if (reaching && block.min <= reaching.max) {
+      shared.set(block.name, reaching.name);
+      if (!shared.has(reaching.name)) shared.set(reaching.name, block.name);
+    }
+    if (!reaching || block.max > reaching.max) reaching = block;
+  }
+  return shared;
+}
+
+const remembered = new WeakMap<Namespace, Reading>();
+
+/** Of thousands of namespaces few change. */
+function read(namespace: Namespace): Reading {
+  let reading = remembered.get(namespace);
+  if (!reading) remembered.set(namespace, (reading = parse(namespace)));
+  return reading;
+}
+
+function parse({ metadata: { name = '', annotations = {}, deletionTimestamp } = {} }: Namespace): Reading {
+  // It gets no more pods.
+  if (deletionTimestamp !== undefined) return { name, ids: undefined, problems: [] };
+  const ids =
+    annotations[RANGE_PROBLEMS_UID_RANGE] === undefined
+      ? undefined
+      : parseIdBlock(annotations[RANGE_PROBLEMS_UID_RANGE]);
+  const groups = annotations[GROUPS] === undefined ? undefined : parseIdBlocks(annotations[GROUPS]);
+  const problems = [
+    ...(ids === undefined ? [] : 'error' in ids ? [unreadable(ids.error)] : blockProblems(ids.value)).map(
+      (why) => `${RANGE_PROBLEMS_UID_RANGE}=${quote(annotations[RANGE_PROBLEMS_UID_RANGE] ?? '')} ${why}`,
+    ),
+    ...(groups === undefined
+      ? []
+      : 'error' in groups
+        ? [unreadable(groups.error)]
+        : groups.value.flatMap(blockProblems)
+    ).map((why) => `${GROUPS}=${quote(annotations[GROUPS] ?? '')} ${why}`),
+    ...(annotations[RANGE_PROBLEMS_MCS] === undefined || LEVEL.test(annotations[RANGE_PROBLEMS_MCS])
+      ? []
+      : [`${RANGE_PROBLEMS_MCS}=${quote(annotations[RANGE_PROBLEMS_MCS])} is no level of SELinux`]),
+  ];
+  return { name, ids: ids && 'value' in ids ? ids.value : undefined, problems };
+}
+
+const CATEGORIES = '(?::c\\d+(?:[.,]c\\d+)*)?';
+const LEVEL = new RegExp(`^s\\d+${CATEGORIES}(?:-s\\d+${CATEGORIES})?$`);
+
+function unreadable(error: string): string {
+  return `cannot be read (${error})`;
+}
+
+function blockProblems({ min, max }: IdBlock): readonly string[] {
+  if (min > max) return [`has no ids, since ${min} is above ${max}`];
+  return min < 1 ? ['begins with 0, the id of root'] : [];
+}
