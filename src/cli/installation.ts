@@ -64,7 +64,7 @@ export const namespaceOption = {
   }),
 };
 
-export { isOurs } from '../kube/webhooks.ts';
+export { isPartOfPortcullis as isOurs } from '../kube/webhooks.ts';
 
 /** What webhooks of both kinds have in common. */
 export type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];

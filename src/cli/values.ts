@@ -1,7 +1,7 @@
 /** What values of options may be, in words: each returns the value or throws a `UserError`. */
 import { UserError } from '../config/files.ts';
 import { parseDurationMs } from '../kube/units.ts';
-import type { Found } from '../kube/types.ts';
+import type { Result } from '../kube/types.ts';
 import type { Parse } from './options.ts';
 
 export function text(value: string): string {
@@ -15,7 +15,7 @@ export function objectName(value: string): string {
 }
 
 /** What a parser of the policies reads. */
-export function found<T>(parse: (text: string) => Found<T>): Parse<T> {
+export function found<T>(parse: (text: string) => Result<T>): Parse<T> {
   return (value) => {
     const read = parse(value);
     if ('error' in read) throw new UserError(read.error);

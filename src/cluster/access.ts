@@ -42,7 +42,7 @@ function isRbac(kind: string): kind is RbacKind {
 }
 
 /** Answers from the roles and bindings in the store. */
-export function accessOf(store: Store): Access {
+export function accessFromStore(store: Store): Access {
   const rbac = follow(store);
   return (user, action) => isMaster(user) || rbac.allows(user, action);
 }

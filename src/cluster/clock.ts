@@ -33,7 +33,11 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
  * Resolves with what the call gives. Rejects when that takes longer, and aborts the signal: what the call still does
  * then, it does for nobody.
  */
-export async function inTime<T>(clock: Clock, limitMs: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+export async function withTimeout<T>(
+  clock: Clock,
+  limitMs: number,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const late = new AbortController();
   const tooLate = new Promise<never>((_resolve, reject) => {
     late.signal.addEventListener('abort', () => reject(late.signal.reason as Error));

@@ -240,7 +240,7 @@ function firstOf<T>(entries: Named<T>): ReadonlyMap<string, T> {
   return first;
 }
 
-export interface Whereabouts {
+export interface ClusterSource {
   /** The kubeconfig, instead of those that the environment names. */
   readonly kubeconfig?: string | undefined;
   /** Instead of the current one. */
@@ -267,7 +267,7 @@ const IN_CLUSTER = '/var/run/secrets/kubernetes.io/serviceaccount';
  * process, the first that there is.
  * Rejects with a UserError if there is none, or if the kubeconfig does not lead to one.
  */
-export async function findCluster(whereabouts: Whereabouts): Promise<FoundCluster> {
+export async function resolveCluster(whereabouts: ClusterSource): Promise<FoundCluster> {
   if (whereabouts.inCluster === true) {
     const around = await findAround(whereabouts.env);
     if (around) return around;
@@ -286,7 +286,7 @@ function notFound(files: readonly string[]): UserError {
 /**
  * The same; resolves to `undefined` if nobody names a kubeconfig, there is none at home, and no cluster around the process.
  */
-export async function findAnyCluster({ kubeconfig, context, env }: Whereabouts): Promise<FoundCluster | undefined> {
+export async function findAnyCluster({ kubeconfig, context, env }: ClusterSource): Promise<FoundCluster | undefined> {
   if (kubeconfig !== undefined)
     return chooseContext(readKubeconfig([await readSource(kubeconfig)]), context, kubeconfig);
   const files = filesOf(env);
@@ -297,11 +297,11 @@ export async function findAnyCluster({ kubeconfig, context, env }: Whereabouts):
   return await findAround(env);
 }
 
-function namedIn(env: Whereabouts['env']): readonly string[] {
+function namedIn(env: ClusterSource['env']): readonly string[] {
   return (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
 }
 
-function filesOf(env: Whereabouts['env']): readonly string[] {
+function filesOf(env: ClusterSource['env']): readonly string[] {
   const named = namedIn(env);
   if (named.length > 0) return [...new Set(named)];
   const home = env['HOME'] || env['USERPROFILE'];
@@ -340,7 +340,7 @@ function choicesOf(contexts: Kubeconfig['contexts']): string {
 }
 
 /** The cluster in whose pod this runs; `undefined` where it is no pod. */
-async function findAround(env: Whereabouts['env']): Promise<FoundCluster | undefined> {
+async function findAround(env: ClusterSource['env']): Promise<FoundCluster | undefined> {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env;
   const read = (file: string): Promise<string | undefined> =>
     readFile(join(IN_CLUSTER, file), 'utf8').catch(() => undefined);
@@ -360,7 +360,7 @@ async function findAround(env: Whereabouts['env']): Promise<FoundCluster | undef
 }
 
 /** What a process lacks to be a pod that may speak to its cluster. */
-function missingAround(env: Whereabouts['env']): string {
+function missingAround(env: ClusterSource['env']): string {
   const unset = ['KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'].find((name) => !env[name]);
   if (unset !== undefined) return `${unset} is not set`;
   return `there is no token at ${join(IN_CLUSTER, 'token')}; automountServiceAccountToken may be false`;

@@ -16,7 +16,7 @@ export interface ApplyOptions extends WriteOptions {
 }
 
 /** Something worth telling about an object, as `kubectl describe` shows it. */
-export interface EventNote {
+export interface ClusterEvent {
   readonly regarding: KubeObject;
   readonly type: 'Normal' | 'Warning';
   /** In CamelCase. */
@@ -60,6 +60,6 @@ export interface Cluster {
   /** The same for the status: several managers may each own their conditions. */
   applyStatus<K extends Kind>(kind: K, object: Kinds[K], options: ApplyOptions): Promise<Kinds[K]>;
   remove(kind: Kind, name: string, namespace?: string): Promise<void>;
-  event(note: EventNote): Promise<void>;
+  recordEvent(note: ClusterEvent): Promise<void>;
   reviewAccess(user: UserInfo, attributes: AccessAttributes): Promise<boolean>;
 }

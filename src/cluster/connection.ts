@@ -17,10 +17,10 @@ import {
   type Credentials,
   createCredentials,
   type ClusterEntry,
-  findCluster,
-  type Whereabouts,
+  resolveCluster,
+  type ClusterSource,
 } from './cluster-source.ts';
-import { ApiError, failure, type Status } from '../kube/status.ts';
+import { ApiError, createStatus, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import type { Tally } from '../telemetry/hot.ts';
 import type { TokenBucket } from './clock.ts';
@@ -220,7 +220,7 @@ function statusOf(code: number, value: unknown, body: string): Status {
     return { ...(value as unknown as Status), code };
   }
   const text = body.trim().replaceAll(/\s+/g, ' ').slice(0, MAX_TEXT);
-  return failure(code, REASONS.get(code) ?? 'Unknown', text === '' ? `HTTP status ${code}` : text);
+  return createStatus(code, REASONS.get(code) ?? 'Unknown', text === '' ? `HTTP status ${code}` : text);
 }
 
 const REASONS: ReadonlyMap<number, string> = new Map([
@@ -343,7 +343,7 @@ export interface Connection {
   close(): void;
 }
 
-export interface ConnectOptions extends Whereabouts {
+export interface ConnectOptions extends ClusterSource {
   readonly userAgent: string;
   /** For each request and its answer, in milliseconds. */
   readonly timeoutMs?: number;
@@ -362,7 +362,7 @@ const MAX_WAIT_SECONDS = 60;
 /** Finds a cluster and makes the connection to it; nothing is sent yet. Rejects with a UserError if there is none. */
 export async function connect(options: ConnectOptions): Promise<Connection> {
   const { userAgent, timeoutMs = TIMEOUT_MS, requests, limit, ...where } = options;
-  const { cluster, user, namespace } = await findCluster(where);
+  const { cluster, user, namespace } = await resolveCluster(where);
   const { server, serverName } = cluster;
   const { host } = new URL(server);
   // Nobody shows who they are where everybody could listen.
@@ -477,17 +477,17 @@ function urlOf(server: string, { path, query = {} }: ApiRequest): URL {
 }
 
 /** True if what has been missed cannot be told: it was forgotten, or cannot be understood. */
-export function losesThread(error: unknown): boolean {
+export function requiresRelist(error: unknown): boolean {
   if (error instanceof ApiError) return ![429, 503].includes(error.status.code);
   return !(error instanceof UserError);
 }
 
 /** The HTTP status code of what the server refused. */
-export function codeOf(error: unknown): number | undefined {
+export function httpStatusCode(error: unknown): number | undefined {
   return error instanceof ApiError ? error.status.code : undefined;
 }
 
 /** How long the server wants to be left alone, in milliseconds. */
-export function askedMs(error: unknown): number {
+export function retryAfterMs(error: unknown): number {
   return error instanceof ApiError ? (retryAfter(error) ?? 0) * 1000 : 0;
 }

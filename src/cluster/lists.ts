@@ -3,7 +3,7 @@ import { ApiError } from '../kube/status.ts';
 import { isObject, type JsonObject, type Kind, type Kinds, type KubeObject } from '../kube/types.ts';
 import type { Connection } from './connection.ts';
 import { metadataProblem } from '../kube/names.ts';
-import { apiVersionOf, RESOURCES } from '../kube/resources.ts';
+import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import { createStore, type WritableStore } from './store.ts';
 
 /** Far more than any cluster can hold: 500 objects each. */
@@ -125,11 +125,11 @@ export async function listAll(
   connection: Connection,
   { kind, namespace, signal, pageSize, onPage }: ListRequest,
 ): Promise<readonly Kinds[Kind][]> {
-  const type = { apiVersion: apiVersionOf(kind), kind };
+  const type = { apiVersion: getApiVersion(kind), kind };
   const query: Record<string, string> =
     kind === 'Namespace' && namespace !== undefined ? { fieldSelector: `metadata.name=${namespace}` } : {};
   let objects: Kinds[Kind][] = [];
-  await readPages(connection, { path: pathOf(kind, namespace), query, signal, pageSize }, () => {
+  await readPages(connection, { path: resourcePath(kind, namespace), query, signal, pageSize }, () => {
     objects = [];
     return (items) => {
       for (const item of items) objects.push(kept(kind, { ...item, ...type }));
@@ -140,7 +140,7 @@ export async function listAll(
 }
 
 /** Where the API server serves the objects of a kind, all of them or those of one namespace. */
-export function pathOf(kind: Kind, namespace: string | undefined): string {
+export function resourcePath(kind: Kind, namespace: string | undefined): string {
   const { group, version, resource, scope } = RESOURCES[kind];
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
   const isWhole = scope === 'Cluster' || namespace === undefined;
@@ -268,13 +268,13 @@ interface ScopedRequest {
 }
 
 /** The request for what lies in a scope; rights to the one object by its name are enough for one with a name. */
-export function requestFor({ kind, namespace, name }: Scope): ScopedRequest {
+export function scopedRequest({ kind, namespace, name }: Scope): ScopedRequest {
   const query = name === undefined ? {} : { fieldSelector: `metadata.name=${name}` };
-  return { path: pathOf(kind, namespace), query };
+  return { path: resourcePath(kind, namespace), query };
 }
 
 /** True if the object, of the kind of the scope, lies in it. */
-export function isWithin({ namespace, name }: Scope, { metadata }: KubeObject): boolean {
+export function isInScope({ namespace, name }: Scope, { metadata }: KubeObject): boolean {
   return (
     (namespace === undefined || metadata?.namespace === namespace) && (name === undefined || metadata?.name === name)
   );

@@ -3,15 +3,15 @@
  * decides anything; when the API server is away, the store stays as it was last.
  */
 import { randomUUID } from 'node:crypto';
-import { kindOf, type ResourceInfo, apiVersionOf, RESOURCES } from '../kube/resources.ts';
+import { findKind, type ResourceInfo, getApiVersion, RESOURCES } from '../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds, type KubeObject } from '../kube/types.ts';
 import { type Sink, createReflector, type Reflector, type ReflectorOptions } from './reflector.ts';
 import { ApiError } from '../kube/status.ts';
 import { type Clock, createTokenBucket, type TokenBucket } from './clock.ts';
-import type { EventNote, ApplyOptions, Cluster, WriteOptions } from './cluster.ts';
-import { type Connection, type ApiRequest, codeOf } from './connection.ts';
-import { type Feed, createFeed } from './store-writer.ts';
-import { pathOf, isWithin, requestFor, type Scope } from './lists.ts';
+import type { ClusterEvent, ApplyOptions, Cluster, WriteOptions } from './cluster.ts';
+import { type Connection, type ApiRequest, httpStatusCode } from './connection.ts';
+import { type StoreWriter, createStoreWriter } from './store-writer.ts';
+import { resourcePath, isInScope, scopedRequest, type Scope } from './lists.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ClusterMetrics } from '../telemetry/cluster.ts';
 import { createStore } from './store.ts';
@@ -46,7 +46,7 @@ function definedBy({ metadata }: JsonObject): Kind | undefined {
   const name = isObject(metadata) ? metadata['name'] : undefined;
   if (typeof name !== 'string') return undefined;
   const [resource = '', ...group] = name.split('.');
-  return kindOf({ resource, group: group.join('.') });
+  return findKind({ resource, group: group.join('.') });
 }
 
 interface EventOptions {
@@ -74,11 +74,11 @@ const MAX_KNOWN = 4096;
  * talked of too much are left out.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/record/events_cache.go
  */
-export function createEventRecorder({ connection, clock, now }: EventOptions): (note: EventNote) => Promise<void> {
+export function createEventRecorder({ connection, clock, now }: EventOptions): (note: ClusterEvent) => Promise<void> {
   const buckets = createCache<TokenBucket>();
   const series = createCache<Promise<Series>>();
 
-  const create = async (note: EventNote): Promise<Series> => {
+  const create = async (note: ClusterEvent): Promise<Series> => {
     const event = eventOf(note, now());
     const { name, namespace } = event.metadata;
     const path = `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/events`;
@@ -86,7 +86,7 @@ export function createEventRecorder({ connection, clock, now }: EventOptions): (
     await connection.request({ method: 'POST', path, query, body: event });
     return { path: `${path}/${encodeURIComponent(name)}`, count: 1, lastMs: clock.now() };
   };
-  const repeat = async (known: Series, note: EventNote): Promise<Series> => {
+  const repeat = async (known: Series, note: ClusterEvent): Promise<Series> => {
     known.count++;
     known.lastMs = clock.now();
     const value = { count: known.count, lastObservedTime: microTime(now()) };
@@ -143,16 +143,16 @@ function createCache<T>(): Cache<T> {
   };
 }
 
-function objectKey({ regarding: { apiVersion, kind, metadata } }: EventNote): string {
+function objectKey({ regarding: { apiVersion, kind, metadata } }: ClusterEvent): string {
   return JSON.stringify([apiVersion, kind, metadata?.namespace, metadata?.name, metadata?.uid]);
 }
 
-function noteKey(note: EventNote): string {
+function noteKey(note: ClusterEvent): string {
   const { type, reason, action, note: text, reportingController } = note;
   return JSON.stringify([objectKey(note), type, reason, action, text, reportingController]);
 }
 
-function eventOf({ regarding, ...note }: EventNote, now: Date) {
+function eventOf({ regarding, ...note }: ClusterEvent, now: Date) {
   const { apiVersion, kind, metadata: { name = '', namespace = '', uid, resourceVersion } = {} } = regarding;
   // What lies in no namespace is told of in this one.
   const place = namespace === '' ? 'default' : namespace;
@@ -221,7 +221,10 @@ const JSON_PATCH = 'application/json-patch+json';
 const APPLY = 'application/apply-patch+yaml';
 
 /** The writes of the port; what was written is given to the feed of its kind, if that is followed. */
-function createWrites(connection: Pick<Connection, 'request'>, feedOf: (kind: Kind) => Feed | undefined): Writes {
+function createWrites(
+  connection: Pick<Connection, 'request'>,
+  feedOf: (kind: Kind) => StoreWriter | undefined,
+): Writes {
   const write = async <K extends Kind>(kind: K, options: WriteOptions, request: ApiRequest): Promise<Kinds[K]> => {
     const { fieldManager, onWarning } = options;
     const query = { ...request.query, fieldManager };
@@ -239,7 +242,7 @@ function createWrites(connection: Pick<Connection, 'request'>, feedOf: (kind: Ki
     create: (kind, object, options) =>
       write(kind, options, {
         method: 'POST',
-        path: pathOf(kind, object.metadata?.namespace),
+        path: resourcePath(kind, object.metadata?.namespace),
         body: typed(kind, object),
       }),
     update: (kind, object, options) =>
@@ -282,7 +285,7 @@ function applied(kind: Kind, object: KubeObject, { force }: ApplyOptions): ApiRe
 }
 
 function pathTo(kind: Kind, name: string, namespace: string | undefined): string {
-  return `${pathOf(kind, namespace)}/${encodeURIComponent(name)}`;
+  return `${resourcePath(kind, namespace)}/${encodeURIComponent(name)}`;
 }
 
 function pathOfObject(kind: Kind, { metadata }: KubeObject): string {
@@ -291,7 +294,7 @@ function pathOfObject(kind: Kind, { metadata }: KubeObject): string {
 
 /** Objects in the store need not say what they are; bodies must. */
 function typed(kind: Kind, object: KubeObject): KubeObject {
-  return { apiVersion: apiVersionOf(kind), kind, ...object };
+  return { apiVersion: getApiVersion(kind), kind, ...object };
 }
 
 /** True if what was answered to a removal is an object that has yet to be let go. */
@@ -329,7 +332,7 @@ export interface LiveCluster extends Cluster {
   /** Resolves when nothing comes into the store from outside any more. */
   stop(): Promise<void>;
   /** The kinds that have yet to be read for the first time. */
-  unread(): readonly Kind[];
+  unsyncedKinds(): readonly Kind[];
   /** How long ago each kind was last heard of, in milliseconds; bookmarks count. */
   lastEventAgesMs(): ReadonlyMap<Kind, number>;
 }
@@ -343,7 +346,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   const scopes = options.kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
   const store = createStore();
   const projectionOf = createProjections();
-  const feeds = new Map<Kind, Feed>();
+  const feeds = new Map<Kind, StoreWriter>();
   const reflectors = new Map<Kind, Reflector>();
   const missing = new Set(scopes.map(({ kind }) => kind));
   const begun = Promise.withResolvers<undefined>();
@@ -360,13 +363,13 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     });
   const followDefinitions = (): void => {
     if (definitions) return;
-    const sink = createDefinitionSink((kind) => reflectors.get(kind)?.lookAgain());
+    const sink = createDefinitionSink((kind) => reflectors.get(kind)?.retryNow());
     definitions = reflect('customresourcedefinitions', { ...DEFINITIONS, sink, onListed: () => undefined });
     definitions.start();
   };
   for (const scope of scopes) {
     const { kind } = scope;
-    const feed = createFeed({ kind, store, projection: projectionOf(kind), clock });
+    const feed = createStoreWriter({ kind, store, projection: projectionOf(kind), clock });
     feeds.set(kind, withinScope(feed, scope));
     const onListed = (): void => {
       missing.delete(kind);
@@ -380,7 +383,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       onConfirmed: followDefinitions,
     };
     const optional = isDefinedInClusters(info) ? { unserved } : {};
-    const what = { ...requestFor(scope), pageSize: pageSize ?? PAGE_SIZES[kind], sink: feed, onListed };
+    const what = { ...scopedRequest(scope), pageSize: pageSize ?? PAGE_SIZES[kind], sink: feed, onListed };
     reflectors.set(kind, reflect(info.resource, { ...what, ...optional }));
   }
   const lastEventAgesMs = (): ReadonlyMap<Kind, number> =>
@@ -389,7 +392,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   return {
     store,
     ...createWrites(connection, (kind) => feeds.get(kind)),
-    event: createEventRecorder({ connection, clock, now }),
+    recordEvent: createEventRecorder({ connection, clock, now }),
     reviewAccess: (user, attributes) => reviewAccess(connection, user, attributes),
     async start() {
       if (metrics) unfollow = metrics.follow(lastEventAgesMs);
@@ -401,17 +404,17 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       await Promise.all([...reflectors.values(), ...(definitions ? [definitions] : [])].map((one) => one.stop()));
       begun.resolve(undefined);
     },
-    unread: () => [...missing],
+    unsyncedKinds: () => [...missing],
     lastEventAgesMs,
   };
 }
 
 /** What is written outside of what is followed would stay in the store for ever. */
-function withinScope(feed: Feed, scope: Scope): Feed {
+function withinScope(feed: StoreWriter, scope: Scope): StoreWriter {
   return {
     ...feed,
     wrote(object) {
-      if (isWithin(scope, object)) feed.wrote(object);
+      if (isInScope(scope, object)) feed.wrote(object);
     },
   };
 }
@@ -423,7 +426,7 @@ function tell(resource: string, logger: Logger | undefined): Pick<ReflectorOptio
   let isTold = false;
   return {
     onFailure(err, retryMs) {
-      if (codeOf(err) === 410) {
+      if (httpStatusCode(err) === 410) {
         logger?.info({ resource, retryMs }, 'too far behind the cluster, reading all anew');
         return;
       }

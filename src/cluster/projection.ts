@@ -1,7 +1,7 @@
 import { deepEqual } from '../kube/equality.ts';
 import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
 import { podTemplatePath } from '../kube/pod.ts';
-import { apiVersionOf, RESOURCES } from '../kube/resources.ts';
+import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 
 /** Gives the same object for equal JSON; one that is new is kept as `onNew` makes it, which has to be equal. */
 type Intern = (value: unknown, onNew?: (value: object) => object) => unknown;
@@ -13,7 +13,7 @@ const SWEPT = 2;
  * Makes a pool of JSON objects; one that nobody else holds goes from it by itself. An entry is no more than a number and
  * a weak reference: most objects of a large cluster are shared by few. Of two objects with one number only one is shared.
  */
-export function createIntern(): Intern {
+export function createObjectPool(): Intern {
   const pool = new Map<number, WeakRef<object>>();
   let old = pool.entries();
   const sweep = (): void => {
@@ -50,7 +50,7 @@ function hashOf(text: string): number {
 type InternText = (text: string) => string;
 
 /** Makes a pool of texts that keeps those used lately, at most twice as many as given. */
-export function createInternText(limit: number): InternText {
+export function createStringPool(limit: number): InternText {
   let young = new Map<string, string>();
   let old = new Map<string, string>();
   return (text) => {
@@ -85,7 +85,7 @@ const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'c
 const NAMESPACES = 20_000;
 
 function createMetadataKeeper(intern: Intern): MetadataKeeper {
-  const internText = createInternText(NAMESPACES);
+  const internText = createStringPool(NAMESPACES);
   const share = (metadata: JsonObject): JsonObject => {
     const { namespace, labels, ownerReferences } = metadata;
     return {
@@ -246,11 +246,11 @@ export interface Projection {
 
 /** Makes the function that gives the projection of each kind; what is equal in many objects is held but once. */
 export function createProjections(): (kind: Kind) => Projection {
-  const intern = createIntern();
+  const intern = createObjectPool();
   const metadata = createMetadataKeeper(intern);
   return (kind) => {
     // One text for all objects of the kind.
-    const tools = { type: { apiVersion: apiVersionOf(kind), kind }, intern, metadata };
+    const tools = { type: { apiVersion: getApiVersion(kind), kind }, intern, metadata };
     if (kind === 'Pod') return partial((object) => keepPod(object, tools));
     const path = podTemplatePath(RESOURCES[kind].group, kind);
     if (path) return partial((object) => keepWorkload(path, object, tools));
@@ -328,7 +328,7 @@ function isMadeByKnown(kind: Kind, { metadata }: JsonObject): boolean {
       owner['controller'] === true &&
       maker !== undefined &&
       owner['kind'] === maker &&
-      owner['apiVersion'] === apiVersionOf(maker),
+      owner['apiVersion'] === getApiVersion(maker),
   );
 }
 

@@ -5,7 +5,7 @@
 import { type Clock, sleep } from './clock.ts';
 import { ApiError, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
-import { type Connection, askedMs, codeOf, losesThread } from './connection.ts';
+import { type Connection, retryAfterMs, httpStatusCode, requiresRelist } from './connection.ts';
 import { UserError } from '../config/files.ts';
 import { readPages } from './lists.ts';
 
@@ -249,7 +249,7 @@ export interface Reflector {
   /** Resolves when nothing is told any more. */
   stop(): Promise<void>;
   /** Looks at once whether a resource is served by now that was not. */
-  lookAgain(): void;
+  retryNow(): void;
   /** How long ago the server was last heard, in milliseconds. */
   lastEventAgeMs(): number;
 }
@@ -335,7 +335,7 @@ export function createReflector(options: ReflectorOptions): Reflector {
   };
 
   const isUnserved = async (error: unknown): Promise<boolean> => {
-    if (!options.unserved || codeOf(error) !== 404) return false;
+    if (!options.unserved || httpStatusCode(error) !== 404) return false;
     return await options.unserved.confirm(signal).catch(() => false);
   };
 
@@ -356,12 +356,12 @@ export function createReflector(options: ReflectorOptions): Reflector {
       } catch (error) {
         if (signal.aborted) return;
         const isListing = version === undefined;
-        if (losesThread(error)) version = undefined;
+        if (requiresRelist(error)) version = undefined;
         if (isListing && (await isUnserved(error))) {
           await waitUnserved();
           continue;
         }
-        const delayMs = Math.max(askedMs(error), backoff.nextMs());
+        const delayMs = Math.max(retryAfterMs(error), backoff.nextMs());
         isFailing = true;
         options.onFailure(error, delayMs);
         await sleep(clock, delayMs, signal);
@@ -378,7 +378,7 @@ export function createReflector(options: ReflectorOptions): Reflector {
       awake.abort();
       await running;
     },
-    lookAgain() {
+    retryNow() {
       soon = MAX_SOON;
       awake.abort();
     },

@@ -20,7 +20,7 @@ import {
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { Store } from './store.ts';
-import { metadataOwnersOf } from '../kube/managed-fields.ts';
+import { getMetadataOwners } from '../kube/managed-fields.ts';
 import {
   createSccLevels,
   needOf,
@@ -153,7 +153,7 @@ export function createPredictedLevels(
 ): (namespace: Namespace, store: Store) => Level | undefined {
   const sccLevels = createCurrentSccLevels();
   return (namespace, store) => {
-    const owners = metadataOwnersOf(namespace.metadata);
+    const owners = getMetadataOwners(namespace.metadata);
     // Where SCCs are somebody else's, so are the labels; and who cannot tell what belongs to whom says nothing.
     if (management.scc.mode === 'off' || owners === undefined) return predictedLevelOf(namespace);
     if (!isManaged(namespace, owners, management)) return 'restricted';

@@ -68,7 +68,7 @@ function createOwnWrites(clock: Clock): OwnWrites {
 }
 
 /** One kind of the store: what is watched and what is written here meet, and the later of both counts. */
-export interface Feed extends Sink {
+export interface StoreWriter extends Sink {
   /** An object as the API server answered a write. */
   wrote(object: JsonObject): void;
   /** The object was removed by a request of ours. */
@@ -83,7 +83,7 @@ interface FeedOptions {
 }
 
 /** Makes the way into the store for one kind. */
-export function createFeed({ kind, store, projection, clock }: FeedOptions): Feed {
+export function createStoreWriter({ kind, store, projection, clock }: FeedOptions): StoreWriter {
   const own = createOwnWrites(clock);
   /** How far the watch has come. */
   let position: string | undefined;

@@ -100,14 +100,14 @@ export function createStore(): WritableStore {
 }
 
 /** The object whose changes may bring what is waited for; it need not exist yet. */
-interface Watched {
+interface WaitTarget {
   readonly kind: Kind;
   readonly name: string;
   readonly namespace?: string;
 }
 
 /** How long to wait: until the signal is aborted or the time is up, whichever comes first. */
-interface Patience {
+interface WaitLimits {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -116,11 +116,11 @@ interface Patience {
  * Gathers from the store: at once if all is there, else as soon as a change of the watched object brings what is missing
  * (`gather` gives `undefined` until then). Without polling; resolves to `undefined` when patience ends.
  */
-export function until<T>(
+export function waitFor<T>(
   store: Store,
-  watched: Watched,
+  watched: WaitTarget,
   gather: () => T | undefined,
-  { timeoutMs, signal }: Patience,
+  { timeoutMs, signal }: WaitLimits,
 ): T | Promise<T | undefined> {
   const found = gather();
   if (found !== undefined) return found;
@@ -183,6 +183,6 @@ function follow(store: Store): Watchers {
 }
 
 /** Names hold no slashes. */
-function keyOf({ kind, name, namespace = '' }: Watched): string {
+function keyOf({ kind, name, namespace = '' }: WaitTarget): string {
   return `${kind}/${namespace}/${name}`;
 }

@@ -1,5 +1,5 @@
 import { compareBytes } from '../kube/text.ts';
-import { apiVersionOf } from '../kube/resources.ts';
+import { getApiVersion } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Store } from './store.ts';
 
@@ -27,7 +27,7 @@ export interface PodSource {
  * The objects in a namespace that pods come from, sorted by kind and name. What another of them made is left out; what
  * anything else made, a custom resource or an object that is gone, is not.
  */
-export function podSourcesOf(
+export function listPodSources(
   store: Store,
   namespace: string,
   kinds: readonly PodSourceKind[] = POD_SOURCES,
@@ -47,7 +47,7 @@ function isMadeByPodSource(store: Store, { metadata }: Kinds[PodSourceKind], nam
     ? metadata?.ownerReferences?.find(({ controller }) => controller === true)
     : undefined;
   const kind = POD_SOURCES.find((one) => one === owner?.kind);
-  if (owner === undefined || kind === undefined || owner.apiVersion !== apiVersionOf(kind)) return false;
+  if (owner === undefined || kind === undefined || owner.apiVersion !== getApiVersion(kind)) return false;
   return store.get(kind, owner.name, namespace) !== undefined;
 }
 

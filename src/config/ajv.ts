@@ -1,10 +1,10 @@
 import { Ajv2020, type ErrorObject, type SchemaObject } from 'ajv/dist/2020.js';
 
 /** Tells what is wrong with a value, in one line that names the field; `undefined` if it has the shape. */
-export type ShapeCheck = (value: unknown) => string | undefined;
+export type SchemaCheck = (value: unknown) => string | undefined;
 
 /** Makes a check from a JSON schema. The value is only looked at: nothing is coerced, defaulted or removed. */
-export function compileShape(schema: SchemaObject): ShapeCheck {
+export function compileSchema(schema: SchemaObject): SchemaCheck {
   const validate = new Ajv2020({ strict: true, allErrors: false }).compile(schema);
   return (value) => (validate(value) ? undefined : describeError(validate.errors?.[0]));
 }

@@ -4,7 +4,7 @@
  */
 import { dirname, resolve } from 'node:path';
 import {
-  childOf,
+  childNode,
   strictIssues,
   typeIssues,
   userError,
@@ -17,8 +17,8 @@ import {
   isOfKind,
   type Issue,
 } from './document.ts';
-import { printFieldError } from '../kube/field-error.ts';
-import { isObject, type Found } from '../kube/types.ts';
+import { formatFieldError } from '../kube/field-error.ts';
+import { isObject, type Result } from '../kube/types.ts';
 import {
   completeDefaults,
   DEFAULT_CONFIGURATION,
@@ -75,15 +75,15 @@ function pluginConfigurationOf(node: ConfigNode, name: string): PluginConfigurat
   if (types.length > 0) throw userError(node, '', types);
   const strict = strictIssues(node, STRUCT);
   if (strict.length > 0) throw userError(node, 'strict decoding error: ', strict);
-  const plugins = childOf(node, ['plugins']).value ?? [];
+  const plugins = childNode(node, ['plugins']).value ?? [];
   const index = (plugins as readonly (PluginEntry | null)[]).findIndex((plugin) => plugin?.name === name);
   if (index < 0) {
     throw userError(node, '', [{ message: `no plugin "${name}" in the AdmissionConfiguration`, path: ['plugins'] }]);
   }
-  const inline = childOf(node, ['plugins', index, 'configuration']);
+  const inline = childNode(node, ['plugins', index, 'configuration']);
   // As for the API server, what is written here wins over a path.
   if (inline.value != null) return { inline };
-  const path = childOf(node, ['plugins', index, 'path']).value;
+  const path = childNode(node, ['plugins', index, 'path']).value;
   return typeof path === 'string' && path !== '' ? { path } : {};
 }
 
@@ -127,7 +127,7 @@ export async function readPodSecuritySource(file: string): Promise<Source> {
  */
 export function parsePodSecurity(source: Source): PodSecurity {
   const node = findConfiguration(source);
-  return node ? podSecurityOf(node) : createPodSecurity(DEFAULT_CONFIGURATION);
+  return node ? readPodSecurity(node) : createPodSecurity(DEFAULT_CONFIGURATION);
 }
 
 /** Where the configuration stands in a text; `undefined` if none is given. */
@@ -143,7 +143,7 @@ export function findConfiguration(source: Source): ConfigNode | undefined {
  * Makes a configuration that is part of a document ready for decisions; there, apiVersion and kind may be left out.
  * @throws {UserError} that tells, line by line, what is wrong and where
  */
-export function podSecurityOf(node: ConfigNode): PodSecurity {
+export function readPodSecurity(node: ConfigNode): PodSecurity {
   const configuration = decodeConfiguration(node);
   const { errors } = completeDefaults(configuration.defaults);
   if (errors.length > 0) {
@@ -152,7 +152,7 @@ export function podSecurityOf(node: ConfigNode): PodSecurity {
   }
   const invalid = validateConfiguration(configuration);
   if (invalid.length > 0) {
-    const issues = invalid.map((error) => ({ message: printFieldError(error), path: parsePath(error.path) }));
+    const issues = invalid.map((error) => ({ message: formatFieldError(error), path: parsePath(error.path) }));
     throw userError(node, 'invalid configuration: ', issues);
   }
   return createPodSecurity(configuration);
@@ -173,10 +173,10 @@ export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration 
     defaults: recordOf(
       DEFAULTS_FIELDS,
       // An empty text counts as none.
-      (field) => (childOf(node, ['defaults', field]).value as Text) || DEFAULT_CONFIGURATION.defaults[field],
+      (field) => (childNode(node, ['defaults', field]).value as Text) || DEFAULT_CONFIGURATION.defaults[field],
     ),
     exemptions: recordOf(EXEMPTIONS_FIELDS, (field) => {
-      const names = childOf(node, ['exemptions', field]).value as readonly Text[] | null | undefined;
+      const names = childNode(node, ['exemptions', field]).value as readonly Text[] | null | undefined;
       return names?.map((name) => name ?? '') ?? [];
     }),
   };
@@ -218,8 +218,8 @@ function readRollout(rollout: ConfigNode, featureGates: ConfigNode): RolloutSett
   const strict = strictIssues(rollout, ROLLOUT_STRUCT);
   if (strict.length > 0) throw userError(rollout, 'strict decoding error: ', strict);
   const issues: Issue[] = [];
-  const at = <T>(name: string, read: (value: unknown) => Found<T>, fallback: T): T => {
-    const { value } = childOf(rollout, [name]);
+  const at = <T>(name: string, read: (value: unknown) => Result<T>, fallback: T): T => {
+    const { value } = childNode(rollout, [name]);
     if (value == null) return fallback;
     const found = read(value);
     if ('value' in found) return found.value;
@@ -268,7 +268,7 @@ function readFeatureGates(node: ConfigNode): ReadonlyMap<string, boolean> {
   return gates;
 }
 
-function oneOf<T extends string>(words: readonly T[]): (value: unknown) => Found<T> {
+function oneOf<T extends string>(words: readonly T[]): (value: unknown) => Result<T> {
   return (value) => {
     const word = words.find((one) => one === value);
     return word === undefined ? { error: `must be one of ${words.join(', ')}` } : { value: word };
@@ -276,7 +276,7 @@ function oneOf<T extends string>(words: readonly T[]): (value: unknown) => Found
 }
 
 /** A day that there is: others end up on another day of the calendar. */
-function date(value: unknown): Found<string | undefined> {
+function date(value: unknown): Result<string | undefined> {
   const text = String(value);
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : NaN;
   const isDay = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
@@ -285,7 +285,7 @@ function date(value: unknown): Found<string | undefined> {
 
 const MIN_MS = 60_000;
 
-function duration(value: unknown): Found<number> {
+function duration(value: unknown): Result<number> {
   const ms = parseDurationMs(String(value));
   const isLongEnough = ms !== undefined && ms >= MIN_MS;
   return isLongEnough ? { value: ms } : { error: 'must be a duration of at least 1m, such as 4h or 1h30m' };
@@ -293,12 +293,12 @@ function duration(value: unknown): Found<number> {
 
 const MAX_SETTLE_S = 3600;
 
-function seconds(value: unknown): Found<number> {
+function seconds(value: unknown): Result<number> {
   const isWithin = typeof value === 'number' && value >= 0 && value <= MAX_SETTLE_S;
   return isWithin ? { value: value * 1000 } : { error: `must be a number from 0 to ${MAX_SETTLE_S}` };
 }
 
-function positive(value: unknown): Found<number> {
+function positive(value: unknown): Result<number> {
   return typeof value === 'number' && value > 0 ? { value } : { error: 'must be greater than 0' };
 }
 
@@ -341,13 +341,13 @@ export function parseConfiguration(source: Source, optionNames: readonly string[
   if (types.length > 0) throw userError(root, '', types);
   const strict = strictIssues(root, CONFIGURATION_STRUCT);
   if (strict.length > 0) throw userError(root, 'strict decoding error: ', strict);
-  const podSecurity = childOf(root, ['podSecurity']);
-  const rollout = readRollout(childOf(root, ['rollout']), childOf(root, ['featureGates']));
-  if (rollout.phase !== 'Disabled') forbidDefaults(childOf(podSecurity, ['defaults']), rollout);
+  const podSecurity = childNode(root, ['podSecurity']);
+  const rollout = readRollout(childNode(root, ['rollout']), childNode(root, ['featureGates']));
+  if (rollout.phase !== 'Disabled') forbidDefaults(childNode(podSecurity, ['defaults']), rollout);
   return {
-    podSecurity: podSecurity.value == null ? createPodSecurity(DEFAULT_CONFIGURATION) : podSecurityOf(podSecurity),
+    podSecurity: podSecurity.value == null ? createPodSecurity(DEFAULT_CONFIGURATION) : readPodSecurity(podSecurity),
     rollout,
-    options: readOptions(childOf(root, ['options']), optionNames),
+    options: readOptions(childNode(root, ['options']), optionNames),
   };
 }
 

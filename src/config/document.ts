@@ -1,5 +1,5 @@
 import { isObject } from '../kube/types.ts';
-import { jsonTypeOf, unmarshalError } from '../kube/field-error.ts';
+import { jsonTypeName, unmarshalError } from '../kube/field-error.ts';
 import { type ManifestDocument, type Path, readDocuments } from './manifests.ts';
 import { UserError, type Source } from './files.ts';
 import { quote } from '../kube/text.ts';
@@ -23,7 +23,7 @@ function rootOf(document: ManifestDocument): ConfigNode {
 }
 
 /** A part of a node; its value is `undefined` where there is none. */
-export function childOf(node: ConfigNode, path: Path): ConfigNode {
+export function childNode(node: ConfigNode, path: Path): ConfigNode {
   return { document: node.document, path: [...node.path, ...path], value: path.reduce(valueAt, node.value) };
 }
 
@@ -34,7 +34,7 @@ function valueAt(value: unknown, step: string | number): unknown {
 
 /** One line for each issue: what is wrong, and in brackets where: file, line, column and the path of the field. */
 export function userError(node: ConfigNode, prefix: string, issues: readonly Issue[]): UserError {
-  const lines = issues.map(({ message, path }) => `${prefix}${message} (${placeOf(childOf(node, path))})`);
+  const lines = issues.map(({ message, path }) => `${prefix}${message} (${placeOf(childNode(node, path))})`);
   return new UserError(lines.join('\n'));
 }
 
@@ -74,7 +74,7 @@ export function typeIssues(value: unknown, shape: Shape): Issue[] {
 
 function mismatches(value: unknown, shape: Shape, path: Path, owner: string): Issue[] {
   if (value == null || shape === 'anything') return [];
-  if (jsonTypeOf(value) !== jsonTypeFor(shape)) {
+  if (jsonTypeName(value) !== jsonTypeFor(shape)) {
     const field = owner === '' ? '' : `${owner}.${printPath(path.filter((step) => typeof step === 'string'))}`;
     return [{ message: unmarshalError(value, field, printShape(shape)), path }];
   }

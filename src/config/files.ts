@@ -38,7 +38,7 @@ export async function readSource(file: string): Promise<Source> {
     await using handle = await openRegularFile(file);
     return { file, text: await handle.readFile('utf8') };
   } catch (error) {
-    throw new UserError(`cannot read ${file}: ${reasonOf(error)}`, { cause: error });
+    throw new UserError(`cannot read ${file}: ${failureReason(error)}`, { cause: error });
   }
 }
 
@@ -52,7 +52,7 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
 ]);
 
 /** Why a file cannot be read or written, without its name. */
-export function reasonOf(error: unknown): string {
+export function failureReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return ('code' in error ? REASONS.get(error.code) : undefined) ?? error.message;
 }

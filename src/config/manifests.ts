@@ -17,7 +17,7 @@ import {
   stringify,
 } from 'yaml';
 import { compareBytes } from '../kube/text.ts';
-import { NOT_REGULAR, openRegularFile, reasonOf, UserError } from './files.ts';
+import { NOT_REGULAR, openRegularFile, failureReason, UserError } from './files.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 
 /** Turns offsets of a text into lines and columns, both from 1; columns count UTF-16 units. */
@@ -663,7 +663,8 @@ async function filesAt(path: string): Promise<string[]> {
     if (found.length > 0) return found;
   } catch (error) {
     if (codeOf(error) === 'ENOENT') throw new UserError(`the path "${path}" does not exist`, { cause: error });
-    if (codeOf(error) !== undefined) throw new UserError(`cannot read ${path}: ${reasonOf(error)}`, { cause: error });
+    if (codeOf(error) !== undefined)
+      throw new UserError(`cannot read ${path}: ${failureReason(error)}`, { cause: error });
     throw error;
   }
   throw new UserError(`no .yaml, .yml or .json file in ${path}`);
@@ -712,7 +713,7 @@ async function readManifestText(path: string, { stdin, signal }: TextOptions): P
   } catch (error) {
     if (signal?.aborted || codeOf(error) === undefined) throw error;
     if (codeOf(error) === NOT_REGULAR) return problem('not a regular file; use - to read the standard input');
-    return problem(reasonOf(error));
+    return problem(failureReason(error));
   }
 }
 
@@ -761,7 +762,7 @@ interface ManifestObjects {
 }
 
 /** The objects of a document, lists taken apart; what is no object of the Kubernetes API is an error. */
-export function objectsOf(document: ManifestDocument): ManifestObjects {
+export function manifestObjects(document: ManifestDocument): ManifestObjects {
   const objects: ManifestObject[] = [];
   const errors: ManifestError[] = [];
 
@@ -890,7 +891,7 @@ async function readInto(
   for (const { document, error, share } of steps) {
     if (error) found.errors.push(error);
     if (document) {
-      const { objects, errors } = objectsOf(document);
+      const { objects, errors } = manifestObjects(document);
       found.documents.push(document);
       for (const object of objects) found.objects.push(object);
       for (const one of errors) found.errors.push(one);

@@ -11,10 +11,10 @@ import {
   planEffect,
   raiseOf,
 } from '../policy/rollout/enforcement.ts';
-import { withTimes, type ConditionState } from '../kube/conditions.ts';
+import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
-import { timestampOf, readTimestamp } from '../kube/units.ts';
+import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import {
   type ReconcileContext,
@@ -81,7 +81,7 @@ async function tellConditions(facts: ConditionFacts, { cluster }: ReconcileConte
     OUR_CONDITIONS.has(type),
   );
   const before = object.status?.conditions?.filter(({ type }) => OUR_CONDITIONS.has(type));
-  const conditions = withTimes(states, before, timestampOf(facts.date.getTime()));
+  const conditions = withTransitionTimes(states, before, formatTimestamp(facts.date.getTime()));
   if (deepEqual(conditions, before)) return;
   const metadata = { name: PSA_ENFORCEMENT_CONFIG };
   await cluster.applyStatus(
@@ -186,10 +186,10 @@ async function publish(publication: Publication, { cluster, logger, tell }: Reco
   const before = configMap?.metadata?.annotations ?? {};
   const isRaise = effect.enforce === 'restricted' && view.published !== 'restricted';
   const raisedAt = isRaise
-    ? timestampOf(date().getTime())
+    ? formatTimestamp(date().getTime())
     : raisedAtMs === undefined
       ? undefined
-      : timestampOf(raisedAtMs);
+      : formatTimestamp(raisedAtMs);
   const said = {
     [POD_SECURITY_DEFAULT_ANNOTATION]: effect.enforce,
     [LABEL_SYNC_MODE_ANNOTATION]: effect.syncer,
@@ -296,7 +296,7 @@ export function createConfigObserver(options: ConfigObserverOptions): Controller
       const { store } = cluster;
       const place: RolloutPlace = { store, namespace, version };
       const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
-      const saidMs = readTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
+      const saidMs = parseTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
       // A time to come is that of a clock that was wrong.
       const raisedAtMs = saidMs === undefined ? undefined : Math.min(saidMs, date().getTime());
       const labels = await standings.look(store, date().getTime(), context);

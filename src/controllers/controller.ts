@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Cluster, EventNote, WriteOptions } from '../cluster/cluster.ts';
+import type { Cluster, ClusterEvent, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -50,7 +50,7 @@ export interface ReconcileContext {
   /** Wants a key to be worked on, now or later; this one too: then it comes again. */
   enqueue(key: string, delayMs?: number): void;
   /** Tells about an object, without waiting for it; what cannot be told is logged. */
-  tell(note: Omit<EventNote, 'reportingController'>): void;
+  tell(note: Omit<ClusterEvent, 'reportingController'>): void;
 }
 
 /** When to come again; nothing: when a source says so. */

@@ -1,5 +1,5 @@
-import type { EventNote } from '../cluster/cluster.ts';
-import { apiVersionOf } from '../kube/resources.ts';
+import type { ClusterEvent } from '../cluster/cluster.ts';
+import { getApiVersion } from '../kube/resources.ts';
 import type { Kind, KubeObject, Kinds, Namespace } from '../kube/types.ts';
 import { createCurrentSccLevels, rolloutOf } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/access.ts';
@@ -31,7 +31,11 @@ interface Remarks {
   /** True if anything among them has yet to be told. */
   areNew(name: string, remarks: readonly Remark[]): boolean;
   /** Those that have yet to be told, as notes about the object; from now on these and no others hold. */
-  take(name: string, object: KubeObject, remarks: readonly Remark[]): readonly Omit<EventNote, 'reportingController'>[];
+  take(
+    name: string,
+    object: KubeObject,
+    remarks: readonly Remark[],
+  ): readonly Omit<ClusterEvent, 'reportingController'>[];
 }
 
 /** Makes a memory for objects of a kind. */
@@ -44,7 +48,7 @@ function createRemarks(kind: Kind, action: string): Remarks {
       const fresh = remarks.filter((remark) => isNew(name, remark));
       if (remarks.length === 0) told.delete(name);
       else told.set(name, new Set(remarks.map(({ message }) => message)));
-      const regarding = { apiVersion: apiVersionOf(kind), kind, ...object };
+      const regarding = { apiVersion: getApiVersion(kind), kind, ...object };
       return fresh.map(({ type, reason, message }) => ({ regarding, type, reason, action, note: message }));
     },
   };

@@ -3,8 +3,8 @@ import { UserError } from '../config/files.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type Clock, inTime } from '../cluster/clock.ts';
-import { apiVersionOf } from '../kube/resources.ts';
+import { type Clock, withTimeout } from '../cluster/clock.ts';
+import { getApiVersion } from '../kube/resources.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Controller } from './controller.ts';
 import { startControllers, type RunningController, type RuntimeOptions } from './runtime.ts';
@@ -196,7 +196,7 @@ async function orMissing<T>(found: Promise<T>): Promise<T | undefined> {
 }
 
 export interface LeaderElectionOptions extends LeaseTimes {
-  readonly cluster: Pick<Cluster, 'get' | 'create' | 'update' | 'event'>;
+  readonly cluster: Pick<Cluster, 'get' | 'create' | 'update' | 'recordEvent'>;
   /** Of the lease, and as field manager. */
   readonly name: string;
   readonly namespace: string;
@@ -245,9 +245,9 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   let problem = '';
 
   const tell = (note: string): void => {
-    const regarding = { apiVersion: apiVersionOf('Lease'), kind: 'Lease', metadata: { name, namespace } };
+    const regarding = { apiVersion: getApiVersion('Lease'), kind: 'Lease', metadata: { name, namespace } };
     const about = { type: 'Normal', reason: 'LeaderElection', action: 'LeaderElection' } as const;
-    const told = cluster.event({ ...about, regarding, note: `${identity} ${note}`, reportingController: name });
+    const told = cluster.recordEvent({ ...about, regarding, note: `${identity} ${note}`, reportingController: name });
     told.catch((err: unknown) => logger.debug({ err }, 'event not told'));
   };
   const lose = (reason: string): void => {
@@ -285,7 +285,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
 
   const attempt = async (): Promise<void> => {
     try {
-      const sinceMs = await inTime(clock, renewDeadlineMs / 2, lock.acquireOrRenew);
+      const sinceMs = await withTimeout(clock, renewDeadlineMs / 2, lock.acquireOrRenew);
       problem = '';
       if (sinceMs === undefined) lose('another has taken the lease');
       else await lead(sinceMs);
@@ -320,7 +320,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   };
   const release = async (tries = RELEASES): Promise<void> => {
     try {
-      await inTime(clock, renewDeadlineMs / 2, lock.release);
+      await withTimeout(clock, renewDeadlineMs / 2, lock.release);
       if (lock.holder() === '') logger.info('lease released');
     } catch (err) {
       if (tries > 1 && err instanceof ApiError && err.status.code === 409) return release(tries - 1);
@@ -408,7 +408,7 @@ function fence(cluster: Cluster, isLeading: () => boolean): Cluster {
   return {
     store: cluster.store,
     get: cluster.get,
-    event: cluster.event,
+    recordEvent: cluster.recordEvent,
     reviewAccess: cluster.reviewAccess,
     create: (kind, object, options) => asLeader(() => cluster.create(kind, object, options)),
     update: (kind, object, options) => asLeader(() => cluster.update(kind, object, options)),

@@ -1,5 +1,5 @@
 import type { Store } from '../cluster/store.ts';
-import { POD_SOURCES, podSourcesOf, type PodSource } from '../cluster/workloads.ts';
+import { POD_SOURCES, listPodSources, type PodSource } from '../cluster/workloads.ts';
 import { type Reach, type ManagementSettings, mayUseAs } from '../policy/rollout/label-sync.ts';
 import { isStricter } from '../policy/psa/policy.ts';
 import {
@@ -21,7 +21,7 @@ import { createExemptions, type Exemptions } from '../policy/psa/exemptions.ts';
 import { sccModeOf } from '../policy/scc/mode.ts';
 import { type ReconcileContext, inTurns } from './controller.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { apiVersionOf } from '../kube/resources.ts';
+import { getApiVersion } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
@@ -69,7 +69,7 @@ function createAdmittedTemplates(): AdmittedTemplates {
       function* templates(): Generator<TemplatePod, void> {
         const known = memories.get(name);
         const seen = new Map<object, Memory>();
-        for (const source of podSourcesOf(store, name, TEMPLATE_KINDS)) {
+        for (const source of listPodSources(store, name, TEMPLATE_KINDS)) {
           const before = known?.get(source.object);
           const isGood = before?.epoch === since && (before.keeps === undefined || !isStricter(level, before.keeps));
           last = isGood ? before : { epoch: since, template: admitted(source, surroundings) };
@@ -145,7 +145,7 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
       const sccs = store.list('SecurityContextConstraints');
       const missing = sccMode === 'enforce' ? missingFor(namespace, sccs) : undefined;
       if (missing !== undefined) {
-        const isEmpty = pods.length === 0 && podSourcesOf(store, name, TEMPLATE_KINDS).length === 0;
+        const isEmpty = pods.length === 0 && listPodSources(store, name, TEMPLATE_KINDS).length === 0;
         if (!isEmpty) return unknown(name, missing);
       }
       const level = levelOf(namespace, store);
@@ -236,7 +236,7 @@ async function askByDryRun(
   // Every call has a list of its own: what a call that failed has left behind says nothing about the next namespace.
   const warnings: string[] = [];
   const labels = { [POD_SECURITY_LABELS.enforce]: level };
-  const asked = { apiVersion: apiVersionOf('Namespace'), kind: 'Namespace', metadata: identityOf(metadata, labels) };
+  const asked = { apiVersion: getApiVersion('Namespace'), kind: 'Namespace', metadata: identityOf(metadata, labels) };
   try {
     await cluster.apply('Namespace', asked, {
       fieldManager: DRY_RUN_MANAGER,

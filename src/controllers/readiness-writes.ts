@@ -4,9 +4,9 @@ import { ApiError } from '../kube/status.ts';
 import { ROLLOUT_MANAGER, forcedWarning } from '../policy/rollout/enforcement.ts';
 import type { ReconcileContext } from './controller.ts';
 import { isSaid, type Decision } from './readiness.ts';
-import type { Cluster, EventNote } from '../cluster/cluster.ts';
+import type { Cluster, ClusterEvent } from '../cluster/cluster.ts';
 import { REPORT_NAME, reportOf, type NamespaceEvaluation } from '../policy/rollout/readiness.ts';
-import { apiVersionOf } from '../kube/resources.ts';
+import { getApiVersion } from '../kube/resources.ts';
 import type { Namespace } from '../kube/types.ts';
 import { printSome } from '../policy/psa/some.ts';
 
@@ -138,7 +138,7 @@ function isUnserved({ status }: ApiError): boolean {
   return status.code === 403 || (status.details?.name ?? '') === '';
 }
 
-type Note = Omit<EventNote, 'reportingController'>;
+type Note = Omit<ClusterEvent, 'reportingController'>;
 
 /** The API server takes no longer notes. */
 const MAX_NOTE = 1000;
@@ -160,7 +160,7 @@ export function violationNote(namespace: Namespace, { level, workloads }: Namesp
 /** Who deletes the object takes back what it says. */
 export function deletionNote(created: PSAEnforcementConfig): Note {
   return {
-    regarding: { apiVersion: apiVersionOf('PSAEnforcementConfig'), kind: 'PSAEnforcementConfig', ...created },
+    regarding: { apiVersion: getApiVersion('PSAEnforcementConfig'), kind: 'PSAEnforcementConfig', ...created },
     type: 'Warning',
     reason: 'EnforcementConfigDeleted',
     action: 'Create',
@@ -170,7 +170,7 @@ export function deletionNote(created: PSAEnforcementConfig): Note {
 
 /** What a decision changes, and what an administrator who asks for it should know. */
 export function decisionNotes(object: PSAEnforcementConfig, { spec, status }: Decision): readonly Note[] {
-  const regarding = { apiVersion: apiVersionOf('PSAEnforcementConfig'), kind: 'PSAEnforcementConfig', ...object };
+  const regarding = { apiVersion: getApiVersion('PSAEnforcementConfig'), kind: 'PSAEnforcementConfig', ...object };
   const asked = object.spec?.enforcementMode ?? '';
   const before = object.status?.enforcementMode ?? '';
   const isNews = object.status?.observedGeneration !== object.metadata?.generation;

@@ -14,7 +14,7 @@ import {
   ENFORCEMENT_MODES,
   PSA_ENFORCEMENT_CONFIG,
 } from '../kube/psa-enforcement-config.ts';
-import { readTimestamp, timestampOf } from '../kube/units.ts';
+import { parseTimestamp, formatTimestamp } from '../kube/units.ts';
 import {
   readEnforcement,
   enforcementConditions,
@@ -35,7 +35,7 @@ import {
 } from './readiness-evaluator.ts';
 import { type RolloutView, rolloutOf } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { withTimes, type Condition, type ConditionState } from '../kube/conditions.ts';
+import { withTransitionTimes, type Condition, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { ReadinessMetrics } from '../telemetry/rollout.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
@@ -166,7 +166,7 @@ function scheduleOf(facts: ScheduleFacts): Schedule {
     spec === '' && generation !== object.status?.observedGeneration && generation !== facts.sweptGeneration;
   const isOutdated = isUndecided && isInProcess && (sweep === undefined || newsSinceMs !== undefined);
   const attemptedMs = sweep?.startMs;
-  const storedMs = readTimestamp(object.status?.lastEvaluationTime);
+  const storedMs = parseTimestamp(object.status?.lastEvaluationTime);
   // What has just come to its end is yet to be stored.
   const completedMs = sweep && facts.failures === 0 ? sweep.endMs : storedMs;
   const byTime = nextEvaluationMs({
@@ -196,11 +196,11 @@ function createRequests(): Requests {
   return ({ metadata, status }, nowMs) => {
     const value = metadata?.annotations?.[EVALUATE_ANNOTATION];
     if (seen && seen.value === value) return seen.atMs;
-    const wantedMs = readTimestamp(value);
+    const wantedMs = parseTimestamp(value);
     const isAnswered =
       seen === undefined &&
       wantedMs !== undefined &&
-      wantedMs <= (readTimestamp(status?.lastEvaluationTime) ?? -Infinity);
+      wantedMs <= (parseTimestamp(status?.lastEvaluationTime) ?? -Infinity);
     seen = { value, atMs: wantedMs === undefined || isAnswered ? undefined : nowMs };
     return seen.atMs;
   };
@@ -323,20 +323,20 @@ interface Outcome {
 
 function conditionsOf({ object, sweep, nowMs }: DecisionInput, outcome: Outcome): readonly Condition[] {
   const { given: input, plan, violating, lastEvaluationTime } = outcome;
-  const now = timestampOf(nowMs);
+  const now = formatTimestamp(nowMs);
   const before = object.status?.conditions;
   const ours: readonly ConditionState[] = enforcementConditions({ input, plan, violating, lastEvaluationTime }).filter(
     ({ type }) => OUR_CONDITIONS.has(type),
   );
   const operator = sweep
-    ? withTimes(readinessConditions(sweep.evaluations), before, now)
+    ? withTransitionTimes(readinessConditions(sweep.evaluations), before, now)
     : (before?.filter(({ type }) => type.endsWith(MERGED) && type !== MERGED) ?? []);
   const merged = mergeReadinessConditions(operator, {
     isManaged: true,
     before: before?.find(({ type }) => type === MERGED),
     now,
   });
-  return [...withTimes(ours, before, now), ...operator, merged];
+  return [...withTransitionTimes(ours, before, now), ...operator, merged];
 }
 
 /** What the object says, as metrics. */
@@ -346,7 +346,7 @@ function measureStatus(metrics: ReadinessMetrics, object: PSAEnforcementConfig, 
     metrics.enforcementMode.set({ mode }, (status?.enforcementMode ?? '') === mode ? 1 : 0);
   }
   metrics.enforcing.set(view.enforce === 'restricted' ? 1 : 0);
-  metrics.lastEvaluation.set((readTimestamp(status?.lastEvaluationTime) ?? 0) / 1000);
+  metrics.lastEvaluation.set((parseTimestamp(status?.lastEvaluationTime) ?? 0) / 1000);
   metrics.progressing.reset();
   metrics.operatorConditions.reset();
   for (const { type, reason, status: isSo } of status?.conditions ?? []) {

@@ -3,10 +3,10 @@ import type { Store } from '../cluster/store.ts';
 import type { Secret, Kind, Lease } from '../kube/types.ts';
 import {
   CONFIGURATION_KINDS,
-  decisive,
+  enforcingWebhooks,
   isInstalled,
-  isOurs,
-  webhooksOf,
+  isPartOfPortcullis,
+  getWebhooks,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
 import { keyPairError, type KeyPair } from '../tls/key-pair.ts';
@@ -29,20 +29,26 @@ import { createReplicaObserver, REPLICA_LEASE_MS } from './replica-leases.ts';
 /** The configurations of webhooks that are those of the installation. */
 export function ourConfigurations(store: Store): readonly WebhookConfiguration[] {
   return CONFIGURATION_KINDS.flatMap((kind) =>
-    store.list(kind).filter((one: WebhookConfiguration) => isOurs(one) && isInstalled(kind, one.metadata?.name)),
+    store
+      .list(kind)
+      .filter((one: WebhookConfiguration) => isPartOfPortcullis(one) && isInstalled(kind, one.metadata?.name)),
   );
 }
 
 /** Those that say that they are ours, but have other names: copies, and what another version has left. */
 export function strangeConfigurations(store: Store): readonly WebhookConfiguration[] {
   return CONFIGURATION_KINDS.flatMap((kind) =>
-    store.list(kind).filter((one: WebhookConfiguration) => isOurs(one) && !isInstalled(kind, one.metadata?.name)),
+    store
+      .list(kind)
+      .filter((one: WebhookConfiguration) => isPartOfPortcullis(one) && !isInstalled(kind, one.metadata?.name)),
   );
 }
 
 /** A text that changes with whom API servers trust where that counts. */
 function trustMark(configurations: readonly WebhookConfiguration[]): string {
-  const bundles = decisive(configurations.flatMap(webhooksOf)).map(({ name, caBundle }) => `${name} ${caBundle}`);
+  const bundles = enforcingWebhooks(configurations.flatMap(getWebhooks)).map(
+    ({ name, caBundle }) => `${name} ${caBundle}`,
+  );
   return createHash('sha256').update(bundles.join('\n')).digest('hex');
 }
 

@@ -184,7 +184,7 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
     now: () => clock.now(),
     enqueue: (key, delayMs = 0) => (delayMs > 0 ? queue.addAfter(key, delayMs) : queue.add(key)),
     tell(note) {
-      const told = cluster.event({ ...note, reportingController: name });
+      const told = cluster.recordEvent({ ...note, reportingController: name });
       track(told.catch((err: unknown) => logger.debug({ err, reason: note.reason }, 'event not told')));
     },
   };

@@ -3,10 +3,10 @@ import { ROTATE_ANNOTATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../k
 import type { Secret, JsonObject } from '../kube/types.ts';
 import {
   CONFIGURATION_KINDS,
-  decisive,
-  injectsFrom,
+  enforcingWebhooks,
+  caSecretReference,
   isInstalled,
-  webhooksOf,
+  getWebhooks,
   type ConfigurationKind,
   type RegisteredWebhook,
   type WebhookConfiguration,
@@ -26,7 +26,7 @@ import { ApiError } from '../kube/status.ts';
 import { fingerprint, readCertificates, fingerprintOf } from '../tls/pem.ts';
 import { type ReconcileContext, on, type Controller, createStopwatch, type Stopwatch } from './controller.ts';
 import { KEYRING_FILES, printKeyring, type Keyring, readKeyring } from '../tls/keyring.ts';
-import { apiVersionOf } from '../kube/resources.ts';
+import { getApiVersion } from '../kube/resources.ts';
 import type { CertificateMetrics } from '../telemetry/certificates.ts';
 import type { ServerNames } from '../tls/self-signed.ts';
 import { createReplicaObserver, isReplicaLease, type ReplicaObserver } from './replica-leases.ts';
@@ -46,7 +46,7 @@ interface InjectedConfiguration {
 
 /** True if the configuration asks for the authorities of that Secret. */
 function isInjectedFrom(configuration: WebhookConfiguration, { namespace, name }: SecretPlace): boolean {
-  return injectsFrom(configuration) === `${namespace}/${name}`;
+  return caSecretReference(configuration) === `${namespace}/${name}`;
 }
 
 interface InjectedConfigurations {
@@ -65,7 +65,7 @@ function injectedConfigurations(store: Store, place: SecretPlace): InjectedConfi
       .map((configuration: WebhookConfiguration) => ({
         kind,
         name: configuration.metadata?.name ?? '',
-        webhooks: webhooksOf(configuration),
+        webhooks: getWebhooks(configuration),
       })),
   );
   return {
@@ -81,7 +81,7 @@ function heldBundles(configurations: readonly InjectedConfiguration[]): readonly
 
 /** Whom they trust where that counts. */
 function decisiveBundles(configurations: readonly InjectedConfiguration[]): readonly string[] {
-  return bundlesOf(decisive(configurations.flatMap(({ webhooks }) => webhooks)));
+  return bundlesOf(enforcingWebhooks(configurations.flatMap(({ webhooks }) => webhooks)));
 }
 
 function bundlesOf(webhooks: readonly Pick<RegisteredWebhook, 'caBundle'>[]): readonly string[] {
@@ -267,7 +267,7 @@ function noteOn({ metadata }: Secret, reason: string, note: string): Parameters<
   const { name = '', namespace = '', uid } = metadata ?? {};
   return {
     regarding: {
-      apiVersion: apiVersionOf('Secret'),
+      apiVersion: getApiVersion('Secret'),
       kind: 'Secret',
       metadata: { name, namespace, ...(uid === undefined ? {} : { uid }) },
     },

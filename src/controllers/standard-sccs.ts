@@ -1,5 +1,5 @@
 import type { WriteOptions } from '../cluster/cluster.ts';
-import { apiVersionOf } from '../kube/resources.ts';
+import { getApiVersion } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import {
   planClusterRole,
@@ -91,7 +91,7 @@ async function write<K extends Kind>(
   logger.info({ kind, name, fields }, 'object set right');
   const uid = written.metadata?.uid;
   tell({
-    regarding: { apiVersion: apiVersionOf(kind), kind, metadata: { name, ...(uid === undefined ? {} : { uid }) } },
+    regarding: { apiVersion: getApiVersion(kind), kind, metadata: { name, ...(uid === undefined ? {} : { uid }) } },
     type: 'Warning',
     reason: 'SetRight',
     action: 'Reconcile',

@@ -16,8 +16,8 @@ import {
 import type { Bitmap } from '../policy/uid-range/bitmap.ts';
 import { type RangeSettings, printUidRange } from '../policy/uid-range/ranges.ts';
 import { type ReconcileContext, on, type Controller, type ReconcileResult, createObject } from './controller.ts';
-import { shortened } from '../kube/text.ts';
-import { apiVersionOf } from '../kube/resources.ts';
+import { truncate } from '../kube/text.ts';
+import { getApiVersion } from '../kube/resources.ts';
 import type { Namespace } from '../kube/types.ts';
 
 /** A block that is taken and that no namespace is known to have. */
@@ -293,7 +293,7 @@ async function annotate(
   annotations: Readonly<Record<string, string>>,
   { cluster, logger, tell }: ReconcileContext,
 ): Promise<void> {
-  const type = { apiVersion: apiVersionOf('Namespace'), kind: 'Namespace' };
+  const type = { apiVersion: getApiVersion('Namespace'), kind: 'Namespace' };
   await cluster.apply(
     'Namespace',
     { ...type, metadata: { name, resourceVersion, annotations } },
@@ -322,14 +322,14 @@ function tellProblems(told: RangeProblems, { cluster, logger, tell }: ReconcileC
     const uid = cluster.store.get('Namespace', name)?.metadata?.uid;
     tell({
       regarding: {
-        apiVersion: apiVersionOf('Namespace'),
+        apiVersion: getApiVersion('Namespace'),
         kind: 'Namespace',
         metadata: { name, ...(uid === undefined ? {} : { uid }) },
       },
       type: 'Warning',
       reason: 'InvalidSCCRanges',
       action: 'Check',
-      note: `${shortened(note, 700)}; correct it, or remove the annotations so that they are allocated`,
+      note: `${truncate(note, 700)}; correct it, or remove the annotations so that they are allocated`,
     });
   }
   return found;
@@ -340,7 +340,7 @@ function tellFull({ uidRange }: RangeSettings, { logger, tell }: ReconcileContex
   logger.error({ reason: note }, 'new namespaces get no ids');
   tell({
     regarding: {
-      apiVersion: apiVersionOf('RangeAllocation'),
+      apiVersion: getApiVersion('RangeAllocation'),
       kind: 'RangeAllocation',
       metadata: { name: RANGE_ALLOCATION_NAME },
     },

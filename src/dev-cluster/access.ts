@@ -1,5 +1,5 @@
 import type { Action } from '../policy/rbac/index.ts';
-import { ApiError, forbidden, failure } from '../kube/status.ts';
+import { ApiError, forbidden, createStatus } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { Access } from '../cluster/access.ts';
@@ -8,7 +8,8 @@ import type { Access } from '../cluster/access.ts';
 export function requireAccess(access: Access, user: UserInfo, action: Action): void {
   if (access(user, action)) return;
   const cause = sanitize(`User ${quote(user.username ?? '')} cannot ${action.verb} ${describe(action)}`);
-  if (action.nonResourceURL !== undefined) throw new ApiError(failure(403, 'Forbidden', `forbidden: ${cause}`, {}));
+  if (action.nonResourceURL !== undefined)
+    throw new ApiError(createStatus(403, 'Forbidden', `forbidden: ${cause}`, {}));
   throw new ApiError(
     forbidden({ group: action.apiGroup ?? '', resource: action.resource ?? '' }, action.name ?? '', cause),
   );

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createStore, type Store } from '../cluster/store.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { accessOf, type Access } from '../cluster/access.ts';
+import { accessFromStore, type Access } from '../cluster/access.ts';
 import { createAdmission, type CallWebhook } from './admission/index.ts';
 import { createApi, type Api } from './api.ts';
 import { startChores, type Chores, type ChoresOptions } from './chores/index.ts';
@@ -51,7 +51,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
   const store = createStore();
   mirror(storage, store);
   followDefinitions(storage, registry, schemas);
-  const access = accessOf(store);
+  const access = accessFromStore(store);
   const admission = createAdmission({
     reader: storage,
     versionsOf: ({ group, resource }) =>

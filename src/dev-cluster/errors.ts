@@ -1,14 +1,14 @@
-import { ApiError, conflict, failure, type ResourceName } from '../kube/status.ts';
+import { ApiError, conflict, createStatus, type ResourceName } from '../kube/status.ts';
 
 /** 404 for paths of a known API version that lead nowhere. */
 export function noSuchResource(): ApiError {
-  return new ApiError(failure(404, 'NotFound', 'the server could not find the requested resource', {}));
+  return new ApiError(createStatus(404, 'NotFound', 'the server could not find the requested resource', {}));
 }
 
 /** 405: the resource is there, but not for this. */
 export function methodNotAllowed(): ApiError {
   const message = 'the server does not allow this method on the requested resource';
-  return new ApiError(failure(405, 'MethodNotAllowed', message, {}));
+  return new ApiError(createStatus(405, 'MethodNotAllowed', message, {}));
 }
 
 /** 409: somebody else has written in between. */
@@ -20,10 +20,10 @@ export function modified(resource: ResourceName, name: string): ApiError {
 /** 415 for bodies of a type that the API does not read. */
 export function unsupportedMediaType(accepted: readonly string[]): ApiError {
   const message = `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`;
-  return new ApiError(failure(415, 'UnsupportedMediaType', message));
+  return new ApiError(createStatus(415, 'UnsupportedMediaType', message));
 }
 
 /** 415 as the router of the built-in resources words it. */
 export function unsupportedPatchType(): ApiError {
-  return new ApiError(failure(415, 'UnsupportedMediaType', '415: Unsupported Media Type', {}));
+  return new ApiError(createStatus(415, 'UnsupportedMediaType', '415: Unsupported Media Type', {}));
 }

@@ -1,5 +1,5 @@
 import { labelKeyErrors, labelValueErrors } from '../kube/names.ts';
-import { invalidValue, printFieldError } from '../kube/field-error.ts';
+import { invalidValue, formatFieldError } from '../kube/field-error.ts';
 import { badRequest, ApiError } from '../kube/status.ts';
 
 /** Says whether labels are selected. */
@@ -130,7 +130,7 @@ function createParser(tokens: readonly Token[]): { all(): LabelSelector[] } {
 }
 
 function check(path: string, value: string, errors: readonly string[]): void {
-  if (errors.length > 0) throw new SyntaxError(printFieldError(invalidValue(path, value, errors.join('; '))));
+  if (errors.length > 0) throw new SyntaxError(formatFieldError(invalidValue(path, value, errors.join('; '))));
 }
 
 function checked(key: string, values: readonly string[]): readonly string[] {
@@ -149,7 +149,7 @@ function among(key: string, operator: 'in' | 'notin', values: readonly string[])
 function compares(key: string, operator: '>' | '<', bound: string): LabelSelector {
   if (!/^[+-]?\d+$/.test(bound)) {
     throw new SyntaxError(
-      printFieldError(invalidValue('<nil>[0]', bound, "for 'Gt', 'Lt' operators, the value must be an integer")),
+      formatFieldError(invalidValue('<nil>[0]', bound, "for 'Gt', 'Lt' operators, the value must be an integer")),
     );
   }
   return (labels) => {

@@ -1,5 +1,5 @@
 import { compareBytes } from '../kube/text.ts';
-import { ApiError, badRequest, failure } from '../kube/status.ts';
+import { ApiError, badRequest, createStatus } from '../kube/status.ts';
 import type { ApiResult, Call, Core, ListResult } from './core.ts';
 import { keyOfObject } from './keys.ts';
 import { readListOptions, type ListOptions } from './list-options.ts';
@@ -51,7 +51,7 @@ function revisionOf(core: Core, options: ListOptions): number {
 /** 504: a version that nothing has been written under yet. */
 export function tooLarge(asked: number, latest: number): ApiError {
   return new ApiError(
-    failure(504, 'Timeout', `Timeout: Too large resource version: ${asked}, current: ${latest}`, {
+    createStatus(504, 'Timeout', `Timeout: Too large resource version: ${asked}, current: ${latest}`, {
       causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
       retryAfterSeconds: 1,
     }),
@@ -79,7 +79,7 @@ const EXPIRED = {
 };
 
 function expired(parameter: keyof typeof EXPIRED): ApiError {
-  return new ApiError(failure(410, 'Expired', EXPIRED[parameter]));
+  return new ApiError(createStatus(410, 'Expired', EXPIRED[parameter]));
 }
 
 /** The form of the API server: keys below the scope of the request, the first one being right behind the last shown. */

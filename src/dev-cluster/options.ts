@@ -1,4 +1,4 @@
-import { invalidValue, forbiddenField, notSupported, required, type FieldError } from '../kube/field-error.ts';
+import { invalidValue, forbiddenField, notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
 import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, invalid } from '../kube/status.ts';
 import type { FieldValidation } from './fields/index.ts';
@@ -74,7 +74,8 @@ export function dryRunErrors(dryRun: readonly string[]): FieldError[] {
 }
 
 function patchErrors(patchType: string | undefined, fieldManager: string, force: boolean | undefined): FieldError[] {
-  if (patchType === APPLY) return fieldManager === '' ? [required('fieldManager', 'is required for apply patch')] : [];
+  if (patchType === APPLY)
+    return fieldManager === '' ? [requiredField('fieldManager', 'is required for apply patch')] : [];
   return force === undefined ? [] : [forbiddenField('force', 'may not be specified for non-apply patch')];
 }
 

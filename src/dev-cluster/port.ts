@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { apiVersionOf, RESOURCES } from '../kube/resources.ts';
+import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import type { Kind, Kinds, KubeObject } from '../kube/types.ts';
-import type { ApplyOptions, Cluster, EventNote, WriteOptions } from '../cluster/cluster.ts';
+import type { ApplyOptions, Cluster, ClusterEvent, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Access } from '../cluster/access.ts';
 import { APPLY } from './options.ts';
@@ -65,7 +65,7 @@ export function createPort({ send, access, store, clock }: Parts): Cluster {
     async remove(kind, name, namespace = '') {
       await send({ verb: 'delete', resource: RESOURCES[kind], name, namespace });
     },
-    async event(note) {
+    async recordEvent(note) {
       const event = eventOf(note, clock());
       const namespace = event.metadata.namespace;
       await send({
@@ -101,10 +101,10 @@ function queryOf({ fieldManager, dryRun }: WriteOptions): Record<string, string>
 
 /** Objects in the store need not say what they are; bodies must. */
 function typed(kind: Kind, object: KubeObject): KubeObject {
-  return { apiVersion: apiVersionOf(kind), kind, ...object };
+  return { apiVersion: getApiVersion(kind), kind, ...object };
 }
 
-function eventOf(note: EventNote, now: Date): { metadata: { name: string; namespace: string } } {
+function eventOf(note: ClusterEvent, now: Date): { metadata: { name: string; namespace: string } } {
   const { metadata = {}, kind, apiVersion } = note.regarding;
   const { name = '', namespace = '', uid, resourceVersion } = metadata;
   const place = namespace === '' ? 'default' : namespace;

@@ -1,4 +1,4 @@
-import { failure } from '../kube/status.ts';
+import { createStatus } from '../kube/status.ts';
 import type { ApiResult, Call, Core, WatchEvent } from './core.ts';
 import type { StoredChange } from './history.ts';
 import { readListOptions, type ListOptions } from './list-options.ts';
@@ -87,7 +87,7 @@ function beginning(core: Core, call: Call, options: ListOptions): Beginning {
   if (asked === 0) return { events: [], replayed: [], seen };
   const history = core.storage.history(storageKey(call.info));
   if (asked >= history.oldest()) return { events: [], replayed: history.since(asked), seen };
-  const status = failure(410, 'Expired', `too old resource version: ${asked} (${history.oldest()})`);
+  const status = createStatus(410, 'Expired', `too old resource version: ${asked} (${history.oldest()})`);
   return {
     events: [{ type: 'ERROR', object: { kind: 'Status', apiVersion: 'v1', ...status, metadata: {} } }],
     replayed: [],

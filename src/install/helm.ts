@@ -22,7 +22,7 @@ import {
   type ManifestSettings,
 } from './index.ts';
 import { printYaml } from '../config/manifests.ts';
-import { apiVersionOf } from '../kube/resources.ts';
+import { getApiVersion } from '../kube/resources.ts';
 import { rule, clusterRole, ROLLOUT_PARTS, ROLLOUT_ROLE, type RolloutPart } from './rbac.ts';
 import type { Files } from './kustomize.ts';
 
@@ -373,7 +373,7 @@ function memberOf(manifest: Manifest, name: string): JsonObject {
  */
 function postInstallHook(): string {
   const object = {
-    apiVersion: apiVersionOf('PSAEnforcementConfig'),
+    apiVersion: getApiVersion('PSAEnforcementConfig'),
     kind: 'PSAEnforcementConfig',
     metadata: { ...clusterMetadata(PSA_ENFORCEMENT_CONFIG), annotations: { 'helm.sh/hook': 'post-install' } },
     spec: { enforcementMode: print('.Values.enforcementMode') },

@@ -29,7 +29,7 @@ export interface AdmissionRequest {
 }
 
 /** What is said beside the verdict. Keys of audit annotations have no `/`: the API server puts the webhook's name in front. */
-interface Remarks {
+interface DecisionDetails {
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;
   /** For the log line of the review; nothing of it is sent. */
@@ -37,12 +37,12 @@ interface Remarks {
 }
 
 /** `object` is the changed object; absent, nothing changes. */
-export interface Allowed extends Remarks {
+export interface Allowed extends DecisionDetails {
   readonly allowed: true;
   readonly object?: unknown;
 }
 
-export interface Denied extends Remarks {
+export interface Denied extends DecisionDetails {
   readonly allowed: false;
   readonly status: Status;
 }
@@ -54,7 +54,7 @@ export function allow(remarks: Omit<Allowed, 'allowed'> = {}): Allowed {
   return { allowed: true, ...remarks };
 }
 
-export function deny(status: Status, remarks: Remarks = {}): Denied {
+export function deny(status: Status, remarks: DecisionDetails = {}): Denied {
   return { allowed: false, status, ...remarks };
 }
 
@@ -63,7 +63,9 @@ const AUTHENTICATED = 'system:authenticated';
 const UNAUTHENTICATED = 'system:unauthenticated';
 
 /** The namespace and the name of the service account that a user is; `undefined` for anybody else. */
-export function serviceAccountOf(username: string): { readonly namespace: string; readonly name: string } | undefined {
+export function parseServiceAccountUsername(
+  username: string,
+): { readonly namespace: string; readonly name: string } | undefined {
   const [, namespace, name] = SERVICE_ACCOUNT.exec(username) ?? [];
   return namespace === undefined || name === undefined ? undefined : { namespace, name };
 }
@@ -74,7 +76,7 @@ export function serviceAccountOf(username: string): { readonly namespace: string
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 export function impersonatedUser(username: string, groups: readonly string[]): UserInfo {
-  const account = serviceAccountOf(username);
+  const account = parseServiceAccountUsername(username);
   const own = groups.length > 0 || account === undefined ? groups : accountGroups(account.namespace);
   const anonymous = username === 'system:anonymous';
   const stated = own.includes(UNAUTHENTICATED) || (!anonymous && own.includes(AUTHENTICATED));

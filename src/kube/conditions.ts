@@ -20,7 +20,7 @@ export interface ConditionState {
  * Conditions that are not to be any more are gone.
  * @param now RFC 3339, in seconds
  */
-export function withTimes(
+export function withTransitionTimes(
   states: readonly ConditionState[],
   before: readonly Condition[] | null | undefined,
   now: string,

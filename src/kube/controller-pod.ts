@@ -1,4 +1,4 @@
-import { partsAt, type Part, applyDefaults, fill } from './defaults.ts';
+import { getObjects, type MutableObject, applyDefaults, setDefault } from './defaults.ts';
 import {
   type JsonObject,
   draft,
@@ -9,7 +9,7 @@ import {
   type ServiceAccount,
   type UserInfo,
 } from './types.ts';
-import { podTemplateOf, podTemplatePath } from './pod.ts';
+import { getPodTemplate, podTemplatePath } from './pod.ts';
 import { RESOURCES } from './resources.ts';
 
 const PREFIX = 'kube-api-access-';
@@ -18,7 +18,7 @@ const MOUNT_PATH = '/var/run/secrets/kubernetes.io/serviceaccount';
 const FILE_MODE = 420;
 
 /** The token, the cluster's CA and the name of the namespace, as the kubelet would write them. */
-function tokenVolume(name: string): Part {
+function tokenVolume(name: string): MutableObject {
   const sources = [
     // Seven seconds beyond the hour: kubelets tell by it the tokens that nobody asked for.
     { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
@@ -40,23 +40,23 @@ export function mountsToken(spec: JsonObject, account: JsonObject | undefined): 
  * Mounts the service account's token, in place, into every container of a pod spec that has nothing at its place yet.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
-export function mountToken(spec: Part, suffix: () => string): void {
-  const volumes = partsAt(spec, 'volumes');
+export function mountToken(spec: MutableObject, suffix: () => string): void {
+  const volumes = getObjects(spec, 'volumes');
   const existing = volumes.map(nameOf).find((name) => name.startsWith(PREFIX));
-  const containers = [...partsAt(spec, 'initContainers'), ...partsAt(spec, 'containers')];
+  const containers = [...getObjects(spec, 'initContainers'), ...getObjects(spec, 'containers')];
   const without = containers.filter(
-    (container) => !partsAt(container, 'volumeMounts').some((mount) => mount['mountPath'] === MOUNT_PATH),
+    (container) => !getObjects(container, 'volumeMounts').some((mount) => mount['mountPath'] === MOUNT_PATH),
   );
   if (without.length === 0) return;
   const name = existing ?? `${PREFIX}${suffix()}`;
   for (const container of without) {
     const mount = { name, readOnly: true, mountPath: MOUNT_PATH };
-    container['volumeMounts'] = [...partsAt(container, 'volumeMounts'), mount];
+    container['volumeMounts'] = [...getObjects(container, 'volumeMounts'), mount];
   }
   if (existing === undefined) spec['volumes'] = [...volumes, tokenVolume(name)];
 }
 
-function nameOf(part: Part): string {
+function nameOf(part: MutableObject): string {
   const { name } = part;
   return typeof name === 'string' ? name : '';
 }
@@ -92,14 +92,14 @@ const CONTROLLERS: Readonly<Partial<Record<Kind, string>>> = {
  * The pod that the controller of a workload would create, completed as by `completePod`; `undefined` for kinds that no
  * controller makes pods of, and for a workload without a template.
  */
-export function controllerPodOf(
+export function getControllerPod(
   object: KubeObject,
   kind: Kind,
   findAccount: FindServiceAccount = () => undefined,
 ): ControllerPod | undefined {
   const controller = CONTROLLERS[kind];
   const path = podTemplatePath(RESOURCES[kind].group, kind);
-  const template = controller === undefined || path === undefined ? undefined : podTemplateOf(object, path);
+  const template = controller === undefined || path === undefined ? undefined : getPodTemplate(object, path);
   if (controller === undefined || template === undefined) return undefined;
   const { name = '', namespace } = object.metadata ?? {};
   const metadata = {
@@ -116,7 +116,7 @@ export function controllerPodOf(
  * get no account.
  */
 export function completePod(pod: Pod, findAccount: FindServiceAccount = () => undefined): Pod {
-  const complete: Part = { ...draft(pod), apiVersion: 'v1', kind: 'Pod' };
+  const complete: MutableObject = { ...draft(pod), apiVersion: 'v1', kind: 'Pod' };
   applyDefaults(complete);
   const { spec } = complete;
   if (isObject(spec) && !isMirrorPod(pod)) setAccount(spec, findAccount);
@@ -138,8 +138,8 @@ function controllerUser(name: string): UserInfo {
   return { username: `system:serviceaccount:kube-system:${name}`, groups };
 }
 
-function setAccount(spec: Part, findAccount: FindServiceAccount): void {
-  fill(spec, 'serviceAccountName', DEFAULT_ACCOUNT);
+function setAccount(spec: MutableObject, findAccount: FindServiceAccount): void {
+  setDefault(spec, 'serviceAccountName', DEFAULT_ACCOUNT);
   const name = spec['serviceAccountName'];
   if (typeof name !== 'string') return;
   spec['serviceAccount'] = name;

@@ -1,77 +1,77 @@
 import { isObject } from './types.ts';
 
 /** A part of an object that may be changed, nothing known about its members. */
-export type Part = Record<string, unknown>;
+export type MutableObject = Record<string, unknown>;
 
 /** Sets a field that is absent, null or empty. */
-export function fill(part: Part, field: string, value: unknown): void {
+export function setDefault(part: MutableObject, field: string, value: unknown): void {
   if (part[field] == null || part[field] === '') part[field] = value;
 }
 
 /** The object in a field; `undefined` if there is none. */
-function partAt(part: Part, field: string): Part | undefined {
+function getObject(part: MutableObject, field: string): MutableObject | undefined {
   const value = part[field];
   return isObject(value) ? value : undefined;
 }
 
 /** The object in a field, made if there is none. */
-function partIn(part: Part, field: string): Part {
-  fill(part, field, {});
-  return partAt(part, field) ?? {};
+function ensureObject(part: MutableObject, field: string): MutableObject {
+  setDefault(part, field, {});
+  return getObject(part, field) ?? {};
 }
 
 /** The objects in a list. */
-export function partsAt(part: Part | undefined, field: string): Part[] {
+export function getObjects(part: MutableObject | undefined, field: string): MutableObject[] {
   const value = part?.[field];
-  return Array.isArray(value) ? value.filter((item): item is Part => isObject(item)) : [];
+  return Array.isArray(value) ? value.filter((item): item is MutableObject => isObject(item)) : [];
 }
 
 /**
  * Fills in what the API server fills in of a pod.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/v1/defaults.go
  */
-function defaultPod(pod: Part): void {
-  const spec = partIn(pod, 'spec');
+function defaultPod(pod: MutableObject): void {
+  const spec = ensureObject(pod, 'spec');
   defaultPodSpec(spec);
-  fill(spec, 'enableServiceLinks', true);
-  for (const container of [...partsAt(spec, 'initContainers'), ...partsAt(spec, 'containers')]) {
+  setDefault(spec, 'enableServiceLinks', true);
+  for (const container of [...getObjects(spec, 'initContainers'), ...getObjects(spec, 'containers')]) {
     defaultRequests(container);
     if (spec['hostNetwork'] === true) defaultHostPorts(container);
   }
 }
 
 /** Fills in what both pods and pod templates get. */
-function defaultPodSpec(spec: Part): void {
-  fill(spec, 'dnsPolicy', 'ClusterFirst');
-  fill(spec, 'restartPolicy', 'Always');
-  fill(spec, 'securityContext', {});
-  fill(spec, 'terminationGracePeriodSeconds', 30);
-  fill(spec, 'schedulerName', 'default-scheduler');
+function defaultPodSpec(spec: MutableObject): void {
+  setDefault(spec, 'dnsPolicy', 'ClusterFirst');
+  setDefault(spec, 'restartPolicy', 'Always');
+  setDefault(spec, 'securityContext', {});
+  setDefault(spec, 'terminationGracePeriodSeconds', 30);
+  setDefault(spec, 'schedulerName', 'default-scheduler');
   defaultServiceAccount(spec);
-  for (const volume of partsAt(spec, 'volumes')) defaultVolume(volume);
+  for (const volume of getObjects(spec, 'volumes')) defaultVolume(volume);
   for (const list of ['initContainers', 'containers', 'ephemeralContainers']) {
-    for (const container of partsAt(spec, list)) defaultContainer(container);
+    for (const container of getObjects(spec, list)) defaultContainer(container);
   }
 }
 
 /** The name under which older clients know the service account is kept beside the current one. */
-function defaultServiceAccount(spec: Part): void {
-  if (spec['serviceAccount'] != null) fill(spec, 'serviceAccountName', spec['serviceAccount']);
+function defaultServiceAccount(spec: MutableObject): void {
+  if (spec['serviceAccount'] != null) setDefault(spec, 'serviceAccountName', spec['serviceAccount']);
   const name = spec['serviceAccountName'];
   if (name != null && name !== '') spec['serviceAccount'] = name;
 }
 
-function defaultContainer(container: Part): void {
-  fill(container, 'resources', {});
-  fill(container, 'terminationMessagePath', '/dev/termination-log');
-  fill(container, 'terminationMessagePolicy', 'File');
-  fill(container, 'imagePullPolicy', pullPolicy(container['image']));
-  for (const port of partsAt(container, 'ports')) fill(port, 'protocol', 'TCP');
-  for (const variable of partsAt(container, 'env')) defaultFieldRef(partAt(variable, 'valueFrom'));
-  for (const probe of ['livenessProbe', 'readinessProbe', 'startupProbe']) defaultProbe(partAt(container, probe));
-  const lifecycle = partAt(container, 'lifecycle');
+function defaultContainer(container: MutableObject): void {
+  setDefault(container, 'resources', {});
+  setDefault(container, 'terminationMessagePath', '/dev/termination-log');
+  setDefault(container, 'terminationMessagePolicy', 'File');
+  setDefault(container, 'imagePullPolicy', pullPolicy(container['image']));
+  for (const port of getObjects(container, 'ports')) setDefault(port, 'protocol', 'TCP');
+  for (const variable of getObjects(container, 'env')) defaultFieldRef(getObject(variable, 'valueFrom'));
+  for (const probe of ['livenessProbe', 'readinessProbe', 'startupProbe']) defaultProbe(getObject(container, probe));
+  const lifecycle = getObject(container, 'lifecycle');
   if (!lifecycle) return;
-  for (const hook of ['postStart', 'preStop']) defaultHttpGet(partAt(lifecycle, hook));
+  for (const hook of ['postStart', 'preStop']) defaultHttpGet(getObject(lifecycle, hook));
 }
 
 function pullPolicy(image: unknown): string {
@@ -93,7 +93,7 @@ function tagOf(image: string): string {
   return digest === undefined ? 'latest' : '';
 }
 
-function defaultProbe(probe: Part | undefined): void {
+function defaultProbe(probe: MutableObject | undefined): void {
   if (!probe) return;
   for (const [field, value] of [
     ['timeoutSeconds', 1],
@@ -102,67 +102,67 @@ function defaultProbe(probe: Part | undefined): void {
     ['failureThreshold', 3],
   ] as const) {
     if (probe[field] === 0) probe[field] = value;
-    fill(probe, field, value);
+    setDefault(probe, field, value);
   }
-  const grpc = partAt(probe, 'grpc');
+  const grpc = getObject(probe, 'grpc');
   if (grpc) grpc['service'] ??= '';
   defaultHttpGet(probe);
 }
 
-function defaultHttpGet(handler: Part | undefined): void {
-  const httpGet = handler && partAt(handler, 'httpGet');
+function defaultHttpGet(handler: MutableObject | undefined): void {
+  const httpGet = handler && getObject(handler, 'httpGet');
   if (!httpGet) return;
-  fill(httpGet, 'path', '/');
-  fill(httpGet, 'scheme', 'HTTP');
+  setDefault(httpGet, 'path', '/');
+  setDefault(httpGet, 'scheme', 'HTTP');
 }
 
-function defaultFieldRef(source: Part | undefined): void {
-  const fieldRef = source && partAt(source, 'fieldRef');
-  if (fieldRef) fill(fieldRef, 'apiVersion', 'v1');
+function defaultFieldRef(source: MutableObject | undefined): void {
+  const fieldRef = source && getObject(source, 'fieldRef');
+  if (fieldRef) setDefault(fieldRef, 'apiVersion', 'v1');
 }
 
 const NO_SOURCE = new Set(['name']);
 /** 0644, as JSON has no octal numbers. */
 const FILE_MODE = 420;
 
-function defaultVolume(volume: Part): void {
+function defaultVolume(volume: MutableObject): void {
   if (!Object.keys(volume).some((key) => !NO_SOURCE.has(key) && volume[key] != null)) volume['emptyDir'] = {};
   for (const source of ['secret', 'configMap', 'downwardAPI', 'projected']) {
-    const files = partAt(volume, source);
+    const files = getObject(volume, source);
     if (files) files['defaultMode'] ??= FILE_MODE;
   }
-  const hostPath = partAt(volume, 'hostPath');
+  const hostPath = getObject(volume, 'hostPath');
   if (hostPath) hostPath['type'] ??= '';
-  const image = partAt(volume, 'image');
-  if (image) fill(image, 'pullPolicy', pullPolicy(image['reference']));
-  const claim = partAt(partAt(volume, 'ephemeral') ?? {}, 'volumeClaimTemplate');
-  if (claim) fill(partIn(claim, 'spec'), 'volumeMode', 'Filesystem');
-  for (const item of partsAt(partAt(volume, 'downwardAPI'), 'items')) defaultFieldRef(item);
-  for (const source of partsAt(partAt(volume, 'projected'), 'sources')) defaultProjection(source);
+  const image = getObject(volume, 'image');
+  if (image) setDefault(image, 'pullPolicy', pullPolicy(image['reference']));
+  const claim = getObject(getObject(volume, 'ephemeral') ?? {}, 'volumeClaimTemplate');
+  if (claim) setDefault(ensureObject(claim, 'spec'), 'volumeMode', 'Filesystem');
+  for (const item of getObjects(getObject(volume, 'downwardAPI'), 'items')) defaultFieldRef(item);
+  for (const source of getObjects(getObject(volume, 'projected'), 'sources')) defaultProjection(source);
   for (const [source, fields] of Object.entries(DRIVERS)) {
-    const driver = partAt(volume, source);
-    if (driver) for (const [field, value] of Object.entries(fields)) fill(driver, field, value);
+    const driver = getObject(volume, source);
+    if (driver) for (const [field, value] of Object.entries(fields)) setDefault(driver, field, value);
   }
 }
 
-const DRIVERS: Readonly<Record<string, Part>> = {
+const DRIVERS: Readonly<Record<string, MutableObject>> = {
   azureDisk: { cachingMode: 'ReadWrite', fsType: 'ext4', readOnly: false, kind: 'Shared' },
   iscsi: { iscsiInterface: 'default' },
   rbd: { pool: 'rbd', user: 'admin', keyring: '/etc/ceph/keyring' },
   scaleIO: { storageMode: 'ThinProvisioned', fsType: 'xfs' },
 };
 
-function defaultProjection(source: Part): void {
-  for (const item of partsAt(partAt(source, 'downwardAPI'), 'items')) defaultFieldRef(item);
-  const token = partAt(source, 'serviceAccountToken');
+function defaultProjection(source: MutableObject): void {
+  for (const item of getObjects(getObject(source, 'downwardAPI'), 'items')) defaultFieldRef(item);
+  const token = getObject(source, 'serviceAccountToken');
   if (token) token['expirationSeconds'] ??= 3600;
 }
 
-function defaultRequests(container: Part): void {
-  const resources = partAt(container, 'resources');
-  const limits = resources && partAt(resources, 'limits');
+function defaultRequests(container: MutableObject): void {
+  const resources = getObject(container, 'resources');
+  const limits = resources && getObject(resources, 'limits');
   if (!limits) return;
-  const requests = partIn(resources, 'requests');
+  const requests = ensureObject(resources, 'requests');
   for (const [name, limit] of Object.entries(limits)) {
     if (!Object.hasOwn(requests, name)) Object.defineProperty(requests, name, { value: limit, ...ORDINARY });
   }
@@ -171,38 +171,38 @@ function defaultRequests(container: Part): void {
 /** A resource may have any name, `__proto__` too. */
 const ORDINARY = { enumerable: true, configurable: true, writable: true };
 
-function defaultHostPorts(container: Part): void {
-  for (const port of partsAt(container, 'ports')) {
+function defaultHostPorts(container: MutableObject): void {
+  for (const port of getObjects(container, 'ports')) {
     if (port['hostPort'] === 0) delete port['hostPort'];
-    fill(port, 'hostPort', port['containerPort']);
+    setDefault(port, 'hostPort', port['containerPort']);
   }
 }
 
 /** Fills in the fields of an object of one kind. */
-type Defaulter = (object: Part) => void;
+type Defaulter = (object: MutableObject) => void;
 
 const RBAC_GROUP = 'rbac.authorization.k8s.io';
 
 /** What the API server fills in of kinds that have nothing to do with pods, by API group and kind. */
 const otherDefaults: Readonly<Record<string, Defaulter>> = {
   '/Namespace': (object) => {
-    const metadata = partIn(object, 'metadata');
+    const metadata = ensureObject(object, 'metadata');
     const name = metadata['name'];
     // A generated name is not known yet.
-    if (typeof name === 'string' && name !== '') partIn(metadata, 'labels')['kubernetes.io/metadata.name'] = name;
-    fill(partIn(object, 'status'), 'phase', 'Active');
+    if (typeof name === 'string' && name !== '') ensureObject(metadata, 'labels')['kubernetes.io/metadata.name'] = name;
+    setDefault(ensureObject(object, 'status'), 'phase', 'Active');
   },
-  '/Secret': (object) => fill(object, 'type', 'Opaque'),
+  '/Secret': (object) => setDefault(object, 'type', 'Opaque'),
   '/Service': defaultService,
   '/PersistentVolumeClaim': (object) => {
-    fill(partIn(object, 'spec'), 'volumeMode', 'Filesystem');
-    fill(partIn(object, 'status'), 'phase', 'Pending');
+    setDefault(ensureObject(object, 'spec'), 'volumeMode', 'Filesystem');
+    setDefault(ensureObject(object, 'status'), 'phase', 'Pending');
   },
   '/PersistentVolume': (object) => {
-    const spec = partIn(object, 'spec');
-    fill(spec, 'persistentVolumeReclaimPolicy', 'Retain');
-    fill(spec, 'volumeMode', 'Filesystem');
-    fill(partIn(object, 'status'), 'phase', 'Pending');
+    const spec = ensureObject(object, 'spec');
+    setDefault(spec, 'persistentVolumeReclaimPolicy', 'Retain');
+    setDefault(spec, 'volumeMode', 'Filesystem');
+    setDefault(ensureObject(object, 'status'), 'phase', 'Pending');
   },
   'admissionregistration.k8s.io/MutatingWebhookConfiguration': (object) =>
     defaultWebhooks(object, { reinvocationPolicy: 'Never' }),
@@ -211,64 +211,65 @@ const otherDefaults: Readonly<Record<string, Defaulter>> = {
   'networking.k8s.io/NetworkPolicy': defaultNetworkPolicy,
   'rbac.authorization.k8s.io/ClusterRoleBinding': defaultBinding,
   'rbac.authorization.k8s.io/RoleBinding': defaultBinding,
-  'scheduling.k8s.io/PriorityClass': (object) => fill(object, 'preemptionPolicy', 'PreemptLowerPriority'),
+  'scheduling.k8s.io/PriorityClass': (object) => setDefault(object, 'preemptionPolicy', 'PreemptLowerPriority'),
 };
 
-function defaultService(object: Part): void {
-  const spec = partIn(object, 'spec');
-  fill(spec, 'sessionAffinity', 'None');
-  fill(spec, 'type', 'ClusterIP');
-  for (const port of partsAt(spec, 'ports')) {
-    fill(port, 'protocol', 'TCP');
+function defaultService(object: MutableObject): void {
+  const spec = ensureObject(object, 'spec');
+  setDefault(spec, 'sessionAffinity', 'None');
+  setDefault(spec, 'type', 'ClusterIP');
+  for (const port of getObjects(spec, 'ports')) {
+    setDefault(port, 'protocol', 'TCP');
     if (port['targetPort'] === 0) delete port['targetPort'];
-    fill(port, 'targetPort', port['port']);
+    setDefault(port, 'targetPort', port['port']);
   }
-  if (spec['type'] === 'NodePort' || spec['type'] === 'LoadBalancer') fill(spec, 'externalTrafficPolicy', 'Cluster');
-  if (spec['type'] === 'LoadBalancer') fill(spec, 'allocateLoadBalancerNodePorts', true);
-  if (spec['type'] !== 'ExternalName') fill(spec, 'internalTrafficPolicy', 'Cluster');
+  if (spec['type'] === 'NodePort' || spec['type'] === 'LoadBalancer')
+    setDefault(spec, 'externalTrafficPolicy', 'Cluster');
+  if (spec['type'] === 'LoadBalancer') setDefault(spec, 'allocateLoadBalancerNodePorts', true);
+  if (spec['type'] !== 'ExternalName') setDefault(spec, 'internalTrafficPolicy', 'Cluster');
 }
 
-function defaultWebhooks(object: Part, more: Part): void {
-  for (const webhook of partsAt(object, 'webhooks')) {
-    fill(webhook, 'failurePolicy', 'Fail');
-    fill(webhook, 'matchPolicy', 'Equivalent');
-    fill(webhook, 'namespaceSelector', {});
-    fill(webhook, 'objectSelector', {});
-    fill(webhook, 'timeoutSeconds', 10);
-    for (const [field, value] of Object.entries(more)) fill(webhook, field, value);
-    for (const rule of partsAt(webhook, 'rules')) fill(rule, 'scope', '*');
-    const service = partAt(partAt(webhook, 'clientConfig') ?? {}, 'service');
-    if (service) fill(service, 'port', 443);
+function defaultWebhooks(object: MutableObject, more: MutableObject): void {
+  for (const webhook of getObjects(object, 'webhooks')) {
+    setDefault(webhook, 'failurePolicy', 'Fail');
+    setDefault(webhook, 'matchPolicy', 'Equivalent');
+    setDefault(webhook, 'namespaceSelector', {});
+    setDefault(webhook, 'objectSelector', {});
+    setDefault(webhook, 'timeoutSeconds', 10);
+    for (const [field, value] of Object.entries(more)) setDefault(webhook, field, value);
+    for (const rule of getObjects(webhook, 'rules')) setDefault(rule, 'scope', '*');
+    const service = getObject(getObject(webhook, 'clientConfig') ?? {}, 'service');
+    if (service) setDefault(service, 'port', 443);
   }
 }
 
-function defaultDefinition(object: Part): void {
-  const spec = partIn(object, 'spec');
-  const names = partIn(spec, 'names');
+function defaultDefinition(object: MutableObject): void {
+  const spec = ensureObject(object, 'spec');
+  const names = ensureObject(spec, 'names');
   const kind = typeof names['kind'] === 'string' ? names['kind'] : '';
-  fill(names, 'singular', kind.toLowerCase());
-  if (kind !== '') fill(names, 'listKind', `${kind}List`);
-  fill(spec, 'conversion', { strategy: 'None' });
+  setDefault(names, 'singular', kind.toLowerCase());
+  if (kind !== '') setDefault(names, 'listKind', `${kind}List`);
+  setDefault(spec, 'conversion', { strategy: 'None' });
 }
 
-function defaultBinding(object: Part): void {
-  fill(partIn(object, 'roleRef'), 'apiGroup', RBAC_GROUP);
-  for (const subject of partsAt(object, 'subjects')) {
-    if (subject['kind'] === 'User' || subject['kind'] === 'Group') fill(subject, 'apiGroup', RBAC_GROUP);
+function defaultBinding(object: MutableObject): void {
+  setDefault(ensureObject(object, 'roleRef'), 'apiGroup', RBAC_GROUP);
+  for (const subject of getObjects(object, 'subjects')) {
+    if (subject['kind'] === 'User' || subject['kind'] === 'Group') setDefault(subject, 'apiGroup', RBAC_GROUP);
   }
 }
 
-function defaultNetworkPolicy(object: Part): void {
-  const spec = partIn(object, 'spec');
-  const egress = partsAt(spec, 'egress');
-  for (const rule of [...partsAt(spec, 'ingress'), ...egress]) {
-    for (const port of partsAt(rule, 'ports')) fill(port, 'protocol', 'TCP');
+function defaultNetworkPolicy(object: MutableObject): void {
+  const spec = ensureObject(object, 'spec');
+  const egress = getObjects(spec, 'egress');
+  for (const rule of [...getObjects(spec, 'ingress'), ...egress]) {
+    for (const port of getObjects(rule, 'ports')) setDefault(port, 'protocol', 'TCP');
   }
-  fill(spec, 'policyTypes', egress.length > 0 ? ['Ingress', 'Egress'] : ['Ingress']);
+  setDefault(spec, 'policyTypes', egress.length > 0 ? ['Ingress', 'Egress'] : ['Ingress']);
 }
 
 /** Fills in the fields of a workload of one kind. */
-type DefaulterDefaultWorkload = (workload: Part) => void;
+type DefaulterDefaultWorkload = (workload: MutableObject) => void;
 
 /**
  * What the API server fills in of workloads, by API group and kind.
@@ -278,16 +279,16 @@ type DefaulterDefaultWorkload = (workload: Part) => void;
 const workloadDefaults: Readonly<Record<string, DefaulterDefaultWorkload>> = {
   '/PodTemplate': (object) => defaultTemplate(object),
   '/ReplicationController': (object) => {
-    const spec = partIn(object, 'spec');
-    fill(spec, 'replicas', 1);
+    const spec = ensureObject(object, 'spec');
+    setDefault(spec, 'replicas', 1);
     adoptTemplateLabels(object, spec);
-    if (partAt(spec, 'template')) defaultTemplate(spec);
+    if (getObject(spec, 'template')) defaultTemplate(spec);
   },
   'apps/DaemonSet': defaultDaemonSet,
   'apps/Deployment': defaultDeployment,
   'apps/ReplicaSet': (object) => {
-    const spec = partIn(object, 'spec');
-    fill(spec, 'replicas', 1);
+    const spec = ensureObject(object, 'spec');
+    setDefault(spec, 'replicas', 1);
     defaultTemplate(spec);
   },
   'apps/StatefulSet': defaultStatefulSet,
@@ -295,17 +296,17 @@ const workloadDefaults: Readonly<Record<string, DefaulterDefaultWorkload>> = {
   'batch/Job': defaultJob,
 };
 
-function defaultTemplate(owner: Part): void {
-  const template = partIn(owner, 'template');
-  fill(template, 'metadata', {});
-  defaultPodSpec(partIn(template, 'spec'));
+function defaultTemplate(owner: MutableObject): void {
+  const template = ensureObject(owner, 'template');
+  setDefault(template, 'metadata', {});
+  defaultPodSpec(ensureObject(template, 'spec'));
 }
 
-function adoptTemplateLabels(object: Part, spec: Part): void {
-  const labels = partAt(partAt(partAt(spec, 'template') ?? {}, 'metadata') ?? {}, 'labels');
+function adoptTemplateLabels(object: MutableObject, spec: MutableObject): void {
+  const labels = getObject(getObject(getObject(spec, 'template') ?? {}, 'metadata') ?? {}, 'labels');
   if (!labels) return;
   if (isEmpty(spec['selector'])) spec['selector'] = structuredClone(labels);
-  const metadata = partIn(object, 'metadata');
+  const metadata = ensureObject(object, 'metadata');
   if (isEmpty(metadata['labels'])) metadata['labels'] = structuredClone(labels);
 }
 
@@ -313,80 +314,81 @@ function isEmpty(value: unknown): boolean {
   return value == null || (typeof value === 'object' && Object.keys(value).length === 0);
 }
 
-function defaultDeployment(object: Part): void {
-  const spec = partIn(object, 'spec');
-  fill(spec, 'replicas', 1);
+function defaultDeployment(object: MutableObject): void {
+  const spec = ensureObject(object, 'spec');
+  setDefault(spec, 'replicas', 1);
   defaultTemplate(spec);
-  const strategy = partIn(spec, 'strategy');
-  fill(strategy, 'type', 'RollingUpdate');
+  const strategy = ensureObject(spec, 'strategy');
+  setDefault(strategy, 'type', 'RollingUpdate');
   if (strategy['type'] === 'RollingUpdate') {
-    const rollingUpdate = partIn(strategy, 'rollingUpdate');
-    fill(rollingUpdate, 'maxUnavailable', '25%');
-    fill(rollingUpdate, 'maxSurge', '25%');
+    const rollingUpdate = ensureObject(strategy, 'rollingUpdate');
+    setDefault(rollingUpdate, 'maxUnavailable', '25%');
+    setDefault(rollingUpdate, 'maxSurge', '25%');
   }
-  fill(spec, 'revisionHistoryLimit', 10);
-  fill(spec, 'progressDeadlineSeconds', 600);
+  setDefault(spec, 'revisionHistoryLimit', 10);
+  setDefault(spec, 'progressDeadlineSeconds', 600);
 }
 
-function defaultDaemonSet(object: Part): void {
-  const spec = partIn(object, 'spec');
+function defaultDaemonSet(object: MutableObject): void {
+  const spec = ensureObject(object, 'spec');
   defaultTemplate(spec);
-  const strategy = partIn(spec, 'updateStrategy');
-  fill(strategy, 'type', 'RollingUpdate');
+  const strategy = ensureObject(spec, 'updateStrategy');
+  setDefault(strategy, 'type', 'RollingUpdate');
   if (strategy['type'] === 'RollingUpdate') {
-    const rollingUpdate = partIn(strategy, 'rollingUpdate');
-    fill(rollingUpdate, 'maxUnavailable', 1);
-    fill(rollingUpdate, 'maxSurge', 0);
+    const rollingUpdate = ensureObject(strategy, 'rollingUpdate');
+    setDefault(rollingUpdate, 'maxUnavailable', 1);
+    setDefault(rollingUpdate, 'maxSurge', 0);
   }
-  fill(spec, 'revisionHistoryLimit', 10);
+  setDefault(spec, 'revisionHistoryLimit', 10);
 }
 
-function defaultStatefulSet(object: Part): void {
-  const spec = partIn(object, 'spec');
-  fill(spec, 'podManagementPolicy', 'OrderedReady');
-  const strategy = partIn(spec, 'updateStrategy');
+function defaultStatefulSet(object: MutableObject): void {
+  const spec = ensureObject(object, 'spec');
+  setDefault(spec, 'podManagementPolicy', 'OrderedReady');
+  const strategy = ensureObject(spec, 'updateStrategy');
   if (isEmpty(strategy['type']) || strategy['type'] === '') {
     strategy['type'] = 'RollingUpdate';
-    fill(strategy, 'rollingUpdate', {});
+    setDefault(strategy, 'rollingUpdate', {});
   }
-  const rollingUpdate = strategy['type'] === 'RollingUpdate' ? partAt(strategy, 'rollingUpdate') : undefined;
-  if (rollingUpdate) fill(rollingUpdate, 'partition', 0);
-  const retention = partIn(spec, 'persistentVolumeClaimRetentionPolicy');
-  fill(retention, 'whenDeleted', 'Retain');
-  fill(retention, 'whenScaled', 'Retain');
-  fill(spec, 'replicas', 1);
-  fill(spec, 'revisionHistoryLimit', 10);
+  const rollingUpdate = strategy['type'] === 'RollingUpdate' ? getObject(strategy, 'rollingUpdate') : undefined;
+  if (rollingUpdate) setDefault(rollingUpdate, 'partition', 0);
+  const retention = ensureObject(spec, 'persistentVolumeClaimRetentionPolicy');
+  setDefault(retention, 'whenDeleted', 'Retain');
+  setDefault(retention, 'whenScaled', 'Retain');
+  setDefault(spec, 'replicas', 1);
+  setDefault(spec, 'revisionHistoryLimit', 10);
   defaultTemplate(spec);
-  for (const claim of partsAt(spec, 'volumeClaimTemplates')) fill(partIn(claim, 'spec'), 'volumeMode', 'Filesystem');
+  for (const claim of getObjects(spec, 'volumeClaimTemplates'))
+    setDefault(ensureObject(claim, 'spec'), 'volumeMode', 'Filesystem');
 }
 
-function defaultJob(object: Part): void {
-  const spec = partIn(object, 'spec');
-  if (spec['completions'] == null && spec['parallelism'] == null) fill(spec, 'completions', 1);
-  fill(spec, 'parallelism', 1);
-  fill(spec, 'backoffLimit', spec['backoffLimitPerIndex'] == null ? 6 : 0x7fffffff);
-  const labels = partAt(partAt(partAt(spec, 'template') ?? {}, 'metadata') ?? {}, 'labels');
-  const metadata = partIn(object, 'metadata');
+function defaultJob(object: MutableObject): void {
+  const spec = ensureObject(object, 'spec');
+  if (spec['completions'] == null && spec['parallelism'] == null) setDefault(spec, 'completions', 1);
+  setDefault(spec, 'parallelism', 1);
+  setDefault(spec, 'backoffLimit', spec['backoffLimitPerIndex'] == null ? 6 : 0x7fffffff);
+  const labels = getObject(getObject(getObject(spec, 'template') ?? {}, 'metadata') ?? {}, 'labels');
+  const metadata = ensureObject(object, 'metadata');
   if (labels && isEmpty(metadata['labels'])) metadata['labels'] = structuredClone(labels);
-  fill(spec, 'completionMode', 'NonIndexed');
-  fill(spec, 'suspend', false);
-  fill(spec, 'podReplacementPolicy', spec['podFailurePolicy'] == null ? 'TerminatingOrFailed' : 'Failed');
-  fill(spec, 'manualSelector', false);
+  setDefault(spec, 'completionMode', 'NonIndexed');
+  setDefault(spec, 'suspend', false);
+  setDefault(spec, 'podReplacementPolicy', spec['podFailurePolicy'] == null ? 'TerminatingOrFailed' : 'Failed');
+  setDefault(spec, 'manualSelector', false);
   defaultTemplate(spec);
 }
 
-function defaultCronJob(object: Part): void {
-  const spec = partIn(object, 'spec');
-  fill(spec, 'concurrencyPolicy', 'Allow');
-  fill(spec, 'suspend', false);
-  fill(spec, 'successfulJobsHistoryLimit', 3);
-  fill(spec, 'failedJobsHistoryLimit', 1);
-  const jobTemplate = partIn(spec, 'jobTemplate');
-  fill(jobTemplate, 'metadata', {});
-  defaultTemplate(partIn(jobTemplate, 'spec'));
+function defaultCronJob(object: MutableObject): void {
+  const spec = ensureObject(object, 'spec');
+  setDefault(spec, 'concurrencyPolicy', 'Allow');
+  setDefault(spec, 'suspend', false);
+  setDefault(spec, 'successfulJobsHistoryLimit', 3);
+  setDefault(spec, 'failedJobsHistoryLimit', 1);
+  const jobTemplate = ensureObject(spec, 'jobTemplate');
+  setDefault(jobTemplate, 'metadata', {});
+  defaultTemplate(ensureObject(jobTemplate, 'spec'));
 }
 
-const defaults: Readonly<Record<string, (object: Part) => void>> = {
+const defaults: Readonly<Record<string, (object: MutableObject) => void>> = {
   '/Pod': defaultPod,
   ...workloadDefaults,
   ...otherDefaults,

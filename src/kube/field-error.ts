@@ -1,4 +1,4 @@
-import { printJson, quote, shortened } from './text.ts';
+import { printJson, quote, truncate } from './text.ts';
 
 /** The kinds of field error; the name is also the reason of a cause in a Status. */
 export type FieldErrorType =
@@ -46,25 +46,25 @@ const WITHOUT_VALUE: ReadonlySet<FieldErrorType> = new Set([
 ]);
 
 /** The error without its path, as in the message of a cause. */
-export function describe(error: FieldError): string {
+export function describeFieldError(error: FieldError): string {
   const title = TITLES[error.type];
   const hidden = WITHOUT_VALUE.has(error.type) || !Object.hasOwn(error, 'value');
   const head = hidden ? title : `${title}: ${printValue(error.value)}`;
-  return error.detail === '' ? head : `${head}: ${shortened(error.detail)}`;
+  return error.detail === '' ? head : `${head}: ${truncate(error.detail)}`;
 }
 
 /** The whole error: `path: Invalid value: "x": detail`. */
-export function printFieldError(error: FieldError): string {
-  return `${shortened(error.path)}: ${describe(error)}`;
+export function formatFieldError(error: FieldError): string {
+  return `${truncate(error.path)}: ${describeFieldError(error)}`;
 }
 
 /** Several errors as one text: equal ones once, in brackets if more than one is left. */
-export function printFieldErrors(errors: readonly FieldError[]): string {
-  const texts = [...new Set(errors.map(printFieldError))];
+export function formatFieldErrors(errors: readonly FieldError[]): string {
+  const texts = [...new Set(errors.map(formatFieldError))];
   return texts.length === 1 ? (texts[0] ?? '') : `[${texts.join(', ')}]`;
 }
 
-export function required(path: string, detail: string): FieldError {
+export function requiredField(path: string, detail: string): FieldError {
   return { type: 'FieldValueRequired', path, detail };
 }
 
@@ -72,7 +72,7 @@ export function invalidValue(path: string, value: unknown, detail: string): Fiel
   return { type: 'FieldValueInvalid', path, value, detail };
 }
 
-export function duplicate(path: string, value: unknown): FieldError {
+export function duplicateValue(path: string, value: unknown): FieldError {
   return { type: 'FieldValueDuplicate', path, value, detail: '' };
 }
 
@@ -97,10 +97,10 @@ export function notSupported(path: string, value: unknown, supported: readonly s
 }
 
 function printValue(value: unknown): string {
-  if (typeof value === 'string') return quote(shortened(value));
+  if (typeof value === 'string') return quote(truncate(value));
   if (value == null) return 'null';
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-  return shortened(printJson(value)).replaceAll(/[<>&\u2028\u2029]/g, escapeUnit);
+  return truncate(printJson(value)).replaceAll(/[<>&\u2028\u2029]/g, escapeUnit);
 }
 
 /** Go's JSON is fit to stand in HTML. */
@@ -116,12 +116,12 @@ function escapeUnit(unit: string): string {
 export function unmarshalError(value: unknown, field: string, type: string): string {
   const target = field === '' ? 'value' : `struct field ${field}`;
   // A number that does not fit its integer type is named itself.
-  const found = typeof value === 'number' && type.startsWith('int') ? `number ${value}` : jsonTypeOf(value);
+  const found = typeof value === 'number' && type.startsWith('int') ? `number ${value}` : jsonTypeName(value);
   return `json: cannot unmarshal ${found} into Go ${target} of type ${type}`;
 }
 
 /** The JSON type as Go names it: `string`, `number`, `bool`, `array` or `object`. */
-export function jsonTypeOf(value: unknown): string {
+export function jsonTypeName(value: unknown): string {
   if (Array.isArray(value)) return 'array';
   return typeof value === 'boolean' ? 'bool' : typeof value;
 }

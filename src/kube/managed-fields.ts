@@ -16,7 +16,7 @@ export interface FieldOwner {
  * Who owns which labels and annotations, an owner for each entry, in their order; `undefined` if an entry cannot be read.
  * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
  */
-export function metadataOwnersOf(metadata: ObjectMeta | undefined): readonly FieldOwner[] | undefined {
+export function getMetadataOwners(metadata: ObjectMeta | undefined): readonly FieldOwner[] | undefined {
   const entries: unknown = metadata?.managedFields ?? [];
   if (!Array.isArray(entries)) return undefined;
   const owners = entries.map(readEntry);

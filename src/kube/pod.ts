@@ -11,13 +11,13 @@ import {
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
 /** All containers of a pod: init, regular, ephemeral. */
-export function containersOf(spec: PodSpec | undefined): readonly (Container | EphemeralContainer)[] {
+export function allContainers(spec: PodSpec | undefined): readonly (Container | EphemeralContainer)[] {
   if (spec == null) return [];
   return [...(spec.initContainers ?? []), ...(spec.containers ?? []), ...(spec.ephemeralContainers ?? [])];
 }
 
 /** The pod as it can be created: ephemeral containers are added later, and API servers refuse them in a new pod. */
-export function withoutEphemeral(pod: Pod): Pod {
+export function withoutEphemeralContainers(pod: Pod): Pod {
   if (pod.spec?.ephemeralContainers == null) return pod;
   const spec: PodSpec = { ...pod.spec };
   delete (spec as { ephemeralContainers?: unknown }).ephemeralContainers;
@@ -53,7 +53,7 @@ export function podTemplatePath(group: string, kind: string): readonly string[] 
 }
 
 /** The pod template of a workload; `undefined` where it has none or a part of the way there is no object. */
-export function podTemplateOf(object: unknown, path: readonly string[]): PodTemplateSpec | undefined {
+export function getPodTemplate(object: unknown, path: readonly string[]): PodTemplateSpec | undefined {
   let value: unknown = object;
   for (const name of path) {
     if (!isObject(value)) return undefined;

@@ -60,12 +60,12 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
 };
 
 /** The kind of a resource that this program reads; `undefined` for any other. */
-export function kindOf({ group, resource }: Pick<ResourceInfo, 'group' | 'resource'>): Kind | undefined {
+export function findKind({ group, resource }: Pick<ResourceInfo, 'group' | 'resource'>): Kind | undefined {
   return KINDS.get(`${resource}.${group}`);
 }
 
 /** `v1`, `apps/v1`: what objects of the kind say in `apiVersion`. */
-export function apiVersionOf(kind: Kind): string {
+export function getApiVersion(kind: Kind): string {
   const { group, version } = RESOURCES[kind];
   return group === '' ? version : `${group}/${version}`;
 }

@@ -1,4 +1,4 @@
-import type { KubeObject, Found } from './types.ts';
+import type { KubeObject, Result } from './types.ts';
 import type { FieldShape, FieldShapes } from './field-shape.ts';
 
 /** A closed range of ids; a bound that is absent is 0. */
@@ -125,7 +125,7 @@ export interface IdBlock {
  * wrap; blanks before a number and anything behind the second one do not count.
  * @see https://github.com/openshift/library-go/blob/master/pkg/security/uid/uid.go
  */
-export function parseIdBlock(text: string): Found<IdBlock> {
+export function parseIdBlock(text: string): Result<IdBlock> {
   const isSized = text.includes('/');
   const first = scanNumber(text);
   if ('error' in first) return first;
@@ -139,7 +139,7 @@ export function parseIdBlock(text: string): Found<IdBlock> {
 }
 
 /** Blocks joined by commas; the first that is wrong is told. */
-export function parseIdBlocks(text: string): Found<readonly IdBlock[]> {
+export function parseIdBlocks(text: string): Result<readonly IdBlock[]> {
   const blocks: IdBlock[] = [];
   for (const part of text.split(',')) {
     const block = parseIdBlock(part);
@@ -149,7 +149,7 @@ export function parseIdBlocks(text: string): Found<readonly IdBlock[]> {
   return { value: blocks };
 }
 
-function scanNumber(text: string): Found<{ readonly value: number; readonly rest: string }> {
+function scanNumber(text: string): Result<{ readonly value: number; readonly rest: string }> {
   const input = text.trimStart();
   if (input === '') return { error: 'unexpected EOF' };
   const digits = /^\d*/.exec(input)?.[0] ?? '';

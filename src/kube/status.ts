@@ -1,4 +1,4 @@
-import { type FieldError, printFieldErrors, describe } from './field-error.ts';
+import { type FieldError, formatFieldErrors, describeFieldError } from './field-error.ts';
 import { quote } from './text.ts';
 
 /** One cause in the details of a Status. */
@@ -54,52 +54,63 @@ export function forbidden(resource: ResourceName, name: string, cause: string): 
   const what = printResource(resource);
   const subject = name === '' ? what : `${what} ${quote(name)}`;
   const head = what === '' ? 'forbidden' : `${subject} is forbidden`;
-  return failure(403, 'Forbidden', `${head}: ${cause}`, detailsOf(resource, name));
+  return createStatus(403, 'Forbidden', `${head}: ${cause}`, detailsOf(resource, name));
 }
 
 /** 422: field errors in an object; its details name the kind, not the resource. */
 export function invalid(kind: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {
   const kindName = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
-  const cause = errors.length === 0 ? '' : `: ${printFieldErrors(errors)}`;
-  return failure(422, 'Invalid', `${kindName} ${quote(name)} is invalid${cause}`, {
+  const cause = errors.length === 0 ? '' : `: ${formatFieldErrors(errors)}`;
+  return createStatus(422, 'Invalid', `${kindName} ${quote(name)} is invalid${cause}`, {
     ...(name === '' ? {} : { name }),
     ...(kind.group === '' ? {} : { group: kind.group }),
     ...(kind.kind === '' ? {} : { kind: kind.kind }),
     ...(errors.length === 0
       ? {}
-      : { causes: errors.map((error) => ({ reason: error.type, message: describe(error), field: error.path })) }),
+      : {
+          causes: errors.map((error) => ({
+            reason: error.type,
+            message: describeFieldError(error),
+            field: error.path,
+          })),
+        }),
   });
 }
 
 /** 404: the named object does not exist. */
 export function notFound(resource: ResourceName, name: string): Status {
-  return failure(404, 'NotFound', `${printResource(resource)} ${quote(name)} not found`, detailsOf(resource, name));
+  return createStatus(
+    404,
+    'NotFound',
+    `${printResource(resource)} ${quote(name)} not found`,
+    detailsOf(resource, name),
+  );
 }
 
 /** 409: an object of that name exists. */
 export function alreadyExists(resource: ResourceName, name: string): Status {
   const message = `${printResource(resource)} ${quote(name)} already exists`;
-  return failure(409, 'AlreadyExists', message, detailsOf(resource, name));
+  return createStatus(409, 'AlreadyExists', message, detailsOf(resource, name));
 }
 
 /** 409: the object has changed since it was read. */
 export function conflict(resource: ResourceName, name: string, cause: string): Status {
   const message = `Operation cannot be fulfilled on ${printResource(resource)} ${quote(name)}: ${cause}`;
-  return failure(409, 'Conflict', message, detailsOf(resource, name));
+  return createStatus(409, 'Conflict', message, detailsOf(resource, name));
 }
 
 /** 400: the request cannot be understood. */
 export function badRequest(message: string): Status {
-  return failure(400, 'BadRequest', message);
+  return createStatus(400, 'BadRequest', message);
 }
 
 /** 500: something broke on the way; the cause is repeated in the details. */
 export function internalError(cause: string): Status {
-  return failure(500, 'InternalError', `Internal error occurred: ${cause}`, { causes: [{ message: cause }] });
+  return createStatus(500, 'InternalError', `Internal error occurred: ${cause}`, { causes: [{ message: cause }] });
 }
 
 /** Builds a Status from its parts. */
-export function failure(code: number, reason: string, message: string, details?: StatusDetails): Status {
+export function createStatus(code: number, reason: string, message: string, details?: StatusDetails): Status {
   return { metadata: {}, status: 'Failure', message, reason, ...(details ? { details } : {}), code };
 }
 

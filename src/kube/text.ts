@@ -37,7 +37,7 @@ function hex(code: number, digits: number): string {
 const MAX_SHOWN = 16_384;
 
 /** The text, or the beginning of a very long one; for messages that repeat what somebody sent. */
-export function shortened(text: string, maxLength = MAX_SHOWN): string {
+export function truncate(text: string, maxLength = MAX_SHOWN): string {
   return text.length <= maxLength ? text : `${text.slice(0, maxLength)}…`;
 }
 

@@ -240,4 +240,4 @@ export interface Report extends KubeObject {
 }
 
 /** A value, or why there is none. */
-export type Found<T> = { readonly value: T } | { readonly error: string };
+export type Result<T> = { readonly value: T } | { readonly error: string };

@@ -36,7 +36,7 @@ export interface RegisteredWebhook {
 }
 
 /** True if the configuration says that it belongs to this program. */
-export function isOurs({ metadata }: WebhookConfiguration): boolean {
+export function isPartOfPortcullis({ metadata }: WebhookConfiguration): boolean {
   return metadata?.labels?.[PART_OF_LABEL] === PART_OF;
 }
 
@@ -47,7 +47,7 @@ export function isInstalled(kind: ConfigurationKind, name: string | undefined): 
 }
 
 /** `<namespace>/<name>` of the Secret whose authorities the configuration asks for. */
-export function injectsFrom({ metadata }: WebhookConfiguration): string | undefined {
+export function caSecretReference({ metadata }: WebhookConfiguration): string | undefined {
   return metadata?.annotations?.[INJECT_CA_ANNOTATION];
 }
 
@@ -55,13 +55,13 @@ export function injectsFrom({ metadata }: WebhookConfiguration): string | undefi
 const CERT_MANAGER = 'cert-manager.io/inject-';
 
 /** True if somebody fills in whom the API server is to trust. */
-export function isInjected(configuration: Pick<WebhookConfiguration, 'metadata'>): boolean {
+export function hasCaInjection(configuration: Pick<WebhookConfiguration, 'metadata'>): boolean {
   const { annotations = {} } = configuration.metadata ?? {};
   return Object.keys(annotations).some((key) => key === INJECT_CA_ANNOTATION || key.startsWith(CERT_MANAGER));
 }
 
 /** The webhooks of a configuration. */
-export function webhooksOf({ webhooks }: WebhookConfiguration): RegisteredWebhook[] {
+export function getWebhooks({ webhooks }: WebhookConfiguration): RegisteredWebhook[] {
   return (webhooks ?? []).map(({ name, clientConfig, failurePolicy }) => {
     const { caBundle, service, url } = clientConfig;
     return {
@@ -78,7 +78,9 @@ export function webhooksOf({ webhooks }: WebhookConfiguration): RegisteredWebhoo
  * Those that hold requests up when they cannot be asked, or all if none does. What is made of their trust may not hang on
  * the others: one of those that goes wrong would take along what works.
  */
-export function decisive<T extends Pick<RegisteredWebhook, 'failurePolicy'>>(webhooks: readonly T[]): readonly T[] {
+export function enforcingWebhooks<T extends Pick<RegisteredWebhook, 'failurePolicy'>>(
+  webhooks: readonly T[],
+): readonly T[] {
   const enforcing = webhooks.filter(({ failurePolicy }) => failurePolicy === 'Fail');
   return enforcing.length > 0 ? enforcing : webhooks;
 }

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { shortened } from '../kube/text.ts';
-import { compileShape } from '../config/ajv.ts';
+import { truncate } from '../kube/text.ts';
+import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { isObject } from '../kube/types.ts';
 import type { Store } from '../cluster/store.ts';
@@ -22,7 +22,7 @@ export const MAX_TEXT = 256 * 1024;
 
 /** The text, or its beginning if it is longer than anybody reads. */
 function bounded(text: string): string {
-  return shortened(text, MAX_TEXT);
+  return truncate(text, MAX_TEXT);
 }
 
 /** The annotations; once they have become too long together, the rest of them is cut. */
@@ -32,7 +32,7 @@ function boundedValues(annotations: Readonly<Record<string, string>>): Readonly<
   let left = MAX_TEXT;
   const cut: (readonly [string, string])[] = [];
   for (const [key, value] of Object.entries(annotations)) {
-    cut.push([key, shortened(value, Math.max(left, 0))]);
+    cut.push([key, truncate(value, Math.max(left, 0))]);
     left -= value.length;
   }
   return Object.fromEntries(cut);
@@ -81,7 +81,7 @@ const request = {
     dryRun: nullable({ type: 'boolean' }),
   },
 };
-const checkReview = compileShape({ type: 'object', required: ['request'], properties: { request } });
+const checkReview = compileSchema({ type: 'object', required: ['request'], properties: { request } });
 
 const API_VERSION = 'admission.k8s.io/v1';
 const KIND = 'AdmissionReview';

@@ -1,4 +1,4 @@
-import { until, type Store } from '../cluster/store.ts';
+import { waitFor, type Store } from '../cluster/store.ts';
 import type { Decision } from '../kube/admission.ts';
 import { quote } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
@@ -66,7 +66,7 @@ async function waitAndDecide(
     const { mode } = sccModeOf(namespace, deps.settings);
     return mode !== 'enforce' || namespaceRangesOf(namespace).problem === undefined ? true : undefined;
   };
-  await until(store, { kind: 'Namespace', name }, isReady, { timeoutMs: remainingMs(context), signal });
+  await waitFor(store, { kind: 'Namespace', name }, isReady, { timeoutMs: remainingMs(context), signal });
   if (find() === first.judged) return first;
   await deps.waitingRoom.turn();
   return signal?.aborted ? first : decide(review, deps);

@@ -1,9 +1,9 @@
 import type { KeyPair } from './key-pair.ts';
 import {
-  decisive,
-  isInjected,
-  isOurs,
-  webhooksOf,
+  enforcingWebhooks,
+  hasCaInjection,
+  isPartOfPortcullis,
+  getWebhooks,
   type RegisteredWebhook,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
@@ -53,19 +53,19 @@ interface WebhookHere extends RegisteredWebhook {
 }
 
 function webhooksHere({ configurations, service }: Pick<ServedTrust, 'configurations' | 'service'>): WebhookHere[] {
-  return configurations.filter(isOurs).flatMap((configuration) =>
-    webhooksOf(configuration)
+  return configurations.filter(isPartOfPortcullis).flatMap((configuration) =>
+    getWebhooks(configuration)
       .filter((webhook) => isServedHere(webhook, service))
       .map((webhook) => ({
         ...webhook,
         of: configuration.metadata?.name ?? '',
-        isInjected: isInjected(configuration),
+        isInjected: hasCaInjection(configuration),
       })),
   );
 }
 
 function decisiveHere(served: ServedTrust): readonly WebhookHere[] {
-  return decisive(webhooksHere(served));
+  return enforcingWebhooks(webhooksHere(served));
 }
 
 function keyOf({ of, name }: WebhookHere): string {

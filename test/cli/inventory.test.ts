@@ -7,7 +7,7 @@ import type { InventoryValues } from '../../src/cli/inventory/options.ts';
 import type { Io } from '../../src/cli/command.ts';
 import { auditPods } from '../../src/cli/commands/scc-pods.ts';
 import { sccGrants } from '../../src/cli/scc-access/scc-grants.ts';
-import { apiVersionOf, RESOURCES } from '../../src/kube/resources.ts';
+import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
@@ -200,7 +200,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     const object = fc.constantFrom(...ALL).chain((kind) =>
       fc.record(
         {
-          apiVersion: fc.constant(apiVersionOf(kind)),
+          apiVersion: fc.constant(getApiVersion(kind)),
           kind: fc.constant(kind),
           metadata: fc.record(
             {

@@ -151,9 +151,9 @@ describe('a live cluster', () => {
       random: Math.random,
       now: () => new Date(),
     });
-    assert.deepEqual(scoped.unread(), ['ServiceAccount', 'Namespace']);
+    assert.deepEqual(scoped.unsyncedKinds(), ['ServiceAccount', 'Namespace']);
     await scoped.start();
-    assert.deepEqual(scoped.unread(), []);
+    assert.deepEqual(scoped.unsyncedKinds(), []);
     assert.deepEqual(namesOf(scoped.store.list('Namespace')), ['/shop']);
     for (const namespace of ['default', 'shop']) {
       await scoped.create('ServiceAccount', { metadata: { name: 'scoped', namespace } }, { fieldManager: 'test' });

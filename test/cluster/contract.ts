@@ -149,7 +149,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
 
     test('events can be written', async () => {
       const regarding = await cluster.get('Namespace', 'contract-a');
-      await cluster.event({
+      await cluster.recordEvent({
         regarding: { apiVersion: 'v1', kind: 'Namespace', ...regarding },
         type: 'Warning',
         reason: 'Tested',

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { connect, type Connection } from '../../src/cluster/connection.ts';
 import { createEventRecorder } from '../../src/cluster/live-cluster.ts';
-import type { EventNote } from '../../src/cluster/cluster.ts';
+import type { ClusterEvent } from '../../src/cluster/cluster.ts';
 import { ApiError } from '../../src/kube/status.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { json, startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts';
 
-const note = (text: string, name = 'shop'): EventNote => ({
+const note = (text: string, name = 'shop'): ClusterEvent => ({
   regarding: { apiVersion: 'v1', kind: 'Namespace', metadata: { name, uid: `uid-${name}`, resourceVersion: '7' } },
   type: 'Warning',
   reason: 'Tested',
@@ -20,7 +20,7 @@ describe('events', () => {
   let server: ScriptedServer;
   let connection: Connection;
   let clock: FakeClock;
-  let tell: (note: EventNote) => Promise<void>;
+  let tell: (note: ClusterEvent) => Promise<void>;
   before(async () => {
     server = await startScriptedServer();
     connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test' });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createFeed, type Feed } from '../../src/cluster/store-writer.ts';
+import { createStoreWriter, type StoreWriter } from '../../src/cluster/store-writer.ts';
 import { createProjections } from '../../src/cluster/projection.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
@@ -11,7 +11,7 @@ const at = (version: number, uid = 'u1') => ({
 
 interface Case {
   readonly name: string;
-  readonly steps: (feed: Feed, clock: FakeClock) => void;
+  readonly steps: (feed: StoreWriter, clock: FakeClock) => void;
   /** What subscribers are told, with the version of the object. */
   readonly told: readonly string[];
 }
@@ -155,7 +155,7 @@ for (const { name, steps, told } of cases) {
     const clock = createFakeClock();
     const heard: string[] = [];
     store.subscribe(({ type, object }) => heard.push(`${type} ${object.metadata?.resourceVersion}`));
-    steps(createFeed({ kind: 'Role', store, projection: createProjections()('Role'), clock }), clock);
+    steps(createStoreWriter({ kind: 'Role', store, projection: createProjections()('Role'), clock }), clock);
     assert.deepEqual(heard, told);
   });
 }

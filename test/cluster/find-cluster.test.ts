@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { readKubeconfig, findAnyCluster, findCluster, type Whereabouts } from '../../src/cluster/cluster-source.ts';
+import {
+  readKubeconfig,
+  findAnyCluster,
+  resolveCluster,
+  type ClusterSource,
+} from '../../src/cluster/cluster-source.ts';
 
 let folder: string;
 before(async () => void (folder = await mkdtemp(join(tmpdir(), 'portcullis-find-'))));
@@ -59,8 +64,8 @@ async function file(name: string, text: string): Promise<string> {
   return path;
 }
 
-async function find(where: Partial<Whereabouts>) {
-  return await findCluster({ env: {}, ...where });
+async function find(where: Partial<ClusterSource>) {
+  return await resolveCluster({ env: {}, ...where });
 }
 
 describe('the cluster is found', () => {
@@ -107,7 +112,7 @@ describe('there is no cluster', () => {
     assert.equal(await findAnyCluster({ env: { HOME: join(folder, 'none') } }), undefined);
   });
 
-  const missing: readonly (readonly [name: string, where: () => Partial<Whereabouts>, message: string])[] = [
+  const missing: readonly (readonly [name: string, where: () => Partial<ClusterSource>, message: string])[] = [
     [
       'without anything',
       () => ({}),

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createIntern, createInternText, createProjections } from '../../src/cluster/projection.ts';
+import { createObjectPool, createStringPool, createProjections } from '../../src/cluster/projection.ts';
 import type { JsonObject, Pod, RoleBinding } from '../../src/kube/types.ts';
 
 describe('a pool of objects', () => {
   test('gives what is equal to what was given, whatever came before', () => {
-    const intern = createIntern();
+    const intern = createObjectPool();
     fc.assert(
       fc.property(fc.jsonValue(), (value) => assert.deepEqual(intern(value), value)),
       { numRuns: 500 },
@@ -15,7 +15,7 @@ describe('a pool of objects', () => {
   });
 
   test('gives the same object for equal ones', () => {
-    const intern = createIntern();
+    const intern = createObjectPool();
     const first = { a: [1, { b: null }], __proto__x: '' };
     assert.equal(intern(first), first);
     assert.equal(intern(structuredClone(first)), first);
@@ -23,7 +23,7 @@ describe('a pool of objects', () => {
 
   test('tells objects apart that share a number', () => {
     const seen = new Map<number, string>();
-    const intern = createIntern();
+    const intern = createObjectPool();
     // Of so many objects some share one of a billion numbers.
     for (let index = 0; index < 100_000; index++) {
       const value = intern({ index }) as { readonly index: number };
@@ -34,7 +34,7 @@ describe('a pool of objects', () => {
   });
 
   test('keeps a new object as it is asked to', () => {
-    const intern = createIntern();
+    const intern = createObjectPool();
     const shared = Object.freeze({ a: 1 });
     assert.equal(
       intern({ a: 1 }, () => shared),
@@ -48,7 +48,7 @@ describe('a pool of objects', () => {
 });
 
 test('a pool of texts forgets those that were not used lately, and stays small', () => {
-  const internText = createInternText(10);
+  const internText = createStringPool(10);
   for (let index = 0; index < 100; index++) assert.equal(internText(`team-${index % 25}`), `team-${index % 25}`);
 });
 

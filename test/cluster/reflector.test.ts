@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Connection } from '../../src/cluster/connection.ts';
-import { createFeed } from '../../src/cluster/store-writer.ts';
+import { createStoreWriter } from '../../src/cluster/store-writer.ts';
 import { createProjections } from '../../src/cluster/projection.ts';
 import { createReflector, type Reflector } from '../../src/cluster/reflector.ts';
 import { createStore } from '../../src/cluster/store.ts';
@@ -91,7 +91,7 @@ describe('a reflector', () => {
       connection: using,
       path: '/apis/rbac.authorization.k8s.io/v1/roles',
       pageSize: 2,
-      sink: createFeed({ kind: 'Role', store, projection: createProjections()('Role'), clock }),
+      sink: createStoreWriter({ kind: 'Role', store, projection: createProjections()('Role'), clock }),
       clock,
       random: () => 0,
       unserved: { confirm: () => Promise.resolve(true), onConfirmed: () => unserved++ },
@@ -337,7 +337,7 @@ describe('a reflector', () => {
       [missing, missing, list(9, [role('b', 8)])],
       async ({ requests, clock, reflector, told, soon, unserved }) => {
         await soon(() => unserved() === 1);
-        reflector.lookAgain();
+        reflector.retryNow();
         await soon(() => unserved() === 2);
         clock.advance(1000);
         assert.deepEqual(await requests(4), ['list', 'list', 'list', 'watch 9']);

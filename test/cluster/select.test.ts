@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { accessOf, canUseScc } from '../../src/cluster/access.ts';
+import { accessFromStore, canUseScc } from '../../src/cluster/access.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { Kinds } from '../../src/kube/types.ts';
 import { createAuthorizer } from '../../src/policy/rbac/index.ts';
@@ -284,14 +284,14 @@ test('after any changes the answers are those of an authorizer that is made anew
       const store = createStore();
       let access = undefined;
       for (const [index, { kind, remove, name, namespace, ref, subjects: bound, rules: granted }] of steps.entries()) {
-        if (index === followFrom) access = accessOf(store);
+        if (index === followFrom) access = accessFromStore(store);
         const place = kind.startsWith('Cluster') ? undefined : namespace;
         const ownName = kind === 'Role' ? `own-${name}` : name;
         if (remove) store.remove(kind, ownName, place);
         else if (kind.endsWith('Binding')) put(store, kind, binding(name, ref, bound as object[], place));
         else put(store, kind, { ...role(ownName, {}, place), rules: granted });
       }
-      access ??= accessOf(store);
+      access ??= accessFromStore(store);
       const expected = createAuthorizer({
         roles: store.list('Role'),
         clusterRoles: store.list('ClusterRole'),

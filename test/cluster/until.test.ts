@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createStore, type WritableStore, until } from '../../src/cluster/store.ts';
+import { createStore, type WritableStore, waitFor } from '../../src/cluster/store.ts';
 import type { Pod } from '../../src/kube/types.ts';
 
 const LONG = { timeoutMs: 60_000 };
@@ -15,14 +15,14 @@ suite('waiting for the store', () => {
   test('what is there is given at once, without a promise', () => {
     const store = createStore();
     addNamespace(store, 'shop');
-    const found = until(store, SHOP, () => store.get('Namespace', 'shop'), LONG);
+    const found = waitFor(store, SHOP, () => store.get('Namespace', 'shop'), LONG);
     assert.deepEqual(found, { metadata: { name: 'shop' } });
   });
 
   test('what comes later is given with the change that brings it', async () => {
     const store = createStore();
     let looks = 0;
-    const found = until(
+    const found = waitFor(
       store,
       SHOP,
       () => {
@@ -42,20 +42,20 @@ suite('waiting for the store', () => {
   test('nothing comes: the time is up', async () => {
     const store = createStore();
     const startMs = performance.now();
-    assert.equal(await until(store, SHOP, nothing, { timeoutMs: 20 }), undefined);
+    assert.equal(await waitFor(store, SHOP, nothing, { timeoutMs: 20 }), undefined);
     const waitedMs = performance.now() - startMs;
     assert.ok(waitedMs >= 15 && waitedMs < 5000, `${waitedMs}`);
   });
 
   test('the signal ends it', async () => {
     const aborting = new AbortController();
-    const waiting = until(createStore(), SHOP, nothing, { ...LONG, signal: aborting.signal });
+    const waiting = waitFor(createStore(), SHOP, nothing, { ...LONG, signal: aborting.signal });
     aborting.abort();
     assert.equal(await waiting, undefined);
   });
 
   test('the signal has been aborted before', async () => {
-    assert.equal(await until(createStore(), SHOP, nothing, { ...LONG, signal: AbortSignal.abort() }), undefined);
+    assert.equal(await waitFor(createStore(), SHOP, nothing, { ...LONG, signal: AbortSignal.abort() }), undefined);
   });
 
   test('a gather that throws, at once and later', async () => {
@@ -63,9 +63,9 @@ suite('waiting for the store', () => {
     const failing = (): undefined => {
       throw new TypeError('broken');
     };
-    assert.throws(() => until(store, SHOP, failing, LONG), { message: 'broken' });
+    assert.throws(() => waitFor(store, SHOP, failing, LONG), { message: 'broken' });
     let looks = 0;
-    const waiting = until(store, SHOP, () => (looks++ === 0 ? undefined : failing()), LONG);
+    const waiting = waitFor(store, SHOP, () => (looks++ === 0 ? undefined : failing()), LONG);
     addNamespace(store, 'shop');
     await assert.rejects(Promise.resolve(waiting), { message: 'broken' });
   });
@@ -73,7 +73,7 @@ suite('waiting for the store', () => {
   test('a thousand wait for the same', async () => {
     const store = createStore();
     const waiting = Array.from({ length: 1000 }, () =>
-      Promise.resolve(until(store, SHOP, () => store.get('Namespace', 'shop'), LONG)),
+      Promise.resolve(waitFor(store, SHOP, () => store.get('Namespace', 'shop'), LONG)),
     );
     addNamespace(store, 'shop');
     const found = await Promise.all(waiting);
@@ -87,7 +87,7 @@ suite('waiting for the store', () => {
       looks++;
       return store.get('Pod', 'web', 'shop');
     };
-    const found = until(store, { kind: 'Pod', name: 'web', namespace: 'shop' }, gather, LONG);
+    const found = waitFor(store, { kind: 'Pod', name: 'web', namespace: 'shop' }, gather, LONG);
     addNamespace(store, 'web');
     store.put('Pod', { metadata: { name: 'web', namespace: 'other' } });
     store.put('Pod', { metadata: { name: 'db', namespace: 'shop' } });
@@ -102,14 +102,14 @@ suite('waiting for the store', () => {
     const aborting = new AbortController();
     const waiting = Array.from({ length: 1000 }, (_, index) =>
       Promise.resolve(
-        until(store, { kind: 'Namespace', name: `ns-${index % 10}` }, nothing, { ...LONG, signal: aborting.signal }),
+        waitFor(store, { kind: 'Namespace', name: `ns-${index % 10}` }, nothing, { ...LONG, signal: aborting.signal }),
       ),
     );
     assert.deepEqual(subscriptions, { now: 1, ever: 1 });
     aborting.abort();
     await Promise.all(waiting);
     assert.deepEqual(subscriptions, { now: 0, ever: 1 });
-    const found = until(store, SHOP, () => store.get('Namespace', 'shop'), LONG);
+    const found = waitFor(store, SHOP, () => store.get('Namespace', 'shop'), LONG);
     assert.deepEqual(subscriptions, { now: 1, ever: 2 });
     addNamespace(store, 'shop');
     await found;

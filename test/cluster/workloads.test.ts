@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
-import { podSourcesOf } from '../../src/cluster/workloads.ts';
+import { listPodSources } from '../../src/cluster/workloads.ts';
 import type { Kind, Kinds } from '../../src/kube/types.ts';
 
 const APPS = 'apps/v1';
@@ -36,7 +36,7 @@ test('what another workload made is left out, whatever else made it is not', () 
   const store = createStore();
   for (const [kind, one] of objects) store.put(kind, one);
   assert.deepEqual(
-    podSourcesOf(store, 'shop').map((source) => `${source.kind} ${source.object.metadata?.name ?? ''}`),
+    listPodSources(store, 'shop').map((source) => `${source.kind} ${source.object.metadata?.name ?? ''}`),
     [
       'CronJob report',
       'Deployment api',

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
-import { objectsOf, printYaml, readDocuments, readManifests, type Path } from '../../src/config/manifests.ts';
+import { manifestObjects, printYaml, readDocuments, readManifests, type Path } from '../../src/config/manifests.ts';
 
 /** What kubectl makes of a text, as JSON: sigs.k8s.io/yaml v1.6.0 was run over each. */
 const scalars: readonly (readonly [text: string, json: string])[] = [
@@ -355,7 +355,7 @@ const objects: readonly (readonly [name: string, text: string, expected: readonl
 describe('objectsOf', () => {
   for (const [name, text, expected] of objects) {
     test(name, () => {
-      const found = readDocuments(text, 'f').documents.map(objectsOf);
+      const found = readDocuments(text, 'f').documents.map(manifestObjects);
       assert.deepEqual(
         [
           ...found.flatMap((one) =>
@@ -372,7 +372,7 @@ describe('objectsOf', () => {
 
   test('positions in an item of a list are those of its text', () => {
     const text = 'apiVersion: v1\nkind: PodList\nitems:\n- metadata: {}\n  spec:\n    hostPID: true\n';
-    const [object] = readDocuments(text, 'f').documents.flatMap((document) => objectsOf(document).objects);
+    const [object] = readDocuments(text, 'f').documents.flatMap((document) => manifestObjects(document).objects);
     assert.deepEqual(object?.positionOf(['spec', 'hostPID']), { line: 6, column: 5 });
     assert.deepEqual(object.value, { apiVersion: 'v1', kind: 'Pod', metadata: {}, spec: { hostPID: true } });
   });

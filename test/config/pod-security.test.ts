@@ -3,8 +3,8 @@ import { mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { parsePodSecurity, podSecurityOf, readPodSecuritySource } from '../../src/config/configuration.ts';
-import { childOf, firstDocument } from '../../src/config/document.ts';
+import { parsePodSecurity, readPodSecurity, readPodSecuritySource } from '../../src/config/configuration.ts';
+import { childNode, firstDocument } from '../../src/config/document.ts';
 import { UserError } from '../../src/config/files.ts';
 import { MODES, printPolicy } from '../../src/policy/psa/policy.ts';
 
@@ -241,16 +241,16 @@ test('text that is no YAML', () => {
 
 test('as a part of another document it may do without apiVersion and kind', () => {
   const text = 'podSecurity:\n  defaults:\n    enforce: baseline\n';
-  const part = childOf(firstDocument({ file: 'config.yaml', text }), ['podSecurity']);
-  assert.equal(podSecurityOf(part).defaults.enforce.level, 'baseline');
-  const wrong = childOf(firstDocument({ file: 'config.yaml', text: `${text}    a: b\n` }), ['podSecurity']);
-  assert.throws(() => podSecurityOf(wrong), {
+  const part = childNode(firstDocument({ file: 'config.yaml', text }), ['podSecurity']);
+  assert.equal(readPodSecurity(part).defaults.enforce.level, 'baseline');
+  const wrong = childNode(firstDocument({ file: 'config.yaml', text: `${text}    a: b\n` }), ['podSecurity']);
+  assert.throws(() => readPodSecurity(wrong), {
     message: 'strict decoding error: unknown field "defaults.a" (config.yaml:4:5, podSecurity.defaults.a)',
   });
-  const other = childOf(firstDocument({ file: 'config.yaml', text: 'podSecurity: {kind: Pod, apiVersion: v1}' }), [
+  const other = childNode(firstDocument({ file: 'config.yaml', text: 'podSecurity: {kind: Pod, apiVersion: v1}' }), [
     'podSecurity',
   ]);
-  assert.throws(() => podSecurityOf(other), {
+  assert.throws(() => readPodSecurity(other), {
     message: 'no kind "Pod" is registered for version "v1" (config.yaml:1:15, podSecurity.kind)',
   });
 });

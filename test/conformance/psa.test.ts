@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import { decodeConfiguration, findConfiguration, parsePodSecurity } from '../../src/config/configuration.ts';
 import { UserError } from '../../src/config/files.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
-import { printFieldError, printFieldErrors } from '../../src/kube/field-error.ts';
+import { formatFieldError, formatFieldErrors } from '../../src/kube/field-error.ts';
 import type { Pod } from '../../src/kube/types.ts';
 import {
   completeDefaults,
@@ -101,8 +101,8 @@ conformance<PolicyCase>('policy.ndjson', (given) => {
     { enforce: printPolicy(enforce), audit: printPolicy(audit), warn: printPolicy(warn) },
     { enforce: given.enforce, audit: given.audit, warn: given.warn },
   );
-  assert.deepEqual(errors.map(printFieldError), given.errors);
-  if (given.aggregateError !== undefined) assert.equal(printFieldErrors(errors), given.aggregateError);
+  assert.deepEqual(errors.map(formatFieldError), given.errors);
+  if (given.aggregateError !== undefined) assert.equal(formatFieldErrors(errors), given.aggregateError);
 });
 
 interface ConfigCase {
@@ -139,8 +139,8 @@ conformance<ConfigCase>('config.ndjson', (given) => {
   const texts = errors.map(({ field, detail }) => `${field}: ${detail}`);
   assert.equal(texts.length > 1 ? `[${texts.join(', ')}]` : texts[0], given.completeError);
   const invalid = validateConfiguration(configuration);
-  assert.deepEqual(invalid.map(printFieldError), given.validationErrors);
-  assert.equal(invalid.length === 0 ? undefined : printFieldErrors(invalid), given.validateError);
+  assert.deepEqual(invalid.map(formatFieldError), given.validationErrors);
+  assert.equal(invalid.length === 0 ? undefined : formatFieldErrors(invalid), given.validateError);
 });
 
 /** One test for each case of a file. */

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../src/cluster/clock.ts';
 import { createLeaderElection, type LeaseTimes } from '../../src/controllers/leadership.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
-import { failure } from '../../src/kube/status.ts';
+import { createStatus } from '../../src/kube/status.ts';
 import type { Lease } from '../../src/kube/types.ts';
 import { createElection, type Candidate, type Election, type Travel } from '../support/candidates.ts';
 import { createRecorder } from '../support/controllers.ts';
@@ -446,7 +446,7 @@ suite('leader election', () => {
     assert.ok((await takeoverMs(second)) >= 15_000);
   });
 
-  const refuse = (): Decision => deny(failure(403, 'Forbidden', 'not now'));
+  const refuse = (): Decision => deny(createStatus(403, 'Forbidden', 'not now'));
   const errors: readonly (readonly [name: string, verdict: () => Decision, message: string])[] = [
     ['refused', refuse, 'admission webhook "verdict.example.com" denied the request: not now'],
     [

@@ -3,7 +3,7 @@ import { after, before, beforeEach, suite, test } from 'node:test';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult } from '../../src/controllers/controller.ts';
 import { startController, startControllers, type RunningController } from '../../src/controllers/runtime.ts';
-import { ApiError, conflict, failure, notFound } from '../../src/kube/status.ts';
+import { ApiError, conflict, createStatus, notFound } from '../../src/kube/status.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
@@ -108,12 +108,14 @@ suite('the runtime of controllers', () => {
     ['a defect', new TypeError('boom'), { level: 50, msg: 'reconcile failed, it is tried again' }],
     [
       'an error of the API',
-      new ApiError(failure(403, 'Forbidden', 'no')),
+      new ApiError(createStatus(403, 'Forbidden', 'no')),
       { level: 50, msg: 'reconcile failed, it is tried again' },
     ],
     [
       'a webhook that is not there yet',
-      new ApiError(failure(500, 'InternalError', 'Internal error occurred: failed calling webhook "a.b.c": refused')),
+      new ApiError(
+        createStatus(500, 'InternalError', 'Internal error occurred: failed calling webhook "a.b.c": refused'),
+      ),
       { level: 20, msg: 'reconcile failed, it is tried again' },
     ],
     [

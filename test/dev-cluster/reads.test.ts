@@ -172,7 +172,7 @@ describe('reading', () => {
     });
 
     test('events are the same in both groups, under other names', async () => {
-      await cluster.cluster.event({
+      await cluster.cluster.recordEvent({
         regarding: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
         type: 'Normal',
         reason: 'Seen',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { completePod, controllerPodOf, isMirrorPod, nodeUser } from '../../src/kube/controller-pod.ts';
+import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../src/kube/controller-pod.ts';
 import type { JsonObject, Kind, KubeObject, Pod, ServiceAccount } from '../../src/kube/types.ts';
 
 const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'a', image: 'x' }] } };
@@ -20,7 +20,7 @@ describe('workloads that no pods come from', () => {
     ['no spec', 'CronJob', { metadata: { name: 'c' } }],
   ];
   for (const [name, kind, object] of cases) {
-    test(name, () => assert.equal(controllerPodOf(object as KubeObject, kind), undefined));
+    test(name, () => assert.equal(getControllerPod(object as KubeObject, kind), undefined));
   }
 });
 
@@ -36,7 +36,7 @@ describe('who makes the pods', () => {
   ];
   for (const [kind, spec, controller] of cases) {
     test(kind, () => {
-      const made = controllerPodOf(workload(spec), kind);
+      const made = getControllerPod(workload(spec), kind);
       assert.deepEqual(made?.requester, {
         username: `system:serviceaccount:kube-system:${controller}`,
         groups: ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'],
@@ -55,7 +55,7 @@ describe('who makes the pods', () => {
 test('the template stays as it is', () => {
   const deployment = workload({ template });
   const before = structuredClone(deployment);
-  controllerPodOf(deployment, 'Deployment');
+  getControllerPod(deployment, 'Deployment');
   assert.deepEqual(deployment, before);
 });
 
@@ -124,12 +124,12 @@ test('the claims of a StatefulSet are volumes of its pods, in place of volumes o
     },
     volumeClaimTemplates: [{ metadata: { name: 'data' } }, { metadata: {} }, 'odd'],
   };
-  const volumes = controllerPodOf(workload(spec), 'StatefulSet')?.pod.spec?.volumes;
+  const volumes = getControllerPod(workload(spec), 'StatefulSet')?.pod.spec?.volumes;
   assert.deepEqual(volumes, [
     { name: 'data', persistentVolumeClaim: { claimName: 'data' } },
     { name: 'conf', configMap: { name: 'c', defaultMode: 420 } },
     'odd',
   ]);
-  const others = controllerPodOf(workload(spec), 'ReplicaSet')?.pod.spec?.volumes?.map((volume) => volume.name);
+  const others = getControllerPod(workload(spec), 'ReplicaSet')?.pod.spec?.volumes?.map((volume) => volume.name);
   assert.deepEqual(others, ['data', 'conf', undefined]);
 });

@@ -1,22 +1,22 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {
-  duplicate,
+  duplicateValue,
   forbiddenField,
   invalidValue,
   notSupported,
-  printFieldError,
-  printFieldErrors,
-  required,
+  formatFieldError,
+  formatFieldErrors,
+  requiredField,
   type FieldError,
 } from '../../src/kube/field-error.ts';
 
 describe('printFieldError', () => {
   const cases: readonly { name: string; error: FieldError; expected: string }[] = [
-    { name: 'required', error: required('fieldManager', ''), expected: 'fieldManager: Required value' },
+    { name: 'required', error: requiredField('fieldManager', ''), expected: 'fieldManager: Required value' },
     {
       name: 'required with a detail',
-      error: required('fieldManager', 'is required for apply patch'),
+      error: requiredField('fieldManager', 'is required for apply patch'),
       expected: 'fieldManager: Required value: is required for apply patch',
     },
     {
@@ -24,7 +24,7 @@ describe('printFieldError', () => {
       error: forbiddenField('force', 'may not be specified for non-apply patch'),
       expected: 'force: Forbidden: may not be specified for non-apply patch',
     },
-    { name: 'duplicate', error: duplicate('spec.x[1]', 'a"b'), expected: 'spec.x[1]: Duplicate value: "a\\"b"' },
+    { name: 'duplicate', error: duplicateValue('spec.x[1]', 'a"b'), expected: 'spec.x[1]: Duplicate value: "a\\"b"' },
     {
       name: 'an unsupported value, the others in the order given',
       error: notSupported('spec.restartPolicy', 'Sometimes', ['Always', 'OnFailure', 'Never']),
@@ -66,12 +66,12 @@ describe('printFieldError', () => {
     },
   ];
   for (const { name, error, expected } of cases) {
-    test(name, () => assert.equal(printFieldError(error), expected));
+    test(name, () => assert.equal(formatFieldError(error), expected));
   }
 });
 
 test('several errors: equal ones once, in brackets if more than one is left', () => {
-  const [a, b] = [required('a', ''), required('b', '')];
-  assert.equal(printFieldErrors([a, a]), 'a: Required value');
-  assert.equal(printFieldErrors([b, a, b]), '[b: Required value, a: Required value]');
+  const [a, b] = [requiredField('a', ''), requiredField('b', '')];
+  assert.equal(formatFieldErrors([a, a]), 'a: Required value');
+  assert.equal(formatFieldErrors([b, a, b]), '[b: Required value, a: Required value]');
 });

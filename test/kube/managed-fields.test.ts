@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { metadataOwnersOf } from '../../src/kube/managed-fields.ts';
+import { getMetadataOwners } from '../../src/kube/managed-fields.ts';
 import type { ObjectMeta } from '../../src/kube/types.ts';
 
 function ownersOf(managedFields: unknown): unknown {
-  const owners = metadataOwnersOf({ managedFields } as ObjectMeta);
+  const owners = getMetadataOwners({ managedFields } as ObjectMeta);
   return owners?.map(({ manager, operation, subresource, labels, annotations }) => [
     `${manager}/${operation}/${subresource}`,
     [...labels],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { containersOf, hasUserNamespace, isWindows, podTemplateOf, podTemplatePath } from '../../src/kube/pod.ts';
+import { allContainers, hasUserNamespace, isWindows, getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
 import type { PodSpec } from '../../src/kube/types.ts';
 
 test('containers come in the order init, regular, ephemeral', () => {
@@ -10,10 +10,10 @@ test('containers come in the order init, regular, ephemeral', () => {
     initContainers: [{ name: 'i' }],
   };
   assert.deepEqual(
-    containersOf(spec).map((container) => container.name),
+    allContainers(spec).map((container) => container.name),
     ['i', 'c', 'd', 'e'],
   );
-  assert.deepEqual(containersOf(undefined), []);
+  assert.deepEqual(allContainers(undefined), []);
 });
 
 describe('what a pod says of its node', () => {
@@ -53,7 +53,7 @@ describe('pod templates', () => {
   ];
   for (const { group, kind, object, expected } of cases) {
     test(`${kind} ${JSON.stringify(object)}`, () => {
-      assert.deepEqual(podTemplateOf(object, podTemplatePath(group, kind) ?? []), expected);
+      assert.deepEqual(getPodTemplate(object, podTemplatePath(group, kind) ?? []), expected);
     });
   }
 

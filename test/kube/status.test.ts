@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as status from '../../src/kube/status.ts';
-import { required } from '../../src/kube/field-error.ts';
+import { requiredField } from '../../src/kube/field-error.ts';
 
 const PODS = { group: '', resource: 'pods' };
 const DEPLOYMENTS = { group: 'apps', resource: 'deployments' };
@@ -34,7 +34,7 @@ const cases: readonly { name: string; given: status.Status; expected: Omit<statu
   },
   {
     name: 'invalid',
-    given: status.invalid({ group: '', kind: 'Pod' }, 'a', [required('spec.a', ''), required('spec.b', 'x')]),
+    given: status.invalid({ group: '', kind: 'Pod' }, 'a', [requiredField('spec.a', ''), requiredField('spec.b', 'x')]),
     expected: {
       message: 'Pod "a" is invalid: [spec.a: Required value, spec.b: Required value: x]',
       reason: 'Invalid',
@@ -52,7 +52,7 @@ const cases: readonly { name: string; given: status.Status; expected: Omit<statu
   {
     name: 'invalid without a name',
     given: status.invalid({ group: 'meta.k8s.io', kind: 'PatchOptions' }, '', [
-      required('fieldManager', 'is required for apply patch'),
+      requiredField('fieldManager', 'is required for apply patch'),
     ]),
     expected: {
       message: 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',

@@ -1,7 +1,7 @@
 /** Access that has to be asked for: what is asked, in which order, how often, and what becomes of silence. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { accessOf } from '../../src/cluster/access.ts';
+import { accessFromStore } from '../../src/cluster/access.ts';
 import type { AccessAttributes } from '../../src/cluster/cluster.ts';
 import type { Decision } from '../../src/kube/admission.ts';
 import type { UserInfo } from '../../src/kube/types.ts';
@@ -42,7 +42,7 @@ function createAskingRig(answer?: Answer, options: SccRigOptions = {}): AskingRi
         const scc = attributes.name ?? '';
         asked.push(`${user.username ?? ''} ${scc}`);
         calls.push({ user, attributes });
-        return answer ? answer(user, scc) : Promise.resolve(accessOf(rig.store)(user, attributes));
+        return answer ? answer(user, scc) : Promise.resolve(accessFromStore(rig.store)(user, attributes));
       },
     },
   });

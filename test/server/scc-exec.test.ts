@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
-import { ApiError, failure, type Status } from '../../src/kube/status.ts';
+import { ApiError, createStatus, type Status } from '../../src/kube/status.ts';
 import type { Pod, UserInfo } from '../../src/kube/types.ts';
 import { createSccRig, podOf, podRequest, RANGES, type SccRigOptions } from '../support/scc-webhooks.ts';
 
@@ -62,7 +62,7 @@ const CASES: readonly ExecCase[] = [
   },
   {
     name: 'a pod that cannot be read',
-    rig: get(() => Promise.reject(new ApiError(failure(500, 'InternalError', 'etcdserver: request timed out')))),
+    rig: get(() => Promise.reject(new ApiError(createStatus(500, 'InternalError', 'etcdserver: request timed out')))),
     request: connect('none'),
     status: forbidden('failed to get pod: etcdserver: request timed out'),
   },

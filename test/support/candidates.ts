@@ -79,7 +79,7 @@ export function createMachine(clock: FakeClock, cluster: Cluster, load: Load): M
       get: (kind, name, namespace) => travel(() => cluster.get(kind, name, namespace)),
       create: (kind, object, options) => travel(() => cluster.create(kind, object, options)),
       update: (kind, object, options) => travel(() => cluster.update(kind, object, options)),
-      event: (note) => travel(() => cluster.event(note)),
+      recordEvent: (note) => travel(() => cluster.recordEvent(note)),
     },
     network: (how) => void (next = how),
     isPaused: () => isPaused,

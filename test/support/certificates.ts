@@ -7,7 +7,7 @@ import { startController, type RunningController } from '../../src/controllers/r
 import { createServingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import { draft, type Kind, type Kinds, type Secret } from '../../src/kube/types.ts';
-import { CONFIGURATION_KINDS, webhooksOf, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
+import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { pemOf } from '../../src/tls/bundle.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { fingerprintOf, readCertificates } from '../../src/tls/pem.ts';
@@ -140,7 +140,7 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
         cluster.store
           .list(kind)
           .flatMap((one) =>
-            webhooksOf(one).map(({ caBundle }) => readCertificates(pemOf(caBundle)).map(printed).sort()),
+            getWebhooks(one).map(({ caBundle }) => readCertificates(pemOf(caBundle)).map(printed).sort()),
           ),
       ),
     replica(name, lagMs = 0) {

@@ -1,5 +1,5 @@
 /** What tests of security context constraints share: grants, objects to fill in, and steps of the decision on their own. */
-import { type FieldError, printFieldError } from '../../src/kube/field-error.ts';
+import { type FieldError, formatFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { ownContainerValues, ownPodValues, writePod } from '../../src/policy/scc/attempt.ts';
@@ -68,18 +68,18 @@ export function containerContextOf(context: PodContext, index: number): Containe
 export function podErrors(context: PodContext): string[] {
   const errors: FieldError[] = [];
   for (const { validate } of POD_STRATEGIES) validate?.(context, errors);
-  return errors.map(printFieldError);
+  return errors.map(formatFieldError);
 }
 
 export function containerErrors(context: ContainerContext): string[] {
   const errors: FieldError[] = [];
   for (const { validate } of CONTAINER_STRATEGIES) validate?.(context, errors);
-  return errors.map(printFieldError);
+  return errors.map(formatFieldError);
 }
 
 export function podFieldsOf(pod: unknown): PodFields {
   const decoded = decodePod(pod as JsonObject);
-  if ('error' in decoded) throw new TypeError(printFieldError(decoded.error));
+  if ('error' in decoded) throw new TypeError(formatFieldError(decoded.error));
   return decoded.pod;
 }
 

@@ -1,4 +1,4 @@
-import { podSourcesOf, POD_SOURCES } from '../../cluster/workloads.ts';
+import { listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Store } from '../../cluster/store.ts';
 import {
   type AuditInput,
@@ -27,7 +27,7 @@ function gatherAudit(store: Store, include: AuditInput['include']): AuditInput {
     sccs: store.list('SecurityContextConstraints'),
     namespaces,
     pods: store.list('Pod'),
-    sources: namespaces.flatMap(({ metadata }) => podSourcesOf(store, metadata?.name ?? '')),
+    sources: namespaces.flatMap(({ metadata }) => listPodSources(store, metadata?.name ?? '')),
     nodes: store.list('Node'),
     rbac: {
       roles: store.list('Role'),

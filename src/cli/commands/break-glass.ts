@@ -1,5 +1,5 @@
 import type { Connection } from '../../cluster/connection.ts';
-import { pathOf } from '../../cluster/lists.ts';
+import { resourcePath } from '../../cluster/lists.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { ApiError } from '../../kube/status.ts';
 import {
@@ -93,7 +93,7 @@ async function readAgain(
 }
 
 function pathTo(kind: Configuration['kind'], name: string): string {
-  return `${pathOf(kind, undefined)}/${encodeURIComponent(name)}`;
+  return `${resourcePath(kind, undefined)}/${encodeURIComponent(name)}`;
 }
 
 const DETAILS = `

@@ -10,7 +10,7 @@ import { UNKNOWN_FIELD } from '../report/unknown-field.ts';
 import { printData } from '../report/print-data.ts';
 import { type Style, styleOf } from '../report/style.ts';
 import { UserError } from '../../config/files.ts';
-import { printFieldErrors } from '../../kube/field-error.ts';
+import { formatFieldErrors } from '../../kube/field-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { resolvePolicies, type Labels } from '../../policy/psa/namespace-policy.ts';
 import { LEVEL_RULE, VERSION_RULE, MODES } from '../../policy/psa/policy.ts';
@@ -377,7 +377,7 @@ const DEFAULT = { level: 'restricted', version: 'latest' } as const;
 function podSecurityLabels(pairs: readonly (readonly [key: string, value: string])[]): Labels {
   const labels = Object.fromEntries(pairs);
   const { errors } = resolvePolicies(labels, { enforce: DEFAULT, audit: DEFAULT, warn: DEFAULT });
-  if (errors.length > 0) throw new UserError(printFieldErrors(errors));
+  if (errors.length > 0) throw new UserError(formatFieldErrors(errors));
   const setsPolicy = pairs.some(([key]) => KNOWN_LABELS.has(key));
   if (pairs.length > 0 && !setsPolicy) throw new UserError(`must have one of ${[...KNOWN_LABELS].join(', ')}`);
   return labels;

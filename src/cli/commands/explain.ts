@@ -5,9 +5,9 @@
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
-import { completePod, controllerPodOf, isMirrorPod, nodeUser } from '../../kube/controller-pod.ts';
-import { withoutEphemeral } from '../../kube/pod.ts';
-import { apiVersionOf } from '../../kube/resources.ts';
+import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../kube/controller-pod.ts';
+import { withoutEphemeralContainers } from '../../kube/pod.ts';
+import { getApiVersion } from '../../kube/resources.ts';
 import type { Pod, UserInfo, JsonObject, PodLike } from '../../kube/types.ts';
 import { namespaceOf, nameOf } from '../report/identity.ts';
 import { canUseScc } from '../../cluster/access.ts';
@@ -59,15 +59,15 @@ interface PodContext {
  * kinds that no pods come from.
  */
 function podOf({ apiVersion, kind, value }: ManifestObject, context: PodContext): CreatedPod | undefined {
-  const source = POD_SOURCES.find((one) => one === kind && apiVersionOf(one) === apiVersion);
+  const source = POD_SOURCES.find((one) => one === kind && getApiVersion(one) === apiVersion);
   if (source === undefined) return undefined;
   const namespace = namespaceOf(value) ?? context.namespace;
   const findAccount = (name: string) => context.store.get('ServiceAccount', name, namespace);
   if (source !== 'Pod') {
-    const made = controllerPodOf(value, source, findAccount);
+    const made = getControllerPod(value, source, findAccount);
     return made && { pod: made.pod, namespace, creator: named(made.requester) };
   }
-  const pod = withoutEphemeral(value);
+  const pod = withoutEphemeralContainers(value);
   const creator = isMirrorPod(pod) ? named(nodeUser(pod.spec?.nodeName ?? '')) : context.creator;
   return { pod: completePod(pod, findAccount), namespace, creator };
 }

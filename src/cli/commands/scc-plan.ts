@@ -2,9 +2,9 @@ import { setImmediate } from 'node:timers/promises';
 import { writeFile } from 'node:fs/promises';
 import { canUseScc } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
-import { type PodSource, podSourcesOf, POD_SOURCES } from '../../cluster/workloads.ts';
-import { completePod, controllerPodOf, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
-import { withoutEphemeral } from '../../kube/pod.ts';
+import { type PodSource, listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
+import { completePod, getControllerPod, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
+import { withoutEphemeralContainers } from '../../kube/pod.ts';
 import type { Kinds, Namespace, Kind } from '../../kube/types.ts';
 import { planPod } from '../../policy/scc/advice/explain.ts';
 import type { CanUse } from '../../policy/scc/request.ts';
@@ -28,7 +28,7 @@ import { type Inventory, readInventory } from '../inventory/inventory.ts';
 import { createProgress } from '../progress.ts';
 import { printable } from '../report/text.ts';
 import { printYaml } from '../../config/manifests.ts';
-import { reasonOf, UserError } from '../../config/files.ts';
+import { failureReason, UserError } from '../../config/files.ts';
 import { remarkOnNeeded, remarksOn } from '../plan/print-grants.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';
@@ -79,8 +79,8 @@ function passWorkload({ kind, object }: PodSource): PlannedWorkload {
 /** Who creates pods that no controller makes is not known: only their service account counts. */
 function podOf({ kind, object }: PodSource, store: Store): ControllerPod | undefined {
   const findAccount = (account: string) => store.get('ServiceAccount', account, object.metadata?.namespace);
-  if (kind !== 'Pod') return controllerPodOf(object, kind, findAccount);
-  const pod = withoutEphemeral(object as Kinds['Pod']);
+  if (kind !== 'Pod') return getControllerPod(object, kind, findAccount);
+  const pod = withoutEphemeralContainers(object as Kinds['Pod']);
   const requester = isMirrorPod(pod) ? nodeUser(pod.spec?.nodeName ?? '') : {};
   return { pod: completePod(pod, findAccount), requester };
 }
@@ -131,7 +131,7 @@ function withMoves(
   const namespace = input.store.get('Namespace', name);
   const accounts = new Set(grants.map(({ serviceAccount }) => serviceAccount));
   const canUse = withGrants(input.store, grants);
-  const sources = podSourcesOf(input.store, name);
+  const sources = listPodSources(input.store, name);
   const moves = workloads.flatMap(({ kind, name: workload, serviceAccount = '', result }, index) => {
     if (namespace === undefined || result.outcome !== 'admitted' || !accounts.has(serviceAccount)) return [];
     const source = sources[index];
@@ -166,7 +166,7 @@ function keyOf(username: string, scc: string, namespace: string): string {
 /** Says what becomes of all that runs in a namespace; `undefined` where nothing does. */
 export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNamespace | undefined {
   const name = namespace.metadata?.name ?? '';
-  const sources = podSourcesOf(input.store, name);
+  const sources = listPodSources(input.store, name);
   if (sources.length === 0) return undefined;
   const mode = foretoldModeOf(namespace, input.settings);
   const workloads = sources.map((source) =>
@@ -298,7 +298,7 @@ async function writeBindings(file: string, plan: Plan): Promise<void> {
     await writeFile(file, printBindingManifests(plan));
   } catch (error) {
     throw new UserError(
-      `cannot write ${file}: ${isFolderMissing(error) ? 'there is no such folder' : reasonOf(error)}`,
+      `cannot write ${file}: ${isFolderMissing(error) ? 'there is no such folder' : failureReason(error)}`,
       {
         cause: error,
       },

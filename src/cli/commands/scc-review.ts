@@ -10,8 +10,8 @@ import type { Inventory } from '../inventory/inventory.ts';
 import { nameOf, namespaceOf } from '../report/identity.ts';
 import { printPlace, printable } from '../report/text.ts';
 import { type ManifestObject, printYaml } from '../../config/manifests.ts';
-import { podTemplateOf } from '../../kube/pod.ts';
-import { apiVersionOf } from '../../kube/resources.ts';
+import { getPodTemplate } from '../../kube/pod.ts';
+import { getApiVersion } from '../../kube/resources.ts';
 import { podPath } from '../report/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { printColumns } from '../report/columns.ts';
@@ -63,7 +63,7 @@ interface Subjects {
 }
 
 /** The API version of reviews is that of SCCs. */
-const API_VERSION = apiVersionOf('SecurityContextConstraints');
+const API_VERSION = getApiVersion('SecurityContextConstraints');
 
 /**
  * The review that an object is, or that asks about its pod; `undefined` for kinds without pods. Without a user or a group
@@ -80,7 +80,7 @@ function askAbout(
   }
   const path = podPath(apiVersion, kind);
   if (path === undefined) return undefined;
-  const { metadata, spec } = podTemplateOf(value, path) ?? {};
+  const { metadata, spec } = getPodTemplate(value, path) ?? {};
   const template = path.length === 0 ? { metadata: { annotations: metadata?.annotations }, spec } : { metadata, spec };
   return { object, namespace, review: { apiVersion: API_VERSION, ...questionOf(subjects, template) } };
 }

@@ -14,7 +14,7 @@ import {
 } from '../../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES, blockCountOf } from '../../policy/uid-range/ranges.ts';
 import type { WritableStore } from '../../cluster/store.ts';
-import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
+import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { sortedSet } from '../../kube/text.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
@@ -122,7 +122,7 @@ function putMissing<K extends Kind>(store: WritableStore, kind: K, object: Param
 /** The spec of a pod or a pod template; `undefined` if there is none that could run. */
 function podSpecOf(kind: Kind, object: KubeObject): JsonObject | undefined {
   const path = kind === 'Pod' ? [] : podTemplatePath(RESOURCES[kind].group, kind);
-  const spec: unknown = path && podTemplateOf(object, path)?.spec;
+  const spec: unknown = path && getPodTemplate(object, path)?.spec;
   return isObject(spec) ? spec : undefined;
 }
 

@@ -13,7 +13,7 @@ import { type WritableStore, createStore } from '../../cluster/store.ts';
 import { completePod } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { quote } from '../../kube/text.ts';
-import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
+import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import type { Remark } from '../report/types.ts';
 import { UserError } from '../../config/files.ts';
@@ -63,7 +63,7 @@ function fillStore(store: WritableStore, objects: readonly ManifestObject[], nam
   return ordered.flatMap((object) => {
     const kind = Object.hasOwn(RESOURCES, object.kind) ? (object.kind as Kind) : undefined;
     if (kind === undefined || UNREAD.has(kind)) return [];
-    if (object.apiVersion !== apiVersionOf(kind)) return mistakenVersion(object);
+    if (object.apiVersion !== getApiVersion(kind)) return mistakenVersion(object);
     const read = readMetadata(object.value, RESOURCES[kind].scope === 'Cluster' ? undefined : namespace);
     if ('message' in read) return [remarkOn(object, read.path, read.message)];
     store.put(kind, completed(kind, { ...object.value, metadata: read.metadata }, store));

@@ -1,5 +1,5 @@
 import type { Connection } from '../../cluster/connection.ts';
-import { pathOf } from '../../cluster/lists.ts';
+import { resourcePath } from '../../cluster/lists.ts';
 import type { WritableStore } from '../../cluster/store.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import { ApiError } from '../../kube/status.ts';
@@ -16,7 +16,7 @@ export async function readAlso(
 ): Promise<readonly string[]> {
   const problems = await Promise.all(
     names.map(async ({ kind, namespace, name }) => {
-      const path = `${pathOf(kind, namespace)}/${encodeURIComponent(name)}`;
+      const path = `${resourcePath(kind, namespace)}/${encodeURIComponent(name)}`;
       try {
         const object = await connection.request({ method: 'GET', path, signal });
         if (object) store.put(kind, object);

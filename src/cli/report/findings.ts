@@ -1,5 +1,5 @@
 import type { ManifestObject } from '../../config/manifests.ts';
-import { invalidValue, printFieldError, type FieldError } from '../../kube/field-error.ts';
+import { invalidValue, formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import type { NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccModeOf } from '../../policy/scc/mode.ts';
 import { printPolicy, type Mode } from '../../policy/psa/policy.ts';
@@ -37,7 +37,7 @@ export function podFindings(object: ManifestObject, path: readonly string[], pol
 /** What is wrong with the labels of a Namespace, for which the API server would refuse it. */
 export function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): Finding[] {
   return errors.map((error) => {
-    const violation = { check: 'labels', reason: 'invalid label', detail: printFieldError(error), fields: [error] };
+    const violation = { check: 'labels', reason: 'invalid label', detail: formatFieldError(error), fields: [error] };
     return { mode: 'enforce', ...findingOf(object, [], violation) };
   });
 }
@@ -53,7 +53,7 @@ export function sccLabelFindings(object: ManifestObject): Finding[] {
   };
   // YAML has words such as off that are no texts unless they are quoted.
   if (typeof label !== 'string') {
-    const detail = printFieldError(invalidValue(field.path, label, 'must be a string: put it in quotes'));
+    const detail = formatFieldError(invalidValue(field.path, label, 'must be a string: put it in quotes'));
     return [{ mode: 'enforce', ...finding, detail }];
   }
   const namespace = { metadata: { labels: { [SCC_MODE_LABEL]: label } } };

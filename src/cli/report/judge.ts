@@ -3,10 +3,10 @@ import { resolvePolicies, type Labels, type NamespacePolicy } from '../../policy
 import { type Policies, printPolicy, type Mode } from '../../policy/psa/policy.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';
 import { labelsOf, nameOf, namespaceOf } from './identity.ts';
-import { invalidValue, notSupported, printFieldError, type FieldError } from '../../kube/field-error.ts';
+import { invalidValue, notSupported, formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { findMisshapen, type FieldShape } from '../../kube/field-shape.ts';
 import { quote } from '../../kube/text.ts';
-import { apiVersionOf } from '../../kube/resources.ts';
+import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { defaultScc, sccObjectErrors } from '../../policy/scc/objects.ts';
 import { sccTypos, type SccTypo, sccDefect } from '../../policy/scc/advice/scc-warnings.ts';
@@ -90,7 +90,7 @@ const SHAPE: FieldShape = { apiVersion: 'string', kind: 'string', metadata: 'any
 
 /** True for an object that API servers take for an SCC. */
 function isScc({ apiVersion, kind }: ManifestObject): boolean {
-  return kind === 'SecurityContextConstraints' && apiVersion === apiVersionOf(kind);
+  return kind === 'SecurityContextConstraints' && apiVersion === getApiVersion(kind);
 }
 
 /**
@@ -122,7 +122,7 @@ function wrongType(object: ManifestObject, { path, value, expected }: WrongType)
     mode: 'enforce',
     check: 'decode',
     reason: 'wrong type',
-    detail: printFieldError(invalidValue(printFieldPath(path), value, expected)),
+    detail: formatFieldError(invalidValue(printFieldPath(path), value, expected)),
     remedy: 'Give the field a value of the type that it must have.',
     fields: [fieldOf(object, path)],
   };
@@ -173,7 +173,7 @@ function invalidField(object: ManifestObject, error: FieldError): Finding {
     mode: 'enforce',
     check: 'scc',
     reason: 'invalid field',
-    detail: printFieldError(error),
+    detail: formatFieldError(error),
     remedy: REMEDIES.get(String(path[0])) ?? '',
     fields: [fieldOf(object, path)],
   };

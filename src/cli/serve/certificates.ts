@@ -10,7 +10,7 @@ import {
   createReplica,
   type Announcement,
 } from '../../controllers/replica.ts';
-import { webhooksOf, type WebhookConfiguration } from '../../kube/webhooks.ts';
+import { getWebhooks, type WebhookConfiguration } from '../../kube/webhooks.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { distinct, pemOf } from '../../tls/bundle.ts';
@@ -20,7 +20,7 @@ import type { ProtocolSettings } from '../../tls/secure-context.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../../tls/served-trust.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { AdmissionServer } from '../../server/server.ts';
-import { systemClock, inTime } from '../../cluster/clock.ts';
+import { systemClock, withTimeout } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { createServingCertificate } from '../../controllers/serving-certificate.ts';
@@ -159,7 +159,7 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
 }
 
 function authoritiesIn(configurations: readonly WebhookConfiguration[]) {
-  const bundles = new Set(configurations.flatMap((one) => webhooksOf(one).map(({ caBundle }) => caBundle)));
+  const bundles = new Set(configurations.flatMap((one) => getWebhooks(one).map(({ caBundle }) => caBundle)));
   return distinct([...bundles].flatMap((bundle) => readCertificates(pemOf(bundle))));
 }
 
@@ -211,7 +211,7 @@ export function certificateControllers(options: CertificateControllersOptions): 
     controllers: controllers.filter(({ name }) => isEnabled(name, values.controllers)),
     async leave() {
       try {
-        await inTime(systemClock, LEAVE_MS, () => replica.leave());
+        await withTimeout(systemClock, LEAVE_MS, () => replica.leave());
       } catch (err) {
         logger.debug({ err }, 'Lease of this replica not removed, it runs out');
       }

@@ -46,7 +46,7 @@ export function printHost(host: string): string {
 export const ping: HealthCheck = { name: 'ping', check: () => undefined };
 
 /** Verdicts need all of the cluster. An API server that goes away later changes nothing. */
-export function readCheck({ store, unread }: Pick<LiveCluster, 'store' | 'unread'>): HealthCheck {
+export function readCheck({ store, unsyncedKinds: unread }: Pick<LiveCluster, 'store' | 'unsyncedKinds'>): HealthCheck {
   const check = (): string | undefined =>
     store.synced() ? undefined : `the cluster has not been read completely yet: ${unread().join(', ')}`;
   return { name: 'informer-sync', check };

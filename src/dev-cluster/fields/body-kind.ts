@@ -1,11 +1,11 @@
 import { quote } from '../../kube/text.ts';
 import { isObject, type GroupVersionKind } from '../../kube/types.ts';
-import { jsonTypeOf } from '../../kube/field-error.ts';
+import { jsonTypeName } from '../../kube/field-error.ts';
 
 /** What `apiVersion` and `kind` of a value say. */
 export function kindOf(value: unknown): GroupVersionKind | { error: string } {
   if (value != null && !isObject(value))
-    return { error: parseError(`${CANNOT} ${jsonTypeOf(value)} into Go value of type ${KIND_STRUCT}`) };
+    return { error: parseError(`${CANNOT} ${jsonTypeName(value)} into Go value of type ${KIND_STRUCT}`) };
   const apiVersion = value?.['apiVersion'] ?? '';
   const kind = value?.['kind'] ?? '';
   if (typeof apiVersion !== 'string') return wrongMember('apiVersion', apiVersion);
@@ -16,7 +16,7 @@ export function kindOf(value: unknown): GroupVersionKind | { error: string } {
 }
 
 function wrongMember(name: string, value: unknown): { error: string } {
-  return { error: parseError(`${CANNOT} ${jsonTypeOf(value)} into Go struct field .${name} of type string`) };
+  return { error: parseError(`${CANNOT} ${jsonTypeName(value)} into Go struct field .${name} of type string`) };
 }
 
 const KIND_STRUCT =

@@ -1,6 +1,6 @@
 import { ApiError, badRequest } from '../../kube/status.ts';
 import { isObject } from '../../kube/types.ts';
-import { jsonTypeOf } from '../../kube/field-error.ts';
+import { jsonTypeName } from '../../kube/field-error.ts';
 import type { Decoded } from './decode.ts';
 import { parseYaml } from './parse.ts';
 import type { FieldValidation } from './types.ts';
@@ -17,7 +17,7 @@ export function decodeConfiguration(body: {
   const { value, error, duplicates } = parseYaml(body.text);
   if (error !== undefined) throw new ApiError(badRequest(`error decoding YAML: ${error}`));
   if (value !== null && !isObject(value)) {
-    const found = `json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type map[string]interface {}`;
+    const found = `json: cannot unmarshal ${jsonTypeName(value)} into Go value of type map[string]interface {}`;
     throw new ApiError(badRequest(`error decoding YAML: error unmarshaling JSON: while decoding JSON: ${found}`));
   }
   const [duplicate] = duplicates.map((text) => `error converting YAML to JSON: ${text}`);

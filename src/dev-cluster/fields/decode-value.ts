@@ -1,7 +1,7 @@
 import { compareBytes, quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
-import { jsonTypeOf } from '../../kube/field-error.ts';
+import { jsonTypeName } from '../../kube/field-error.ts';
 import { readScalar } from './scalar.ts';
 import type { Field, FieldType, ListType, ObjectType, ScalarKind, ScalarType } from './types.ts';
 import { isEmptyValue, zeroOf } from './zero.ts';
@@ -67,7 +67,7 @@ function createDecoder() {
       case 'scalar':
         return scalar(type, value, place);
     }
-    fail(jsonTypeOf(value), type.goType, place);
+    fail(jsonTypeName(value), type.goType, place);
     return undefined;
   }
 

@@ -1,7 +1,7 @@
-import { invalidValue, jsonTypeOf } from '../../kube/field-error.ts';
+import { invalidValue, jsonTypeName } from '../../kube/field-error.ts';
 import { apply } from '../../kube/json-patch.ts';
 import { quote } from '../../kube/text.ts';
-import { ApiError, badRequest, failure, invalid } from '../../kube/status.ts';
+import { ApiError, badRequest, createStatus, invalid } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { decodeValue, MAX_COMPLAINTS } from './decode-value.ts';
@@ -40,7 +40,7 @@ interface Patched {
 export function applyPatch(request: PatchRequest): Decoded {
   const { value, shown, complaints } = PATCHES[request.mediaType](request);
   if (!isObject(value))
-    throw misfit(shown, `json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type ${request.type.goType}`);
+    throw misfit(shown, `json: cannot unmarshal ${jsonTypeName(value)} into Go value of type ${request.type.goType}`);
   const { object, error, unknown } = decodeValue(value, request.type);
   if (error !== undefined) throw misfit(shown, error);
   const all = request.fieldValidation === 'Ignore' ? [] : [...complaints, ...unknown].slice(0, MAX_COMPLAINTS);
@@ -59,7 +59,7 @@ const PATCHES: Readonly<Record<PatchMediaType, (request: PatchRequest) => Patche
     }
     if (value.length > MAX_OPERATIONS) {
       const limit = `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${value.length}`;
-      throw new ApiError(failure(413, 'RequestEntityTooLarge', `Request entity too large: ${limit}`));
+      throw new ApiError(createStatus(413, 'RequestEntityTooLarge', `Request entity too large: ${limit}`));
     }
     const patched = applyOperations(object, value);
     return {
@@ -79,7 +79,7 @@ const PATCHES: Readonly<Record<PatchMediaType, (request: PatchRequest) => Patche
     if (error !== undefined) throw new ApiError(badRequest(error));
     if (!isObject(value)) {
       throw new ApiError(
-        badRequest(`json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type map[string]interface {}`),
+        badRequest(`json: cannot unmarshal ${jsonTypeName(value)} into Go value of type map[string]interface {}`),
       );
     }
     return { value: strategicMerge(object, value, type), shown: goFormat(value), complaints: duplicates };
@@ -96,7 +96,7 @@ function parsePatch(text: string, fieldValidation: FieldValidation) {
 
 function patchError(value: unknown, goType: string, fieldValidation: FieldValidation): string {
   if (fieldValidation === 'Ignore') return 'Invalid JSON Patch';
-  return `error decoding patch: json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type ${goType}`;
+  return `error decoding patch: json: cannot unmarshal ${jsonTypeName(value)} into Go value of type ${goType}`;
 }
 
 /** Any failure of an operation is answered alike, without saying which. */
@@ -106,7 +106,7 @@ function applyOperations(object: ApiObject, operations: readonly JsonObject[]): 
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     const message = 'the server rejected our request due to an error in our request';
-    throw new ApiError(failure(422, 'Invalid', message, {}), { cause: error });
+    throw new ApiError(createStatus(422, 'Invalid', message, {}), { cause: error });
   }
 }
 

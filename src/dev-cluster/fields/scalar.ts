@@ -1,5 +1,5 @@
 import { quote } from '../../kube/text.ts';
-import { jsonTypeOf } from '../../kube/field-error.ts';
+import { jsonTypeName } from '../../kube/field-error.ts';
 import { readTime } from './time.ts';
 import type { ScalarType } from './types.ts';
 
@@ -34,7 +34,7 @@ export function readScalar(type: ScalarType, value: unknown): Scalar {
 }
 
 function mismatch(value: unknown, goType: string): Scalar {
-  return { mismatch: jsonTypeOf(value), goType };
+  return { mismatch: jsonTypeName(value), goType };
 }
 
 const LIMITS = { int32: 2 ** 31, int64: 2 ** 63 } as const;

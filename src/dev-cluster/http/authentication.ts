@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { TLSSocket, type PeerCertificate } from 'node:tls';
-import { ApiError, failure } from '../../kube/status.ts';
+import { ApiError, createStatus } from '../../kube/status.ts';
 import type { UserInfo } from '../../kube/types.ts';
 
 const ANONYMOUS: UserInfo = { username: 'system:anonymous', groups: ['system:unauthenticated'] };
@@ -37,5 +37,5 @@ function userOf({ subject, raw }: PeerCertificate): UserInfo {
 }
 
 function unauthorized(): ApiError {
-  return new ApiError(failure(401, 'Unauthorized', 'Unauthorized'));
+  return new ApiError(createStatus(401, 'Unauthorized', 'Unauthorized'));
 }

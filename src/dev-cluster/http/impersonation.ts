@@ -1,4 +1,4 @@
-import { impersonatedUser, serviceAccountOf } from '../../kube/admission.ts';
+import { impersonatedUser, parseServiceAccountUsername } from '../../kube/admission.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import type { UserInfo } from '../../kube/types.ts';
 import type { Access } from '../../cluster/access.ts';
@@ -28,7 +28,7 @@ export function impersonate(access: Access, requester: UserInfo, headers: Header
     name: string,
     more: { subresource?: string; namespace?: string; apiGroup?: string } = {},
   ) => requireAccess(access, requester, { verb: 'impersonate', resource, name, ...more });
-  const account = serviceAccountOf(username);
+  const account = parseServiceAccountUsername(username);
   if (account) may('serviceaccounts', account.name, { namespace: account.namespace });
   else may('users', username);
   for (const group of groups) may('groups', group);

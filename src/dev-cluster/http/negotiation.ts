@@ -1,4 +1,4 @@
-import { ApiError, failure } from '../../kube/status.ts';
+import { ApiError, createStatus } from '../../kube/status.ts';
 
 /** In which form an answer is wanted. */
 export type Form = 'plain' | 'table' | 'metadata' | 'metadata-list' | 'discovery' | 'openapi-protobuf';
@@ -38,7 +38,7 @@ export function negotiate(accept: string | undefined, served: readonly Form[]): 
   const takesProtobuf = clauses.some(({ type }) => type.startsWith(OPENAPI_PROTOBUF));
   if (takesProtobuf && served.includes('openapi-protobuf')) return 'openapi-protobuf';
   const message = 'only the following media types are accepted: application/json';
-  throw new ApiError(failure(406, 'NotAcceptable', message));
+  throw new ApiError(createStatus(406, 'NotAcceptable', message));
 }
 
 function formOf(parameters: ReadonlyMap<string, string>): Form | undefined {

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify';
-import { ApiError, badRequest, failure, internalError, type Status } from '../../kube/status.ts';
+import { ApiError, badRequest, createStatus, internalError, type Status } from '../../kube/status.ts';
 import type { Warnings } from '../admission/index.ts';
 import { warningHeader } from './warning-header.ts';
 
@@ -49,7 +49,7 @@ export function statusOf(error: unknown): Status {
     error instanceof Error ? (error as Error & { code?: unknown }) : { code: '', message: String(error) };
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
     const text = `Request entity too large: limit is ${BODY_LIMIT}`;
-    return failure(413, 'RequestEntityTooLarge', text);
+    return createStatus(413, 'RequestEntityTooLarge', text);
   }
   if (typeof code === 'string' && code.startsWith('FST_ERR_CTP')) return badRequest(message);
   return internalError(message);

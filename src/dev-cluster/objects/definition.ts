@@ -1,5 +1,5 @@
 import { dnsSubdomainErrors } from '../../kube/names.ts';
-import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
@@ -56,14 +56,14 @@ function definitionErrors(definition: ApiObject): FieldError[] {
 }
 
 function groupErrors(group: string): FieldError[] {
-  if (group === '') return [required('spec.group', '')];
+  if (group === '') return [requiredField('spec.group', '')];
   const errors = dnsSubdomainErrors(group);
   if (errors.length > 0) return [invalidValue('spec.group', group, errors.join(','))];
   return group.includes('.') ? [] : [invalidValue('spec.group', group, 'should be a domain with at least one dot')];
 }
 
 function scopeError(scope: string): FieldError {
-  return scope === '' ? required('spec.scope', '') : notSupported('spec.scope', scope, ['Cluster', 'Namespaced']);
+  return scope === '' ? requiredField('spec.scope', '') : notSupported('spec.scope', scope, ['Cluster', 'Namespaced']);
 }
 
 const DNS_1035 = '[a-z]([-a-z0-9]*[a-z0-9])?';
@@ -74,7 +74,7 @@ const IS_DNS_1035 = new RegExp(`^${DNS_1035}$`);
 function nameErrors(names: JsonObject, field: string): FieldError[] {
   const name = textAt(names, field);
   const path = `spec.names.${field}`;
-  if (name === '') return [required(path, '')];
+  if (name === '') return [requiredField(path, '')];
   const text = field.toLowerCase().endsWith('kind') ? name.toLowerCase() : name;
   if (IS_DNS_1035.test(text)) return [];
   const rule = text === name ? DNS_1035_RULE : `may have mixed case, but should otherwise match: ${DNS_1035_RULE}`;
@@ -103,7 +103,7 @@ function versionErrors(version: JsonObject, path: string): FieldError[] {
     ...(IS_DNS_1035.test(name) ? [] : [invalidValue(`${path}.name`, name, DNS_1035_RULE)]),
     ...(isObject(schema)
       ? structuralErrors(schema, `${path}.schema.openAPIV3Schema`)
-      : [required(`${path}.schema.openAPIV3Schema`, 'schemas are required')]),
+      : [requiredField(`${path}.schema.openAPIV3Schema`, 'schemas are required')]),
     ...objectsAt(version, 'additionalPrinterColumns').flatMap((column, index) =>
       columnErrors(column, `${path}.additionalPrinterColumns[${index}]`),
     ),
@@ -116,12 +116,12 @@ function columnErrors(column: JsonObject, path: string): FieldError[] {
   const type = textAt(column, 'type');
   const jsonPath = textAt(column, 'jsonPath');
   return [
-    ...(textAt(column, 'name') === '' ? [required(`${path}.name`, '')] : []),
-    ...(type === '' ? [required(`${path}.type`, `must be one of ${COLUMN_TYPES.join(',')}`)] : []),
+    ...(textAt(column, 'name') === '' ? [requiredField(`${path}.name`, '')] : []),
+    ...(type === '' ? [requiredField(`${path}.type`, `must be one of ${COLUMN_TYPES.join(',')}`)] : []),
     ...(type === '' || COLUMN_TYPES.includes(type)
       ? []
       : [invalidValue(`${path}.type`, type, `must be one of ${COLUMN_TYPES.join(',')}`)]),
-    ...(jsonPath === '' ? [required(`${path}.jsonPath`, '')] : []),
+    ...(jsonPath === '' ? [requiredField(`${path}.jsonPath`, '')] : []),
     ...(jsonPath === '' || readJsonPath(jsonPath)
       ? []
       : [invalidValue(`${path}.jsonPath`, jsonPath, `is not a simple path: ${quote(jsonPath)}`)]),

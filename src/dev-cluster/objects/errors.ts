@@ -1,4 +1,4 @@
-import { type FieldError, invalidValue, notSupported, required } from '../../kube/field-error.ts';
+import { type FieldError, invalidValue, notSupported, requiredField } from '../../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 
 /** A reference to something that does not exist. */
@@ -23,7 +23,7 @@ export function subdomain(path: string, value: string): FieldError[] {
 
 /** A label that must be there. */
 export function requiredLabel(path: string, value: string): FieldError[] {
-  return value === '' ? [required(path, '')] : label(path, value);
+  return value === '' ? [requiredField(path, '')] : label(path, value);
 }
 
 export function nonNegative(path: string, value: unknown): FieldError[] {

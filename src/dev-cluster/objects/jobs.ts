@@ -1,5 +1,5 @@
 import { semanticEqual } from '../../kube/equality.ts';
-import { invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
+import { invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { nonNegative } from './errors.ts';
@@ -62,7 +62,7 @@ function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
   return [
     ...counts.flatMap((field) => nonNegative(`${path}.${field}`, spec[field])),
     ...templateErrors(template, `${path}.template`),
-    ...(policy === 'Always' || policy === '' ? [required(at, 'valid values: "OnFailure", "Never"')] : []),
+    ...(policy === 'Always' || policy === '' ? [requiredField(at, 'valid values: "OnFailure", "Never"')] : []),
     ...(['', 'Always', 'OnFailure', 'Never'].includes(policy)
       ? []
       : [notSupported(at, policy, ['OnFailure', 'Never'])]),
@@ -83,7 +83,7 @@ function cronJobErrors(cronJob: ApiObject): FieldError[] {
   const policies = ['Allow', 'Forbid', 'Replace'];
   const limits = ['startingDeadlineSeconds', 'successfulJobsHistoryLimit', 'failedJobsHistoryLimit'];
   return [
-    ...(schedule === '' ? [required('spec.schedule', '')] : scheduleErrors(schedule)),
+    ...(schedule === '' ? [requiredField('spec.schedule', '')] : scheduleErrors(schedule)),
     ...limits.flatMap((field) => nonNegative(`spec.${field}`, spec[field])),
     ...(policies.includes(policy) ? [] : [notSupported('spec.concurrencyPolicy', policy, policies)]),
     ...jobSpecErrors(objectAt(objectAt(spec, 'jobTemplate'), 'spec'), 'spec.jobTemplate.spec'),

@@ -1,5 +1,5 @@
 import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
-import { forbiddenField, invalidValue, required, tooLong, type FieldError } from '../../kube/field-error.ts';
+import { forbiddenField, invalidValue, requiredField, tooLong, type FieldError } from '../../kube/field-error.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
 import type { JsonObject } from '../../kube/types.ts';
@@ -57,7 +57,7 @@ export function validateMetadataUpdate(object: ApiObject, old: ApiObject): Field
   return [...errors, ...commonErrors(after)];
 }
 
-const missingName = required('metadata.name', 'name or generateName is required');
+const missingName = requiredField('metadata.name', 'name or generateName is required');
 
 /** A prefix may end where a name may not: in a dash or a dot that the generated part follows. */
 function generateNameErrors(prefix: string, nameErrors: NameRule): FieldError[] {
@@ -71,7 +71,7 @@ function named(path: string, name: string, nameErrors: NameRule): FieldError[] {
 
 function namespaceErrors(namespace: string, namespaced: boolean): FieldError[] {
   if (!namespaced) return namespace === '' ? [] : [forbiddenField('metadata.namespace', 'not allowed on this type')];
-  if (namespace === '') return [required('metadata.namespace', '')];
+  if (namespace === '') return [requiredField('metadata.namespace', '')];
   return named('metadata.namespace', namespace, LABEL);
 }
 

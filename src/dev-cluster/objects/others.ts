@@ -1,5 +1,5 @@
 import { semanticEqual } from '../../kube/equality.ts';
-import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
 import type { ApiObject } from '../types.ts';
 import { label, portNumber, subdomain } from './errors.ts';
 import { LABEL } from './metadata.ts';
@@ -29,7 +29,7 @@ export const otherRules: Readonly<Record<string, KindRules>> = {
     namespaced: false,
     validate: (object) => {
       const handler = textAt(object, 'handler');
-      return handler === '' ? [required('handler', '')] : label('handler', handler);
+      return handler === '' ? [requiredField('handler', '')] : label('handler', handler);
     },
     validateUpdate: (object, old) => unchanged(object, old, 'handler'),
   },
@@ -77,10 +77,10 @@ function serviceErrors(service: ApiObject): FieldError[] {
   const ports = objectsAt(spec, 'ports');
   const needsPorts = type !== 'ExternalName' && spec['clusterIP'] !== 'None';
   return [
-    ...(needsPorts && ports.length === 0 ? [required('spec.ports', '')] : []),
+    ...(needsPorts && ports.length === 0 ? [requiredField('spec.ports', '')] : []),
     ...(SERVICE_TYPES.includes(type) ? [] : [notSupported('spec.type', type, SERVICE_TYPES)]),
     ...ports.flatMap((port, index) => [
-      ...(ports.length > 1 && textAt(port, 'name') === '' ? [required(`spec.ports[${index}].name`, '')] : []),
+      ...(ports.length > 1 && textAt(port, 'name') === '' ? [requiredField(`spec.ports[${index}].name`, '')] : []),
       ...portNumber(`spec.ports[${index}].port`, numberAt(port, 'port') ?? 0),
     ]),
     ...(type === 'ExternalName' ? subdomain('spec.externalName', textAt(spec, 'externalName')) : []),

@@ -1,6 +1,6 @@
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { semanticEqual } from '../../kube/equality.ts';
-import { invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
+import { invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { PATH_SEGMENT } from './metadata.ts';
@@ -30,7 +30,7 @@ function rulesErrors(role: ApiObject, namespaced: boolean): FieldError[] {
     const path = `rules[${index}]`;
     return [
       ...(textsAt(rule, 'verbs').length === 0
-        ? [required(`${path}.verbs`, 'verbs must contain at least one value')]
+        ? [requiredField(`${path}.verbs`, 'verbs must contain at least one value')]
         : []),
       ...(textsAt(rule, 'nonResourceURLs').length > 0
         ? urlErrors(rule, `${path}.nonResourceURLs`, namespaced)
@@ -53,10 +53,10 @@ function urlErrors(rule: JsonObject, path: string, namespaced: boolean): FieldEr
 function resourceErrors(rule: JsonObject, path: string): FieldError[] {
   return [
     ...(textsAt(rule, 'apiGroups').length === 0
-      ? [required(`${path}.apiGroups`, 'resource rules must supply at least one api group')]
+      ? [requiredField(`${path}.apiGroups`, 'resource rules must supply at least one api group')]
       : []),
     ...(textsAt(rule, 'resources').length === 0
-      ? [required(`${path}.resources`, 'resource rules must supply at least one resource')]
+      ? [requiredField(`${path}.resources`, 'resource rules must supply at least one resource')]
       : []),
   ];
 }
@@ -66,7 +66,7 @@ function aggregationErrors(role: ApiObject): FieldError[] {
   const path = 'aggregationRule.clusterRoleSelectors';
   const selectors = objectsAt(objectAt(role, 'aggregationRule'), 'clusterRoleSelectors');
   if (selectors.length === 0) {
-    return [required(path, 'at least one clusterRoleSelector required if aggregationRule is non-nil')];
+    return [requiredField(path, 'at least one clusterRoleSelector required if aggregationRule is non-nil')];
   }
   return selectors.flatMap((selector, index) => selectorErrors({ selector }, 'selector', `${path}[${index}]`));
 }
@@ -94,20 +94,20 @@ function roleRefErrors(roleRef: JsonObject, kinds: readonly string[]): FieldErro
     ...(apiGroup === GROUP ? [] : [notSupported('roleRef.apiGroup', apiGroup, [GROUP])]),
     ...(kinds.includes(kind) ? [] : [notSupported('roleRef.kind', kind, kinds)]),
     ...(name === ''
-      ? [required('roleRef.name', '')]
+      ? [requiredField('roleRef.name', '')]
       : PATH_SEGMENT(name).map((error) => invalidValue('roleRef.name', name, error))),
   ];
 }
 
 function subjectErrors(subject: JsonObject, path: string, namespaced: boolean): FieldError[] {
   const [kind, name, apiGroup] = [textAt(subject, 'kind'), textAt(subject, 'name'), textAt(subject, 'apiGroup')];
-  const missing = name === '' ? [required(`${path}.name`, '')] : [];
+  const missing = name === '' ? [requiredField(`${path}.name`, '')] : [];
   if (kind === 'ServiceAccount') {
     return [
       ...missing,
       ...(name === '' ? [] : dnsSubdomainErrors(name).map((error) => invalidValue(`${path}.name`, name, error))),
       ...(apiGroup === '' ? [] : [notSupported(`${path}.apiGroup`, apiGroup, [''])]),
-      ...(!namespaced && textAt(subject, 'namespace') === '' ? [required(`${path}.namespace`, '')] : []),
+      ...(!namespaced && textAt(subject, 'namespace') === '' ? [requiredField(`${path}.namespace`, '')] : []),
     ];
   }
   if (kind !== 'User' && kind !== 'Group') {

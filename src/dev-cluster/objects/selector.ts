@@ -1,4 +1,4 @@
-import { forbiddenField, invalidValue, required, type FieldError } from '../../kube/field-error.ts';
+import { forbiddenField, invalidValue, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { labelErrors } from './metadata.ts';
@@ -41,7 +41,7 @@ function operatorErrors(operator: string, count: number, path: string): FieldErr
     case 'In':
     case 'NotIn': {
       const detail = "must be specified when `operator` is 'In' or 'NotIn'";
-      return count === 0 ? [required(`${path}.values`, detail)] : [];
+      return count === 0 ? [requiredField(`${path}.values`, detail)] : [];
     }
     case 'Exists':
     case 'DoesNotExist': {

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { dnsSubdomainErrors, labelKeyErrors } from '../../kube/names.ts';
-import { duplicate, invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
+import { duplicateValue, invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
 import { conditionError } from './cel/match-conditions.ts';
@@ -32,7 +32,7 @@ function validateConfiguration(configuration: ApiObject): FieldError[] {
     return [
       ...webhookErrors(webhook, path),
       ...versionErrors(webhook, `${path}.admissionReviewVersions`),
-      ...(isTaken ? [duplicate(`${path}.name`, name)] : []),
+      ...(isTaken ? [duplicateValue(`${path}.name`, name)] : []),
     ];
   });
 }
@@ -46,7 +46,7 @@ function webhookErrors(webhook: JsonObject, path: string): FieldError[] {
     ...oneOf(`${path}.matchPolicy`, webhook['matchPolicy'], ['Equivalent', 'Exact']),
     ...(hasField(webhook, 'sideEffects')
       ? oneOf(`${path}.sideEffects`, webhook['sideEffects'], ['None', 'NoneOnDryRun'])
-      : [required(`${path}.sideEffects`, 'must specify one of None, NoneOnDryRun')]),
+      : [requiredField(`${path}.sideEffects`, 'must specify one of None, NoneOnDryRun')]),
     ...(seconds < 1 || seconds > 30
       ? [invalidValue(`${path}.timeoutSeconds`, seconds, 'the timeout value must be between 1 and 30 seconds')]
       : []),
@@ -58,7 +58,7 @@ function webhookErrors(webhook: JsonObject, path: string): FieldError[] {
 }
 
 function nameErrors(name: string, path: string): FieldError[] {
-  if (name === '') return [required(path, '')];
+  if (name === '') return [requiredField(path, '')];
   const errors = dnsSubdomainErrors(name);
   if (errors.length > 0) return [invalidValue(path, name, errors.join(','))];
   return name.split('.').length < 3
@@ -84,18 +84,18 @@ function ruleErrors(rule: JsonObject, path: string): FieldError[] {
 }
 
 function listErrors(items: readonly string[], path: string, others: string): FieldError[] {
-  if (items.length === 0) return [required(path, '')];
+  if (items.length === 0) return [requiredField(path, '')];
   return items.length > 1 && items.includes('*')
     ? [invalidValue(path, items, `if '*' is present, must not specify ${others}`)]
     : [];
 }
 
 function emptyItems(items: readonly string[], path: string): FieldError[] {
-  return items.flatMap((item, index) => (item === '' ? [required(`${path}[${index}]`, '')] : []));
+  return items.flatMap((item, index) => (item === '' ? [requiredField(`${path}[${index}]`, '')] : []));
 }
 
 function resourceErrors(resources: readonly string[], path: string): FieldError[] {
-  if (resources.length === 0) return [required(path, '')];
+  if (resources.length === 0) return [requiredField(path, '')];
   const whole = resources.filter((resource) => resource !== '*' && !resource.includes('/'));
   return [
     ...emptyItems(resources, path),
@@ -110,7 +110,7 @@ function resourceErrors(resources: readonly string[], path: string): FieldError[
 
 function clientErrors(config: JsonObject, path: string): FieldError[] {
   const hasUrl = hasField(config, 'url');
-  if (hasUrl === hasField(config, 'service')) return [required(path, 'exactly one of url or service is required')];
+  if (hasUrl === hasField(config, 'service')) return [requiredField(path, 'exactly one of url or service is required')];
   return [
     ...(hasUrl
       ? urlErrors(textAt(config, 'url'), `${path}.url`)
@@ -146,7 +146,7 @@ function serviceErrors(service: JsonObject, path: string): FieldError[] {
   return [
     ...['name', 'namespace']
       .filter((field) => textAt(service, field) === '')
-      .map((field) => required(`${path}.${field}`, '')),
+      .map((field) => requiredField(`${path}.${field}`, '')),
     ...(wrong.length > 0 ? [invalidValue(`${path}.port`, port, `port is not valid: ${wrong.join(', ')}`)] : []),
     ...pathErrors(textAt(service, 'path'), `${path}.path`),
   ];
@@ -180,7 +180,7 @@ const VERSIONS = 'v1, v1beta1';
 /** Reviews are only made in v1, so a webhook that does not take those is refused. */
 function versionErrors(webhook: JsonObject, path: string): FieldError[] {
   const versions = textsAt(webhook, 'admissionReviewVersions');
-  if (versions.length === 0) return [required(path, `must specify one of ${VERSIONS}`)];
+  if (versions.length === 0) return [requiredField(path, `must specify one of ${VERSIONS}`)];
   const seen = new Set<string>();
   const repeated = versions.flatMap((version, index) => {
     if (seen.has(version)) return [invalidValue(`${path}[${index}]`, version, 'duplicate version')];
@@ -204,12 +204,12 @@ function conditionErrors(webhook: JsonObject, path: string): FieldError[] {
     const isTaken = names.has(name);
     names.add(name);
     return [
-      ...(expression === '' ? [required(`${at}.expression`, '')] : []),
+      ...(expression === '' ? [requiredField(`${at}.expression`, '')] : []),
       ...(error === undefined ? [] : [invalidValue(`${at}.expression`, expression, error)]),
       ...(name === ''
-        ? [required(`${at}.name`, '')]
+        ? [requiredField(`${at}.name`, '')]
         : labelKeyErrors(name).map((wrong) => invalidValue(`${at}.name`, name, wrong))),
-      ...(isTaken && name !== '' ? [duplicate(`${at}.name`, name)] : []),
+      ...(isTaken && name !== '' ? [duplicateValue(`${at}.name`, name)] : []),
     ];
   });
 }

@@ -1,5 +1,5 @@
 import { semanticEqual } from '../../kube/equality.ts';
-import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../kube/field-error.ts';
+import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { matchesLabelSelector } from '../../kube/webhooks.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ApiObject } from '../types.ts';
@@ -64,7 +64,7 @@ function replicated(kind: string, noun: string, initialStatus: () => unknown): K
 }
 
 function selectorProblems(spec: JsonObject, noun: string): FieldError[] {
-  if (!hasField(spec, 'selector')) return [required('spec.selector', '')];
+  if (!hasField(spec, 'selector')) return [requiredField('spec.selector', '')];
   const selector = objectAt(spec, 'selector');
   const empty = isEmptySelector(selector)
     ? [invalidValue('spec.selector', selector, `empty selector is invalid for ${noun}`)]
@@ -121,9 +121,9 @@ function controllerErrors(object: ApiObject): FieldError[] {
   const selector = objectAt(spec, 'selector');
   const isEmpty = Object.keys(selector).length === 0;
   return [
-    ...(isEmpty ? [required('spec.selector', '')] : []),
+    ...(isEmpty ? [requiredField('spec.selector', '')] : []),
     ...nonNegative('spec.replicas', spec['replicas']),
-    ...(hasField(spec, 'template') ? [] : [required('spec.template', '')]),
+    ...(hasField(spec, 'template') ? [] : [requiredField('spec.template', '')]),
     ...(hasField(spec, 'template') ? templateErrors(objectAt(spec, 'template'), 'spec.template') : []),
     ...mismatch({ matchLabels: selector }, objectAt(spec, 'template')),
   ];

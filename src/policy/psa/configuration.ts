@@ -1,5 +1,5 @@
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
-import { duplicate, invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { duplicateValue, invalidValue, type FieldError } from '../../kube/field-error.ts';
 import { isLevel, type Level, type Policy, type Version } from '../pss/types.ts';
 import { parseVersion } from '../pss/version.ts';
 import { LEVEL_RULE, VERSION_RULE, type Mode, type Policies } from './policy.ts';
@@ -105,7 +105,7 @@ function validateNames(path: string, names: readonly string[], errorsOf: (name: 
   return names.flatMap((name, index) => {
     const errors = errorsOf(name);
     if (errors.length > 0) return [invalidValue(`${path}[${index}]`, name, errors.join(', '))];
-    if (seen.has(name)) return [duplicate(`${path}[${index}]`, name)];
+    if (seen.has(name)) return [duplicateValue(`${path}[${index}]`, name)];
     seen.add(name);
     return [];
   });

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type GroupVersionKind, type KubeObject } from '../../kube/types.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
-import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
+import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { quote } from '../../kube/text.ts';
 import { decodeError } from '../pss/decode.ts';
 import { isKnownKind } from './known-kinds.ts';
@@ -102,6 +102,6 @@ function wrongTypeIn(object: KubeObject, { group, kind }: GroupVersionKind): str
   if (!path) return wrongType(object, OBJECT, kind);
   // The way to the template is paved with objects; the template itself is decoded as a pod.
   const way = path.reduceRight<Shape>((inner, name) => ({ [name]: inner }), {});
-  const template = podTemplateOf(object, path);
+  const template = getPodTemplate(object, path);
   return wrongType(object, WORKLOAD, kind) ?? wrongType(object, way, kind) ?? (template && decodeError(template));
 }

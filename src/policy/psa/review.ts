@@ -4,7 +4,7 @@ import { evaluatePod, evaluateUnchanged, type Evaluation } from '../pss/evaluate
 import type { Policy, Version } from '../pss/types.ts';
 import { printPolicy, areEquivalent, isFullyPrivileged, isSamePolicy, isStricter, MODES, type Mode } from './policy.ts';
 import { allow, deny } from '../../kube/admission.ts';
-import { printFieldError, type FieldError, printFieldErrors } from '../../kube/field-error.ts';
+import { formatFieldError, type FieldError, formatFieldErrors } from '../../kube/field-error.ts';
 import { invalid, type Status, forbidden, internalError } from '../../kube/status.ts';
 import { ALLOWED, refuseObject, exempt, lookupFailure, refuse, unevaluated } from './answers.ts';
 import { decodeObject, isCore, printKind, type Decoded } from './decode.ts';
@@ -13,7 +13,7 @@ import type { PodSecurityInput, PodSecurityReview, PodSecurityCount } from './ty
 import { exemptionOf } from './exemptions.ts';
 import type { NamespaceRules } from './pod-security.ts';
 import { isSignificantUpdate } from './significant-update.ts';
-import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
+import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 
 /** A policy tried on the pods that exist. */
 interface PodsReview {
@@ -136,7 +136,7 @@ function reviewUpdate(input: PodSecurityInput): PodSecurityReview {
 function areEqual(errors: readonly FieldError[], before: readonly FieldError[]): boolean {
   return (
     errors.length === before.length &&
-    errors.every((error, index) => printFieldError(error) === printFieldError(before[index] ?? error))
+    errors.every((error, index) => formatFieldError(error) === formatFieldError(before[index] ?? error))
   );
 }
 
@@ -201,7 +201,7 @@ interface Findings {
 function startFindings({ errors }: NamespacePolicy): Findings {
   if (errors.length === 0) return { auditAnnotations: {}, warnings: [], counts: [] };
   return {
-    auditAnnotations: { error: `Failed to parse policy: ${printFieldErrors(errors)}` },
+    auditAnnotations: { error: `Failed to parse policy: ${formatFieldErrors(errors)}` },
     warnings: [],
     counts: [{ metric: 'errors', fatal: false }],
   };
@@ -363,7 +363,7 @@ function templateOf(decoded: Decoded): Template {
   if (kind.group === '' && kind.kind === 'Pod') return { pod: object };
   const path = podTemplatePath(kind.group, kind.kind);
   if (!path) return unexpected(printKind(kind));
-  const template = podTemplateOf(object, path);
+  const template = getPodTemplate(object, path);
   if (template) return { pod: template };
   // Only there the template is optional; elsewhere what is absent counts as empty.
   return kind.kind === 'ReplicationController' ? {} : { pod: {} };

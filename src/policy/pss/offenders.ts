@@ -1,4 +1,4 @@
-import { forbiddenField, required, type FieldError } from '../../kube/field-error.ts';
+import { forbiddenField, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { pathOf, type ContainerFields, type PodFields, type Setter, type SetterFields } from './fields.ts';
 
 export interface Annotation {
@@ -46,7 +46,7 @@ export function forbidden(setter: SetterFields, path: string, value?: unknown): 
 
 /** A field that should have been set. */
 export function missing(setter: SetterFields, path: string, value?: unknown): FieldError {
-  return withValue(required(`${pathOf(setter)}.${path}`, ''), value);
+  return withValue(requiredField(`${pathOf(setter)}.${path}`, ''), value);
 }
 
 export function forbiddenAnnotation({ key, value }: Annotation): FieldError {

@@ -12,7 +12,7 @@ import type { ConditionState } from '../../kube/conditions.ts';
 import { quote } from '../../kube/text.ts';
 import { printSome } from '../psa/some.ts';
 import { type FeatureGate, isObject } from '../../kube/types.ts';
-import { readTimestamp } from '../../kube/units.ts';
+import { parseTimestamp } from '../../kube/units.ts';
 
 /** What is asked for and what is decided, after one look at the evaluation. */
 interface EnforcementDecision {
@@ -389,7 +389,7 @@ export function evaluationOf({
   inconclusivePolicy,
 }: EvaluationInput): EvaluationResult {
   const isFresh = (ms: number): boolean => Math.abs(nowMs - ms) <= maxAgeMs;
-  const storedMs = readTimestamp(status?.lastEvaluationTime);
+  const storedMs = parseTimestamp(status?.lastEvaluationTime);
   const hasEntries = status?.violatingNamespaces?.some(({ state }) => state !== 'Previous') === true;
   if (newest && newest.violating > 0 && isFresh(newest.endMs)) return 'violations';
   if (hasEntries && storedMs !== undefined && isFresh(storedMs)) return 'violations';

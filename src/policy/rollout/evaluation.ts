@@ -13,7 +13,7 @@ import { evaluatePod } from '../pss/evaluate.ts';
 import { remedyOf } from '../pss/remedy.ts';
 import type { Level, Version } from '../pss/types.ts';
 import type { Exemptions } from '../psa/exemptions.ts';
-import { controllerPodOf, type FindServiceAccount } from '../../kube/controller-pod.ts';
+import { getControllerPod, type FindServiceAccount } from '../../kube/controller-pod.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { serviceAccountSubject } from '../scc/access.ts';
@@ -250,7 +250,7 @@ export function templatePodOf(
   surroundings: TemplateSurroundings,
 ): TemplatePod | undefined {
   const path = podTemplatePath(RESOURCES[kind].group, kind);
-  const made = controllerPodOf(object, kind, surroundings.findAccount);
+  const made = getControllerPod(object, kind, surroundings.findAccount);
   if (path === undefined || made === undefined) return undefined;
   const { name = '' } = object.metadata ?? {};
   return { kind, name, path: path.join('.'), pod: admitted(made.pod, surroundings) };

@@ -8,20 +8,20 @@ import {
 import { isLevel, type Level } from '../pss/types.ts';
 import { parseVersion } from '../pss/version.ts';
 import { MODES, type Mode, isStricter } from '../psa/policy.ts';
-import { type FieldOwner, metadataOwnersOf } from '../../kube/managed-fields.ts';
+import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
 import { type Namespace, isObject, type JsonObject } from '../../kube/types.ts';
 import { sccModeOf, type SccSettings } from '../scc/mode.ts';
 import { type SecurityContextConstraints, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { serviceAccountSubject } from '../scc/access.ts';
 import { prepareScc } from '../scc/scc.ts';
 import type { CanUse, Subject } from '../scc/request.ts';
-import { apiVersionOf } from '../../kube/resources.ts';
+import { getApiVersion } from '../../kube/resources.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import type { SyncerMode } from './enforcement.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import { namespaceRangesOf } from '../scc/namespace.ts';
 import { psaLevelOf, type SccLevelOptions } from './scc-level.ts';
-import { readTimestamp } from '../../kube/units.ts';
+import { parseTimestamp } from '../../kube/units.ts';
 
 /** The two labels of a mode. */
 const LABELS_OF: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
@@ -203,7 +203,7 @@ function documentFor({ namespace, owners }: FieldsInput, fields: IntendedFields)
     isSame(fields.labels, labels, own.labels) && isSame(fields.annotations, annotations, own.annotations);
   if (isUpToDate) return undefined;
   return {
-    apiVersion: apiVersionOf('Namespace'),
+    apiVersion: getApiVersion('Namespace'),
     kind: 'Namespace',
     metadata: {
       ...identityOf(namespace),
@@ -248,7 +248,7 @@ const SYNCED_FIELDS = { labels: PSA_LABELS, annotations: [SUFFICIENT_LEVEL_ANNOT
  */
 function forgetFormer(namespace: Namespace): readonly JsonPatchOp[] | undefined {
   const { resourceVersion, managedFields } = namespace.metadata ?? {};
-  const owners = metadataOwnersOf(namespace.metadata) ?? [];
+  const owners = getMetadataOwners(namespace.metadata) ?? [];
   const isLeft = owners.map((owner) => isFormerOwner(owner) && ownsSynced(owner));
   if (!isLeft.includes(true)) return undefined;
   const value = (managedFields ?? []).flatMap((entry, index) => {
@@ -467,7 +467,7 @@ export interface LabelSyncPlan {
 /** Plans the labels of a namespace. */
 export function planLabels(input: LabelSyncInput): LabelSyncPlan {
   const { namespace, settings, mode } = input;
-  const owners = metadataOwnersOf(namespace.metadata);
+  const owners = getMetadataOwners(namespace.metadata);
   const managed = isManaged(namespace, owners, settings);
   if (owners === undefined || isTerminating(namespace)) return { isManaged: managed, remarks: [] };
   const need = managed ? needOf(input) : undefined;
@@ -504,7 +504,7 @@ export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
   const keys = MODES.map((mode) => LABELS_OF[mode].level);
   if (name === undefined || keys.every((key) => metadata?.labels?.[key] === 'privileged')) return undefined;
   return {
-    apiVersion: apiVersionOf('Namespace'),
+    apiVersion: getApiVersion('Namespace'),
     kind: 'Namespace',
     metadata: { ...identityOf(namespace), labels: Object.fromEntries(keys.map((key) => [key, 'privileged'])) },
   };
@@ -558,7 +558,7 @@ export interface Standing {
 
 /** Tells it by the labels of the namespace and their owners. */
 export function standingOf(namespace: Namespace, settings: ManagementSettings): Standing {
-  const owners = metadataOwnersOf(namespace.metadata);
+  const owners = getMetadataOwners(namespace.metadata);
   const own = ownFieldsOf(owners ?? []).labels;
   return {
     isManaged: isManaged(namespace, owners, settings),
@@ -585,5 +585,5 @@ export function isAwaitingLabel({ namespace, isManaged, serviceAccounts }: Label
   if (!isManaged || labels?.[POD_SECURITY_LABELS.enforce] !== undefined) return false;
   if (isTerminating(namespace)) return false;
   const canRun = serviceAccounts.length > 0 && (annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') !== '';
-  return canRun && nowMs - (readTimestamp(creationTimestamp) ?? 0) >= GRACE_MS;
+  return canRun && nowMs - (parseTimestamp(creationTimestamp) ?? 0) >= GRACE_MS;
 }

@@ -1,6 +1,6 @@
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import { deepEqual } from '../../kube/equality.ts';
-import { podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
+import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/text.ts';
 import { RESOURCES } from '../../kube/resources.ts';
@@ -104,7 +104,7 @@ function isChanged(object: KubeObject, old: KubeObject | undefined, { group, kin
   const path = podTemplatePath(group, kind);
   if (old === undefined) return true;
   if (path === undefined) return isSignificantUpdate(object, old);
-  return !deepEqual(podTemplateOf(object, path), podTemplateOf(old, path));
+  return !deepEqual(getPodTemplate(object, path), getPodTemplate(old, path));
 }
 
 /** Pods come as SCCs have completed them; templates do not, and until SCCs can do so there is no telling. */

@@ -1,6 +1,6 @@
-import { withTimes, type Condition, type ConditionState } from '../../kube/conditions.ts';
+import { withTransitionTimes, type Condition, type ConditionState } from '../../kube/conditions.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
-import { readTimestamp, timestampOf } from '../../kube/units.ts';
+import { parseTimestamp, formatTimestamp } from '../../kube/units.ts';
 import {
   type Category,
   type NamespaceEvaluation,
@@ -10,13 +10,13 @@ import {
 } from './evaluation.ts';
 import type { DefaultLevel, SweepSummary } from './enforcement.ts';
 import { SUFFICIENT_LEVEL_ANNOTATION, POD_SECURITY_LABELS, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
-import { metadataOwnersOf } from '../../kube/managed-fields.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import type { Namespace, Report, ReportResult } from '../../kube/types.ts';
 import { isLevel, type Level } from '../pss/types.ts';
 import type { Exemptions } from '../psa/exemptions.ts';
 import { type LabelSyncPlan, isTerminating, ownFieldsOf } from './label-sync.ts';
 import { isStricter } from '../psa/policy.ts';
-import { apiVersionOf } from '../../kube/resources.ts';
+import { getApiVersion } from '../../kube/resources.ts';
 import {
   MAX_VIOLATING_NAMESPACES,
   type ViolatingNamespace,
@@ -113,7 +113,7 @@ export function mergeReadinessConditions(
   const counted = detected.length > 0 ? detected : members;
   const state = isManaged ? mergedState(members, detected) : nothing('Unmanaged', '');
   const lastTransitionTime = isManaged ? latest(counted) : undefined;
-  const [timed = { ...state, lastTransitionTime: now }] = withTimes([state], before ? [before] : [], now);
+  const [timed = { ...state, lastTransitionTime: now }] = withTransitionTimes([state], before ? [before] : [], now);
   return { ...timed, ...(lastTransitionTime === undefined ? {} : { lastTransitionTime }) };
 }
 
@@ -143,7 +143,7 @@ function latest(conditions: readonly Condition[]): string | undefined {
   return conditions
     .map(({ lastTransitionTime }) => lastTransitionTime)
     .reduce<string | undefined>(
-      (a, b) => (a === undefined || (readTimestamp(b) ?? 0) > (readTimestamp(a) ?? 0) ? b : a),
+      (a, b) => (a === undefined || (parseTimestamp(b) ?? 0) > (parseTimestamp(a) ?? 0) ? b : a),
       undefined,
     );
 }
@@ -212,7 +212,7 @@ export function predictedLevelOf(
 ): Level | undefined {
   if (plan?.isManaged === false) return 'restricted';
   if (plan?.need !== undefined) return plan.need.level;
-  const owners = metadataOwnersOf(namespace.metadata);
+  const owners = getMetadataOwners(namespace.metadata);
   if (owners === undefined) return undefined;
   const own = ownFieldsOf(owners);
   const { labels, annotations } = namespace.metadata ?? {};
@@ -243,7 +243,7 @@ export function reportOf(evaluation: NamespaceEvaluation, { seconds }: { readonl
     workload.violations.map((violation): ReportResult => resultOf(violation, workload, evaluation, seconds)),
   );
   return {
-    apiVersion: apiVersionOf('Report'),
+    apiVersion: getApiVersion('Report'),
     kind: 'Report',
     metadata: { name: REPORT_NAME, namespace, labels: { [PART_OF_LABEL]: PART_OF } },
     source: PART_OF,
@@ -376,8 +376,8 @@ export function violationReason(categories: readonly Category[]): string | undef
 /** False for a namespace that is gone, also if there is a new one of its name. */
 function isAbout({ lastTransitionTime }: ViolatingNamespace, namespace: Namespace | undefined): boolean {
   if (namespace === undefined) return false;
-  const createdMs = readTimestamp(namespace.metadata?.creationTimestamp);
-  const sinceMs = readTimestamp(lastTransitionTime);
+  const createdMs = parseTimestamp(namespace.metadata?.creationTimestamp);
+  const sinceMs = parseTimestamp(lastTransitionTime);
   return createdMs === undefined || sinceMs === undefined || createdMs <= sinceMs;
 }
 
@@ -413,7 +413,7 @@ function isPrevious({ state }: ViolatingNamespace): boolean {
 }
 
 function timeOf({ lastTransitionTime }: ViolatingNamespace): number {
-  return readTimestamp(lastTransitionTime) ?? 0;
+  return parseTimestamp(lastTransitionTime) ?? 0;
 }
 
 /** What is stored of an evaluation of all namespaces. */
@@ -433,7 +433,7 @@ interface StatusInput {
 
 /** What an evaluation leaves in the status, to be written at once. */
 export function evaluationStatus({ before, sweep, endMs, inconclusivePolicy }: StatusInput): EvaluationStatus {
-  const now = timestampOf(endMs);
+  const now = formatTimestamp(endMs);
   const isComplete = inconclusivePolicy === 'Ignore' || summaryOf(sweep, endMs).inconclusive === 0;
   return {
     violatingNamespaces: nextViolatingNamespaces(before?.violatingNamespaces, sweep, now).entries,

@@ -1,4 +1,4 @@
-import { printFieldError } from '../../kube/field-error.ts';
+import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
@@ -39,7 +39,7 @@ export function psaLevelOf(
   { profile, userNamespaces = profile === 'accurate' ? 'aware' : 'ignore' }: SccLevelOptions,
 ): SccLevel {
   const { fields, error } = decodeScc(scc);
-  if (error !== undefined) return { level: 'privileged', error: printFieldError(error) };
+  if (error !== undefined) return { level: 'privileged', error: formatFieldError(error) };
   const hasUserNamespaces = userNamespaces === 'aware' && fields.userNamespaceLevel === 'RequirePodLevel';
   const subject: Subject = { scc: fields, namespace: namespaceRangesOf(namespace), profile, hasUserNamespaces };
   const levels = JUDGEMENTS.map((judge) => judge(subject));

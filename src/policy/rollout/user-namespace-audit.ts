@@ -14,7 +14,7 @@ import { evaluatePod } from '../pss/evaluate.ts';
 import { printPolicy } from '../psa/policy.ts';
 import { decode } from '../pss/decode.ts';
 import { pathOf, type ContainerFields, type PodFields, type SetterFields } from '../pss/fields.ts';
-import { hasUserNamespace, podTemplateOf, podTemplatePath } from '../../kube/pod.ts';
+import { hasUserNamespace, getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { misfitsOf } from '../scc/advice/explain.ts';
 import { psaLevelOf } from './scc-level.ts';
 import { isMirrorPod } from '../../kube/controller-pod.ts';
@@ -289,7 +289,7 @@ function auditSource(source: AuditSource, guarded: GuardedSccs): readonly AuditF
 function templateOf({ kind, object }: AuditSource): PodLike | undefined {
   if (kind === 'Pod') return object;
   const path = podTemplatePath(RESOURCES[kind].group, kind);
-  return path && podTemplateOf(object, path);
+  return path && getPodTemplate(object, path);
 }
 
 /**

@@ -16,8 +16,8 @@ import { fit, named, refusalWarnings, unjudgedWarnings } from './advice/warnings
 import { quote } from '../../kube/text.ts';
 import { explainOrder } from './order.ts';
 import { aggregate, distinctTexts, printList, textsOf, UNABLE, auditKey } from './messages.ts';
-import { forbiddenField, printFieldError } from '../../kube/field-error.ts';
-import { failure } from '../../kube/status.ts';
+import { forbiddenField, formatFieldError } from '../../kube/field-error.ts';
+import { createStatus } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { resolveCompatibility } from './mode.ts';
 import type { PodFields } from './decode/pod.ts';
@@ -145,7 +145,7 @@ function whyChosen(chosen: PreparedScc, next: PreparedScc | 'unknown' | undefine
   return `${name} is most restrictive, not denied, and chosen over ${quote(next.name)} because ${name} ${reason}`;
 }
 
-const HINT = printFieldError(
+const HINT = formatFieldError(
   forbiddenField(
     'no access to scc/restricted',
     'the pod fails to validate against the `restricted-v2` security context constraint, but would validate successfully against the `restricted` security context constraint',
@@ -185,7 +185,7 @@ export function assignScc(input: SccInput): SccDecision {
   if ('error' in search)
     return refuse(search.error, { warnings: advise(input, undefined, () => unjudgedWarnings(input, pod)) });
   const result = searchScc(search);
-  if (result.excess) return refuse(`${UNABLE}: ${printFieldError(result.excess)}`);
+  if (result.excess) return refuse(`${UNABLE}: ${formatFieldError(result.excess)}`);
   const audit = search.mutable === 'everything' ? auditWithNext(search, result) : auditUnchanged(result, '');
   const { chosen } = result;
   if (chosen === undefined) {
@@ -222,7 +222,7 @@ export function validateScc(input: SccInput): SccDecision {
   if ('error' in search)
     return refuse(search.error, { warnings: advise(input, undefined, () => unjudgedWarnings(input, pod)) });
   const result = searchScc(search);
-  if (result.excess) return refuse(`${UNABLE}: ${printFieldError(result.excess)}`);
+  if (result.excess) return refuse(`${UNABLE}: ${formatFieldError(result.excess)}`);
   const audit = auditUnchanged(result, recordedScc);
   if (result.chosen) return accept({ auditAnnotations: audit, facts: factsOf(result.chosen) });
   const texts = [...result.passedOver.flatMap(textsOf), ...hintTexts(search, result.passedOver)];
@@ -275,7 +275,7 @@ function accept(given: Given<true>): SccDecision {
 }
 
 function refuse(message: string, given: Given<false> = {}): SccDecision {
-  const status = failure(403, 'Forbidden', message);
+  const status = createStatus(403, 'Forbidden', message);
   return { allowed: false, status, warnings: [], auditAnnotations: {}, ...given };
 }
 

@@ -1,4 +1,4 @@
-import { printFieldError, type FieldError } from '../../kube/field-error.ts';
+import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import type { PassedOver } from './search.ts';
 
@@ -22,7 +22,7 @@ export function auditKey(sccName: string): string {
 
 /** One thing that an SCC does not allow; paths that begin with a dot are relative to the SCC. */
 export function printError(sccName: string, error: FieldError): string {
-  const text = printFieldError(error);
+  const text = formatFieldError(error);
   return isRelative(error) ? `provider ${sccName}: ${text}` : text;
 }
 

@@ -1,4 +1,4 @@
-import { type Found, isObject } from '../../kube/types.ts';
+import { type Result, isObject } from '../../kube/types.ts';
 import { parseIdBlock, parseIdBlocks, type IdBlock, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import type { RunAsUserFields, SccFields, SeLinuxContextFields, PreparedScc } from './scc.ts';
 import type { Bound } from './strategies/index.ts';
@@ -8,10 +8,10 @@ export interface NamespaceRanges {
   readonly name: string;
   /** Why pods of the namespace cannot be judged at all. */
   readonly problem: string | undefined;
-  readonly uidRange: Found<IdBlock>;
-  readonly seLinuxLevel: Found<string>;
+  readonly uidRange: Result<IdBlock>;
+  readonly seLinuxLevel: Result<string>;
   /** At least one. */
-  readonly groupRanges: Found<readonly IdBlock[]>;
+  readonly groupRanges: Result<readonly IdBlock[]>;
 }
 
 /** The annotations as they stand; `undefined` if absent. */
@@ -69,7 +69,7 @@ function parse(source: Source, problem: string | undefined): NamespaceRanges {
   };
 }
 
-function parseGroups(name: string, text: string | undefined): Found<readonly IdBlock[]> {
+function parseGroups(name: string, text: string | undefined): Result<readonly IdBlock[]> {
   if (text === undefined) {
     return { error: `unable to find supplemental group or uid annotation for namespace ${name}` };
   }
@@ -79,7 +79,7 @@ function parseGroups(name: string, text: string | undefined): Found<readonly IdB
   return parseIdBlocks(text);
 }
 
-function filled<T>(key: string, text: string | undefined, parse: (text: string) => Found<T>): Found<T> {
+function filled<T>(key: string, text: string | undefined, parse: (text: string) => Result<T>): Result<T> {
   if (text === undefined) return { error: `unable to find annotation ${key}` };
   return text === '' ? { error: `found annotation ${key} but it was empty` } : parse(text);
 }
@@ -88,7 +88,7 @@ function filled<T>(key: string, text: string | undefined, parse: (text: string) 
  * Fills in what an SCC leaves to the namespace; an error says why the SCC cannot work there.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccmatching/matcher.go
  */
-export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Found<Bound> {
+export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Result<Bound> {
   const error = bindingError(scc, namespace);
   if (error !== undefined) return { error };
   const { fields, needs } = scc;
@@ -140,10 +140,10 @@ interface Lack {
   readonly why: string;
 }
 
-function lackOf(what: string, found: Found<unknown>): Lack | undefined {
+function lackOf(what: string, found: Result<unknown>): Lack | undefined {
   return 'error' in found ? { what, why: found.error } : undefined;
 }
 
-function valueOf<T, Otherwise>(found: Found<T>, otherwise: Otherwise): T | Otherwise {
+function valueOf<T, Otherwise>(found: Result<T>, otherwise: Otherwise): T | Otherwise {
   return 'error' in found ? otherwise : found.value;
 }

@@ -1,4 +1,4 @@
-import { forbiddenField, invalidValue, type FieldError, notSupported, required } from '../../kube/field-error.ts';
+import { forbiddenField, invalidValue, type FieldError, notSupported, requiredField } from '../../kube/field-error.ts';
 import { MAX_ERRORS } from './strategies/index.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { sortedSet, compareBytes } from '../../kube/text.ts';
@@ -95,7 +95,7 @@ export function sccTypeError(scc: unknown): FieldError | undefined {
 
 function nameErrors(scc: unknown, { name }: SccFields): readonly FieldError[] {
   if (name !== '') return dnsSubdomainErrors(name).map((error) => invalidValue('metadata.name', name, error));
-  return hasGenerateName(scc) ? [] : [required('metadata.name', 'name or generateName is required')];
+  return hasGenerateName(scc) ? [] : [requiredField('metadata.name', 'name or generateName is required')];
 }
 
 function hasGenerateName(scc: unknown): boolean {
@@ -174,7 +174,7 @@ function volumeErrors({ volumes, allowedFlexVolumes: drivers }: SccFields): read
     ];
   }
   for (const [index, driver] of drivers.entries()) {
-    if (driver === '') errors.push(required(`allowedFlexVolumes[${index}].driver`, 'must specify a driver'));
+    if (driver === '') errors.push(requiredField(`allowedFlexVolumes[${index}].driver`, 'must specify a driver'));
   }
   return errors;
 }

@@ -8,7 +8,7 @@
 import { deepEqual, semanticEqual } from '../../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Namespace, type UserInfo } from '../../kube/types.ts';
-import { printFieldError } from '../../kube/field-error.ts';
+import { formatFieldError } from '../../kube/field-error.ts';
 import { printJson } from '../../kube/text.ts';
 import { decodePod, hasTooManyKeys, type PodFields } from './decode/pod.ts';
 import type { Operation, Allowed, Denied } from '../../kube/admission.ts';
@@ -105,7 +105,7 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
 
 function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest {
   const decoded = decodePod(object);
-  if ('error' in decoded) return refuse(printFieldError(decoded.error));
+  if ('error' in decoded) return refuse(formatFieldError(decoded.error));
   return { verdict: 'judge', request: { pod: decoded.pod, oldPod } };
 }
 

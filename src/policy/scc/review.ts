@@ -1,10 +1,10 @@
 import { applyDefaults } from '../../kube/defaults.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
-import { invalidValue, printFieldError, required, type FieldError } from '../../kube/field-error.ts';
-import { badRequest, invalid, type Status, failure } from '../../kube/status.ts';
+import { invalidValue, formatFieldError, requiredField, type FieldError } from '../../kube/field-error.ts';
+import { badRequest, invalid, type Status, createStatus } from '../../kube/status.ts';
 import { draft, isObject, type JsonObject } from '../../kube/types.ts';
 import { decodePod, type PodFields } from './decode/pod.ts';
-import { apiVersionOf } from '../../kube/resources.ts';
+import { getApiVersion } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
 import { serviceAccountSubject } from './access.ts';
@@ -47,7 +47,7 @@ function readReview(review: JsonObject): ReviewRequest | { readonly error: Statu
   const decoded = decodePod(podOf(spec['template']));
   if ('error' in decoded) {
     const path = `spec.template.${decoded.error.path}`;
-    return { error: badRequest(printFieldError({ ...decoded.error, path })) };
+    return { error: badRequest(formatFieldError({ ...decoded.error, path })) };
   }
   const request = {
     kind,
@@ -76,7 +76,7 @@ function validate(request: ReviewRequest, metadata: unknown): readonly FieldErro
   const hasNoSubject = user === '' && groups.length === 0 && serviceAccountName === '';
   return [
     ...account,
-    ...(kind === 'PodSecurityPolicySubjectReview' && hasNoSubject ? [required('spec.user', NO_SUBJECT)] : []),
+    ...(kind === 'PodSecurityPolicySubjectReview' && hasNoSubject ? [requiredField('spec.user', NO_SUBJECT)] : []),
     ...serviceAccountNames.flatMap((name, index) => nameErrors(name, `spec.serviceAccountNames[${index}]`)),
     ...(isEmpty(metadata) ? [] : [invalidValue('metadata', metadata, 'must be empty')]),
   ];
@@ -174,7 +174,7 @@ function answerForSubject({ kind, user, groups }: ReviewRequest, setting: Settin
   const asked = [isUserAsked ? subjects.user : undefined, subjects.serviceAccount].filter((one) => one !== undefined);
   const { usable, broken } = usableBy(asked, setting);
   if (broken.length > 0 && setting.brokenScc === 'refuse') {
-    return { error: failure(500, 'InternalError', aggregate(broken)) };
+    return { error: createStatus(500, 'InternalError', aggregate(broken)) };
   }
   const [first] = admissionsBy(usable, setting);
   const status = first ?? (usable.length > 0 ? { reason: CANNOT_ASSIGN } : {});
@@ -232,7 +232,7 @@ function referenceTo({ sccs }: ReviewInput, name: string): JsonObject {
     kind: 'SecurityContextConstraints',
     name,
     ...(uid === undefined ? {} : { uid }),
-    apiVersion: apiVersionOf('SecurityContextConstraints'),
+    apiVersion: getApiVersion('SecurityContextConstraints'),
     ...(resourceVersion === undefined ? {} : { resourceVersion }),
   };
 }

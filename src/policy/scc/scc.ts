@@ -15,7 +15,7 @@ import {
   objectAt,
   stringAt,
 } from './decode/reader.ts';
-import { type FieldError, printFieldError } from '../../kube/field-error.ts';
+import { type FieldError, formatFieldError } from '../../kube/field-error.ts';
 import { readSeLinuxOptions, type SeLinuxFields } from './decode/security-context.ts';
 import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
@@ -432,7 +432,7 @@ function prepare(scc: unknown): PreparedScc {
     namesSubjects: users.length > 0 || groups.length > 0,
     fields,
     score: scoreOf(fields),
-    needs: needsOf(fields, error && printFieldError(error)),
+    needs: needsOf(fields, error && formatFieldError(error)),
     auditKey: auditKey(name),
     deniedText: deniedText(name),
   };

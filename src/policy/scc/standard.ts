@@ -3,7 +3,7 @@ import type { ClusterRole, ClusterRoleBinding, KubeObject, RoleBinding } from '.
 import { semanticEqual } from '../../kube/equality.ts';
 import { defaultScc } from './objects.ts';
 import { compareBytes } from '../../kube/text.ts';
-import { apiVersionOf, RESOURCES } from '../../kube/resources.ts';
+import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
 
 /** An SCC that ships with the platform. */
 export interface StandardScc {
@@ -339,7 +339,7 @@ export function grantObjects(
 /** The names of service accounts and SCCs hold no colon. */
 function useBinding({ namespace, serviceAccount, scc }: Grant): RoleBinding {
   return {
-    apiVersion: apiVersionOf('RoleBinding'),
+    apiVersion: getApiVersion('RoleBinding'),
     kind: 'RoleBinding',
     metadata: { name: `portcullis:scc:${scc}:${serviceAccount}`, namespace },
     roleRef: { apiGroup: RBAC_GROUP, kind: 'ClusterRole', name: useRoleNameOf(scc) },
@@ -350,7 +350,7 @@ function useBinding({ namespace, serviceAccount, scc }: Grant): RoleBinding {
 function useRole(scc: string): ClusterRole {
   const { group, resource } = RESOURCES.SecurityContextConstraints;
   return {
-    apiVersion: apiVersionOf('ClusterRole'),
+    apiVersion: getApiVersion('ClusterRole'),
     kind: 'ClusterRole',
     metadata: { name: useRoleNameOf(scc) },
     rules: [{ apiGroups: [group], resources: [resource], resourceNames: [scc], verbs: ['use'] }],

@@ -5,7 +5,7 @@ import {
   parseIdBlocks,
   type IdBlock,
 } from '../../kube/scc.ts';
-import type { Namespace, Found } from '../../kube/types.ts';
+import type { Namespace, Result } from '../../kube/types.ts';
 import { emptyBitmap, type Bitmap, type NumberRow, parseBitmap } from './bitmap.ts';
 import {
   parseMcsLabel,
@@ -143,7 +143,7 @@ export const RANGE_ALLOCATION_NAME = 'scc-uid';
 type RangeState = Required<Pick<RangeAllocation, 'range' | 'data'>>;
 
 /** The blocks that are taken; an error if the object is none of this range, or broken. */
-export function readState(object: RangeAllocation, range: UidRange): Found<Bitmap> {
+export function readState(object: RangeAllocation, range: UidRange): Result<Bitmap> {
   const expected = printUidRange(range);
   if (object.range !== expected) {
     return { error: `conflicting UID range; expected ${expected}, got ${object.range ?? ''}` };

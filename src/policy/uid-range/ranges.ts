@@ -1,4 +1,4 @@
-import type { Found } from '../../kube/types.ts';
+import type { Result } from '../../kube/types.ts';
 import type { IdBlock } from '../../kube/scc.ts';
 
 /** User ids in a row, cut into blocks of one size: one block for each namespace. Ids have 32 bits. */
@@ -16,7 +16,7 @@ const MAX_ID = 0xffffffff;
  * Reads `<start>-<end>/<size of a block>`.
  * @see https://github.com/openshift/library-go/blob/master/pkg/security/uid/uid.go
  */
-export function parseUidRange(text: string): Found<UidRange> {
+export function parseUidRange(text: string): Result<UidRange> {
   const [start = NaN, end = NaN, blockSize = NaN] = FORMAT.exec(text)?.slice(1).map(Number) ?? [];
   if (!(start <= MAX_ID && end <= MAX_ID && blockSize <= MAX_ID)) {
     return { error: 'range not in the format "<start>-<end>/<blockSize>"' };
@@ -80,7 +80,7 @@ interface McsLabel {
  * Reads a label, its categories in any order.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/mcs/label.go
  */
-export function parseMcsLabel(text: string): Found<McsLabel> {
+export function parseMcsLabel(text: string): Result<McsLabel> {
   const colon = text.lastIndexOf(':');
   const list = text.slice(colon + 1);
   const categories: number[] = [];
@@ -154,7 +154,7 @@ const MCS_RANGE_FORMAT = /^([^/]*)\/(\d+)(?:,(\d+))?$/;
  * Reads `<prefix>/<categories in a label>[,<categories to choose from>]`.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/mcs/label.go
  */
-export function parseMcsRange(text: string): Found<McsRange> {
+export function parseMcsRange(text: string): Result<McsRange> {
   const [, prefix, k, n = String(CATEGORIES)] = MCS_RANGE_FORMAT.exec(text) ?? [];
   if (prefix === undefined) return { error: 'range not in the format "<prefix>/<numLabel>[,<maxCategory>]"' };
   const length = Number(k);

@@ -9,7 +9,7 @@ import {
 import { newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Cell } from '../../telemetry/hot.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { type Store, until } from '../../cluster/store.ts';
+import { type Store, waitFor } from '../../cluster/store.ts';
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { type SccSettings, warnOfModeLabel } from '../../policy/scc/mode.ts';
@@ -166,7 +166,7 @@ interface Reviewed extends PodSecurityReview {
 async function waitForNamespace(name: string, context: WebhookContext, waitingRoom: WaitingRoom): Promise<boolean> {
   const { store, signal } = context;
   const find = (): true | undefined => (store.get('Namespace', name) ? true : undefined);
-  const found = await until(store, { kind: 'Namespace', name }, find, { timeoutMs: remainingMs(context), signal });
+  const found = await waitFor(store, { kind: 'Namespace', name }, find, { timeoutMs: remainingMs(context), signal });
   await waitingRoom.turn();
   return found === true;
 }

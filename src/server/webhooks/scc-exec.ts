@@ -2,7 +2,7 @@ import type { Cluster } from '../../cluster/cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
 import { quote } from '../../kube/text.ts';
-import { ApiError, failure, notFound } from '../../kube/status.ts';
+import { ApiError, createStatus, notFound } from '../../kube/status.ts';
 import type { Pod } from '../../kube/types.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccMode } from '../../policy/scc/mode.ts';
@@ -67,7 +67,7 @@ function findPod(store: Store, cluster: Pick<Cluster, 'get'>, name: string, name
 
 function unreadable(error: unknown, name: string): ReturnType<typeof notFound> {
   if (error instanceof ApiError && error.status.code === 404) return notFound({ group: '', resource: 'pods' }, name);
-  return failure(403, 'Forbidden', `failed to get pod: ${error instanceof Error ? error.message : String(error)}`);
+  return createStatus(403, 'Forbidden', `failed to get pod: ${error instanceof Error ? error.message : String(error)}`);
 }
 
 /** The decision about a pod as one about a stream into it: the pod stays as it is, and nobody creates it. */

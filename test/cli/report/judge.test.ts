@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { objectsOf, readDocuments, type Manifests } from '../../../src/config/manifests.ts';
+import { manifestObjects, readDocuments, type Manifests } from '../../../src/config/manifests.ts';
 import { parseFieldPath } from '../../../src/cli/report/field-path.ts';
 import { FORMATS, printTable } from '../../../src/cli/commands/check.ts';
 import { judge } from '../../../src/cli/report/judge.ts';
@@ -9,7 +9,7 @@ import { PLAIN } from '../../../src/cli/report/style.ts';
 
 function manifestsOf(text: string): Manifests {
   const { documents, errors } = readDocuments(text, 'f');
-  return { documents, errors, objects: documents.flatMap((document) => objectsOf(document).objects) };
+  return { documents, errors, objects: documents.flatMap((document) => manifestObjects(document).objects) };
 }
 
 const SETTINGS = {

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { resourcesOfDefinition } from '../../../src/dev-cluster/objects/custom.ts';
 import { strategyOf } from '../../../src/dev-cluster/objects/index.ts';
 import type { ApiObject, ResourceInfo, Strategy } from '../../../src/dev-cluster/types.ts';
-import { printFieldError } from '../../../src/kube/field-error.ts';
+import { formatFieldError } from '../../../src/kube/field-error.ts';
 
 const definitions = strategyOf('apiextensions.k8s.io', 'CustomResourceDefinition');
 
@@ -182,12 +182,12 @@ describe('definitions', () => {
     },
   ];
   for (const { name, given, errors } of cases) {
-    test(name, () => assert.deepEqual(definitions.validateCreate(given).map(printFieldError), errors));
+    test(name, () => assert.deepEqual(definitions.validateCreate(given).map(formatFieldError), errors));
   }
 
   test('scope and names stay', () => {
     const next = definition({}, { spec: { scope: 'Cluster' } });
-    assert.deepEqual(definitions.validateUpdate(next, definition(), '').map(printFieldError), [
+    assert.deepEqual(definitions.validateUpdate(next, definition(), '').map(formatFieldError), [
       'spec.scope: Invalid value: "Cluster": field is immutable',
     ]);
   });
@@ -460,12 +460,12 @@ describe('objects against their schema', () => {
     },
   ];
   for (const { name, spec, errors } of cases) {
-    test(name, () => assert.deepEqual(strategy.validateCreate(gadget(spec)).map(printFieldError), errors));
+    test(name, () => assert.deepEqual(strategy.validateCreate(gadget(spec)).map(formatFieldError), errors));
   }
 
   test('what was wrong and has not been touched is let through', () => {
     const old = gadget({ text: 'wrong', number: 9 });
-    assert.deepEqual(strategy.validateUpdate(gadget({ text: 'wrong', number: 7 }), old, '').map(printFieldError), [
+    assert.deepEqual(strategy.validateUpdate(gadget({ text: 'wrong', number: 7 }), old, '').map(formatFieldError), [
       'spec.number: Invalid value: 7: spec.number in body should be less than or equal to 4',
       'spec.number: Invalid value: 7: spec.number in body should be a multiple of 2',
     ]);
@@ -475,7 +475,7 @@ describe('objects against their schema', () => {
 describe('rules', () => {
   const rules = (...given: object[]): object => ({ 'x-kubernetes-validations': given });
   const errors = (strategy: Strategy, object: ApiObject, old?: ApiObject): string[] =>
-    (old ? strategy.validateUpdate(object, old, '') : strategy.validateCreate(object)).map(printFieldError);
+    (old ? strategy.validateUpdate(object, old, '') : strategy.validateCreate(object)).map(formatFieldError);
   const item = {
     type: 'object',
     properties: {
@@ -639,7 +639,7 @@ describe('what would take too long', { timeout: 20_000 }, () => {
   const errorsOf = (properties: object, spec: object, old?: object): string[] => {
     const { strategy } = resourceOf(definition(properties));
     const errors = old ? strategy.validateUpdate(gadget(spec), gadget(old), '') : strategy.validateCreate(gadget(spec));
-    return errors.map(printFieldError);
+    return errors.map(formatFieldError);
   };
 
   test('sets and maps of many items', () => {
@@ -704,7 +704,7 @@ describe('what would take too long', { timeout: 20_000 }, () => {
       };
       const { strategy } = resourceOf(definition({}, { root: { properties } }));
       const startMs = performance.now();
-      assert.deepEqual(strategy.validateCreate(gadget(spec)).map(printFieldError), [budget]);
+      assert.deepEqual(strategy.validateCreate(gadget(spec)).map(formatFieldError), [budget]);
       assert.ok(performance.now() - startMs < 5_000);
     });
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { strategyOf } from '../../../src/dev-cluster/objects/index.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
-import { printFieldError } from '../../../src/kube/field-error.ts';
+import { formatFieldError } from '../../../src/kube/field-error.ts';
 import { createAuthority } from '../../../src/tls/self-signed.ts';
 
 function make(apiVersion: string, kind: string, rest: object = {}, metadata: object = {}): ApiObject {
@@ -16,11 +16,11 @@ function strategyFor({ apiVersion = '', kind = '' }: ApiObject) {
 }
 
 function errorsOf(object: ApiObject): string[] {
-  return strategyFor(object).validateCreate(object).map(printFieldError);
+  return strategyFor(object).validateCreate(object).map(formatFieldError);
 }
 
 function changeErrors(old: ApiObject, next: ApiObject): string[] {
-  return strategyFor(old).validateUpdate(next, old, '').map(printFieldError);
+  return strategyFor(old).validateUpdate(next, old, '').map(formatFieldError);
 }
 
 const IN_A = { namespace: 'a' };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { strategyOf } from '../../../src/dev-cluster/objects/index.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
-import { printFieldError } from '../../../src/kube/field-error.ts';
+import { formatFieldError } from '../../../src/kube/field-error.ts';
 
 const strategy = strategyOf('', 'Pod');
 
@@ -23,7 +23,7 @@ function container(more: object = {}): object {
 }
 
 function errorsOf(object: ApiObject): string[] {
-  return strategy.validateCreate(object).map(printFieldError);
+  return strategy.validateCreate(object).map(formatFieldError);
 }
 
 const LABEL =
@@ -483,7 +483,7 @@ describe('what the server sets on a new pod', () => {
 function change(old: ApiObject, next: ApiObject, subresource = ''): { object: ApiObject; errors: string[] } {
   const object = structuredClone(next);
   strategy.prepareForUpdate(object, old, subresource);
-  return { object, errors: strategy.validateUpdate(object, old, subresource).map(printFieldError) };
+  return { object, errors: strategy.validateUpdate(object, old, subresource).map(formatFieldError) };
 }
 
 const MUTABLE =

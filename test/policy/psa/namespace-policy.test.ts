@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { printFieldErrors } from '../../../src/kube/field-error.ts';
+import { formatFieldErrors } from '../../../src/kube/field-error.ts';
 import { completeDefaults, DEFAULT_CONFIGURATION } from '../../../src/policy/psa/configuration.ts';
 import { resolvePolicies, setsMode } from '../../../src/policy/psa/namespace-policy.ts';
 import { areEquivalent, isFullyPrivileged, MODES, printPolicy } from '../../../src/policy/psa/policy.ts';
@@ -110,7 +110,7 @@ for (const { name, defaults, labels, expected, errors = '' } of CASES) {
       MODES.map((mode) => printPolicy(resolved[mode])),
       expected,
     );
-    assert.equal(resolved.errors.length === 0 ? '' : printFieldErrors(resolved.errors), errors);
+    assert.equal(resolved.errors.length === 0 ? '' : formatFieldErrors(resolved.errors), errors);
   });
 }
 
@@ -119,7 +119,7 @@ const { policies: privileged } = completeDefaults(DEFAULT_CONFIGURATION.defaults
 test('labels that no API server lets through are errors too', () => {
   const labels = { 'pod-security.kubernetes.io/enforce': 7, 'pod-security.kubernetes.io/audit-version': null };
   assert.equal(
-    printFieldErrors(resolvePolicies(labels, privileged).errors),
+    formatFieldErrors(resolvePolicies(labels, privileged).errors),
     `[${at('enforce')} 7: must be one of privileged, baseline, restricted, ${at('audit-version')} "": must be "latest" or "v1.x"]`,
   );
   assert.deepEqual(resolvePolicies(null, privileged).errors, []);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../../src/kube/admission.ts';
-import { badRequest, failure } from '../../../src/kube/status.ts';
+import { badRequest, createStatus } from '../../../src/kube/status.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import {
   compliantPod,
@@ -33,7 +33,7 @@ const invalidLabel = (label: string, value: string): Decision => {
   const field = `metadata.labels[pod-security.kubernetes.io/${label}]`;
   const message = `Invalid value: "${value}": must be one of privileged, baseline, restricted`;
   return deny(
-    failure(422, 'Invalid', `Namespace "ns" is invalid: ${field}: ${message}`, {
+    createStatus(422, 'Invalid', `Namespace "ns" is invalid: ${field}: ${message}`, {
       name: 'ns',
       kind: 'Namespace',
       causes: [{ reason: 'FieldValueInvalid', message, field }],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { allow, deny, type AdmissionRequest } from '../../../src/kube/admission.ts';
-import { badRequest, failure } from '../../../src/kube/status.ts';
+import { badRequest, createStatus } from '../../../src/kube/status.ts';
 import type { PodSecurityCount, PodSecurityReview } from '../../../src/policy/psa/types.ts';
 import type { Policy } from '../../../src/policy/pss/types.ts';
 import {
@@ -62,7 +62,7 @@ const CASES: readonly Case[] = [
     },
     expected: {
       decision: deny(
-        failure(403, 'Forbidden', `pods "p" is forbidden: violates PodSecurity "baseline:v1.30": ${HOST}`, {
+        createStatus(403, 'Forbidden', `pods "p" is forbidden: violates PodSecurity "baseline:v1.30": ${HOST}`, {
           name: 'p',
           kind: 'pods',
         }),
@@ -103,7 +103,7 @@ const CASES: readonly Case[] = [
     given: { labels: { enforce: 'baseline' }, request: { ...podRequest(hostNetworkPod()), name: '' } },
     expected: {
       decision: deny(
-        failure(403, 'Forbidden', `pods is forbidden: violates PodSecurity "baseline:latest": ${HOST}`, {
+        createStatus(403, 'Forbidden', `pods is forbidden: violates PodSecurity "baseline:latest": ${HOST}`, {
           kind: 'pods',
         }),
         { auditAnnotations: { 'enforce-policy': 'baseline:latest' } },
@@ -152,7 +152,7 @@ const CASES: readonly Case[] = [
     given: { request: podRequest(compliantPod()) },
     expected: {
       decision: deny(
-        failure(500, 'InternalError', 'Internal error occurred: failed to lookup namespace "ns"', {
+        createStatus(500, 'InternalError', 'Internal error occurred: failed to lookup namespace "ns"', {
           causes: [{ message: 'failed to lookup namespace "ns"' }],
         }),
         {
@@ -196,7 +196,7 @@ const CASES: readonly Case[] = [
     },
     expected: {
       decision: deny(
-        failure(403, 'Forbidden', `pods "p" is forbidden: violates PodSecurity "baseline:latest": ${HOST}`, {
+        createStatus(403, 'Forbidden', `pods "p" is forbidden: violates PodSecurity "baseline:latest": ${HOST}`, {
           name: 'p',
           kind: 'pods',
         }),
@@ -247,7 +247,7 @@ const CASES: readonly Case[] = [
     },
     expected: {
       decision: deny(
-        failure(403, 'Forbidden', `pods "p" is forbidden: violates PodSecurity "baseline:latest": ${HOST}`, {
+        createStatus(403, 'Forbidden', `pods "p" is forbidden: violates PodSecurity "baseline:latest": ${HOST}`, {
           name: 'p',
           kind: 'pods',
         }),
@@ -310,7 +310,7 @@ const CASES: readonly Case[] = [
     },
     expected: {
       decision: deny(
-        failure(403, 'Forbidden', `pods "p" is forbidden: violates PodSecurity "baseline:latest": ${HOST}`, {
+        createStatus(403, 'Forbidden', `pods "p" is forbidden: violates PodSecurity "baseline:latest": ${HOST}`, {
           name: 'p',
           kind: 'pods',
         }),

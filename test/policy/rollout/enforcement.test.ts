@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { withTimes } from '../../../src/kube/conditions.ts';
+import { withTransitionTimes } from '../../../src/kube/conditions.ts';
 import type { FeatureGate } from '../../../src/kube/types.ts';
 import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
 import {
@@ -295,13 +295,13 @@ suite('conditions', () => {
 
   test('keep their time as long as the status stays', () => {
     const state = { type: 'A', status: 'True', reason: 'B', message: '' } as const;
-    const before = withTimes([state, { ...state, type: 'Gone' }], [], '2026-01-01T00:00:00Z');
+    const before = withTransitionTimes([state, { ...state, type: 'Gone' }], [], '2026-01-01T00:00:00Z');
     const later = '2026-01-02T00:00:00Z';
-    assert.deepEqual(withTimes([{ ...state, reason: 'C' }], before, later), [
+    assert.deepEqual(withTransitionTimes([{ ...state, reason: 'C' }], before, later), [
       { ...state, reason: 'C', lastTransitionTime: '2026-01-01T00:00:00Z' },
     ]);
     const changed = { ...state, status: 'False' } as const;
-    assert.deepEqual(withTimes([changed], before, later), [{ ...changed, lastTransitionTime: later }]);
+    assert.deepEqual(withTransitionTimes([changed], before, later), [{ ...changed, lastTransitionTime: later }]);
   });
 });
 

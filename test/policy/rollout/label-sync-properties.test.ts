@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { FORMER_LABEL_SYNC_MANAGER, LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER } from '../../../src/kube/well-known.ts';
-import { metadataOwnersOf } from '../../../src/kube/managed-fields.ts';
+import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import type { SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
 import { createSccLevels, planLabels, type LabelSyncInput } from '../../../src/policy/rollout/label-sync.ts';
@@ -84,7 +84,7 @@ function inputFor({ namespace, mode, level }: World): LabelSyncInput {
 
 /** Those who own a label, but for the syncer; nobody's name does not count. */
 function othersOf(namespace: Namespace, key: string): readonly string[] {
-  const owners = ownersOf(metadataOwnersOf(namespace.metadata) ?? [], key);
+  const owners = ownersOf(getMetadataOwners(namespace.metadata) ?? [], key);
   return owners.filter((owner) => !owner.startsWith(LABEL_SYNC_MANAGER) && !owner.startsWith('before-first-apply'));
 }
 
@@ -129,7 +129,7 @@ suite('labels', () => {
 
   test('without a recorded owner are never deleted', () => {
     always(({ namespace: before }, { namespace: after }) => {
-      const owners = metadataOwnersOf(before.metadata) ?? [];
+      const owners = getMetadataOwners(before.metadata) ?? [];
       for (const key of KEYS) {
         const isUnowned = valueOf(before, key) !== undefined && ownersOf(owners, key).length === 0;
         if (isUnowned) assert.notEqual(valueOf(after, key), undefined, key);
@@ -139,7 +139,7 @@ suite('labels', () => {
 
   test('that enforce are not owned by the syncer once it only advises', () => {
     always(({ mode }, { namespace }) => {
-      const owners = ownersOf(metadataOwnersOf(namespace.metadata) ?? [], ENFORCE);
+      const owners = ownersOf(getMetadataOwners(namespace.metadata) ?? [], ENFORCE);
       if (mode === 'Advise') assert.ok(!owners.includes(`${LABEL_SYNC_MANAGER}/Apply`));
     });
   });
@@ -159,7 +159,7 @@ suite('labels', () => {
       const enforced = world.mode === 'Enforce' ? MODES : ['audit', 'warn'];
       for (const mode of enforced) {
         const key = PREFIX + mode;
-        const isOurs = ownersOf(metadataOwnersOf(namespace.metadata) ?? [], key).includes(
+        const isOurs = ownersOf(getMetadataOwners(namespace.metadata) ?? [], key).includes(
           `${LABEL_SYNC_MANAGER}/Apply`,
         );
         assert.ok(isOurs ? valueOf(namespace, key) === world.level : valueOf(namespace, key) !== undefined, key);

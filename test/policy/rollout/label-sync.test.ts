@@ -7,7 +7,7 @@ import {
   LABEL_SYNC_MANAGER,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../../src/kube/well-known.ts';
-import { metadataOwnersOf } from '../../../src/kube/managed-fields.ts';
+import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import type { SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
 import {
@@ -232,7 +232,7 @@ suite('what belongs to others', () => {
     });
     const after = synced(shared, { grants: [ANYUID] });
     assert.deepEqual(told(after), { ...levelled('baseline'), [WARN]: 'restricted' });
-    assert.deepEqual(ownersOf(metadataOwnersOf(after.metadata) ?? [], WARN), ['gitops/Apply']);
+    assert.deepEqual(ownersOf(getMetadataOwners(after.metadata) ?? [], WARN), ['gitops/Apply']);
   });
 
   test('labels without any owner, as after a restore, stay if they are valid and differ', () => {
@@ -422,9 +422,9 @@ suite('what early releases wrote', () => {
       ['restricted', 'restricted'].slice(0, writes.length),
     );
     for (const key of ALL) {
-      assert.deepEqual(ownersOf(metadataOwnersOf(namespace.metadata) ?? [], key), [`${LABEL_SYNC_MANAGER}/Apply`]);
+      assert.deepEqual(ownersOf(getMetadataOwners(namespace.metadata) ?? [], key), [`${LABEL_SYNC_MANAGER}/Apply`]);
     }
-    assert.deepEqual(ownersOf(metadataOwnersOf(namespace.metadata) ?? [], 'other'), [
+    assert.deepEqual(ownersOf(getMetadataOwners(namespace.metadata) ?? [], 'other'), [
       `${FORMER_LABEL_SYNC_MANAGER}/Update`,
     ]);
   });
@@ -435,7 +435,7 @@ suite('what early releases wrote', () => {
     const { namespace, writes } = syncUntilDone(inputFor(right));
     assert.deepEqual(told(namespace), levelled('restricted'));
     assert.equal(writes.length, 2);
-    assert.deepEqual(ownersOf(metadataOwnersOf(namespace.metadata) ?? [], ENFORCE), [`${LABEL_SYNC_MANAGER}/Apply`]);
+    assert.deepEqual(ownersOf(getMetadataOwners(namespace.metadata) ?? [], ENFORCE), [`${LABEL_SYNC_MANAGER}/Apply`]);
   });
 
   test('is given up where nothing is enforced', () => {

@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { failure } from '../../../src/kube/status.ts';
+import { createStatus } from '../../../src/kube/status.ts';
 import { reportScc } from '../../../src/policy/scc/assign.ts';
 import type { SccDecision } from '../../../src/policy/scc/request.ts';
 
 const PREFIX = 'would be refused if security context constraints were enforced: ';
 
 function refusal(message: string, rest: Partial<Pick<SccDecision, 'warnings' | 'auditAnnotations'>> = {}): SccDecision {
-  return { allowed: false, status: failure(403, 'Forbidden', message), warnings: [], auditAnnotations: {}, ...rest };
+  return {
+    allowed: false,
+    status: createStatus(403, 'Forbidden', message),
+    warnings: [],
+    auditAnnotations: {},
+    ...rest,
+  };
 }
 
 suite('a refusal becomes a warning', () => {

@@ -1,7 +1,7 @@
 /** SCCs as they are stored. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { printFieldError } from '../../../src/kube/field-error.ts';
+import { formatFieldError } from '../../../src/kube/field-error.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { VOLUME_TYPES } from '../../../src/policy/scc/decode/volume.ts';
 import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
@@ -161,7 +161,7 @@ suite('validation', () => {
   ];
   for (const [name, fields, errors] of cases) {
     test(name, () => {
-      const found = sccObjectErrors(laxScc({ name: 'a', ...fields })).map(printFieldError);
+      const found = sccObjectErrors(laxScc({ name: 'a', ...fields })).map(formatFieldError);
       if (name === 'a name')
         assert.match(found.join(), /^metadata\.name: Invalid value: "A b": a lowercase RFC 1123 subdomain/);
       else assert.deepEqual(found, errors);
@@ -170,7 +170,7 @@ suite('validation', () => {
 
   test('no name', () => {
     const scc = laxScc({});
-    assert.deepEqual(sccObjectErrors({ ...scc, metadata: {} }).map(printFieldError), [
+    assert.deepEqual(sccObjectErrors({ ...scc, metadata: {} }).map(formatFieldError), [
       'metadata.name: Required value: name or generateName is required',
     ]);
     assert.deepEqual(sccObjectErrors({ ...scc, metadata: { generateName: 'a-' } }), []);

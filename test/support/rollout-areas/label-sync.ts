@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { metadataOwnersOf } from '../../../src/kube/managed-fields.ts';
+import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
 import {
@@ -25,7 +25,7 @@ const SETTINGS: ManagementSettings = {
 
 function isManagedCase(given: CaseNamespace): boolean {
   const namespace = namespaceOf(given);
-  return isManaged(namespace, metadataOwnersOf(namespace.metadata), SETTINGS);
+  return isManaged(namespace, getMetadataOwners(namespace.metadata), SETTINGS);
 }
 
 interface CaseScc {
@@ -181,7 +181,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
       fieldsType: 'FieldsV1',
       fieldsV1: fields,
     }));
-    const owners = metadataOwnersOf({ managedFields: entries }) ?? [];
+    const owners = getMetadataOwners({ managedFields: entries }) ?? [];
     assert.deepEqual(Object.fromEntries(owners.map(({ manager, labels }) => [manager, [...labels]])), labelsByManager);
   }),
 

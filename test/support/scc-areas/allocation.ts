@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Found, Namespace } from '../../../src/kube/types.ts';
+import type { Result, Namespace } from '../../../src/kube/types.ts';
 import {
   createAllocator,
   annotationsOfBlock,
@@ -105,7 +105,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
   ),
 };
 
-function valueOf<T>(found: Found<T>): T {
+function valueOf<T>(found: Result<T>): T {
   if ('error' in found) throw new TypeError(found.error);
   return found.value;
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { printFieldError } from '../../../src/kube/field-error.ts';
+import { formatFieldError } from '../../../src/kube/field-error.ts';
 import { parseIdBlock, parseIdBlocks, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
 import { bindScc, namespaceRangesOf } from '../../../src/policy/scc/namespace.ts';
@@ -58,7 +58,7 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
     'scc.validate': area(
       'the validation of SCCs',
       ({ scc }: { readonly scc: unknown }, { errors }: { readonly errors: readonly string[] }) =>
-        assert.deepEqual(sccObjectErrors(scc).map(printFieldError), errors),
+        assert.deepEqual(sccObjectErrors(scc).map(formatFieldError), errors),
     ),
     'sort.order': area(
       'the order of SCCs',

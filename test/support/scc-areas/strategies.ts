@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { printFieldError, type FieldError } from '../../../src/kube/field-error.ts';
+import { formatFieldError, type FieldError } from '../../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { decodeScc } from '../../../src/policy/scc/scc.ts';
@@ -126,7 +126,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
       runAsNonRoot: input.effectiveRunAsNonRoot ?? undefined,
     };
     const error = RUN_AS_USER.get(options.type)?.validate(options, user, input.path);
-    assert.deepEqual(error ? [printFieldError(error)] : [], errors);
+    assert.deepEqual(error ? [formatFieldError(error)] : [], errors);
   }),
   'group.construct': area('the strategies for groups', (fsGroup: unknown, expect: Construct) => {
     const options = decodeScc({ fsGroup }).fields.fsGroup;
@@ -145,7 +145,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     const errors: FieldError[] = [];
     const check = { path: `${input.path}.${input.field}`, errors, maxErrors: 1000 };
     GROUPS.get(options.type)?.validate(options, input.groups ?? undefined, check);
-    assert.deepEqual(errors.map(printFieldError), expect.errors);
+    assert.deepEqual(errors.map(formatFieldError), expect.errors);
   }),
   'selinux.construct': area('the strategies for seLinuxContext', (seLinuxContext: unknown, expect: Construct) => {
     const options = decodeScc({ seLinuxContext }).fields.seLinuxContext;
@@ -165,7 +165,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     const found = optionsWith(input.podSELinuxOptions).seLinuxOptions;
     const errors: FieldError[] = [];
     SE_LINUX_CONTEXT.get(options.type)?.validate(options, found, { path: input.path, errors });
-    assert.deepEqual(errors.map(printFieldError), expect.errors);
+    assert.deepEqual(errors.map(formatFieldError), expect.errors);
   }),
   'seccomp.construct': area(
     'the decoding of an SCC',

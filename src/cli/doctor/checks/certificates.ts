@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
-import { isInjected, isInstalled, webhooksOf, type RegisteredWebhook } from '../../../kube/webhooks.ts';
+import { hasCaInjection, isInstalled, getWebhooks, type RegisteredWebhook } from '../../../kube/webhooks.ts';
 import { readCertificates } from '../../../tls/pem.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import type { Configuration } from '../../installation.ts';
@@ -80,7 +80,7 @@ function judgeExpiry(where: string, leaf: X509Certificate, now: Date, namespace:
 /** Each webhook: does it trust what is served where it asks? Most have the same bundle. */
 function judgeBundles(facts: Facts): readonly Remark[] {
   const remarks = ownWebhooks(facts.configurations).flatMap(({ configuration, webhook }) => {
-    const [read] = webhooksOf({ webhooks: [webhook] });
+    const [read] = getWebhooks({ webhooks: [webhook] });
     if (!read) return [];
     const fact = servedFor(webhook.clientConfig.url, facts);
     const { name, caBundle, host = '' } = read;
@@ -89,7 +89,7 @@ function judgeBundles(facts: Facts): readonly Remark[] {
     const problems = given(fact, name, ({ chain, source }): readonly Remark[] => {
       if (chain === undefined) return [];
       // Without a bundle API servers trust whom they trust anyway; that is meant where nobody fills one in.
-      const isMissing = webhook.clientConfig.url == null || isInjected(configuration);
+      const isMissing = webhook.clientConfig.url == null || hasCaInjection(configuration);
       const isEmpty = authorities === '' && isMissing;
       const problem = authorities === '' ? undefined : trustProblem({ chain, authorities, host, now: facts.now });
       if (!isEmpty && problem === undefined) return [];

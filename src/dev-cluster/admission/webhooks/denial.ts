@@ -1,5 +1,5 @@
 import { quote } from '../../../kube/text.ts';
-import { failure, type Status } from '../../../kube/status.ts';
+import { createStatus, type Status } from '../../../kube/status.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { numberAt, textAt } from '../../objects/read.ts';
 
@@ -26,5 +26,5 @@ export function denialOf(name: string, status: JsonObject): Status {
 
 /** 400: the request is a dry run and the webhook does not say that it can take those. */
 export function dryRunUnsupported(name: string): Status {
-  return failure(400, 'BadRequest', `admission webhook ${quote(name)} does not support dry run`);
+  return createStatus(400, 'BadRequest', `admission webhook ${quote(name)} does not support dry run`);
 }

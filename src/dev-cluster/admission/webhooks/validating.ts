@@ -1,4 +1,4 @@
-import { ApiError, failure, internalError, type Status } from '../../../kube/status.ts';
+import { ApiError, createStatus, internalError, type Status } from '../../../kube/status.ts';
 import type { Attributes, RequestContext, ResourceInfo } from '../../types.ts';
 import { failsOpen, hooksOf, type Hook } from './hook.ts';
 import { invoke, type Line } from './invoke.ts';
@@ -43,5 +43,5 @@ function calls(attributes: Attributes, surroundings: Surroundings): (readonly [H
 /** 504 once the requester has gone, or waited too long. */
 export function throwIfAborted(signal: AbortSignal): void {
   if (!signal.aborted) return;
-  throw new ApiError(failure(504, 'Timeout', 'Timeout: request did not complete within requested timeout'));
+  throw new ApiError(createStatus(504, 'Timeout', 'Timeout: request did not complete within requested timeout'));
 }

@@ -1,5 +1,5 @@
 import { quote, compareBytes } from '../../../kube/text.ts';
-import { failure, type Status } from '../../../kube/status.ts';
+import { createStatus, type Status } from '../../../kube/status.ts';
 import { printPath } from '../typed/field-set.ts';
 import type { OwnershipConflict } from './changes.ts';
 import { ownerKey, type Owner } from './owners.ts';
@@ -10,7 +10,7 @@ import { ownerKey, type Owner } from './owners.ts';
  */
 export function conflictStatus(conflicts: readonly OwnershipConflict[]): Status {
   const sorted = conflicts.toSorted((a, b) => compareBytes(ownerKey(a.owner), ownerKey(b.owner)));
-  return failure(409, 'Conflict', messageOf(sorted), {
+  return createStatus(409, 'Conflict', messageOf(sorted), {
     causes: sorted.map(({ owner, path }) => ({
       reason: 'FieldManagerConflict',
       message: `conflict with ${printOwner(owner)}`,

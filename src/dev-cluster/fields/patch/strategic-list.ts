@@ -1,4 +1,4 @@
-import { ApiError, failure } from '../../../kube/status.ts';
+import { ApiError, createStatus } from '../../../kube/status.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { goFormat } from '../go-format.ts';
 import { plainError } from '../plain-error.ts';
@@ -92,5 +92,5 @@ function zip(
 /** 422: lists of lists cannot be merged. */
 function unfit(): ApiError {
   const message = 'the server rejected our request due to an error in our request';
-  return new ApiError(failure(422, 'Invalid', message, {}));
+  return new ApiError(createStatus(422, 'Invalid', message, {}));
 }

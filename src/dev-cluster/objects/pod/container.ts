@@ -1,4 +1,10 @@
-import { duplicate, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
+import {
+  duplicateValue,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { descendingPath, notFoundValue, portNumber, requiredLabel } from '../errors.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt } from '../read.ts';
@@ -16,7 +22,7 @@ export interface Surroundings {
 export function validateContainer(container: JsonObject, path: string, { spec, volumes }: Surroundings): FieldError[] {
   return [
     ...requiredLabel(`${path}.name`, textAt(container, 'name')),
-    ...(textAt(container, 'image') === '' ? [required(`${path}.image`, '')] : []),
+    ...(textAt(container, 'image') === '' ? [requiredField(`${path}.image`, '')] : []),
     ...chosen(container, 'terminationMessagePolicy', path, ['File', 'FallbackToLogsOnError']),
     ...portErrors(container, `${path}.ports`),
     ...envErrors(container, `${path}.env`),
@@ -30,7 +36,7 @@ export function validateContainer(container: JsonObject, path: string, { spec, v
 
 function chosen(container: JsonObject, field: string, path: string, supported: readonly string[]): FieldError[] {
   const value = textAt(container, field);
-  if (value === '') return [required(`${path}.${field}`, '')];
+  if (value === '') return [requiredField(`${path}.${field}`, '')];
   return supported.includes(value) ? [] : [notSupported(`${path}.${field}`, value, supported)];
 }
 
@@ -44,7 +50,7 @@ function portErrors(container: JsonObject, path: string): FieldError[] {
     return [
       ...portNameErrors(textAt(port, 'name'), `${at}.name`, names),
       ...((numberAt(port, 'containerPort') ?? 0) === 0
-        ? [required(`${at}.containerPort`, '')]
+        ? [requiredField(`${at}.containerPort`, '')]
         : portNumber(`${at}.containerPort`, port['containerPort'])),
       ...(hostPort === 0 ? [] : portNumber(`${at}.hostPort`, hostPort)),
       ...chosen(port, 'protocol', at, PROTOCOLS),
@@ -56,7 +62,7 @@ function portNameErrors(name: string, path: string, names: Set<string>): FieldEr
   if (name === '') return [];
   const errors = portName(path, name);
   if (errors.length > 0) return errors;
-  if (names.has(name)) return [duplicate(path, name)];
+  if (names.has(name)) return [duplicateValue(path, name)];
   names.add(name);
   return [];
 }
@@ -69,7 +75,7 @@ function envErrors(container: JsonObject, path: string): FieldError[] {
     const at = `${path}[${index}]`;
     const name = textAt(variable, 'name');
     return [
-      ...(name === '' ? [required(`${at}.name`, '')] : envName(`${at}.name`, name)),
+      ...(name === '' ? [requiredField(`${at}.name`, '')] : envName(`${at}.name`, name)),
       ...(hasField(variable, 'valueFrom') ? sourceErrors(variable, `${at}.valueFrom`) : []),
     ];
   });
@@ -84,7 +90,7 @@ function sourceErrors(variable: JsonObject, path: string): FieldError[] {
   const given = ENV_SOURCES.filter((field) => hasField(source, field));
   const keys = given
     .filter((field) => field.endsWith('KeyRef') && textAt(objectAt(source, field), 'key') === '')
-    .map((field) => required(`${path}.${field}.key`, ''));
+    .map((field) => requiredField(`${path}.${field}.key`, ''));
   if (given.length === 0) {
     const detail =
       'must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`';
@@ -106,7 +112,7 @@ function envFromErrors(container: JsonObject, path: string): FieldError[] {
       ...(prefix === '' ? [] : envName(`${path}[${index}].prefix`, prefix)),
       ...given
         .filter((field) => textAt(objectAt(source, field), 'name') === '')
-        .map((field) => required(`${path}[${index}].${field}.name`, '')),
+        .map((field) => requiredField(`${path}[${index}].${field}.name`, '')),
       ...(given.length === 0 ? [invalidValue(path, '', 'must specify one of: `configMapRef` or `secretRef`')] : []),
       ...(given.length > 1 ? [invalidValue(path, '', 'may not have more than one field specified at a time')] : []),
     ];
@@ -120,9 +126,9 @@ function mountErrors(container: JsonObject, path: string, volumes: ReadonlySet<s
     const name = textAt(mount, 'name');
     const place = textAt(mount, 'mountPath');
     const errors = [
-      ...(name === '' ? [required(`${at}.name`, '')] : []),
+      ...(name === '' ? [requiredField(`${at}.name`, '')] : []),
       ...(volumes.has(name) ? [] : [notFoundValue(`${at}.name`, name)]),
-      ...(place === '' ? [required(`${at}.mountPath`, '')] : []),
+      ...(place === '' ? [requiredField(`${at}.mountPath`, '')] : []),
       ...(places.has(place) ? [invalidValue(`${at}.mountPath`, place, 'must be unique')] : []),
       ...descendingPath(`${path}.subPath`, textAt(mount, 'subPath')),
       ...propagationErrors(mount, container, `${path}.mountPropagation`),

@@ -1,9 +1,9 @@
 import {
-  duplicate,
+  duplicateValue,
   forbiddenField,
   invalidValue,
   notSupported,
-  required,
+  requiredField,
   type FieldError,
 } from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
@@ -30,7 +30,7 @@ function namesOf(containers: readonly JsonObject[]): ReadonlySet<string> {
 }
 
 function regularErrors(containers: readonly JsonObject[], path: string, surroundings: Surroundings): FieldError[] {
-  if (containers.length === 0) return [required(path, '')];
+  if (containers.length === 0) return [requiredField(path, '')];
   const names = new Set<string>();
   const graceSeconds = numberAt(surroundings.spec, 'terminationGracePeriodSeconds');
   const errors = containers.flatMap((container, index) => {
@@ -103,7 +103,7 @@ function isSet(value: unknown): boolean {
 
 function takenName(container: JsonObject, names: Set<string>, path: string): FieldError[] {
   const name = textAt(container, 'name');
-  if (names.has(name)) return [duplicate(`${path}.name`, name)];
+  if (names.has(name)) return [duplicateValue(`${path}.name`, name)];
   if (name !== '') names.add(name);
   return [];
 }
@@ -123,7 +123,7 @@ function hostPortConflicts(containers: readonly JsonObject[], path: string): Fie
       const hostPort = numberAt(port, 'hostPort') ?? 0;
       if (hostPort === 0) return [];
       const key = `${textAt(port, 'protocol')}/${textAt(port, 'hostIP')}/${hostPort}`;
-      if (taken.has(key)) return [duplicate(`${path}[${index}].ports[${number}].hostPort`, key)];
+      if (taken.has(key)) return [duplicateValue(`${path}[${index}].ports[${number}].hostPort`, key)];
       taken.add(key);
       return [];
     }),

@@ -1,4 +1,10 @@
-import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
+import {
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { nonNegative, portNumber } from '../errors.ts';
 import { hasField, numberAt, objectAt, textAt, textsAt } from '../read.ts';
@@ -50,7 +56,7 @@ const HANDLERS = ['exec', 'httpGet', 'tcpSocket', 'grpc', 'sleep'];
 function handlerErrors(handler: JsonObject, path: string, graceSeconds: number | undefined): FieldError[] {
   const given = HANDLERS.filter((field) => hasField(handler, field));
   const [first] = given;
-  if (first === undefined) return [required(path, 'must specify a handler type')];
+  if (first === undefined) return [requiredField(path, 'must specify a handler type')];
   const more = given.slice(1);
   return [
     ...actionErrors(first, objectAt(handler, first), `${path}.${first}`, graceSeconds),
@@ -61,11 +67,11 @@ function handlerErrors(handler: JsonObject, path: string, graceSeconds: number |
 function actionErrors(kind: string, action: JsonObject, path: string, graceSeconds: number | undefined): FieldError[] {
   switch (kind) {
     case 'exec':
-      return textsAt(action, 'command').length === 0 ? [required(`${path}.command`, '')] : [];
+      return textsAt(action, 'command').length === 0 ? [requiredField(`${path}.command`, '')] : [];
     case 'httpGet': {
       const scheme = textAt(action, 'scheme');
       return [
-        ...(textAt(action, 'path') === '' ? [required(`${path}.path`, '')] : []),
+        ...(textAt(action, 'path') === '' ? [requiredField(`${path}.path`, '')] : []),
         ...port(action, path),
         ...(['HTTP', 'HTTPS'].includes(scheme) ? [] : [notSupported(`${path}.scheme`, scheme, ['HTTP', 'HTTPS'])]),
       ];

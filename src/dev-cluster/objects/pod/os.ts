@@ -1,4 +1,10 @@
-import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
+import {
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import { CONTAINER_LISTS } from '../../../kube/pod.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../read.ts';
@@ -10,7 +16,7 @@ export function validateWindows(spec: JsonObject, path: string): FieldError[] {
 
 function osErrors(spec: JsonObject, path: string): FieldError[] {
   const name = textAt(objectAt(spec, 'os'), 'name');
-  if (name === '') return [required(`${path}.os.name`, '')];
+  if (name === '') return [requiredField(`${path}.os.name`, '')];
   if (name === 'linux') return forbid(spec, path, ['windowsOptions'], ['windowsOptions'], 'linux');
   if (name !== 'windows') return [notSupported(`${path}.os`, name, ['linux', 'windows'])];
   return [

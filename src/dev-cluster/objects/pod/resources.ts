@@ -1,4 +1,4 @@
-import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
 import { parseQuantity } from '../../../kube/units.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { objectAt } from '../read.ts';
@@ -41,7 +41,7 @@ function requestErrors(name: string, amount: unknown, limits: JsonObject, path: 
   if (limit === undefined) {
     return mayOvercommit(name)
       ? []
-      : [required(`${path}.limits`, 'Limit must be set for non overcommitable resources')];
+      : [requiredField(`${path}.limits`, 'Limit must be set for non overcommitable resources')];
   }
   const difference = (parseQuantity(amount) ?? 0n) - (parseQuantity(limit) ?? 0n);
   if (difference !== 0n && !mayOvercommit(name)) {

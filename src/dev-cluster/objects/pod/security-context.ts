@@ -1,4 +1,10 @@
-import { duplicate, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
+import {
+  duplicateValue,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { descendingPath, id, oneOf } from '../errors.ts';
 import { hasField, objectAt, objectsAt, textAt, textsAt } from '../read.ts';
@@ -50,11 +56,11 @@ function profileErrors(context: JsonObject, field: string, name: string, path: s
   const type = textAt(profile, 'type');
   const file = `${path}.${field}.localhostProfile`;
   const errors: FieldError[] = [];
-  if (type === '') errors.push(required(`${path}.${field}.type`, `type is required when ${field} is set`));
+  if (type === '') errors.push(requiredField(`${path}.${field}.type`, `type is required when ${field} is set`));
   else if (!PROFILE_TYPES.includes(type)) errors.push(notSupported(`${path}.${field}.type`, type, PROFILE_TYPES));
   if (type === 'Localhost') {
     if (!hasField(profile, 'localhostProfile')) {
-      errors.push(required(file, `must be set when ${name} type is Localhost`));
+      errors.push(requiredField(file, `must be set when ${name} type is Localhost`));
     } else if (name === 'seccomp') errors.push(...descendingPath(file, textAt(profile, 'localhostProfile')));
   } else if (hasField(profile, 'localhostProfile')) {
     const value = name === 'seccomp' ? profile : profile['localhostProfile'];
@@ -102,11 +108,11 @@ function sysctlErrors(spec: JsonObject, path: string): FieldError[] {
 }
 
 function nameErrors(name: string, path: string, seen: ReadonlySet<string>): FieldError[] {
-  if (name === '') return [required(path, '')];
+  if (name === '') return [requiredField(path, '')];
   if (name.length > MAX_SYSCTL || !IS_SYSCTL.test(name)) {
     return [invalidValue(path, name, `must have at most ${MAX_SYSCTL} characters and match regex ${SYSCTL}`)];
   }
-  return seen.has(name) ? [duplicate(path, name)] : [];
+  return seen.has(name) ? [duplicateValue(path, name)] : [];
 }
 
 const IPC_SYSCTLS = /^(kernel\.(shm|msg|sem)|fs\.mqueue\.)/;

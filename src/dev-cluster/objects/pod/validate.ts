@@ -1,5 +1,11 @@
 import { dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../../kube/names.ts';
-import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
+import {
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { inRange, label } from '../errors.ts';
 import { labelErrors } from '../metadata.ts';
@@ -19,7 +25,9 @@ export type Owner = 'pod' | 'template';
 export function validatePodSpec(spec: JsonObject, path: string, owner: Owner): FieldError[] {
   const volumes = validateVolumes(spec, path);
   return [
-    ...(hasField(spec, 'terminationGracePeriodSeconds') ? [] : [required(`${path}.terminationGracePeriodSeconds`, '')]),
+    ...(hasField(spec, 'terminationGracePeriodSeconds')
+      ? []
+      : [requiredField(`${path}.terminationGracePeriodSeconds`, '')]),
     ...volumes.errors,
     ...validateContainers({ spec, volumes: volumes.names }, path),
     ...hostNetworkPorts(spec, path, owner),
@@ -41,7 +49,7 @@ export function validatePodSpec(spec: JsonObject, path: string, owner: Owner): F
 
 function chosen(spec: JsonObject, field: string, path: string, supported: readonly string[]): FieldError[] {
   const value = textAt(spec, field);
-  if (value === '') return [required(`${path}.${field}`, '')];
+  if (value === '') return [requiredField(`${path}.${field}`, '')];
   return supported.includes(value) ? [] : [notSupported(`${path}.${field}`, value, supported)];
 }
 
@@ -62,11 +70,11 @@ function hostNetworkPorts(spec: JsonObject, path: string, owner: Owner): FieldEr
 function dnsConfigErrors(spec: JsonObject, path: string): FieldError[] {
   if (spec['dnsPolicy'] !== 'None') return [];
   const at = `${path}.dnsConfig`;
-  if (!hasField(spec, 'dnsConfig')) return [required(at, 'must provide `dnsConfig` when `dnsPolicy` is None')];
+  if (!hasField(spec, 'dnsConfig')) return [requiredField(at, 'must provide `dnsConfig` when `dnsPolicy` is None')];
   const { nameservers } = objectAt(spec, 'dnsConfig');
   return Array.isArray(nameservers) && nameservers.length > 0
     ? []
-    : [required(`${at}.nameservers`, 'must provide at least one DNS nameserver when `dnsPolicy` is None')];
+    : [requiredField(`${at}.nameservers`, 'must provide at least one DNS nameserver when `dnsPolicy` is None')];
 }
 
 function userNamespaceErrors(spec: JsonObject, path: string): FieldError[] {

@@ -1,9 +1,9 @@
 import {
-  duplicate,
+  duplicateValue,
   forbiddenField,
   invalidValue,
   notSupported,
-  required,
+  requiredField,
   type FieldError,
 } from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
@@ -26,7 +26,7 @@ export function validateVolumes(spec: JsonObject, path: string): Volumes {
     const found = [
       ...sourceErrors(volume, at),
       ...requiredLabel(`${at}.name`, name),
-      ...(names.has(name) ? [duplicate(`${at}.name`, name)] : []),
+      ...(names.has(name) ? [duplicateValue(`${at}.name`, name)] : []),
     ];
     if (found.length === 0) names.add(name);
     errors.push(...found);
@@ -37,7 +37,7 @@ export function validateVolumes(spec: JsonObject, path: string): Volumes {
 function sourceErrors(volume: JsonObject, path: string): FieldError[] {
   const sources = Object.keys(volume).filter((field) => field !== 'name' && hasField(volume, field));
   const [first] = sources;
-  if (first === undefined) return [required(path, 'must specify a volume type')];
+  if (first === undefined) return [requiredField(path, 'must specify a volume type')];
   return sources.flatMap((source) => {
     const at = `${path}.${source}`;
     if (source !== first) return [forbiddenField(at, 'may not specify more than 1 volume type')];
@@ -60,7 +60,7 @@ const HOST_PATH_TYPES = [
 const SOURCES: Readonly<Record<string, (source: JsonObject, path: string) => FieldError[]>> = {
   hostPath(source, path) {
     const value = textAt(source, 'path');
-    if (value === '') return [required(`${path}.path`, '')];
+    if (value === '') return [requiredField(`${path}.path`, '')];
     const type = textAt(source, 'type');
     return [
       ...noBacksteps(`${path}.path`, value),
@@ -86,10 +86,10 @@ const SOURCES: Readonly<Record<string, (source: JsonObject, path: string) => Fie
   },
   csi(source, path) {
     const driver = textAt(source, 'driver');
-    return driver === '' ? [required(`${path}.driver`, '')] : subdomain(`${path}.driver`, driver.toLowerCase());
+    return driver === '' ? [requiredField(`${path}.driver`, '')] : subdomain(`${path}.driver`, driver.toLowerCase());
   },
   ephemeral: (source, path) =>
-    hasField(source, 'volumeClaimTemplate') ? [] : [required(`${path}.volumeClaimTemplate`, '')],
+    hasField(source, 'volumeClaimTemplate') ? [] : [requiredField(`${path}.volumeClaimTemplate`, '')],
   gitRepo: (source, path) => [
     ...needs(source, 'repository', path),
     ...descendingPath(`${path}.directory`, textAt(source, 'directory')),
@@ -111,7 +111,7 @@ function validateProjected(source: JsonObject, path: string): FieldError[] {
       const at = `${path}.sources[${index}]`;
       const given = PROJECTIONS.filter((field) => hasField(projection, field));
       const [first] = given;
-      if (first === undefined) return [required(at, 'must specify at least 1 source')];
+      if (first === undefined) return [requiredField(at, 'must specify at least 1 source')];
       const more = given
         .slice(1)
         .map((field) => forbiddenField(`${at}.${field}`, 'may not specify more than 1 source'));
@@ -164,5 +164,5 @@ function mode(source: JsonObject, field: string, path: string): FieldError[] {
 }
 
 function needs(source: JsonObject, field: string, path: string): FieldError[] {
-  return textAt(source, field) === '' ? [required(`${path}.${field}`, '')] : [];
+  return textAt(source, field) === '' ? [requiredField(`${path}.${field}`, '')] : [];
 }

@@ -1,4 +1,10 @@
-import { forbiddenField, invalidValue, notSupported, required, type FieldError } from '../../../kube/field-error.ts';
+import {
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { ruleError } from '../cel/rules.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../read.ts';
@@ -40,7 +46,7 @@ function typeErrors(schema: JsonObject, path: string, place: Place): FieldError[
   if (type === '') {
     const isOpen = schema['x-kubernetes-preserve-unknown-fields'] === true && place !== 'root';
     const isEither = schema['x-kubernetes-int-or-string'] === true;
-    return place === 'junctor' || isOpen || isEither ? [] : [required(`${path}.type`, MISSING_TYPE[place])];
+    return place === 'junctor' || isOpen || isEither ? [] : [requiredField(`${path}.type`, MISSING_TYPE[place])];
   }
   if (!TYPES.includes(type)) return [notSupported(`${path}.type`, type, TYPES)];
   return place === 'root' && type !== 'object'
@@ -65,7 +71,7 @@ function extensionErrors(schema: JsonObject, path: string, place: Place): FieldE
       ? []
       : [notSupported(`${path}.x-kubernetes-list-type`, listType, ['atomic', 'map', 'set'])]),
     ...(listType === 'map' && !Array.isArray(schema['x-kubernetes-list-map-keys'])
-      ? [required(`${path}.x-kubernetes-list-map-keys`, 'must not be empty if x-kubernetes-list-type is map')]
+      ? [requiredField(`${path}.x-kubernetes-list-map-keys`, 'must not be empty if x-kubernetes-list-type is map')]
       : []),
   ];
 }
@@ -82,7 +88,7 @@ function ruleErrors(schema: JsonObject, path: string, place: Place): FieldError[
     const reason = textAt(rule, 'reason');
     const error = textAt(rule, 'rule').trim() === '' ? undefined : ruleError(textAt(rule, 'rule').trim());
     return [
-      ...(textAt(rule, 'rule').trim() === '' ? [required(`${at}.rule`, 'rule is not specified')] : []),
+      ...(textAt(rule, 'rule').trim() === '' ? [requiredField(`${at}.rule`, 'rule is not specified')] : []),
       ...(error === undefined ? [] : [invalidValue(`${at}.rule`, rule['rule'], error)]),
       ...(reason === '' || REASONS.includes(reason) ? [] : [notSupported(`${at}.reason`, reason, REASONS)]),
       ...['messageExpression', 'optionalOldSelf']
@@ -110,6 +116,6 @@ function fieldErrors(schema: JsonObject, path: string): FieldError[] {
 function itemErrors(schema: JsonObject, path: string): FieldError[] {
   if (isObject(schema['items'])) return structuralErrors(schema['items'], `${path}.items`, 'item');
   return schema['type'] === 'array' && schema['x-kubernetes-preserve-unknown-fields'] !== true
-    ? [required(`${path}.items`, 'must be specified')]
+    ? [requiredField(`${path}.items`, 'must be specified')]
     : [];
 }

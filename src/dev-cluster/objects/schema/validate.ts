@@ -1,5 +1,5 @@
 import { deepEqual } from '../../../kube/equality.ts';
-import { notSupported, required, tooLong, tooMany, type FieldError } from '../../../kube/field-error.ts';
+import { notSupported, requiredField, tooLong, tooMany, type FieldError } from '../../../kube/field-error.ts';
 import { quote } from '../../../kube/text.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt } from '../read.ts';
@@ -141,7 +141,7 @@ function objectErrors(value: JsonObject, schema: JsonObject, path: string): Fiel
   return [
     ...textsAt(schema, 'required')
       .filter((name) => !Object.hasOwn(value, name) || value[name] === undefined)
-      .map((name) => required(inside(name), '')),
+      .map((name) => requiredField(inside(name), '')),
     ...(min !== undefined && count < min ? [fault(path, count, `should have at least ${min} properties`)] : []),
     ...(max !== undefined && count > max ? [tooMany(at(path), count, max)] : []),
     ...Object.entries(value).flatMap(([name, item]) => {

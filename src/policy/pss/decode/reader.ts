@@ -1,4 +1,4 @@
-import { printFieldError, tooMany, unmarshalError } from '../../../kube/field-error.ts';
+import { formatFieldError, tooMany, unmarshalError } from '../../../kube/field-error.ts';
 import { MAX_ITEMS } from '../../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { pathOf, type PodFields, type SetterFields } from '../fields.ts';
@@ -120,7 +120,7 @@ function areStrings(list: readonly unknown[]): list is readonly string[] {
 export function overflow(reader: Reader, field: string, { count, max }: { count: number; max: number }): void {
   if (reader.error !== undefined) return;
   const path = pathIn(reader, field);
-  reader.error = { path, value: count, message: printFieldError(tooMany(path, count, max)) };
+  reader.error = { path, value: count, message: formatFieldError(tooMany(path, count, max)) };
 }
 
 /** Notes a value of the wrong type, unless an error has been noted before. */

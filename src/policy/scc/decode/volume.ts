@@ -1,4 +1,4 @@
-import { printJson, shortened } from '../../../kube/text.ts';
+import { printJson, truncate } from '../../../kube/text.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { objectAt, stringAt, type Reader } from './reader.ts';
 
@@ -51,7 +51,7 @@ export function readVolume(reader: Reader, json: JsonObject, index: number): Vol
 
 /** A volume whose source is not known, as text. */
 export function unknownTextOf(volume: VolumeFields): string {
-  return (volume.unknownText ??= shortened(printJson(volume.json)));
+  return (volume.unknownText ??= truncate(printJson(volume.json)));
 }
 
 function pairs(names: string): readonly (readonly [string, string])[] {

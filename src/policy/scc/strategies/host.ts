@@ -1,7 +1,7 @@
 import { invalidValue, type FieldError, forbiddenField } from '../../../kube/field-error.ts';
 import { pathTo } from '../decode/paths.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './index.ts';
-import { quote, shortened } from '../../../kube/text.ts';
+import { quote, truncate } from '../../../kube/text.ts';
 
 /** A namespace of the node that pods may share: its field in pods, the one that allows it in SCCs, its name in messages. */
 interface HostNamespace {
@@ -92,7 +92,7 @@ export const sysctls: PodStrategy = {
       const isForbidden = matchesAny(scc.forbiddenSysctls, name);
       if (!isForbidden && (SAFE.has(name) || matchesAny(scc.allowedUnsafeSysctls, name))) continue;
       const what = isForbidden ? 'sysctl' : 'unsafe sysctl';
-      const detail = `${what} ${quote(shortened(name))} is not allowed`;
+      const detail = `${what} ${quote(truncate(name))} is not allowed`;
       errors.push(forbiddenField(`spec.securityContext.sysctls[${index}]`, detail));
     }
   },

@@ -1,4 +1,4 @@
-import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
 import { pathTo } from '../decode/paths.ts';
 import type { RunAsUserFields } from '../scc.ts';
 import type { ContainerStrategy } from './index.ts';
@@ -23,7 +23,7 @@ const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
     defect: ({ uid }) => (uid === undefined ? 'MustRunAs requires a UID' : undefined),
     generate: ({ uid }) => uid,
     validate({ uid }, { runAsUser }, path) {
-      if (runAsUser === undefined) return required(pathTo(path, 'runAsUser'), '');
+      if (runAsUser === undefined) return requiredField(pathTo(path, 'runAsUser'), '');
       return runAsUser === uid
         ? undefined
         : invalidValue(pathTo(path, 'runAsUser'), runAsUser, `must be: ${uid ?? ''}`);
@@ -36,7 +36,7 @@ const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
     },
     generate: ({ uidRangeMin }) => uidRangeMin,
     validate({ uidRangeMin: min = 0, uidRangeMax: max = 0 }, { runAsUser }, path) {
-      if (runAsUser === undefined) return required(pathTo(path, 'runAsUser'), '');
+      if (runAsUser === undefined) return requiredField(pathTo(path, 'runAsUser'), '');
       if (runAsUser >= min && runAsUser <= max) return undefined;
       return invalidValue(pathTo(path, 'runAsUser'), runAsUser, `must be in the ranges: [${min}, ${max}]`);
     },
@@ -48,7 +48,7 @@ const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
       if (runAsNonRoot === false) return invalidValue(pathTo(path, 'runAsNonRoot'), false, 'must be true');
       if (runAsUser === 0) return invalidValue(pathTo(path, 'runAsUser'), 0, 'running with the root UID is forbidden');
       const isOpen = runAsNonRoot === undefined && runAsUser === undefined;
-      return isOpen ? required(pathTo(path, 'runAsNonRoot'), 'must be true') : undefined;
+      return isOpen ? requiredField(pathTo(path, 'runAsNonRoot'), 'must be true') : undefined;
     },
   },
   RunAsAny: { defect: () => undefined, generate: () => undefined, validate: () => undefined },

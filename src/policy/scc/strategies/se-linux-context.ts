@@ -1,4 +1,4 @@
-import { invalidValue, required, type FieldError } from '../../../kube/field-error.ts';
+import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
 import { pathTo } from '../decode/paths.ts';
 import { compareBytes } from '../../../kube/text.ts';
 import type { SeLinuxContextFields } from '../scc.ts';
@@ -26,7 +26,7 @@ const STRATEGIES: Readonly<Record<SeLinuxType, SeLinuxStrategy>> = {
     generate: ({ seLinuxOptions }) => seLinuxOptions,
     validate({ seLinuxOptions: wanted }, found, { path, errors }) {
       if (wanted === undefined || found === wanted) return;
-      if (found === undefined) errors.push(required(path, ''));
+      if (found === undefined) errors.push(requiredField(path, ''));
       else compareOptions(wanted, found, { path, errors });
     },
   },
