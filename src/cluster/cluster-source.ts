@@ -2,7 +2,7 @@ import { dirname, resolve, delimiter, join } from 'node:path';
 import { access, readFile } from 'node:fs/promises';
 import type { RequestOptions } from 'node:https';
 import type { OutgoingHttpHeaders } from 'node:http';
-import { type ManifestDocument, type Path, readDocuments } from '../config/manifests.ts';
+import { type ManifestDocument, type Path, readDocuments } from '../config/yaml.ts';
 import { UserError, type Source, readSource } from '../config/files.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { quote } from '../kube/text.ts';

@@ -1,6 +1,6 @@
 import { isObject } from '../kube/types.ts';
 import { jsonTypeName, unmarshalError } from '../kube/field-error.ts';
-import { type ManifestDocument, type Path, readDocuments } from './manifests.ts';
+import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 import { UserError, type Source } from './files.ts';
 import { quote } from '../kube/text.ts';
 

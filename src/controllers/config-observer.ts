@@ -26,7 +26,7 @@ import {
 } from './controller.ts';
 import type { Store } from '../cluster/store.ts';
 import { isAwaitingLabel, standingOf, type ManagementSettings, type Standing } from '../policy/rollout/label-sync.ts';
-import { printYaml } from '../config/manifests.ts';
+import { printYaml } from '../config/yaml.ts';
 import {
   LABEL_SYNC_MODE_ANNOTATION,
   PART_OF,

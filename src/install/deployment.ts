@@ -24,7 +24,7 @@ import {
 } from './settings.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import type { JsonObject, Wire } from '../kube/types.ts';
-import { printYaml } from '../config/manifests.ts';
+import { printYaml } from '../config/yaml.ts';
 
 /** What Portcullis asks of others holds for itself. */
 const RESTRICTED = {

@@ -21,7 +21,7 @@ import {
   manifestsOf,
   type ManifestSettings,
 } from './index.ts';
-import { printYaml } from '../config/manifests.ts';
+import { printYaml } from '../config/yaml.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { rule, clusterRole, ROLLOUT_PARTS, ROLLOUT_ROLE, type RolloutPart } from './rbac.ts';
 import type { Files } from './kustomize.ts';

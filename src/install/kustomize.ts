@@ -1,4 +1,4 @@
-import { printYaml } from '../config/manifests.ts';
+import { printYaml } from '../config/yaml.ts';
 import { type Manifest, defaultSettings, DEFINITIONS, manifestsOf } from './index.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { type JsonPatchOp, escapeKey } from '../kube/json-patch.ts';

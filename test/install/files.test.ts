@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
-import { readDocuments } from '../../src/config/manifests.ts';
+import { readDocuments } from '../../src/config/yaml.ts';
 import { manifestFiles } from '../../src/install/files.ts';
 import { defaultSettings, manifestsOf, type Manifest } from '../../src/install/index.ts';
 import { PROFILES, type Profile } from '../../src/install/settings.ts';

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
-import { readDocuments } from '../../src/config/manifests.ts';
+import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type PodLike } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../../src/kube/well-known.ts';
 import { chartFiles } from '../../src/install/helm.ts';

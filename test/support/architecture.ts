@@ -29,7 +29,7 @@ const HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ['pino', ['telemetry/']],
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts']],
-  ['yaml', ['config/manifests.ts']],
+  ['yaml', ['config/yaml.ts']],
   ['@marcbachmann/cel-js', ['dev-cluster/']],
   ['@kubernetes/client-node', ['cluster/', 'dev-cluster/fields/']],
 ]);

@@ -14,7 +14,7 @@ import { clusterOptions, withCluster } from '../installation.ts';
 import { option, type Option, type OptionText, type Values } from '../options.ts';
 import { boolean, integer, objectName, oneOf } from '../values.ts';
 import { VERSION } from '../version.ts';
-import { printYaml } from '../../config/manifests.ts';
+import { printYaml } from '../../config/yaml.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { printable } from '../report/text.ts';
 

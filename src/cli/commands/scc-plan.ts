@@ -27,7 +27,7 @@ import { findNamespace } from '../inventory/find-namespace.ts';
 import { type Inventory, readInventory } from '../inventory/inventory.ts';
 import { createProgress } from '../progress.ts';
 import { printable } from '../report/text.ts';
-import { printYaml } from '../../config/manifests.ts';
+import { printYaml } from '../../config/yaml.ts';
 import { failureReason, UserError } from '../../config/files.ts';
 import { remarkOnNeeded, remarksOn } from '../plan/print-grants.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';

@@ -1,4 +1,5 @@
-import type { Path, ManifestObject } from '../../config/manifests.ts';
+import type { ManifestObject } from '../../config/manifests.ts';
+import type { Path } from '../../config/yaml.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import {
   isObject,

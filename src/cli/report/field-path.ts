@@ -1,4 +1,4 @@
-import type { Path } from '../../config/manifests.ts';
+import type { Path } from '../../config/yaml.ts';
 
 /** Takes a printed path such as `spec.containers[0].image` or `metadata.labels[a.b/c]` apart. */
 export function parseFieldPath(path: string): Path {

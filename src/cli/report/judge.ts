@@ -1,4 +1,5 @@
-import type { ManifestObject, Path, Manifests } from '../../config/manifests.ts';
+import type { ManifestObject, Manifests } from '../../config/manifests.ts';
+import type { Path } from '../../config/yaml.ts';
 import { resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
 import { type Policies, printPolicy, type Mode } from '../../policy/psa/policy.ts';
 import type { Level, Version } from '../../policy/pss/index.ts';

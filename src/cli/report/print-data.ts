@@ -1,4 +1,4 @@
-import { printYaml } from '../../config/manifests.ts';
+import { printYaml } from '../../config/yaml.ts';
 
 /** How data for programs is written. */
 export type DataFormat = 'json' | 'yaml';

@@ -1,4 +1,5 @@
-import type { ManifestObject, Path } from '../../config/manifests.ts';
+import type { ManifestObject } from '../../config/manifests.ts';
+import type { Path } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
 import { printFieldPath } from './field-path.ts';
 import type { Finding } from './types.ts';

@@ -1,4 +1,4 @@
-import { readDocuments } from '../../config/manifests.ts';
+import { readDocuments } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
 import { scanJson } from './json-text.ts';
 

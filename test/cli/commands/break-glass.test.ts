@@ -4,7 +4,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { planOff, planOn, stateOf } from '../../../src/cli/break-glass.ts';
 import { configurationOf } from '../../../src/cli/installation.ts';
-import { readDocuments } from '../../../src/config/manifests.ts';
+import { readDocuments } from '../../../src/config/yaml.ts';
 import { apply } from '../../../src/kube/json-patch.ts';
 import type { JsonObject, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { VERSION } from '../../../src/cli/version.ts';
-import { printYaml } from '../../../src/config/manifests.ts';
+import { printYaml } from '../../../src/config/yaml.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { runProgram } from '../../support/memory-io.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { readDocuments } from '../../../src/config/manifests.ts';
+import { readDocuments } from '../../../src/config/yaml.ts';
 import { defaultSettings, DEFINITIONS, manifestsOf } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/settings.ts';
 import { VERSION } from '../../../src/cli/version.ts';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { manifestObjects, readDocuments, type Manifests } from '../../../src/config/manifests.ts';
+import { manifestObjects, type Manifests } from '../../../src/config/manifests.ts';
+import { readDocuments } from '../../../src/config/yaml.ts';
 import { parseFieldPath } from '../../../src/cli/report/field-path.ts';
 import { FORMATS, printTable } from '../../../src/cli/commands/check.ts';
 import { judge } from '../../../src/cli/report/judge.ts';

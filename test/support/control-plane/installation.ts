@@ -9,7 +9,7 @@ import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { defaultSettings, manifestsOf, type ManifestSettings } from '../../../src/install/index.ts';
 import { metadataOf, objectOf } from '../answers.ts';
 import type { ApiAnswer, ApiClient } from '../api-client.ts';
-import { readDocuments } from '../../../src/config/manifests.ts';
+import { readDocuments } from '../../../src/config/yaml.ts';
 
 /** The objects of an installation for an API server without a service network, whose webhooks are at that port of loopback. */
 export function localObjects(port: number, more: Partial<ManifestSettings> = {}): readonly JsonObject[] {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { readDocuments } from '../../../src/config/manifests.ts';
+import { readDocuments } from '../../../src/config/yaml.ts';
 import type { ApiAnswer, ApiClient } from '../api-client.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../../examples/scc/', import.meta.url));

@@ -1,0 +1,421 @@
+/** YAML and JSON text as kubectl reads it, with the position of every field. Only this file uses the YAML library. */
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  LineCounter,
+  parseAllDocuments,
+  stringify,
+  type Alias,
+  type Document,
+  type Node,
+  type ScalarTag,
+  type Tags,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
+
+/** A position in a text. Lines and columns count from 1, columns in UTF-16 units. */
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** The path of a field: the names of members and the indexes of items. */
+export type Path = readonly (string | number)[];
+
+/** One document of a file. */
+export interface ManifestDocument {
+  readonly file: string;
+  /** The number of the document in the file, from 0. Unreadable documents count, empty documents do not. */
+  readonly index: number;
+  /** The first line of the value, from 1. */
+  readonly line: number;
+  readonly value: unknown;
+  /** The position of a field (of a member: its key), or of its nearest ancestor that exists. */
+  positionOf(path: Path): Position;
+  /** Keys that an object contains more than once. The last value is in effect. */
+  readonly duplicateKeys: readonly (Position & { readonly path: Path })[];
+}
+
+/** A syntax error of a document, or a file that cannot be read. */
+export interface ManifestError extends Position {
+  readonly file: string;
+  readonly message: string;
+}
+
+export interface Documents {
+  readonly documents: readonly ManifestDocument[];
+  readonly errors: readonly ManifestError[];
+}
+
+/** Reads a stream of YAML documents or JSON values. Empty documents are left out; `file` is used in messages. */
+export function readDocuments(text: string, file: string): Documents {
+  const steps = [...readSteps(text, file)];
+  return {
+    documents: steps.flatMap(({ document }) => document ?? []),
+    errors: steps.flatMap(({ error }) => error ?? []),
+  };
+}
+
+/** One document or its error, and the part of the text that has been read so far, from 0 to 1. */
+export interface ReadStep {
+  readonly document?: ManifestDocument;
+  readonly error?: ManifestError;
+  readonly share: number;
+}
+
+/** Reads the documents of a text one by one. An unreadable document does not affect the others. */
+export function* readSteps(text: string, file: string): Generator<ReadStep, void> {
+  const body = text.startsWith('\ufeff') ? text.slice(1) : text;
+  const lines = new LineCounter();
+  lines.addNewLine(0);
+  for (let end = body.indexOf('\n'); end >= 0; end = body.indexOf('\n', end + 1)) lines.addNewLine(end + 1);
+  let index = 0;
+  for (const { start, end } of splitDocuments(body)) {
+    const share = end / body.length;
+    const positionAt = (offset: number): Position => {
+      const { line, col } = lines.linePos(start + offset);
+      return { line, column: col };
+    };
+    for (const parsed of parse(body.slice(start, end))) {
+      if ('message' in parsed) {
+        yield { error: { file, ...positionAt(parsed.offset), message: shorten(parsed.message) }, share };
+      } else if (parsed.value === null) continue;
+      else yield { document: createDocument({ file, index }, parsed, positionAt), share };
+      index++;
+    }
+  }
+}
+
+/** A separator line. Text that follows `---` on the same line belongs to the next document. */
+const SEPARATOR = /(?<=^|\n)---[ \t]*(?:#[^\n]*)?\r?(?:\n|$)|(?<=\n)(?=---[ \t])/g;
+
+function* splitDocuments(text: string): Generator<{ readonly start: number; readonly end: number }> {
+  let start = 0;
+  for (const separator of text.matchAll(SEPARATOR)) {
+    yield { start, end: separator.index };
+    start = separator.index + separator[0].length;
+  }
+  yield { start, end: text.length };
+}
+
+/** Error messages of the library may quote a text of any length. */
+function shorten(message: string): string {
+  const [line = ''] = message.split('\n');
+  return line.length > 200 ? `${line.slice(0, 200)}…` : line;
+}
+
+function createDocument(
+  identity: Pick<ManifestDocument, 'file' | 'index'>,
+  { value, location, duplicateKeys }: Parsed,
+  positionAt: (offset: number) => Position,
+): ManifestDocument {
+  return {
+    ...identity,
+    line: positionAt(location.offset).line,
+    value,
+    positionOf: (path) => positionAt(findOffset(location, path)),
+    duplicateKeys: duplicateKeys.map(({ path, offset }) => ({ path, ...positionAt(offset) })),
+  };
+}
+
+/** The offsets of a value and its parts in the text. */
+interface Location {
+  readonly offset: number;
+  readonly members?: Map<string, { readonly keyOffset: number; readonly value: Location }>;
+  readonly items?: readonly Location[];
+}
+
+function findOffset(root: Location, path: Path): number {
+  let location = root;
+  let { offset } = root;
+  for (const step of path) {
+    const member = typeof step === 'string' ? location.members?.get(step) : undefined;
+    const next = typeof step === 'number' ? location.items?.[step] : member?.value;
+    if (!next) return offset;
+    offset = member?.keyOffset ?? next.offset;
+    location = next;
+  }
+  return offset;
+}
+
+interface Parsed {
+  readonly value: unknown;
+  readonly location: Location;
+  readonly duplicateKeys: readonly { readonly path: Path; readonly offset: number }[];
+}
+
+interface Failure {
+  readonly offset: number;
+  readonly message: string;
+}
+
+class ReadError extends Error {
+  readonly offset: number;
+
+  constructor(offset: number, message: string) {
+    super(message);
+    this.offset = offset;
+  }
+}
+
+/** Deeper nesting is an error, so that consumers of the value may recurse. */
+const MAX_DEPTH = 500;
+const TOO_DEEP = `nested more than ${MAX_DEPTH} levels deep`;
+
+/** Calls the reader and returns its error as a value. */
+function attempt(read: () => Parsed): Parsed | Failure {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof ReadError) return { offset: error.offset, message: error.message };
+    throw error;
+  }
+}
+
+/**
+ * Parses a text without separators. JSON has a reader of its own because a dump of a cluster may have many megabytes,
+ * for which the YAML library takes ten times as long.
+ */
+function parse(text: string): readonly (Parsed | Failure)[] {
+  if (!/^\s*\{/.test(text)) return readYaml(text, 0);
+  return splitObjects(text).flatMap(({ start, end }) => {
+    const part = text.slice(start, end);
+    try {
+      const value: unknown = JSON.parse(part);
+      return [attempt(() => locateJson(part, start, value))];
+    } catch {
+      return readYaml(part, start);
+    }
+  });
+}
+
+const BRACE = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}]/gs;
+
+/** Splits a sequence of JSON objects, such as `{…}{…}`. A text that does not consist of objects is not split. */
+function splitObjects(text: string): readonly { readonly start: number; readonly end: number }[] {
+  const parts: { start: number; end: number }[] = [];
+  let start = 0;
+  let depth = 0;
+  for (const { 0: token, index } of text.matchAll(BRACE)) {
+    if (token === '{' && depth++ === 0 && text.slice(start, index).trim() !== '')
+      return [{ start: 0, end: text.length }];
+    if (token !== '}' || --depth > 0) continue;
+    parts.push({ start, end: index + 1 });
+    start = index + 1;
+  }
+  if (text.slice(start).trim() !== '') parts.push({ start, end: text.length });
+  return parts;
+}
+
+const JSON_TOKEN = /[\s,:]*("[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]]|[^\s,:{}[\]"]+)/y;
+
+/** Finds the offsets of all fields of a valid JSON text, which begins at `base`. */
+function locateJson(text: string, base: number, value: unknown): Parsed {
+  const duplicateKeys: { path: Path; offset: number }[] = [];
+  const path: (string | number)[] = [];
+  let token = '';
+  let offset = 0;
+  const advance = (): string => {
+    token = JSON_TOKEN.exec(text)?.[1] ?? '';
+    offset = base + JSON_TOKEN.lastIndex - token.length;
+    return token;
+  };
+  const below = (step: string | number): Location => {
+    path.push(step);
+    const location = locate();
+    path.pop();
+    return location;
+  };
+  const locateMembers = (): NonNullable<Location['members']> => {
+    const members: NonNullable<Location['members']> = new Map();
+    while (advance() !== '}') {
+      const key = JSON.parse(token) as string;
+      const keyOffset = offset;
+      if (members.has(key)) duplicateKeys.push({ path: [...path, key], offset });
+      advance();
+      members.set(key, { keyOffset, value: below(key) });
+    }
+    return members;
+  };
+  const locate = (): Location => {
+    const start = offset;
+    if (path.length > MAX_DEPTH) throw new ReadError(start, TOO_DEEP);
+    if (token === '{') return { offset: start, members: locateMembers() };
+    if (token !== '[') return { offset: start };
+    const items: Location[] = [];
+    while (advance() !== ']') items.push(below(items.length));
+    return { offset: start, items };
+  };
+  JSON_TOKEN.lastIndex = 0;
+  advance();
+  return { value, location: locate(), duplicateKeys };
+}
+
+/** Every character that YAML does not allow in a text. */
+const CONTROL = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
+
+/** The YAML library has recursed too deeply. */
+const STACK_OVERFLOW = /call stack/;
+
+const OCTAL: ScalarTag = {
+  tag: 'tag:yaml.org,2002:int',
+  default: true,
+  test: /^[-+]?0o[0-7]+$/,
+  resolve: (text) => parseInt(text.replace('0o', ''), 8),
+};
+
+/** In place of the tag of the library, which takes `e1` and `.` for numbers. */
+const FLOAT: ScalarTag = {
+  tag: 'tag:yaml.org,2002:float',
+  default: true,
+  test: /^[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?$/,
+  resolve(text) {
+    const value = Number(text.replaceAll('_', ''));
+    return Number.isFinite(value) ? value : text;
+  },
+};
+
+/** kubectl reads YAML 1.1, where `yes` is a boolean and `0777` is octal, but without times such as `1:30`. */
+function kubectlTags(tags: Tags): Tags {
+  const isUsed = (tag: Tags[number]): boolean =>
+    typeof tag !== 'object' ||
+    !(/:(?:float|timestamp|binary)$/.test(tag.tag) || ('format' in tag && tag.format === 'TIME'));
+  return [OCTAL, ...tags.filter(isUsed), FLOAT];
+}
+
+const READ_OPTIONS = {
+  schema: 'yaml-1.1',
+  merge: true,
+  customTags: kubectlTags,
+  resolveKnownTags: false,
+  uniqueKeys: false,
+  prettyErrors: false,
+  logLevel: 'error',
+} as const;
+
+function readYaml(text: string, base: number): readonly (Parsed | Failure)[] {
+  const control = text.search(CONTROL);
+  if (control >= 0) return [{ offset: base + control, message: 'control characters are not allowed' }];
+  const tooDeep = { offset: base + Math.max(text.search(/\S/), 0), message: TOO_DEEP };
+  try {
+    const documents: Document.Parsed[] = parseAllDocuments(text, READ_OPTIONS);
+    if (documents.some(({ errors }) => errors.some(({ message }) => STACK_OVERFLOW.test(message)))) return [tooDeep];
+    return documents.map(({ errors: [error], contents }) =>
+      error
+        ? { offset: base + error.pos[0], message: error.message }
+        : attempt(() => createNodeReader(base).read(contents)),
+    );
+  } catch (error) {
+    if (error instanceof RangeError && STACK_OVERFLOW.test(error.message)) return [tooDeep];
+    throw error;
+  }
+}
+
+/** The number of nodes that aliases of one document may expand to. */
+const MAX_ALIASED_NODES = 100_000;
+
+type Content = Pick<Parsed, 'value' | 'location'>;
+
+/** Creates a reader for the nodes of one document. It expands aliases and merges keys in the order of kubectl. */
+function createNodeReader(base: number): { read(node: Node | null): Parsed } {
+  const anchors = new Map<string, Node>();
+  const targets = new Map<Alias, Node | undefined>();
+  const duplicateKeys: { path: Path; offset: number }[] = [];
+  const path: (string | number)[] = [];
+  let aliasDepth = 0;
+  let aliasedNodes = 0;
+  const offsetOf = (node: Node | null): number => base + (node?.range?.[0] ?? 0);
+
+  const read = (node: Node | null): Content => {
+    const offset = offsetOf(node);
+    if (node === null) return { value: null, location: { offset } };
+    if (path.length > MAX_DEPTH) throw new ReadError(offset, TOO_DEEP);
+    if (aliasDepth > 0 && ++aliasedNodes > MAX_ALIASED_NODES) throw new ReadError(offset, 'excessive aliasing');
+    if (isAlias(node)) return readAlias(node, offset);
+    if (node.anchor !== undefined && aliasDepth === 0) anchors.set(node.anchor, node);
+    if (isScalar(node)) return { value: node.value, location: { offset } };
+    return isMap<Node, Node | null>(node) ? readMap(node, offset) : readList(node as YAMLSeq<Node | null>, offset);
+  };
+  const below = (step: string | number, node: Node | null): Content => {
+    path.push(step);
+    const content = read(node);
+    path.pop();
+    return content;
+  };
+  /** An alias refers to the last anchor of its name that precedes it. */
+  const readAlias = (alias: Alias, offset: number): Content => {
+    if (!targets.has(alias)) targets.set(alias, anchors.get(alias.source));
+    const target = targets.get(alias);
+    if (!target) throw new ReadError(offset, `unknown anchor '${alias.source}' referenced`);
+    aliasDepth++;
+    path.push('*');
+    const content = read(target);
+    path.pop();
+    aliasDepth--;
+    return content;
+  };
+  const readList = (list: YAMLSeq<Node | null>, offset: number): Content => {
+    const items = list.items.map((item, index) => below(index, item));
+    return { value: items.map(({ value }) => value), location: { offset, items: items.map((item) => item.location) } };
+  };
+  const readMap = (map: YAMLMap<Node, Node | null>, offset: number): Content => {
+    const members: NonNullable<Location['members']> = new Map();
+    const values = new Map<string, unknown>();
+    for (const { key, value } of map.items) {
+      if (isMergeKey(key)) {
+        const merged = below('<<', value);
+        for (const source of mergeSources(merged)) {
+          for (const [name, member] of source.location.members ?? []) members.set(name, member);
+          for (const [name, member] of Object.entries(source.value)) values.set(name, member);
+        }
+        continue;
+      }
+      const name = readKey(key);
+      if (members.has(name) && aliasDepth === 0) duplicateKeys.push({ path: [...path, name], offset: offsetOf(key) });
+      const member = below(name, value);
+      members.set(name, { keyOffset: offsetOf(key), value: member.location });
+      values.set(name, member.value);
+    }
+    // Object.fromEntries defines `__proto__` as an own property.
+    return { value: Object.fromEntries(values), location: { offset, members } };
+  };
+  const readKey = (key: Node): string => {
+    const value = isAlias(key) ? read(key).value : isScalar(key) ? key.value : undefined;
+    if (value == null || typeof value === 'object') throw new ReadError(offsetOf(key), 'unsupported map key');
+    return String(value as string | number | boolean);
+  };
+  return { read: (node) => ({ ...read(node), duplicateKeys }) };
+}
+
+function isMergeKey(key: Node): boolean {
+  return isScalar(key) && key.source === '<<' && key.type === 'PLAIN';
+}
+
+/** The maps that `<<` merges, in the order in which later ones overwrite earlier ones: of a list, the first map wins. */
+function mergeSources({ value, location }: Content): readonly { value: object; location: Location }[] {
+  const values: readonly unknown[] = Array.isArray(value) ? value.toReversed() : [value];
+  const locations = location.items?.toReversed() ?? [location];
+  return values.map((source, index) => {
+    const at = locations[index] ?? location;
+    if (!at.members) throw new ReadError(at.offset, 'map merge requires map or sequence of maps as the value');
+    return { value: source as object, location: at };
+  });
+}
+
+/** Plain text that kubectl does not read as a string. */
+const AMBIGUOUS = {
+  tag: '!ambiguous',
+  default: true,
+  test: /^(?:[-+.~\d].*|<<|null|y|yes|n|no|true|false|on|off)$/is,
+  resolve: (text: string) => text,
+} as const;
+
+/** Literal blocks, because kubectl reads folded blocks with indented lines differently. */
+const WRITE_OPTIONS = { compat: [AMBIGUOUS], aliasDuplicateObjects: false, blockQuote: 'literal' as const };
+
+/** Formats values as YAML documents that kubectl reads as the same values. */
+export function printYaml(values: readonly unknown[]): string {
+  return values.map((value) => stringify(value, WRITE_OPTIONS)).join('---\n');
+}
