@@ -6,7 +6,7 @@ import { decodeBody, type FieldValidation, type ObjectType } from './fields/inde
 import type { ApiObject } from './types.ts';
 import { apiVersionOf } from './views.ts';
 
-const READABLE = ['application/json', 'application/yaml'];
+const READABLE = ['application/json', 'application/yaml', 'application/vnd.kubernetes.protobuf'];
 
 /** The kind of the objects that a request is about. */
 export function kindOf(call: Call): GroupVersionKind {

@@ -53,10 +53,7 @@ function applied(core: Core, call: Call, options: WriteOptions): Change {
     options,
     createsMissing: true,
     next(existing) {
-      const { object: config, warnings } = decodeConfiguration({
-        text: call.body,
-        fieldValidation: options.fieldValidation,
-      });
+      const { object: config, warnings } = decodeConfiguration({ text: call.body });
       const object = applyConfiguration({
         ...ownershipOf(core, call, options.fieldManager),
         ...(existing ? { live: existing } : {}),

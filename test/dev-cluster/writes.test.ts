@@ -239,7 +239,7 @@ describe('writing objects', () => {
       () => ['POST', MAPS, 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }],
       415,
       () =>
-        'the body of the request was in an unknown format - accepted media types include: application/json, application/yaml',
+        'the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf',
     ],
     [
       'a lease without its version',

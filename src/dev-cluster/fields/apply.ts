@@ -1,39 +1,49 @@
 /**
- * Server-side apply: the applied configuration is laid over the live object; its manager owns what it says.
+ * Server-side apply: merges a configuration into the live object and makes its manager the owner of the fields in it.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/merge/update.go
  */
 import { deepEqual } from '../../kube/equality.ts';
-import { ApiError, badRequest } from '../../kube/status.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
+import { ApiError, badRequest, createStatus, type Status } from '../../kube/status.ts';
 import type { GroupVersionKind } from '../../kube/types.ts';
-import type { ApiObject } from '../types.ts';
-import { decodeValue } from './decode-value.ts';
+import { metadataOf, type ApiObject } from '../types.ts';
+import { decodeValue, plainError } from './decode.ts';
+import {
+  createFieldSet,
+  difference,
+  intersection,
+  isEmpty,
+  listPaths,
+  printPath,
+  union,
+  withParentFields,
+  type FieldPath,
+  type FieldSet,
+} from './field-set.ts';
 import {
   apiVersionOf,
-  newObject,
+  emptyObject,
+  formatTime,
+  NEVER_OWNED,
+  ownableFields,
+  ownedChange,
+  ownerKey,
   ownersAfterUpdate,
+  parseOwners,
+  releaseChanged,
   setOwners,
-  timeOf,
   withoutOwners,
+  type Owner,
+  type Owners,
   type Ownership,
 } from './managed-fields.ts';
-import { afterChange, conflictsOf, type OwnershipConflict } from './ownership/changes.ts';
-import { conflictStatus } from './ownership/conflict-status.ts';
-import { KUBECTL, updateLastApplied, withoutLastApplied } from './ownership/last-applied.ts';
-import { NEVER_OWNED } from './ownership/never-owned.ts';
-import { ownerKey, readOwners, type Owner, type Owners } from './ownership/owners.ts';
-import { plainError } from './plain-error.ts';
-import { pruneReleased } from './ownership/prune.ts';
-import { resetFieldsOf } from './reset-fields.ts';
-import { compare, filtered } from './typed/compare.ts';
-import { createFieldSet, difference } from './typed/field-set.ts';
-import { fieldSetOf } from './typed/field-set-of.ts';
-import { merge } from './typed/merge.ts';
-import { validateTyped } from './typed/validate.ts';
+import type { Schema } from './schema.ts';
+import { compare, createFieldSetOf, findKeyError, merge, removeFields, type Comparison } from './typed.ts';
 
 export interface ApplyRequest extends Ownership {
-  /** As stored; absent when the apply creates. */
+  /** The stored object; absent when the apply creates. */
   readonly live?: ApiObject;
-  /** As sent. */
+  /** The configuration as sent. */
   readonly config: ApiObject;
   readonly kind: GroupVersionKind;
   /** Takes fields over from other managers instead of failing with a conflict. */
@@ -41,96 +51,110 @@ export interface ApplyRequest extends Ownership {
 }
 
 /**
- * Merges an applied configuration into the live object and returns the new object with its `metadata.managedFields`, not
- * yet defaulted. Throws ApiError 409 on conflicts, 400 for an object of another kind, 500 for one that does not fit its type.
+ * Returns the new object with its `metadata.managedFields`, not yet defaulted. Throws ApiError 409 on conflicts, 400 for
+ * an object of another kind, 500 for a configuration with items that cannot be told apart.
  */
 export function applyConfiguration(request: ApplyRequest): ApiObject {
   checkConfiguration(request);
-  const live = withoutOwners(request.live ?? newObject(request));
-  const owners = ownersBefore(request);
-  const key = ownerKey(ownerOf(request));
-  const { object, change, applied } = mergeInto(live, owners, request);
-  if (!request.force) refuseConflicts(conflictsOf(applied, key, change), live, request);
+  const { live: stored, config, resource, subresource, type, force } = request;
+  const live = withoutOwners(stored ?? emptyObject(resource, config));
+  const before = ownersBefore(request);
+  const actor = applier(request);
+  const key = ownerKey(actor);
+  const fields = ownableFields(resource, subresource, createFieldSetOf(type, config));
+  const applied: Owners = new Map([...before, [key, { ...actor, fields }]]);
+  const object = removeReleased(type, merge(type, live, config), applied, before.get(key)?.fields);
+  const change = ownedChange(resource, subresource, compare(type, live, object));
+  const conflicts = force ? [] : findConflicts(applied, key, change);
+  if (conflicts.length > 0) throw new ApiError(conflictStatus(conflicts));
+
   const unchanged = deepEqual(object, live);
-  const result = unchanged ? structuredClone(live) : normalized(object, request);
-  setOwners(result, ownersAfter(afterChange(applied, key, change), owners.get(key), request, unchanged));
-  if (request.manager === KUBECTL) updateLastApplied(result, request.config);
+  const result = unchanged ? structuredClone(live) : decodeValue(object, type).object;
+  const time = unchanged ? before.get(key)?.time : formatTime(request.now);
+  const owned = { ...actor, ...(time === undefined ? {} : { time }), fields: difference(fields, NEVER_OWNED) };
+  setOwners(result, new Map([...releaseChanged(applied, key, change), [key, owned]]));
   return result;
 }
 
-/** The live object with the configuration laid over it, and what that changes. */
-function mergeInto(live: ApiObject, owners: Owners, request: ApplyRequest) {
-  const { config, resource, subresource, type } = request;
-  const filter = resetFieldsOf(resource, subresource);
-  const owner = ownerOf(request);
-  const key = ownerKey(owner);
-  const applied: Owners = new Map([...owners, [key, { ...owner, fields: filter(fieldSetOf(type, config)) }]]);
-  const object = pruneReleased(type, merge(type, live, config), applied, owners.get(key)?.fields);
-  return { object, applied, change: filtered(compare(type, live, object), filter) };
+function applier({ manager, resource, subresource }: ApplyRequest): Omit<Owner, 'fields' | 'time'> {
+  return { manager, operation: 'Apply', apiVersion: apiVersionOf(resource), subresource };
 }
 
-function ownerOf({ manager, resource, subresource }: ApplyRequest) {
-  return { manager, operation: 'Apply', apiVersion: apiVersionOf(resource), subresource } as const;
-}
-
-/** What an object without owners holds belongs to one that came before the first apply. */
-function ownersBefore({ live, resource, subresource, type, now }: ApplyRequest): Owners {
-  const owners = readOwners(live?.metadata?.['managedFields']);
+/** The fields of an object without owners belong to a manager of their own. */
+function ownersBefore(request: ApplyRequest): Owners {
+  const { live } = request;
+  const owners = parseOwners(live?.metadata?.['managedFields']);
   if (!owners) throw plainError('failed to decode managed fields: malformed entry');
   if (owners.size > 0 || !live) return owners;
+  const { resource, subresource, type, now } = request;
   return ownersAfterUpdate(owners, { resource, subresource, type, now, object: live, manager: 'before-first-apply' });
 }
 
-/** The applier owns what it applied, since now, or still since its last apply where nothing has changed. */
-function ownersAfter(owners: Owners, former: Owner | undefined, request: ApplyRequest, unchanged: boolean): Owners {
-  const actor = ownerOf(request);
-  const key = ownerKey(actor);
-  const fields = difference(owners.get(key)?.fields ?? createFieldSet(), NEVER_OWNED);
-  const time = unchanged ? former?.time : timeOf(request.now);
-  return new Map([...owners, [key, { ...actor, ...(time === undefined ? {} : { time }), fields }]]);
-}
-
-/** kubectl may have what it applied from the client's side before; others must force. */
-function refuseConflicts(conflicts: readonly OwnershipConflict[], live: ApiObject, request: ApplyRequest): void {
-  const kubectl = request.manager === KUBECTL && conflicts.length > 0;
-  const left = kubectl ? withoutLastApplied(conflicts, live, request.type) : conflicts;
-  if (left.length > 0) throw new ApiError(conflictStatus(left));
-}
-
 function checkConfiguration({ config, kind, type }: ApplyRequest): void {
-  const apiVersion = textOf(config.apiVersion);
-  const name = textOf(config.kind);
+  const { apiVersion = '', kind: name = '', metadata } = config;
+  const printed = `${apiVersion.includes('/') ? apiVersion : `/${apiVersion}`}, Kind=${name}`;
   if (apiVersion !== apiVersionOf(kind) || name !== kind.kind) {
-    throw new ApiError(badRequest(`invalid object type: ${printKind(apiVersion, name)}`));
+    throw new ApiError(badRequest(`invalid object type: ${printed}`));
   }
-  if (config.metadata?.['managedFields'] != null) {
-    throw new ApiError(badRequest('metadata.managedFields must be nil'));
-  }
-  const error = validateTyped(type, config, 'refused');
-  if (error !== undefined) throw plainError(`failed to create typed patch object (${printObject(config)}): ${error}`);
+  if (metadata?.['managedFields'] != null) throw new ApiError(badRequest('metadata.managedFields must be nil'));
+  const error = findKeyError(type, config);
+  if (error === undefined) return;
+  const { namespace = '', name: objectName = '' } = metadataOf(config);
+  const object = `${namespace}/${objectName}; ${printed}`;
+  throw plainError(`failed to create typed patch object (${object}): ${error}`);
 }
 
-/** The merged object as Go would write it. */
-function normalized(object: unknown, { config, type }: ApplyRequest): ApiObject {
-  const decoding = decodeValue(object, type);
-  if (decoding.error === undefined) return decoding.object;
-  const cause = decoding.error.replace(/Go struct field \S+ of/, 'Go value of');
-  const kind = printKind(textOf(config.apiVersion), textOf(config.kind));
-  throw plainError(
-    `failed to convert new object (${printObject(config)}) to proper version: unable to convert unstructured object to ${kind}: ${cause}`,
+/** Removes the fields that the applier no longer applies and that no other manager owns. */
+function removeReleased(type: Schema, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
+  if (!last || isEmpty(last)) return merged;
+  const fieldsOf = (value: unknown): FieldSet => withParentFields(createFieldSetOf(type, value));
+  const all = fieldsOf(merged);
+  const released = withParentFields(last);
+  const owned = withParentFields(
+    [...owners.values()].reduce((sum, { fields }) => union(sum, fields), createFieldSet()),
   );
+  const withoutLast = removeFields(type, merged, released);
+  const withOwned = removeFields(type, merged, difference(all, union(fieldsOf(withoutLast), owned)));
+  // Fields that were removed only with their parent and were never applied are kept.
+  return removeFields(type, merged, intersection(difference(all, fieldsOf(withOwned)), released));
 }
 
-function printObject({ apiVersion, kind, metadata }: ApiObject): string {
-  return `${textOf(metadata?.['namespace'])}/${textOf(metadata?.['name'])}; ${printKind(textOf(apiVersion), textOf(kind))}`;
+/** A field that an applier sets and another manager owns. */
+interface Conflict {
+  readonly owner: Owner;
+  readonly path: FieldPath;
 }
 
-/** What a requester has sent in place of a text counts as none. */
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
+function findConflicts(owners: Owners, actor: string, { modified, added }: Comparison): Conflict[] {
+  const changed = union(modified, added);
+  return [...owners]
+    .filter(([key]) => key !== actor)
+    .sort(([a], [b]) => compareBytes(a, b))
+    .flatMap(([, owner]) => listPaths(intersection(owner.fields, changed)).map((path) => ({ owner, path })));
 }
 
-/** `apps/v1, Kind=Deployment`; the core group is empty: `/v1, Kind=Pod`. */
-function printKind(apiVersion: string, kind: string): string {
-  return `${apiVersion.includes('/') ? apiVersion : `/${apiVersion}`}, Kind=${kind}`;
+/**
+ * 409 with all conflicts.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go
+ */
+function conflictStatus(conflicts: readonly Conflict[]): Status {
+  const causes = conflicts.map(({ owner, path }) => ({
+    reason: 'FieldManagerConflict',
+    message: `conflict with ${printOwner(owner)}`,
+    field: printPath(path),
+  }));
+  const [first] = causes;
+  if (causes.length === 1 && first) {
+    return createStatus(409, 'Conflict', `Apply failed with 1 conflict: ${first.message}: ${first.field}`, { causes });
+  }
+  const lines = [...Map.groupBy(conflicts, ({ owner }) => owner)].flatMap(([owner, paths]) => [
+    `conflicts with ${printOwner(owner)}:`,
+    ...paths.map(({ path }) => `- ${printPath(path)}`),
+  ]);
+  return createStatus(409, 'Conflict', `Apply failed with ${causes.length} conflicts: ${lines.join('\n')}`, { causes });
+}
+
+function printOwner({ manager, operation, apiVersion, subresource }: Owner): string {
+  const name = subresource === '' ? quote(manager) : `${quote(manager)} with subresource ${quote(subresource)}`;
+  return operation === 'Update' ? `${name} using ${apiVersion}` : name;
 }

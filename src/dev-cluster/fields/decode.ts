@@ -1,83 +1,205 @@
+/**
+ * Decoding of request bodies. Unlike the API server, the types of fields are not checked, apart from metadata, and
+ * unknown fields are kept.
+ */
+import { readDocuments } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
-import type { GroupVersionKind } from '../../kube/types.ts';
+import { isObject, type GroupVersionKind } from '../../kube/types.ts';
+import { jsonTypeName, unmarshalError } from '../../kube/field-error.ts';
 import type { ApiObject } from '../types.ts';
-import { kindError, kindOf, parseError, withDefaults } from './body-kind.ts';
-import { decodeValue, MAX_COMPLAINTS } from './decode-value.ts';
-import { parseJson, parseYaml } from './parse.ts';
-import type { FieldValidation, ObjectType } from './types.ts';
+import type { Schema } from './schema.ts';
 
-/** A decoded body: what is kept of it, and what to warn of. */
+/** Client requests for the treatment of unknown and duplicate fields; accepted and ignored. */
+export type FieldValidation = 'Ignore' | 'Warn' | 'Strict';
+
 export interface Decoded {
   readonly object: ApiObject;
   readonly warnings: readonly string[];
 }
 
+export interface Decoding {
+  readonly object: ApiObject;
+  /** The error in the words of Go's JSON decoder. */
+  readonly error?: string;
+}
+
 export interface Body {
   readonly text: string;
-  /** `application/json` or `application/yaml`; parameters are ignored. */
+  /** `application/json` or `application/yaml`. */
   readonly contentType: string;
-  readonly type: ObjectType;
-  /** What the URL stands for; a body without kind or version is taken to be of it. */
+  readonly type: Schema;
+  /** The kind that belongs to the URL; a body without kind or version has this one. */
   readonly kind: GroupVersionKind;
   readonly fieldValidation: FieldValidation;
 }
 
+/** 500 without a reason: the API server's answer to an error that has no Status of its own. */
+export function plainError(message: string): ApiError {
+  return new ApiError({ metadata: {}, status: 'Failure', message, code: 500 });
+}
+
 /**
- * Reads a request body as an object of that type, without unknown fields and nulls. Throws ApiError 400.
+ * Decodes a request body as an object of a kind. Throws ApiError 400.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go
  */
-export function decodeBody(body: Body): Decoded {
-  const yaml = body.contentType.includes('yaml');
-  const parsed = yaml ? parseYaml(body.text) : parseJson(body.text);
-  const sent =
-    parsed.error === undefined ? kindOf(parsed.value) : { error: yaml ? parsed.error : parseError(parsed.error) };
-  if ('error' in sent) throw unrecognized(body, sent.error);
-  const kind = withDefaults(sent, body.kind);
-  const mismatch = kindError(kind, body.kind);
-  if (mismatch !== undefined) throw unhandled(kind, body, mismatch);
-
-  const { object, error, unknown } = decodeValue(parsed.value, body.type);
-  if (error !== undefined) throw unhandled(kind, body, error);
-  const complaints = [...knownDuplicates(parsed.duplicates, unknown), ...unknown].slice(0, MAX_COMPLAINTS);
-  if (body.fieldValidation === 'Strict' && complaints.length > 0) {
-    throw unhandled(kind, body, strictError(complaints));
+export function decodeBody({ text, contentType, type, kind: expected }: Body): Decoded {
+  const parsed = contentType.includes('yaml') ? parseYaml(text) : parseJson(text);
+  const sent = 'error' in parsed ? parsed : readKind(parsed.value, expected);
+  if ('error' in sent) {
+    const subject = `the object provided is unrecognized (must be of type ${expected.kind})`;
+    throw new ApiError(badRequest(`${subject}: ${sent.error} (${summarize(text)})`));
   }
-  const apiVersion = kind.group === '' ? kind.version : `${kind.group}/${kind.version}`;
-  const typed = { kind: kind.kind, apiVersion, ...object };
-  return { object: typed, warnings: body.fieldValidation === 'Warn' ? complaints : [] };
+  const decoding = decodeValue('value' in parsed ? parsed.value : {}, type);
+  const error = findKindError(sent, expected) ?? decoding.error;
+  if (error !== undefined) {
+    const subject = `${sent.kind} in version ${quote(sent.version)} cannot be handled as a ${expected.kind}`;
+    throw new ApiError(badRequest(`${subject}: ${error}`));
+  }
+  const apiVersion = sent.group === '' ? sent.version : `${sent.group}/${sent.version}`;
+  const typeMeta = { kind: sent.kind, apiVersion };
+  return { object: Object.assign({ ...typeMeta }, decoding.object, typeMeta), warnings: [] };
 }
 
-/** Several complaints as one error. */
-export function strictError(complaints: readonly string[]): string {
-  return `strict decoding error: ${complaints.join(', ')}`;
+/**
+ * Decodes the body of a server-side apply. Throws ApiError 400.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
+ */
+export function decodeConfiguration({ text }: { readonly text: string }): Decoded {
+  const parsed = parseYaml(text);
+  if ('error' in parsed) throw new ApiError(badRequest(`error decoding YAML: ${parsed.error}`));
+  const value = parsed.value ?? {};
+  const error = isObject(value) ? findTypeError(value) : unmarshalError(value, '', 'map[string]interface {}');
+  if (error !== undefined) throw new ApiError(badRequest(`error decoding YAML: ${error}`));
+  return { object: value as ApiObject, warnings: [] };
 }
 
-/** Within fields that are dropped nobody looks for duplicates. */
-function knownDuplicates(duplicates: readonly string[], unknown: readonly string[]): string[] {
-  const dropped = unknown.map((text) => text.slice('unknown field "'.length, -1));
-  return duplicates.filter((text) => {
-    const path = text.slice('duplicate field "'.length, -1);
-    return !dropped.some((parent) => path === parent || path.startsWith(`${parent}.`) || path.startsWith(`${parent}[`));
-  });
+type Parsed = { readonly value: unknown } | { readonly error: string };
+
+function parseJson(text: string): Parsed {
+  try {
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    return { error: `couldn't get version/kind; json parse error: ${(error as Error).message}` };
+  }
 }
 
-function unhandled(kind: GroupVersionKind, body: Body, error: string): ApiError {
-  const text = `${kind.kind} in version ${quote(kind.version)} cannot be handled as a ${body.kind.kind}: ${error}`;
-  return new ApiError(badRequest(text));
+/** Parses the first YAML document of a text. kubectl sends JSON, which is YAML as well. */
+function parseYaml(text: string): Parsed {
+  const json = parseJson(text);
+  if ('value' in json) return json;
+  const { documents, errors } = readDocuments(text, '');
+  const [error] = errors;
+  if (error) return { error: `error converting YAML to JSON: yaml: line ${error.line}: ${error.message}` };
+  return { value: documents[0]?.value ?? null };
 }
 
-function unrecognized({ kind, text }: Body, error: string): ApiError {
-  const subject = `the object provided is unrecognized (must be of type ${kind.kind})`;
-  return new ApiError(badRequest(`${subject}: ${error} (${summarize(text)})`));
+/** The API version and kind of a body, completed from the URL. */
+function readKind(value: unknown, expected: GroupVersionKind): GroupVersionKind | { readonly error: string } {
+  if (value !== null && !isObject(value)) {
+    const struct =
+      'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }';
+    return {
+      error: `couldn't get version/kind; json parse error: json: cannot unmarshal ${jsonTypeName(value)} into Go value of type ${struct}`,
+    };
+  }
+  const { apiVersion = '', kind = '' } = value ?? {};
+  for (const [field, text] of Object.entries({ apiVersion, kind })) {
+    if (typeof text === 'string') continue;
+    return { error: `couldn't get version/kind; json parse error: ${unmarshalError(text, `.${field}`, 'string')}` };
+  }
+  const [group, version] = /^(?:([^/]*)\/)?([^/]*)$/.exec(String(apiVersion))?.slice(1) ?? [];
+  if (version === undefined) return { error: `unexpected GroupVersion string: ${String(apiVersion)}` };
+  const name = String(kind) || expected.kind;
+  if (version === '' && (group ?? '') === '') return { ...expected, kind: name };
+  return { group: group ?? '', version, kind: name };
+}
+
+function findKindError(sent: GroupVersionKind, { group, version, kind }: GroupVersionKind): string | undefined {
+  if (sent.group === group && sent.version === version) {
+    if (sent.kind === kind) return undefined;
+    return `converting (${version}.${sent.kind}) to (${group === '' ? 'core' : group.split('.')[0]}.${kind}): unknown conversion`;
+  }
+  const apiVersion = sent.group === '' ? sent.version : `${sent.group}/${sent.version}`;
+  return `no kind ${quote(sent.kind)} is registered for version ${quote(apiVersion)} in scheme "pkg/api/legacyscheme/scheme.go:30"`;
 }
 
 const SUMMARY_BYTES = 30;
 
-/** The start of a body: as text where it looks like JSON, else in hexadecimal. */
+/** The start of a body in error messages: text if it looks like JSON, hexadecimal otherwise. */
 function summarize(text: string): string {
   const bytes = Buffer.from(text);
   if (bytes.length === 0) return '<empty>';
   const start = bytes.subarray(0, SUMMARY_BYTES).toString(text.startsWith('{') ? 'utf8' : 'hex');
   return bytes.length > SUMMARY_BYTES ? `${start} ...` : start;
 }
+
+/**
+ * Normalizes parsed JSON as a decoding into Go structs does: `null` fields, empty lists and empty maps are dropped, and
+ * quantities become strings. In custom resources only `null` fields are dropped, unless the schema allows them.
+ */
+export function decodeValue(value: unknown, schema: Schema): Decoding {
+  if (!isObject(value)) return { object: {}, error: unmarshalError(value, '', 'map[string]interface {}') };
+  if (isTooDeep(value, 0)) return { object: {}, error: 'exceeded max depth' };
+  const object = normalize(value, schema, '') as ApiObject;
+  const error = findTypeError(object);
+  return { object, ...(error === undefined ? {} : { error }) };
+}
+
+/** Keeps recursive functions far from the end of the stack. Go's limit is 10,000. */
+const MAX_DEPTH = 500;
+
+function isTooDeep(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return depth > MAX_DEPTH || Object.values(value).some((member) => isTooDeep(member, depth + 1));
+}
+
+/** Fields that hold quantities by resource name. */
+const QUANTITIES = new Set(['limits', 'requests', 'overhead', 'capacity', 'allocatable', 'hard', 'used']);
+/** Fields that are maps with `omitempty` in Go. */
+const MAPS = new Set([...QUANTITIES, 'labels', 'annotations', 'matchLabels', 'nodeSelector', 'data', 'binaryData']);
+
+/** Returns `undefined` for a value that is dropped. `name` is the field that holds the value. */
+function normalize(value: unknown, schema: Schema, name: string): unknown {
+  if (typeof value !== 'object' || value === null) {
+    return value === null && schema.nullable !== true ? undefined : value;
+  }
+  const isCustom = schema.nullable !== undefined;
+  if (Array.isArray(value)) {
+    if (value.length === 0 && !isCustom) return undefined;
+    return value.map((item) => normalize(item, schema.item(), '') ?? null);
+  }
+  const entries = Object.entries(value).flatMap(([field, member]): [string, unknown][] => {
+    if (QUANTITIES.has(name) && typeof member === 'number' && !isCustom) return [[field, String(member)]];
+    const normalized = normalize(member, schema.field(field), field);
+    return normalized === undefined ? [] : [[field, normalized]];
+  });
+  return entries.length === 0 && MAPS.has(name) && !isCustom ? undefined : Object.fromEntries(entries);
+}
+
+/** The first value of a wrong type in the metadata of an object. */
+function findTypeError({ metadata }: { readonly metadata?: unknown }): string | undefined {
+  if (metadata == null) return undefined;
+  if (!isObject(metadata)) return unmarshalError(metadata, '.metadata', 'v1.ObjectMeta');
+  const wrong = (field: string, value: unknown, type: string): string =>
+    unmarshalError(value, `ObjectMeta.metadata.${field}`, type);
+  for (const [field, value] of Object.entries(metadata)) {
+    if (STRINGS.has(field) && typeof value !== 'string' && value !== null) return wrong(field, value, 'string');
+    if (STRING_MAPS.has(field) && value !== null) {
+      if (!isObject(value)) return wrong(field, value, 'map[string]string');
+      const member = Object.values(value).find((item) => typeof item !== 'string' && item !== null);
+      if (member !== undefined) return wrong(field, member, 'string');
+    }
+    const listType = LISTS.get(field);
+    if (listType !== undefined && value !== null && !Array.isArray(value)) return wrong(field, value, listType);
+  }
+  return undefined;
+}
+
+const STRINGS = new Set(['name', 'generateName', 'namespace', 'uid', 'resourceVersion']);
+const STRING_MAPS = new Set(['labels', 'annotations']);
+const LISTS: ReadonlyMap<string, string> = new Map([
+  ['finalizers', '[]string'],
+  ['ownerReferences', '[]v1.OwnerReference'],
+  ['managedFields', '[]v1.ManagedFieldsEntry'],
+]);

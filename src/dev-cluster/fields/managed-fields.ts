@@ -1,118 +1,249 @@
 /**
- * Who owns which fields: what a create, update or patch changes belongs to its manager.
+ * Ownership of fields, recorded in `metadata.managedFields`: a manager owns the fields that its create, update or patch
+ * changes.
  * @see https://github.com/kubernetes/kubernetes/tree/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal
  */
-import { isObject } from '../../kube/types.ts';
-import type { ApiObject } from '../types.ts';
-import { capOwners } from './ownership/cap.ts';
-import { afterChange } from './ownership/changes.ts';
-import { NEVER_OWNED } from './ownership/never-owned.ts';
-import { ownerKey, readOwners, writeOwners, type Owner, type Owners } from './ownership/owners.ts';
-import { resetFieldsOf, type OwnedResource } from './reset-fields.ts';
-import { compare, filtered } from './typed/compare.ts';
-import { difference, isEmpty, union } from './typed/field-set.ts';
 import { deepEqual } from '../../kube/equality.ts';
-import { validateTyped } from './typed/validate.ts';
-import type { ObjectType } from './types.ts';
-import { emptyObject } from './zero.ts';
+import { compareBytes } from '../../kube/text.ts';
+import { isObject } from '../../kube/types.ts';
+import type { ApiObject, ResourceInfo } from '../types.ts';
+import {
+  createFieldSet,
+  difference,
+  differenceBelow,
+  fieldElement,
+  fromFieldsV1,
+  isEmpty,
+  toFieldsV1,
+  union,
+  type FieldSet,
+} from './field-set.ts';
+import type { Schema } from './schema.ts';
+import { compare, type Comparison } from './typed.ts';
 
-/** Who writes, where and when. */
+/** The properties of a resource that decide which fields a request can own. */
+export type OwnedResource = Pick<ResourceInfo, 'group' | 'version' | 'resource' | 'custom' | 'subresources'>;
+
+/** The manager, the place and the time of a write. */
 export interface Ownership {
   readonly resource: OwnedResource;
-  /** `''`: the object itself. */
+  /** `''` for the object itself. */
   readonly subresource: string;
-  readonly type: ObjectType;
+  readonly type: Schema;
   readonly manager: string;
   readonly now: Date;
 }
 
 export interface UpdateRequest extends Ownership {
-  /** As stored; absent on create. */
+  /** The stored object; absent on create. */
   readonly live?: ApiObject;
-  /** As decoded and defaulted, before admission; its `metadata.managedFields` is set. */
+  /** The decoded and defaulted object before admission. Its `metadata.managedFields` is set. */
   readonly object: ApiObject;
+}
+
+/** One entry of `managedFields`. */
+export interface Owner {
+  readonly manager: string;
+  readonly operation: 'Apply' | 'Update';
+  readonly apiVersion: string;
+  /** `''` for the object itself. */
+  readonly subresource: string;
+  /** RFC 3339 in whole seconds. */
+  readonly time?: string;
+  readonly fields: FieldSet;
+}
+
+/** Owners by their key. */
+export type Owners = ReadonlyMap<string, Owner>;
+
+/** The identity of an owner: appliers are the same in every version, updates are distinguished by version. */
+export function ownerKey({ manager, operation, apiVersion, subresource }: Omit<Owner, 'fields' | 'time'>): string {
+  return JSON.stringify([manager, operation, operation === 'Apply' ? '' : apiVersion, subresource]);
 }
 
 /** The longest name of a field manager in bytes. */
 const MAX_MANAGER_BYTES = 128;
-/** What Go's unicode.IsPrint accepts. */
-const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
 
-/** The name under which a request owns fields: `fieldManager`, or the User-Agent up to its slash. */
+/** The field manager of a request: `fieldManager`, or the User-Agent up to its slash. */
 export function managerOf(fieldManager: string | undefined, userAgent: string | undefined): string {
   if (fieldManager !== undefined && fieldManager !== '') return fieldManager;
-  let name = '';
-  for (const rune of (userAgent ?? '').split('/')[0] ?? '') {
-    if (!PRINTABLE.test(rune)) continue;
-    if (Buffer.byteLength(name + rune) > MAX_MANAGER_BYTES) break;
-    name += rune;
-  }
-  return name === '' ? 'unknown' : name;
+  const name = (userAgent ?? '').split('/')[0]?.replaceAll(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '') ?? '';
+  return Buffer.from(name).subarray(0, MAX_MANAGER_BYTES).toString() || 'unknown';
 }
 
 /** Sets `metadata.managedFields` of an object that is created, updated or patched. */
 export function trackUpdate(request: UpdateRequest): void {
-  const { live, object, subresource, type } = request;
+  const { live, object, subresource } = request;
   const owners = ownersBefore(live, object, subresource);
-  // An object that was stored without owners gets none until somebody applies to it.
+  // A stored object without owners stays without owners until the first apply.
   const untracked = owners.size === 0 && live !== undefined;
-  // What cannot be told apart cannot be owned: the object goes on without owners, most often to be refused.
-  const untrackable = [withoutOwners(object), withoutOwners(live ?? {})].some(
-    (value) => validateTyped(type, value, 'allowed') !== undefined,
-  );
-  if (untrackable) setOwners(object, new Map());
-  else setOwners(object, untracked ? owners : ownersAfterUpdate(owners, request));
+  setOwners(object, untracked ? owners : ownersAfterUpdate(owners, request));
 }
 
-/**
- * The owners that count: those sent along, for managers may give fields up so, else those of the live object.
- * A subresource cannot change them.
- */
+/** The owners in the request, with which managers can release fields, or else those of the live object. */
 function ownersBefore(live: ApiObject | undefined, object: ApiObject, subresource: string): Owners {
-  const stored = readOwners(live?.metadata?.['managedFields']) ?? new Map<string, Owner>();
+  const stored = parseOwners(live?.metadata?.['managedFields']) ?? new Map<string, Owner>();
   const sent: unknown = object.metadata?.['managedFields'];
   if (subresource !== '') return stored;
   if (isReset(sent)) return new Map();
-  const owners = readOwners(sent);
+  const owners = parseOwners(sent);
   return owners === undefined || owners.size === 0 ? stored : owners;
 }
 
-/** An empty list, or one with nothing but an empty entry, asks to forget all owners. */
+/** An empty list, or a list with one empty entry, removes all owners. */
 function isReset(entries: unknown): boolean {
   if (!Array.isArray(entries) || entries.length > 1) return false;
   const [entry] = entries as readonly unknown[];
   return entry === undefined || (isObject(entry) && Object.keys(entry).length === 0);
 }
 
-/** The owners after an update by which the live object became the new one. */
+/** The owners after an update from the live to the new object. */
 export function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
-  const { resource, subresource, type, manager, now } = request;
-  const live = request.live ?? newObject(request);
-  const filter = resetFieldsOf(resource, subresource);
-  const change = filtered(compare(type, withoutOwners(live), withoutOwners(request.object)), filter);
+  const { resource, subresource, type, manager, now, object } = request;
+  const live = request.live ?? emptyObject(resource, object);
+  const change = ownedChange(resource, subresource, compare(type, withoutOwners(live), withoutOwners(object)));
   const owner = { manager, operation: 'Update', apiVersion: apiVersionOf(resource), subresource } as const;
   const key = ownerKey(owner);
-  const others = afterChange(owners, '', change);
-  const own = difference(filter(union(change.modified, change.added)), NEVER_OWNED);
-  if (isEmpty(own)) return capOwners(others);
+  const others = releaseChanged(owners, '', change);
+  const own = difference(union(change.modified, change.added), NEVER_OWNED);
+  if (isEmpty(own)) return others;
   const former = others.get(key);
   const fields = former ? union(own, former.fields) : own;
-  return capOwners(new Map([...others, [key, { ...owner, time: timeOf(now), fields }]]));
+  return new Map([...others, [key, { ...owner, time: formatTime(now), fields }]]);
 }
 
-/** What a new object is compared with: a built-in one is born with the fields that Go always writes. */
-export function newObject({ resource, type }: Pick<Ownership, 'resource' | 'type'>): ApiObject {
-  return resource.custom ? {} : emptyObject(type);
+/** Structs that Go writes even if they are empty. They exist before a create and belong to no manager. */
+const STRUCTS = new Set([
+  'metadata',
+  'spec',
+  'status',
+  'template',
+  'jobTemplate',
+  'strategy',
+  'updateStrategy',
+  'names',
+  'source',
+]);
+
+/** The object with which a new object is compared. */
+export function emptyObject({ custom }: Pick<OwnedResource, 'custom'>, object: object): ApiObject {
+  if (custom) return {};
+  const entries = Object.entries(object).flatMap(([name, value]): [string, unknown][] => {
+    if (name === 'containers') return [[name, []]];
+    return STRUCTS.has(name) && isObject(value) ? [[name, emptyObject({ custom }, value)]] : [];
+  });
+  return Object.fromEntries(entries);
 }
 
-/** Writes the owners into an object. */
+/** The owners after a change: every owner except the actor loses the fields that were changed, added or removed. */
+export function releaseChanged(owners: Owners, actor: string, { removed, modified, added }: Comparison): Owners {
+  const changed = union(union(modified, added), removed);
+  return new Map(
+    [...owners].flatMap(([key, owner]): [string, Owner][] => {
+      const fields = key === actor ? owner.fields : difference(owner.fields, changed);
+      return isEmpty(fields) ? [] : [[key, { ...owner, fields }]];
+    }),
+  );
+}
+
+const paths = (...list: readonly (readonly string[])[]): FieldSet =>
+  createFieldSet(list.map((path) => path.map(fieldElement)));
+
+/** Fields that identify the object or belong to the server. */
+export const NEVER_OWNED = paths(
+  ['apiVersion'],
+  ['kind'],
+  ['metadata'],
+  ...[
+    'name',
+    'namespace',
+    'creationTimestamp',
+    'selfLink',
+    'uid',
+    'generation',
+    'managedFields',
+    'resourceVersion',
+  ].map((name) => ['metadata', name]),
+);
+
+/** The fields that a request to a resource or one of its subresources can change. */
+export function ownableFields(resource: OwnedResource, subresource: string, fields: FieldSet): FieldSet {
+  return differenceBelow(fields, resetFields(resource, subresource));
+}
+
+/** A comparison without the fields that the request cannot change. */
+export function ownedChange(resource: OwnedResource, subresource: string, change: Comparison): Comparison {
+  const filter = (fields: FieldSet): FieldSet => ownableFields(resource, subresource, fields);
+  return { removed: filter(change.removed), modified: filter(change.modified), added: filter(change.added) };
+}
+
+/** The fields that the server resets in a request. */
+function resetFields({ custom, subresources, resource }: OwnedResource, subresource: string): FieldSet {
+  if (subresource !== 'status') return custom && !subresources.includes('status') ? paths() : paths(['status']);
+  if (custom) return paths(['metadata'], ['spec']);
+  return resource === 'pods' ? paths(['spec'], ['metadata', 'ownerReferences']) : paths(['spec']);
+}
+
+/** Parses `metadata.managedFields`; `undefined` if it is malformed. */
+export function parseOwners(entries: unknown): Owners | undefined {
+  if (entries == null) return new Map();
+  if (!Array.isArray(entries)) return undefined;
+  const owners = entries.map(parseOwner);
+  if (owners.includes(undefined)) return undefined;
+  return new Map(owners.flatMap((owner) => (owner ? [[ownerKey(owner), owner]] : [])));
+}
+
+function parseOwner(entry: unknown): Owner | undefined {
+  if (!isObject(entry)) return undefined;
+  const { manager, operation, apiVersion, subresource, time, fieldsType, fieldsV1 } = entry;
+  const fields = fromFieldsV1(fieldsV1 ?? {});
+  if (operation !== 'Apply' && operation !== 'Update') return undefined;
+  if (!fields || fieldsType !== 'FieldsV1' || typeof apiVersion !== 'string' || apiVersion === '') return undefined;
+  return {
+    manager: typeof manager === 'string' ? manager : '',
+    operation,
+    apiVersion,
+    subresource: typeof subresource === 'string' ? subresource : '',
+    ...(typeof time === 'string' ? { time } : {}),
+    fields,
+  };
+}
+
+/** Writes the owners into an object: appliers first, then by time, name and version. */
 export function setOwners(object: ApiObject, owners: Owners): void {
-  const entries = writeOwners(owners);
-  if (entries) (object.metadata ??= {})['managedFields'] = entries;
+  const entries = [...owners.values()].filter(({ fields }) => !isEmpty(fields)).sort(compareOwners);
+  if (entries.length > 0) (object.metadata ??= {})['managedFields'] = entries.map(printOwner);
   else delete object.metadata?.['managedFields'];
 }
 
-/** The object as it is compared: its owners own nothing of themselves. */
+function printOwner({ manager, operation, apiVersion, subresource, time, fields }: Owner): object {
+  return {
+    ...(manager === '' ? {} : { manager }),
+    operation,
+    apiVersion,
+    ...(time === undefined ? {} : { time }),
+    fieldsType: 'FieldsV1',
+    fieldsV1: toFieldsV1(fields),
+    ...(subresource === '' ? {} : { subresource }),
+  };
+}
+
+function compareOwners(a: Owner, b: Owner): number {
+  return (
+    compareBytes(a.operation, b.operation) ||
+    seconds(a) - seconds(b) ||
+    compareBytes(a.manager, b.manager) ||
+    compareBytes(a.apiVersion, b.apiVersion) ||
+    compareBytes(a.subresource, b.subresource)
+  );
+}
+
+/** An entry without a time is older than all others. */
+function seconds({ time }: Owner): number {
+  return Math.floor(Date.parse(time ?? '') / 1000) || 0;
+}
+
+/** The object without `metadata.managedFields`, which is never owned. */
 export function withoutOwners(object: ApiObject): ApiObject {
   if (object.metadata?.['managedFields'] === undefined) return object;
   const metadata = { ...object.metadata };
@@ -120,7 +251,7 @@ export function withoutOwners(object: ApiObject): ApiObject {
   return { ...object, metadata };
 }
 
-/** Takes the live object's times over where nothing but times has changed: then nothing is to be stored. */
+/** Takes over the times of the live object if nothing else has changed, so that the write is not stored. */
 export function keepTimes(object: ApiObject, live: ApiObject): void {
   const entries = (of: ApiObject): unknown[] => {
     const list = of.metadata?.['managedFields'];
@@ -131,11 +262,11 @@ export function keepTimes(object: ApiObject, live: ApiObject): void {
   (object.metadata ??= {})['managedFields'] = live.metadata['managedFields'];
 }
 
-export function apiVersionOf({ group, version }: { group: string; version: string }): string {
+export function apiVersionOf({ group, version }: { readonly group: string; readonly version: string }): string {
   return group === '' ? version : `${group}/${version}`;
 }
 
 /** RFC 3339 in whole seconds, as the API server writes times. */
-export function timeOf(date: Date): string {
+export function formatTime(date: Date): string {
   return `${date.toISOString().slice(0, 19)}Z`;
 }

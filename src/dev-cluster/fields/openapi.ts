@@ -1,12 +1,9 @@
 /**
- * OpenAPI documents: what kubectl validates, explains and patches by.
+ * OpenAPI documents without schemas. kubectl reads from them which requests the server accepts, and so sends server-side
+ * dry runs and leaves the validation of fields to the server.
  * @see https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
  */
 import type { ResourceInfo } from '../types.ts';
-import { objectSchema, schemasOf, V2, V3, type Dialect } from './openapi/json-schema.ts';
-import { pathsOf } from './openapi/paths.ts';
-import type { Schemas } from './schema.ts';
-import type { ObjectType } from './types.ts';
 
 interface GroupVersion {
   readonly group: string;
@@ -15,22 +12,13 @@ interface GroupVersion {
 
 const INFO = { title: 'Kubernetes', version: 'unversioned' } as const;
 
-/** The OpenAPI v3 document of a group version: its schemas and the paths of its resources. */
-export function openApiV3(
-  schemas: Schemas,
-  { group, version }: GroupVersion,
-  resources: readonly ResourceInfo[],
-): object {
+/** The OpenAPI v3 document of a group version: the patch operation of each of its resources. */
+export function openApiV3({ group, version }: GroupVersion, resources: readonly ResourceInfo[]): object {
   const own = resources.filter((resource) => resource.group === group && resource.version === version);
-  return {
-    openapi: '3.0.0',
-    info: INFO,
-    paths: Object.fromEntries(own.flatMap(pathsOf)),
-    components: { schemas: definitionsOf(schemas, own, V3) },
-  };
+  return { openapi: '3.0.0', info: INFO, paths: Object.fromEntries(own.map(patchPath)) };
 }
 
-/** `/openapi/v3`: where the documents of the group versions are. */
+/** `/openapi/v3`: the paths of the documents of the group versions. */
 export function openApiV3Index(groupVersions: readonly GroupVersion[]): object {
   const paths = groupVersions.map(({ group, version }) =>
     group === '' ? `api/${version}` : `apis/${group}/${version}`,
@@ -38,35 +26,28 @@ export function openApiV3Index(groupVersions: readonly GroupVersion[]): object {
   return { paths: Object.fromEntries(paths.map((path) => [path, { serverRelativeURL: `/openapi/v3/${path}` }])) };
 }
 
-/** The OpenAPI v2 document of everything. */
-export function openApiV2(schemas: Schemas, resources: readonly ResourceInfo[]): object {
-  return {
-    swagger: '2.0',
-    info: INFO,
-    paths: Object.fromEntries(resources.flatMap(pathsOf)),
-    definitions: definitionsOf(schemas, resources, V2),
+/** The OpenAPI v2 document. */
+export function openApiV2(): object {
+  return { swagger: '2.0', info: INFO, paths: {}, definitions: {} };
+}
+
+function patchPath({ group, version, resource, kind, namespaced, custom }: ResourceInfo): [string, object] {
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
+  const patchTypes = ['apply-patch+yaml', 'json-patch+json', 'merge-patch+json'];
+  if (!custom) patchTypes.push('strategic-merge-patch+json');
+  const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({
+    name,
+    in: 'query',
+    schema: { type: name === 'force' ? 'boolean' : 'string', uniqueItems: true },
+  }));
+  const operation = {
+    'x-kubernetes-action': 'patch',
+    'x-kubernetes-group-version-kind': { group, version, kind },
+    parameters,
+    requestBody: {
+      content: Object.fromEntries(patchTypes.map((type) => [`application/${type}`, { schema: { type: 'object' } }])),
+    },
+    responses: { 200: { description: 'OK' } },
   };
-}
-
-/** The schemas of the kinds, each marked with its kind, and of all that they refer to. */
-function definitionsOf(schemas: Schemas, resources: readonly ResourceInfo[], dialect: Dialect): object {
-  const kinds = resources.flatMap((resource): [ResourceInfo, ObjectType][] => {
-    const type = schemas.typeOf(resource);
-    return type ? [[resource, type]] : [];
-  });
-  const definitions = schemasOf(
-    kinds.map(([, type]) => type),
-    dialect,
-  );
-  for (const [resource, type] of kinds) {
-    const { group, version, kind } = resource;
-    const marked = { ...objectSchema(type, dialect), 'x-kubernetes-group-version-kind': [{ group, version, kind }] };
-    definitions.set(type.name ?? customName(resource), marked);
-  }
-  return Object.fromEntries(definitions);
-}
-
-/** `com.example.v1.Widget` for a Widget of example.com/v1. */
-function customName({ group, version, kind }: ResourceInfo): string {
-  return [...group.split('.').reverse(), version, kind].join('.');
+  return [`${root}${namespaced ? '/namespaces/{namespace}' : ''}/${resource}/{name}`, { patch: operation }];
 }

@@ -1,108 +1,67 @@
-import { invalidValue, jsonTypeName } from '../../kube/field-error.ts';
+/**
+ * JSON patches, JSON merge patches and strategic merge patches.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
+ */
+import { invalidValue, unmarshalError } from '../../kube/field-error.ts';
 import { apply } from '../../kube/json-patch.ts';
-import { quote } from '../../kube/text.ts';
 import { ApiError, badRequest, createStatus, invalid } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
+import { withoutNulls } from '../../kube/equality.ts';
 import type { ApiObject } from '../types.ts';
-import { decodeValue, MAX_COMPLAINTS } from './decode-value.ts';
-import { strictError, type Decoded } from './decode.ts';
-import { parseJson } from './parse.ts';
-import { goFormat } from './go-format.ts';
-import { mergePatch } from './patch/merge-patch.ts';
-import { strategicMerge } from './patch/strategic-merge.ts';
-import type { FieldValidation, ObjectType } from './types.ts';
+import { decodeValue, plainError, type Decoded, type FieldValidation } from './decode.ts';
+import type { Schema } from './schema.ts';
 
 export type PatchMediaType =
   'application/json-patch+json' | 'application/merge-patch+json' | 'application/strategic-merge-patch+json';
 
 export interface PatchRequest {
-  /** The object as it is stored; not changed. */
+  /** The stored object; it is not changed. */
   readonly object: ApiObject;
   readonly text: string;
   readonly mediaType: PatchMediaType;
-  readonly type: ObjectType;
+  readonly type: Schema;
   readonly fieldValidation: FieldValidation;
 }
 
-/** A patched object that is not yet decoded. */
-interface Patched {
-  readonly value: unknown;
-  /** What errors show as the invalid value. */
-  readonly shown: string;
-  /** About fields that come twice in the patch, or that an operation does not have. */
-  readonly complaints: readonly string[];
+/** Returns the patched and decoded object. Throws ApiError 400 for a malformed patch, 422 for one that does not fit. */
+export function applyPatch({ object, text, mediaType, type }: PatchRequest): Decoded {
+  const patched = patchObject(object, parsePatch(text), mediaType, type);
+  const decoding = decodeValue(patched, type);
+  if (decoding.error === undefined) return { object: decoding.object, warnings: [] };
+  const error = invalidValue('patch', JSON.stringify(patched), decoding.error);
+  throw new ApiError(invalid({ group: '', kind: '' }, '', [error]));
 }
 
-/**
- * The patched and decoded object. Throws ApiError 400 for a broken patch, 422 for one that does not fit.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
- */
-export function applyPatch(request: PatchRequest): Decoded {
-  const { value, shown, complaints } = PATCHES[request.mediaType](request);
-  if (!isObject(value))
-    throw misfit(shown, `json: cannot unmarshal ${jsonTypeName(value)} into Go value of type ${request.type.goType}`);
-  const { object, error, unknown } = decodeValue(value, request.type);
-  if (error !== undefined) throw misfit(shown, error);
-  const all = request.fieldValidation === 'Ignore' ? [] : [...complaints, ...unknown].slice(0, MAX_COMPLAINTS);
-  if (request.fieldValidation === 'Strict' && all.length > 0) throw misfit(shown, strictError(all));
-  return { object, warnings: all };
+function parsePatch(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new ApiError(badRequest(`error decoding patch: ${(error as Error).message}`), { cause: error });
+  }
 }
 
-/** The most operations that a JSON patch may have. */
+function patchObject(object: ApiObject, patch: unknown, mediaType: PatchMediaType, type: Schema): unknown {
+  if (mediaType === 'application/json-patch+json') return applyOperations(object, patch);
+  if (!isObject(patch)) throw malformed(patch, 'map[string]interface {}');
+  return mediaType === 'application/merge-patch+json' ? mergePatch(object, patch) : strategicMerge(object, patch, type);
+}
+
+function malformed(patch: unknown, goType: string): ApiError {
+  return new ApiError(badRequest(`error decoding patch: ${unmarshalError(patch, '', goType)}`));
+}
+
 const MAX_OPERATIONS = 10_000;
 
-const PATCHES: Readonly<Record<PatchMediaType, (request: PatchRequest) => Patched>> = {
-  'application/json-patch+json': ({ object, text, fieldValidation }) => {
-    const { value, duplicates } = parsePatch(text, fieldValidation);
-    if (!Array.isArray(value) || !value.every(isObject)) {
-      throw new ApiError(badRequest(patchError(value, '[]handlers.jsonPatchOp', fieldValidation)));
-    }
-    if (value.length > MAX_OPERATIONS) {
-      const limit = `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${value.length}`;
-      throw new ApiError(createStatus(413, 'RequestEntityTooLarge', `Request entity too large: ${limit}`));
-    }
-    const patched = applyOperations(object, value);
-    return {
-      value: patched,
-      shown: JSON.stringify(patched),
-      complaints: [...unknownMembers(value), ...duplicates.map((complaint) => `json patch ${complaint}`)],
-    };
-  },
-  'application/merge-patch+json': ({ object, text, fieldValidation }) => {
-    const { value, duplicates } = parsePatch(text, fieldValidation);
-    if (!isObject(value)) throw new ApiError(badRequest(patchError(value, 'map[string]interface {}', fieldValidation)));
-    const patched = mergePatch(object, value);
-    return { value: patched, shown: JSON.stringify(patched), complaints: duplicates };
-  },
-  'application/strategic-merge-patch+json': ({ object, text, type }) => {
-    const { value, error, duplicates } = parseJson(text);
-    if (error !== undefined) throw new ApiError(badRequest(error));
-    if (!isObject(value)) {
-      throw new ApiError(
-        badRequest(`json: cannot unmarshal ${jsonTypeName(value)} into Go value of type map[string]interface {}`),
-      );
-    }
-    return { value: strategicMerge(object, value, type), shown: goFormat(value), complaints: duplicates };
-  },
-};
-
-function parsePatch(text: string, fieldValidation: FieldValidation) {
-  const { value, error, duplicates } = parseJson(text);
-  if (error === undefined) return { value, duplicates };
-  throw new ApiError(
-    badRequest(fieldValidation === 'Ignore' ? 'Invalid JSON Patch' : `error decoding patch: ${error}`),
-  );
-}
-
-function patchError(value: unknown, goType: string, fieldValidation: FieldValidation): string {
-  if (fieldValidation === 'Ignore') return 'Invalid JSON Patch';
-  return `error decoding patch: json: cannot unmarshal ${jsonTypeName(value)} into Go value of type ${goType}`;
-}
-
-/** Any failure of an operation is answered alike, without saying which. */
-function applyOperations(object: ApiObject, operations: readonly JsonObject[]): unknown {
+/** The response to a failed operation does not name the operation. */
+function applyOperations(object: ApiObject, patch: unknown): unknown {
+  if (!Array.isArray(patch) || !patch.every(isObject)) throw malformed(patch, '[]handlers.jsonPatchOp');
+  if (patch.length > MAX_OPERATIONS) {
+    const limit = `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${patch.length}`;
+    throw new ApiError(createStatus(413, 'RequestEntityTooLarge', `Request entity too large: ${limit}`));
+  }
   try {
-    return apply(object, operations);
+    return apply(object, patch);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     const message = 'the server rejected our request due to an error in our request';
@@ -110,17 +69,135 @@ function applyOperations(object: ApiObject, operations: readonly JsonObject[]): 
   }
 }
 
-const OPERATION_MEMBERS: ReadonlySet<string> = new Set(['op', 'path', 'from', 'value']);
+/**
+ * Applies a JSON merge patch.
+ * @see https://www.rfc-editor.org/rfc/rfc7386
+ */
+function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isObject(patch)) return patch;
+  const members = new Map(Object.entries(isObject(target) ? target : {}));
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) members.delete(key);
+    else members.set(key, mergePatch(members.get(key), value));
+  }
+  return Object.fromEntries(members);
+}
 
-function unknownMembers(operations: readonly JsonObject[]): string[] {
-  return operations.flatMap((operation, index) =>
-    Object.keys(operation)
-      .filter((key) => !OPERATION_MEMBERS.has(key))
-      .map((key) => `json patch unknown field ${quote(`[${index}].${key}`)}`),
+const DIRECTIVE = '$patch';
+const RETAIN_KEYS = '$retainKeys';
+const DELETE_FROM = '$deleteFromPrimitiveList/';
+const ORDER = '$setElementOrder/';
+
+/** Merges a strategic merge patch into an object. Neither is changed. */
+function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema): JsonObject {
+  const { [DIRECTIVE]: directive, [RETAIN_KEYS]: retained, ...rest } = patch;
+  if (directive === 'replace') return rest;
+  if (directive === 'delete') return {};
+  if (directive !== undefined && directive !== 'merge') throw unknownDirective(directive, patch);
+  const entries = Object.entries(original).filter(([key]) => !Array.isArray(retained) || retained.includes(key));
+  const members = new Map(entries);
+  for (const [key, value] of Object.entries(rest)) {
+    if (key.startsWith(ORDER)) continue;
+    if (key.startsWith(DELETE_FROM)) deleteItems(members, key.slice(DELETE_FROM.length), value);
+    else if (value === null) members.delete(key);
+    else members.set(key, mergeMember(members.get(key), value, schema.field(key)));
+  }
+  for (const [key, order] of Object.entries(rest)) {
+    const name = key.slice(ORDER.length);
+    const list = key.startsWith(ORDER) ? members.get(name) : undefined;
+    if (Array.isArray(list)) {
+      members.set(name, sortItems(list, asList(order), asList(original[name]), mergeKeyOf(schema.field(name))));
+    }
+  }
+  return Object.fromEntries([...members].filter(([, value]) => value !== undefined));
+}
+
+function unknownDirective(directive: unknown, patch: unknown): ApiError {
+  return plainError(`unknown patch type: ${String(directive)} in map: ${JSON.stringify(patch)}`);
+}
+
+function deleteItems(members: Map<string, unknown>, name: string, deleted: unknown): void {
+  const list = members.get(name);
+  const items = asList(deleted);
+  if (!Array.isArray(list)) return;
+  members.set(
+    name,
+    list.filter((item) => !items.includes(item)),
   );
 }
 
-/** 422: the patched object is none of its kind. */
-function misfit(shown: string, detail: string): ApiError {
-  return new ApiError(invalid({ group: '', kind: '' }, '', [invalidValue('patch', shown, detail)]));
+function mergeKeyOf({ list }: Schema): string | undefined {
+  return list === 'set' ? undefined : list?.[0];
+}
+
+function asList(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** Merges two objects, or two lists that merge; other values are replaced. */
+function mergeMember(original: unknown, change: unknown, schema: Schema): unknown {
+  if (isObject(original) && isObject(change)) return strategicMerge(original, change, schema);
+  if (!Array.isArray(original) || !Array.isArray(change) || schema.list === undefined) {
+    return withoutDirectives(withoutNulls(change));
+  }
+  const mergeKey = mergeKeyOf(schema);
+  if (mergeKey !== undefined) return mergeItems(original, change, mergeKey, schema.item());
+  return sortItems([...new Set<unknown>(original.concat(change))], change, original, undefined);
+}
+
+/** Merges lists of objects by their merge key. */
+function mergeItems(original: readonly unknown[], patch: readonly unknown[], mergeKey: string, schema: Schema) {
+  const changes = patch.filter(isObject);
+  if (changes.some((change) => change[DIRECTIVE] === 'replace')) {
+    return changes.filter((change) => change[DIRECTIVE] === undefined);
+  }
+  let items: unknown[] = [...original];
+  for (const change of changes) {
+    const key = change[mergeKey];
+    if (key === undefined) {
+      throw plainError(`map: ${JSON.stringify(change)} does not contain declared merge key: ${mergeKey}`);
+    }
+    const isSame = (item: unknown): boolean => isObject(item) && item[mergeKey] === key;
+    const index = items.findIndex(isSame);
+    const directive = change[DIRECTIVE];
+    if (directive === 'delete') items = items.filter((item) => !isSame(item));
+    else if (directive !== undefined) throw unknownDirective(directive, change);
+    else if (index < 0) items.push(withoutDirectives(withoutNulls(change)));
+    else items[index] = strategicMerge(items[index] as JsonObject, change, schema);
+  }
+  return sortItems(items, changes, original, mergeKey);
+}
+
+/** Sorts merged items: those in `order` in that order, and the others before the item that followed them on the server. */
+function sortItems(
+  items: readonly unknown[],
+  order: readonly unknown[],
+  server: readonly unknown[],
+  mergeKey: string | undefined,
+): unknown[] {
+  const key = (item: unknown): unknown => (mergeKey !== undefined && isObject(item) ? item[mergeKey] : item);
+  const [orderKeys, serverKeys] = [order.map(key), server.map(key)];
+  const rank = (ranks: readonly unknown[], item: unknown): number => ranks.indexOf(key(item));
+  const ordered = items.filter((item) => rank(orderKeys, item) >= 0);
+  const others = items.filter((item) => rank(orderKeys, item) < 0);
+  others.sort((a, b) => rank(serverKeys, a) - rank(serverKeys, b));
+  const sorted: unknown[] = [];
+  for (const item of ordered.sort((a, b) => rank(orderKeys, a) - rank(orderKeys, b))) {
+    const isBefore = (other: unknown): boolean =>
+      rank(serverKeys, other) >= 0 && rank(serverKeys, other) < rank(serverKeys, item);
+    while (others.length > 0 && isBefore(others[0])) sorted.push(others.shift());
+    sorted.push(item);
+  }
+  return [...sorted, ...others];
+}
+
+/** The value of a new field: objects with a directive are left out. */
+function withoutDirectives(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutDirectives).filter((item) => item !== undefined);
+  if (!isObject(value)) return value;
+  if (Object.hasOwn(value, DIRECTIVE)) return undefined;
+  const entries = Object.entries(value).filter(
+    ([key]) => key !== RETAIN_KEYS && !key.startsWith(ORDER) && !key.startsWith(DELETE_FROM),
+  );
+  return Object.fromEntries(entries.map(([key, member]) => [key, withoutDirectives(member)]));
 }

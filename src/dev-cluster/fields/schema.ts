@@ -1,45 +1,150 @@
-import type { GroupVersionKind } from '../../kube/types.ts';
-import { PACKAGES } from './builtin/index.ts';
-import { readTypes } from './notation.ts';
-import type { ObjectType } from './types.ts';
+import { isObject, type GroupVersionKind, type JsonObject } from '../../kube/types.ts';
 
-/** The types of the kinds that are served. */
-export interface Schemas {
-  /** The type of a built-in or custom kind; `undefined` where it is not known. */
-  typeOf(kind: GroupVersionKind): ObjectType | undefined;
-  /** Adds or replaces the type of a custom kind. */
-  put(kind: GroupVersionKind, type: ObjectType): void;
-  remove(kind: GroupVersionKind): void;
+/**
+ * How server-side apply and strategic merge patches treat a value: which lists merge item by item, and which objects
+ * are owned as a whole. Everything else is owned and merged field by field. Types of scalars are not checked.
+ */
+export interface Schema {
+  /** The keys of a list's items, or `set` for a list of scalars. Absent: a list is owned as a whole. */
+  readonly list?: 'set' | readonly string[];
+  /** True for an object that is owned as a whole. */
+  readonly atomic?: boolean;
+  /** Custom resources only: whether the value may be `null`. */
+  readonly nullable?: boolean;
+  /** The schema of a member of an object. */
+  field(name: string): Schema;
+  /** The schema of the items of a list. */
+  item(): Schema;
 }
 
-/** Kinds that every group has: bodies of deletions, answers. */
-const META = 'meta.k8s.io';
+type Rule = Omit<Schema, 'field' | 'item'>;
 
-/** The types of all built-in kinds. */
-export function loadSchemas(): Schemas {
-  const types = readTypes(PACKAGES);
-  const builtin = new Map<string, ObjectType>();
-  for (const { path, group, version } of PACKAGES) {
-    for (const [name, type] of types) {
-      const kind = name.slice(path.length + 1);
-      if (name === `${path}.${kind}` && isKind(type)) builtin.set(keyOf({ group, version, kind }), type);
-    }
-  }
-  const custom = new Map<string, ObjectType>();
+const ATOMIC: Rule = { atomic: true };
+const SET: Rule = { list: 'set' };
+const keys = (...list: string[]): Rule => ({ list });
+
+const ATOMIC_OBJECTS = [
+  'nodeSelector',
+  'selector',
+  'labelSelector',
+  'podSelector',
+  'namespaceSelector',
+  'objectSelector',
+  'scopeSelector',
+  'required',
+  'requiredDuringSchedulingIgnoredDuringExecution',
+  'configMapKeyRef',
+  'secretKeyRef',
+  'fileKeyRef',
+  'fieldRef',
+  'resourceFieldRef',
+  'secretRef',
+  'nodePublishSecretRef',
+  'dataSource',
+  'roleRef',
+  'involvedObject',
+  'regarding',
+  'related',
+  'targetRef',
+  'target',
+];
+
+/**
+ * Rules of the built-in kinds by the name of the field, or by the names of parent and field where kinds differ. The first
+ * key of a list is also the merge key of strategic merge patches.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/api/openapi-spec/swagger.json
+ */
+const RULES: ReadonlyMap<string, Rule> = new Map<string, Rule>([
+  ['metadata.finalizers', SET],
+  ['metadata.ownerReferences', keys('uid')],
+  ['ownerReferences.*', ATOMIC],
+
+  ['containers', keys('name')],
+  ['initContainers', keys('name')],
+  ['ephemeralContainers', keys('name')],
+  ['containers.ports', keys('containerPort', 'protocol')],
+  ['initContainers.ports', keys('containerPort', 'protocol')],
+  ['ephemeralContainers.ports', keys('containerPort', 'protocol')],
+  ['env', keys('name')],
+  ['volumeMounts', keys('mountPath')],
+  ['volumeDevices', keys('devicePath')],
+  ['resources.claims', keys('name')],
+  ['allocatedResourcesStatus', keys('name')],
+
+  ['spec.volumes', keys('name')],
+  ['spec.resourceClaims', keys('name')],
+  ['imagePullSecrets', keys('name')],
+  ['imagePullSecrets.*', ATOMIC],
+  ['hostAliases', keys('ip')],
+  ['topologySpreadConstraints', keys('topologyKey', 'whenUnsatisfiable')],
+  ['schedulingGates', keys('name')],
+
+  ['status.conditions', keys('type')],
+  ['status.addresses', keys('type')],
+  ['podIPs', keys('ip')],
+  ['hostIPs', keys('ip')],
+  ['resourceClaimStatuses', keys('name')],
+  ['podCIDRs', SET],
+
+  ['spec.ports', keys('port', 'protocol')],
+  ['secrets', keys('name')],
+  ['secrets.*', ATOMIC],
+  ['webhooks', keys('name')],
+  ['matchConditions', keys('name')],
+
+  ...ATOMIC_OBJECTS.map((name): [string, Rule] => [name, ATOMIC]),
+]);
+
+/** The schema of a field of a built-in kind; `*` is the name of a list item. */
+function builtInSchema(parent: string, name: string): Schema {
   return {
-    typeOf(kind) {
-      const key = keyOf(kind);
-      return builtin.get(key) ?? custom.get(key) ?? builtin.get(keyOf({ group: META, version: 'v1', kind: kind.kind }));
-    },
-    put: (kind, type) => void custom.set(keyOf(kind), type),
-    remove: (kind) => void custom.delete(keyOf(kind)),
+    ...(RULES.get(`${parent}.${name}`) ?? RULES.get(name)),
+    field: (field) => builtInSchema(name === '*' ? parent : name, field),
+    item: () => builtInSchema(name, '*'),
   };
 }
 
-function isKind(type: ObjectType): boolean {
-  return type.fields.get('kind')?.embedded === 'TypeMeta';
+/** The schema of every built-in kind. */
+export const BUILT_IN: Schema = builtInSchema('', '');
+
+/** The schema of a value that the `openAPIV3Schema` of a CustomResourceDefinition describes. */
+function customSchema(schema: JsonObject): Schema {
+  const listType = schema['x-kubernetes-list-type'];
+  const listKeys = schema['x-kubernetes-list-map-keys'];
+  const properties = isObject(schema['properties']) ? schema['properties'] : {};
+  const additional = isObject(schema['additionalProperties']) ? schema['additionalProperties'] : {};
+  const below = (value: unknown): Schema => customSchema(isObject(value) ? value : {});
+  return {
+    ...(listType === 'set' ? SET : {}),
+    ...(listType === 'map' && Array.isArray(listKeys) ? keys(...listKeys.map(String)) : {}),
+    ...(schema['x-kubernetes-map-type'] === 'atomic' ? ATOMIC : {}),
+    nullable: schema['nullable'] === true,
+    field: (name) => below(Object.hasOwn(properties, name) ? properties[name] : additional),
+    item: () => below(schema['items']),
+  };
 }
 
-function keyOf({ group, version, kind }: GroupVersionKind): string {
-  return `${group}/${version}/${kind}`;
+/** The schema of a custom resource. */
+export function typeOfCrdSchema(schema: JsonObject | undefined): Schema {
+  const root = customSchema(schema ?? {});
+  return { ...root, field: (name) => (name === 'metadata' ? BUILT_IN.field(name) : root.field(name)) };
+}
+
+/** The schemas of the kinds that are served. */
+export interface Schemas {
+  typeOf(kind: GroupVersionKind): Schema;
+  /** Adds or replaces the schema of a custom kind. */
+  put(kind: GroupVersionKind, schema: Schema): void;
+  remove(kind: GroupVersionKind): void;
+}
+
+/** Creates the schemas of all built-in kinds. */
+export function loadSchemas(): Schemas {
+  const custom = new Map<string, Schema>();
+  const key = ({ group, version, kind }: GroupVersionKind): string => `${group}/${version}/${kind}`;
+  return {
+    typeOf: (kind) => custom.get(key(kind)) ?? BUILT_IN,
+    put: (kind, schema) => void custom.set(key(kind), schema),
+    remove: (kind) => void custom.delete(key(kind)),
+  };
 }

@@ -37,15 +37,15 @@ const EMPTY_OPENAPI_V2: Body = {
 
 /** Makes the function that answers for the paths of the server itself; `undefined` for paths that lead nowhere. */
 export function createPaths(cluster: DevCluster): (path: string, form: Form, address: string) => Body | undefined {
-  const { registry, schemas } = cluster;
+  const { registry } = cluster;
   const documents = createCache(() => registry.revision());
   const openApi = (path: string, form: Form): Body | undefined => {
     if (form === 'openapi-protobuf') return EMPTY_OPENAPI_V2;
-    if (path === '/openapi/v2') return json(documents(path, () => openApiV2(schemas, registry.list())));
+    if (path === '/openapi/v2') return json(documents(path, () => openApiV2()));
     if (path === '/openapi/v3') return json(documents(path, () => openApiV3Index(groupVersionsOf(registry))));
     const found = groupVersionOf(path.slice('/openapi/v3'.length));
     if (!found || !apiResources(registry, found.group, found.version)) return undefined;
-    return json(documents(path, () => openApiV3(schemas, found, registry.list())));
+    return json(documents(path, () => openApiV3(found, registry.list())));
   };
 
   return (path, form, address) => {

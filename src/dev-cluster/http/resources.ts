@@ -1,8 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { mediaType } from '../body.ts';
 import type { DevCluster } from '../cluster.ts';
 import type { WatchResult } from '../core.ts';
 import type { Exchange } from './exchange.ts';
 import { negotiate, type Form } from './negotiation.ts';
+import { createProtobufDecoder, PROTOBUF } from './protobuf.ts';
 import { renderList, renderObject, type TableOptions } from './render.ts';
 import { addWarnings, sendJson, sendText } from './replies.ts';
 import type { ResourceRequest } from './request-info.ts';
@@ -13,10 +15,13 @@ export type AnswerResource = (exchange: Exchange, wanted: ResourceRequest) => Pr
 
 /** Makes the function that takes requests for resources to the API and its results back. */
 export function createResources(cluster: DevCluster, onError: (error: unknown) => void): AnswerResource {
-  const readContent = ({ body, headers }: FastifyRequest): { contentType: string; body: string } => ({
-    contentType: headers['content-type'] ?? '',
-    body: Buffer.isBuffer(body) ? body.toString('utf8') : '',
-  });
+  const readProtobuf = createProtobufDecoder();
+  const readContent = ({ body, headers }: FastifyRequest): { contentType: string; body: string } => {
+    const contentType = headers['content-type'] ?? '';
+    if (!Buffer.isBuffer(body)) return { contentType, body: '' };
+    if (mediaType(contentType) !== PROTOBUF) return { contentType, body: body.toString('utf8') };
+    return { contentType: 'application/json', body: JSON.stringify(readProtobuf(body)) };
+  };
 
   const sendEvents = async (reply: FastifyReply, watch: WatchResult, form: Form, table: TableOptions) => {
     reply.hijack();

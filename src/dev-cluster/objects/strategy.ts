@@ -29,7 +29,11 @@ export function createStrategy(rules: KindRules): Strategy {
   const naming = { namespaced: rules.namespaced, nameErrors: rules.nameErrors ?? SUBDOMAIN };
   const validate = (object: ApiObject): readonly FieldError[] => rules.validate?.(object) ?? [];
   return {
-    defaults: rules.defaults ?? applyDefaults,
+    defaults(object) {
+      (rules.defaults ?? applyDefaults)(object);
+      // Go always writes the status of a built-in kind that has one.
+      if (rules.initialStatus && !rules.defaults) object['status'] ??= {};
+    },
     prepareForCreate(object) {
       if (rules.initialStatus) put(object, 'status', rules.initialStatus(object));
       rules.prepareForCreate?.(object);

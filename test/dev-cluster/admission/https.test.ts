@@ -190,7 +190,7 @@ describe('calls over HTTPS', () => {
       name: 'no JSON',
       answer: json('{oh'),
       error:
-        "couldn't get version/kind; json parse error: invalid character 'o' looking for beginning of object key string",
+        "couldn't get version/kind; json parse error: Expected property name or '}' in JSON at position 1 (line 1 column 2)",
     },
     {
       name: 'no object',

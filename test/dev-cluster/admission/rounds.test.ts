@@ -184,8 +184,7 @@ describe('mutating webhooks', () => {
       name: 'a patch that is no JSON',
       answer: () => ({ allowed: true, patchType: 'JSONPatch', patch: Buffer.from('[{').toString('base64') }),
       code: 500,
-      message:
-        'Internal error occurred: failed calling webhook "h": received undecodable patch in webhook response: unexpected end of JSON input',
+      message: `Internal error occurred: failed calling webhook "h": received undecodable patch in webhook response: Expected property name or '}' in JSON at position 2 (line 1 column 3)`,
     },
     {
       name: 'a patch that is no list',

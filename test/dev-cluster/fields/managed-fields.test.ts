@@ -62,7 +62,7 @@ const POD: ApiObject = {
 const CONTAINER = { '.': {}, 'f:image': {}, 'f:name': {}, 'f:resources': {} };
 
 suite('a create', () => {
-  test('makes its manager own all but what every new object has', () => {
+  test('makes its manager the owner of all fields that a new object does not have', () => {
     assert.deepEqual(track({ object: POD }).metadata?.['managedFields'], [
       {
         manager: 'm',
@@ -83,14 +83,14 @@ suite('a create', () => {
     assert.deepEqual(owners(track({ object })), owners(track({ object: POD })));
   });
 
-  test('of a custom resource owns its spec as well, since a new one has none', () => {
+  test('of a custom resource owns its spec as well', () => {
     const object = { kind: 'Widget', apiVersion: 'example.com/v1', metadata: { name: 'w' }, spec: { mode: 'a' } };
     assert.deepEqual(owners(track({ object, resource: WIDGETS })), [
       ['m', 'Update', { 'f:spec': { '.': {}, 'f:mode': {} } }],
     ]);
   });
 
-  test('counts a port without a protocol as TCP', () => {
+  test('identifies a port without a protocol as TCP', () => {
     const spec = { containers: [{ name: 'c', ports: [{ containerPort: 80 }], resources: {} }] };
     const fields = JSON.stringify(owners(track({ object: { ...POD, spec } })));
     assert.match(fields, /k:\{\\"containerPort\\":80,\\"protocol\\":\\"TCP\\"\}/);
@@ -101,7 +101,7 @@ suite('an update', () => {
   const live = track({ object: POD });
   const relabelled = { ...POD, metadata: { name: 'p', labels: { a: '2', b: '1' } } };
 
-  test('takes over what it changes, and nothing else', () => {
+  test('takes over the fields that it changes and no others', () => {
     const object = track({ live, object: relabelled, manager: 'n' });
     assert.deepEqual(owners(object), [
       [
@@ -119,7 +119,7 @@ suite('an update', () => {
     assert.match(JSON.stringify(entry), /"f:labels":\{"\.":\{\},"f:a":\{\},"f:b":\{\}\}/);
   });
 
-  test('that removes a field leaves it to nobody', () => {
+  test('that removes a field removes its owner', () => {
     const object = track({ live, object: { ...POD, metadata: { name: 'p' } }, manager: 'n' });
     assert.deepEqual(owners(object), [
       ['m', 'Update', { 'f:spec': { 'f:containers': { 'k:{"name":"c"}': CONTAINER } } }],
@@ -142,22 +142,7 @@ suite('an update', () => {
     assert.deepEqual(owners(object), owners(live));
   });
 
-  test('of resources owns nothing else', () => {
-    const spec = { containers: [{ name: 'c', image: 'other', resources: { limits: { cpu: '1' } } }] };
-    const object = track({ live, object: { ...POD, spec }, subresource: 'resize', manager: 'n' });
-    assert.deepEqual(owners(object)[1], [
-      'n',
-      'Update',
-      'resize',
-      {
-        'f:spec': {
-          'f:containers': { 'k:{"name":"c"}': { 'f:resources': { 'f:limits': { '.': {}, 'f:cpu': {} } } } },
-        },
-      },
-    ]);
-  });
-
-  test('may hand in owners of its own', () => {
+  test('can replace the owners', () => {
     const managedFields = [
       {
         manager: 'x',
@@ -177,13 +162,13 @@ suite('an update', () => {
     ['an empty list', []],
     ['an empty entry', [{}]],
   ] as const) {
-    test(`${name} forgets all owners`, () => {
+    test(`${name} removes all owners`, () => {
       const object = { ...POD, metadata: { ...POD.metadata, managedFields } };
       assert.deepEqual(owners(track({ live, object })), []);
     });
   }
 
-  test('malformed owners do not count', () => {
+  test('malformed owners are ignored', () => {
     const managedFields = [
       { manager: 'x', operation: 'Steal', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1: {} },
     ];
@@ -191,48 +176,8 @@ suite('an update', () => {
     assert.deepEqual(owners(track({ live, object })), owners(live));
   });
 
-  test('of an object without owners keeps it so', () => {
+  test('of an object without owners adds no owners', () => {
     assert.deepEqual(owners(track({ live: POD, object: relabelled })), []);
-  });
-
-  test('with items that cannot be told apart leaves no owners', () => {
-    const secrets = [{ namespace: 'x' }];
-    const type = schemas.typeOf({ group: '', version: 'v1', kind: 'ServiceAccount' });
-    assert.ok(type);
-    const object: ApiObject = { kind: 'ServiceAccount', apiVersion: 'v1', metadata: { name: 's' }, secrets };
-    trackUpdate({
-      object,
-      resource: { ...PODS, resource: 'serviceaccounts' },
-      subresource: '',
-      type,
-      manager: 'm',
-      now: NOW,
-    });
-    assert.equal(object.metadata?.['managedFields'], undefined);
-  });
-});
-
-suite('many managers', () => {
-  const label = (index: number): ApiObject => ({ ...POD, metadata: { name: 'p', labels: { [`k${index}`]: 'x' } } });
-  const at = (second: number): Date => new Date(Date.UTC(2026, 0, 1, 0, 0, second));
-  let live = track({ object: POD, now: at(0) });
-  for (let index = 1; index <= 12; index++) {
-    const labels = { ...(live.metadata?.['labels'] as object), ...(label(index).metadata?.['labels'] as object) };
-    live = track({
-      live,
-      object: { ...live, metadata: { ...live.metadata, labels } },
-      manager: `m${index}`,
-      now: at(index),
-    });
-  }
-
-  test('the oldest updates are joined', () => {
-    assert.deepEqual(
-      owners(live).map((owner) => (owner as string[])[0]),
-      ['ancient-changes', 'm4', 'm5', 'm6', 'm7', 'm8', 'm9', 'm10', 'm11', 'm12'],
-    );
-    const labels = { '.': {}, 'f:a': {}, 'f:k1': {}, 'f:k2': {}, 'f:k3': {} };
-    assert.ok(JSON.stringify(owners(live)[0]).includes(JSON.stringify({ 'f:labels': labels }).slice(1, -1)));
   });
 });
 
@@ -261,13 +206,13 @@ suite('times', () => {
     return { ...object, metadata: { ...object.metadata, managedFields } };
   };
 
-  test('go back where nothing else has changed', () => {
+  test('are kept if nothing else has changed', () => {
     const object = later(live);
     keepTimes(object, live);
     assert.deepEqual(object, live);
   });
 
-  test('stay where something has', () => {
+  test('change with any other change', () => {
     const object = { ...later(live), spec: { containers: [] } };
     const before = structuredClone(object);
     keepTimes(object, live);

@@ -1,13 +1,11 @@
-import { scanJson } from '../../fields/json-text.ts';
-
-/** Parsed JSON, or what is wrong with the text in Go's words. */
+/** Parsed JSON, or the error of the parser. */
 export type JsonText = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: string };
 
-/** Parses what a webhook has sent. */
+/** Parses the response of a webhook. */
 export function readJson(text: string): JsonText {
   try {
     return { ok: true, value: JSON.parse(text) };
   } catch (error) {
-    return { ok: false, error: scanJson(text).error ?? String(error) };
+    return { ok: false, error: (error as Error).message };
   }
 }
