@@ -2,7 +2,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import packageJson from '../package.json' with { type: 'json' };
-import { manifestFiles } from '../src/install/files.ts';
+import { manifestFiles } from '../src/install/kustomize.ts';
 
 const OUT = process.argv[2] ?? 'webhook-config';
 

@@ -1,7 +1,7 @@
 import { type Manifest, clusterMetadata } from './settings.ts';
 import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 
-/** What a field may hold: the part of OpenAPI that is used here. */
+/** The subset of OpenAPI that the definitions use. */
 export interface Schema {
   readonly type?: 'array' | 'boolean' | 'integer' | 'object' | 'string';
   readonly format?: 'byte' | 'date-time' | 'int32' | 'int64';
@@ -22,10 +22,10 @@ export interface Schema {
   readonly description?: string;
 }
 
-/** What a field is for, as `kubectl explain` shows it. */
+/** Fields by name. `kubectl explain` shows their descriptions. */
 type Fields = Readonly<Record<string, Schema>>;
 
-/** A kind that clusters do not have by themselves. */
+/** A CustomResourceDefinition. */
 type Definition = Manifest & {
   readonly spec: {
     readonly group: string;
@@ -70,21 +70,21 @@ function object(description: string, properties: Fields): Schema {
   return { type: 'object', description, properties };
 }
 
-/** A list that is written as a whole. */
-function listOf(items: Schema, description: string): Schema {
+/** An atomic list. */
+function list(items: Schema, description: string): Schema {
   return { type: 'array', 'x-kubernetes-list-type': 'atomic', items, description };
 }
 
-function texts(description: string): Schema {
-  return listOf({ type: 'string' }, description);
+function textList(description: string): Schema {
+  return list({ type: 'string' }, description);
 }
 
-/** The same, but `null` is as good as absent. */
+/** A schema that accepts `null`, which equals an absent field. */
 function nullable(schema: Schema): Schema {
   return { ...schema, nullable: true };
 }
 
-/** A column of what `kubectl get` prints; one with a priority above 0 only with `-o wide`. */
+/** A column of `kubectl get`. A column with a priority above 0 requires `-o wide`. */
 interface Column {
   readonly name: string;
   readonly type: 'date' | 'string';
@@ -97,7 +97,7 @@ function column(name: string, jsonPath: string, description: string): Column {
   return { name, type: 'string', jsonPath, description };
 }
 
-/** A column for a moment, told as how long ago it was. */
+/** A column for a time, which kubectl prints as an age. */
 function ageColumn(name: string, jsonPath: string, description: string): Column {
   return { name, type: 'date', jsonPath, description };
 }
@@ -108,7 +108,7 @@ const TIME: Schema = { type: 'string', format: 'date-time' };
 
 const conditions: Schema = {
   type: 'array',
-  description: 'What is known, and what is under way.',
+  description: 'Conditions of the rollout.',
   'x-kubernetes-list-type': 'map',
   'x-kubernetes-list-map-keys': ['type'],
   items: {
@@ -121,16 +121,17 @@ const conditions: Schema = {
       },
       status: { type: 'string', enum: ['True', 'False', 'Unknown'] },
       observedGeneration: { type: 'integer', format: 'int64', minimum: 0 },
-      lastTransitionTime: { ...TIME, description: 'When the status last changed.' },
-      reason: { ...text('Why, in one word.'), minLength: 1, maxLength: 1024 },
-      message: { ...text('The same for people.'), maxLength: 32_768 },
+      lastTransitionTime: { ...TIME, description: 'Time of the last change of the status.' },
+      reason: { ...text('Reason in CamelCase.'), minLength: 1, maxLength: 1024 },
+      message: { ...text('Details of the reason.'), maxLength: 32_768 },
     },
   },
 };
 
 const violatingNamespaces: Schema = {
   type: 'array',
-  description: 'Namespaces with workloads that enforcement would refuse; empty means none only if Evaluated is True.',
+  description:
+    'Namespaces with workloads that enforcement would deny. An empty list is conclusive only if the condition Evaluated is True.',
   maxItems: MAX_VIOLATING_NAMESPACES,
   'x-kubernetes-list-type': 'map',
   'x-kubernetes-list-map-keys': ['name'],
@@ -138,15 +139,15 @@ const violatingNamespaces: Schema = {
     type: 'object',
     required: ['name'],
     properties: {
-      name: { ...text('The name of the namespace.'), minLength: 1, maxLength: 63 },
-      reason: { ...text('What to look at: the configuration to come, or the label.'), maxLength: 256 },
-      state: { ...text('Current, or Previous for what an earlier evaluation found.'), enum: ['Current', 'Previous'] },
-      lastTransitionTime: { ...TIME, description: 'When the state last changed.' },
+      name: { ...text('Name of the namespace.'), minLength: 1, maxLength: 63 },
+      reason: { ...text('Source of the violated level: the planned configuration, or the label.'), maxLength: 256 },
+      state: { ...text('Current, or Previous for a result of an earlier evaluation.'), enum: ['Current', 'Previous'] },
+      lastTransitionTime: { ...TIME, description: 'Time of the last change of the state.' },
     },
   },
 };
 
-/** Whether a cluster holds its workloads to the Pod Security Standards. There is one object, `cluster`. */
+/** Requests enforcement of the Pod Security Standards, and reports its state. The only object is `cluster`. */
 export const psaEnforcementConfigs: Definition = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',
@@ -167,21 +168,29 @@ export const psaEnforcementConfigs: Definition = {
         storage: true,
         subresources: { status: {} },
         additionalPrinterColumns: [
-          column('Requested', '.spec.enforcementMode', 'What the administrator asks for'),
-          column('Decided', '.status.enforcementMode', 'What was decided'),
-          column('Enforcing', '.status.conditions[?(@.type=="Enforcing")].status', 'Whether it is in force'),
+          column('Requested', '.spec.enforcementMode', 'Requested enforcement mode'),
+          column('Decided', '.status.enforcementMode', 'Decided enforcement mode'),
+          column(
+            'Enforcing',
+            '.status.conditions[?(@.type=="Enforcing")].status',
+            'Whether the decided mode is in effect',
+          ),
           {
-            ...column('Progressing', '.status.conditions[?(@.type=="Progressing")].reason', 'What is under way'),
+            ...column(
+              'Progressing',
+              '.status.conditions[?(@.type=="Progressing")].reason',
+              'Reason for which the decided mode is not in effect',
+            ),
             priority: 1,
           },
-          ageColumn('Evaluated', '.status.lastEvaluationTime', 'When all namespaces were last judged'),
-          ageColumn('Age', '.metadata.creationTimestamp', 'When the object was created'),
+          ageColumn('Evaluated', '.status.lastEvaluationTime', 'Time of the last complete evaluation'),
+          ageColumn('Age', '.metadata.creationTimestamp', 'Time of creation'),
         ],
         schema: {
           openAPIV3Schema: {
             type: 'object',
             description:
-              'PSAEnforcementConfig says whether the cluster holds its workloads to the Pod Security Standards, and tells what is in the way.',
+              'PSAEnforcementConfig requests enforcement of the Pod Security Standards in the cluster, and reports what blocks it.',
             required: ['spec'],
             'x-kubernetes-validations': [
               {
@@ -193,11 +202,11 @@ export const psaEnforcementConfigs: Definition = {
               ...TYPE_META,
               spec: {
                 type: 'object',
-                description: 'What the administrator asks for.',
+                description: 'Request of the administrator.',
                 properties: {
                   enforcementMode: {
                     ...text(
-                      'Restricted enforces, whatever is known of violations; Legacy enforces nothing. Empty: enforced once all namespaces have been judged and none has violations.',
+                      'Restricted enforces regardless of violations. Legacy does not enforce. Empty enforces after a complete evaluation without violations.',
                     ),
                     default: '',
                     enum: [...ENFORCEMENT_MODES],
@@ -206,12 +215,15 @@ export const psaEnforcementConfigs: Definition = {
               },
               status: {
                 type: 'object',
-                description: 'What was decided, and why.',
+                description: 'Decision and its reasons.',
                 properties: {
-                  enforcementMode: { ...text('What was decided; empty: nothing yet.'), enum: [...ENFORCEMENT_MODES] },
+                  enforcementMode: {
+                    ...text('Decided mode. Empty before the first decision.'),
+                    enum: [...ENFORCEMENT_MODES],
+                  },
                   lastEvaluationTime: {
                     ...TIME,
-                    description: 'The end of the last evaluation that judged every namespace.',
+                    description: 'End of the last evaluation of all namespaces.',
                   },
                   observedGeneration: { type: 'integer', format: 'int64' },
                   violatingNamespaces,
@@ -229,8 +241,8 @@ export const psaEnforcementConfigs: Definition = {
 const RANGE_ALLOCATIONS_GROUP = 'security.internal.openshift.io';
 
 /**
- * Which blocks of user ids namespaces have taken. There is one object, `scc-uid`, written by the controllers alone: it
- * is what keeps two namespaces from getting the same ids.
+ * Allocated blocks of user IDs. The only object is `scc-uid`. Only the controllers write it, so that two namespaces never
+ * get the same block.
  */
 const rangeAllocations: Definition = {
   apiVersion: 'apiextensions.k8s.io/v1',
@@ -253,19 +265,20 @@ const rangeAllocations: Definition = {
         schema: {
           openAPIV3Schema: {
             type: 'object',
-            description: 'RangeAllocation says which blocks of a range of user ids are taken. It is no API for users.',
+            description:
+              'RangeAllocation records the allocated blocks of a range of user IDs. It is internal to Portcullis.',
             properties: {
               ...TYPE_META,
               range: {
-                ...text('The range and the size of its blocks, as 1000000000-1999999999/10000.'),
+                ...text('Range and size of its blocks, such as 1000000000-1999999999/10000.'),
                 maxLength: 253,
               },
               data: {
                 ...text(
-                  'In base64 a big-endian number: a bit that is set is a block that is taken, the lowest one the first. Empty: none is.',
+                  'Base64 of a big-endian bitmap. Bit 0 is the first block, and 1 means allocated. Empty: no block is allocated.',
                 ),
                 nullable: true,
-                // To API servers an empty text is no base64.
+                // API servers reject an empty string as base64.
                 anyOf: [{ format: 'byte' }, { maxLength: 0 }],
               },
             },
@@ -276,56 +289,54 @@ const rangeAllocations: Definition = {
   },
 };
 
-function groups(description: string, ofMustRunAs: string): Schema {
+function groupStrategy(description: string, ranges: string): Schema {
   const properties = {
-    min: nullable(integer('int64', 'The first group of the range.')),
-    max: nullable(integer('int64', 'The last group of the range.')),
+    min: nullable(integer('int64', 'First group of the range.')),
+    max: nullable(integer('int64', 'Last group of the range.')),
   };
   return nullable(
     object(description, {
-      type: text('MustRunAs (in one of the ranges) or RunAsAny.'),
-      ranges: nullable(listOf({ type: 'object', properties }, ofMustRunAs)),
+      type: text('MustRunAs (within one of the ranges) or RunAsAny.'),
+      ranges: nullable(list({ type: 'object', properties }, ranges)),
     }),
   );
 }
 
-/** The fields of an SCC that say how something is decided. */
+/** The strategies of an SCC. */
 const STRATEGIES: Fields = {
   seLinuxContext: nullable(
-    object('How the SELinux label of pods is decided.', {
-      type: text(
-        'MustRunAs (the one of seLinuxOptions, its level that of the namespace where none is given) or RunAsAny.',
-      ),
+    object('Strategy for the SELinux label of pods.', {
+      type: text('MustRunAs (the label in seLinuxOptions; the default level is that of the namespace) or RunAsAny.'),
       seLinuxOptions: nullable(
-        object('The label that MustRunAs demands.', {
-          user: nullable(text('The user part of the label.')),
-          role: nullable(text('The role part of the label.')),
-          type: nullable(text('The type part of the label.')),
-          level: nullable(text('The level part of the label.')),
+        object('Label required by MustRunAs.', {
+          user: nullable(text('SELinux user.')),
+          role: nullable(text('SELinux role.')),
+          type: nullable(text('SELinux type.')),
+          level: nullable(text('SELinux level.')),
         }),
       ),
     }),
   ),
   runAsUser: nullable(
-    object('How the user of containers is decided.', {
+    object('Strategy for the user of containers.', {
       type: text('MustRunAs (uid), MustRunAsRange, MustRunAsNonRoot or RunAsAny.'),
-      uid: nullable(integer('int64', 'The user that MustRunAs demands; it cannot do without.')),
+      uid: nullable(integer('int64', 'User required by MustRunAs.')),
       uidRangeMin: nullable(
         integer(
           'int64',
-          'The first user of MustRunAsRange, which containers get that name none. Without both bounds the range of the namespace counts.',
+          'First user of MustRunAsRange, and the default user. If both bounds are absent, the range of the namespace applies.',
         ),
       ),
-      uidRangeMax: nullable(integer('int64', 'The last user of MustRunAsRange.')),
+      uidRangeMax: nullable(integer('int64', 'Last user of MustRunAsRange.')),
     }),
   ),
-  supplementalGroups: groups(
-    'How the supplemental groups of pods are decided. Absent is RunAsAny.',
-    'The groups that MustRunAs allows; pods that name none get the first. Without ranges those of the namespace count.',
+  supplementalGroups: groupStrategy(
+    'Strategy for the supplemental groups of pods. The default is RunAsAny.',
+    'Groups allowed by MustRunAs. The first group is the default. If absent, the ranges of the namespace apply.',
   ),
-  fsGroup: groups(
-    'How the group that owns the volumes of pods is decided. Absent is RunAsAny.',
-    'The groups that MustRunAs allows; pods that name none get the first. Without ranges the first group of the namespace counts.',
+  fsGroup: groupStrategy(
+    'Strategy for the group that owns the volumes of pods. The default is RunAsAny.',
+    'Groups allowed by MustRunAs. The first group is the default. If absent, the first group of the namespace applies.',
   ),
 };
 
@@ -333,78 +344,83 @@ const STRATEGIES: Fields = {
 const SCC_FIELDS: Fields = {
   ...TYPE_META,
   priority: nullable(
-    integer('int32', 'SCCs of a higher priority are tried first. Absent is 0; it cannot be negative.'),
+    integer('int32', 'SCCs with a higher priority are evaluated first. The default is 0. Negative values are invalid.'),
   ),
   allowPrivilegedContainer: boolean('Whether containers may be privileged.'),
   defaultAddCapabilities: nullable(
-    texts(
-      'Capabilities that every container gets unless it drops them. None of them may be in requiredDropCapabilities.',
+    textList(
+      'Capabilities added to every container that does not drop them. They must not overlap with requiredDropCapabilities.',
     ),
   ),
-  requiredDropCapabilities: nullable(texts('Capabilities that every container loses and none may add.')),
+  requiredDropCapabilities: nullable(textList('Capabilities dropped from every container. No container may add them.')),
   allowedCapabilities: nullable(
-    texts("Capabilities that containers may add; '*' stands for all. None of them may be in requiredDropCapabilities."),
+    textList(
+      "Capabilities that containers may add. '*' allows all. They must not overlap with requiredDropCapabilities.",
+    ),
   ),
   allowHostDirVolumePlugin: boolean(
-    'Whether pods may mount directories of their node. It goes before volumes: true adds hostPath to the list, false removes it.',
+    'Whether pods may mount directories of the node. It takes precedence over volumes: true adds hostPath to the list, false removes it.',
   ),
   volumes: {
     ...nullable(
-      listOf(
+      list(
         { type: 'string', maxLength: 253 },
-        "The types of volumes that pods may have, named like the sources of volumes in pods; '*' stands for all, 'none' for none. Absent allows all but hostPath.",
+        "Allowed volume types, such as configMap. '*' allows all, 'none' allows none. If absent, all types except hostPath are allowed.",
       ),
     ),
     maxItems: 256,
   },
   allowedFlexVolumes: nullable(
-    listOf(
-      { type: 'object', required: ['driver'], properties: { driver: text('The name of the driver.') } },
-      "The drivers that volumes of type flexVolume may have; empty allows any. It takes flexVolume or '*' in volumes.",
+    list(
+      { type: 'object', required: ['driver'], properties: { driver: text('Name of the driver.') } },
+      "Allowed drivers of flexVolume volumes. Empty allows any driver. Requires flexVolume or '*' in volumes.",
     ),
   ),
-  allowHostNetwork: boolean('Whether pods may use the network of their node.'),
-  allowHostPorts: boolean('Whether containers may take ports of their node.'),
-  allowHostPID: boolean('Whether pods may see the processes of their node.'),
-  allowHostIPC: boolean('Whether pods may share the inter-process communication of their node.'),
+  allowHostNetwork: boolean('Whether pods may use the network of the node.'),
+  allowHostPorts: boolean('Whether containers may use ports of the node.'),
+  allowHostPID: boolean('Whether pods may use the process ID namespace of the node.'),
+  allowHostIPC: boolean('Whether pods may use the IPC namespace of the node.'),
   userNamespaceLevel: {
     ...text(
-      'RequirePodLevel admits only pods with a user namespace of their own (hostUsers false); AllowHostLevel admits others, too.',
+      'RequirePodLevel admits only pods with a user namespace (hostUsers: false). AllowHostLevel admits all pods.',
     ),
     enum: ['AllowHostLevel', 'RequirePodLevel'],
     default: 'AllowHostLevel',
   },
   defaultAllowPrivilegeEscalation: nullable(
     boolean(
-      'What containers get that leave allowPrivilegeEscalation open; absent, they keep it open. It takes allowPrivilegeEscalation to be true.',
+      'Default of allowPrivilegeEscalation of containers. If absent, no default is set. Requires allowPrivilegeEscalation.',
     ),
   ),
   allowPrivilegeEscalation: nullable(
-    boolean('Whether the processes of a container may gain more privileges than they started with. Absent is true.'),
+    boolean('Whether processes may gain more privileges than their parent process. The default is true.'),
   ),
   ...STRATEGIES,
   readOnlyRootFilesystem: boolean('Whether the root file system of containers must be read-only.'),
-  users: nullable(texts('The users who may use this SCC, beside those who are granted its use by RBAC.')),
-  groups: nullable(texts('The groups whose members may use this SCC, beside those who are granted its use by RBAC.')),
+  users: nullable(textList('Users that may use this SCC, in addition to RBAC.')),
+  groups: nullable(textList('Groups that may use this SCC, in addition to RBAC.')),
   seccompProfiles: nullable(
-    texts(
-      "The seccomp profiles that pods may have, as runtime/default, unconfined or localhost/<profile>; '*' stands for all. Pods without a profile get the first that is named. Empty: pods may not set a profile.",
+    textList(
+      "Allowed seccomp profiles: runtime/default, unconfined or localhost/<profile>. '*' allows all. The first profile is the default. If empty, pods must not set a profile.",
     ),
   ),
   allowedUnsafeSysctls: nullable(
-    texts("Unsafe sysctls that pods may set; a trailing '*' makes a prefix. The kubelet has to allow them, too."),
+    textList(
+      "Unsafe sysctls that pods may set. A trailing '*' matches a prefix. The kubelet has to allow them as well.",
+    ),
   ),
-  forbiddenSysctls: nullable(texts("Sysctls that pods may not set, safe ones too; a trailing '*' makes a prefix.")),
+  forbiddenSysctls: nullable(
+    textList("Sysctls that pods must not set, including safe sysctls. A trailing '*' matches a prefix."),
+  ),
 };
 
 const SECURITY_CONTEXT_CONSTRAINTS_GROUP = 'security.openshift.io';
 
 /**
- * Security context constraints, as OpenShift has them: what pods may ask for, and what they get where they ask for
- * nothing.
+ * Security context constraints of OpenShift.
  *
- * Short manifests are completed by the webhook objects.scc.portcullis.dev before the schema is applied, and judged by
- * it afterwards. The one rule here holds what no pod may profit from, should an object come in without that webhook.
+ * The webhook objects.scc.portcullis.dev completes short manifests before the API server applies the schema, and validates
+ * them afterwards. The CEL rule protects pods if an object is stored without that webhook.
  */
 export const securityContextConstraints: Definition = {
   apiVersion: 'apiextensions.k8s.io/v1',
@@ -427,24 +443,24 @@ export const securityContextConstraints: Definition = {
         storage: true,
         additionalPrinterColumns: [
           column('Priv', '.allowPrivilegedContainer', 'Whether containers may be privileged'),
-          column('Caps', '.allowedCapabilities', 'The capabilities that containers may add'),
-          column('SELinux', '.seLinuxContext.type', 'How the SELinux label is decided'),
-          column('RunAsUser', '.runAsUser.type', 'How the user of containers is decided'),
-          column('FSGroup', '.fsGroup.type', 'How the group that owns volumes is decided'),
-          column('SupGroup', '.supplementalGroups.type', 'How the supplemental groups are decided'),
-          column('Priority', '.priority', 'Higher is tried first'),
+          column('Caps', '.allowedCapabilities', 'Capabilities that containers may add'),
+          column('SELinux', '.seLinuxContext.type', 'Strategy for the SELinux label'),
+          column('RunAsUser', '.runAsUser.type', 'Strategy for the user of containers'),
+          column('FSGroup', '.fsGroup.type', 'Strategy for the group that owns volumes'),
+          column('SupGroup', '.supplementalGroups.type', 'Strategy for the supplemental groups'),
+          column('Priority', '.priority', 'SCCs with a higher priority are evaluated first'),
           column(
             'ReadOnlyRootFS',
             '.readOnlyRootFilesystem',
             'Whether the root file system of containers must be read-only',
           ),
-          column('Volumes', '.volumes', 'The types of volumes that pods may have'),
+          column('Volumes', '.volumes', 'Allowed volume types'),
         ],
         schema: {
           openAPIV3Schema: {
             type: 'object',
             description:
-              'SecurityContextConstraints say what pods may ask for, and what they get where they ask for nothing. They are tried by priority, from the most restrictive on, and the first that fits the pod, and that its service account or its creator may use, admits it.',
+              'SecurityContextConstraints restrict the security settings of pods and set their defaults. SCCs are evaluated by priority, then from the most restrictive. The first SCC that allows the pod, and that its service account or its creator may use, admits it.',
             required: [
               'allowHostDirVolumePlugin',
               'allowHostIPC',
@@ -473,8 +489,8 @@ export const securityContextConstraints: Definition = {
   },
 };
 
-/** What SCCs need; where they are built in, the cluster has it. */
+/** Definitions for SCC admission. OpenShift has them built in. */
 export const SCC_DEFINITIONS = [rangeAllocations, securityContextConstraints] as const;
 
-/** The kinds of our own. */
+/** All definitions of Portcullis. */
 export const DEFINITIONS = [psaEnforcementConfigs, ...SCC_DEFINITIONS] as const;

@@ -13,20 +13,20 @@ import type {
   V1Probe,
   V1TopologySpreadConstraint,
 } from '@kubernetes/client-node';
+import { printYaml } from '../config/yaml.ts';
+import type { JsonObject, Wire } from '../kube/types.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import {
+  exemptNamespaces,
   LABELS,
-  metadataIn,
-  type ManifestSettings,
-  type ManifestOf,
+  namespacedMetadata,
   SELECTOR_LABELS,
   type CustomManifest,
-  exemptNamespacesOf,
+  type Manifest,
+  type ManifestOf,
+  type ManifestSettings,
 } from './settings.ts';
-import { INSTALLATION } from '../kube/well-known.ts';
-import type { JsonObject, Wire } from '../kube/types.ts';
-import { printYaml } from '../config/yaml.ts';
 
-/** What Portcullis asks of others holds for itself. */
 const RESTRICTED = {
   'pod-security.kubernetes.io/enforce': 'restricted',
   'pod-security.kubernetes.io/audit': 'restricted',
@@ -35,36 +35,44 @@ const RESTRICTED = {
 
 const PRIORITY_CLASS = 'system-cluster-critical';
 
-/** The namespace of the installation. */
-export function namespace({ namespace: name }: ManifestSettings): ManifestOf<V1Namespace> {
-  return {
-    apiVersion: 'v1',
-    kind: 'Namespace',
-    metadata: { name, labels: { ...LABELS, ...RESTRICTED } },
-  };
-}
-
-/** Some clusters allow critical priority classes outside `kube-system` only where a quota names them. */
-export function resourceQuota({ namespace }: ManifestSettings): ManifestOf<V1ResourceQuota> {
+/** The namespace of the installation, and the quota without which some clusters reject its priority class. */
+export function namespaceObjects({
+  namespace: name,
+}: ManifestSettings): readonly [ManifestOf<V1Namespace>, ManifestOf<V1ResourceQuota>] {
   const scope = { scopeName: 'PriorityClass', operator: 'In', values: [PRIORITY_CLASS] };
-  return {
-    apiVersion: 'v1',
-    kind: 'ResourceQuota',
-    metadata: metadataIn(namespace, 'portcullis'),
-    spec: { hard: { pods: '20' }, scopeSelector: { matchExpressions: [scope] } },
-  };
+  return [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { ...LABELS, ...RESTRICTED } } },
+    {
+      apiVersion: 'v1',
+      kind: 'ResourceQuota',
+      metadata: namespacedMetadata(name, 'portcullis'),
+      spec: { hard: { pods: '20' }, scopeSelector: { matchExpressions: [scope] } },
+    },
+  ];
 }
 
-/** The ports of a replica: reviews over TLS; probes and metrics without. */
+/** The replicas, with the objects that configure, expose and protect them. */
+export function replicaObjects(settings: ManifestSettings): readonly Manifest[] {
+  return [
+    configuration(settings),
+    ...(settings.certificates === 'cert-manager' ? certManagerObjects(settings) : []),
+    service(settings),
+    networkPolicy(settings),
+    podDisruptionBudget(settings),
+    deployment(settings),
+  ];
+}
+
+/** The ports of a replica: reviews over TLS, probes and metrics over HTTP. */
 export const PORTS = { reviews: { name: 'reviews', port: 8443 }, probes: { name: 'probes', port: 8081 } } as const;
 
-/** Where API servers ask, and where metrics are read. */
-export function service({ namespace }: ManifestSettings): ManifestOf<V1Service> {
+/** The service for reviews and metrics. */
+function service({ namespace }: ManifestSettings): ManifestOf<V1Service> {
   const { reviews, probes } = PORTS;
   return {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: metadataIn(namespace, INSTALLATION.name),
+    metadata: namespacedMetadata(namespace, INSTALLATION.name),
     spec: {
       selector: SELECTOR_LABELS,
       ports: [
@@ -76,25 +84,25 @@ export function service({ namespace }: ManifestSettings): ManifestOf<V1Service> 
 }
 
 /**
- * API servers and kubelets are on the network of nodes, which no selector names: the two ports are open to all, no
- * other is.
+ * Closes all ports except those for reviews and probes. These two accept all sources: no selector matches API servers and
+ * kubelets, which use the network of the nodes.
  */
-export function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPolicy> {
+function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPolicy> {
   const ports = [PORTS.reviews, PORTS.probes].map(({ name }) => ({ protocol: 'TCP', port: name }));
   return {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
-    metadata: metadataIn(namespace, INSTALLATION.name),
+    metadata: namespacedMetadata(namespace, INSTALLATION.name),
     spec: { podSelector: { matchLabels: SELECTOR_LABELS }, policyTypes: ['Ingress'], ingress: [{ ports }] },
   };
 }
 
-/** Nodes are emptied one after the other; replicas that are not ready anyway hold nobody up. */
-export function podDisruptionBudget({ namespace }: ManifestSettings): ManifestOf<V1PodDisruptionBudget> {
+/** Nodes are drained one at a time. Replicas that are not ready do not block a drain. */
+function podDisruptionBudget({ namespace }: ManifestSettings): ManifestOf<V1PodDisruptionBudget> {
   return {
     apiVersion: 'policy/v1',
     kind: 'PodDisruptionBudget',
-    metadata: metadataIn(namespace, INSTALLATION.name),
+    metadata: namespacedMetadata(namespace, INSTALLATION.name),
     spec: {
       maxUnavailable: 1,
       selector: { matchLabels: SELECTOR_LABELS },
@@ -104,8 +112,8 @@ export function podDisruptionBudget({ namespace }: ManifestSettings): ManifestOf
 }
 
 /**
- * The Secret with a serving certificate that others make, and the Certificate by which cert-manager does. The Secret
- * of the program itself is called otherwise: of neither the type could be changed.
+ * Name of the Secret with a provided serving certificate, and of its cert-manager Certificate. It differs from the Secret
+ * that the replicas manage: the type of a Secret is immutable.
  */
 export const CERTIFICATE = 'portcullis-tls';
 
@@ -115,7 +123,7 @@ const SELF_SIGNED = 'portcullis-self-signed';
 const AUTHORITY = 'portcullis-authority';
 const CERT_MANAGER = { apiVersion: 'cert-manager.io/v1' } as const;
 
-/** Where a certificate that others have made is found; one that the replicas make themselves is read from the API. */
+/** The volume of a provided certificate. A self-managed certificate is read from the API. */
 export function certificateVolumes({ certificates }: ManifestSettings): readonly Wire<V1Volume>[] {
   return certificates === 'self-managed' ? [] : [{ name: VOLUME, secret: { secretName: CERTIFICATE } }];
 }
@@ -129,8 +137,8 @@ export function certificateArguments({ certificates }: ManifestSettings): readon
   return [`--tls-cert-file=${FOLDER}/tls.crt`, `--tls-private-key-file=${FOLDER}/tls.key`];
 }
 
-/** What cert-manager needs: an authority of our own, which signs the serving certificate. */
-export function certManagerObjects({ namespace }: ManifestSettings): readonly CustomManifest[] {
+/** A certificate authority of the installation, and the serving certificate that it signs. */
+function certManagerObjects({ namespace }: ManifestSettings): readonly CustomManifest[] {
   const service = `${INSTALLATION.name}.${namespace}`;
   return [
     issuer(namespace, SELF_SIGNED, { selfSigned: {} }),
@@ -154,56 +162,54 @@ export function certManagerObjects({ namespace }: ManifestSettings): readonly Cu
 }
 
 function issuer(namespace: string, name: string, spec: JsonObject): CustomManifest {
-  return { ...CERT_MANAGER, kind: 'Issuer', metadata: metadataIn(namespace, name), spec };
+  return { ...CERT_MANAGER, kind: 'Issuer', metadata: namespacedMetadata(namespace, name), spec };
 }
 
 function certificate(namespace: string, name: string, spec: JsonObject): CustomManifest {
   return {
     ...CERT_MANAGER,
     kind: 'Certificate',
-    metadata: metadataIn(namespace, name),
+    metadata: namespacedMetadata(namespace, name),
     spec: { secretName: name, ...spec },
   };
 }
 
-const NAME = 'portcullis-configuration';
+export const CONFIGURATION_NAME = 'portcullis-configuration';
 const CONFIGURATION_FOLDER = '/etc/portcullis/configuration';
 const FILE = 'configuration.yaml';
 
-/**
- * What counts where namespaces have no labels, but for the rollout: nothing, as in a cluster without a configuration.
- */
+/** The configuration file without its section `rollout`. It sets no defaults and no exemptions, as a cluster without a file. */
 export const CONFIGURATION = {
   apiVersion: 'config.portcullis.dev/v1alpha1',
   kind: 'PortcullisConfiguration',
   podSecurity: { exemptions: { usernames: [], runtimeClasses: [], namespaces: [] } },
 } as const;
 
-/** The part of it that says how far enforcement is rolled out. */
+/** The section `rollout` of the configuration file. */
 export function rolloutSection({ rollout: phase, evaluator }: Pick<ManifestSettings, 'rollout' | 'evaluator'>) {
   return { phase, evaluator } as const;
 }
 
-/** The configuration file; replicas follow its changes. */
-export function configuration(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
+/** The configuration file. Replicas reload it when it changes. */
+function configuration(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
   return {
     apiVersion: 'v1',
     kind: 'ConfigMap',
-    metadata: metadataIn(settings.namespace, NAME),
+    metadata: namespacedMetadata(settings.namespace, CONFIGURATION_NAME),
     data: { [FILE]: printYaml([{ ...CONFIGURATION, rollout: rolloutSection(settings) }]) },
   };
 }
 
 const CONFIGURATION_ARGUMENT = `--config=${CONFIGURATION_FOLDER}/${FILE}`;
-const CONFIGURATION_VOLUME: Wire<V1Volume> = { name: 'configuration', configMap: { name: NAME } };
+const CONFIGURATION_VOLUME: Wire<V1Volume> = { name: 'configuration', configMap: { name: CONFIGURATION_NAME } };
 const CONFIGURATION_MOUNT: Wire<V1VolumeMount> = {
   name: 'configuration',
   mountPath: CONFIGURATION_FOLDER,
   readOnly: true,
 };
 
-/** The command line of a replica; what has its default is left out. */
-function argumentsOf(settings: ManifestSettings): readonly string[] {
+/** The command line of a replica, without options that have their default. */
+function serveArguments(settings: ManifestSettings): readonly string[] {
   const { namespace, sccMode, authorization, withoutControllers } = settings;
   return [
     'serve',
@@ -214,7 +220,7 @@ function argumentsOf(settings: ManifestSettings): readonly string[] {
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
     ...(namespace === INSTALLATION.namespace
       ? []
-      : [`--scc-exempt-namespaces=${exemptNamespacesOf(settings).join(',')}`]),
+      : [`--scc-exempt-namespaces=${exemptNamespaces(settings).join(',')}`]),
     ...(sccMode === 'report' ? [] : [`--scc-mode=${sccMode}`]),
     ...(authorization === 'rbac' ? [] : [`--authorization=${authorization}`]),
     ...(withoutControllers.length === 0
@@ -224,15 +230,15 @@ function argumentsOf(settings: ManifestSettings): readonly string[] {
   ];
 }
 
-/** More than a replica takes to stop: see --shutdown-delay-duration. */
+/** Longer than a replica takes to stop: see `--shutdown-delay-duration`. */
 const GRACE_SECONDS = 60;
 
-/** The replicas. One more is started before one is ended. */
+/** The Deployment. A rolling update starts a replica before it stops another. */
 export function deployment(settings: ManifestSettings): ManifestOf<V1Deployment> {
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
-    metadata: metadataIn(settings.namespace, INSTALLATION.name),
+    metadata: namespacedMetadata(settings.namespace, INSTALLATION.name),
     spec: {
       replicas: settings.replicas,
       revisionHistoryLimit: 3,
@@ -258,16 +264,16 @@ function podSpec(settings: ManifestSettings): Wire<V1PodSpec> {
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
     nodeSelector: { 'kubernetes.io/os': 'linux' },
     topologySpreadConstraints: [
-      spreadOver('kubernetes.io/hostname', settings.spread === 'required' ? 'DoNotSchedule' : 'ScheduleAnyway'),
-      spreadOver('topology.kubernetes.io/zone', 'ScheduleAnyway'),
+      spreadConstraint('kubernetes.io/hostname', settings.spread === 'required' ? 'DoNotSchedule' : 'ScheduleAnyway'),
+      spreadConstraint('topology.kubernetes.io/zone', 'ScheduleAnyway'),
     ],
     containers: [container(settings)],
     volumes: [CONFIGURATION_VOLUME, ...certificateVolumes(settings)],
   };
 }
 
-/** Of the replicas of one version: those that are about to end do not count. */
-function spreadOver(
+/** Spreads the replicas of one version. Replicas of the previous version do not count. */
+function spreadConstraint(
   topologyKey: string,
   whenUnsatisfiable: 'DoNotSchedule' | 'ScheduleAnyway',
 ): Wire<V1TopologySpreadConstraint> {
@@ -275,19 +281,19 @@ function spreadOver(
   return { maxSkew: 1, topologyKey, whenUnsatisfiable, labelSelector, matchLabelKeys: ['pod-template-hash'] };
 }
 
-/** The image names its user; OpenShift gives another. Nothing is written to the file system. */
+/** The container. The image sets the user, OpenShift replaces it. The container does not write to its file system. */
 function container(settings: ManifestSettings): Wire<V1Container> {
   const { reviews, probes } = PORTS;
   return {
     name: INSTALLATION.name,
     image: settings.image,
     imagePullPolicy: 'IfNotPresent',
-    args: argumentsOf(settings),
+    args: serveArguments(settings),
     ports: [reviews, probes].map(({ name, port }) => ({ name, containerPort: port, protocol: 'TCP' })),
     startupProbe: probe('/livez', { periodSeconds: 2, failureThreshold: 30 }),
     livenessProbe: probe('/livez', { periodSeconds: 10, failureThreshold: 3 }),
     readinessProbe: probe('/readyz', { periodSeconds: 5, failureThreshold: 2 }),
-    // Without a limit of CPU: being throttled, a webhook holds up the API server.
+    // No CPU limit: a throttled webhook delays the API server.
     resources: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
     securityContext: {
       allowPrivilegeEscalation: false,

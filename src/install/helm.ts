@@ -1,117 +1,136 @@
 import type { V1Deployment } from '@kubernetes/client-node';
+import { printYaml } from '../config/yaml.ts';
+import { CONTROLLER_NAMES } from '../controllers/index.ts';
+import { ENFORCEMENT_MODES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import { getApiVersion } from '../kube/resources.ts';
+import { draft, isObject, type JsonObject } from '../kube/types.ts';
+import { ROLLOUT_PHASES } from '../policy/rollout/enforcement.ts';
+import { EVALUATORS } from '../policy/rollout/settings.ts';
 import {
-  CONFIGURATION,
-  rolloutSection,
-  deployment,
   certificateArguments,
   certificateMounts,
   certificateVolumes,
+  CONFIGURATION,
+  CONFIGURATION_NAME,
+  deployment,
+  rolloutSection,
 } from './deployment.ts';
-import { defaultSettings, clusterMetadata, metadataIn, type Manifest as ManifestPreDeleteHook } from './settings.ts';
-import { ENFORCEMENT_MODES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
-import { ROLLOUT_PHASES } from '../policy/rollout/enforcement.ts';
-import { EVALUATORS } from '../policy/rollout/settings.ts';
-import { type JsonObject, draft, isObject } from '../kube/types.ts';
+import { buildManifests } from './index.ts';
+import { DASHBOARD } from './monitoring.ts';
+import { clusterRole, rule } from './rbac.ts';
 import {
-  defaultSettings as defaultSettingsDeployment,
+  clusterMetadata,
+  defaultSettings,
+  MINIMUM_MINOR,
+  namespacedMetadata,
   type Manifest,
   type ManifestOf,
-  SCC_DEFINITIONS,
-  defaultSettings as defaultSettingsTemplates,
-  manifestsOf,
   type ManifestSettings,
-} from './index.ts';
-import { printYaml } from '../config/yaml.ts';
-import { getApiVersion } from '../kube/resources.ts';
-import { rule, clusterRole, ROLLOUT_PARTS, ROLLOUT_ROLE, type RolloutPart } from './rbac.ts';
-import type { Files } from './kustomize.ts';
+} from './settings.ts';
 
-/** What the chart installs where nobody says otherwise: the same as the other manifests. */
-function valuesOf(version: string) {
+/** Files by their paths below the output folder. */
+export type Files = readonly (readonly [path: string, text: string])[];
+
+/** A value of the chart: its name, its default and its description. */
+type ChartValue = readonly [name: string, value: unknown, description: string];
+
+/** The values of the chart. The defaults are those of the other manifests. */
+function chartValues(version: string): readonly ChartValue[] {
   const settings = defaultSettings(version);
   const { spec } = deployment(settings);
   const pod = spec?.template.spec;
   const container = pod?.containers[0];
-  return {
-    replicaCount: spec?.replicas,
-    image: { registry: '', repository: 'portcullis', tag: '', digest: '', pullPolicy: container?.imagePullPolicy },
-    imagePullSecrets: [],
-    scc: { mode: 'report' },
-    authorization: 'rbac',
-    rollout: rolloutSection(settings),
-    enforcementMode: '',
-    withoutControllers: settings.withoutControllers,
-    configuration: CONFIGURATION,
-    certManager: { enabled: false },
-    webhook: { enabled: true, failurePolicy: 'Fail', annotations: {} },
-    crds: { install: true, keep: true },
-    serviceAccount: { annotations: {} },
-    podAnnotations: {},
-    podLabels: {},
-    podSecurityContext: pod?.securityContext,
-    securityContext: container?.securityContext,
-    resources: container?.resources,
-    nodeSelector: pod?.nodeSelector,
-    tolerations: [],
-    affinity: {},
-    topologySpreadConstraints: pod?.topologySpreadConstraints,
-    priorityClassName: pod?.priorityClassName,
-    podDisruptionBudget: { enabled: true, maxUnavailable: 1 },
-    networkPolicy: { enabled: true },
-    serviceMonitor: { enabled: false, labels: {} },
-    prometheusRule: { enabled: false, labels: {}, runbookUrl: settings.runbook },
-    grafana: { enabled: false },
-    extraArgs: [],
-    extraEnv: [],
-    extraVolumes: [],
-    extraVolumeMounts: [],
-  } as const;
+  const image = { registry: '', repository: 'portcullis', tag: '', digest: '', pullPolicy: container?.imagePullPolicy };
+  return [
+    ['replicaCount', spec?.replicas, 'Number of replicas.'],
+    ['image', image, 'Image. The default tag is the version of the chart. A digest takes precedence over the tag.'],
+    ['imagePullSecrets', [], 'Names of Secrets with credentials for the registry.'],
+    [
+      'scc',
+      { mode: 'report' },
+      'Default SCC mode for namespaces without the label: report, enforce, or off. With off, no objects for SCCs are installed.',
+    ],
+    ['authorization', 'rbac', 'Source of SCC permissions: rbac or sar. See --authorization.'],
+    [
+      'rollout',
+      rolloutSection(settings),
+      'Section rollout of the configuration file. phase: Disabled, Evaluate (reports violations) or Enforce. Accepts the other fields of the section.',
+    ],
+    [
+      'enforcementMode',
+      '',
+      'Value of spec.enforcementMode that the first installation on a new cluster requests. With rollout.phase Enforce, Restricted enforces from the start. Empty: the cluster administrator sets it.',
+    ],
+    [
+      'withoutControllers',
+      settings.withoutControllers,
+      'Names of disabled controllers. See --controllers. Controllers of the rollout get no roles.',
+    ],
+    [
+      'configuration',
+      CONFIGURATION,
+      'Configuration file without its section rollout. Replicas reload it when it changes.',
+    ],
+    [
+      'certManager',
+      { enabled: false },
+      'Whether cert-manager issues the serving certificate, in place of the replicas.',
+    ],
+    [
+      'webhook',
+      { enabled: true, failurePolicy: 'Fail', annotations: {} },
+      'Webhook configurations: whether they are installed, the failure policy outside of namespaces that fail open, and annotations.',
+    ],
+    [
+      'crds',
+      { install: true, keep: true },
+      'CustomResourceDefinitions: whether the chart installs them, and whether they and their objects remain after helm uninstall.',
+    ],
+    ['serviceAccount', { annotations: {} }, 'Annotations of the service account.'],
+    ['podAnnotations', {}, 'Additional annotations of the pods.'],
+    ['podLabels', {}, 'Additional labels of the pods.'],
+    ['podSecurityContext', pod?.securityContext, 'Security context of the pods. Do not set runAsUser on OpenShift.'],
+    ['securityContext', container?.securityContext, 'Security context of the container.'],
+    [
+      'resources',
+      container?.resources,
+      'Resources of the container. No CPU limit: a throttled webhook delays the API server.',
+    ],
+    ['nodeSelector', pod?.nodeSelector, 'Node selector of the replicas.'],
+    ['tolerations', [], 'Tolerations of the replicas.'],
+    ['affinity', {}, 'Affinity of the replicas.'],
+    ['topologySpreadConstraints', pod?.topologySpreadConstraints, 'Spread of the replicas over nodes and zones.'],
+    ['priorityClassName', pod?.priorityClassName, 'Priority class of the replicas.'],
+    ['podDisruptionBudget', { enabled: true, maxUnavailable: 1 }, 'PodDisruptionBudget of the replicas.'],
+    ['networkPolicy', { enabled: true }, 'NetworkPolicy that closes all ports except those for reviews and metrics.'],
+    [
+      'serviceMonitor',
+      { enabled: false, labels: {} },
+      'ServiceMonitor for the Prometheus operator, with additional labels.',
+    ],
+    [
+      'prometheusRule',
+      { enabled: false, labels: {}, runbookUrl: settings.runbook },
+      'PrometheusRule with the alerts, with additional labels and the URL of your copy of docs/runbook.md.',
+    ],
+    ['grafana', { enabled: false }, 'ConfigMap with a dashboard for the sidecar of Grafana.'],
+    ['extraArgs', [], 'Additional arguments, such as --log-level=debug.'],
+    ['extraEnv', [], 'Additional environment variables.'],
+    ['extraVolumes', [], 'Additional volumes.'],
+    ['extraVolumeMounts', [], 'Additional volume mounts.'],
+  ];
 }
 
-/** What each value is for, in the order of `valuesOf`. */
-const VALUE_COMMENTS: Readonly<Record<keyof ReturnType<typeof valuesOf>, string>> = {
-  replicaCount: 'How many replicas answer reviews.',
-  image: 'The image; without a tag that of the version of the chart. A digest goes before the tag.',
-  imagePullSecrets: 'Names of Secrets with the rights to pull the image.',
-  scc: 'What becomes of decisions about security context constraints: report, enforce, or off, where nothing of them is installed.',
-  authorization: 'Who tells which SCCs a user may use: rbac or sar, see --authorization.',
-  rollout:
-    'How far enforcement of the Pod Security Standards is rolled out, by phase: Disabled, Evaluate (tells what it would break), or Enforce. It becomes the section rollout of the configuration file, whose other fields may stand here as well.',
-  enforcementMode:
-    'What the first installation on a cluster that is new asks for, as spec.enforcementMode of PSAEnforcementConfig: with the phase Enforce, Restricted enforces from the start. Empty: whoever administers the cluster asks.',
-  withoutControllers:
-    'Names of controllers that are not to run, see --controllers; those of the rollout get no rights then.',
-  configuration: 'The configuration file without its section rollout; followed while the replicas run.',
-  certManager: 'Whether cert-manager makes the serving certificate, instead of the replicas themselves.',
-  webhook:
-    'Whether API servers ask; what happens to requests while nobody answers, outside of the namespaces that fail open; and annotations of the configurations.',
-  crds: 'Whether the chart brings the definitions (SCCs, ranges of ids, PSAEnforcementConfig), and whether they outlive it with all their objects.',
-  serviceAccount: 'Annotations of the service account.',
-  podAnnotations: 'More annotations of the pods.',
-  podLabels: 'More labels of the pods.',
-  podSecurityContext: 'Security context of the pods. OpenShift chooses their user: name none.',
-  securityContext: 'Security context of the container.',
-  resources: 'Requests and limits; without a limit of CPU, since a webhook that is throttled holds up the API server.',
-  nodeSelector: 'Nodes for the replicas.',
-  tolerations: 'Taints that the replicas tolerate.',
-  affinity: 'Affinity of the replicas.',
-  topologySpreadConstraints: 'How the replicas are spread over nodes and zones.',
-  priorityClassName: 'Priority class of the replicas.',
-  podDisruptionBudget: 'How many replicas may be missing while nodes are emptied.',
-  networkPolicy: 'Whether all ports but the two that are served are closed.',
-  serviceMonitor: 'Whether the Prometheus operator reads the metrics, and labels by which it chooses.',
-  prometheusRule:
-    'Whether the Prometheus operator gets the alerts, labels by which it chooses, and your copy of docs/runbook.md, to whose parts the alerts point.',
-  grafana: "Whether Grafana's sidecar gets the dashboard.",
-  extraArgs: 'More arguments, such as --log-level=debug.',
-  extraEnv: 'More environment variables.',
-  extraVolumes: 'More volumes.',
-  extraVolumeMounts: 'Where more volumes are mounted.',
-};
+function valuesFile(version: string): string {
+  const parts = chartValues(version).map(
+    ([name, value, description]) => `# ${description}\n${printYaml([{ [name]: value }])}`,
+  );
+  return `# Generated by \`npm run manifests\`.\n\n${parts.join('\n')}`;
+}
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Objects and lists of Kubernetes, which know best themselves what they may hold. */
+/** Values with the schema of a Kubernetes type, which the chart does not repeat. */
 const OPEN: ReadonlySet<string> = new Set([
   'affinity',
   'annotations',
@@ -126,8 +145,8 @@ const OPEN: ReadonlySet<string> = new Set([
   'securityContext',
 ]);
 
-/** What a value may be beyond what its default shows. */
-const NARROWER: Readonly<Record<string, Schema>> = {
+/** Constraints beyond the type of the default. */
+const CONSTRAINTS: Readonly<Record<string, Schema>> = {
   replicaCount: { minimum: 1 },
   pullPolicy: { enum: ['Always', 'IfNotPresent', 'Never'] },
   mode: { enum: ['enforce', 'report', 'off'] },
@@ -143,44 +162,47 @@ const NARROWER: Readonly<Record<string, Schema>> = {
   maxUnavailable: { type: ['integer', 'string'] },
 };
 
-/** The schema of the chart's values: unknown names are errors, as are values of another type than the default's. */
+/** The schema of the values. It rejects unknown names, and values of another type than the default. */
 function valuesSchema(version: string): Schema {
-  const { properties, ...schema } = schemaOf('', valuesOf(version));
-  const described = Object.entries(properties as Readonly<Record<string, Schema>>).map(([name, own]) => [
+  const described = chartValues(version).map(([name, value, description]) => [
     name,
-    { description: VALUE_COMMENTS[name as keyof typeof VALUE_COMMENTS], ...own },
+    { description, ...valueSchema(name, value) },
   ]);
-  // Helm adds it for charts that hold this one.
-  const all = { ...Object.fromEntries(described), global: { type: 'object' } } as Readonly<Record<string, Schema>>;
-  return { $schema: 'http://json-schema.org/draft-07/schema#', ...schema, properties: all };
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    type: 'object',
+    additionalProperties: false,
+    // Helm adds `global` if this chart is a dependency of another chart.
+    properties: { ...(Object.fromEntries(described) as Schema), global: { type: 'object' } },
+  };
 }
 
-function schemaOf(name: string, value: unknown): Schema {
-  return { ...typeOf(name, value), ...NARROWER[name] };
+function valueSchema(name: string, value: unknown): Schema {
+  return { ...typeSchema(name, value), ...CONSTRAINTS[name] };
 }
 
-function typeOf(name: string, value: unknown): Schema {
+function typeSchema(name: string, value: unknown): Schema {
   if (Array.isArray(value)) return { type: 'array' };
   if (typeof value === 'number') return { type: 'integer' };
-  if (typeof value !== 'object' || value === null) return { type: typeof value };
+  if (!isObject(value)) return { type: typeof value };
   if (OPEN.has(name)) return { type: 'object' };
-  const properties = Object.fromEntries(Object.entries(value).map(([key, own]) => [key, schemaOf(key, own)]));
+  const properties = Object.fromEntries(Object.entries(value).map(([key, member]) => [key, valueSchema(key, member)]));
   return { type: 'object', additionalProperties: false, properties };
 }
 
-/** What Helm says after an installation or upgrade: what comes next. */
+/** Next steps that Helm prints after an installation or an upgrade. */
 const NOTES = `{{- if .Values.webhook.enabled -}}
-API servers ask Portcullis. Until a replica is ready, pods are refused outside of the namespaces that fail open:
+The API servers call Portcullis. Until a replica is ready, pods are denied except in namespaces that fail open:
 
   kubectl -n {{ .Release.Namespace }} rollout status deployment/portcullis
 
-Does all fit together?
+Diagnose the installation:
 
   portcullis doctor -n {{ .Release.Namespace }}
 
-The way out, should it keep pods from starting: portcullis break-glass on
+If Portcullis keeps pods from starting, switch enforcement off: portcullis break-glass on
 {{- else -}}
-Portcullis is installed, and nobody asks it yet. When its replicas are ready, have API servers ask them:
+Portcullis is installed without webhooks. When the replicas are ready, register the webhooks:
 
   kubectl -n {{ .Release.Namespace }} rollout status deployment/portcullis
   helm upgrade {{ .Release.Name }} CHART -n {{ .Release.Namespace }} --reuse-values --set webhook.enabled=true
@@ -191,35 +213,35 @@ A chart cannot label its namespace:
   kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=restricted
 `;
 
-// * Templates are manifests in which some values are slots: texts that are turned into actions of the template language
-// once the manifest is printed.
+// Templates are manifests with placeholders between « and », which `toTemplate` replaces with template actions after the
+// manifest is printed as YAML.
 
-/** Stands for what an expression prints; it may be part of a text. */
+/** A placeholder for the output of an expression. It may be a part of a string. */
 function print(expression: string): string {
   return `«${expression}»`;
 }
 
-/** Stands for a whole value that is kept in the values of the chart. */
+/** A placeholder for a value of any type. */
 function value(expression: string): string {
   return `«value ${expression}»`;
 }
 
-/** The same for a field that is left out where the value is empty; in a list for some more items. */
+/** A placeholder for a field, or for items of a list, that is omitted if the value is empty. */
 function optional(expression: string): string {
   return `«with ${expression}»`;
 }
 
-/** A member that stands for some more. */
+/** A placeholder for additional members of a map. */
 function more(expression: string): JsonObject {
   return { '«more»': `«${expression}»` };
 }
 
-/** Items of a list that are there on a condition. */
+/** Items of a list that depend on a condition. */
 function when<T>(condition: string, items: readonly T[]): readonly (T | string)[] {
   return [`«if ${condition}»`, ...items, '«end»'];
 }
 
-/** A printed manifest as a template. */
+/** Replaces the placeholders in a printed manifest with template actions. */
 function toTemplate(yaml: string): string {
   return yaml
     .replaceAll('{{', '{{ "{{" }}')
@@ -249,14 +271,13 @@ function lines(indent: string, texts: readonly string[]): string {
 }
 
 const CERT_MANAGER = '.Values.certManager.enabled';
-const SETTINGS = { ...defaultSettingsDeployment(''), certificates: 'cert-manager' } as const;
+const CERT_MANAGER_SETTINGS = { ...defaultSettings(''), certificates: 'cert-manager' } as const;
 
-/** The replicas with what the values of the chart say of them. */
-function helmDeployment(manifest: Manifest): JsonObject {
+function deploymentTemplate(manifest: Manifest): JsonObject {
   const { spec, ...rest } = manifest as ManifestOf<V1Deployment>;
   const { template, ...others } = draft(spec ?? { selector: {}, template: {} });
   const { containers, volumes = [], ...pod } = template.spec ?? { containers: [] };
-  const [container] = containers;
+  const { labels, annotations } = template.metadata ?? {};
   return {
     ...rest,
     spec: {
@@ -264,8 +285,8 @@ function helmDeployment(manifest: Manifest): JsonObject {
       replicas: print('.Values.replicaCount'),
       template: {
         metadata: {
-          labels: { ...template.metadata?.labels, ...MORE.labels },
-          annotations: { ...template.metadata?.annotations, ...MORE.annotations },
+          labels: { ...labels, ...more('.Values.podLabels') },
+          annotations: { ...annotations, ...more('.Values.podAnnotations') },
         },
         spec: {
           ...pod,
@@ -276,20 +297,19 @@ function helmDeployment(manifest: Manifest): JsonObject {
           tolerations: optional('.Values.tolerations'),
           affinity: optional('.Values.affinity'),
           topologySpreadConstraints: optional('.Values.topologySpreadConstraints'),
-          containers: [container ? helmContainer(container) : {}],
-          volumes: [...volumes, ...when(CERT_MANAGER, certificateVolumes(SETTINGS)), optional('.Values.extraVolumes')],
+          containers: containers.map((container) => containerTemplate(container as JsonObject)),
+          volumes: [
+            ...volumes,
+            ...when(CERT_MANAGER, certificateVolumes(CERT_MANAGER_SETTINGS)),
+            optional('.Values.extraVolumes'),
+          ],
         },
       },
     },
   };
 }
 
-const MORE = {
-  labels: more('.Values.podLabels'),
-  annotations: more('.Values.podAnnotations'),
-} as const;
-
-function helmContainer(container: JsonObject): JsonObject {
+function containerTemplate(container: JsonObject): JsonObject {
   const { args, volumeMounts, ...rest } = container;
   return {
     ...rest,
@@ -300,7 +320,7 @@ function helmContainer(container: JsonObject): JsonObject {
       ...when('ne .Values.scc.mode "report"', [`--scc-mode=${print('.Values.scc.mode')}`]),
       ...when('ne .Values.authorization "rbac"', [`--authorization=${print('.Values.authorization')}`]),
       ...when('.Values.withoutControllers', [`--controllers=*,-${print('join ",-" .Values.withoutControllers')}`]),
-      ...when(CERT_MANAGER, certificateArguments(SETTINGS)),
+      ...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)),
       optional('.Values.extraArgs'),
     ],
     env: optional('.Values.extraEnv'),
@@ -308,29 +328,24 @@ function helmContainer(container: JsonObject): JsonObject {
     securityContext: value('.Values.securityContext'),
     volumeMounts: [
       ...(volumeMounts as readonly JsonObject[]),
-      ...when(CERT_MANAGER, certificateMounts(SETTINGS)),
+      ...when(CERT_MANAGER, certificateMounts(CERT_MANAGER_SETTINGS)),
       optional('.Values.extraVolumeMounts'),
     ],
   };
 }
 
-/** An object with what the values of the chart say of it. */
-function fieldsOf(manifest: Manifest): JsonObject {
-  const { kind, metadata } = manifest;
-  const change = Object.hasOwn(CHANGES, kind) ? CHANGES[kind] : undefined;
-  if (change) return change(manifest);
-  return kind === 'ConfigMap' && metadata.name === 'portcullis-configuration' ? configurationOf(manifest) : manifest;
-}
-
-const CHANGES: Readonly<Record<string, (manifest: Manifest) => JsonObject>> = {
+/** Replaces the fields of a manifest that depend on values. */
+const TEMPLATES: Readonly<Record<string, (manifest: Manifest) => JsonObject>> = {
+  ConfigMap: configMapTemplate,
   CustomResourceDefinition: withOptionalAnnotations('include "portcullis.crdAnnotations" . | fromYaml'),
-  MutatingWebhookConfiguration: webhooksOf,
-  PodDisruptionBudget: (manifest) => {
-    const spec = memberOf(manifest, 'spec');
-    return { ...manifest, spec: { ...spec, maxUnavailable: print('.Values.podDisruptionBudget.maxUnavailable') } };
-  },
+  Deployment: deploymentTemplate,
+  MutatingWebhookConfiguration: webhookConfigurationTemplate,
+  PodDisruptionBudget: (manifest) => ({
+    ...manifest,
+    spec: { ...member(manifest, 'spec'), maxUnavailable: print('.Values.podDisruptionBudget.maxUnavailable') },
+  }),
   ServiceAccount: withOptionalAnnotations('.Values.serviceAccount.annotations'),
-  ValidatingWebhookConfiguration: webhooksOf,
+  ValidatingWebhookConfiguration: webhookConfigurationTemplate,
 };
 
 function withOptionalAnnotations(expression: string): (manifest: Manifest) => JsonObject {
@@ -340,9 +355,8 @@ function withOptionalAnnotations(expression: string): (manifest: Manifest) => Js
   });
 }
 
-/** Who may say whom API servers trust depends on who makes the certificate. */
-function webhooksOf(manifest: Manifest): JsonObject {
-  const webhooks = (manifest as unknown as { readonly webhooks: readonly JsonObject[] }).webhooks;
+function webhookConfigurationTemplate(manifest: Manifest): JsonObject {
+  const { webhooks } = manifest as unknown as { readonly webhooks: readonly JsonObject[] };
   return {
     ...manifest,
     metadata: { ...manifest.metadata, annotations: value('(include "portcullis.webhookAnnotations" . | fromYaml)') },
@@ -354,22 +368,23 @@ function webhooksOf(manifest: Manifest): JsonObject {
   };
 }
 
-function configurationOf(manifest: Manifest): JsonObject {
-  const [file = ''] = Object.keys(memberOf(manifest, 'data'));
+function configMapTemplate(manifest: Manifest): JsonObject {
+  if (manifest.metadata.name !== CONFIGURATION_NAME) return manifest;
+  const [file = ''] = Object.keys(member(manifest, 'data'));
   return {
     ...manifest,
     data: { [file]: print('toYaml (set (deepCopy .Values.configuration) "rollout" .Values.rollout) | quote') },
   };
 }
 
-function memberOf(manifest: Manifest, name: string): JsonObject {
+function member(manifest: Manifest, name: string): JsonObject {
   const member = (manifest as JsonObject)[name];
   return isObject(member) ? member : {};
 }
 
 /**
- * What a first installation asks for. It is no part of the release: its definition is, which Helm would have to know
- * before; and later it is the administrator's.
+ * Creates the PSAEnforcementConfig after the first installation. It is not a part of the release: Helm would need its
+ * definition before the installation, and upgrades must not change the choice of the administrator.
  */
 function postInstallHook(): string {
   const object = {
@@ -381,48 +396,45 @@ function postInstallHook(): string {
   return `{{- if .Values.enforcementMode }}\n${toTemplate(printYaml([object]))}{{- end }}\n`;
 }
 
-const NAME = 'portcullis-pre-delete';
 const NAMESPACE = print('.Release.Namespace');
+const PRE_DELETE = 'portcullis-pre-delete';
+const PRE_DELETE_RULES = [
+  rule(['get', 'list', 'patch'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
+];
 
 /**
- * Before a release is removed, no API server may ask any more: what is removed first would not be there to answer. The
- * webhooks are switched off as in an emergency, and removed with all the rest.
+ * Switches the webhooks off with break-glass before Helm deletes the release. Helm may delete the replicas before the
+ * webhook configurations, and requests would fail in between.
  */
 function preDeleteHook(): string {
-  const [role, binding] = clusterRole(NAME, RULES, NAMESPACE);
-  const inNamespace = metadataIn(NAMESPACE, NAME);
-  const subjects = [{ kind: 'ServiceAccount', name: NAME, namespace: NAMESPACE }];
+  const [role, binding] = clusterRole(PRE_DELETE, PRE_DELETE_RULES, NAMESPACE);
+  const metadata = namespacedMetadata(NAMESPACE, PRE_DELETE);
+  const subjects = [{ kind: 'ServiceAccount', name: PRE_DELETE, namespace: NAMESPACE }];
   const objects = [
-    { apiVersion: 'v1', kind: 'ServiceAccount', ...hook(inNamespace, 0), automountServiceAccountToken: false },
+    { apiVersion: 'v1', kind: 'ServiceAccount', ...hook(metadata, 0), automountServiceAccountToken: false },
     { ...role, ...hook(role.metadata, 0) },
     { ...binding, ...hook(binding.metadata, 0), subjects },
-    { apiVersion: 'batch/v1', kind: 'Job', ...hook(inNamespace, 1), spec: JOB },
+    { apiVersion: 'batch/v1', kind: 'Job', ...hook(metadata, 1), spec: PRE_DELETE_JOB },
   ];
   return `{{- if .Values.webhook.enabled }}\n${toTemplate(printYaml(objects))}{{- end }}\n`;
 }
 
-const RULES = [rule(['get', 'list', 'patch'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration'])];
-
-/** Hooks run by their weights, the lightest first, and are gone when they have succeeded. */
-function hook(metadata: ManifestPreDeleteHook['metadata'], weight: number) {
-  return {
-    metadata: {
-      ...metadata,
-      annotations: {
-        'helm.sh/hook': 'pre-delete',
-        'helm.sh/hook-weight': String(weight),
-        'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
-      },
-    },
+/** Hooks run in the order of their weights. Helm deletes them after success. */
+function hook(metadata: Manifest['metadata'], weight: number) {
+  const annotations = {
+    'helm.sh/hook': 'pre-delete',
+    'helm.sh/hook-weight': String(weight),
+    'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
   };
+  return { metadata: { ...metadata, annotations } };
 }
 
-const JOB = {
+const PRE_DELETE_JOB = {
   backoffLimit: 3,
   activeDeadlineSeconds: 120,
   template: {
     spec: {
-      serviceAccountName: NAME,
+      serviceAccountName: PRE_DELETE,
       automountServiceAccountToken: true,
       restartPolicy: 'Never',
       priorityClassName: print('.Values.priorityClassName | quote'),
@@ -441,12 +453,18 @@ const JOB = {
   },
 } as const;
 
-/** The templates: a file for each kind, each object with the condition on which it is there. */
+/** Settings of a default installation, with placeholders for the values of the chart. */
+function templateSettings(version: string): ManifestSettings {
+  const runbook = print('.Values.prometheusRule.runbookUrl');
+  return { ...defaultSettings(version), namespace: NAMESPACE, runbook };
+}
+
+/** The templates: one file for each kind. */
 function templateFiles(version: string): Files {
   const files = new Map<string, string>();
-  for (const manifest of allManifests(version)) {
+  for (const { manifest, conditions } of conditionalManifests(templateSettings(version))) {
     const file = `templates/${manifest.kind.toLowerCase()}.yaml`;
-    files.set(file, `${files.get(file) ?? ''}${documentOf(manifest)}`);
+    files.set(file, `${files.get(file) ?? ''}${templateDocument(manifest, conditions)}`);
   }
   return [
     ...files,
@@ -455,96 +473,98 @@ function templateFiles(version: string): Files {
   ];
 }
 
-/** What is known only when the chart is installed. */
-const RELEASE: Partial<ManifestSettings> = {
-  namespace: '«.Release.Namespace»',
-  runbook: '«.Values.prometheusRule.runbookUrl»',
-};
+/** Settings that remove objects, and the template condition of these objects. */
+const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, condition: string])[] = [
+  [{ sccMode: 'off' }, 'ne .Values.scc.mode "off"'],
+  [{ rollout: 'Disabled' }, 'ne .Values.rollout.phase "Disabled"'],
+  [{ evaluator: 'InProcess' }, 'eq .Values.rollout.evaluator "DryRun"'],
+  [{ authorization: 'rbac' }, 'eq .Values.authorization "sar"'],
+  [{ certificates: 'cert-manager' }, `not ${CERT_MANAGER}`],
+  [{ certificates: 'self-managed' }, CERT_MANAGER],
+  ...CONTROLLER_NAMES.map(
+    (name) => [{ withoutControllers: [name] }, `not (has "${name}" .Values.withoutControllers)`] as const,
+  ),
+];
 
-/** Every object that the chart can make, once. */
-function allManifests(version: string): readonly Manifest[] {
-  const settings = { ...defaultSettingsTemplates(version), ...RELEASE };
-  const variants: readonly Partial<ManifestSettings>[] = [
-    {},
-    { certificates: 'cert-manager' },
-    { authorization: 'sar' },
-    { evaluator: 'DryRun' },
-    { monitoring: 'prometheus-operator' },
-  ];
-  const all = variants.flatMap((variant) => manifestsOf({ ...settings, ...variant }));
-  return [...new Map(all.map((one) => [`${one.kind} ${one.metadata.name}`, one] as const).reverse()).values()]
-    .filter(({ kind }) => kind !== 'Namespace')
-    .reverse();
-}
-
-function documentOf(manifest: Manifest): string {
-  const conditions = conditionsOf(manifest);
-  const text = toTemplate(printYaml([templated(manifest)]));
-  const opened = conditions.map((condition) => `{{- if ${condition} }}\n`).join('');
-  return `${opened}---\n${text}${'{{- end }}\n'.repeat(conditions.length)}`;
-}
-
-/** In the language of templates; all must hold. */
-function conditionsOf({ kind, metadata: { name } }: Manifest): readonly string[] {
-  if (SCC_DEFINITIONS.some(({ metadata }) => metadata.name === name)) return [`and .Values.crds.install (${SCCS})`];
-  if (kind === 'CustomResourceDefinition') return ['.Values.crds.install'];
-  if (kind.endsWith('WebhookConfiguration')) {
-    return ['.Values.webhook.enabled', ...(name === 'psa.portcullis.dev' ? [] : [SCCS])];
-  }
-  const byKind = Object.hasOwn(KIND_CONDITIONS, kind) ? KIND_CONDITIONS[kind] : undefined;
-  if (byKind !== undefined) return [byKind];
-  if (name === 'portcullis-dashboard') return ['.Values.grafana.enabled'];
-  if (name === 'portcullis-serving-certificate') return ['not .Values.certManager.enabled'];
-  if (name === 'portcullis-access-reviews') return ['eq .Values.authorization "sar"'];
-  if (name === ROLLOUT_ROLE) return [ROLLED_OUT];
-  const part = ROLLOUT_PARTS.find((one) => one.name === name);
-  if (part) return [`and (${ROLLED_OUT}) ${partCondition(part)}`];
-  return name === 'portcullis-scc' || name === 'portcullis-view' ? [SCCS] : [];
-}
-
-const SCCS = 'ne .Values.scc.mode "off"';
-const ROLLED_OUT = 'ne .Values.rollout.phase "Disabled"';
-const NEEDS: Readonly<Record<RolloutPart['needs'], string>> = {
-  nothing: '',
-  SCCs: ` (${SCCS})`,
-  'dry runs': ' (eq .Values.rollout.evaluator "DryRun")',
-};
-
-function partCondition({ controller, needs }: RolloutPart): string {
-  return `(not (has "${controller}" .Values.withoutControllers))${NEEDS[needs]}`;
-}
-
+/** Conditions for objects that no setting of the other manifests removes. */
 const KIND_CONDITIONS: Readonly<Record<string, string>> = {
-  Certificate: '.Values.certManager.enabled',
-  Issuer: '.Values.certManager.enabled',
+  CustomResourceDefinition: '.Values.crds.install',
+  MutatingWebhookConfiguration: '.Values.webhook.enabled',
   NetworkPolicy: '.Values.networkPolicy.enabled',
   PodDisruptionBudget: '.Values.podDisruptionBudget.enabled',
   PrometheusRule: '.Values.prometheusRule.enabled',
   ServiceMonitor: '.Values.serviceMonitor.enabled',
+  ValidatingWebhookConfiguration: '.Values.webhook.enabled',
 };
 
-function templated(manifest: Manifest): JsonObject {
-  const { metadata } = manifest;
-  const labels = { ...metadata.labels, ...CHART_LABELS, ...MORE_LABELS.get(manifest.kind) };
-  const object = { ...manifest, metadata: { ...metadata, labels } };
-  return manifest.kind === 'Deployment' ? helmDeployment(object) : fieldsOf(object);
+interface ConditionalManifest {
+  readonly manifest: Manifest;
+  /** Template conditions, all of which have to hold. */
+  readonly conditions: readonly string[];
 }
 
-/** By which operators choose what is theirs. */
-const MORE_LABELS: ReadonlyMap<string, JsonObject> = new Map([
+/** Every object that the chart can create. Helm creates the namespace. */
+function conditionalManifests(settings: ManifestSettings): readonly ConditionalManifest[] {
+  const everything = {
+    ...settings,
+    authorization: 'sar',
+    evaluator: 'DryRun',
+    monitoring: 'prometheus-operator',
+  } as const;
+  const conditional = [everything, { ...everything, certificates: 'cert-manager' } as const].flatMap((all) => {
+    const removals = REMOVALS.map(([change, condition]) => {
+      const kept = new Set(buildManifests({ ...all, ...change }).map(identity));
+      return { kept, condition };
+    });
+    return buildManifests(all).map((manifest) => {
+      const removing = removals.filter(({ kept }) => !kept.has(identity(manifest)));
+      return { manifest, conditions: [...valueConditions(manifest), ...removing.map(({ condition }) => condition)] };
+    });
+  });
+  const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
+  const unique = new Map(conditional.toReversed().map((one) => [identity(one.manifest), one])).values();
+  return [...unique]
+    .toReversed()
+    .filter(({ manifest }) => manifest.kind !== 'Namespace')
+    .map((one) => ({ ...one, manifest: defaults.get(identity(one.manifest)) ?? one.manifest }));
+}
+
+function identity({ kind, metadata: { name } }: Manifest): string {
+  return `${kind} ${name}`;
+}
+
+function valueConditions({ kind, metadata }: Manifest): readonly string[] {
+  if (metadata.name === DASHBOARD) return ['.Values.grafana.enabled'];
+  const condition = Object.hasOwn(KIND_CONDITIONS, kind) ? KIND_CONDITIONS[kind] : undefined;
+  return condition === undefined ? [] : [condition];
+}
+
+function templateDocument(manifest: Manifest, conditions: readonly string[]): string {
+  const { kind, metadata } = manifest;
+  const labels = { ...metadata.labels, ...CHART_LABELS, ...ADDITIONAL_LABELS.get(kind) };
+  const labeled = { ...manifest, metadata: { ...metadata, labels } };
+  const template = Object.hasOwn(TEMPLATES, kind) ? TEMPLATES[kind]?.(labeled) : labeled;
+  const text = `---\n${toTemplate(printYaml([template]))}`;
+  if (conditions.length === 0) return text;
+  const [first = '', ...others] = conditions;
+  const all =
+    others.length === 0
+      ? first
+      : `and ${conditions.map((condition) => (condition.includes(' ') ? `(${condition})` : condition)).join(' ')}`;
+  return `{{- if ${all} }}\n${text}{{- end }}\n`;
+}
+
+const CHART_LABELS = {
+  'app.kubernetes.io/managed-by': print('.Release.Service'),
+  'helm.sh/chart': print('include "portcullis.chart" .'),
+} as const;
+
+const ADDITIONAL_LABELS: ReadonlyMap<string, JsonObject> = new Map([
   ['ServiceMonitor', more('.Values.serviceMonitor.labels')],
   ['PrometheusRule', more('.Values.prometheusRule.labels')],
 ]);
 
-const CHART_LABELS = {
-  'app.kubernetes.io/managed-by': '«.Release.Service»',
-  'helm.sh/chart': '«include "portcullis.chart" .»',
-} as const;
-
-/** The lowest version whose API servers know match conditions. */
-const KUBE_VERSION = '>= 1.30.0-0';
-
-/** The Helm chart. */
+/** The files of the Helm chart. */
 export function chartFiles(version: string): Files {
   const chart = {
     apiVersion: 'v2',
@@ -553,23 +573,16 @@ export function chartFiles(version: string): Files {
     type: 'application',
     version,
     appVersion: version,
-    kubeVersion: KUBE_VERSION,
+    kubeVersion: `>= 1.${MINIMUM_MINOR}.0-0`,
   };
   return [
     ['Chart.yaml', printYaml([chart])],
-    ['values.yaml', values(version)],
+    ['values.yaml', valuesFile(version)],
     ['values.schema.json', `${JSON.stringify(valuesSchema(version), undefined, 2)}\n`],
     ['templates/_helpers.tpl', HELPERS],
     ['templates/NOTES.txt', NOTES],
     ...templateFiles(version),
   ];
-}
-
-function values(version: string): string {
-  const parts = Object.entries(valuesOf(version)).map(
-    ([name, value]) => `# ${VALUE_COMMENTS[name as keyof typeof VALUE_COMMENTS]}\n${printYaml([{ [name]: value }])}`,
-  );
-  return `# Generated by \`npm run manifests\`.\n\n${parts.join('\n')}`;
 }
 
 const HELPERS = `{{- define "portcullis.chart" -}}

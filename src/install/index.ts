@@ -1,43 +1,32 @@
-/**
- * The objects of an installation: the one source of every manifest. Nothing here reads files or asks clusters; what a
- * cluster needs comes in as settings.
- */
-import {
-  podDisruptionBudget,
-  certManagerObjects,
-  configuration,
-  deployment,
-  namespace,
-  resourceQuota,
-  networkPolicy,
-  service,
-} from './deployment.ts';
-import { SCC_DEFINITIONS, psaEnforcementConfigs } from './definitions.ts';
+/** The manifests of an installation, generated from its settings and the registries of webhooks and controllers. */
+import { psaEnforcementConfigs, SCC_DEFINITIONS } from './definitions.ts';
+import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
-import type { ManifestSettings, Manifest } from './settings.ts';
+import type { Manifest, ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
 export { DEFINITIONS, SCC_DEFINITIONS } from './definitions.ts';
-export { defaultSettings, type ManifestSettings } from './settings.ts';
-export type { Manifest, ManifestOf } from './settings.ts';
+export {
+  defaultSettings,
+  MINIMUM_MINOR,
+  PROFILES,
+  type Manifest,
+  type ManifestOf,
+  type ManifestSettings,
+  type Profile,
+} from './settings.ts';
 export { webhookConfigurations, type WebhookConfiguration } from './webhooks.ts';
 
-/** All objects of an installation, in the order in which they have to be applied: webhooks at the end. */
-export function manifestsOf(settings: ManifestSettings): readonly Manifest[] {
+/** All objects of an installation, in the order in which they are applied. Webhook configurations are last. */
+export function buildManifests(settings: ManifestSettings): readonly Manifest[] {
   return [
     psaEnforcementConfigs,
     ...(settings.sccMode === 'off' ? [] : SCC_DEFINITIONS),
-    namespace(settings),
-    resourceQuota(settings),
+    ...namespaceObjects(settings),
     ...rbacObjects(settings),
-    configuration(settings),
-    ...(settings.certificates === 'cert-manager' ? certManagerObjects(settings) : []),
-    service(settings),
-    networkPolicy(settings),
-    podDisruptionBudget(settings),
+    ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
-    deployment(settings),
     ...webhookConfigurations(settings),
   ];
 }

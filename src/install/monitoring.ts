@@ -2,7 +2,7 @@ import type { V1ConfigMap } from '@kubernetes/client-node';
 import { DEFAULT_ROLLOUT } from '../policy/rollout/settings.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import {
-  metadataIn,
+  namespacedMetadata,
   SELECTOR_LABELS,
   type ManifestSettings,
   type ManifestOf,
@@ -10,193 +10,193 @@ import {
   type Manifest,
 } from './settings.ts';
 
-/** Somebody has to look: at once, in working hours, or some day. */
+/** `critical` needs action at once, `warning` in working hours, `info` at some time. */
 type Severity = 'critical' | 'warning' | 'info';
 
 interface Alert {
   readonly name: string;
-  /** In PromQL. */
+  /** PromQL expression. */
   readonly expr: string;
   readonly for: string;
   readonly severity: Severity;
-  /** One line. */
   readonly summary: string;
 }
 
-/** Of the names that API servers count webhooks by. */
-const OUR_WEBHOOKS = String.raw`name=~"(.+[.])?(psa|scc)[.]portcullis[.]dev"`;
+/** Label matcher for the metrics of API servers about webhooks. */
+const WEBHOOKS = String.raw`name=~"(.+[.])?(psa|scc)[.]portcullis[.]dev"`;
 
-/** What people are woken for, most urgent first. Each has a part of its name in the runbook. */
-export function alertsOf(namespace: string): readonly Alert[] {
-  const ours = `namespace="${namespace}"`;
-  const job = `job="${INSTALLATION.name}",${ours}`;
+/** The alerts, by decreasing urgency. The runbook has a section for each alert. */
+export function buildAlerts(namespace: string): readonly Alert[] {
+  const labels = `namespace="${namespace}"`;
+  const job = `job="${INSTALLATION.name}",${labels}`;
   return [
     {
       name: 'PortcullisDown',
       expr: `absent(up{${job}} == 1)`,
       for: '2m',
       severity: 'critical',
-      summary: 'No replica answers: pods cannot be created but in namespaces that fail open.',
+      summary: 'No replica responds. Pods can be created only in namespaces that fail open.',
     },
     {
       name: 'PortcullisCallsFail',
-      expr: `sum by (name) (increase(apiserver_admission_webhook_rejection_count{${OUR_WEBHOOKS},error_type=~"calling_webhook_error|apiserver_internal_error"}[5m])) > 0`,
+      expr: `sum by (name) (increase(apiserver_admission_webhook_rejection_count{${WEBHOOKS},error_type=~"calling_webhook_error|apiserver_internal_error"}[5m])) > 0`,
       for: '2m',
       severity: 'critical',
-      summary: 'API servers refuse requests because webhook {{ $labels.name }} cannot be called.',
+      summary: 'API servers deny requests because calls to webhook {{ $labels.name }} fail.',
     },
     {
       name: 'PortcullisCertificateNotTrusted',
-      expr: `min by (pod) (portcullis_serving_certificate_trusted{${ours}}) == 0`,
+      expr: `min by (pod) (portcullis_serving_certificate_trusted{${labels}}) == 0`,
       for: '5m',
       severity: 'critical',
-      summary: 'The certificate of {{ $labels.pod }} does not fit what API servers trust.',
+      summary: 'The caBundle of the webhooks does not match the serving certificate of {{ $labels.pod }}.',
     },
     {
       name: 'PortcullisCertificateExpires',
-      expr: `min by (pod) (portcullis_serving_certificate_expiry_timestamp_seconds{${ours}}) - time() < 2 * 86400`,
+      expr: `min by (pod) (portcullis_serving_certificate_expiry_timestamp_seconds{${labels}}) - time() < 2 * 86400`,
       for: '15m',
       severity: 'critical',
-      summary: 'The certificate of {{ $labels.pod }} expires in less than two days and has not been renewed.',
+      summary: 'The serving certificate of {{ $labels.pod }} expires in less than two days and was not renewed.',
     },
     {
       name: 'PortcullisFailsOpen',
-      expr: `sum by (name) (increase(apiserver_admission_webhook_fail_open_count{${OUR_WEBHOOKS}}[5m])) > 0`,
+      expr: `sum by (name) (increase(apiserver_admission_webhook_fail_open_count{${WEBHOOKS}}[5m])) > 0`,
       for: '0m',
       severity: 'warning',
-      summary: 'Requests were let through because webhook {{ $labels.name }} could not be called.',
+      summary: 'Requests were admitted without a review because calls to webhook {{ $labels.name }} failed.',
     },
     {
       name: 'PortcullisErrors',
-      expr: `sum by (webhook, code) (rate(portcullis_webhook_requests_total{${ours},code=~"5.."}[5m])) > 0`,
+      expr: `sum by (webhook, code) (rate(portcullis_webhook_requests_total{${labels},code=~"5.."}[5m])) > 0`,
       for: '5m',
       severity: 'warning',
-      summary: 'Reviews at {{ $labels.webhook }} are answered {{ $labels.code }}.',
+      summary: 'Webhook {{ $labels.webhook }} responds with HTTP {{ $labels.code }}.',
     },
     {
       name: 'PortcullisSlow',
-      expr: `histogram_quantile(0.99, sum by (le, webhook) (rate(portcullis_webhook_request_duration_seconds_bucket{${ours}}[5m]))) > 1`,
+      expr: `histogram_quantile(0.99, sum by (le, webhook) (rate(portcullis_webhook_request_duration_seconds_bucket{${labels}}[5m]))) > 1`,
       for: '5m',
       severity: 'warning',
-      summary: 'One review in a hundred at {{ $labels.webhook }} takes more than a second.',
+      summary: 'The 99th percentile of the duration of reviews at {{ $labels.webhook }} exceeds one second.',
     },
     {
       name: 'PortcullisReplicasMissing',
       expr: `sum(up{${job}}) < 2`,
       for: '10m',
       severity: 'warning',
-      summary: 'A single replica is left.',
+      summary: 'Fewer than two replicas run.',
     },
     {
       name: 'PortcullisNoLeader',
-      expr: `max(leader_election_master_status{${ours},name="${INSTALLATION.name}"}) < 1`,
+      expr: `max(leader_election_master_status{${labels},name="${INSTALLATION.name}"}) < 1`,
       for: '5m',
       severity: 'warning',
-      summary: 'No replica leads: certificates are not renewed, new namespaces get no ranges.',
+      summary: 'There is no leader. Certificates are not renewed, and new namespaces get no ranges.',
     },
     {
       name: 'PortcullisStale',
-      expr: `max by (pod, kind) (portcullis_cluster_last_event_age_seconds{${ours}}) > 180`,
+      expr: `max by (pod, kind) (portcullis_cluster_last_event_age_seconds{${labels}}) > 180`,
       for: '5m',
       severity: 'warning',
-      summary: '{{ $labels.pod }} decides from what it last knew of {{ $labels.kind }}.',
+      summary: 'The watch of {{ $labels.kind }} in {{ $labels.pod }} is stale. Decisions use the last known state.',
     },
     {
       name: 'PortcullisConfigurationRejected',
-      expr: `min by (pod) (portcullis_config_last_reload_successful{${ours}}) == 0`,
+      expr: `min by (pod) (portcullis_config_last_reload_successful{${labels}}) == 0`,
       for: '5m',
       severity: 'warning',
-      summary: 'The configuration file of {{ $labels.pod }} is wrong; the last right one is in force.',
+      summary: '{{ $labels.pod }} rejected its configuration file and uses the last valid one.',
     },
     {
       name: 'PortcullisControllerErrors',
-      expr: `sum by (controller) (increase(portcullis_controller_reconcile_errors_total{${ours}}[15m])) > 5`,
+      expr: `sum by (controller) (increase(portcullis_controller_reconcile_errors_total{${labels}}[15m])) > 5`,
       for: '15m',
       severity: 'warning',
-      summary: 'The controller {{ $labels.controller }} fails again and again.',
+      summary: 'The controller {{ $labels.controller }} fails repeatedly.',
     },
     {
       name: 'PortcullisSccBroken',
-      expr: `max by (scc) (portcullis_scc_broken{${ours}}) == 1`,
+      expr: `max by (scc) (portcullis_scc_broken{${labels}}) == 1`,
       for: '15m',
       severity: 'info',
-      summary: 'The SCC {{ $labels.scc }} works in no namespace.',
+      summary: 'The SCC {{ $labels.scc }} is invalid in every namespace.',
     },
-    ...rolloutAlertsOf(ours),
+    ...rolloutAlerts(labels),
   ];
 }
 
-/** Twice as long as evaluations are apart where nobody says otherwise. */
-const OLD_SECONDS = (2 * DEFAULT_ROLLOUT.evaluationIntervalMs) / 1000;
+/** Twice the default interval between evaluations. */
+const MAX_EVALUATION_AGE_SECONDS = (2 * DEFAULT_ROLLOUT.evaluationIntervalMs) / 1000;
 
-/** Nobody is woken for these: enforcement waits, and says why. */
-function rolloutAlertsOf(ours: string): readonly Alert[] {
-  const evaluated = `max(psa_rollout_last_evaluation_timestamp_seconds{${ours}})`;
-  const isUnderWay = (reason: string): string => `max(psa_rollout_progressing{${ours},reason="${reason}"}) == 1`;
+/** None of these is critical: enforcement waits and reports the reason. */
+function rolloutAlerts(labels: string): readonly Alert[] {
+  const evaluated = `max(psa_rollout_last_evaluation_timestamp_seconds{${labels}})`;
+  const progressing = (reason: string): string => `max(psa_rollout_progressing{${labels},reason="${reason}"}) == 1`;
   return [
     {
       name: 'PodSecurityViolation',
-      expr: `sum by (policy_level) (increase(pod_security_evaluations_total{${ours},decision="deny",mode="audit",resource="pod"}[1d])) > 0`,
+      expr: `sum by (policy_level) (increase(pod_security_evaluations_total{${labels},decision="deny",mode="audit",resource="pod"}[1d])) > 0`,
       for: '0m',
       severity: 'info',
-      summary: 'Pods were created that violate {{ $labels.policy_level }}, to which their namespaces are audited.',
+      summary: 'Pods that violate the audit level {{ $labels.policy_level }} of their namespaces were created.',
     },
     {
       name: 'PodSecurityUserSCC',
-      expr: `max(psa_rollout_namespaces{${ours},category="userSCC"}) > 0`,
+      expr: `max(psa_rollout_namespaces{${labels},category="userSCC"}) > 0`,
       for: '24h',
       severity: 'info',
-      summary: 'In {{ $value }} namespaces pods run by SCCs of users, which enforcement would refuse.',
+      summary:
+        "In {{ $value }} namespaces, pods that enforcement would deny were admitted only because of their creators' permissions.",
     },
     {
       name: 'PodSecurityEvaluationOld',
-      expr: `${evaluated} > 0 and time() - ${evaluated} > ${OLD_SECONDS}`,
+      expr: `${evaluated} > 0 and time() - ${evaluated} > ${MAX_EVALUATION_AGE_SECONDS}`,
       for: '1h',
       severity: 'warning',
-      summary: 'What enforcement would break was last judged in all namespaces long ago.',
+      summary: 'The last complete evaluation of all namespaces is too old.',
     },
     {
       name: 'PodSecurityLabelingStuck',
-      expr: isUnderWay('LabelingNamespaces'),
+      expr: progressing('LabelingNamespaces'),
       for: '1h',
       severity: 'warning',
-      summary: 'Enforcement is decided, and waits for namespaces that get no labels.',
+      summary: 'Enforcement waits for namespaces without labels.',
     },
     {
       name: 'PodSecurityEvaluationPending',
-      expr: isUnderWay('EvaluationPending'),
+      expr: progressing('EvaluationPending'),
       for: '24h',
       severity: 'warning',
-      summary: 'Enforcement is wanted, and waits for an evaluation that judges all namespaces.',
+      summary: 'Enforcement waits for a complete evaluation of all namespaces.',
     },
   ];
 }
 
 interface Panel {
   readonly title: string;
-  /** As Grafana names units. */
+  /** Unit id of Grafana. */
   readonly unit: string;
   readonly queries: readonly (readonly [expr: string, legend: string])[];
 }
 
-/** What the dashboard shows, line by line. */
-export function panelsOf(namespace: string): readonly Panel[] {
-  const ours = `namespace="${namespace}"`;
-  const rateOf = (metric: string, by: string): string => `sum by (${by}) (rate(${metric}{${ours}}[5m]))`;
-  const slowest = (share: number): string =>
-    `histogram_quantile(${share}, ${rateOf('portcullis_webhook_request_duration_seconds_bucket', 'le, webhook')})`;
+/** The panels of the dashboard, row by row. */
+export function dashboardPanels(namespace: string): readonly Panel[] {
+  const labels = `namespace="${namespace}"`;
+  const rate = (metric: string, by: string): string => `sum by (${by}) (rate(${metric}{${labels}}[5m]))`;
+  const quantile = (share: number): string =>
+    `histogram_quantile(${share}, ${rate('portcullis_webhook_request_duration_seconds_bucket', 'le, webhook')})`;
   return [
     {
       title: 'Reviews',
       unit: 'reqps',
-      queries: [[rateOf('portcullis_webhook_requests_total', 'webhook, code'), '{{webhook}} {{code}}']],
+      queries: [[rate('portcullis_webhook_requests_total', 'webhook, code'), '{{webhook}} {{code}}']],
     },
     {
-      title: 'Time to answer',
+      title: 'Review duration',
       unit: 's',
       queries: [
-        [slowest(0.5), 'p50 {{webhook}}'],
-        [slowest(0.99), 'p99 {{webhook}}'],
+        [quantile(0.5), 'p50 {{webhook}}'],
+        [quantile(0.99), 'p99 {{webhook}}'],
       ],
     },
     {
@@ -204,7 +204,7 @@ export function panelsOf(namespace: string): readonly Panel[] {
       unit: 'reqps',
       queries: [
         [
-          rateOf('pod_security_evaluations_total', 'decision, mode, policy_level'),
+          rate('pod_security_evaluations_total', 'decision, mode, policy_level'),
           '{{decision}} {{mode}} {{policy_level}}',
         ],
       ],
@@ -212,57 +212,57 @@ export function panelsOf(namespace: string): readonly Panel[] {
     {
       title: 'SCC: decisions',
       unit: 'reqps',
-      queries: [[rateOf('portcullis_scc_decisions_total', 'decision, mode, scc'), '{{decision}} {{mode}} {{scc}}']],
+      queries: [[rate('portcullis_scc_decisions_total', 'decision, mode, scc'), '{{decision}} {{mode}} {{scc}}']],
     },
     {
       title: 'Replicas',
       unit: 'short',
       queries: [
-        [`sum(up{job="portcullis",${ours}})`, 'up'],
-        [`sum(leader_election_master_status{${ours}})`, 'leading'],
-        [`sum(portcullis_serving_certificate_trusted{${ours}})`, 'trusted'],
+        [`sum(up{job="portcullis",${labels}})`, 'up'],
+        [`sum(leader_election_master_status{${labels}})`, 'leader'],
+        [`sum(portcullis_serving_certificate_trusted{${labels}})`, 'trusted'],
       ],
     },
     {
-      title: 'Certificates: time left',
+      title: 'Certificates: remaining validity',
       unit: 's',
       queries: [
-        [`min(portcullis_serving_certificate_expiry_timestamp_seconds{${ours}}) - time()`, 'serving certificate'],
+        [`min(portcullis_serving_certificate_expiry_timestamp_seconds{${labels}}) - time()`, 'serving certificate'],
         [
-          `min by (fingerprint) (portcullis_ca_expiry_timestamp_seconds{${ours}}) - time()`,
+          `min by (fingerprint) (portcullis_ca_expiry_timestamp_seconds{${labels}}) - time()`,
           'authority {{fingerprint}}',
         ],
       ],
     },
     {
-      title: 'Time since the cluster was last heard of',
+      title: 'Time since the last watch event',
       unit: 's',
-      queries: [[`max by (kind) (portcullis_cluster_last_event_age_seconds{${ours}})`, '{{kind}}']],
+      queries: [[`max by (kind) (portcullis_cluster_last_event_age_seconds{${labels}})`, '{{kind}}']],
     },
     {
       title: 'Requests to the API server',
       unit: 'reqps',
-      queries: [[rateOf('rest_client_requests_total', 'method, code'), '{{method}} {{code}}']],
+      queries: [[rate('rest_client_requests_total', 'method, code'), '{{method}} {{code}}']],
     },
     {
       title: 'Work queues',
       unit: 'short',
-      queries: [[`sum by (name) (workqueue_depth{${ours}})`, '{{name}}']],
+      queries: [[`sum by (name) (workqueue_depth{${labels}})`, '{{name}}']],
     },
     {
       title: 'Controllers: errors',
       unit: 'reqps',
-      queries: [[rateOf('portcullis_controller_reconcile_errors_total', 'controller'), '{{controller}}']],
+      queries: [[rate('portcullis_controller_reconcile_errors_total', 'controller'), '{{controller}}']],
     },
     {
       title: 'Memory',
       unit: 'bytes',
-      queries: [[`process_resident_memory_bytes{${ours}}`, '{{pod}}']],
+      queries: [[`process_resident_memory_bytes{${labels}}`, '{{pod}}']],
     },
     {
       title: 'CPU',
       unit: 'percentunit',
-      queries: [[`rate(process_cpu_seconds_total{${ours}}[5m])`, '{{pod}}']],
+      queries: [[`rate(process_cpu_seconds_total{${labels}}[5m])`, '{{pod}}']],
     },
   ];
 }
@@ -272,19 +272,22 @@ const COLUMNS = 2;
 /** Grafana's grid is 24 wide. */
 const SIZE = { w: 24 / COLUMNS, h: 8 } as const;
 
-/** A dashboard that Grafana's sidecar finds by its label. */
+/** The name of the ConfigMap with the dashboard. */
+export const DASHBOARD = 'portcullis-dashboard';
+
+/** A ConfigMap with the dashboard. The sidecar of Grafana selects it by its label. */
 function dashboard({ namespace }: ManifestSettings): ManifestOf<V1ConfigMap> {
-  const { labels, ...metadata } = metadataIn(namespace, 'portcullis-dashboard');
+  const { labels, ...metadata } = namespacedMetadata(namespace, DASHBOARD);
   return {
     apiVersion: 'v1',
     kind: 'ConfigMap',
     metadata: { ...metadata, labels: { ...labels, grafana_dashboard: '1' } },
-    data: { 'portcullis.json': `${JSON.stringify(dashboardOf(namespace), undefined, 2)}\n` },
+    data: { 'portcullis.json': `${JSON.stringify(dashboardModel(namespace), undefined, 2)}\n` },
   };
 }
 
 /** @see https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/ */
-function dashboardOf(namespace: string) {
+function dashboardModel(namespace: string) {
   return {
     uid: 'portcullis',
     title: 'Portcullis',
@@ -293,11 +296,11 @@ function dashboardOf(namespace: string) {
     refresh: '30s',
     time: { from: 'now-6h', to: 'now' },
     templating: { list: [{ name: 'datasource', type: 'datasource', query: 'prometheus' }] },
-    panels: panelsOf(namespace).map(panelAt),
+    panels: dashboardPanels(namespace).map(panelModel),
   };
 }
 
-function panelAt({ title, unit, queries }: Panel, index: number) {
+function panelModel({ title, unit, queries }: Panel, index: number) {
   return {
     id: index + 1,
     type: 'timeseries',
@@ -314,17 +317,19 @@ function panelAt({ title, unit, queries }: Panel, index: number) {
   };
 }
 
-/** The alerts for the Prometheus operator, each with the address of what to do. */
+/** The alerts for the Prometheus operator, each with the URL of its section in the runbook. */
 function prometheusRule({ namespace, runbook }: ManifestSettings): CustomManifest {
   return {
     apiVersion: 'monitoring.coreos.com/v1',
     kind: 'PrometheusRule',
-    metadata: metadataIn(namespace, INSTALLATION.name),
-    spec: { groups: [{ name: INSTALLATION.name, rules: alertsOf(namespace).map((alert) => ruleOf(alert, runbook)) }] },
+    metadata: namespacedMetadata(namespace, INSTALLATION.name),
+    spec: {
+      groups: [{ name: INSTALLATION.name, rules: buildAlerts(namespace).map((alert) => alertRule(alert, runbook)) }],
+    },
   };
 }
 
-function ruleOf({ name, expr, for: duration, severity, summary }: Alert, runbook: string) {
+function alertRule({ name, expr, for: duration, severity, summary }: Alert, runbook: string) {
   return {
     alert: name,
     expr,
@@ -334,12 +339,12 @@ function ruleOf({ name, expr, for: duration, severity, summary }: Alert, runbook
   };
 }
 
-/** Has the Prometheus operator read the metrics of every replica. */
+/** The scrape configuration of the replicas for the Prometheus operator. */
 function serviceMonitor({ namespace }: ManifestSettings): CustomManifest {
   return {
     apiVersion: 'monitoring.coreos.com/v1',
     kind: 'ServiceMonitor',
-    metadata: metadataIn(namespace, INSTALLATION.name),
+    metadata: namespacedMetadata(namespace, INSTALLATION.name),
     spec: {
       selector: { matchLabels: SELECTOR_LABELS },
       endpoints: [{ port: 'metrics', path: '/metrics', interval: '30s' }],
@@ -347,7 +352,7 @@ function serviceMonitor({ namespace }: ManifestSettings): CustomManifest {
   };
 }
 
-/** What a cluster with the Prometheus operator and Grafana watches the replicas by. */
+/** The monitoring of a cluster with the Prometheus operator and Grafana. */
 export function monitoringObjects(settings: ManifestSettings): readonly Manifest[] {
   return [serviceMonitor(settings), prometheusRule(settings), dashboard(settings)];
 }

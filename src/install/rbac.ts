@@ -12,7 +12,7 @@ import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS }
 import {
   type ManifestSettings,
   clusterMetadata,
-  metadataIn,
+  namespacedMetadata,
   LABELS,
   type ManifestOf,
   type Manifest,
@@ -134,7 +134,7 @@ function role(
   rules: readonly Rule[],
   namespace: string,
 ): readonly [ManifestOf<V1Role>, ManifestOf<V1RoleBinding>] {
-  const metadata = metadataIn(namespace, name);
+  const metadata = namespacedMetadata(namespace, name);
   const roleRef = { apiGroup, kind: 'Role', name };
   return [
     { apiVersion, kind: 'Role', metadata, rules },
@@ -299,7 +299,7 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
   return {
     apiVersion: 'v1',
     kind: 'ServiceAccount',
-    metadata: metadataIn(namespace, nameRbac),
+    metadata: namespacedMetadata(namespace, nameRbac),
     automountServiceAccountToken: false,
   };
 }

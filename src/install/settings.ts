@@ -4,40 +4,37 @@ import type { Evaluator } from '../policy/rollout/settings.ts';
 import { type SccMode, DEFAULT_EXEMPT_NAMESPACES } from '../policy/scc/mode.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 
-/** Where API servers find the webhooks: the service of the installation, or a URL such as `https://127.0.0.1:8443`. */
+/** How API servers reach the webhooks: through the service of the installation, or by a URL such as `https://127.0.0.1:8443`. */
 type WebhookAddress = 'service' | { readonly url: string };
 
-/** What differs between installations. */
+/** The settings of an installation, from which its manifests are generated. */
 export interface ManifestSettings {
   readonly namespace: string;
-  /** Of the program, without a leading `v`. */
+  /** Version of the program, without a leading `v`. */
   readonly version: string;
-  /** With its registry and tag, or digest. */
+  /** Image with registry and tag or digest. */
   readonly image: string;
   readonly replicas: number;
-  /** Of namespaces whose label says nothing; with `off` nothing about SCCs is installed. */
+  /** Default SCC mode for namespaces without the label. With `off`, no objects for SCCs are generated. */
   readonly sccMode: SccMode;
-  /** How far enforcement of the Pod Security Standards is rolled out; `Disabled` needs no rights of its own. */
+  /** Phase of the rollout of enforcement. With `Disabled`, no roles for the rollout are generated. */
   readonly rollout: RolloutPhase;
-  /** Who judges for the rollout. */
   readonly evaluator: Evaluator;
-  /** Controllers that are not to run, and get no rights. */
+  /** Names of disabled controllers, for which no roles are generated. */
   readonly withoutControllers: readonly string[];
-  /** See the option of `serve`. */
+  /** Value of `serve --authorization`. */
   readonly authorization: 'rbac' | 'sar';
-  /**
-   * Who makes the serving certificate and has API servers trust it; `others`: neither this program nor cert-manager.
-   */
+  /** Source of the serving certificate and of the caBundle. `others`: neither the replicas nor cert-manager. */
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
-  /** Whether two replicas may share a node where they need not. */
+  /** Whether replicas may share a node if no other node has capacity. */
   readonly spread: 'preferred' | 'required';
   readonly monitoring: 'none' | 'prometheus-operator';
-  /** Address of the page to whose parts the alerts point. */
+  /** URL of the runbook. Alerts link to its sections. */
   readonly runbook: string;
   readonly webhooks: WebhookAddress;
 }
 
-/** What is installed where nobody says otherwise. */
+/** The settings of a default installation. */
 export function defaultSettings(version: string): ManifestSettings {
   return {
     namespace: INSTALLATION.namespace,
@@ -57,48 +54,43 @@ export function defaultSettings(version: string): ManifestSettings {
   };
 }
 
-/** Kinds of installations, by what they do differently. */
+/** Named changes to the default settings. Each profile has a kustomize overlay. */
 export const PROFILES = {
   default: {},
-  /** SCCs are built in there, and so are those who keep labels by them and tell what enforcement would break. */
+  /** OpenShift has its own SCC admission, label syncer and readiness controller. */
   openshift: { sccMode: 'off', rollout: 'Disabled' },
-  /** Nobody tells what enforcement would break. */
   'without-rollout': { rollout: 'Disabled' },
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },
-  /** For API servers that do not reach services: the replicas run beside them. */
+  /** For API servers without a service network: the replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 
 export type Profile = keyof typeof PROFILES;
 
-/** Since this minor version of Kubernetes 1 all API servers know match conditions. */
+/** The minor version of Kubernetes 1 in which match conditions became stable. */
 export const MINIMUM_MINOR = 30;
 
-/** The namespaces in which SCCs never count, that of the installation among them. */
-export function exemptNamespacesOf({ namespace }: Pick<ManifestSettings, 'namespace'>): readonly string[] {
+/** Namespaces that SCC admission never applies to, including the namespace of the installation. */
+export function exemptNamespaces({ namespace }: Pick<ManifestSettings, 'namespace'>): readonly string[] {
   return DEFAULT_EXEMPT_NAMESPACES.map((name) => (name === INSTALLATION.namespace ? namespace : name));
 }
 
-const NAME_LABEL = 'app.kubernetes.io/name';
+/** Labels that select the replicas. They are immutable. */
+export const SELECTOR_LABELS = { 'app.kubernetes.io/name': INSTALLATION.name, [COMPONENT_LABEL]: 'admission' } as const;
 
-/** What selects the replicas; it can never change. */
-export const SELECTOR_LABELS = { [NAME_LABEL]: INSTALLATION.name, [COMPONENT_LABEL]: 'admission' } as const;
-
-/** On everything: by the last of them all that belongs to this program is found. */
+/** Labels of all objects of an installation. */
 export const LABELS = { ...SELECTOR_LABELS, [PART_OF_LABEL]: PART_OF } as const;
 
-/** By these webhooks can be applied after, and removed before, all the rest. */
+/** Labels of webhook configurations, which are applied last and deleted first. */
 export const WEBHOOK_LABELS = { ...LABELS, [COMPONENT_LABEL]: 'webhooks' } as const;
 
-/** The metadata of what belongs to no namespace. */
 export function clusterMetadata(name: string): Manifest['metadata'] {
   return { name, labels: LABELS };
 }
 
-/** The metadata of what lies in the namespace of the installation. */
-export function metadataIn(namespace: string, name: string): Manifest['metadata'] {
+export function namespacedMetadata(namespace: string, name: string): Manifest['metadata'] {
   return { name, namespace, labels: LABELS };
 }
 
@@ -109,8 +101,8 @@ export type Manifest = {
   readonly metadata: ObjectMeta & { readonly name: string };
 };
 
-/** The same of a kind that others define. */
+/** A manifest of a custom resource. */
 export type CustomManifest = Manifest & { readonly spec: JsonObject };
 
-/** The same of a type that Kubernetes has. */
+/** A manifest of a built-in type. */
 export type ManifestOf<T> = Wire<T> & Manifest;

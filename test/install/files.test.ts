@@ -7,8 +7,8 @@ import { join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/yaml.ts';
-import { manifestFiles } from '../../src/install/files.ts';
-import { defaultSettings, manifestsOf, type Manifest } from '../../src/install/index.ts';
+import { manifestFiles } from '../../src/install/kustomize.ts';
+import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
 import { PROFILES, type Profile } from '../../src/install/settings.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
@@ -50,14 +50,14 @@ test('the files are those that `npm run manifests` writes', () => {
 });
 
 test('install.yaml is what is installed by default', () => {
-  const expected = manifestsOf(settingsOf('default'));
+  const expected = buildManifests(settingsOf('default'));
   assert.deepEqual(objectsIn(files.get('install.yaml') ?? ''), expected);
 });
 
 test('what is for a local API server differs in the URLs of webhooks alone', () => {
   const withoutPlace = (objects: readonly Manifest[]): unknown =>
     JSON.parse(JSON.stringify(objects, (key, value: unknown) => (key === 'clientConfig' ? undefined : value)));
-  const [local, installed] = [manifestsOf(settingsOf('local')), manifestsOf(settingsOf('default'))];
+  const [local, installed] = [buildManifests(settingsOf('local')), buildManifests(settingsOf('default'))];
   assert.deepEqual(withoutPlace(local), withoutPlace(installed));
   const places = (objects: readonly Manifest[]): unknown[] =>
     objects.flatMap((one) =>
@@ -82,7 +82,7 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
 
   for (const profile of Object.keys(PROFILES) as Profile[]) {
     test(`the overlay ${profile} renders to what the source says`, () => {
-      assert.deepEqual(sorted(kustomize(join(FOLDER, 'overlays', profile))), sorted(manifestsOf(settingsOf(profile))));
+      assert.deepEqual(sorted(kustomize(join(FOLDER, 'overlays', profile))), sorted(buildManifests(settingsOf(profile))));
     });
   }
 
@@ -104,7 +104,7 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
       };
       writeFileSync(join(folder, 'kustomization.yaml'), JSON.stringify(content));
       const settings = profiles.reduce((all, profile) => ({ ...all, ...PROFILES[profile] }), defaultSettings(version));
-      assert.deepEqual(anyOrder(sorted(kustomize(folder))), anyOrder(sorted(manifestsOf(settings))));
+      assert.deepEqual(anyOrder(sorted(kustomize(folder))), anyOrder(sorted(buildManifests(settings))));
     });
   }
 });

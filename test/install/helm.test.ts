@@ -8,7 +8,7 @@ import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type PodLike } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../../src/kube/well-known.ts';
 import { chartFiles } from '../../src/install/helm.ts';
-import { defaultSettings, manifestsOf, type Manifest } from '../../src/install/index.ts';
+import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
 import type { ManifestSettings } from '../../src/install/settings.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { hasHelm } from '../support/helm.ts';
@@ -33,7 +33,7 @@ function rendered(values: readonly string[]): readonly unknown[] {
 }
 
 function expected(settings: Partial<ManifestSettings>): readonly unknown[] {
-  const manifests = manifestsOf({ ...DEFAULTS, ...settings });
+  const manifests = buildManifests({ ...DEFAULTS, ...settings });
   return sorted(manifests.filter(({ kind }) => kind !== 'Namespace').map((one) => comparable(one)));
 }
 

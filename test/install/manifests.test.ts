@@ -11,7 +11,7 @@ import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
 import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
 import { rolloutRoles, ROLLOUT_PARTS } from '../../src/install/rbac.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
-import { defaultSettings, manifestsOf, type Manifest, type ManifestOf } from '../../src/install/index.ts';
+import { defaultSettings, buildManifests, type Manifest, type ManifestOf } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_EXEMPT_NAMESPACES } from '../../src/policy/scc/mode.ts';
@@ -39,7 +39,7 @@ function find<T>(manifests: readonly Manifest[], kind: string, name: string): Ma
 }
 
 function deploymentOf(settings: ManifestSettings): ManifestOf<V1Deployment> {
-  return find(manifestsOf(settings), 'Deployment', INSTALLATION.name);
+  return find(buildManifests(settings), 'Deployment', INSTALLATION.name);
 }
 
 /** What `serve` makes of its arguments. */
@@ -52,7 +52,7 @@ function valuesOf(settings: ManifestSettings) {
 }
 
 test('replicas look after the webhook configurations that are installed', () => {
-  const installed = manifestsOf({ ...DEFAULTS, sccMode: 'enforce' }).map(({ kind, metadata }) => [kind, metadata.name]);
+  const installed = buildManifests({ ...DEFAULTS, sccMode: 'enforce' }).map(({ kind, metadata }) => [kind, metadata.name]);
   for (const [kind, names] of Object.entries(INSTALLED_CONFIGURATIONS)) {
     const found = installed.filter(([one]) => one === kind).map(([, name]) => name);
     assert.deepEqual(found.toSorted(), names.toSorted());
@@ -61,7 +61,7 @@ test('replicas look after the webhook configurations that are installed', () => 
 
 for (const [name, settings] of INSTALLATIONS) {
   suite(name, () => {
-    const manifests = manifestsOf(settings);
+    const manifests = buildManifests(settings);
 
     test('each object is there once, and found by its label', () => {
       const keys = manifests.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`);
@@ -115,7 +115,7 @@ for (const [name, settings] of INSTALLATIONS) {
 
 test('the configuration is what holds without one, but for the rollout', () => {
   for (const [name, settings] of INSTALLATIONS) {
-    const { data = {} } = find<V1ConfigMap>(manifestsOf(settings), 'ConfigMap', 'portcullis-configuration');
+    const { data = {} } = find<V1ConfigMap>(buildManifests(settings), 'ConfigMap', 'portcullis-configuration');
     const [file = '', ...others] = Object.keys(data);
     assert.deepEqual(others, []);
     const { podSecurity, rollout } = parseConfiguration({ file, text: data[file] ?? '' }, []);
@@ -128,7 +128,7 @@ test('the configuration is what holds without one, but for the rollout', () => {
 });
 
 test('without SCCs and the rollout nothing is said of SCCs', () => {
-  const manifests = manifestsOf({ ...DEFAULTS, sccMode: 'off', rollout: 'Disabled' });
+  const manifests = buildManifests({ ...DEFAULTS, sccMode: 'off', rollout: 'Disabled' });
   const text = JSON.stringify(manifests.filter(({ kind }) => kind !== 'Deployment'));
   assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
 });
@@ -198,7 +198,7 @@ suite('the rights of the rollout', () => {
 });
 
 test('who may view, edit or administer a namespace may only read what says whether the cluster enforces', () => {
-  const aggregated = manifestsOf(DEFAULTS).filter(({ metadata }) =>
+  const aggregated = buildManifests(DEFAULTS).filter(({ metadata }) =>
     Object.keys(metadata.labels ?? {}).some((label) => label.includes('aggregate-to-')),
   ) as readonly ManifestOf<V1ClusterRole>[];
   assert.deepEqual(

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { defaultSettings, manifestsOf, type Manifest } from '../../src/install/index.ts';
-import { alertsOf, panelsOf } from '../../src/install/monitoring.ts';
+import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
+import { buildAlerts, dashboardPanels } from '../../src/install/monitoring.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 /** Metrics of Prometheus and of API servers. */
@@ -24,12 +24,12 @@ function metricsIn(expression: string): readonly string[] {
   return [...expression.matchAll(/([a-z_:][a-z0-9_:]*)\{/g)].map(([, name = '']) => name.replace(/_bucket$/, ''));
 }
 
-const alerts = alertsOf('portcullis');
+const alerts = buildAlerts('portcullis');
 
 suite('expressions ask for metrics that there are', () => {
   const expressions: readonly (readonly [string, string])[] = [
     ...alerts.map(({ name, expr }) => [name, expr] as const),
-    ...panelsOf('portcullis').flatMap(({ title, queries }) => queries.map(([expr]) => [title, expr] as const)),
+    ...dashboardPanels('portcullis').flatMap(({ title, queries }) => queries.map(([expr]) => [title, expr] as const)),
   ];
   for (const [name, expression] of expressions) {
     test(name, () => {
@@ -53,7 +53,7 @@ test('the runbook says what to do about each alert', () => {
 });
 
 test('each alert names its part of the runbook', () => {
-  const manifests = manifestsOf({ ...defaultSettings('0.0.0'), monitoring: 'prometheus-operator' });
+  const manifests = buildManifests({ ...defaultSettings('0.0.0'), monitoring: 'prometheus-operator' });
   const rule = manifests.find(({ kind }) => kind === 'PrometheusRule') as Manifest & {
     readonly spec: { readonly groups: readonly { readonly rules: readonly { readonly annotations: object }[] }[] };
   };

@@ -3,7 +3,7 @@ import { configurationOf } from '../../src/cli/installation.ts';
 import type { Facts, NamespaceFact } from '../../src/cli/doctor/facts.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import type { Kinds, Lease } from '../../src/kube/types.ts';
-import { defaultSettings, manifestsOf, webhookConfigurations } from '../../src/install/index.ts';
+import { defaultSettings, buildManifests, webhookConfigurations } from '../../src/install/index.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 
@@ -47,7 +47,7 @@ export function lease(name: string, renewed: Date, more: object = {}): Lease {
   };
 }
 
-const DEPLOYMENT = manifestsOf(SETTINGS).find(({ kind }) => kind === 'Deployment') as Kinds['Deployment'];
+const DEPLOYMENT = buildManifests(SETTINGS).find(({ kind }) => kind === 'Deployment') as Kinds['Deployment'];
 
 export function deployment(readyReplicas: number, replicas = 3): Kinds['Deployment'] {
   return { ...DEPLOYMENT, spec: { ...DEPLOYMENT.spec, replicas }, status: { readyReplicas } } as Kinds['Deployment'];

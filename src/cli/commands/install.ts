@@ -3,7 +3,7 @@ import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { ApiError } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../config/files.ts';
-import { defaultSettings, type ManifestSettings, manifestsOf } from '../../install/index.ts';
+import { defaultSettings, type ManifestSettings, buildManifests } from '../../install/index.ts';
 import { PROFILES, type Profile, MINIMUM_MINOR } from '../../install/settings.ts';
 import { dnsLabelErrors } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
@@ -286,7 +286,7 @@ export const install = defineCommand({
         : planUnseen(request);
     if ('problem' in plan) throw new UserError(plan.problem);
     for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
-    io.stdout.write(printYaml(manifestsOf(plan.settings)));
+    io.stdout.write(printYaml(buildManifests(plan.settings)));
     return EXIT.passed;
   },
 });

@@ -23,7 +23,7 @@ import {
   type Kind,
   type KubeObject,
 } from '../../kube/types.ts';
-import { manifestsOf, type Manifest, type ManifestSettings, defaultSettings } from '../../install/index.ts';
+import { buildManifests, type Manifest, type ManifestSettings, defaultSettings } from '../../install/index.ts';
 import { INSTALLATION, INJECT_CA_ANNOTATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import {
@@ -88,7 +88,7 @@ async function lookAtAccess(
 
 /** All that the manifests grant to the service account, one by one. */
 function neededAccess(settings: ManifestSettings): readonly NeededAccess[] {
-  const manifests = manifestsOf(settings);
+  const manifests = buildManifests(settings);
   return manifests.filter(isBinding).flatMap(({ roleRef, metadata }) => {
     const role = manifests.find(({ kind, metadata: { name } }) => kind === roleRef.kind && name === roleRef.name);
     return ((role as Role | undefined)?.rules ?? []).flatMap((rule) => accessOf(rule, metadata.namespace));

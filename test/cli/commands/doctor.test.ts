@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { allow } from '../../../src/kube/admission.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
-import { defaultSettings, manifestsOf } from '../../../src/install/index.ts';
+import { defaultSettings, buildManifests } from '../../../src/install/index.ts';
 import { startAdmissionServer, type TestServer } from '../../support/admission-server.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
@@ -218,7 +218,7 @@ function installation({ port, ca }: TestServer): readonly KubeObject[] {
   const caBundle = Buffer.from(ca).toString('base64');
   const renewTime = new Date().toISOString().replace('Z', '000Z');
   return [
-    ...manifestsOf(settings).map((manifest) => withAuthority(manifest, caBundle)),
+    ...buildManifests(settings).map((manifest) => withAuthority(manifest, caBundle)),
     {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
-import { defaultSettings, DEFINITIONS, manifestsOf } from '../../../src/install/index.ts';
+import { defaultSettings, DEFINITIONS, buildManifests } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/settings.ts';
 import { VERSION } from '../../../src/cli/version.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
@@ -10,7 +10,7 @@ import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 function printed(settings: Partial<ManifestSettings>): readonly unknown[] {
-  return manifestsOf({ ...defaultSettings(VERSION), ...settings });
+  return buildManifests({ ...defaultSettings(VERSION), ...settings });
 }
 
 function read(text: string): readonly unknown[] {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { planPurge } from '../../../src/cli/commands/uninstall.ts';
-import { defaultSettings, manifestsOf } from '../../../src/install/index.ts';
+import { defaultSettings, buildManifests } from '../../../src/install/index.ts';
 import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';
@@ -37,7 +37,7 @@ const SCC = {
   volumes: [],
 };
 
-const INSTALLED: readonly KubeObject[] = manifestsOf(defaultSettings('1.2.3'));
+const INSTALLED: readonly KubeObject[] = buildManifests(defaultSettings('1.2.3'));
 
 /** The names of all manifests of a kind, as API servers sort them. */
 function namesOf(kind: string): readonly string[] {

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { VERSION } from '../../../src/cli/version.ts';
 import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
-import { defaultSettings, manifestsOf, type ManifestSettings } from '../../../src/install/index.ts';
+import { defaultSettings, buildManifests, type ManifestSettings } from '../../../src/install/index.ts';
 import { metadataOf, objectOf } from '../answers.ts';
 import type { ApiAnswer, ApiClient } from '../api-client.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
@@ -14,7 +14,7 @@ import { readDocuments } from '../../../src/config/yaml.ts';
 /** The objects of an installation for an API server without a service network, whose webhooks are at that port of loopback. */
 export function localObjects(port: number, more: Partial<ManifestSettings> = {}): readonly JsonObject[] {
   const settings = { ...defaultSettings(VERSION), ...more, webhooks: { url: `https://127.0.0.1:${port}` } };
-  return JSON.parse(JSON.stringify(manifestsOf(settings))) as JsonObject[];
+  return JSON.parse(JSON.stringify(buildManifests(settings))) as JsonObject[];
 }
 
 /** Where an object is: its path, and that of all objects of its kind in its namespace. */
