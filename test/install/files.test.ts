@@ -82,7 +82,10 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
 
   for (const profile of Object.keys(PROFILES) as Profile[]) {
     test(`the overlay ${profile} renders to what the source says`, () => {
-      assert.deepEqual(sorted(kustomize(join(FOLDER, 'overlays', profile))), sorted(buildManifests(settingsOf(profile))));
+      assert.deepEqual(
+        sorted(kustomize(join(FOLDER, 'overlays', profile))),
+        sorted(buildManifests(settingsOf(profile))),
+      );
     });
   }
 

@@ -52,7 +52,10 @@ function valuesOf(settings: ManifestSettings) {
 }
 
 test('replicas look after the webhook configurations that are installed', () => {
-  const installed = buildManifests({ ...DEFAULTS, sccMode: 'enforce' }).map(({ kind, metadata }) => [kind, metadata.name]);
+  const installed = buildManifests({ ...DEFAULTS, sccMode: 'enforce' }).map(({ kind, metadata }) => [
+    kind,
+    metadata.name,
+  ]);
   for (const [kind, names] of Object.entries(INSTALLED_CONFIGURATIONS)) {
     const found = installed.filter(([one]) => one === kind).map(([, name]) => name);
     assert.deepEqual(found.toSorted(), names.toSorted());

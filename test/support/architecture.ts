@@ -14,7 +14,8 @@ export const ROWS: readonly (readonly string[])[] = [
   ['telemetry'],
   ['config', 'tls'],
   ['cluster'],
-  ['dev-cluster', 'server', 'controllers', 'install'],
+  ['dev-cluster', 'server', 'controllers'],
+  ['install'],
   ['cli'],
   ['main.ts'],
 ];
