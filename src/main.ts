@@ -36,8 +36,8 @@ process.exitCode = isOld
 
 /** An old Node could not even load the rest. */
 async function start(): Promise<number> {
-  const [{ run }, { commands }] = await Promise.all([import('./cli/main.ts'), import('./cli/index.ts')]);
-  return run(process.argv.slice(2), commands, io);
+  const { run } = await import('./cli/program.ts');
+  return run(process.argv.slice(2), io);
 }
 
 function ignoreBrokenPipe(error: Error): void {

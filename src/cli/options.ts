@@ -1,48 +1,61 @@
+/**
+ * Typed tables of command options. A table maps the name of each option to its description and its parser.
+ * `program.ts` registers the table with commander, which reads the arguments; the texts of an option then become its value.
+ */
 import { UserError } from '../config/files.ts';
+import { parseDurationMs } from '../kube/units.ts';
+import type { Result } from '../kube/types.ts';
 import { quote } from '../kube/text.ts';
-import { boolean } from './values.ts';
 
-/** Turns what was typed into a value; throws a `UserError` that says what is wrong with it. */
-export type Parse<T> = (text: string) => T;
-
-/** What the help says of an option, and how else it may be given. */
-export interface OptionText {
-  readonly help: string;
-  /** The letter of its short form. */
-  readonly short?: string;
-  /** Other names of it; the help does not show them. */
-  readonly aliases?: readonly string[];
-  /** The environment variable that counts where the option is not given. */
-  readonly env?: string;
-  /** The default as the help shows it, where it is not what was typed: `10s` of 10000. */
-  readonly shown?: string;
-  /** `hidden`: works, but the help does not show it. */
-  readonly visibility?: 'hidden';
+/** Parses one value of an option; throws a `UserError` with the expected form, such as `must be true or false`. */
+export interface Parse<T> {
+  (text: string): T;
+  /** The only accepted values, if there is a short list of them. */
+  readonly choices?: readonly string[];
 }
 
-/** An option of a command; its name is its key in `Options`. */
+/** The description of an option in the help, and its other sources. */
+export interface OptionText {
+  readonly help: string;
+  /** The letter of the short form. */
+  readonly short?: string;
+  /** A second long name. */
+  readonly alias?: string;
+  /** The environment variable that is read if the option is not among the arguments. */
+  readonly env?: string;
+  /** The default as the help shows it, if it differs from the value: `10s` for 10000. */
+  readonly shown?: string;
+  /** The option works, but the help does not list it. */
+  readonly hidden?: boolean;
+  /** Names of options that cannot be combined with this one. */
+  readonly conflicts?: readonly string[];
+}
+
+/** An option of a command. Its name is its key in `Options`. */
 export interface Option<T> extends OptionText {
-  /** What stands for the value in the help; `undefined` for a flag, which needs none. */
+  /** The placeholder of the value in the help; `undefined` for a flag without a value. */
   readonly value?: string;
-  /** The default, if the help shows it. */
-  readonly fallback?: string | number;
-  /** The value of all that was typed, in order; of nothing the default. */
+  readonly choices?: readonly string[];
+  /** The default in the help. */
+  readonly fallback?: string;
+  /** Returns the value for the texts of all occurrences, in order; without texts, the default. */
   resolve(texts: readonly string[]): T;
 }
 
-/** The options of a command, by their long names. */
+/** The options of a command by their long names. */
 export type Options = Readonly<Record<string, Option<unknown>>>;
 
-/** The values of options, by the same names. */
+/** The values of options by the same names. */
 export type Values<O extends Options> = { readonly [Name in keyof O]: O[Name] extends Option<infer T> ? T : never };
 
-/** An option with a value. Given again, the last one counts. */
+/** An option with a value. The last occurrence counts. */
 export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, text: OptionText): Option<T | D> {
   const shown = text.shown ?? (typeof fallback === 'string' || typeof fallback === 'number' ? fallback : undefined);
   return {
     ...text,
     value,
-    ...(shown === undefined ? {} : { fallback: shown }),
+    ...(parse.choices === undefined ? {} : { choices: parse.choices }),
+    ...(shown === undefined ? {} : { fallback: String(shown) }),
     resolve(texts) {
       const last = texts.at(-1);
       return last === undefined ? fallback : parse(last);
@@ -50,7 +63,7 @@ export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, 
   };
 }
 
-/** An option that may be given several times, and with several values between commas, as the help says. */
+/** An option that may be repeated and that takes several values separated by commas. */
 export function list<T>(value: string, parse: Parse<T>, text: OptionText): Option<readonly T[]> {
   return {
     ...text,
@@ -59,22 +72,22 @@ export function list<T>(value: string, parse: Parse<T>, text: OptionText): Optio
   };
 }
 
-/** An option that is on or off, and off if nothing is said: `--name`, `--name=false`. */
+/** A flag that is off by default: `--name`, `--name=false`. */
 export function flag(text: OptionText): Option<boolean> {
   return { ...text, resolve: (texts) => boolean(texts.at(-1) ?? 'false') };
 }
 
-/** An option that is on unless it is switched off: `--name=false`. */
+/** A flag that is on by default: `--no-name`, `--name=false`. */
 export function flagOn(text: OptionText): Option<boolean> {
   return { ...text, fallback: 'true', resolve: (texts) => boolean(texts.at(-1) ?? 'true') };
 }
 
-/** The option, its value turned into another. What the function throws is told as a wrong value. */
+/** An option whose value is converted again. A `UserError` of the conversion counts as an invalid value. */
 export function mapped<T, U>(one: Option<T>, change: (value: T) => U): Option<U> {
   return { ...one, resolve: (texts) => change(one.resolve(texts)) };
 }
 
-/** The same options, each with `PREFIX_` and its name in capitals as environment variable. */
+/** The same options, each with `PREFIX_` and its name in capitals as its environment variable. */
 export function withEnvironment<O extends Options>(prefix: string, options: O): O {
   const named = Object.entries(options).map(([name, one]) => [
     name,
@@ -83,55 +96,136 @@ export function withEnvironment<O extends Options>(prefix: string, options: O): 
   return Object.fromEntries(named) as O;
 }
 
-/** Where values may come from, the first that has one counts: the arguments, the environment, a configuration file. */
-export interface Given {
+/** The texts of options by source. The first source that sets an option counts: arguments, environment, configuration file. */
+export interface Sources {
   readonly typed: ReadonlyMap<string, readonly string[]>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly file?: ReadonlyMap<string, readonly string[]>;
 }
 
-/** The values of all options of a command; what is given nowhere has its default. */
-export function resolveValues<O extends Options>(options: O, given: Given): Values<O> {
+/**
+ * Returns the values of all options of a command.
+ * @throws {UserError} for an invalid value, with its source and the expected form
+ */
+export function resolveValues<O extends Options>(options: O, sources: Sources): Values<O> {
   const values = Object.entries(options).map(([name, one]) => {
-    const { source, texts } = findTexts(name, one, given);
-    return [name, explain(source, texts, one)];
+    const { source, texts } = findTexts(name, one, sources);
+    return [name, resolveOption(source, texts, one)];
   });
   return Object.fromEntries(values) as Values<O>;
 }
 
-function findTexts(name: string, one: OptionText, given: Given): { source: string; texts: readonly string[] } {
-  const flag = { source: `${quote(printFlags(name, one))} flag`, texts: given.typed.get(name) };
-  if (flag.texts) return { source: flag.source, texts: flag.texts };
-  const fromEnv = one.env === undefined ? undefined : given.env[one.env];
+function findTexts(name: string, one: OptionText, sources: Sources): { source: string; texts: readonly string[] } {
+  const flags = `"${printFlags(name, one)}" flag`;
+  const typed = sources.typed.get(name);
+  if (typed) return { source: flags, texts: typed };
+  const fromEnv = one.env === undefined ? undefined : sources.env[one.env];
   if (fromEnv !== undefined) return { source: `environment variable ${one.env ?? ''}`, texts: [fromEnv] };
-  const fromFile = given.file?.get(name);
+  const fromFile = sources.file?.get(name);
   if (fromFile) return { source: `option ${quote(name)} of the configuration file`, texts: fromFile };
-  return { source: flag.source, texts: [] };
+  return { source: flags, texts: [] };
 }
 
-/** How the help and messages write an option: `-o, --output`. */
-export function printFlags(name: string, { short }: OptionText): string {
-  return short === undefined ? `--${name}` : `-${short}, --${name}`;
+/** The names of an option as the help and messages show them: `-o, --output`. */
+export function printFlags(name: string, { short, alias }: OptionText): string {
+  const others = [...(short === undefined ? [] : [`-${short}`]), ...(alias === undefined ? [] : [`--${alias}`])];
+  return [...others, `--${name}`].join(', ');
 }
 
-/** Says of a wrong value where it stands, in the words of Kubernetes' own commands. */
-function explain(source: string, texts: readonly string[], one: Option<unknown>): unknown {
+function resolveOption(source: string, texts: readonly string[], one: Option<unknown>): unknown {
   try {
     return one.resolve(texts);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     const { message } = error;
-    const wrong = texts.findLast((text) => messageOf(text, one) === message) ?? texts.join(',');
-    throw new UserError(`invalid argument ${quote(wrong)} for ${source}: ${message}`, { cause: error });
+    const invalid = texts.findLast((text) => errorMessage(text, one) === message) ?? texts.join(',');
+    throw new UserError(`invalid argument ${quote(invalid)} for ${source}: ${message}`, { cause: error });
   }
 }
 
-/** What is wrong with a text by itself; `undefined` if nothing is. */
-function messageOf(text: string, { resolve }: Option<unknown>): string | undefined {
+/** The error message for one text alone; `undefined` if it is valid. */
+function errorMessage(text: string, { resolve }: Option<unknown>): string | undefined {
   try {
     resolve([text]);
     return undefined;
   } catch (error) {
     return error instanceof UserError ? error.message : undefined;
   }
+}
+
+/** Accepts any text. */
+export function text(value: string): string {
+  return value;
+}
+
+/** The name of an object: any text except the empty one. The API server validates the rest. */
+export function objectName(value: string): string {
+  if (value === '') throw new UserError('must not be empty');
+  return value;
+}
+
+/** Adapts a parser of `policy/`. */
+export function found<T>(parse: (text: string) => Result<T>): Parse<T> {
+  return (value) => {
+    const result = parse(value);
+    if ('error' in result) throw new UserError(result.error);
+    return result.value;
+  };
+}
+
+/** One of several words. */
+export function oneOf<T extends string>(words: readonly T[]): Parse<T> {
+  const parse = (value: string): T => {
+    const word = words.find((one) => one === value);
+    if (word === undefined) throw new UserError(`must be one of ${words.join(', ')}`);
+    return word;
+  };
+  return Object.assign(parse, { choices: words });
+}
+
+/** `true` or `false`, in the spellings that Go's flag package accepts. */
+export function boolean(value: string): boolean {
+  if (/^(?:1|t|T|true|True|TRUE)$/.test(value)) return true;
+  if (/^(?:0|f|F|false|False|FALSE)$/.test(value)) return false;
+  throw new UserError('must be true or false');
+}
+
+/** A whole number between two bounds, both included. */
+export function integer(min: number, max: number): Parse<number> {
+  return (value) => {
+    const number = /^-?\d+$/.test(value) ? Number(value) : NaN;
+    if (number >= min && number <= max) return number;
+    throw new UserError(`must be a whole number from ${min} to ${max}`);
+  };
+}
+
+/** A decimal number between two bounds, both included. */
+export function decimal(min: number, max: number): Parse<number> {
+  return (value) => {
+    const number = /^-?\d+(?:\.\d+)?$/.test(value) ? Number(value) : NaN;
+    if (number >= min && number <= max) return number;
+    throw new UserError(`must be a number from ${min} to ${max}`);
+  };
+}
+
+/** A Go duration such as `5s` or `1m30s`, in milliseconds. */
+export function durationMs(value: string): number {
+  const duration = parseDurationMs(value);
+  if (duration === undefined) throw new UserError('must be a duration such as 5s or 1m30s');
+  return duration;
+}
+
+/** `key=value`. */
+export function keyValue(value: string): readonly [key: string, value: string] {
+  const separator = value.indexOf('=');
+  if (separator < 1) throw new UserError('must be written key=value');
+  return [value.slice(0, separator), value.slice(separator + 1)];
+}
+
+/** `host:port`, with an IPv6 host in brackets; without a host, all addresses. */
+export function listenAddress(value: string): { readonly host: string; readonly port: number } {
+  const [, host = '', digits = ''] = /^(.*):(\d+)$/.exec(value) ?? [];
+  const port = Number(digits);
+  if (digits === '' || port > 65_535) throw new UserError('must be an address and a port, such as 127.0.0.1:8081');
+  return { host: host === '' ? '0.0.0.0' : host.replace(/^\[(.*)\]$/, '$1'), port };
 }

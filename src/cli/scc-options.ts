@@ -1,68 +1,138 @@
+/** The options that configure SCC admission, and the settings that follow from them. */
+import { UserError } from '../config/files.ts';
+import { dnsLabelErrors } from '../kube/names.ts';
+import { quote } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
-import { sccModeOf, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
-import type { Option } from './options.ts';
-import { serveOptions, sccSettingsOf, type SccValues } from './serve/options.ts';
+import {
+  DEFAULT_EXEMPT_NAMESPACES,
+  SCC_MODES,
+  sccModeOf,
+  type NamespaceMode,
+  type SccMode,
+  type SccSettings,
+} from '../policy/scc/mode.ts';
+import type { Compatibility, Deviations } from '../policy/scc/request.ts';
+import { flag, list, mapped, oneOf, option, text, type Option, type Values } from './options.ts';
 
-const {
-  'scc-mode': mode,
-  'scc-exempt-namespaces': exemptNamespaces,
-  'scc-compatibility': compatibility,
-  'scc-identity': identity,
-  'scc-broken': broken,
-  'scc-required': required,
-  'scc-unprocessed-pods': unprocessedPods,
-  'scc-prefer-user-namespaces': preferUserNamespaces,
-} = serveOptions;
+/** The mode of `serve` without `--scc-mode`. */
+export const DEFAULT_SCC_MODE: SccMode = 'report';
 
-/** The mode that `serve` has unless told otherwise. */
-export const DEFAULT_SCC_MODE: SccMode = mode.resolve([]);
-
-/** From outside nobody sees with which mode `serve` runs. */
-const knownMode: Option<SccMode | undefined> = {
-  ...mode,
-  resolve: (texts) => (texts.length === 0 ? undefined : mode.resolve(texts)),
+const modeText = {
+  help: 'Default SCC mode for namespaces without the label portcullis.dev/scc: enforce denies pods, report only warns, off disables SCC admission in the whole cluster',
+  shown: DEFAULT_SCC_MODE,
 };
 
-/** The options of `serve` that say how SCCs work, for commands that foretell what it would do. */
-export const sccOptions = {
-  'scc-mode': knownMode,
-  'scc-exempt-namespaces': exemptNamespaces,
-  'scc-compatibility': compatibility,
-  'scc-identity': identity,
-  'scc-broken': broken,
-  'scc-required': required,
-  // Of updates only, which are not foretold.
-  'scc-unprocessed-pods': { ...unprocessedPods, visibility: 'hidden' },
-  'scc-prefer-user-namespaces': preferUserNamespaces,
-} as const;
+/** The SCC options of `serve`. */
+export const sccServeOptions = {
+  'scc-mode': option('MODE', oneOf(SCC_MODES), DEFAULT_SCC_MODE, modeText),
+  'scc-exempt-namespaces': {
+    ...mapped(
+      list('NAME', optionalNamespaceName, { help: 'Namespaces without SCC admission, regardless of their labels' }),
+      (names) => (names.length === 0 ? DEFAULT_EXEMPT_NAMESPACES : names.filter((name) => name !== '')),
+    ),
+    fallback: DEFAULT_EXEMPT_NAMESPACES.join(','),
+  },
+  'scc-compatibility': option('WITH', oneOf(['portcullis', 'openshift'] as const), 'portcullis', {
+    help: 'Compatibility of SCC admission: openshift reproduces OpenShift exactly, portcullis deviates in the settings --scc-identity, --scc-broken, --scc-required and --scc-unprocessed-pods',
+  }),
+  'scc-identity': option('GROUPS', oneOf(['accurate', 'openshift'] as const), undefined, {
+    help: "Groups of a pod's service account: accurate (the default) includes system:authenticated, openshift does not",
+  }),
+  'scc-broken': option('WHAT', oneOf(['skip', 'refuse'] as const), undefined, {
+    help: 'Handling of an invalid SCC: skip (the default) ignores the SCC, refuse denies all pods',
+  }),
+  'scc-required': list('SCC', text, { help: 'SCCs that must exist before any pod is admitted; none by default' }),
+  'scc-unprocessed-pods': option('WHAT', oneOf(['pass', 'judge'] as const), undefined, {
+    help: 'Handling of updates that do not change the spec of a pod without a recorded SCC: pass (the default) admits them, judge evaluates the pod',
+  }),
+  'scc-prefer-user-namespaces': flag({
+    help: 'Try SCCs that require a user namespace before other SCCs of equal priority and restrictions, for pods with a user namespace',
+  }),
+};
 
-/** The settings of `serve`, as far as a command is told of them. */
-export interface ForetoldSettings extends SccSettings {
-  /** Absent: `mode` is what somebody said. */
+/** The SCC options of commands that predict the decisions of `serve`; without `--scc-mode`, the mode is an assumption. */
+export const sccOptions = {
+  ...sccServeOptions,
+  'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, modeText),
+  // The option applies to updates only, which these commands do not predict.
+  'scc-unprocessed-pods': { ...sccServeOptions['scc-unprocessed-pods'], hidden: true },
+} as const satisfies Readonly<Record<string, Option<unknown>>>;
+
+/** The name of a namespace. */
+export function namespaceName(value: string): string {
+  const [problem] = dnsLabelErrors(value);
+  if (problem !== undefined) throw new UserError(`${quote(value)} is not a valid namespace name: ${problem}`);
+  return value;
+}
+
+/** `--scc-exempt-namespaces=` exempts no namespace. */
+function optionalNamespaceName(value: string): string {
+  return value === '' ? value : namespaceName(value);
+}
+
+/** The values of the SCC options of `serve`. */
+export type SccValues = Values<typeof sccServeOptions>;
+
+/**
+ * Returns the settings of SCC admission.
+ * @throws {UserError} for options that contradict each other
+ */
+export function sccSettings(values: SccValues): SccSettings {
+  return {
+    mode: values['scc-mode'],
+    exemptNamespaces: values['scc-exempt-namespaces'],
+    compatibility: sccCompatibility(values),
+    preferUserNamespaces: values['scc-prefer-user-namespaces'],
+  };
+}
+
+const DEVIATIONS = ['scc-identity', 'scc-broken', 'scc-required', 'scc-unprocessed-pods'] as const;
+
+function sccCompatibility(values: SccValues): Compatibility {
+  if (values['scc-compatibility'] === 'openshift') {
+    const given = DEVIATIONS.find((name) => (values[name]?.length ?? 0) > 0);
+    if (given === undefined) return 'openshift';
+    throw new UserError(
+      `--${given} cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift`,
+    );
+  }
+  const { 'scc-identity': identity, 'scc-broken': brokenScc, 'scc-unprocessed-pods': unprocessedPods } = values;
+  const deviations: Deviations = {
+    requiredSccs: values['scc-required'],
+    ...(identity === undefined ? {} : { identity }),
+    ...(brokenScc === undefined ? {} : { brokenScc }),
+    ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
+  };
+  return deviations;
+}
+
+/** The settings that `serve` is expected to have. */
+export interface ExpectedSettings extends SccSettings {
+  /** Absent if `--scc-mode` gives the mode. */
   readonly modeFrom?: 'assumption';
 }
 
-type ForetoldValues = Omit<SccValues, 'scc-mode'> & { readonly 'scc-mode': SccMode | undefined };
+type ExpectedValues = Omit<SccValues, 'scc-mode'> & { readonly 'scc-mode': SccMode | undefined };
 
-/** What `serve` runs with unless told otherwise counts as its mode. Throws as `sccSettingsOf` does. */
-export function foretoldSettingsOf({ 'scc-mode': given, ...others }: ForetoldValues): ForetoldSettings {
-  const settings = sccSettingsOf({ ...others, 'scc-mode': given ?? DEFAULT_SCC_MODE });
+/** Returns the expected settings of `serve`. Throws as `sccSettings` does. */
+export function expectedSettings({ 'scc-mode': given, ...others }: ExpectedValues): ExpectedSettings {
+  const settings = sccSettings({ ...others, 'scc-mode': given ?? DEFAULT_SCC_MODE });
   return given === undefined ? { ...settings, modeFrom: 'assumption' } : settings;
 }
 
-/** The mode of a namespace, and whether it is known. */
-export interface ForetoldMode extends NamespaceMode {
-  /** Absent: the namespace says it itself, or somebody said how `serve` runs. */
+/** The expected SCC mode of a namespace. */
+export interface ExpectedMode extends NamespaceMode {
+  /** Absent if a label of the namespace or `--scc-mode` gives the mode. */
   readonly modeFrom?: 'assumption';
 }
 
-/** The mode that counts in a namespace, as far as that can be told. */
-export function foretoldModeOf(
+/** Returns the expected SCC mode of a namespace. */
+export function expectedMode(
   namespace: Namespace,
-  settings: Pick<ForetoldSettings, 'mode' | 'modeFrom' | 'exemptNamespaces'>,
-): ForetoldMode {
-  const found = sccModeOf(namespace, settings);
-  if (settings.modeFrom === undefined) return found;
-  const dependsOnIt = sccModeOf(namespace, { ...settings, mode: 'enforce' }).mode !== found.mode;
-  return dependsOnIt ? { ...found, modeFrom: settings.modeFrom } : found;
+  settings: Pick<ExpectedSettings, 'mode' | 'modeFrom' | 'exemptNamespaces'>,
+): ExpectedMode {
+  const result = sccModeOf(namespace, settings);
+  if (settings.modeFrom === undefined) return result;
+  const dependsOnMode = sccModeOf(namespace, { ...settings, mode: 'enforce' }).mode !== result.mode;
+  return dependsOnMode ? { ...result, modeFrom: settings.modeFrom } : result;
 }

@@ -1,10 +1,9 @@
 import type { Kind } from '../kube/types.ts';
 import { RBAC_KINDS } from '../policy/rbac/rules.ts';
 import { inventoryOptions } from './inventory/options.ts';
-import { option } from './options.ts';
+import { objectName, option } from './options.ts';
 import { DATA_AND_TABLE, outputOption } from './report/output-option.ts';
 import { sccOptions } from './scc-options.ts';
-import { objectName } from './values.ts';
 
 /** The options of commands that are asked which SCC admits the pods of manifests. */
 export const sccReviewOptions = {

@@ -23,7 +23,7 @@ suite('options that contradict each other, or are wrong', () => {
     },
     {
       args: ['--scc-exempt-namespaces=shop,Bad_Name'],
-      stderr: `error: invalid argument "shop,Bad_Name" for "--scc-exempt-namespaces" flag: "Bad_Name" is no name of a namespace: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')\n${usage}`,
+      stderr: `error: invalid argument "shop,Bad_Name" for "--scc-exempt-namespaces" flag: "Bad_Name" is not a valid namespace name: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')\n${usage}`,
     },
     {
       args: ['--authorization=webhook'],
@@ -32,12 +32,12 @@ suite('options that contradict each other, or are wrong', () => {
     {
       args: ['--scc-compatibility=openshift', '--scc-identity=accurate'],
       stderr:
-        'error: --scc-identity says how to deviate from OpenShift, --scc-compatibility=openshift not to: leave one of them out\n',
+        'error: --scc-identity cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift\n',
     },
     {
       args: ['--scc-required=anyuid', '--scc-compatibility=openshift'],
       stderr:
-        'error: --scc-required says how to deviate from OpenShift, --scc-compatibility=openshift not to: leave one of them out\n',
+        'error: --scc-required cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift\n',
     },
   ];
   for (const { args, stderr } of MISTAKES) {

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1ClusterRole, V1ConfigMap, V1Deployment } from '@kubernetes/client-node';
-import { readArguments } from '../../src/cli/arguments.ts';
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve/options.ts';
 import { parseConfiguration } from '../../src/config/configuration.ts';
@@ -46,9 +45,12 @@ function deploymentOf(settings: ManifestSettings): ManifestOf<V1Deployment> {
 function valuesOf(settings: ManifestSettings) {
   const [command, ...args] = deploymentOf(settings).spec?.template.spec?.containers[0]?.args ?? [];
   assert.equal(command, 'serve');
-  const { typed, operands } = readArguments(args, serveOptions);
-  assert.deepEqual(operands, []);
-  return resolveValues(serveOptions, { typed, env: {} });
+  const typed = args.map((arg) => {
+    const [, name = '', value = 'true'] = /^--([^=]+)(?:=(.*))?$/.exec(arg) ?? [];
+    assert.ok(name in serveOptions, arg);
+    return [name, [value]] as const;
+  });
+  return resolveValues(serveOptions, { typed: new Map(typed), env: {} });
 }
 
 test('replicas look after the webhook configurations that are installed', () => {

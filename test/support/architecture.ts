@@ -27,6 +27,7 @@ const PURE_ROWS = 5;
 const HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ['fastify', ['server/', 'dev-cluster/http/']],
   ['node-forge', ['tls/']],
+  ['commander', ['cli/program.ts']],
   ['pino', ['telemetry/']],
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts']],
@@ -39,7 +40,7 @@ const HOMES: ReadonlyMap<string, readonly string[]> = new Map([
 const TYPES_EVERYWHERE = '@kubernetes/client-node';
 
 /** The manifest of the package, which tells the version. */
-const MANIFEST = { path: '../package.json', home: 'cli/version.ts' };
+const MANIFEST = { path: '../package.json', home: 'cli/command.ts' };
 
 /** Names that pure code does not use, since they wait, tell the time, roll dice or reach outside. */
 const IMPURE: ReadonlySet<string> = new Set([

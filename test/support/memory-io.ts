@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream';
-import { commands } from '../../src/cli/index.ts';
 import type { Io, Output } from '../../src/cli/command.ts';
-import { run } from '../../src/cli/main.ts';
+import { run } from '../../src/cli/program.ts';
 
 /** What a command left behind. */
 export interface Outcome {
@@ -27,6 +26,6 @@ export async function runProgram(args: readonly string[], surroundings: Surround
     write: (text) => void (written[name] += text),
   });
   const io: Io = { stdin: Readable.from([stdin]), stdout: output('stdout'), stderr: output('stderr'), env, signal };
-  const code = await run(args, commands, io);
+  const code = await run(args, io);
   return { code, ...written };
 }

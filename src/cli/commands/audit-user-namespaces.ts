@@ -131,9 +131,7 @@ Exit codes:
 const KINDS: readonly Kind[] = ['Namespace', 'Node', ...POD_SOURCES, ...RBAC_KINDS, 'SecurityContextConstraints'];
 
 /** Finds what would gain rights if user namespaces did not count. */
-export const auditUserNamespacesCommand = defineCommand({
-  name: 'audit user-namespaces',
-  summary: 'Find what depends on user namespaces, before a downgrade',
+export const command = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,

@@ -17,10 +17,9 @@ import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
 import { planOff, planOn, stateOf, printStatus, printStep, statusOf } from '../break-glass.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { flag, option, type Values } from '../options.ts';
+import { flag, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
-import { text } from '../values.ts';
 
 /** Decides what to change in a configuration as it is now. */
 type Plan = (configuration: Configuration) => readonly JsonPatchOp[];
@@ -134,10 +133,8 @@ const OPTIONS = {
 type BreakGlassValues = Values<typeof OPTIONS>;
 
 /** Takes enforcement away and brings it back, without any replica. */
-export const breakGlass = defineCommand({
-  name: 'break-glass',
-  summary: 'Switch all enforcement off in an emergency, and on again',
-  operands: 'on|off|status',
+export const command = defineCommand({
+  operands: '<on|off|status>',
   details: DETAILS,
   options: OPTIONS,
   async run(options, operands, io) {
@@ -157,10 +154,9 @@ export const breakGlass = defineCommand({
   },
 });
 
-function actionOf([action, extra]: readonly string[]): 'on' | 'off' | 'status' {
-  if (extra !== undefined) throw new UserError(`unexpected argument ${quote(extra)}: say on, off or status`);
+function actionOf([action]: readonly string[]): 'on' | 'off' | 'status' {
   if (action === 'on' || action === 'off' || action === 'status') return action;
-  throw new UserError(`unknown action ${quote(action ?? '')}: say on, off or status`);
+  throw new UserError(`unknown action ${quote(action ?? '')}: must be on, off or status`);
 }
 
 function showStatus(configurations: readonly Configuration[], { output }: BreakGlassValues, { stdout }: Io): number {

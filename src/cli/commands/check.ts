@@ -1,11 +1,10 @@
 import { pathToFileURL } from 'node:url';
 import { isAbsolute } from 'node:path';
-import { EXIT, PROGRAM, defineCommand, type Io } from '../command.ts';
+import { EXIT, PROGRAM, VERSION, defineCommand, type Io } from '../command.ts';
 import { MODES_BY_STRENGTH } from '../report/findings.ts';
 import type { Finding, Judgement, Report, Place, Remark } from '../report/types.ts';
 import { printObject, printVerdict, printWhy, printPlace, problemsOf, printable } from '../report/text.ts';
 import { checks, isLevel, parseVersion, type Level, type Version } from '../../policy/pss/index.ts';
-import { VERSION } from '../version.ts';
 import { UNKNOWN_FIELD } from '../report/unknown-field.ts';
 import { printData } from '../report/print-data.ts';
 import { type Style, styleOf } from '../report/style.ts';
@@ -14,12 +13,11 @@ import { formatFieldErrors } from '../../kube/field-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { resolvePolicies, type Labels } from '../../policy/psa/namespace-policy.ts';
 import { LEVEL_RULE, VERSION_RULE, MODES } from '../../policy/psa/policy.ts';
-import { flag, list, mapped, option } from '../options.ts';
+import { flag, keyValue, list, mapped, objectName, oneOf, option } from '../options.ts';
 import { readAllManifests } from '../read-manifests.ts';
 import { judge } from '../report/judge.ts';
 import { outputOption } from '../report/output-option.ts';
 import { createUnknownFieldFinder } from '../report/strict.ts';
-import { keyValue, objectName, oneOf } from '../values.ts';
 
 /** True if the finding counts in the mode that fails the check, or in a stronger one. */
 function isFailure({ mode }: Finding, { failOn }: Report): boolean {
@@ -88,9 +86,9 @@ const COMMANDS: Readonly<Record<Finding['mode'], string>> = { enforce: 'error', 
  */
 function printGithub(report: Report): string {
   const lines = [
-    ...report.errors.map((error) => command('error', error, 'unreadable', error.message)),
-    ...report.unjudged.map((remark) => command('error', remark, 'not judged', remark.message)),
-    ...report.warnings.map((remark) => command('warning', remark, 'warning', remark.message)),
+    ...report.errors.map((error) => annotation('error', error, 'unreadable', error.message)),
+    ...report.unjudged.map((remark) => annotation('error', remark, 'not judged', remark.message)),
+    ...report.warnings.map((remark) => annotation('warning', remark, 'warning', remark.message)),
     ...report.judgements.flatMap((judgement) => judgement.findings.flatMap((finding) => notes(judgement, finding))),
     printSummary(report),
   ];
@@ -99,10 +97,10 @@ function printGithub(report: Report): string {
 
 function notes(judgement: Judgement, finding: Finding): string[] {
   const message = `${printObject(judgement)} ${printVerdict(finding)}: ${printWhy(finding)}\nFix: ${finding.remedy}`;
-  return finding.fields.map((field) => command(COMMANDS[finding.mode], field, finding.check, message));
+  return finding.fields.map((field) => annotation(COMMANDS[finding.mode], field, finding.check, message));
 }
 
-function command(name: string, { file, line, column }: Place, title: string, message: string): string {
+function annotation(name: string, { file, line, column }: Place, title: string, message: string): string {
   return `::${name} file=${escapeProperty(file)},line=${line},col=${column},title=${escapeProperty(title)}::${escapeData(message)}`;
 }
 
@@ -403,10 +401,8 @@ Examples:
 `;
 
 /** Judges manifests by the Pod Security Standards, and SCCs by their own rules, without a cluster. */
-export const check = defineCommand({
-  name: 'check',
-  summary: 'Check manifests against the Pod Security Standards',
-  operands: 'PATH...',
+export const command = defineCommand({
+  operands: '<path...>',
   details: DETAILS,
   options: {
     level: option('LEVEL', level, 'restricted', { help: 'Level to enforce: privileged, baseline, restricted' }),

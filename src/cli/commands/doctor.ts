@@ -165,9 +165,7 @@ Exit codes:
 `;
 
 /** Tells whether an installation works, and what happens when it does not. */
-export const doctor = defineCommand({
-  name: 'doctor',
-  summary: 'Find what is wrong with an installation, and how to mend it',
+export const command = defineCommand({
   details: DETAILS,
   options: {
     ...clusterOptions,

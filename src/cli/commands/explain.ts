@@ -17,7 +17,7 @@ import { explainScc, type ExplainedScc } from '../../policy/scc/advice/explain.t
 import { findNamespace } from '../inventory/find-namespace.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import { missingAccount } from '../inventory/missing-account.ts';
-import { foretoldModeOf, type ForetoldSettings, foretoldSettingsOf, type ForetoldMode } from '../scc-options.ts';
+import { expectedMode, type ExpectedSettings, expectedSettings, type ExpectedMode } from '../scc-options.ts';
 import { EXIT, defineCommand } from '../command.ts';
 import type { SccMode } from '../../policy/scc/mode.ts';
 import { printChanges } from '../report/changes.ts';
@@ -27,10 +27,9 @@ import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { UserError } from '../../config/files.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { readBeside } from '../inventory/read-beside.ts';
-import { list, option } from '../options.ts';
+import { list, option, text } from '../options.ts';
 import { printData } from '../report/print-data.ts';
 import { SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-review-options.ts';
-import { text } from '../values.ts';
 import type { SccDecision } from '../../policy/scc/request.ts';
 
 /** A pod that would be created, where and by whom. */
@@ -77,7 +76,7 @@ function named(user: UserInfo): Creator {
 }
 
 interface ExplainSettings {
-  readonly settings: ForetoldSettings;
+  readonly settings: ExpectedSettings;
   /** Of objects that name none. */
   readonly namespace: string;
   /** Who creates the pods that no controller creates. */
@@ -118,7 +117,7 @@ function placeOf(value: JsonObject, fallback: string): string {
 
 function explainPod(
   { pod, namespace: namespaceName, creator }: CreatedPod,
-  { store, settings }: Pick<Inventory, 'store'> & { readonly settings: ForetoldSettings },
+  { store, settings }: Pick<Inventory, 'store'> & { readonly settings: ExpectedSettings },
 ): Omit<ExplainedObject, 'kind' | 'name'> {
   const namespace = findNamespace(store, namespaceName);
   const { sccs, ...outcome } = explainScc({
@@ -135,7 +134,7 @@ function explainPod(
   const admitted = outcome.decision.allowed ? (outcome.decision.object as PodLike) : undefined;
   return {
     namespace: namespaceName,
-    mode: foretoldModeOf(namespace, settings),
+    mode: expectedMode(namespace, settings),
     createdBy: creator.name,
     ...(typeof account === 'string' && account !== '' ? { serviceAccount: account } : {}),
     ...outcome,
@@ -327,10 +326,8 @@ Examples:
 `;
 
 /** Says what SCCs would do to pods, and why. */
-export const explain = defineCommand({
-  name: 'explain',
-  summary: 'Explain which SCC admits a pod, and why others do not',
-  operands: '[PATH...]',
+export const command = defineCommand({
+  operands: '[path...]',
   details: DETAILS,
   options: {
     as: option('USER', text, undefined, {
@@ -340,7 +337,7 @@ export const explain = defineCommand({
     ...sccReviewOptions,
   },
   async run(options, paths, io) {
-    const settings = foretoldSettingsOf(options);
+    const settings = expectedSettings(options);
     const { as: user, 'as-group': groups } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group needs --as');
     const { objects, inventory } = await readBeside(paths, options, { io, needs: { kinds: SCC_REVIEW_KINDS } });
@@ -372,7 +369,7 @@ interface ExplainedObject {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  readonly mode: ForetoldMode;
+  readonly mode: ExpectedMode;
   /** Who creates the pod, in words. */
   readonly createdBy: string;
   /** Absent if the pod names none. */

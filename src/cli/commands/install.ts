@@ -5,17 +5,14 @@ import { isObject, type JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../config/files.ts';
 import { defaultSettings, type ManifestSettings, buildManifests } from '../../install/index.ts';
 import { PROFILES, type Profile, MINIMUM_MINOR } from '../../install/settings.ts';
-import { dnsLabelErrors } from '../../kube/names.ts';
-import { quote } from '../../kube/text.ts';
+import { namespaceName } from '../scc-options.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/enforcement.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
 import { AUTHORIZATIONS } from '../../server/scc-access.ts';
 import { clusterOptions, withCluster } from '../installation.ts';
-import { option, type Option, type OptionText, type Values } from '../options.ts';
-import { boolean, integer, objectName, oneOf } from '../values.ts';
-import { VERSION } from '../version.ts';
+import { boolean, integer, objectName, oneOf, type Option, option, type OptionText, type Values } from '../options.ts';
 import { printYaml } from '../../config/yaml.ts';
-import { defineCommand, EXIT } from '../command.ts';
+import { defineCommand, EXIT, VERSION } from '../command.ts';
 import { printable } from '../report/text.ts';
 
 const SCC_DEFINITION =
@@ -112,18 +109,12 @@ function requestOf(values: Values<typeof installOptions>): InstallRequest {
 
 /** A flag of which it counts whether it was given at all. */
 function choice(text: OptionText): Option<boolean | undefined> {
-  return { ...text, resolve: ([...texts]) => (texts.length === 0 ? undefined : boolean(texts.at(-1) ?? '')) };
+  return { ...text, resolve: (texts) => (texts.length === 0 ? undefined : boolean(texts.at(-1) ?? '')) };
 }
 
 function webAddress(value: string): string {
   if (/^https?:\/\/[^#\s]+$/.test(value) && URL.canParse(value)) return value;
   throw new UserError('must be the address of a page, such as https://example.com/runbook.md');
-}
-
-function namespaceName(value: string): string {
-  const [problem] = dnsLabelErrors(value);
-  if (problem !== undefined) throw new UserError(`${quote(value)} is no name of a namespace: ${problem}`);
-  return value;
 }
 
 interface Platform {
@@ -268,9 +259,7 @@ Exit codes:
 `;
 
 /** Prints what has to be applied to a cluster. */
-export const install = defineCommand({
-  name: 'install',
-  summary: 'Print the manifests of an installation for a cluster',
+export const command = defineCommand({
   details: DETAILS,
   options: installOptions,
   async run(options, _operands, io) {

@@ -33,9 +33,7 @@ Examples:
 `;
 
 /** Plans the rollout of enforcement namespace by namespace. */
-export const rolloutPlan = defineCommand({
-  name: 'rollout plan',
-  summary: 'Plan what enforcement would bring and refuse in each namespace',
+export const command = defineCommand({
   details: DETAILS,
   options: { ...rolloutOptions, ...selectionOptions },
   async run(options, _operands, io) {

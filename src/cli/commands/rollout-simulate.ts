@@ -23,11 +23,10 @@ import { number, namespaceBlocks, printCounts, countNamespaces, planNamespaces }
 import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { assumptionBlocks } from '../inventory/print-assumptions.ts';
-import { option } from '../options.ts';
+import { boolean, oneOf, option } from '../options.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf, type Style } from '../report/style.ts';
 import { printable } from '../report/text.ts';
-import { boolean, oneOf } from '../values.ts';
 
 /** What somebody would ask for, and under which circumstances. */
 interface Scenario {
@@ -182,9 +181,7 @@ Examples:
 `;
 
 /** Tells what a mode would do, without asking for it. */
-export const rolloutSimulate = defineCommand({
-  name: 'rollout simulate',
-  summary: 'Tell what a mode of enforcement would do, without doing it',
+export const command = defineCommand({
   details: DETAILS,
   options: {
     ...rolloutOptions,

@@ -185,9 +185,7 @@ Examples:
 `;
 
 /** Tells where the rollout of enforcement stands. */
-export const rolloutStatus = defineCommand({
-  name: 'rollout status',
-  summary: 'Show where the rollout of enforcement stands, and what is in the way',
+export const command = defineCommand({
   details: DETAILS,
   options: rolloutOptions,
   async run(options, _operands, io) {

@@ -9,7 +9,7 @@ import type { Kinds, Namespace, Kind } from '../../kube/types.ts';
 import { planPod } from '../../policy/scc/advice/explain.ts';
 import type { CanUse } from '../../policy/scc/request.ts';
 import { missingAccount } from '../inventory/missing-account.ts';
-import { type ForetoldSettings, foretoldModeOf, foretoldSettingsOf, sccOptions } from '../scc-options.ts';
+import { type ExpectedSettings, expectedMode, expectedSettings, sccOptions } from '../scc-options.ts';
 import type { Outcome, PlannedWorkload, PlannedGrant, PlannedNamespace, WorkloadName, Plan } from '../plan/types.ts';
 import { compareBytes } from '../../kube/text.ts';
 import {
@@ -32,16 +32,15 @@ import { failureReason, UserError } from '../../config/files.ts';
 import { remarkOnNeeded, remarksOn } from '../plan/print-grants.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';
-import { option } from '../options.ts';
+import { option, text } from '../options.ts';
 import { printPlan } from '../plan/print-table.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { styleOf } from '../report/style.ts';
-import { text } from '../values.ts';
 
 interface PlanInput {
   readonly store: Store;
-  readonly settings: ForetoldSettings;
+  readonly settings: ExpectedSettings;
   /** Absent: what is granted in the store. */
   readonly canUse?: CanUse;
 }
@@ -168,7 +167,7 @@ export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNa
   const name = namespace.metadata?.name ?? '';
   const sources = listPodSources(input.store, name);
   if (sources.length === 0) return undefined;
-  const mode = foretoldModeOf(namespace, input.settings);
+  const mode = expectedMode(namespace, input.settings);
   const workloads = sources.map((source) =>
     mode.mode === 'off' ? passWorkload(source) : planWorkload(source, namespace, input),
   );
@@ -213,7 +212,7 @@ function hasRole(store: Store, scc: string): boolean {
 }
 
 interface MakeOptions {
-  readonly settings: ForetoldSettings;
+  readonly settings: ExpectedSettings;
   /** The only namespace to plan; absent: all. */
   readonly namespace: string | undefined;
 }
@@ -341,9 +340,7 @@ const KINDS: readonly Kind[] = [
 ];
 
 /** Says what security context constraints would do to a cluster, before they are enforced. */
-export const sccPlan = defineCommand({
-  name: 'scc plan',
-  summary: 'Plan what security context constraints would admit, change and refuse',
+export const command = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
@@ -363,7 +360,7 @@ export const sccPlan = defineCommand({
       );
     }
     const inventory = await readInventory(options, io, { kinds: KINDS, only: namespace, gaps: 'fill' });
-    const plan = await makePlan(inventory, { settings: foretoldSettingsOf(options), namespace }, io);
+    const plan = await makePlan(inventory, { settings: expectedSettings(options), namespace }, io);
     if (file === '-') writeBindingsOnly(plan, io);
     else {
       if (file !== undefined) await writeBindings(file, plan);

@@ -14,12 +14,11 @@ import { findNamespace } from '../inventory/find-namespace.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
-import { list, option } from '../options.ts';
+import { list, oneOf, option, text } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { findScc } from '../scc-access/find-scc.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
-import { oneOf, text } from '../values.ts';
 
 /** What is known of the SCC of a pod. */
 interface AuditedPod {
@@ -210,9 +209,7 @@ Examples:
 const KINDS = ['Namespace', 'Pod', 'SecurityContextConstraints', ...RBAC_KINDS] as const;
 
 /** Tells auditors which pod runs under which SCC. */
-export const sccPods = defineCommand({
-  name: 'scc pods',
-  summary: 'Show which SCC admitted each pod, and through what',
+export const command = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,

@@ -19,10 +19,9 @@ import { printColumns } from '../report/columns.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { assumptionBlocks, printAssumptions } from '../inventory/print-assumptions.ts';
 import { readBeside } from '../inventory/read-beside.ts';
-import { list, option } from '../options.ts';
-import { foretoldSettingsOf } from '../scc-options.ts';
+import { list, objectName, option, text } from '../options.ts';
+import { expectedSettings } from '../scc-options.ts';
 import { SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-review-options.ts';
-import { objectName, text } from '../values.ts';
 
 /** Nothing more is known of whoever asks about himself. */
 const ANYBODY = { groups: ['system:authenticated'] };
@@ -178,10 +177,8 @@ Examples:
 `;
 
 /** Answers the review APIs of OpenShift. */
-export const sccReview = defineCommand({
-  name: 'scc-review',
-  summary: 'Review which SCC admits a pod for a user or for service accounts',
-  operands: '[PATH...]',
+export const command = defineCommand({
+  operands: '[path...]',
   details: DETAILS,
   options: {
     user: option('USER', text, undefined, { short: 'u', help: 'User to ask about' }),
@@ -191,7 +188,7 @@ export const sccReview = defineCommand({
   },
   async run(options, paths, io) {
     const { user, group: groups, serviceaccount: serviceAccounts } = options;
-    const settings = foretoldSettingsOf(options);
+    const settings = expectedSettings(options);
     if (serviceAccounts.length > 0 && (user !== undefined || groups.length > 0)) {
       throw new UserError(
         '--serviceaccount asks about service accounts, --user and --group about users: leave one out',

@@ -1,18 +1,10 @@
 /** Joins the parts into the running server: the one place where cluster, webhooks, files and sockets meet. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readArguments } from '../arguments.ts';
-import { checkOperands, type Command, EXIT, type Io } from '../command.ts';
+import { defineCommand, EXIT, type Io, VERSION } from '../command.ts';
 import { resolveValues } from '../options.ts';
+import { sccSettings } from '../scc-options.ts';
 import { createSettings, loadConfiguration, type LoadedConfiguration } from '../../config/settings.ts';
-import {
-  checkVerbosity,
-  serveOptions,
-  type ServeValues,
-  logLevelOf,
-  isEnabled,
-  controllersOf,
-  sccSettingsOf,
-} from '../serve/options.ts';
+import { serveOptions, type ServeValues, logLevelOf, isEnabled, controllersOf } from '../serve/options.ts';
 import { readSource, type Source, UserError, watchFile } from '../../config/files.ts';
 import { type Logger, createLogger } from '../../telemetry/logger.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
@@ -42,7 +34,6 @@ import { certificateControllers, createServedCertificate, trustCheck } from '../
 import { startDevCluster } from '../serve/dev-cluster.ts';
 import { isLive, reachLiveCluster } from '../serve/live-cluster.ts';
 import { listen, ping, readinessChecks } from '../serve/cluster.ts';
-import { VERSION } from '../version.ts';
 import { STANDARD_SCC_CONTROLLER } from '../../controllers/standard-sccs.ts';
 import { canUseScc } from '../../cluster/access.ts';
 import { protocolSettings } from '../../tls/secure-context.ts';
@@ -65,27 +56,14 @@ Ctrl-C stops at once; SIGTERM stops after --shutdown-delay-duration, having answ
 /** The options that a configuration file may set. */
 const SETTABLE_OPTIONS: readonly string[] = Object.keys(serveOptions).filter((name) => name !== 'config');
 
-const description = {
-  name: 'serve',
-  summary: 'Serve the admission reviews of a cluster, or of a development cluster to try it on',
+export const command = defineCommand({
   details: DETAILS,
   options: serveOptions,
-};
-
-export const serve: Command = {
-  ...description,
-  async prepare(args, env) {
-    const { typed, operands } = readArguments(args, serveOptions);
-    checkOperands(description, operands);
-    checkVerbosity(typed);
-    const { config } = resolveValues({ config: serveOptions.config }, { typed, env });
+  async run({ config }, _operands, io, sources) {
     const configuration = await loadConfiguration(config, SETTABLE_OPTIONS);
-    const values = resolveValues(serveOptions, { typed, env, file: configuration.options });
-    // What it takes to serve is most of the program; other commands and the help do without.
-    const { run } = await import('./serve.ts');
-    return (io) => run(values, configuration, io);
+    return await run(resolveValues(serveOptions, { ...sources, file: configuration.options }), configuration, io);
   },
-};
+});
 
 /** The files of the serving certificate; `undefined` if it is to be one of our own. */
 export function certificateFiles(values: ServeValues): KeyPairFiles | undefined {
@@ -260,7 +238,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     const { logger } = output;
     const metrics = createMetrics({ version: VERSION });
     const now = (): number => performance.now();
-    const scc = sccSettingsOf(values);
+    const scc = sccSettings(values);
     const controllers = controllersOf(values);
     const protocol = protocolSettings(values['tls-min-version'], values['tls-cipher-suites']);
     const files = certificateFiles(values);

@@ -22,9 +22,8 @@ import { type JsonPatchOp, escapeKey } from '../../kube/json-patch.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { UserError } from '../../config/files.ts';
-import { flag, option } from '../options.ts';
+import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../report/text.ts';
-import { durationMs } from '../values.ts';
 
 /** No answer is longer; the rest is not read. */
 const MAX_ANSWER = 1000;
@@ -530,9 +529,7 @@ Exit codes:
 `;
 
 /** Takes an installation out of a cluster, in an order that stops nobody from working. */
-export const uninstallCommand = defineCommand({
-  name: 'uninstall',
-  summary: 'Remove Portcullis from a cluster, webhooks first',
+export const command = defineCommand({
   details: DETAILS,
   options: {
     ...clusterOptions,

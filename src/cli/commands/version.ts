@@ -1,13 +1,9 @@
-import { defineCommand, EXIT } from '../command.ts';
-import { option } from '../options.ts';
+import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
+import { oneOf, option } from '../options.ts';
 import { printData } from '../report/print-data.ts';
-import { oneOf } from '../values.ts';
-import { printVersion, VERSION } from '../version.ts';
 
-/** Tells which version runs, and on what. */
-export const version = defineCommand({
-  name: 'version',
-  summary: 'Show the version',
+/** Prints the version of the program, of Node and the platform. */
+export const command = defineCommand({
   options: {
     output: option('FORMAT', oneOf(['json', 'yaml'] as const), undefined, { short: 'o', help: 'One of json, yaml' }),
   },
@@ -17,7 +13,7 @@ export const version = defineCommand({
       nodeVersion: process.version,
       platform: `${process.platform}/${process.arch}`,
     };
-    io.stdout.write(output === undefined ? printVersion() : printData(output, facts));
+    io.stdout.write(output === undefined ? `${PROGRAM} v${VERSION}\n` : printData(output, facts));
     return Promise.resolve(EXIT.passed);
   },
 });

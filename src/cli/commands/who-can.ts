@@ -1,18 +1,15 @@
-import { UserError } from '../../config/files.ts';
-import { quote } from '../../kube/text.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace } from '../inventory/find-namespace.ts';
 import { readInventory } from '../inventory/inventory.ts';
 import { inventoryOptions } from '../inventory/options.ts';
-import { option } from '../options.ts';
+import { objectName, option } from '../options.ts';
 import { printColumns } from '../report/columns.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { printData } from '../report/print-data.ts';
 import { printAssumptions } from '../inventory/print-assumptions.ts';
 import { findScc } from '../scc-access/find-scc.ts';
 import { printSubject, printThrough, sccGrants, type SccGrant } from '../scc-access/scc-grants.ts';
-import { objectName } from '../values.ts';
 
 const DETAILS = `
 Lists the users, groups and service accounts that may use an SCC (SecurityContextConstraints), where,
@@ -29,10 +26,8 @@ Examples:
 const KINDS = ['SecurityContextConstraints', ...RBAC_KINDS] as const;
 
 /** Tells who may use an SCC. */
-export const whoCan = defineCommand({
-  name: 'who-can',
-  summary: 'Show who may use an SCC, and through what',
-  operands: 'SCC',
+export const command = defineCommand({
+  operands: '<scc>',
   details: DETAILS,
   options: {
     ...inventoryOptions,
@@ -43,8 +38,7 @@ export const whoCan = defineCommand({
     output: outputOption(DATA_AND_TABLE),
   },
   async run(options, operands, io) {
-    const [name = '', extra] = operands;
-    if (extra !== undefined) throw new UserError(`unexpected argument ${quote(extra)}: who-can takes one SCC`);
+    const [name = ''] = operands;
     const { namespace, output } = options;
     const kinds = namespace === undefined ? KINDS : (['Namespace', ...KINDS] as const);
     const needs = { kinds, only: namespace, ranges: 'leave' } as const;

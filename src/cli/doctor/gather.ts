@@ -42,7 +42,7 @@ import {
 import { UserError } from '../../config/files.ts';
 import { tierOf, type Tier } from './matching.ts';
 import { parseConfiguration } from '../../config/configuration.ts';
-import { VERSION } from '../version.ts';
+import { VERSION } from '../command.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { serveOptions } from '../serve/options.ts';
 import { listAll } from '../../cluster/lists.ts';

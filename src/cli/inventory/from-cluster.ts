@@ -5,7 +5,7 @@ import { RESOURCES } from '../../kube/resources.ts';
 import type { Kind } from '../../kube/types.ts';
 import { PROGRAM, type Io } from '../command.ts';
 import { createProgress } from '../progress.ts';
-import { VERSION } from '../version.ts';
+import { VERSION } from '../command.ts';
 import { assumeRanges, assumeStandardSccs } from './assume.ts';
 import type { InventoryValues } from './options.ts';
 import { readAlso } from './read-also.ts';

@@ -1,5 +1,4 @@
-import { flag, list, option, type Values } from '../options.ts';
-import { objectName, text } from '../values.ts';
+import { flag, list, objectName, option, text, type Values } from '../options.ts';
 
 /** Where a command reads from: manifests, or a cluster. */
 export const inventoryOptions = {

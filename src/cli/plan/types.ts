@@ -1,9 +1,9 @@
 import type { ProposedScc, PlannedPod } from '../../policy/scc/advice/explain.ts';
 import type { ClusterRole, RoleBinding } from '../../kube/types.ts';
-import type { ForetoldMode } from '../scc-options.ts';
+import type { ExpectedMode } from '../scc-options.ts';
 
 /** A namespace with what runs in it. */
-export interface PlannedNamespace extends ForetoldMode {
+export interface PlannedNamespace extends ExpectedMode {
   readonly name: string;
   /** Sorted by kind and name. */
   readonly workloads: readonly PlannedWorkload[];

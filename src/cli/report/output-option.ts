@@ -1,5 +1,4 @@
-import { option, type Option } from '../options.ts';
-import { oneOf } from '../values.ts';
+import { oneOf, type Option, option } from '../options.ts';
 
 /** How a command that finds something prints it: a table for people, data for programs. */
 export const DATA_AND_TABLE = ['table', 'json', 'yaml'] as const;

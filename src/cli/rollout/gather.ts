@@ -3,10 +3,9 @@ import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts'
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { inventoryOptions } from '../inventory/options.ts';
-import { option, type Values } from '../options.ts';
+import { objectName, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
 import { sccOptions, DEFAULT_SCC_MODE } from '../scc-options.ts';
-import { objectName, text } from '../values.ts';
 import type { Condition } from '../../kube/conditions.ts';
 import {
   type DefaultLevel,
@@ -35,7 +34,7 @@ import {
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
 import type { Io } from '../command.ts';
 import { readInventory } from '../inventory/inventory.ts';
-import { VERSION } from '../version.ts';
+import { VERSION } from '../command.ts';
 
 /** What the commands about the rollout have in common. */
 export const rolloutOptions = {

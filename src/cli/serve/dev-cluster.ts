@@ -8,7 +8,7 @@ import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject, isObject } from '../../kube/types.ts';
 import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
 import type { SccMode, SccSettings } from '../../policy/scc/mode.ts';
-import { VERSION } from '../version.ts';
+import { VERSION } from '../command.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import { startControllers, type RunningController } from '../../controllers/runtime.ts';
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';

@@ -13,15 +13,29 @@ import {
   parseUidRange,
   printUidRange,
 } from '../../policy/uid-range/ranges.ts';
-import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
+import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, SCC_MODES, type SccSettings } from '../../policy/scc/mode.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
 import { AUTHORIZATIONS } from '../../server/scc-access.ts';
-import { flag, flagOn, list, mapped, option, withEnvironment, type Values } from '../options.ts';
-import { decimal, durationMs, found, integer, listenAddress, objectName, oneOf, text } from '../values.ts';
-import type { Compatibility, Deviations } from '../../policy/scc/request.ts';
+import {
+  decimal,
+  durationMs,
+  flag,
+  flagOn,
+  found,
+  integer,
+  list,
+  listenAddress,
+  mapped,
+  objectName,
+  oneOf,
+  option,
+  text,
+  type Values,
+  withEnvironment,
+} from '../options.ts';
+import { namespaceName, sccServeOptions } from '../scc-options.ts';
 
 /** One word of `--controllers`: a known name, perhaps after a minus, or `*`. */
 function controllerRule(value: string): string {
@@ -63,7 +77,6 @@ export function isEnabled(name: string, rules: readonly string[]): boolean {
 const port = integer(0, 65_535);
 
 const STANDARD_SCC_UPKEEPS = ['install', 'ignore'] as const;
-const SCC_COMPATIBILITIES = ['portcullis', 'openshift'] as const;
 
 /** The options of `serve`, named as Kubernetes' own servers name them. */
 export const serveOptions = withEnvironment('PORTCULLIS', {
@@ -77,13 +90,13 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'in-cluster': flag({ help: 'Serve the cluster in whose pod this runs' }),
   'kube-api-qps': option('N', decimal(0, 10_000), 0, {
     help: 'Requests to the API server, a second; 0 leaves limits to the API server',
-    aliases: ['client-qps-limit'],
+    alias: 'client-qps-limit',
   }),
   'kube-api-burst': option('N', integer(1, 10_000), 100, {
     help: 'Requests to the API server at once, where --kube-api-qps limits them',
-    aliases: ['client-qps-burst'],
+    alias: 'client-qps-burst',
   }),
-  namespace: option('NAME', nameOfNamespace, undefined, {
+  namespace: option('NAME', namespaceName, undefined, {
     help: `Namespace of the installation, where its Leases and certificates are; absent, that of the pod, else ${INSTALLATION.namespace}`,
   }),
   'service-name': option('NAME', objectName, INSTALLATION.name, {
@@ -146,36 +159,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'cluster-port': option('PORT', port, 6443, {
     help: 'Port of the development cluster, on 127.0.0.1; 0 for a free one',
   }),
-  'scc-mode': option('MODE', oneOf(SCC_MODES), 'report', {
-    help: 'What becomes of decisions about security context constraints in namespaces whose label portcullis.dev/scc says nothing: report warns of what would be refused, enforce refuses it, off in the whole cluster leaves pods alone',
-  }),
-  'scc-exempt-namespaces': {
-    ...mapped(
-      list('NAME', namespaceName, {
-        help: 'Namespaces where security context constraints never count, whatever their labels',
-      }),
-      (names) => (names.length === 0 ? DEFAULT_EXEMPT_NAMESPACES : names.filter((name) => name !== '')),
-    ),
-    fallback: DEFAULT_EXEMPT_NAMESPACES.join(','),
-  },
+  ...sccServeOptions,
   authorization: option('BY', oneOf(AUTHORIZATIONS), 'rbac', {
     help: 'Who tells which SCCs a user may use: the roles and bindings of the cluster, or its API server, asked by SubjectAccessReviews: rbac or sar',
-  }),
-  'scc-compatibility': option('WITH', oneOf(SCC_COMPATIBILITIES), 'portcullis', {
-    help: 'openshift decides as OpenShift in everything, portcullis deviates where OpenShift is brittle',
-  }),
-  'scc-identity': option('GROUPS', oneOf(['accurate', 'openshift'] as const), undefined, {
-    help: 'Groups of the service account of a pod: accurate (the default) counts system:authenticated, openshift does not',
-  }),
-  'scc-broken': option('WHAT', oneOf(['skip', 'refuse'] as const), undefined, {
-    help: 'An SCC that cannot work: skip (the default) does without it, refuse refuses all pods because of it',
-  }),
-  'scc-required': list('SCC', text, { help: 'SCCs without which no pod is admitted; absent, none' }),
-  'scc-unprocessed-pods': option('WHAT', oneOf(['pass', 'judge'] as const), undefined, {
-    help: 'Updates that leave the spec of a pod as it is, if no SCC has ever been recorded on it: pass (the default) or judge',
-  }),
-  'scc-prefer-user-namespaces': flag({
-    help: 'Try SCCs that require a user namespace before others of equal priority and restrictions, for pods that have one',
   }),
   controllers: {
     ...mapped(
@@ -208,22 +194,12 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   v: option('N', integer(0, 10), undefined, {
     help: 'Verbosity as klog counts it, instead of --log-level: up to 3 info, up to 5 debug, else trace',
     short: 'v',
+    conflicts: ['log-level'],
   }),
   'logging-format': option('FORMAT', oneOf(LOG_FORMATS), 'json', { help: `One of ${LOG_FORMATS.join(', ')}` }),
 });
 
 export type ServeValues = Values<typeof serveOptions>;
-
-/** An empty one stands for no namespace at all. */
-function namespaceName(value: string): string {
-  return value === '' ? value : nameOfNamespace(value);
-}
-
-function nameOfNamespace(value: string): string {
-  const [problem] = dnsLabelErrors(value);
-  if (problem !== undefined) throw new UserError(`${quote(value)} is no name of a namespace: ${problem}`);
-  return value;
-}
 
 /** A DNS name, also with an asterisk for its first part, or an address. */
 function serverName(value: string): string {
@@ -233,47 +209,8 @@ function serverName(value: string): string {
   return value;
 }
 
-/** Throws a UserError if the arguments say twice how much is logged. */
-export function checkVerbosity(typed: ReadonlyMap<string, unknown>): void {
-  if (typed.has('v') && typed.has('log-level'))
-    throw new UserError('-v and --log-level both say how much is logged: leave one of them out');
-}
-
 /** The level to log at, however it was asked for. */
 export function logLevelOf({ v, 'log-level': level }: ServeValues): LogLevel {
   if (v === undefined) return level;
   return v <= 3 ? 'info' : v <= 5 ? 'debug' : 'trace';
-}
-
-/** The values of the options that say how SCCs are to work. */
-export type SccValues = Pick<ServeValues, Extract<keyof ServeValues, `scc-${string}`>>;
-
-/** How SCCs are to work. Throws a UserError if options contradict each other. */
-export function sccSettingsOf(values: SccValues): SccSettings {
-  return {
-    mode: values['scc-mode'],
-    exemptNamespaces: values['scc-exempt-namespaces'],
-    compatibility: compatibilityOf(values),
-    preferUserNamespaces: values['scc-prefer-user-namespaces'],
-  };
-}
-
-const DEVIATIONS = ['scc-identity', 'scc-broken', 'scc-required', 'scc-unprocessed-pods'] as const;
-
-function compatibilityOf(values: SccValues): Compatibility {
-  if (values['scc-compatibility'] === 'openshift') {
-    const given = DEVIATIONS.find((name) => (values[name]?.length ?? 0) > 0);
-    if (given === undefined) return 'openshift';
-    throw new UserError(
-      `--${given} says how to deviate from OpenShift, --scc-compatibility=openshift not to: leave one of them out`,
-    );
-  }
-  const { 'scc-identity': identity, 'scc-broken': brokenScc, 'scc-unprocessed-pods': unprocessedPods } = values;
-  const deviations: Deviations = {
-    requiredSccs: values['scc-required'],
-    ...(identity === undefined ? {} : { identity }),
-    ...(brokenScc === undefined ? {} : { brokenScc }),
-    ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
-  };
-  return deviations;
 }

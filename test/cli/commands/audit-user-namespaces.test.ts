@@ -28,7 +28,8 @@ describe('what cannot be audited', () => {
     {
       name: 'an operand',
       args: ['ci'],
-      stderr: 'error: unexpected argument "ci"\nSee \'portcullis audit user-namespaces --help\' for usage.\n',
+      stderr:
+        "error: too many arguments for 'user-namespaces'. Expected 0 arguments but got 1: ci.\nSee 'portcullis audit user-namespaces --help' for usage.\n",
     },
   ];
   for (const { name, args, stdin, stderr } of cases) {

@@ -179,9 +179,17 @@ mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev not asked (se
 
 describe('break-glass refuses', () => {
   const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
-    ['no action', [], "error: break-glass needs on|off|status\nSee 'portcullis break-glass --help' for usage.\n"],
-    ['another action', ['of'], 'error: unknown action "of": say on, off or status\n'],
-    ['two actions', ['on', 'off'], 'error: unexpected argument "off": say on, off or status\n'],
+    [
+      'no action',
+      [],
+      "error: missing required argument 'on|off|status'\nSee 'portcullis break-glass --help' for usage.\n",
+    ],
+    ['another action', ['of'], 'error: unknown action "of": must be on, off or status\n'],
+    [
+      'two actions',
+      ['on', 'off'],
+      "error: too many arguments for 'break-glass'. Expected 1 argument but got 2: on, off.\nSee 'portcullis break-glass --help' for usage.\n",
+    ],
     ['a reason to go back', ['off', '--reason=x'], 'error: --reason goes with on, not with off\n'],
     [
       'no cluster',

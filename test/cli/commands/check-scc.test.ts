@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { VERSION } from '../../../src/cli/version.ts';
+import { VERSION } from '../../../src/cli/command.ts';
 import { printYaml } from '../../../src/config/yaml.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { runProgram } from '../../support/memory-io.ts';

@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { PLAIN } from '../../../src/cli/report/style.ts';
 import { printTable } from '../../../src/cli/commands/check.ts';
-import { VERSION } from '../../../src/cli/version.ts';
+import { VERSION } from '../../../src/cli/command.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const fixtures = join(import.meta.dirname, '../../fixtures/check');
@@ -258,7 +258,7 @@ describe('check judges every kind with pods', () => {
 
 /** Mistakes: the message, and whether it points to the help. */
 const mistakes: readonly (readonly [name: string, args: readonly string[], stdin: string, message: string])[] = [
-  ['no path', [], '', 'check needs PATH...'],
+  ['no path', [], '', "missing required argument 'path'"],
   [
     'a wrong level',
     ['--level=Baseline', '-'],
@@ -304,7 +304,7 @@ const mistakes: readonly (readonly [name: string, args: readonly string[], stdin
       'pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/audit, ' +
       'pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version',
   ],
-  ['an unknown flag', ['--lvel=baseline', '-'], '', 'unknown flag: --lvel'],
+  ['an unknown flag', ['--lvel=baseline', '-'], '', "unknown option '--lvel'\n(Did you mean --level?)"],
 ];
 
 describe('check tells mistakes', () => {

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { defaultSettings, DEFINITIONS, buildManifests } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/settings.ts';
-import { VERSION } from '../../../src/cli/version.ts';
+import { VERSION } from '../../../src/cli/command.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
@@ -71,7 +71,7 @@ describe('install without a cluster', () => {
       'invalid argument "runbook.md#x" for "--runbook-url" flag: must be the address of a page, such as https://example.com/runbook.md',
     ],
     [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],
-    [['extra'], 'unexpected argument "extra"'],
+    [['extra'], "too many arguments for 'install'. Expected 0 arguments but got 1: extra."],
     [[], 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
   ];
   for (const [args, message] of wrong) {
@@ -86,7 +86,7 @@ describe('install without a cluster', () => {
     assert.equal(code, 2);
     assert.match(
       stderr,
-      /^error: invalid argument "A_b" for "-n, --namespace" flag: "A_b" is no name of a namespace: /,
+      /^error: invalid argument "A_b" for "-n, --namespace" flag: "A_b" is not a valid namespace name: /,
     );
   });
 });

@@ -38,7 +38,10 @@ describe('the commands refuse', () => {
       'error: invalid argument "enforce" for "--phase" flag: must be one of Disabled, Evaluate, Enforce\n' +
         "See 'portcullis rollout simulate --help' for usage.\n",
     ],
-    [['status', 'shop'], `error: unexpected argument "shop"\nSee 'portcullis rollout status --help' for usage.\n`],
+    [
+      ['status', 'shop'],
+      `error: too many arguments for 'status'. Expected 0 arguments but got 1: shop.\nSee 'portcullis rollout status --help' for usage.\n`,
+    ],
     [['status', '-f', CLUSTER, '--config', 'nowhere.yaml'], 'error: cannot read nowhere.yaml: there is no such file\n'],
     [
       ['status', '-f', CLUSTER, '--kubeconfig', 'x'],

@@ -49,13 +49,14 @@ describe('what cannot be planned', () => {
     {
       name: 'an operand',
       args: ['shop'],
-      stderr: 'error: unexpected argument "shop"\nSee \'portcullis scc plan --help\' for usage.\n',
+      stderr:
+        "error: too many arguments for 'plan'. Expected 0 arguments but got 1: shop.\nSee 'portcullis scc plan --help' for usage.\n",
     },
     {
       name: 'settings that contradict each other',
       args: ['--scc-compatibility=openshift', '--scc-identity=accurate'],
       stderr:
-        'error: --scc-identity says how to deviate from OpenShift, --scc-compatibility=openshift not to: leave one of them out\n',
+        'error: --scc-identity cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift\n',
     },
     {
       name: 'an empty namespace',

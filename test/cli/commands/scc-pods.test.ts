@@ -16,7 +16,11 @@ async function namesWith(...args: string[]): Promise<readonly string[]> {
 
 describe('scc pods refuses', () => {
   const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
-    ['an operand', ['web'], 'error: unexpected argument "web"\nSee \'portcullis scc pods --help\' for usage.\n'],
+    [
+      'an operand',
+      ['web'],
+      "error: too many arguments for 'pods'. Expected 0 arguments but got 1: web.\nSee 'portcullis scc pods --help' for usage.\n",
+    ],
     [
       'another kind of subject',
       ['--subject=group'],

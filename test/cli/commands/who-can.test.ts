@@ -10,8 +10,12 @@ const NAMES =
 
 describe('who-can refuses', () => {
   const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
-    ['no SCC', [], "error: who-can needs SCC\nSee 'portcullis who-can --help' for usage.\n"],
-    ['several SCCs', ['a', 'b', ...CLUSTER], 'error: unexpected argument "b": who-can takes one SCC\n'],
+    ['no SCC', [], "error: missing required argument 'scc'\nSee 'portcullis who-can --help' for usage.\n"],
+    [
+      'several SCCs',
+      ['a', 'b', ...CLUSTER],
+      "error: too many arguments for 'who-can'. Expected 1 argument but got 2: a, b.\nSee 'portcullis who-can --help' for usage.\n",
+    ],
     ['an unknown SCC', ['any', ...CLUSTER], `error: there is no SCC "any"; there are ${NAMES}\n`],
     [
       'an SCC of a name that objects have',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { controllersOf, serveOptions, sccSettingsOf } from '../../../src/cli/serve/options.ts';
+import { controllersOf, serveOptions } from '../../../src/cli/serve/options.ts';
+import { sccSettings } from '../../../src/cli/scc-options.ts';
 import { rolloutControllers } from '../../../src/cli/commands/serve.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
 import { createStore } from '../../../src/cluster/store.ts';
@@ -29,7 +30,7 @@ function ofRollout(phase: RolloutPhase): readonly Controller[] {
   const values = resolveValues(serveOptions, { typed: new Map(), env: {} });
   return rolloutControllers({
     values,
-    scc: sccSettingsOf(values),
+    scc: sccSettings(values),
     place: { store: createStore(), namespace: 'portcullis', version: '0.0.0' },
     settings: () => ({ ...DEFAULT_ROLLOUT, phase }),
     exemptions: () => DEFAULT_CONFIGURATION.exemptions,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { writeFile, cp, mkdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { readdirSync, readFileSync } from 'node:fs';
-import { VERSION } from '../../../src/cli/version.ts';
+import { VERSION } from '../../../src/cli/command.ts';
 import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { defaultSettings, buildManifests, type ManifestSettings } from '../../../src/install/index.ts';

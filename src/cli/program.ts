@@ -1,0 +1,276 @@
+/** The command tree. A command is one row of `COMMANDS` and one file in `commands/`, which is loaded when it is used. */
+import { Command as CommanderCommand, CommanderError, Help, Option as CommanderOption } from 'commander';
+import { UserError } from '../config/files.ts';
+import { quote } from '../kube/text.ts';
+import { EXIT, PROGRAM, VERSION, type Command, type Io } from './command.ts';
+import { printFlags, type Option, type Options, type Sources } from './options.ts';
+
+/** A row of the command tree. */
+export interface CommandEntry {
+  /** One word, or two words for a subcommand. */
+  readonly name: string;
+  /** The heading of the command in the help of the program. */
+  readonly group: string;
+  readonly summary: string;
+  load(): Promise<{ readonly command: Command }>;
+}
+
+const SERVER = 'Server:';
+const MANIFESTS = 'Manifests and pods:';
+const SCCS = 'Security context constraints (SCCs):';
+const ROLLOUT = 'Rollout of enforcement:';
+const INSTALLATION = 'Installation:';
+
+/** All commands, in the order of the help. */
+export const COMMANDS: readonly CommandEntry[] = [
+  {
+    name: 'serve',
+    group: SERVER,
+    summary: 'Serve the admission reviews of a cluster, or of a development cluster',
+    load: () => import('./commands/serve.ts'),
+  },
+  {
+    name: 'check',
+    group: MANIFESTS,
+    summary: 'Check manifests against the Pod Security Standards',
+    load: () => import('./commands/check.ts'),
+  },
+  {
+    name: 'audit user-namespaces',
+    group: MANIFESTS,
+    summary: 'Find pods and SCCs that depend on user namespaces, before a downgrade',
+    load: () => import('./commands/audit-user-namespaces.ts'),
+  },
+  {
+    name: 'explain',
+    group: SCCS,
+    summary: 'Explain which SCC admits a pod, and why other SCCs do not',
+    load: () => import('./commands/explain.ts'),
+  },
+  {
+    name: 'scc plan',
+    group: SCCS,
+    summary: 'Plan which pods SCC admission would admit, change and deny',
+    load: () => import('./commands/scc-plan.ts'),
+  },
+  {
+    name: 'scc pods',
+    group: SCCS,
+    summary: 'Show which SCC admitted each pod, and the grant of its use',
+    load: () => import('./commands/scc-pods.ts'),
+  },
+  {
+    name: 'scc-review',
+    group: SCCS,
+    summary: 'Review which SCC admits a pod for a user or for service accounts',
+    load: () => import('./commands/scc-review.ts'),
+  },
+  {
+    name: 'who-can',
+    group: SCCS,
+    summary: 'Show the subjects that may use an SCC, and the grants of its use',
+    load: () => import('./commands/who-can.ts'),
+  },
+  {
+    name: 'rollout status',
+    group: ROLLOUT,
+    summary: 'Show the state of the rollout of enforcement, and what blocks it',
+    load: () => import('./commands/rollout-status.ts'),
+  },
+  {
+    name: 'rollout plan',
+    group: ROLLOUT,
+    summary: 'Plan the enforced level and the denials of each namespace',
+    load: () => import('./commands/rollout-plan.ts'),
+  },
+  {
+    name: 'rollout simulate',
+    group: ROLLOUT,
+    summary: 'Simulate an enforcement mode without applying it',
+    load: () => import('./commands/rollout-simulate.ts'),
+  },
+  {
+    name: 'install',
+    group: INSTALLATION,
+    summary: 'Print the manifests of an installation for a cluster',
+    load: () => import('./commands/install.ts'),
+  },
+  {
+    name: 'doctor',
+    group: INSTALLATION,
+    summary: 'Diagnose an installation and print fixes',
+    load: () => import('./commands/doctor.ts'),
+  },
+  {
+    name: 'break-glass',
+    group: INSTALLATION,
+    summary: 'Turn all enforcement off in an emergency, and on again',
+    load: () => import('./commands/break-glass.ts'),
+  },
+  {
+    name: 'uninstall',
+    group: INSTALLATION,
+    summary: 'Remove Portcullis from a cluster, webhooks first',
+    load: () => import('./commands/uninstall.ts'),
+  },
+  {
+    name: 'version',
+    group: INSTALLATION,
+    summary: 'Show the version',
+    load: () => import('./commands/version.ts'),
+  },
+];
+
+/** The width of the help if the output is no terminal. */
+const HELP_WIDTH = 100;
+
+/** Runs the command that the arguments name, and resolves to the exit code. A mistake of the user is printed, not thrown. */
+export async function run(args: readonly string[], io: Io, commands = COMMANDS): Promise<number> {
+  const words = withHelp(args);
+  const entry = commands.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
+  const program = createProgram(io, commands);
+  let exitCode: number = EXIT.passed;
+  let hint = '';
+  try {
+    if (entry) {
+      const { command: definition } = await entry.load();
+      const command = addDefinition(findNode(program, entry.name), definition);
+      hint = usageHint(command);
+      command.action(async () => {
+        const start = definition.prepare({ typed: typedOptions(command), env: io.env }, command.args);
+        hint = '';
+        exitCode = await start(io);
+      });
+      await program.parseAsync(normalize(words, definition.options), { from: 'user' });
+    } else await program.parseAsync(words, { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    // Commander has printed its error already.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.passed : EXIT.usage;
+    if (!(error instanceof UserError)) throw error;
+    io.stderr.write(`error: ${error.message}\n${hint === '' ? '' : `${hint}\n`}`);
+    return EXIT.usage;
+  }
+}
+
+/** `help scc plan` is `scc plan --help`, and the program alone shows its help. */
+function withHelp(args: readonly string[]): readonly string[] {
+  const [first, ...rest] = args;
+  return first === undefined || first === 'help' ? [...rest, '--help'] : args;
+}
+
+/**
+ * Accepts `--flag=false` and `-o=json` as kubectl does. An unknown `--flag=value` loses its value, so that commander finds
+ * the similar option to suggest.
+ */
+function normalize(args: readonly string[], options: Options): readonly string[] {
+  const end = args.includes('--') ? args.indexOf('--') : args.length;
+  const normalized = args.slice(0, end).flatMap((arg) => {
+    const [, short, name, value = ''] = /^(?:(-[^-])|--([^=]+))=(.*)$/s.exec(arg) ?? [];
+    if (short !== undefined) return [short, value];
+    if (name === undefined) return [arg];
+    const [key, one] = Object.entries(options).find(([key, { alias }]) => key === name || alias === name) ?? [];
+    if (key === undefined || one === undefined) return [`--${name}`];
+    if (one.value !== undefined) return [arg];
+    if (value === 'true') return [`--${key}`];
+    if (value === 'false') return [`--no-${key}`];
+    throw new UserError(`invalid argument ${quote(value)} for "${printFlags(key, one)}" flag: must be true or false`);
+  });
+  return [...normalized, ...args.slice(end)];
+}
+
+/** Creates the command tree without the options of the commands. */
+function createProgram({ stdout, stderr }: Io, commands: readonly CommandEntry[]): CommanderCommand {
+  const program = new CommanderCommand(PROGRAM)
+    .description('Pod security admission server for Kubernetes')
+    .usage('COMMAND [options]')
+    .version(`${PROGRAM} v${VERSION}`, '--version', 'Show the version')
+    .helpOption('-h, --help', 'Show this help')
+    .helpCommand(false)
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => stdout.write(text),
+      writeErr: (text) => stderr.write(text),
+      getOutHelpWidth: () => stdout.columns ?? HELP_WIDTH,
+      getErrHelpWidth: () => stderr.columns ?? HELP_WIDTH,
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+    })
+    .configureHelp({ formatHelp: printHelp })
+    .addHelpText('after', `\nUse "${PROGRAM} COMMAND --help" for the options of a command.`);
+  program.showHelpAfterError(usageHint(program));
+  for (const { name, group, summary } of commands) findNode(program, name, group).summary(summary);
+  return program;
+}
+
+/** Returns the command of that name below `program`. Missing commands are added to the group. */
+function findNode(program: CommanderCommand, name: string, group = ''): CommanderCommand {
+  return name.split(' ').reduce((parent, word) => {
+    const existing = parent.commands.find((one) => one.name() === word);
+    if (existing) return existing;
+    const node = parent.command(word).helpGroup(group);
+    return node.showHelpAfterError(usageHint(node));
+  }, program);
+}
+
+/** The help of the program lists subcommands under their full names, such as `scc plan`. */
+function printHelp(command: CommanderCommand, help: Help): string {
+  const flat = Object.assign(help, { visibleCommands: leaves, subcommandTerm: commandPath });
+  return new Help().formatHelp(command, flat);
+}
+
+function leaves({ commands }: CommanderCommand): CommanderCommand[] {
+  return commands.flatMap((one) => (one.commands.length === 0 ? [one] : leaves(one)));
+}
+
+/** The names of a command and of its parents, without the program: `scc plan`. */
+function commandPath(command: CommanderCommand): string {
+  const { parent } = command;
+  return parent?.parent ? `${commandPath(parent)} ${command.name()}` : command.name();
+}
+
+function usageHint(command: CommanderCommand): string {
+  const path = command.parent ? `${PROGRAM} ${commandPath(command)}` : PROGRAM;
+  return `See '${path} --help' for usage.`;
+}
+
+/** Adds the operands, the options and the details of a command to its node. */
+function addDefinition(command: CommanderCommand, { operands, details, options }: Command): CommanderCommand {
+  command.description(`${command.summary()}.`);
+  if (operands !== undefined) command.arguments(operands);
+  if (details !== undefined) command.addHelpText('after', `\n${details.trim()}`);
+  for (const [name, one] of Object.entries(options)) addOption(command, name, one);
+  return command;
+}
+
+/** Registers an option. Commander collects its texts, and `resolveValues` converts them. */
+function addOption(command: CommanderCommand, name: string, one: Option<unknown>): void {
+  const { value, help, fallback, choices, hidden = false, conflicts = [] } = one;
+  const flags = printFlags(name, one);
+  const option = new CommanderOption(value === undefined ? flags : `${flags} <${value.toLowerCase()}>`, help).hideHelp(
+    hidden,
+  );
+  option.conflicts(conflicts.map((other) => new CommanderOption(`--${other}`).attributeName()));
+  if (choices) option.choices(choices);
+  if (value === undefined) {
+    command.addOption(fallback === undefined ? option : option.default(fallback === 'true'));
+    command.addOption(new CommanderOption(`--no-${name}`).hideHelp());
+  } else {
+    if (fallback !== undefined) option.default([], fallback);
+    command.addOption(option.argParser((text, previous: readonly string[] | undefined) => [...(previous ?? []), text]));
+  }
+}
+
+/** The texts of the options that are among the arguments. */
+function typedOptions(command: CommanderCommand): Sources['typed'] {
+  const typed = command.options.filter(
+    (option) => !option.negate && command.getOptionValueSource(option.attributeName()) === 'cli',
+  );
+  return new Map(
+    typed.map((option) => {
+      const value: unknown = command.getOptionValue(option.attributeName());
+      return [option.name(), Array.isArray(value) ? value.map(String) : [String(value)]];
+    }),
+  );
+}

@@ -1,0 +1,292 @@
+import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import { describe, test } from 'node:test';
+import { UserError } from '../../src/config/files.ts';
+import { defineCommand, VERSION, type Command, type Io } from '../../src/cli/command.ts';
+import {
+  durationMs,
+  flag,
+  flagOn,
+  integer,
+  list,
+  mapped,
+  oneOf,
+  option,
+  text,
+  withEnvironment,
+} from '../../src/cli/options.ts';
+import { run, type CommandEntry } from '../../src/cli/program.ts';
+import { runProgram } from '../support/memory-io.ts';
+
+/** Prints its options and operands. */
+const paint = defineCommand({
+  operands: '<thing...>',
+  details: 'Examples:\n  portcullis paint door\n',
+  options: withEnvironment('PAINT', {
+    color: option('COLOR', oneOf(['red', 'blue']), 'red', { short: 'c', help: 'Color of the paint' }),
+    layers: option('N', integer(1, 9), 1, { help: 'Number of layers', alias: 'coats' }),
+    'drying-time': option('DURATION', durationMs, undefined, { help: 'Pause between layers' }),
+    tool: list('TOOL', text, { help: 'Tools' }),
+    room: mapped(option('ROOM', text, 'hall', { help: 'Room' }), (room: string) => room.toUpperCase()),
+    'dry-run': flag({ short: 'd', help: 'Do not paint', conflicts: ['drying-time'] }),
+    primer: flagOn({ help: 'Apply a primer first' }),
+    secret: flag({ help: 'Not shown', hidden: true }),
+  }),
+  run(values, operands, io) {
+    io.stdout.write(JSON.stringify([values, operands]));
+    return Promise.resolve(0);
+  },
+});
+
+const build = defineCommand({
+  operands: '<stone...>',
+  options: { high: flag({ help: 'Higher than usual' }) },
+  run(values, operands, io) {
+    io.stdout.write(JSON.stringify([values, operands]));
+    return Promise.resolve(1);
+  },
+});
+
+function failing(error: Error): Command {
+  return defineCommand({ options: {}, run: () => Promise.reject(error) });
+}
+
+function entry(name: string, group: string, summary: string, command: Command): CommandEntry {
+  return { name, group, summary, load: () => Promise.resolve({ command }) };
+}
+
+const ENTRIES = [
+  entry('paint', 'Paint:', 'Paint things', paint),
+  entry('wall build', 'Walls:', 'Build a wall', build),
+  entry('wall raze', 'Walls:', 'Tear a wall down', failing(new UserError('the wall is too high'))),
+  entry('fail', 'Other:', 'Fail', failing(new UserError('the wall is missing'))),
+  entry('bug', 'Other:', 'Fail with a defect', failing(new TypeError('bug'))),
+];
+
+const PROGRAM_HELP = `Usage: portcullis COMMAND [options]
+
+Pod security admission server for Kubernetes
+
+Options:
+  --version   Show the version
+  -h, --help  Show this help
+
+Paint:
+  paint       Paint things
+
+Walls:
+  wall build  Build a wall
+  wall raze   Tear a wall down
+
+Other:
+  fail        Fail
+  bug         Fail with a defect
+
+Use "portcullis COMMAND --help" for the options of a command.
+`;
+
+const PAINT_HELP = `Usage: portcullis paint [options] <thing...>
+
+Paint things.
+
+Options:
+  -c, --color <color>       Color of the paint (choices: "red", "blue", default: red)
+  --coats, --layers <n>     Number of layers (default: 1)
+  --drying-time <duration>  Pause between layers
+  --tool <tool,...>         Tools
+  --room <room>             Room (default: hall)
+  -d, --dry-run             Do not paint
+  --primer                  Apply a primer first (default: true)
+  -h, --help                Show this help
+
+Examples:
+  portcullis paint door
+`;
+
+const WALL_HELP = `Usage: portcullis wall [options] [command]
+
+Options:
+  -h, --help  Show this help
+
+Walls:
+  wall build  Build a wall
+  wall raze   Tear a wall down
+`;
+
+const BUILD_HELP = `Usage: portcullis wall build [options] <stone...>
+
+Build a wall.
+
+Options:
+  --high      Higher than usual
+  -h, --help  Show this help
+`;
+
+interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function runWith(args: readonly string[], env: Io['env'] = {}): Promise<Outcome> {
+  const written = { stdout: '', stderr: '' };
+  const io: Io = {
+    stdin: Readable.from([]),
+    stdout: { write: (text) => void (written.stdout += text) },
+    stderr: { write: (text) => void (written.stderr += text) },
+    env,
+    signal: new AbortController().signal,
+  };
+  return { code: await run(args, io, ENTRIES), ...written };
+}
+
+const HELP: readonly (readonly [args: readonly string[], stdout: string])[] = [
+  [[], PROGRAM_HELP],
+  [['--help'], PROGRAM_HELP],
+  [['-h'], PROGRAM_HELP],
+  [['help'], PROGRAM_HELP],
+  [['--version'], `portcullis v${VERSION}\n`],
+  [['help', 'paint'], PAINT_HELP],
+  [['paint', '--help'], PAINT_HELP],
+  [['paint', '--unknown', '-h'], PAINT_HELP],
+  [['wall', '--help'], WALL_HELP],
+  [['help', 'wall'], WALL_HELP],
+  [['wall', 'build', '--help'], BUILD_HELP],
+  [['help', 'wall', 'build'], BUILD_HELP],
+];
+
+const DEFAULTS = { color: 'red', layers: 1, tool: [], room: 'HALL', 'dry-run': false, primer: true, secret: false };
+
+const VALUES: readonly (readonly [
+  name: string,
+  args: readonly string[],
+  env: Io['env'],
+  values: Readonly<Record<string, unknown>>,
+  operands?: readonly string[],
+])[] = [
+  ['defaults', ['door'], {}, {}],
+  ['a value after a space', ['--color', 'blue', 'door'], {}, { color: 'blue' }],
+  ['a value after an equals sign', ['--color=blue', 'door'], {}, { color: 'blue' }],
+  ['the second name of an option', ['--coats=2', 'door'], {}, { layers: 2 }],
+  ['a short option', ['-c', 'blue', 'door'], {}, { color: 'blue' }],
+  ['a short option with an attached value', ['-cblue', 'door'], {}, { color: 'blue' }],
+  ['a short option with an equals sign', ['-c=blue', 'door'], {}, { color: 'blue' }],
+  ['combined short options', ['-dc', 'blue', 'door'], {}, { color: 'blue', 'dry-run': true }],
+  ['the last of several values', ['--layers=2', '--layers', '3', 'door'], {}, { layers: 3 }],
+  ['a list', ['--tool=brush,roll', '--tool', 'spray', 'door'], {}, { tool: ['brush', 'roll', 'spray'] }],
+  ['a flag', ['--dry-run', 'door'], {}, { 'dry-run': true }],
+  ['a flag that is true', ['--dry-run=true', 'door'], {}, { 'dry-run': true }],
+  ['a flag that is false', ['--dry-run=false', 'door'], {}, { 'dry-run': false }],
+  ['a negated flag', ['--no-primer', 'door'], {}, { primer: false }],
+  ['a hidden flag', ['--secret', 'door'], {}, { secret: true }],
+  ['a value that looks like an option', ['--room', '--dry-run', 'door'], {}, { room: '--DRY-RUN' }],
+  ['an empty value', ['--room=', 'door'], {}, { room: '' }],
+  ['operands between options', ['a', '--layers', '2', '-', 'b'], {}, { layers: 2 }, ['a', '-', 'b']],
+  ['operands after two dashes', ['--', '--layers', '-h'], {}, {}, ['--layers', '-h']],
+  ['a duration', ['--drying-time=1m30s', 'door'], {}, { 'drying-time': 90_000 }],
+  [
+    'environment variables',
+    ['door'],
+    { PAINT_COLOR: 'blue', PAINT_DRY_RUN: 'true', PAINT_TOOL: 'a,b' },
+    { color: 'blue', 'dry-run': true, tool: ['a', 'b'] },
+  ],
+  ['an argument over the environment', ['--color=red', 'door'], { PAINT_COLOR: 'blue' }, { color: 'red' }],
+  ['an argument over an invalid environment variable', ['--layers=2', 'door'], { PAINT_LAYERS: 'x' }, { layers: 2 }],
+];
+
+const SEE = (words: string): string => `See '${words} --help' for usage.\n`;
+
+const MISTAKES: readonly (readonly [args: readonly string[], env: Io['env'], stderr: string])[] = [
+  [['pant'], {}, `error: unknown command 'pant'\n(Did you mean paint?)\n${SEE('portcullis')}`],
+  [['--paint'], {}, `error: unknown option '--paint'\n${SEE('portcullis')}`],
+  [['wall', 'burn'], {}, `error: unknown command 'burn'\n${SEE('portcullis wall')}`],
+  [['wall', '--high'], {}, `error: unknown option '--high'\n${SEE('portcullis wall')}`],
+  [['wall build'], {}, `error: unknown command 'wall build'\n${SEE('portcullis')}`],
+  [['wall'], {}, WALL_HELP],
+  [['wall', 'build'], {}, `error: missing required argument 'stone'\n${SEE('portcullis wall build')}`],
+  [['wall', 'raze'], {}, 'error: the wall is too high\n'],
+  [['paint'], {}, `error: missing required argument 'thing'\n${SEE('portcullis paint')}`],
+  [
+    ['paint', '--colour=red', 'door'],
+    {},
+    `error: unknown option '--colour'\n(Did you mean --color?)\n${SEE('portcullis paint')}`,
+  ],
+  [['paint', '-x', 'door'], {}, `error: unknown option '-x'\n${SEE('portcullis paint')}`],
+  [['paint', '--constructor', 'door'], {}, `error: unknown option '--constructor'\n${SEE('portcullis paint')}`],
+  [
+    ['paint', 'door', '--color'],
+    {},
+    `error: option '-c, --color <color>' argument missing\n${SEE('portcullis paint')}`,
+  ],
+  [
+    ['paint', '--color=red', '--color=pink', 'door'],
+    {},
+    `error: invalid argument "pink" for "-c, --color" flag: must be one of red, blue\n${SEE('portcullis paint')}`,
+  ],
+  [
+    ['paint', 'door'],
+    { PAINT_LAYERS: 'x\n' },
+    `error: invalid argument "x\\n" for environment variable PAINT_LAYERS: must be a whole number from 1 to 9\n${SEE('portcullis paint')}`,
+  ],
+  [
+    ['paint', '--drying-time=5', 'door'],
+    {},
+    `error: invalid argument "5" for "--drying-time" flag: must be a duration such as 5s or 1m30s\n${SEE('portcullis paint')}`,
+  ],
+  [
+    ['paint', '--dry-run=perhaps', 'door'],
+    {},
+    `error: invalid argument "perhaps" for "-d, --dry-run" flag: must be true or false\n${SEE('portcullis paint')}`,
+  ],
+  [
+    ['paint', '--dry-run', '--drying-time=5s', 'door'],
+    {},
+    `error: option '-d, --dry-run' cannot be used with option '--drying-time <duration>'\n${SEE('portcullis paint')}`,
+  ],
+  [
+    ['fail', 'now'],
+    {},
+    `error: too many arguments for 'fail'. Expected 0 arguments but got 1: now.\n${SEE('portcullis fail')}`,
+  ],
+  [['fail'], {}, 'error: the wall is missing\n'],
+];
+
+describe('run', () => {
+  for (const [args, stdout] of HELP) {
+    test(`shows help for ${JSON.stringify(args)}`, async () => {
+      assert.deepEqual(await runWith(args), { code: 0, stdout, stderr: '' });
+    });
+  }
+  for (const [name, args, env, values, operands = ['door']] of VALUES) {
+    test(`reads ${name}`, async () => {
+      const { code, stdout, stderr } = await runWith(['paint', ...args], env);
+      assert.deepEqual([code, stderr], [0, '']);
+      assert.deepEqual(JSON.parse(stdout), [{ ...DEFAULTS, ...values }, operands]);
+    });
+  }
+  for (const [args, env, stderr] of MISTAKES) {
+    test(`rejects ${JSON.stringify(args)}`, async () => {
+      assert.deepEqual(await runWith(args, env), { code: 2, stdout: '', stderr });
+    });
+  }
+
+  test('runs a subcommand and returns its exit code', async () => {
+    const stdout = '[{"high":true},["build","wall"]]';
+    assert.deepEqual(await runWith(['wall', 'build', '--high', 'build', 'wall']), { code: 1, stdout, stderr: '' });
+  });
+
+  test('rethrows the error of a defect', async () => {
+    await assert.rejects(runWith(['bug']), TypeError);
+  });
+});
+
+test('every command of the program shows its help', async () => {
+  const { stdout } = await runProgram(['--help']);
+  const commands = [...stdout.matchAll(/^ {2}((?:[a-z][a-z-]* ?){1,2}?) {2,}\S/gm)].map(([, name = '']) => name.trim());
+  assert.equal(commands.length, 16);
+  for (const name of commands) {
+    const help = await runProgram([...name.split(' '), '--help']);
+    assert.equal(help.code, 0);
+    assert.ok(help.stdout.startsWith(`Usage: portcullis ${name} [options]`), help.stdout);
+  }
+});
