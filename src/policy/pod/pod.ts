@@ -1,0 +1,568 @@
+/**
+ * The fields of pods and pod templates that decisions depend on, read once per review with verified types. `null` is
+ * absent, zero values are filled in where Go has them, and unknown fields are ignored. A policy cannot read a field that
+ * is not listed here, so it never reads a value of an unverified type.
+ */
+import { tooLong, tooMany, type FieldError } from '../../kube/field-error.ts';
+import type { CONTAINER_LISTS } from '../../kube/pod.ts';
+import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
+import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, MAX_FIELDS, MAX_KEYS } from '../../kube/storable.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { unmarshalError } from '../../kube/unmarshal-error.ts';
+import {
+  booleanAt,
+  createSource,
+  int32At,
+  int64At,
+  int64sAt,
+  objectAt,
+  objectsAt,
+  optionalStringAt,
+  reportTooMany,
+  stringAt,
+  stringMapAt,
+  stringsAt,
+  type DecodeError,
+  type Source,
+} from './reader.ts';
+
+export type ContainerList = (typeof CONTAINER_LISTS)[number];
+
+/** Empty members are absent ones. */
+export interface SeLinuxFields {
+  readonly level: string;
+  readonly role: string;
+  readonly type: string;
+  readonly user: string;
+}
+
+export interface SeccompProfile {
+  readonly type: string;
+  readonly localhostProfile?: string;
+}
+
+export interface Capabilities {
+  readonly add: readonly string[];
+  readonly drop: readonly string[];
+}
+
+/** The fields that the security contexts of pods and of containers share. Values are not inherited from the pod. */
+export interface SecurityContextFields {
+  /** The path below the pod spec: `containers[0]`; empty for the pod itself. */
+  readonly location: string;
+  readonly hasSecurityContext: boolean;
+  readonly runAsUser: number | undefined;
+  readonly runAsNonRoot: boolean | undefined;
+  readonly seLinuxOptions: SeLinuxFields | undefined;
+  readonly seccompProfile: SeccompProfile | undefined;
+  /** The type of the profile: empty in a profile without one, `undefined` without a profile. */
+  readonly appArmorProfile: string | undefined;
+  readonly hostProcess: boolean;
+}
+
+export interface ContainerFields extends SecurityContextFields {
+  readonly json: JsonObject;
+  readonly list: ContainerList;
+  /** The position in its list. */
+  readonly index: number;
+  readonly name: string;
+  readonly image: string;
+  readonly privileged: boolean;
+  readonly procMount: string | undefined;
+  readonly allowPrivilegeEscalation: boolean | undefined;
+  readonly readOnlyRootFilesystem: boolean | undefined;
+  readonly capabilities: Capabilities | undefined;
+  /** The value of the pod's seccomp annotation for this container; `undefined` if there is none. */
+  readonly seccompAnnotation: string | undefined;
+}
+
+/** A port of a container with a hostPort other than 0. */
+export interface HostPort {
+  readonly container: ContainerFields;
+  /** The position in the container's list of ports. */
+  readonly index: number;
+  readonly port: number;
+}
+
+/** A host, not empty, in the `httpGet` or `tcpSocket` of a probe or a lifecycle hook. */
+export interface HandlerHost {
+  readonly container: ContainerFields;
+  /** The path below the container: `livenessProbe.httpGet.host`. */
+  readonly path: string;
+  readonly host: string;
+}
+
+export interface VolumeFields {
+  readonly json: JsonObject;
+  readonly name: string;
+  /** The names of the known sources that are present, in the order of VOLUME_SOURCES. A valid volume has one. */
+  readonly sources: readonly string[];
+  /** The path of a hostPath source; `undefined` without that source. */
+  readonly hostPath: string | undefined;
+  /** The driver of a flexVolume source; `undefined` without that source. */
+  readonly flexDriver: string | undefined;
+}
+
+export interface PodFields extends SecurityContextFields {
+  readonly json: JsonObject;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** The value of the pod's seccomp annotation; empty if there is none. */
+  readonly seccompAnnotation: string;
+  readonly serviceAccountName: string;
+  readonly runtimeClassName: string;
+  readonly osName: string;
+  readonly hostNetwork: boolean;
+  readonly hostPID: boolean;
+  readonly hostIPC: boolean;
+  readonly hostUsers: boolean | undefined;
+  readonly fsGroup: number | undefined;
+  /** `undefined` for an empty list too: the API server drops it. */
+  readonly supplementalGroups: readonly number[] | undefined;
+  /** The names of all sysctls. */
+  readonly sysctls: readonly string[];
+  readonly volumes: readonly VolumeFields[];
+  /** Init, regular and ephemeral containers, in the order in which the API server visits them. */
+  readonly containers: readonly ContainerFields[];
+  /** The host ports of all containers. */
+  readonly hostPorts: readonly HostPort[];
+  /** The hosts in handlers of all containers. */
+  readonly handlerHosts: readonly HandlerHost[];
+  /** The path of the first null in a list, which counts as the zero value; see `findCompletionError`. */
+  readonly nullElement: string | undefined;
+}
+
+export type DecodedPod =
+  { readonly pod: PodFields; readonly error?: never } | { readonly error: DecodeError; readonly pod?: never };
+
+const NONE: readonly never[] = [];
+
+/** Reads a pod or pod template. The argument may have any type; the error names the first field of a wrong type. */
+export function decodePod(podLike: unknown): DecodedPod {
+  if (isObject(podLike)) return decodePodAt(createSource(podLike, 'Pod'));
+  const message = podLike == null ? 'there is no pod' : unmarshalError(podLike, '', 'v1.Pod');
+  return {
+    error: { field: { type: 'FieldValueInvalid', path: '', value: podLike, detail: 'must be an object' }, message },
+  };
+}
+
+/** As `decodePod`, for a pod template inside of another object. */
+export function decodePodAt(source: Source): DecodedPod {
+  const pod = readPod(source);
+  const { error } = source.state;
+  return error === undefined ? { pod } : { error };
+}
+
+/** The path of a field in the pod spec or in a container, such as `spec.containers[0].securityContext.privileged`. */
+export function fieldPath({ location }: SecurityContextFields, field: string): string {
+  return location === '' ? `spec.${field}` : `spec.${location}.${field}`;
+}
+
+/** True if a pod has more annotations or labels than SCC admission reads. */
+export function hasTooManyKeys({ metadata }: JsonObject): boolean {
+  return isObject(metadata) && findTooManyKeys(metadata) !== undefined;
+}
+
+/**
+ * Returns why SCC admission cannot copy and complete a pod that has been decoded: an element of a list is null, or an
+ * object has more members than any object of the API. Pod Security Admission evaluates such pods.
+ */
+export function findCompletionError({ json, nullElement, annotations, containers }: PodFields): FieldError | undefined {
+  const metadata = isObject(json['metadata']) ? json['metadata'] : {};
+  const spec = isObject(json['spec']) ? json['spec'] : {};
+  const objects: (readonly [path: string, value: unknown])[] = [
+    ['pod', json],
+    ['metadata', metadata],
+    ['spec', spec],
+    ['spec.securityContext', spec['securityContext']],
+    ...containers.flatMap((container): (readonly [path: string, value: unknown])[] => [
+      [`spec.${container.location}`, container.json],
+      [fieldPath(container, 'securityContext'), container.json['securityContext']],
+    ]),
+  ];
+  return (
+    findTooManyKeys(metadata) ??
+    findTooLong(annotations) ??
+    findTooManyFields(objects) ??
+    (nullElement === undefined
+      ? undefined
+      : { type: 'FieldValueInvalid', path: nullElement, value: null, detail: 'must be an object' })
+  );
+}
+
+function findTooManyKeys(metadata: JsonObject): FieldError | undefined {
+  for (const key of ['annotations', 'labels']) {
+    const map = metadata[key];
+    const count = isObject(map) ? Object.keys(map).length : 0;
+    if (count > MAX_KEYS) return tooMany(`metadata.${key}`, count, MAX_KEYS);
+  }
+  return undefined;
+}
+
+function findTooLong(annotations: PodFields['annotations']): FieldError | undefined {
+  let length = 0;
+  for (const [name, value] of Object.entries(annotations)) length += name.length + value.length;
+  return length > MAX_ANNOTATIONS_BYTES ? tooLong('metadata.annotations', MAX_ANNOTATIONS_BYTES) : undefined;
+}
+
+function findTooManyFields(objects: readonly (readonly [path: string, value: unknown])[]): FieldError | undefined {
+  for (const [path, value] of objects) {
+    const count = isObject(value) ? Object.keys(value).length : 0;
+    if (count > MAX_FIELDS) return tooMany(path, count, MAX_FIELDS);
+  }
+  return undefined;
+}
+
+/** A record that a reader fills, field by field in the order of the JSON: most of the fields are absent in most pods. */
+type Filled<T> = { -readonly [Key in keyof T]: T[Key] };
+
+function readPod(source: Source): PodFields {
+  const metadata = objectAt(source, 'metadata', 'ObjectMeta');
+  const annotations = metadata ? stringMapAt(metadata, 'annotations') : {};
+  const pod: Filled<PodFields> = {
+    ...NO_SECURITY_CONTEXT,
+    json: source.json,
+    annotations,
+    seccompAnnotation: annotations[SECCOMP_POD_ANNOTATION] ?? '',
+    serviceAccountName: '',
+    runtimeClassName: '',
+    osName: '',
+    hostNetwork: false,
+    hostPID: false,
+    hostIPC: false,
+    hostUsers: undefined,
+    fsGroup: undefined,
+    supplementalGroups: undefined,
+    sysctls: NONE,
+    volumes: NONE,
+    containers: NONE,
+    hostPorts: NONE,
+    handlerHosts: NONE,
+    nullElement: undefined,
+  };
+  const spec = objectAt(source, 'spec', 'PodSpec');
+  if (spec) readPodSpec(spec, pod);
+  pod.nullElement = source.state.nullElement;
+  return pod;
+}
+
+function readPodSpec(spec: Source, pod: Filled<PodFields>): void {
+  const lists: Record<ContainerList, readonly Source[]> = {
+    initContainers: NONE,
+    containers: NONE,
+    ephemeralContainers: NONE,
+  };
+  for (const key in spec.json) {
+    switch (key) {
+      case 'initContainers':
+      case 'containers':
+      case 'ephemeralContainers':
+        lists[key] = objectsAt(spec, key, key === 'ephemeralContainers' ? 'EphemeralContainer' : 'Container');
+        break;
+      case 'hostNetwork':
+      case 'hostPID':
+      case 'hostIPC':
+        pod[key] = booleanAt(spec, key) ?? false;
+        break;
+      case 'hostUsers':
+        pod.hostUsers = booleanAt(spec, key);
+        break;
+      case 'serviceAccountName':
+      case 'runtimeClassName':
+        pod[key] = stringAt(spec, key);
+        break;
+      case 'os':
+        pod.osName = readOsName(objectAt(spec, key, 'PodOS'));
+        break;
+      case 'volumes':
+        pod.volumes = objectsAt(spec, key, 'Volume').map(readVolume);
+        break;
+      case 'securityContext':
+        readPodSecurityContext(objectAt(spec, key, 'PodSecurityContext'), pod);
+    }
+  }
+  const sources = [...lists.initContainers, ...lists.containers, ...lists.ephemeralContainers];
+  const count = sources.length;
+  if (count > MAX_CONTAINERS) reportTooMany(spec, 'containers', { count, max: MAX_CONTAINERS });
+  else readContainers(sources, pod);
+}
+
+function readOsName(os: Source | undefined): string {
+  return os ? stringAt(os, 'name', 'v1.OSName') : '';
+}
+
+function readPodSecurityContext(context: Source | undefined, pod: Filled<PodFields>): void {
+  if (context === undefined) return;
+  pod.hasSecurityContext = true;
+  for (const key in context.json) {
+    switch (key) {
+      case 'fsGroup':
+        pod.fsGroup = int64At(context, key);
+        break;
+      case 'supplementalGroups': {
+        const groups = int64sAt(context, key);
+        pod.supplementalGroups = groups.length === 0 ? undefined : groups;
+        break;
+      }
+      case 'sysctls':
+        pod.sysctls = objectsAt(context, key, 'Sysctl').map((sysctl) => stringAt(sysctl, 'name'));
+        break;
+      default:
+        readSharedField(context, key, pod);
+    }
+  }
+}
+
+const NO_SECURITY_CONTEXT: SecurityContextFields = {
+  location: '',
+  hasSecurityContext: false,
+  runAsUser: undefined,
+  runAsNonRoot: undefined,
+  seLinuxOptions: undefined,
+  seccompProfile: undefined,
+  appArmorProfile: undefined,
+  hostProcess: false,
+};
+
+/** Reads a field that the security contexts of pods and of containers share, and ignores other fields. */
+function readSharedField(context: Source, key: string, into: Filled<SecurityContextFields>): void {
+  switch (key) {
+    case 'runAsUser':
+      into.runAsUser = int64At(context, key);
+      break;
+    case 'runAsNonRoot':
+      into.runAsNonRoot = booleanAt(context, key);
+      break;
+    case 'seLinuxOptions':
+      into.seLinuxOptions = readSeLinuxOptions(context);
+      break;
+    case 'seccompProfile':
+      into.seccompProfile = readSeccompProfile(context);
+      break;
+    case 'appArmorProfile': {
+      const profile = objectAt(context, key, 'AppArmorProfile');
+      into.appArmorProfile = profile && stringAt(profile, 'type', 'v1.AppArmorProfileType');
+      break;
+    }
+    case 'windowsOptions': {
+      const options = objectAt(context, key, 'WindowsSecurityContextOptions');
+      into.hostProcess = (options && booleanAt(options, 'hostProcess')) ?? false;
+    }
+  }
+}
+
+/** Reads the SELinux options of a security context, or of the strategy of an SCC. */
+export function readSeLinuxOptions(context: Source): SeLinuxFields | undefined {
+  const options = objectAt(context, 'seLinuxOptions', 'SELinuxOptions');
+  return (
+    options && {
+      level: stringAt(options, 'level'),
+      role: stringAt(options, 'role'),
+      type: stringAt(options, 'type'),
+      user: stringAt(options, 'user'),
+    }
+  );
+}
+
+function readSeccompProfile(context: Source): SeccompProfile | undefined {
+  const profile = objectAt(context, 'seccompProfile', 'SeccompProfile');
+  if (profile === undefined) return undefined;
+  const type = stringAt(profile, 'type', 'v1.SeccompProfileType');
+  const localhostProfile = optionalStringAt(profile, 'localhostProfile');
+  return localhostProfile === undefined ? { type } : { type, localhostProfile };
+}
+
+function readContainers(sources: readonly Source[], pod: Filled<PodFields>): void {
+  const hostPorts: HostPort[] = [];
+  const handlerHosts: HandlerHost[] = [];
+  const hasSeccompAnnotations = Object.keys(pod.annotations).some(isContainerSeccomp);
+  const annotations = hasSeccompAnnotations ? pod.annotations : undefined;
+  const reading: ContainerReading = { annotations, hostPorts, handlerHosts };
+  pod.containers = sources.map((source) => readContainer(source, reading));
+  pod.hostPorts = hostPorts;
+  pod.handlerHosts = handlerHosts;
+}
+
+function isContainerSeccomp(annotation: string): boolean {
+  return annotation.startsWith(SECCOMP_CONTAINER_ANNOTATION_PREFIX);
+}
+
+/** The annotations of the pod, if one of them is for a container, and the lists to which its containers add. */
+interface ContainerReading {
+  readonly annotations: PodFields['annotations'] | undefined;
+  readonly hostPorts: HostPort[];
+  readonly handlerHosts: HandlerHost[];
+}
+
+function readContainer(source: Source, { annotations, hostPorts, handlerHosts }: ContainerReading): ContainerFields {
+  const { json, key: list, index = 0 } = source;
+  const name = stringAt(source, 'name');
+  const container: Filled<ContainerFields> = {
+    ...NO_SECURITY_CONTEXT,
+    location: `${list}[${index}]`,
+    json,
+    list: list as ContainerList,
+    index,
+    name,
+    image: '',
+    privileged: false,
+    procMount: undefined,
+    allowPrivilegeEscalation: undefined,
+    readOnlyRootFilesystem: undefined,
+    capabilities: undefined,
+    seccompAnnotation: annotations?.[SECCOMP_CONTAINER_ANNOTATION_PREFIX + name],
+  };
+  for (const key in json) {
+    switch (key) {
+      case 'image':
+        container.image = stringAt(source, key);
+        break;
+      case 'securityContext':
+        readSecurityContext(objectAt(source, key, 'SecurityContext'), container);
+        break;
+      case 'ports':
+        readPorts(source, container, hostPorts);
+        break;
+      case 'livenessProbe':
+      case 'readinessProbe':
+      case 'startupProbe':
+        readHandler(objectAt(source, key, 'Probe'), { container, path: key, hosts: handlerHosts });
+        break;
+      case 'lifecycle':
+        readLifecycle(objectAt(source, key, 'Lifecycle'), container, handlerHosts);
+    }
+  }
+  return container;
+}
+
+function readSecurityContext(context: Source | undefined, container: Filled<ContainerFields>): void {
+  if (context === undefined) return;
+  container.hasSecurityContext = true;
+  for (const key in context.json) {
+    switch (key) {
+      case 'privileged':
+        container.privileged = booleanAt(context, key) ?? false;
+        break;
+      case 'allowPrivilegeEscalation':
+      case 'readOnlyRootFilesystem':
+        container[key] = booleanAt(context, key);
+        break;
+      case 'procMount':
+        container.procMount = optionalStringAt(context, key, 'v1.ProcMountType');
+        break;
+      case 'capabilities':
+        container.capabilities = readCapabilities(context);
+        break;
+      default:
+        readSharedField(context, key, container);
+    }
+  }
+}
+
+function readCapabilities(context: Source): Capabilities | undefined {
+  const capabilities = objectAt(context, 'capabilities', 'Capabilities');
+  return (
+    capabilities && {
+      add: stringsAt(capabilities, 'add', 'v1.Capability'),
+      drop: stringsAt(capabilities, 'drop', 'v1.Capability'),
+    }
+  );
+}
+
+function readPorts(source: Source, container: ContainerFields, hostPorts: HostPort[]): void {
+  for (const [index, port] of objectsAt(source, 'ports', 'ContainerPort').entries()) {
+    const hostPort = int32At(port, 'hostPort') ?? 0;
+    if (hostPort !== 0) hostPorts.push({ container, index, port: hostPort });
+  }
+}
+
+function readLifecycle(lifecycle: Source | undefined, container: ContainerFields, hosts: HandlerHost[]): void {
+  if (lifecycle === undefined) return;
+  for (const hook of ['postStart', 'preStop']) {
+    const handler = objectAt(lifecycle, hook, 'LifecycleHandler');
+    readHandler(handler, { container, path: `lifecycle.${hook}`, hosts });
+  }
+}
+
+/** Collects the hosts of a probe or hook. The other actions, exec, grpc and sleep, have no host. */
+function readHandler(
+  handler: Source | undefined,
+  { container, path, hosts }: { container: ContainerFields; path: string; hosts: HandlerHost[] },
+): void {
+  if (handler === undefined) return;
+  const httpGet = objectAt(handler, 'httpGet', 'HTTPGetAction');
+  const tcpSocket = objectAt(handler, 'tcpSocket', 'TCPSocketAction');
+  const httpHost = httpGet ? stringAt(httpGet, 'host') : '';
+  const tcpHost = tcpSocket ? stringAt(tcpSocket, 'host') : '';
+  if (httpHost !== '') hosts.push({ container, path: `${path}.httpGet.host`, host: httpHost });
+  if (tcpHost !== '') hosts.push({ container, path: `${path}.tcpSocket.host`, host: tcpHost });
+}
+
+/**
+ * The volume sources with their Go types, in the order of the API. For a volume with several sources, both PSS messages
+ * and SCC admission use the first of them.
+ * @see https://github.com/kubernetes/api/blob/v0.36.0/core/v1/types.go
+ */
+const SOURCE_TYPES: readonly (readonly [source: string, type: string])[] = [
+  ['hostPath', 'HostPathVolumeSource'],
+  ['emptyDir', 'EmptyDirVolumeSource'],
+  ['gcePersistentDisk', 'GCEPersistentDiskVolumeSource'],
+  ['awsElasticBlockStore', 'AWSElasticBlockStoreVolumeSource'],
+  ['gitRepo', 'GitRepoVolumeSource'],
+  ['secret', 'SecretVolumeSource'],
+  ['nfs', 'NFSVolumeSource'],
+  ['iscsi', 'ISCSIVolumeSource'],
+  ['glusterfs', 'GlusterfsVolumeSource'],
+  ['persistentVolumeClaim', 'PersistentVolumeClaimVolumeSource'],
+  ['rbd', 'RBDVolumeSource'],
+  ['flexVolume', 'FlexVolumeSource'],
+  ['cinder', 'CinderVolumeSource'],
+  ['cephfs', 'CephFSVolumeSource'],
+  ['flocker', 'FlockerVolumeSource'],
+  ['downwardAPI', 'DownwardAPIVolumeSource'],
+  ['fc', 'FCVolumeSource'],
+  ['azureFile', 'AzureFileVolumeSource'],
+  ['configMap', 'ConfigMapVolumeSource'],
+  ['vsphereVolume', 'VsphereVirtualDiskVolumeSource'],
+  ['quobyte', 'QuobyteVolumeSource'],
+  ['azureDisk', 'AzureDiskVolumeSource'],
+  ['photonPersistentDisk', 'PhotonPersistentDiskVolumeSource'],
+  ['projected', 'ProjectedVolumeSource'],
+  ['portworxVolume', 'PortworxVolumeSource'],
+  ['scaleIO', 'ScaleIOVolumeSource'],
+  ['storageos', 'StorageOSVolumeSource'],
+  ['csi', 'CSIVolumeSource'],
+  ['ephemeral', 'EphemeralVolumeSource'],
+  ['image', 'ImageVolumeSource'],
+];
+
+/** The names of all volume sources, in the order of the API. */
+export const VOLUME_SOURCES: readonly string[] = SOURCE_TYPES.map(([name]) => name);
+
+interface KnownSource {
+  readonly type: string;
+  /** The `sources` of a volume that has this one only. */
+  readonly alone: readonly string[];
+}
+
+const KNOWN_SOURCES: ReadonlyMap<string, KnownSource> = new Map(
+  SOURCE_TYPES.map(([name, type]) => [name, { type, alone: [name] }]),
+);
+
+function readVolume(source: Source): VolumeFields {
+  let sources: readonly string[] = NONE;
+  let hostPath: string | undefined;
+  let flexDriver: string | undefined;
+  for (const key of Object.keys(source.json)) {
+    const known = KNOWN_SOURCES.get(key);
+    const present = known && objectAt(source, key, known.type);
+    if (present === undefined) continue;
+    sources = sources.length === 0 ? known.alone : [...sources, key].sort(byRank);
+    if (key === 'hostPath') hostPath = stringAt(present, 'path');
+    else if (key === 'flexVolume') flexDriver = stringAt(present, 'driver');
+  }
+  return { json: source.json, name: stringAt(source, 'name'), sources, hostPath, flexDriver };
+}
+
+function byRank(a: string, b: string): number {
+  return VOLUME_SOURCES.indexOf(a) - VOLUME_SOURCES.indexOf(b);
+}

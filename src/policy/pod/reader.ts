@@ -1,0 +1,229 @@
+/**
+ * Typed reading of JSON that has not been validated. A wrong type is recorded once, in the words of Go's decoder and as
+ * a field error, and reading continues with the zero value, so that decoders need no error handling of their own.
+ */
+import { invalidValue, printFieldError, tooMany, type FieldError } from '../../kube/field-error.ts';
+import { MAX_ITEMS } from '../../kube/storable.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { unmarshalError } from '../../kube/unmarshal-error.ts';
+
+/** A field whose value has another type than in the API, or a list with too many elements. */
+export interface DecodeError {
+  /** The field with its indexes, such as `spec.containers[0].securityContext.privileged`, and a detail such as `must be a boolean`. */
+  readonly field: FieldError;
+  /** The error of the API server's decoder: `json: cannot unmarshal string into Go struct field … of type bool`. */
+  readonly message: string;
+}
+
+/** What the sources of one object share. */
+export interface DecodeState {
+  /** The first error. Values that are read afterwards have the right type but no meaning. */
+  error: DecodeError | undefined;
+  /** The path of the first null in a list of objects, strings or integers; it is read as the zero value, as in Go. */
+  nullElement: string | undefined;
+  /** The number of elements of all lists that have been read; more than MAX_ITEMS is an error. */
+  items: number;
+}
+
+/** A JSON object to read from, and its position. Only errors compute paths, by walking up the parents. */
+export interface Source {
+  readonly json: JsonObject;
+  readonly state: DecodeState;
+  /** The name of the Go type: `Container`. Errors include it. */
+  readonly struct: string;
+  /** `undefined` for the object as a whole. */
+  readonly parent: Source | undefined;
+  /** The name in the parent; empty for the object as a whole. */
+  readonly key: string;
+  /** The position in a list; `undefined` outside of lists. */
+  readonly index: number | undefined;
+}
+
+/** A type as Go's decoder and as field errors print it. */
+interface ExpectedType {
+  readonly go: string;
+  readonly text: string;
+}
+
+const NO_FIELDS: JsonObject = {};
+const NO_ITEMS: readonly never[] = [];
+const MAX_INT64 = 2 ** 63;
+
+const BOOLEAN: ExpectedType = { go: 'bool', text: 'a boolean' };
+const STRING: ExpectedType = { go: 'string', text: 'a string' };
+const INT32: ExpectedType = { go: 'int32', text: 'an integer' };
+const INT64: ExpectedType = { go: 'int64', text: 'an integer' };
+const STRING_MAP: ExpectedType = { go: 'map[string]string', text: 'an object' };
+
+/** Starts reading an object, with a state of its own. */
+export function createSource(json: JsonObject, struct: string): Source {
+  const state: DecodeState = { error: undefined, nullElement: undefined, items: 0 };
+  return { json, state, struct, parent: undefined, key: '', index: undefined };
+}
+
+/** Returns `undefined` for an absent, null or mistyped boolean. */
+export function booleanAt(source: Source, key: string): boolean | undefined {
+  const value = source.json[key];
+  if (typeof value === 'boolean') return value;
+  if (value != null) reportType(source, key, value, BOOLEAN);
+  return undefined;
+}
+
+/** Returns `''` for an absent, null or mistyped string. `type` is the Go type, if it has a name of its own. */
+export function stringAt(source: Source, key: string, type?: string): string {
+  return optionalStringAt(source, key, type) ?? '';
+}
+
+/** As `stringAt`, but returns `undefined` for an absent or null string. */
+export function optionalStringAt(source: Source, key: string, type?: string): string | undefined {
+  const value = source.json[key];
+  if (typeof value === 'string') return value;
+  if (value == null) return undefined;
+  reportType(source, key, value, type === undefined ? STRING : { ...STRING, go: type });
+  return '';
+}
+
+/** Returns `undefined` for an absent, null or mistyped integer of 32 bits. */
+export function int32At(source: Source, key: string): number | undefined {
+  const value = source.json[key];
+  if (typeof value === 'number' && (value | 0) === value) return value;
+  if (value != null) reportType(source, key, value, INT32);
+  return undefined;
+}
+
+/** Returns `undefined` for an absent, null or mistyped integer of 64 bits. */
+export function int64At(source: Source, key: string): number | undefined {
+  const value = source.json[key];
+  if (isInt64(value)) return value;
+  if (value != null) reportType(source, key, value, INT64);
+  return undefined;
+}
+
+/** JSON.parse reads 2^63-1 as 2^63, so the bound itself is allowed. */
+function isInt64(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= MAX_INT64;
+}
+
+/** Returns the object as a source, `undefined` if it is absent, null or mistyped. `struct` is its Go type. */
+export function objectAt(source: Source, key: string, struct: string): Source | undefined {
+  const value = source.json[key];
+  if (isObject(value)) return { json: value, state: source.state, struct, parent: source, key, index: undefined };
+  if (value != null) reportType(source, key, value, { go: `v1.${struct}`, text: 'an object' });
+  return undefined;
+}
+
+/** Returns the elements of a list of objects. A null element is read as an empty object. */
+export function objectsAt(source: Source, key: string, struct: string): readonly Source[] {
+  const list = listAt(source, key, `v1.${struct}`);
+  return list.length === 0 ? NO_ITEMS : list.map((item, index) => element(source, { key, struct, item, index }));
+}
+
+function element(
+  parent: Source,
+  { key, struct, item, index }: { key: string; struct: string; item: unknown; index: number },
+): Source {
+  const { state } = parent;
+  if (isObject(item)) return { json: item, state, struct, parent, key, index };
+  if (item == null) state.nullElement ??= elementPath(parent, key, index);
+  else reportType(parent, key, item, { go: `v1.${struct}`, text: 'an object' }, index);
+  return { json: NO_FIELDS, state, struct, parent, key, index };
+}
+
+/** Returns the strings of a list. A null element is read as an empty string. `type` is the Go type of the elements. */
+export function stringsAt(source: Source, key: string, type = 'string'): readonly string[] {
+  const list = listAt(source, key, type);
+  if (list.every((item) => typeof item === 'string')) return list;
+  return list.map((item, index) => {
+    if (typeof item === 'string') return item;
+    reportElement(source, { key, item, index }, { go: type, text: 'a string' });
+    return '';
+  });
+}
+
+/** Returns the integers of a list. A null element is read as 0. */
+export function int64sAt(source: Source, key: string): readonly number[] {
+  const list = listAt(source, key, 'int64');
+  if (list.every(isInt64)) return list;
+  return list.map((item, index) => {
+    if (isInt64(item)) return item;
+    reportElement(source, { key, item, index }, INT64);
+    return 0;
+  });
+}
+
+function listAt(source: Source, key: string, type: string): readonly unknown[] {
+  const value = source.json[key];
+  if (value == null) return NO_ITEMS;
+  if (!Array.isArray(value)) {
+    reportType(source, key, value, { go: `[]${type}`, text: 'a list' });
+    return NO_ITEMS;
+  }
+  const { state } = source;
+  state.items += value.length;
+  if (state.items <= MAX_ITEMS) return value;
+  reportTooMany(source, key, { count: state.items, max: MAX_ITEMS });
+  return NO_ITEMS;
+}
+
+/** Returns a map of strings, such as labels or annotations. A null value is read as an empty string. */
+export function stringMapAt(source: Source, key: string): Readonly<Record<string, string>> {
+  const map = source.json[key];
+  if (!isObject(map)) {
+    if (map != null) reportType(source, key, map, STRING_MAP);
+    return {};
+  }
+  let isPlain = true;
+  for (const name in map) {
+    const value = map[name];
+    if (typeof value === 'string') continue;
+    isPlain = false;
+    if (value != null) reportType(source, key, value, STRING, name);
+  }
+  if (isPlain) return map as Readonly<Record<string, string>>;
+  return Object.fromEntries(Object.entries(map).map(([name, value]) => [name, typeof value === 'string' ? value : '']));
+}
+
+/** The path of an object, such as `spec.containers[0]`; empty for the object as a whole. */
+export function sourcePath({ parent, key, index }: Source): string {
+  if (parent === undefined) return '';
+  return index === undefined ? memberPath(parent, key) : elementPath(parent, key, index);
+}
+
+/** Records a list with more than `max` elements, unless the object has an earlier error. */
+export function reportTooMany(source: Source, key: string, { count, max }: { count: number; max: number }): void {
+  const field = tooMany(memberPath(source, key), count, max);
+  source.state.error ??= { field, message: printFieldError(field) };
+}
+
+function reportElement(
+  source: Source,
+  { key, item, index }: { key: string; item: unknown; index: number },
+  type: ExpectedType,
+): void {
+  if (item == null) source.state.nullElement ??= elementPath(source, key, index);
+  else reportType(source, key, item, type, index);
+}
+
+/** Records a value of a wrong type, unless the object has an earlier error. `element` is its index or key in the field. */
+function reportType(source: Source, key: string, value: unknown, type: ExpectedType, element?: number | string): void {
+  if (source.state.error !== undefined) return;
+  const path = element === undefined ? memberPath(source, key) : elementPath(source, key, element);
+  source.state.error = {
+    field: invalidValue(path, value, `must be ${type.text}`),
+    message: unmarshalError(value, `${source.struct}.${goPath(source, key)}`, type.go),
+  };
+}
+
+function memberPath(source: Source, key: string): string {
+  const path = sourcePath(source);
+  return path === '' ? key : `${path}.${key}`;
+}
+
+function elementPath(source: Source, key: string, element: number | string): string {
+  return `${memberPath(source, key)}[${element}]`;
+}
+
+/** Go's decoder prints paths without indexes. */
+function goPath({ parent, key: own }: Source, key: string): string {
+  return parent === undefined ? key : `${goPath(parent, own)}.${key}`;
+}
