@@ -29,7 +29,7 @@ import {
   isManaged,
 } from '../policy/rollout/label-sync.ts';
 import { predictedLevelOf } from '../policy/rollout/readiness.ts';
-import type { Level } from '../policy/pss/types.ts';
+import type { Level } from '../policy/pss/policy.ts';
 import { canUseScc } from './access.ts';
 
 // What the store says of the rollout of enforcement: the same for webhooks, controllers and commands.

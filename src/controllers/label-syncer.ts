@@ -8,7 +8,7 @@ import { LABEL_SYNC_MANAGER, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from
 import { ApiError } from '../kube/status.ts';
 import { planLabels, reachOf, type LabelSyncPlan, type ManagementSettings } from '../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import { LEVELS, type Level } from '../policy/pss/types.ts';
+import { LEVELS, type Level } from '../policy/pss/policy.ts';
 import type { RolloutMetrics } from '../telemetry/rollout.ts';
 import {
   on,

@@ -11,7 +11,7 @@ import {
   type NamespaceEvaluation,
   verdictOfWarnings,
 } from '../policy/rollout/readiness.ts';
-import type { Level } from '../policy/pss/types.ts';
+import type { Level } from '../policy/pss/policy.ts';
 import { createPredictedLevels } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/access.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';

@@ -18,7 +18,7 @@ import { resolvePolicies } from '../../src/policy/psa/namespace-policy.ts';
 import { printPolicy } from '../../src/policy/psa/policy.ts';
 import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import { DEFAULT_LIMITS, type PodSecurityCount } from '../../src/policy/psa/types.ts';
-import type { Version } from '../../src/policy/pss/types.ts';
+import type { Version } from '../../src/policy/pss/policy.ts';
 
 const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
 

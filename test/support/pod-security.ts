@@ -5,7 +5,7 @@ import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
 import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import { DEFAULT_LIMITS, type PodSecurityInput, type PodSecurityReview } from '../../src/policy/psa/types.ts';
-import type { Version } from '../../src/policy/pss/types.ts';
+import type { Version } from '../../src/policy/pss/policy.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 

@@ -7,7 +7,7 @@ import type { Change } from '../../src/cluster/store.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
 import type { PodLike } from '../../src/kube/types.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
-import type { Level } from '../../src/policy/pss/types.ts';
+import type { Level } from '../../src/policy/pss/policy.ts';
 import type { ControlPlane } from './control-plane/index.ts';
 
 /** A pod that runs, as admission has made it. */

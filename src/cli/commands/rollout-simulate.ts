@@ -10,7 +10,7 @@ import {
 } from '../../policy/rollout/enforcement.ts';
 import { standingOf } from '../../policy/rollout/label-sync.ts';
 import { printSome } from '../../policy/psa/some.ts';
-import { LEVELS } from '../../policy/pss/types.ts';
+import { LEVELS } from '../../policy/pss/policy.ts';
 import {
   type RolloutFacts,
   gatherRollout,

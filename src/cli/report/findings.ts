@@ -3,7 +3,7 @@ import { invalidValue, formatFieldError, type FieldError } from '../../kube/fiel
 import type { NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccModeOf } from '../../policy/scc/mode.ts';
 import { printPolicy, type Mode } from '../../policy/psa/policy.ts';
-import { checks, evaluatePod, type Violation } from '../../policy/pss/index.ts';
+import { checkFix, evaluatePod, type Violation } from '../../policy/pss/index.ts';
 import { parseFieldPath } from './field-path.ts';
 import { labelsOf } from './identity.ts';
 import { completed, podIn } from './pod.ts';
@@ -12,9 +12,7 @@ import type { Finding, OffendingField } from './types.ts';
 /** From the strongest. */
 export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
 
-const REMEDIES: ReadonlyMap<string, string> = new Map([
-  ...checks.map(({ id, remedy = '' }): [string, string] => [id, remedy]),
-  ['decode', 'Give the field a value of the type that the Kubernetes API documents.'],
+const LABEL_FIXES: ReadonlyMap<string, string> = new Map([
   ['scc-label', `Use one of ${SCC_MODES.join(', ')}, in lower case.`],
   ['labels', 'Use a level (privileged, baseline, restricted) or a version (latest, v1.N), in lower case.'],
 ]);
@@ -69,7 +67,7 @@ function findingOf(object: ManifestObject, podPath: readonly string[], violation
     check,
     reason,
     detail,
-    remedy: REMEDIES.get(check) ?? '',
+    remedy: LABEL_FIXES.get(check) ?? checkFix(check),
     fields: paths.map((path) => fieldOf(object, [...podPath, path].filter((part) => part !== '').join('.'))),
   };
 }

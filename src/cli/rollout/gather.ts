@@ -14,7 +14,7 @@ import {
   readEnforcement,
 } from '../../policy/rollout/enforcement.ts';
 import type { Category, ViolatingWorkload } from '../../policy/rollout/readiness.ts';
-import type { Level } from '../../policy/pss/types.ts';
+import type { Level } from '../../policy/pss/policy.ts';
 import type { Store } from '../../cluster/store.ts';
 import { parseConfiguration, type Configuration, readPodSecuritySource } from '../../config/configuration.ts';
 import type { Source } from '../../config/files.ts';

@@ -13,7 +13,7 @@ import { compareBytes } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { createCurrentSccLevels } from '../../cluster/rollout.ts';
 import { planLabels, isTerminating } from '../../policy/rollout/label-sync.ts';
-import { isLevel, type Level } from '../../policy/pss/types.ts';
+import { isLevel, type Level } from '../../policy/pss/policy.ts';
 import type { Io } from '../command.ts';
 import { createProgress } from '../progress.ts';
 import { printable } from '../report/text.ts';

@@ -3,12 +3,10 @@
  * absent, zero values are filled in where Go has them, and unknown fields are ignored. A policy cannot read a field that
  * is not listed here, so it never reads a value of an unverified type.
  */
-import { tooLong, tooMany, type FieldError } from '../../kube/field-error.ts';
-import type { CONTAINER_LISTS } from '../../kube/pod.ts';
+import { tooLong, tooMany, unmarshalError, type FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
-import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, MAX_FIELDS, MAX_KEYS } from '../../kube/storable.ts';
+import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, MAX_FIELDS, MAX_KEYS, type CONTAINER_LISTS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { unmarshalError } from '../../kube/unmarshal-error.ts';
 import {
   booleanAt,
   createSource,
@@ -94,6 +92,7 @@ export interface HandlerHost {
 
 export interface VolumeFields {
   readonly json: JsonObject;
+  readonly index: number;
   readonly name: string;
   /** The names of the known sources that are present, in the order of VOLUME_SOURCES. A valid volume has one. */
   readonly sources: readonly string[];
@@ -555,12 +554,12 @@ function readVolume(source: Source): VolumeFields {
   for (const key of Object.keys(source.json)) {
     const known = KNOWN_SOURCES.get(key);
     const present = known && objectAt(source, key, known.type);
-    if (present === undefined) continue;
+    if (known === undefined || present === undefined) continue;
     sources = sources.length === 0 ? known.alone : [...sources, key].sort(byRank);
     if (key === 'hostPath') hostPath = stringAt(present, 'path');
     else if (key === 'flexVolume') flexDriver = stringAt(present, 'driver');
   }
-  return { json: source.json, name: stringAt(source, 'name'), sources, hostPath, flexDriver };
+  return { json: source.json, index: source.index ?? 0, name: stringAt(source, 'name'), sources, hostPath, flexDriver };
 }
 
 function byRank(a: string, b: string): number {

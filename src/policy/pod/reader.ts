@@ -2,10 +2,9 @@
  * Typed reading of JSON that has not been validated. A wrong type is recorded once, in the words of Go's decoder and as
  * a field error, and reading continues with the zero value, so that decoders need no error handling of their own.
  */
-import { invalidValue, printFieldError, tooMany, type FieldError } from '../../kube/field-error.ts';
-import { MAX_ITEMS } from '../../kube/storable.ts';
+import { invalidValue, formatFieldError, tooMany, unmarshalError, type FieldError } from '../../kube/field-error.ts';
+import { MAX_ITEMS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { unmarshalError } from '../../kube/unmarshal-error.ts';
 
 /** A field whose value has another type than in the API, or a list with too many elements. */
 export interface DecodeError {
@@ -192,7 +191,7 @@ export function sourcePath({ parent, key, index }: Source): string {
 /** Records a list with more than `max` elements, unless the object has an earlier error. */
 export function reportTooMany(source: Source, key: string, { count, max }: { count: number; max: number }): void {
   const field = tooMany(memberPath(source, key), count, max);
-  source.state.error ??= { field, message: printFieldError(field) };
+  source.state.error ??= { field, message: formatFieldError(field) };
 }
 
 function reportElement(

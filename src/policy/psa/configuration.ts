@@ -1,7 +1,6 @@
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { duplicateValue, invalidValue, type FieldError } from '../../kube/field-error.ts';
-import { isLevel, type Level, type Policy, type Version } from '../pss/types.ts';
-import { parseVersion } from '../pss/version.ts';
+import { isLevel, parseVersion, type Level, type Policy, type Version } from '../pss/policy.ts';
 import { LEVEL_RULE, VERSION_RULE, type Mode, type Policies } from './policy.ts';
 
 /** The fields of `defaults`, in the order of the labels. */

@@ -2,7 +2,7 @@ import { isObject, type JsonObject, type GroupVersionKind, type KubeObject } fro
 import { unmarshalError } from '../../kube/field-error.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { quote } from '../../kube/text.ts';
-import { decodeError } from '../pss/decode.ts';
+import { decodeError } from '../pss/evaluate.ts';
 import { isKnownKind } from './known-kinds.ts';
 
 /** The types of some fields; `*` stands for every key. Fields that a shape does not name may hold anything. */

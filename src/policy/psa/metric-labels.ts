@@ -1,6 +1,6 @@
 import type { AdmissionRequest } from '../../kube/admission.ts';
-import type { Policy, Version } from '../pss/types.ts';
-import { compareVersions } from '../pss/version.ts';
+import type { Policy, Version } from '../pss/policy.ts';
+import { compareVersions } from '../pss/policy.ts';
 
 /** The labels that all counters share. */
 export interface RequestLabels {

@@ -2,7 +2,7 @@
  * Pod Security Admission: what a namespace's labels and the configuration ask for, and the answer to a request.
  * Everything here is a pure function of values given; nothing reads a clock, a store or a file by itself.
  */
-import type { Level, Policy } from '../pss/types.ts';
+import type { Level, Policy } from '../pss/policy.ts';
 
 /** What a policy is for: to refuse, to note in the audit log, to tell the requester; in the order of the labels. */
 export const MODES = ['enforce', 'audit', 'warn'] as const;

@@ -1,7 +1,7 @@
 import { compareBytes, quote } from '../../kube/text.ts';
 import type { Pod, Namespace, PodLike } from '../../kube/types.ts';
-import { evaluatePod, evaluateUnchanged, type Evaluation } from '../pss/evaluate.ts';
-import type { Policy, Version } from '../pss/types.ts';
+import { evaluatePod, type Evaluation } from '../pss/evaluate.ts';
+import type { Policy, Version } from '../pss/policy.ts';
 import { printPolicy, areEquivalent, isFullyPrivileged, isSamePolicy, isStricter, MODES, type Mode } from './policy.ts';
 import { allow, deny } from '../../kube/admission.ts';
 import { formatFieldError, type FieldError, formatFieldErrors } from '../../kube/field-error.ts';
@@ -187,7 +187,7 @@ function uncounted(decision: PodSecurityReview['decision']): PodSecurityReview {
 
 /** Judges the pod of a request by one policy, as the emulated version of Kubernetes would if there is one. */
 function evaluate(pod: PodLike, policy: Policy, emulationVersion: Version | undefined): Evaluation {
-  return evaluateUnchanged(pod, emulationVersion === undefined ? policy : { ...policy, emulationVersion });
+  return evaluatePod(pod, emulationVersion === undefined ? policy : { ...policy, emulationVersion });
 }
 
 /** What there is to say about one pod or template; collected mode by mode. */

@@ -1,6 +1,6 @@
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
-import type { Policy, Version } from '../pss/types.ts';
+import type { Policy, Version } from '../pss/policy.ts';
 import type { PodSecurity } from './pod-security.ts';
 import type { Mode } from './policy.ts';
 

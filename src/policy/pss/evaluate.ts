@@ -1,147 +1,224 @@
 /**
- * The Pod Security Standards: does a pod keep a level at a version? What is here sees the pod alone, never its
- * namespace, its requester or the cluster, and judges whatever is sent: nothing throws.
+ * Evaluates pods by the Pod Security Standards. An evaluation depends on the pod alone, and not on its namespace, its
+ * requester or the cluster. It accepts values of every type and does not throw.
  */
-import type { Check, Level, Finding, Version, Violation } from './types.ts';
-import { compareVersions, parseVersion } from './version.ts';
-import type { FieldError } from '../../kube/field-error.ts';
 import type { PodLike } from '../../kube/types.ts';
+import type { FieldError } from '../../kube/field-error.ts';
+import { compareBytes } from '../../kube/text.ts';
+import { decodePod, type DecodedPod, type PodFields } from '../pod/pod.ts';
+import type { DecodeError } from '../pod/reader.ts';
+import type { Check, Revision } from './check.ts';
 import { checks } from './checks/index.ts';
-import { decode, decodeUnchanged, forgetLarge, type Decoded, type DecodeError } from './decode.ts';
-import { EVERY_POD, type PodFields } from './fields.ts';
-import { createSelector, newestVersionOf, type SelectOptions, type SelectedCheck, type Selector } from './select.ts';
-import { both } from './text.ts';
+import { compareVersions, parseVersion, type Level, type Policy, type Version } from './policy.ts';
 
-/** What makes a list of checks unusable; empty if nothing does. */
-function registryErrors(checks: readonly Check[]): string[] {
-  const levels = new Map(checks.map((check) => [check.id, check.level]));
-  const repeated = checks.map(({ id }) => id).filter((id, index, ids) => ids.indexOf(id) !== index);
+/** The violation of one check by a pod. */
+export interface Violation {
+  /** The id of the check; `decode` if a field has a wrong type. */
+  readonly check: string;
+  /** Short, without names and values. */
+  readonly reason: string;
+  /** The offending containers and values. It is empty in rare cases. */
+  readonly detail: string;
+  /** The offending fields, if the evaluation was requested with `fields`. */
+  readonly fields?: readonly FieldError[];
+}
+
+/** The result for one pod. Both texts are empty if it is allowed. */
+export interface Evaluation {
+  readonly allowed: boolean;
+  /** In the order of their checks: baseline before restricted, each by id. */
+  readonly violations: readonly Violation[];
+  /** The joined reasons. */
+  readonly reason: string;
+  /** The joined reasons with their details. */
+  readonly detail: string;
+}
+
+export interface SelectOptions extends Policy {
+  /** Evaluates like a Kubernetes release for which this version is the newest. */
+  readonly emulationVersion?: Version;
+}
+
+export interface EvaluateOptions extends SelectOptions {
+  /** Attaches the offending fields to each violation. */
+  readonly fields?: boolean;
+}
+
+/** A check at one version. */
+export interface SelectedCheck extends Revision {
+  readonly id: string;
+}
+
+/** Returns the checks of a policy in the order in which violations are reported. */
+export type Selector = (options: SelectOptions) => readonly SelectedCheck[];
+
+export interface Evaluator {
+  /** Evaluates a pod or pod template. An invalid version counts as `latest`. */
+  evaluatePod(pod: PodLike, options: EvaluateOptions): Evaluation;
+  /** Evaluates a pod that has been decoded, for callers that evaluate it by several policies. */
+  evaluateDecoded(pod: DecodedPod, options: EvaluateOptions): Evaluation;
+  readonly checksAt: Selector;
+  /** Newer versions are evaluated like this one. */
+  readonly newestVersion: Version;
+}
+
+const ALLOWED: Evaluation = Object.freeze({ allowed: true, violations: Object.freeze([]), reason: '', detail: '' });
+
+/** The check id of pods that cannot be decoded, and its fix. */
+const DECODE = {
+  id: 'decode',
+  fix: 'Give the field a value of the type that the Kubernetes API documents.',
+};
+
+/**
+ * Creates an evaluator for a list of checks in any order.
+ * @throws Error if the checks contradict each other
+ */
+export function createEvaluator(registry: readonly Check[]): Evaluator {
+  const errors = findRegistryErrors(registry);
+  if (errors.length > 0) throw new Error(`invalid checks: ${errors.join('; ')}`);
+  const newestVersion = findNewestVersion(registry);
+  const checksAt = createSelector(registry, newestVersion);
+  const evaluateDecoded = ({ pod, error }: DecodedPod, options: EvaluateOptions): Evaluation => {
+    if (options.level === 'privileged') return ALLOWED;
+    return error ? undecodable(error, options) : runChecks(checksAt(options), pod, options);
+  };
+  return {
+    newestVersion,
+    checksAt,
+    evaluateDecoded,
+    evaluatePod: (pod, options) =>
+      options.level === 'privileged' ? ALLOWED : evaluateDecoded(decodePod(pod), options),
+  };
+}
+
+export const { evaluatePod, evaluateDecoded, checksAt, newestVersion } = createEvaluator(checks);
+
+/** The error of decoding a pod or pod template, in the words of the API server. */
+export function decodeError(podLike: unknown): string | undefined {
+  return decodePod(podLike).error?.message;
+}
+
+const FIXES: ReadonlyMap<string, string> = new Map([...checks, DECODE].map(({ id, fix = '' }) => [id, fix]));
+
+/** How to fix a violation of a check, in one sentence; empty for unknown checks. */
+export function checkFix(id: string): string {
+  return FIXES.get(id) ?? '';
+}
+
+/** Runs all checks, without an early exit. */
+function runChecks(selection: readonly SelectedCheck[], pod: PodFields, options: EvaluateOptions): Evaluation {
+  const violations: Violation[] = [];
+  for (const { id, check } of selection) {
+    const finding = check(pod);
+    if (finding === undefined) continue;
+    const { detail, reason } = finding;
+    const violation = { check: id, reason, detail };
+    violations.push(options.fields === true ? { ...violation, fields: finding.fields() } : violation);
+  }
+  return violations.length === 0 ? ALLOWED : denied(violations);
+}
+
+function denied(violations: readonly Violation[]): Evaluation {
+  let reasons = '';
+  let details = '';
+  for (const violation of violations) {
+    const reason = violation.reason || 'unknown forbidden reason';
+    const separator = reasons === '' ? '' : ', ';
+    reasons += separator + reason;
+    details += separator + (violation.detail === '' ? reason : `${reason} (${violation.detail})`);
+  }
+  return { allowed: false, violations, reason: reasons, detail: details };
+}
+
+function undecodable({ field, message: detail }: DecodeError, { fields }: EvaluateOptions): Evaluation {
+  const error: FieldError = { type: 'FieldValueTypeInvalid', path: field.path, value: field.value, detail };
+  const violation = { check: DECODE.id, reason: 'undecodable field', detail };
+  return denied([fields === true ? { ...violation, fields: [error] } : violation]);
+}
+
+function createSelector(registry: readonly Check[], newest: Version): Selector {
+  const starts = registry.flatMap(({ versions }) => versions.map(({ since }) => since));
+  const versions = [...new Set<Version>([...starts, 'v1.0'])].sort(compareVersions);
+  const selectAll = (level: Level) =>
+    new Map(versions.map((version) => [version, selectChecks(registry, level, version)]));
+  const baseline = selectAll('baseline');
+  const restricted = selectAll('restricted');
+  return ({ level, version, emulationVersion }) => {
+    if (level === 'privileged') return [];
+    const effective = effectiveVersion(version, newest, emulationVersion);
+    const start = versions.findLast((candidate) => compareVersions(candidate, effective) <= 0) ?? 'v1.0';
+    return (level === 'baseline' ? baseline : restricted).get(start) ?? [];
+  };
+}
+
+/** The newest version with a revision of a check. */
+function findNewestVersion(registry: readonly Check[]): Version {
+  const starts = registry.flatMap((check) => check.versions.map(({ since }) => since));
+  return starts.reduce((newest, since) => (compareVersions(since, newest) > 0 ? since : newest), 'v1.0');
+}
+
+/** Invalid versions, and versions newer than the newest known, count as `latest`. */
+function effectiveVersion(version: Version, newest: Version, emulation: Version = 'latest'): Version {
+  const known = compareVersions(emulation, newest) > 0 ? newest : emulation;
+  const requested = parseVersion(version) ?? 'latest';
+  return compareVersions(requested, known) > 0 ? known : requested;
+}
+
+function selectChecks(registry: readonly Check[], level: Level, version: Version): readonly SelectedCheck[] {
+  const select = (checkLevel: Check['level']): SelectedCheck[] =>
+    registry
+      .filter((check) => check.level === checkLevel)
+      .sort((a, b) => compareBytes(a.id, b.id))
+      .flatMap((check) => selectRevision(check, version));
+  const baseline = select('baseline');
+  if (level === 'baseline') return baseline;
+  const restricted = select('restricted');
+  const overridden = new Set(restricted.flatMap((check) => check.overrides ?? []));
+  return [...baseline.filter((check) => !overridden.has(check.id)), ...restricted];
+}
+
+/** The newest revision that is not newer than the version, or no element before the first revision. */
+function selectRevision({ id, versions }: Check, version: Version): SelectedCheck[] {
+  const revision = versions.findLast(({ since }) => compareVersions(since, version) <= 0);
+  return revision ? [{ overrides: [], ...revision, id }] : [];
+}
+
+function findRegistryErrors(registry: readonly Check[]): string[] {
+  const levels = new Map(registry.map((check) => [check.id, check.level]));
+  const repeated = registry.map(({ id }) => id).filter((id, index, ids) => ids.indexOf(id) !== index);
   return [
-    ...new Set(repeated.map((id) => `check "${id}" is registered more than once`)),
-    ...checks.flatMap((check) => [...checkErrors(check), ...overrideErrors(check, levels)]),
+    ...[...new Set(repeated)].map((id) => `check "${id}" is registered more than once`),
+    ...registry.flatMap((check) => [...findVersionErrors(check), ...findOverrideErrors(check, levels)]),
   ];
 }
 
-function checkErrors({ id, level, versions }: Check): string[] {
+function findVersionErrors({ id, level, versions }: Check): string[] {
   const errors: string[] = [];
   if (level !== 'baseline' && level !== 'restricted') {
     errors.push(`check "${id}" has level "${String(level)}": must be baseline or restricted`);
   }
   if (versions.length === 0) errors.push(`check "${id}" has no versions`);
   const starts = versions.map(({ since }) => since);
-  const bad = starts.filter((since) => since === 'latest' || parseVersion(since) === undefined);
+  const invalid = starts.filter((since) => since === 'latest' || parseVersion(since) === undefined);
   errors.push(
-    ...bad.map((since) => `check "${id}" has a revision since "${since}": must be a version such as "v1.25"`),
+    ...invalid.map((since) => `check "${id}" has a revision since "${since}": must be a version such as "v1.25"`),
   );
   starts.slice(1).forEach((since, index) => {
     const before = starts[index];
     if (before !== undefined && compareVersions(before, since) >= 0) {
-      errors.push(`check "${id}" has a revision since "${since}" after one since "${before}": versions must rise`);
+      errors.push(`check "${id}" has a revision since "${since}" after one since "${before}": versions must increase`);
     }
   });
   return errors;
 }
 
-function overrideErrors({ id, level, versions }: Check, levels: ReadonlyMap<string, Level>): string[] {
+function findOverrideErrors({ id, level, versions }: Check, levels: ReadonlyMap<string, Level>): string[] {
   const overrides = [...new Set(versions.flatMap((revision) => revision.overrides ?? []))];
   if (overrides.length > 0 && level !== 'restricted') {
-    return [`check "${id}" overrides others: only restricted checks may`];
+    return [`check "${id}" overrides others, but only restricted checks may`];
   }
   return overrides
     .filter((other) => levels.has(other) && levels.get(other) !== 'baseline')
     .map((other) => `check "${id}" overrides "${other}", which is not a baseline check`);
-}
-
-export interface EvaluateOptions extends SelectOptions {
-  /** Attach the offending fields to each violation. */
-  readonly fields?: boolean;
-}
-
-/** The verdict on one pod. Both texts are empty if it is allowed. */
-export interface Evaluation {
-  readonly allowed: boolean;
-  /** In the order of their checks: baseline before restricted, each by id. */
-  readonly violations: readonly Violation[];
-  /** The reasons, joined. */
-  readonly reason: string;
-  /** The reasons with their details, joined. */
-  readonly detail: string;
-}
-
-export interface Evaluator {
-  /** Judges a pod or a pod template. A version that is none counts as `latest`. */
-  evaluatePod(pod: PodLike, options: EvaluateOptions): Evaluation;
-  /** The same for a pod that has not changed since it was decoded or judged last: it is not read again. */
-  evaluateUnchanged(pod: PodLike, options: EvaluateOptions): Evaluation;
-  /** The checks that run at a policy, in order. */
-  readonly checksAt: Selector;
-  /** Newer versions are judged like this one. */
-  readonly newestVersion: Version;
-}
-
-const ALLOWED: Evaluation = Object.freeze({
-  allowed: true,
-  violations: Object.freeze([]),
-  reason: '',
-  detail: '',
-});
-
-/**
- * Prepares the evaluation by a list of checks, in any order.
- * @throws Error if the list contradicts itself
- */
-export function createEvaluator(registry: readonly Check[]): Evaluator {
-  const errors = registryErrors(registry);
-  if (errors.length > 0) throw new Error(`invalid checks: ${errors.join('; ')}`);
-  const newestVersion = newestVersionOf(registry);
-  const checksAt = createSelector(registry);
-  const evaluate = ({ error, pod }: Decoded, options: EvaluateOptions): Evaluation => {
-    const evaluation = run(error ? [undecodable(error)] : checksAt(options), pod, options);
-    forgetLarge();
-    return evaluation;
-  };
-  return {
-    newestVersion,
-    checksAt,
-    evaluatePod: (pod, options) => (options.level === 'privileged' ? ALLOWED : evaluate(decode(pod), options)),
-    evaluateUnchanged: (pod, options) =>
-      options.level === 'privileged' ? ALLOWED : evaluate(decodeUnchanged(pod), options),
-  };
-}
-
-export const { evaluatePod, evaluateUnchanged, checksAt, newestVersion } = createEvaluator(checks);
-
-/** Every check has its say; there is no early end. */
-function run(selection: readonly SelectedCheck[], pod: PodFields, options: EvaluateOptions): Evaluation {
-  let violations: Violation[] | undefined;
-  let reasons = '';
-  let details = '';
-  for (const { id, settings, check } of selection) {
-    if ((settings & pod.settings) === 0) continue;
-    const finding = check(pod);
-    if (finding === undefined) continue;
-    const violation = violationOf(id, finding, pod, options);
-    if (violations) violations.push(violation);
-    else violations = [violation];
-    const reason = finding.reason || 'unknown forbidden reason';
-    reasons = both(reasons, ', ', reason);
-    details = both(details, ', ', finding.detail ? reason + ' (' + finding.detail + ')' : reason);
-  }
-  return violations ? { allowed: false, violations, reason: reasons, detail: details } : ALLOWED;
-}
-
-function violationOf(check: string, finding: Finding, pod: PodFields, options: EvaluateOptions): Violation {
-  const { reason, detail } = finding;
-  return options.fields === true ? { check, reason, detail, fields: finding.fields(pod) } : { check, reason, detail };
-}
-
-/** The one check of a pod that cannot be decoded. */
-function undecodable({ path, value, message: detail }: DecodeError): SelectedCheck {
-  const fields = (): FieldError[] => [{ type: 'FieldValueTypeInvalid', path, value, detail }];
-  const check = (): Finding => ({
-    reason: 'undecodable field',
-    detail,
-    fields,
-  });
-  return { id: 'decode', since: 'v1.0', settings: EVERY_POD, check };
 }

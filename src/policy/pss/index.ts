@@ -1,26 +1,19 @@
-/** The public surface of the package's `./pss`. */
+/** The public surface of the package export `./pss`. */
+export type { Check, Finding, Revision, Rule } from './check.ts';
 export { checks } from './checks/index.ts';
-export { decodeError } from './decode.ts';
 export {
+  checkFix,
   checksAt,
   createEvaluator,
+  decodeError,
   evaluatePod,
   newestVersion,
-  type EvaluateOptions,
   type Evaluation,
+  type EvaluateOptions,
   type Evaluator,
-} from './evaluate.ts';
-export type { SelectOptions, SelectedCheck, Selector } from './select.ts';
-export {
-  LEVELS,
-  isLevel,
-  type Check,
-  type Finding,
-  type Level,
-  type Policy,
-  type Revision,
-  type Rule,
-  type Version,
+  type SelectedCheck,
+  type SelectOptions,
+  type Selector,
   type Violation,
-} from './types.ts';
-export { compareVersions, parseVersion } from './version.ts';
+} from './evaluate.ts';
+export { compareVersions, isLevel, LEVELS, parseVersion, type Level, type Policy, type Version } from './policy.ts';

@@ -10,8 +10,8 @@ import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube
 import type { SccMode } from '../scc/mode.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
-import { remedyOf } from '../pss/remedy.ts';
-import type { Level, Version } from '../pss/types.ts';
+import { checkFix } from '../pss/evaluate.ts';
+import type { Level, Version } from '../pss/policy.ts';
 import type { Exemptions } from '../psa/exemptions.ts';
 import { getControllerPod, type FindServiceAccount } from '../../kube/controller-pod.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
@@ -198,7 +198,7 @@ function violationsOf(pod: PodLike, prefix: string, input: NamespaceInput, level
     reason,
     detail,
     fields: fields.map(({ path }) => prefix + path),
-    fix: remedyOf(check),
+    fix: checkFix(check),
   }));
 }
 

@@ -7,7 +7,7 @@ import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, type GroupVersionKind, type Kind, type KubeObject, type PodLike } from '../../kube/types.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
-import type { Level } from '../pss/types.ts';
+import type { Level } from '../pss/policy.ts';
 import { decodeObject } from '../psa/decode.ts';
 import { readEnforcement, type DefaultLevel } from './enforcement.ts';
 import { exemptionOf, type Exemptions } from '../psa/exemptions.ts';

@@ -12,7 +12,7 @@ import type { DefaultLevel, SweepSummary } from './enforcement.ts';
 import { SUFFICIENT_LEVEL_ANNOTATION, POD_SECURITY_LABELS, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import type { Namespace, Report, ReportResult } from '../../kube/types.ts';
-import { isLevel, type Level } from '../pss/types.ts';
+import { isLevel, type Level } from '../pss/policy.ts';
 import type { Exemptions } from '../psa/exemptions.ts';
 import { type LabelSyncPlan, isTerminating, ownFieldsOf } from './label-sync.ts';
 import { isStricter } from '../psa/policy.ts';

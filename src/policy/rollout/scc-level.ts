@@ -2,7 +2,7 @@ import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
-import type { Level } from '../pss/types.ts';
+import type { Level } from '../pss/policy.ts';
 import { decodeScc, type SccFields } from '../scc/scc.ts';
 import { namespaceRangesOf, type NamespaceRanges } from '../scc/namespace.ts';
 

@@ -7,13 +7,12 @@ import { RESOURCES } from '../../kube/resources.ts';
 import { decodeScc } from '../scc/scc.ts';
 import { grantsAnywhere, whoCan, type RbacGrant, type SubjectName } from '../rbac/who-can.ts';
 import { compareKubeletVersions, parseKubeletVersion, parseVersion } from '../kubelet/version.ts';
-import { compareVersions } from '../pss/version.ts';
+import { compareVersions } from '../pss/policy.ts';
 import { resolvePolicies } from '../psa/namespace-policy.ts';
-import type { Policy, Version } from '../pss/types.ts';
+import type { Policy, Version } from '../pss/policy.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
 import { printPolicy } from '../psa/policy.ts';
-import { decode } from '../pss/decode.ts';
-import { pathOf, type ContainerFields, type PodFields, type SetterFields } from '../pss/fields.ts';
+import { decodePod, fieldPath, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
 import { hasUserNamespace, getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { misfitsOf } from '../scc/advice/explain.ts';
 import { psaLevelOf } from './scc-level.ts';
@@ -214,7 +213,7 @@ function hiddenViolations(pod: Pod, namespace: Namespace | undefined): HiddenVio
 
 /** The fields of a pod that give more rights than a user namespace of the node should see, each with its value, once. */
 function rootlikeFields(pod: Pod): readonly string[] {
-  const { error, pod: fields } = decode(pod);
+  const { error, pod: fields } = decodePod(pod);
   if (error !== undefined) return [];
   return [...new Set(fields.containers.flatMap((container) => fieldsOf(container, fields)))];
 }
@@ -222,16 +221,17 @@ function rootlikeFields(pod: Pod): readonly string[] {
 function fieldsOf(container: ContainerFields, pod: PodFields): readonly string[] {
   const user = container.runAsUser === undefined ? pod : container;
   const nonRoot = container.runAsNonRoot === undefined ? pod : container;
+  const added = container.capabilities?.add ?? [];
   return [
     ...(user.runAsUser === 0 ? [print(user, 'runAsUser', 0)] : []),
     ...(nonRoot.runAsNonRoot === false ? [print(nonRoot, 'runAsNonRoot', false)] : []),
-    ...(container.capabilitiesAdd.length > 0 ? [print(container, 'capabilities.add', container.capabilitiesAdd)] : []),
+    ...(added.length > 0 ? [print(container, 'capabilities.add', added)] : []),
     ...(container.procMount === 'Unmasked' ? [print(container, 'procMount', 'Unmasked')] : []),
   ];
 }
 
-function print(owner: SetterFields, field: string, value: unknown): string {
-  return `${pathOf(owner)}.securityContext.${field}=${JSON.stringify(value)}`;
+function print(owner: SecurityContextFields, field: string, value: unknown): string {
+  return `${fieldPath(owner, `securityContext.${field}`)}=${JSON.stringify(value)}`;
 }
 
 interface Surroundings {

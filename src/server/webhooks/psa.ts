@@ -13,7 +13,7 @@ import { type Store, waitFor } from '../../cluster/store.ts';
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { type SccSettings, warnOfModeLabel } from '../../policy/scc/mode.ts';
-import type { Version } from '../../policy/pss/types.ts';
+import type { Version } from '../../policy/pss/policy.ts';
 import { createForesight, type RolloutInForce } from '../foresight.ts';
 import { remainingMs, type WaitingRoom } from '../waiting-room.ts';
 import type { Webhook, WebhookContext } from '../webhook.ts';

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { allow, deny, type AdmissionRequest } from '../../../src/kube/admission.ts';
 import { badRequest, createStatus } from '../../../src/kube/status.ts';
 import type { PodSecurityCount, PodSecurityReview } from '../../../src/policy/psa/types.ts';
-import type { Policy } from '../../../src/policy/pss/types.ts';
+import type { Policy } from '../../../src/policy/pss/policy.ts';
 import {
   compliantPod,
   hostNetworkPod,

@@ -191,17 +191,17 @@ const BROKEN: readonly [name: string, registry: readonly Check[], expected: stri
   [
     'the same start twice',
     [check('a', 'baseline', [revision('v1.5'), revision('v1.5')])],
-    'invalid checks: check "a" has a revision since "v1.5" after one since "v1.5": versions must rise',
+    'invalid checks: check "a" has a revision since "v1.5" after one since "v1.5": versions must increase',
   ],
   [
     'falling starts, compared as numbers',
     [check('a', 'baseline', [revision('v1.10'), revision('v1.9')])],
-    'invalid checks: check "a" has a revision since "v1.9" after one since "v1.10": versions must rise',
+    'invalid checks: check "a" has a revision since "v1.9" after one since "v1.10": versions must increase',
   ],
   [
     'a baseline check that overrides',
     [check('a', 'baseline', [revision('v1.0', 'r', ['b'])])],
-    'invalid checks: check "a" overrides others: only restricted checks may',
+    'invalid checks: check "a" overrides others, but only restricted checks may',
   ],
   [
     'an override of a restricted check',

@@ -12,7 +12,7 @@ import {
   readinessConditions,
   verdictOfWarnings,
 } from '../../../src/policy/rollout/readiness.ts';
-import type { Level } from '../../../src/policy/pss/types.ts';
+import type { Level } from '../../../src/policy/pss/policy.ts';
 import { area, namespaceOf, type CaseNamespace, type RolloutArea } from './area.ts';
 
 const NO_EXEMPTIONS = createExemptions({ usernames: [], namespaces: [], runtimeClasses: [] });

@@ -1,14 +1,10 @@
-import type { FieldError } from '../../../kube/field-error.ts';
-import type { ContainerFields, PodFields } from '../fields.ts';
-import { forbidden, missing } from '../offenders.ts';
-import { unlessWindows } from '../relax.ts';
-import { containersText } from '../text.ts';
-import type { Check, Finding } from '../types.ts';
+import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import { forbidden, formatNames, missing, unlessWindows, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.allowPrivilegeEscalation';
 
 /**
- * No process may gain more privileges than its parent; each container has to say so.
+ * Each container must forbid privilege escalation, for example by setuid binaries.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.allowPrivilegeEscalation
  * Allowed  false
@@ -17,7 +13,7 @@ const FIELD = 'securityContext.allowPrivilegeEscalation';
 export const allowPrivilegeEscalation: Check = {
   id: 'allowPrivilegeEscalation',
   level: 'restricted',
-  remedy: 'Set securityContext.allowPrivilegeEscalation to false in each container.',
+  fix: 'Set securityContext.allowPrivilegeEscalation to false in each container.',
   versions: [
     { since: 'v1.8', check: mustBeFalse },
     { since: 'v1.25', check: unlessWindows(mustBeFalse) },
@@ -25,20 +21,19 @@ export const allowPrivilegeEscalation: Check = {
 };
 
 function mustBeFalse(pod: PodFields): Finding | undefined {
-  const containers = containersText(pod, isNotFalse);
-  if (!containers) return undefined;
+  const offenders = pod.containers.filter(isNotFalse);
+  if (offenders.length === 0) return undefined;
   return {
     reason: 'allowPrivilegeEscalation != false',
-    detail: `${containers} must set securityContext.allowPrivilegeEscalation=false`,
-    fields,
+    detail: `${formatNames('container', offenders)} must set ${FIELD}=false`,
+    fields: () =>
+      offenders.map((container) => {
+        const error = container.hasSecurityContext ? forbidden : missing;
+        return error(container, FIELD, container.allowPrivilegeEscalation ?? 'nil');
+      }),
   };
 }
 
-function fields(pod: PodFields): readonly FieldError[] {
-  return pod.containers.filter(isNotFalse).map((container) => {
-    const value = container.allowPrivilegeEscalation ?? 'nil';
-    return container.hasSecurityContext ? forbidden(container, FIELD, value) : missing(container, FIELD, value);
-  });
+function isNotFalse(container: ContainerFields): boolean {
+  return container.allowPrivilegeEscalation !== false;
 }
-
-const isNotFalse = (container: ContainerFields): boolean => container.allowPrivilegeEscalation !== false;

@@ -1,8 +1,11 @@
-import type { PodFields } from '../fields.ts';
-import { onlyAdding } from '../rules/capabilities.ts';
-import type { Check, Finding } from '../types.ts';
+import { sortedSet } from '../../../kube/text.ts';
+import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import { forbidden, formatNames, quotedSet, type Check, type Finding } from '../check.ts';
 
-const add = onlyAdding([
+const FIELD = 'securityContext.capabilities.add';
+
+/** The default capabilities of container runtimes. */
+export const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
   'AUDIT_WRITE',
   'CHOWN',
   'DAC_OVERRIDE',
@@ -19,21 +22,36 @@ const add = onlyAdding([
 ]);
 
 /**
- * Only capabilities that container runtimes give by default may be added.
+ * Only default capabilities of container runtimes may be added.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.capabilities.add
- * Allowed  the default set
+ * Allowed  the default capabilities
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 export const capabilitiesBaseline: Check = {
   id: 'capabilities_baseline',
   level: 'baseline',
-  remedy: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not give by default.',
-  passesUnlessSet: ['capabilitiesAdd'],
+  fix: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not give by default.',
   versions: [{ since: 'v1.0', check: onlyDefaultCapabilities }],
 };
 
 function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {
-  const detail = add.detailOf(pod);
-  return detail ? { reason: 'non-default capabilities', detail, fields: add.fieldsOf } : undefined;
+  const added = findAddedCapabilities(pod, DEFAULT_CAPABILITIES);
+  return added && { reason: 'non-default capabilities', ...added };
+}
+
+/** Returns the violation of adding other capabilities than the allowed ones. Names are compared exactly. */
+export function findAddedCapabilities(
+  { containers }: PodFields,
+  allowed: ReadonlySet<string>,
+): Omit<Finding, 'reason'> | undefined {
+  const isForbidden = (name: string): boolean => !allowed.has(name);
+  const offenders = containers.filter(({ capabilities }) => capabilities?.add.some(isForbidden));
+  if (offenders.length === 0) return undefined;
+  const forbiddenNames = ({ capabilities }: ContainerFields) => capabilities?.add.filter(isForbidden) ?? [];
+  const names = quotedSet(offenders.flatMap(forbiddenNames));
+  return {
+    detail: `${formatNames('container', offenders)} must not include ${names} in ${FIELD}`,
+    fields: () => offenders.map((container) => forbidden(container, FIELD, sortedSet(forbiddenNames(container)))),
+  };
 }

@@ -1,52 +1,48 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import type { ContainerFields, PodFields } from '../fields.ts';
-import { forbidden, missing } from '../offenders.ts';
-import { unlessWindows } from '../relax.ts';
-import { onlyAdding } from '../rules/capabilities.ts';
-import { both, containersText, distinct } from '../text.ts';
-import type { Check, Finding } from '../types.ts';
+import { sortedSet } from '../../../kube/text.ts';
+import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import { forbidden, formatNames, joinParts, missing, unlessWindows, type Check, type Finding } from '../check.ts';
+import { findAddedCapabilities } from './capabilities-baseline.ts';
 
-const add = onlyAdding(['NET_BIND_SERVICE']);
 const DROP = 'securityContext.capabilities.drop';
+const ALLOWED: ReadonlySet<string> = new Set(['NET_BIND_SERVICE']);
 const overrides = ['capabilities_baseline'];
 
 /**
- * Each container drops all capabilities, and may add one back.
+ * Each container must drop all capabilities. It may add NET_BIND_SERVICE.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.capabilities.drop
  *          spec.{init,ephemeral,}containers[*].securityContext.capabilities.add
- * Allowed  drop with ALL in it; add with nothing but NET_BIND_SERVICE
+ * Allowed  drop with the item ALL; add without items other than NET_BIND_SERVICE
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const capabilitiesRestricted: Check = {
   id: 'capabilities_restricted',
   level: 'restricted',
-  remedy: 'Set securityContext.capabilities.drop to ["ALL"] in each container, and add nothing but NET_BIND_SERVICE.',
+  fix: 'Set securityContext.capabilities.drop to ["ALL"] in each container, and add nothing but NET_BIND_SERVICE.',
   versions: [
-    { since: 'v1.22', check: dropAll, overrides },
-    { since: 'v1.25', check: unlessWindows(dropAll), overrides },
+    { since: 'v1.22', check: mustDropAll, overrides },
+    { since: 'v1.25', check: unlessWindows(mustDropAll), overrides },
   ],
 };
 
-function dropAll(pod: PodFields): Finding | undefined {
-  const keeping = containersText(pod, keepsSome);
-  const adding = add.detailOf(pod);
-  if (!keeping && !adding) return undefined;
-  const dropping = keeping ? `${keeping} must set securityContext.capabilities.drop=["ALL"]` : '';
+function mustDropAll(pod: PodFields): Finding | undefined {
+  const keeping = pod.containers.filter(keepsCapabilities);
+  const added = findAddedCapabilities(pod, ALLOWED);
+  if (keeping.length === 0 && added === undefined) return undefined;
+  const dropText = keeping.length === 0 ? '' : `${formatNames('container', keeping)} must set ${DROP}=["ALL"]`;
   return {
     reason: 'unrestricted capabilities',
-    detail: both(dropping, '; ', adding),
-    fields,
+    detail: joinParts([dropText, added?.detail ?? ''], '; '),
+    fields: () => [...keeping.map(dropError), ...(added?.fields() ?? [])],
   };
 }
 
-function fields(pod: PodFields): readonly FieldError[] {
-  return [...pod.containers.filter(keepsSome).map(dropError), ...add.fieldsOf(pod)];
+function keepsCapabilities({ capabilities }: ContainerFields): boolean {
+  return !capabilities?.drop.includes('ALL');
 }
 
 function dropError(container: ContainerFields): FieldError {
-  const dropped = container.capabilitiesDrop;
-  return dropped.length === 0 ? missing(container, DROP) : forbidden(container, DROP, distinct(dropped));
+  const drop = container.capabilities?.drop ?? [];
+  return drop.length === 0 ? missing(container, DROP) : forbidden(container, DROP, sortedSet(drop));
 }
-
-const keepsSome = (container: ContainerFields): boolean => !container.capabilitiesDrop.includes('ALL');

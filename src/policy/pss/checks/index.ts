@@ -1,4 +1,4 @@
-import type { Check } from '../types.ts';
+import type { Check } from '../check.ts';
 import { allowPrivilegeEscalation } from './allow-privilege-escalation.ts';
 import { appArmorProfile } from './app-armor-profile.ts';
 import { capabilitiesBaseline } from './capabilities-baseline.ts';
@@ -19,7 +19,7 @@ import { seccompProfileRestricted } from './seccomp-profile-restricted.ts';
 import { sysctls } from './sysctls.ts';
 import { windowsHostProcess } from './windows-host-process.ts';
 
-/** The checks of the Pod Security Standards, in the order in which violations are told. */
+/** The checks of the Pod Security Standards, in the order in which violations are reported. */
 export const checks: readonly Check[] = [
   appArmorProfile,
   capabilitiesBaseline,

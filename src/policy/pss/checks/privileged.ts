@@ -1,38 +1,28 @@
-import type { FieldError } from '../../../kube/field-error.ts';
-import type { ContainerFields, PodFields } from '../fields.ts';
-import { forbidden } from '../offenders.ts';
-import { containersText } from '../text.ts';
-import type { Check, Finding } from '../types.ts';
+import type { PodFields } from '../../pod/pod.ts';
+import { forbidden, formatNames, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.privileged';
 
 /**
- * No container may run with the rights of the host.
+ * Containers must not run in privileged mode.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.privileged
- * Allowed  false or nothing
+ * Allowed  false or not set
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 export const privileged: Check = {
   id: 'privileged',
   level: 'baseline',
-  remedy: 'Remove securityContext.privileged from the containers, or set it to false.',
-  passesUnlessSet: ['privileged'],
+  fix: 'Remove securityContext.privileged from the containers, or set it to false.',
   versions: [{ since: 'v1.0', check: notPrivileged }],
 };
 
 function notPrivileged(pod: PodFields): Finding | undefined {
-  const containers = containersText(pod, isPrivileged);
-  if (!containers) return undefined;
+  const offenders = pod.containers.filter((container) => container.privileged);
+  if (offenders.length === 0) return undefined;
   return {
     reason: 'privileged',
-    detail: `${containers} must not set securityContext.privileged=true`,
-    fields,
+    detail: `${formatNames('container', offenders)} must not set ${FIELD}=true`,
+    fields: () => offenders.map((container) => forbidden(container, FIELD, true)),
   };
 }
-
-function fields(pod: PodFields): readonly FieldError[] {
-  return pod.containers.filter(isPrivileged).map((container) => forbidden(container, FIELD, true));
-}
-
-const isPrivileged = (container: ContainerFields): boolean => container.privileged === true;

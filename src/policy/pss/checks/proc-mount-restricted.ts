@@ -1,17 +1,16 @@
-import { onlyDefaultProcMount } from '../rules/proc-mount.ts';
-import type { Check } from '../types.ts';
+import type { Check } from '../check.ts';
+import { onlyDefaultProcMount } from './proc-mount.ts';
 
 /**
- * /proc stays masked, in user namespaces too.
+ * The masked paths of /proc must stay masked, also in user namespaces.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.procMount
- * Allowed  Default or nothing
+ * Allowed  Default or not set
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const procMountRestricted: Check = {
   id: 'procMount_restricted',
   level: 'restricted',
-  remedy: 'Remove securityContext.procMount from the containers, or set it to Default.',
-  passesUnlessSet: ['procMount'],
+  fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
   versions: [{ since: 'v1.35', check: onlyDefaultProcMount, overrides: ['procMount'] }],
 };

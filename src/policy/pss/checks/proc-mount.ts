@@ -1,21 +1,37 @@
-import { onlyDefaultProcMount } from '../rules/proc-mount.ts';
-import { unlessUserNamespace } from '../relax.ts';
-import type { Check } from '../types.ts';
+import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import { forbidden, formatNames, quotedSet, unlessUserNamespace, type Check, type Finding } from '../check.ts';
+
+const FIELD = 'securityContext.procMount';
 
 /**
- * /proc stays masked, except in a user namespace, where it shows nothing of the host.
+ * The masked paths of /proc must stay masked, except in user namespaces, where they show nothing of the host.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.procMount
- * Allowed  Default or nothing
+ * Allowed  Default or not set
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 export const procMount: Check = {
   id: 'procMount',
   level: 'baseline',
-  remedy: 'Remove securityContext.procMount from the containers, or set it to Default.',
-  passesUnlessSet: ['procMount'],
+  fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
   versions: [
     { since: 'v1.0', check: onlyDefaultProcMount },
     { since: 'v1.35', check: unlessUserNamespace(onlyDefaultProcMount) },
   ],
 };
+
+/** Denies every type other than `Default`, the empty string included. */
+export function onlyDefaultProcMount(pod: PodFields): Finding | undefined {
+  const offenders = pod.containers.filter(isNotDefault);
+  if (offenders.length === 0) return undefined;
+  const types = quotedSet(offenders.map((container) => container.procMount ?? ''));
+  return {
+    reason: 'procMount',
+    detail: `${formatNames('container', offenders)} must not set ${FIELD} to ${types}`,
+    fields: () => offenders.map((container) => forbidden(container, FIELD, container.procMount)),
+  };
+}
+
+function isNotDefault({ procMount: type }: ContainerFields): boolean {
+  return type !== undefined && type !== 'Default';
+}

@@ -1,63 +1,71 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import type { PodFields, SetterFields } from '../fields.ts';
-import { forbidden, settersWhere } from '../offenders.ts';
-import { both, distinct, plural, quotedList, settersText } from '../text.ts';
-import type { Check, Rule } from '../types.ts';
+import { sortedSet } from '../../../kube/text.ts';
+import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
+import {
+  findSetters,
+  forbidden,
+  formatSetters,
+  joinParts,
+  plural,
+  quotedList,
+  type Check,
+  type Finding,
+  type Setter,
+} from '../check.ts';
 
 const FIELD = 'securityContext.seLinuxOptions';
 const TYPES_V1_0 = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
 const TYPES_V1_31 = [...TYPES_V1_0, 'container_engine_t'];
 
 /**
- * Only the types of ordinary containers may be set, and neither user nor role; the level is free.
+ * Only SELinux types of ordinary containers may be set, and no user or role. Every level is allowed.
  *
  * Fields   spec.securityContext.seLinuxOptions.{type,user,role}
  *          spec.{init,ephemeral,}containers[*].securityContext.seLinuxOptions.{type,user,role}
- * Allowed  the types of the version in force; no user, no role
+ * Allowed  the types of the version; user and role not set
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 export const seLinuxOptions: Check = {
   id: 'seLinuxOptions',
   level: 'baseline',
-  remedy: 'Remove user and role from securityContext.seLinuxOptions, and use the type container_t or none.',
-  passesUnlessSet: ['seLinuxOptions'],
+  fix: 'Remove user and role from securityContext.seLinuxOptions, and use the type container_t or none.',
   versions: [
-    { since: 'v1.0', check: onlyTypes(TYPES_V1_0) },
-    { since: 'v1.31', check: onlyTypes(TYPES_V1_31) },
+    { since: 'v1.0', check: (pod) => onlyTypes(pod, TYPES_V1_0) },
+    { since: 'v1.31', check: (pod) => onlyTypes(pod, TYPES_V1_31) },
   ],
 };
 
-function onlyTypes(types: readonly string[]): Rule {
-  const allowed = new Set(types);
-  const isBadType = (setter: SetterFields): boolean => !allowed.has(setter.seLinuxType);
-  const offends = (setter: SetterFields): boolean => isBadType(setter) || setsUser(setter) || setsRole(setter);
-  const fields = (pod: PodFields): readonly FieldError[] =>
-    settersWhere(pod, offends).flatMap((setter) => [
-      ...(isBadType(setter) ? [forbidden(setter, `${FIELD}.type`, setter.seLinuxType)] : []),
-      ...(setsUser(setter) ? [forbidden(setter, `${FIELD}.user`, setter.seLinuxUser)] : []),
-      ...(setsRole(setter) ? [forbidden(setter, `${FIELD}.role`, setter.seLinuxRole)] : []),
-    ]);
-  return (pod) => {
-    const setters = settersText(pod, offends);
-    if (!setters) return undefined;
-    const data = dataText(settersWhere(pod, offends), isBadType);
-    return {
-      reason: 'seLinuxOptions',
-      detail: `${setters} set forbidden securityContext.seLinuxOptions: ${data}`,
-      fields,
-    };
+function onlyTypes(pod: PodFields, allowedTypes: readonly string[]): Finding | undefined {
+  const hasBadType = ({ seLinuxOptions: options }: SecurityContextFields): boolean =>
+    options !== undefined && !allowedTypes.includes(options.type);
+  const setters = findSetters(pod, (setter) => hasBadType(setter) || setsUser(setter) || setsRole(setter));
+  if (setters.length === 0) return undefined;
+  const types = sortedSet(setters.filter(hasBadType).map((setter) => setter.seLinuxOptions?.type ?? ''));
+  const data = [
+    types.length === 0 ? '' : `${plural(types.length, 'type', 'types')} ${quotedList(types)}`,
+    setters.some(setsUser) ? 'user may not be set' : '',
+    setters.some(setsRole) ? 'role may not be set' : '',
+  ];
+  return {
+    reason: 'seLinuxOptions',
+    detail: `${formatSetters(setters)} set forbidden ${FIELD}: ${joinParts(data, '; ')}`,
+    fields: () => setters.flatMap((setter) => fieldErrors(setter, hasBadType(setter))),
   };
 }
 
-/** What is wrong, whoever is to blame. */
-function dataText(offenders: readonly SetterFields[], isBadType: (setter: SetterFields) => boolean): string {
-  const types = distinct(offenders.filter(isBadType).map((setter) => setter.seLinuxType));
-  const type = types.length === 0 ? '' : `${plural(types.length, 'type', 'types')} ${quotedList(types)}`;
-  const user = offenders.some(setsUser) ? 'user may not be set' : '';
-  const role = offenders.some(setsRole) ? 'role may not be set' : '';
-  return both(both(type, '; ', user), '; ', role);
+function fieldErrors(setter: Setter, isBadType: boolean): readonly FieldError[] {
+  const { seLinuxOptions: options } = setter;
+  return [
+    ...(isBadType ? [forbidden(setter, `${FIELD}.type`, options?.type)] : []),
+    ...(setsUser(setter) ? [forbidden(setter, `${FIELD}.user`, options?.user)] : []),
+    ...(setsRole(setter) ? [forbidden(setter, `${FIELD}.role`, options?.role)] : []),
+  ];
 }
 
-const setsUser = (setter: SetterFields): boolean => setter.seLinuxUser !== '';
+function setsUser({ seLinuxOptions: options }: SecurityContextFields): boolean {
+  return options !== undefined && options.user !== '';
+}
 
-const setsRole = (setter: SetterFields): boolean => setter.seLinuxRole !== '';
+function setsRole({ seLinuxOptions: options }: SecurityContextFields): boolean {
+  return options !== undefined && options.role !== '';
+}

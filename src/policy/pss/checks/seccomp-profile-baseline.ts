@@ -1,16 +1,22 @@
-import type { FieldError } from '../../../kube/field-error.ts';
-import { quote } from '../../../kube/text.ts';
-import type { PodFields } from '../fields.ts';
-import { annotationsWhere, forbiddenAnnotation, type Annotation } from '../offenders.ts';
-import { onlySafeSeccompProfiles } from '../rules/seccomp-profile.ts';
-import { distinct, plural } from '../text.ts';
-import type { Check, Finding } from '../types.ts';
+import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
+import { quote, sortedSet } from '../../../kube/text.ts';
+import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
+import {
+  findAnnotations,
+  findSetters,
+  forbidden,
+  forbiddenAnnotation,
+  formatSetters,
+  plural,
+  quotedSet,
+  type Check,
+  type Finding,
+} from '../check.ts';
 
-const POD_ANNOTATION = 'seccomp.security.alpha.kubernetes.io/pod';
-const CONTAINER_ANNOTATION_PREFIX = 'container.seccomp.security.alpha.kubernetes.io/';
+const FIELD = 'securityContext.seccompProfile.type';
 
 /**
- * Seccomp may not be switched off. Profiles were annotations before they were fields.
+ * Seccomp must not be disabled. Before v1.19, profiles were set by annotations.
  *
  * Fields   from v1.19 spec.securityContext.seccompProfile.type
  *          and spec.{init,ephemeral,}containers[*].securityContext.seccompProfile.type;
@@ -22,8 +28,7 @@ const CONTAINER_ANNOTATION_PREFIX = 'container.seccomp.security.alpha.kubernetes
 export const seccompProfileBaseline: Check = {
   id: 'seccompProfile_baseline',
   level: 'baseline',
-  remedy: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it; likewise annotations.',
-  passesUnlessSet: ['annotations', 'seccompProfile'],
+  fix: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it; likewise annotations.',
   versions: [
     { since: 'v1.0', check: onlySafeAnnotations },
     { since: 'v1.19', check: onlySafeSeccompProfiles },
@@ -31,32 +36,41 @@ export const seccompProfileBaseline: Check = {
 };
 
 function onlySafeAnnotations(pod: PodFields): Finding | undefined {
-  const offenders = unsafeAnnotations(pod);
+  const offenders = findAnnotations(pod, (key, value) => isUnsafeValue(value) && isProfile(pod, key));
   if (offenders.length === 0) return undefined;
-  const items = distinct(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
+  const items = sortedSet(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
   return {
     reason: 'seccompProfile',
     detail: `forbidden ${plural(items.length, 'annotation', 'annotations')} ${items.join(', ')}`,
-    fields,
+    fields: () => offenders.map(forbiddenAnnotation),
   };
 }
 
-function fields(pod: PodFields): readonly FieldError[] {
-  return unsafeAnnotations(pod).map(forbiddenAnnotation);
+/** The empty string is unsafe too. */
+function isUnsafeValue(value: string): boolean {
+  return value !== 'runtime/default' && value !== 'docker/default' && !value.startsWith('localhost/');
 }
 
-function unsafeAnnotations(pod: PodFields): readonly Annotation[] {
-  return annotationsWhere(pod, (key, value) => isUnsafe(value) && isProfile(pod, key));
-}
-
-/** Annotations for containers that the pod does not have are of no interest. */
+/** Annotations for containers that do not exist are ignored. */
 function isProfile(pod: PodFields, key: string): boolean {
-  if (key === POD_ANNOTATION) return true;
-  if (!key.startsWith(CONTAINER_ANNOTATION_PREFIX)) return false;
-  const name = key.slice(CONTAINER_ANNOTATION_PREFIX.length);
+  if (key === SECCOMP_POD_ANNOTATION) return true;
+  if (!key.startsWith(SECCOMP_CONTAINER_ANNOTATION_PREFIX)) return false;
+  const name = key.slice(SECCOMP_CONTAINER_ANNOTATION_PREFIX.length);
   return pod.containers.some((container) => container.name === name);
 }
 
-/** The empty string, too, is no profile. */
-const isUnsafe = (value: string): boolean =>
-  value !== 'runtime/default' && value !== 'docker/default' && !value.startsWith('localhost/');
+/** Denies profiles of other types than RuntimeDefault and Localhost. A pod without profiles passes. */
+export function onlySafeSeccompProfiles(pod: PodFields): Finding | undefined {
+  const setters = findSetters(pod, isUnsafe);
+  if (setters.length === 0) return undefined;
+  const types = quotedSet(setters.map(({ seccompProfile }) => seccompProfile?.type ?? ''));
+  return {
+    reason: 'seccompProfile',
+    detail: `${formatSetters(setters)} must not set ${FIELD} to ${types}`,
+    fields: () => setters.map((setter) => forbidden(setter, FIELD, setter.seccompProfile?.type)),
+  };
+}
+
+function isUnsafe({ seccompProfile: profile }: SecurityContextFields): boolean {
+  return profile !== undefined && profile.type !== 'RuntimeDefault' && profile.type !== 'Localhost';
+}

@@ -1,0 +1,30 @@
+/**
+ * The sysctls that are namespaced and isolated, so that a pod may set them without permission. `since` is the version of
+ * the Pod Security Standards that allows them, `kernel` the oldest Linux kernel that isolates them. SCC admission allows
+ * those of OpenShift's list; Portcullis does not read kernel versions, since every supported kernel is newer.
+ * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
+ * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sysctl/mustmatchpatterns.go
+ */
+export const SAFE_SYSCTLS: readonly SafeSysctl[] = [
+  { name: 'kernel.shm_rmid_forced', since: 'v1.0', inOpenShift: true },
+  { name: 'net.ipv4.ip_local_port_range', since: 'v1.0', inOpenShift: true },
+  { name: 'net.ipv4.tcp_syncookies', since: 'v1.0', inOpenShift: true },
+  { name: 'net.ipv4.ping_group_range', since: 'v1.0', inOpenShift: true },
+  { name: 'net.ipv4.ip_unprivileged_port_start', since: 'v1.0', inOpenShift: true },
+  { name: 'net.ipv4.tcp_keepalive_time', since: 'v1.29', inOpenShift: true },
+  { name: 'net.ipv4.tcp_fin_timeout', since: 'v1.29', inOpenShift: true },
+  { name: 'net.ipv4.tcp_keepalive_intvl', since: 'v1.29', inOpenShift: true },
+  { name: 'net.ipv4.tcp_keepalive_probes', since: 'v1.29', inOpenShift: true },
+  { name: 'net.ipv4.ip_local_reserved_ports', since: 'v1.27', inOpenShift: true, kernel: '3.16' },
+  { name: 'net.ipv4.tcp_rmem', since: 'v1.32', inOpenShift: true, kernel: '4.15' },
+  { name: 'net.ipv4.tcp_wmem', since: 'v1.32', inOpenShift: true, kernel: '4.15' },
+  { name: 'net.ipv4.tcp_slow_start_after_idle', since: 'v1.37', inOpenShift: false },
+  { name: 'net.ipv4.tcp_notsent_lowat', since: 'v1.37', inOpenShift: false },
+];
+
+export interface SafeSysctl {
+  readonly name: string;
+  readonly since: `v1.${number}`;
+  readonly inOpenShift: boolean;
+  readonly kernel?: string;
+}

@@ -1,0 +1,126 @@
+/** The type of a check, and what checks share: relaxations, offenders and the words of messages. */
+import { forbiddenField, requiredField, type FieldError } from '../../kube/field-error.ts';
+import { sortedSet } from '../../kube/text.ts';
+import { fieldPath, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
+import type { Level, Version } from './policy.ts';
+
+/** A named rule of the Pod Security Standards. */
+export interface Check {
+  readonly id: string;
+  readonly level: Exclude<Level, 'privileged'>;
+  /** How to fix a violation, in one sentence. */
+  readonly fix?: string;
+  /** In ascending order. */
+  readonly versions: readonly Revision[];
+}
+
+/** The form of a check from one version until its next revision. */
+export interface Revision {
+  readonly since: Version;
+  readonly check: Rule;
+  /** Ids of the baseline checks that this revision replaces at level restricted. */
+  readonly overrides?: readonly string[];
+}
+
+/** Evaluates a pod; `undefined` means that the pod passes. */
+export type Rule = (pod: PodFields) => Finding | undefined;
+
+/** The violation of one check. A check returns at most one finding, whatever the number of offending containers. */
+export interface Finding {
+  /** Short, without names and values. */
+  readonly reason: string;
+  /** The offending containers and values. It is empty in rare cases. */
+  readonly detail: string;
+  /** Returns the offending fields. Evaluations that do not need the fields do not call it. */
+  fields(): readonly FieldError[];
+}
+
+/** Returns a rule that passes pods with `spec.os.name` windows. Node selectors are not read. */
+export function unlessWindows(rule: Rule): Rule {
+  return (pod) => (pod.osName === 'windows' ? undefined : rule(pod));
+}
+
+/** Returns a rule that passes pods with a user namespace (`spec.hostUsers: false`). */
+export function unlessUserNamespace(rule: Rule): Rule {
+  return (pod) => (pod.hostUsers === false ? undefined : rule(pod));
+}
+
+/** The owner of a security context. */
+export type Setter = PodFields | ContainerFields;
+
+/** Returns the pod, if its own security context offends, and the offending containers. */
+export function findSetters(pod: PodFields, offends: (setter: SecurityContextFields) => boolean): readonly Setter[] {
+  const setters: Setter[] = offends(pod) ? [pod] : [];
+  for (const container of pod.containers) if (offends(container)) setters.push(container);
+  return setters;
+}
+
+export interface Annotation {
+  readonly key: string;
+  readonly value: string;
+}
+
+export function findAnnotations(
+  { annotations }: PodFields,
+  offends: (key: string, value: string) => boolean,
+): readonly Annotation[] {
+  const found: Annotation[] = [];
+  for (const key in annotations) {
+    const value = annotations[key] ?? '';
+    if (offends(key, value)) found.push({ key, value });
+  }
+  return found;
+}
+
+/** `pod`, `container "a"` or `pod and containers "a", "b"`; empty without setters. */
+export function formatSetters(setters: readonly Setter[]): string {
+  const containers = setters.filter(isContainer);
+  const pod = containers.length < setters.length ? 'pod' : '';
+  return joinParts([pod, containers.length === 0 ? '' : formatNames('container', containers)], ' and ');
+}
+
+function isContainer(setter: Setter): setter is ContainerFields {
+  return 'list' in setter;
+}
+
+/** `volume "v"` or `volumes "v", "w"`. */
+export function formatNames(noun: string, items: readonly { readonly name: string }[]): string {
+  return `${plural(items.length, noun, `${noun}s`)} ${quotedList(items.map(({ name }) => name))}`;
+}
+
+/** The items in double quotes, without escapes, joined with commas. */
+export function quotedList(items: readonly string[]): string {
+  return items.length === 0 ? '' : `"${items.join('", "')}"`;
+}
+
+/** The distinct items, sorted by bytes, as a quoted list. */
+export function quotedSet(items: Iterable<string>): string {
+  return quotedList(sortedSet(items));
+}
+
+/** Joins the parts that are not empty. */
+export function joinParts(parts: readonly string[], separator: string): string {
+  return parts.filter((part) => part !== '').join(separator);
+}
+
+export function plural(count: number, one: string, many: string): string {
+  return count === 1 ? one : many;
+}
+
+/** A field error for a forbidden value. `field` is a path below the pod spec or the container. */
+export function forbidden(setter: SecurityContextFields, field: string, value?: unknown): FieldError {
+  return withValue(forbiddenField(fieldPath(setter, field), ''), value);
+}
+
+/** A field error for a field that must be set. */
+export function missing(setter: SecurityContextFields, field: string, value?: unknown): FieldError {
+  return withValue(requiredField(fieldPath(setter, field), ''), value);
+}
+
+export function forbiddenAnnotation({ key, value }: Annotation): FieldError {
+  return withValue(forbiddenField(`metadata.annotations[${key}]`, ''), value);
+}
+
+function withValue(error: FieldError, value: unknown): FieldError {
+  return value === undefined ? error : { ...error, value };
+}

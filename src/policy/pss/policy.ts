@@ -1,0 +1,44 @@
+/** The levels from the most permissive to the strictest. */
+export const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
+
+/** @see https://kubernetes.io/docs/concepts/security/pod-security-standards/ */
+export type Level = (typeof LEVELS)[number];
+
+/** A version of the Pod Security Standards, as in the labels of a namespace. */
+export type Version = 'latest' | `v1.${number}`;
+
+/** A level at a version, as the labels of a namespace set it. */
+export interface Policy {
+  readonly level: Level;
+  readonly version: Version;
+}
+
+/** True for the name of a level, in lower case. */
+export function isLevel(value: unknown): value is Level {
+  return value === 'privileged' || value === 'baseline' || value === 'restricted';
+}
+
+const MINOR_VERSION = /^v1\.(0|[1-9]\d{0,18})$/;
+const MAX_INT64 = '9223372036854775807';
+
+/** Parses `latest` or `v1.N`, where N is a decimal number without leading zeros that fits a 64-bit signed integer. */
+export function parseVersion(text: string): Version | undefined {
+  if (text === 'latest') return text;
+  const minor = MINOR_VERSION.exec(text)?.[1];
+  return minor !== undefined && compareDecimals(minor, MAX_INT64) <= 0 ? (text as Version) : undefined;
+}
+
+/** Returns a negative number if `a` is older than `b`, and 0 if they are equal. `latest` is newer than every number. */
+export function compareVersions(a: Version, b: Version): number {
+  if (a === b) return 0;
+  if (a === 'latest') return 1;
+  if (b === 'latest') return -1;
+  return compareDecimals(a.slice('v1.'.length), b.slice('v1.'.length));
+}
+
+/** Exact for numbers that a JavaScript number cannot represent. */
+function compareDecimals(a: string, b: string): number {
+  if (a.length !== b.length) return a.length - b.length;
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
