@@ -1,3 +1,5 @@
+
+
 /** One measured number. */
 export interface Row {
   readonly name: string;

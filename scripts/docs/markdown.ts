@@ -1,3 +1,5 @@
+
+
 /** Text as it stands, in a cell of a table. */
 export function cell(text: string): string {
   return text.replaceAll(/[\\`*_<>|[\]]/g, '\\$&').replaceAll('\n', ' ');

@@ -1,8 +1,7 @@
 import { deepEqual } from '../kube/equality.ts';
 import { type JsonPatchOp, escapeKey } from '../kube/json-patch.ts';
 import { type Configuration, type Webhook, phaseOf } from './installation.ts';
-import { printColumns } from './report/columns.ts';
-import { printable } from './report/text.ts';
+import { printColumns, printable } from './output/print.ts';
 import type { Outcome } from './commands/break-glass.ts';
 
 // * Break-glass: a match condition that is never true keeps API servers from asking a webhook. The rest of its

@@ -4,7 +4,7 @@ import { UserError } from '../config/files.ts';
 import { ApiError } from '../kube/status.ts';
 import { PROGRAM, type Io, VERSION } from './command.ts';
 import { objectName, option, text, type Values } from './options.ts';
-import { inventoryOptions } from './inventory/options.ts';
+import { inventoryOptions } from './inventory/inventory.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import { listAll, readPages } from '../cluster/lists.ts';
 import { type ObjectMeta, isObject, type JsonObject, type KubeObject, type Kinds } from '../kube/types.ts';

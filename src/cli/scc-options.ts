@@ -1,8 +1,7 @@
-/** The options that configure SCC admission, and the settings that follow from them. */
 import { UserError } from '../config/files.ts';
 import { dnsLabelErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
-import type { Namespace } from '../kube/types.ts';
+import type { Namespace, Kind } from '../kube/types.ts';
 import {
   DEFAULT_EXEMPT_NAMESPACES,
   SCC_MODES,
@@ -12,7 +11,12 @@ import {
   type SccSettings,
 } from '../policy/scc/mode.ts';
 import type { Compatibility, Deviations } from '../policy/scc/request.ts';
-import { flag, list, mapped, oneOf, option, text, type Option, type Values } from './options.ts';
+import { flag, list, mapped, oneOf, option, text, type Option, type Values, objectName } from './options.ts';
+import { RBAC_KINDS } from '../policy/rbac/rules.ts';
+import { inventoryOptions } from './inventory/inventory.ts';
+import { DATA_AND_TABLE, outputOption } from './output/print.ts';
+
+// The options that configure SCC admission, and the settings that follow from them.
 
 /** The mode of `serve` without `--scc-mode`. */
 export const DEFAULT_SCC_MODE: SccMode = 'report';
@@ -71,7 +75,7 @@ function optionalNamespaceName(value: string): string {
 }
 
 /** The values of the SCC options of `serve`. */
-export type SccValues = Values<typeof sccServeOptions>;
+type SccValues = Values<typeof sccServeOptions>;
 
 /**
  * Returns the settings of SCC admission.
@@ -136,3 +140,19 @@ export function expectedMode(
   const dependsOnMode = sccModeOf(namespace, { ...settings, mode: 'enforce' }).mode !== result.mode;
   return dependsOnMode ? { ...result, modeFrom: settings.modeFrom } : result;
 }
+
+/** The options of commands that are asked which SCC admits the pods of manifests. */
+export const sccReviewOptions = {
+  namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
+  output: outputOption(DATA_AND_TABLE),
+  ...inventoryOptions,
+  ...sccOptions,
+};
+
+/** What these commands read beside the manifests. */
+export const SCC_REVIEW_KINDS: readonly Kind[] = [
+  'Namespace',
+  'ServiceAccount',
+  'SecurityContextConstraints',
+  ...RBAC_KINDS,
+];

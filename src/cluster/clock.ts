@@ -1,3 +1,5 @@
+
+
 /** Time as those see it who wait. */
 export interface Clock {
   /** Milliseconds since some moment; never goes back. */

@@ -1,3 +1,5 @@
+
+
 const UNITS_MS: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,

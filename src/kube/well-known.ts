@@ -1,3 +1,5 @@
+
+
 /** Names that Kubernetes gives a meaning: labels, annotations, users, groups; each with its source. */
 
 /**

@@ -33,7 +33,7 @@ const HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ['ajv', ['config/ajv.ts']],
   ['yaml', ['config/yaml.ts']],
   ['@marcbachmann/cel-js', ['dev-cluster/']],
-  ['@kubernetes/client-node', ['cluster/', 'cli/report/strict.ts']],
+  ['@kubernetes/client-node', ['cluster/', 'cli/check/judge.ts']],
 ]);
 
 /** Its types are everywhere: they are the words of the Kubernetes API. */

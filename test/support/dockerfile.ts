@@ -1,3 +1,5 @@
+
+
 /** Reads the Dockerfile, as far as ours goes: instructions, continued lines, comments, stages. */
 
 export interface Instruction {

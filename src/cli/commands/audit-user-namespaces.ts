@@ -9,16 +9,12 @@ import {
   auditUserNamespaces,
 } from '../../policy/rollout/user-namespace-audit.ts';
 import { EXIT, defineCommand } from '../command.ts';
-import { assumptionBlocks } from '../inventory/print-assumptions.ts';
-import { type Style, styleOf } from '../report/style.ts';
-import { printable } from '../report/text.ts';
+import { assumptionBlocks } from '../inventory/assumptions.ts';
+import { type Style, styleOf, printable, DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import { readInventory } from '../inventory/inventory.ts';
-import { inventoryOptions } from '../inventory/options.ts';
+import { readInventory, inventoryOptions } from '../inventory/inventory.ts';
 import { flag } from '../options.ts';
-import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
-import { printData } from '../report/print-data.ts';
 
 /** Everything that the audit of user namespaces reads. */
 function gatherAudit(store: Store, include: AuditInput['include']): AuditInput {

@@ -18,8 +18,7 @@ import { quote } from '../../kube/text.ts';
 import { planOff, planOn, stateOf, printStatus, printStep, statusOf } from '../break-glass.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { flag, option, text, type Values } from '../options.ts';
-import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
-import { printData } from '../report/print-data.ts';
+import { DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
 
 /** Decides what to change in a configuration as it is now. */
 type Plan = (configuration: Configuration) => readonly JsonPatchOp[];

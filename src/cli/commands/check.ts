@@ -1,23 +1,28 @@
 import { pathToFileURL } from 'node:url';
 import { isAbsolute } from 'node:path';
 import { EXIT, PROGRAM, VERSION, defineCommand, type Io } from '../command.ts';
-import { MODES_BY_STRENGTH } from '../report/findings.ts';
-import type { Finding, Judgement, Report, Place, Remark } from '../report/types.ts';
-import { printObject, printVerdict, printWhy, printPlace, problemsOf, printable } from '../report/text.ts';
+import { MODES_BY_STRENGTH, UNKNOWN_FIELD, judge, createUnknownFieldFinder } from '../check/judge.ts';
+import {
+  type Finding,
+  type Judgement,
+  type Report,
+  type Place,
+  type Remark,
+  printObject,
+  printVerdict,
+  printWhy,
+  printPlace,
+  problemsOf,
+} from '../output/findings.ts';
+import { printable, printData, type Style, styleOf, outputOption } from '../output/print.ts';
 import { checks, isLevel, parseVersion, type Level, type Version } from '../../policy/pss/index.ts';
-import { UNKNOWN_FIELD } from '../report/unknown-field.ts';
-import { printData } from '../report/print-data.ts';
-import { type Style, styleOf } from '../report/style.ts';
 import { UserError } from '../../config/files.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { resolvePolicies, type Labels } from '../../policy/psa/namespace-policy.ts';
 import { LEVEL_RULE, VERSION_RULE, MODES } from '../../policy/psa/policy.ts';
 import { flag, keyValue, list, mapped, objectName, oneOf, option } from '../options.ts';
-import { readAllManifests } from '../read-manifests.ts';
-import { judge } from '../report/judge.ts';
-import { outputOption } from '../report/output-option.ts';
-import { createUnknownFieldFinder } from '../report/strict.ts';
+import { readAllManifests } from '../inventory/manifests.ts';
 
 /** True if the finding counts in the mode that fails the check, or in a stronger one. */
 function isFailure({ mode }: Finding, { failOn }: Report): boolean {

@@ -2,15 +2,19 @@ import { isInstalled } from '../doctor/checks/installed.ts';
 import { afterBreakGlass, tierOf, tierOfRequest, type Request, type Tier } from '../doctor/matching.ts';
 import { type Facts, type Finding, type Severity, printNames } from '../doctor/facts.ts';
 import { type Status, statusOf } from '../break-glass.ts';
-import { printColumns } from '../report/columns.ts';
-import { type Style, styleOf } from '../report/style.ts';
-import { printable } from '../report/text.ts';
+import {
+  printColumns,
+  type Style,
+  styleOf,
+  printable,
+  DATA_AND_TABLE,
+  outputOption,
+  printData,
+} from '../output/print.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { judgeAll } from '../doctor/checks/index.ts';
 import { gatherFacts } from '../doctor/gather.ts';
 import { withCluster, isOurs, clusterOptions, namespaceOption } from '../installation.ts';
-import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
-import { printData } from '../report/print-data.ts';
 
 /** What happens in namespaces of a tier while no replica answers. */
 interface Outage {

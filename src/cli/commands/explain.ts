@@ -9,27 +9,28 @@ import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../kube
 import { withoutEphemeralContainers } from '../../kube/pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Pod, UserInfo, JsonObject, PodLike } from '../../kube/types.ts';
-import { namespaceOf, nameOf } from '../report/identity.ts';
+import { namespaceOf, nameOf } from '../inventory/manifests.ts';
 import { canUseScc } from '../../cluster/access.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
 import { changesOf, type Change } from '../../policy/scc/advice/suggestion.ts';
 import { explainScc, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
-import { findNamespace } from '../inventory/find-namespace.ts';
-import type { Inventory } from '../inventory/inventory.ts';
-import { missingAccount } from '../inventory/missing-account.ts';
-import { expectedMode, type ExpectedSettings, expectedSettings, type ExpectedMode } from '../scc-options.ts';
+import { findNamespace, type Inventory, readBeside } from '../inventory/inventory.ts';
+import { missingAccount, printAssumptions } from '../inventory/assumptions.ts';
+import {
+  expectedMode,
+  type ExpectedSettings,
+  expectedSettings,
+  type ExpectedMode,
+  SCC_REVIEW_KINDS,
+  sccReviewOptions,
+} from '../scc-options.ts';
 import { EXIT, defineCommand } from '../command.ts';
 import type { SccMode } from '../../policy/scc/mode.ts';
-import { printChanges } from '../report/changes.ts';
-import { type Style, styleOf } from '../report/style.ts';
-import { printable } from '../report/text.ts';
-import { printAssumptions } from '../inventory/print-assumptions.ts';
+import { printChanges } from '../scc-plan.ts';
+import { type Style, styleOf, printable, printData } from '../output/print.ts';
 import { UserError } from '../../config/files.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
-import { readBeside } from '../inventory/read-beside.ts';
 import { list, option, text } from '../options.ts';
-import { printData } from '../report/print-data.ts';
-import { SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-review-options.ts';
 import type { SccDecision } from '../../policy/scc/request.ts';
 
 /** A pod that would be created, where and by whom. */

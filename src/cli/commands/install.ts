@@ -13,7 +13,7 @@ import { clusterOptions, withCluster } from '../installation.ts';
 import { boolean, integer, objectName, oneOf, type Option, option, type OptionText, type Values } from '../options.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
-import { printable } from '../report/text.ts';
+import { printable } from '../output/print.ts';
 
 const SCC_DEFINITION =
   '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/securitycontextconstraints.security.openshift.io';

@@ -1,9 +1,7 @@
 import { defineCommand, EXIT } from '../command.ts';
-import { findNamespace } from '../inventory/find-namespace.ts';
-import { selectedNamespace, selectionOptions } from '../inventory/options.ts';
-import { assumptionBlocks } from '../inventory/print-assumptions.ts';
-import { printData } from '../report/print-data.ts';
-import { styleOf } from '../report/style.ts';
+import { findNamespace, selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
+import { assumptionBlocks } from '../inventory/assumptions.ts';
+import { printData, styleOf } from '../output/print.ts';
 import { gatherRollout, rolloutOptions } from '../rollout/gather.ts';
 import {
   countNamespaces,

@@ -22,11 +22,9 @@ import {
 import { number, namespaceBlocks, printCounts, countNamespaces, planNamespaces } from '../rollout/namespaces.ts';
 import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { assumptionBlocks } from '../inventory/print-assumptions.ts';
+import { assumptionBlocks } from '../inventory/assumptions.ts';
 import { boolean, oneOf, option } from '../options.ts';
-import { printData } from '../report/print-data.ts';
-import { styleOf, type Style } from '../report/style.ts';
-import { printable } from '../report/text.ts';
+import { printData, styleOf, type Style, printable } from '../output/print.ts';
 
 /** What somebody would ask for, and under which circumstances. */
 interface Scenario {

@@ -10,12 +10,10 @@ import {
   gatherRollout,
   rolloutOptions,
 } from '../rollout/gather.ts';
-import { assumptionBlocks } from '../inventory/print-assumptions.ts';
-import { type Style, styleOf } from '../report/style.ts';
-import { printable } from '../report/text.ts';
+import { assumptionBlocks } from '../inventory/assumptions.ts';
+import { type Style, styleOf, printable, printData } from '../output/print.ts';
 import { namespaceBlocks, printCounts, countNamespaces, planNamespaces } from '../rollout/namespaces.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { printData } from '../report/print-data.ts';
 
 /** What keeps the cluster from enforcement, and what to do next; each in one sentence. */
 interface Outlook {

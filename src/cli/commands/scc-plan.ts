@@ -1,42 +1,179 @@
 import { setImmediate } from 'node:timers/promises';
 import { writeFile } from 'node:fs/promises';
+import {
+  type NeededScc,
+  type PlannedGrant,
+  type WorkloadName,
+  printChanges,
+  printNextStep,
+  printPlanSummary,
+  summarizePlan,
+  type Plan,
+  type PlannedNamespace,
+  type PlannedWorkload,
+  type Outcome,
+  isGrantable,
+  neededSccsOf,
+  exitCodeOfPlan,
+} from '../scc-plan.ts';
+import { quote, compareBytes } from '../../kube/text.ts';
+import { type PlannedRefusal, planPod } from '../../policy/scc/advice/explain.ts';
+import { useRoleNameOf, grantObjects } from '../../policy/scc/standard.ts';
+import { printObstacle } from '../../policy/scc/advice/warnings.ts';
+import { assumptionBlocks, missingAccount } from '../inventory/assumptions.ts';
+import {
+  type Style,
+  printable,
+  createProgress,
+  DATA_AND_TABLE,
+  outputOption,
+  printData,
+  styleOf,
+} from '../output/print.ts';
 import { canUseScc } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { type PodSource, listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
 import { completePod, getControllerPod, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
 import { withoutEphemeralContainers } from '../../kube/pod.ts';
 import type { Kinds, Namespace, Kind } from '../../kube/types.ts';
-import { planPod } from '../../policy/scc/advice/explain.ts';
 import type { CanUse } from '../../policy/scc/request.ts';
-import { missingAccount } from '../inventory/missing-account.ts';
 import { type ExpectedSettings, expectedMode, expectedSettings, sccOptions } from '../scc-options.ts';
-import type { Outcome, PlannedWorkload, PlannedGrant, PlannedNamespace, WorkloadName, Plan } from '../plan/types.ts';
-import { compareBytes } from '../../kube/text.ts';
-import {
-  isGrantable,
-  summarizePlan,
-  neededSccsOf,
-  exitCodeOfPlan,
-  printNextStep,
-  printPlanSummary,
-} from '../plan/summary.ts';
 import { createAuthorizer } from '../../policy/rbac/index.ts';
-import { grantObjects, useRoleNameOf } from '../../policy/scc/standard.ts';
 import { type Io, defineCommand } from '../command.ts';
-import { findNamespace } from '../inventory/find-namespace.ts';
-import { type Inventory, readInventory } from '../inventory/inventory.ts';
-import { createProgress } from '../progress.ts';
-import { printable } from '../report/text.ts';
+import {
+  findNamespace,
+  type Inventory,
+  readInventory,
+  inventoryOptions,
+  selectedNamespace,
+  selectionOptions,
+} from '../inventory/inventory.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { failureReason, UserError } from '../../config/files.ts';
-import { remarkOnNeeded, remarksOn } from '../plan/print-grants.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';
 import { option, text } from '../options.ts';
-import { printPlan } from '../plan/print-table.ts';
-import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
-import { printData } from '../report/print-data.ts';
-import { styleOf } from '../report/style.ts';
+
+// What there is to know of the bindings of a plan, in sentences.
+
+const SHOWN = 5;
+
+/** Of a binding: for what it is, and what else it does. */
+export function remarksOn({ serviceAccount, scc, workloads, moves }: PlannedGrant): readonly string[] {
+  const byScc = Map.groupBy(moves, ({ from }) => from);
+  return [
+    `for ${enumerate(workloads)}`,
+    ...Array.from(byScc, ([from, moved]) => `moves ${enumerate(moved)} from ${from} to ${scc}`),
+    ...(serviceAccount === 'default'
+      ? ['all pods without an account of their own get it: better give these workloads one']
+      : []),
+  ];
+}
+
+/** What is granted to nobody, since it would be too much. */
+export function remarkOnNeeded({ namespace, workload, instead, scc }: NeededScc): string {
+  const { like, fields } = scc;
+  return `${namespace}: ${workload.kind} ${workload.name} needs an SCC of its own, like ${like} with ${fields.join(', ')}: of those that there are only ${instead} would admit it, which allows everything`;
+}
+
+function enumerate(workloads: readonly WorkloadName[]): string {
+  const shown = workloads.slice(0, SHOWN).map(({ kind, name }) => `${kind} ${name}`);
+  const rest = workloads.length - SHOWN;
+  return `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}
+
+interface TableOptions {
+  readonly style: Style;
+  /** Where the bindings were written, if they were. */
+  readonly bindingsFile: string | undefined;
+}
+
+/** For people: of each workload what becomes of its pods and why; at the end the bindings, the summary, the next step. */
+export function printPlan(plan: Plan, { style, bindingsFile }: TableOptions): string {
+  const blocks = [
+    // What the plan is for, if it is not for what is there.
+    ...assumptionBlocks(plan.assumptions),
+    ...plan.namespaces.map((namespace) => printNamespace(namespace, style)),
+    ...printBindings(plan, style),
+    `${style('bold', printPlanSummary(plan))}\n${printable(printNextStep(plan, bindingsFile))}\n`,
+  ];
+  return blocks.join('\n');
+}
+
+function printNamespace({ name, mode, modeFrom, problem, workloads }: PlannedNamespace, style: Style): string {
+  const title = style('bold', printable(`${name} (${mode}${modeFrom === undefined ? '' : ', assumed'})`));
+  const [first] = workloads;
+  if (first?.result.outcome === 'off') {
+    return `${title}\n  ${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}, not judged\n`;
+  }
+  const width = workloads.reduce((longest, workload) => Math.max(longest, titleOf(workload).length), 0);
+  const rows = workloads.flatMap((workload) => printWorkload(workload, width, style));
+  const remarks = problem === undefined ? [] : [`  ${style('yellow', printable(problem))}`];
+  return `${[title, ...remarks, ...rows].join('\n')}\n`;
+}
+
+function printWorkload(workload: PlannedWorkload, width: number, style: Style): readonly string[] {
+  const { verdict, details } = tell(workload);
+  const emphasis = workload.result.outcome === 'refused' ? style('red', verdict) : verdict;
+  const lines = [...details, ...(workload.refusal === undefined ? [] : [workload.refusal])].map(
+    (line) => `    ${style('dim', printable(line))}`,
+  );
+  return [`  ${titleOf(workload).padEnd(width)}  ${emphasis}`, ...lines];
+}
+
+function titleOf({ kind, name }: PlannedWorkload): string {
+  return printable(`${kind} ${name}`);
+}
+
+interface Told {
+  readonly verdict: string;
+  readonly details: readonly string[];
+}
+
+function tell(workload: PlannedWorkload): Told {
+  const { result, serviceAccount } = workload;
+  switch (result.outcome) {
+    case 'off':
+      return { verdict: 'not judged', details: [] };
+    case 'ignored':
+      return { verdict: 'ignored: pods of Windows, or no template', details: [] };
+    case 'admitted':
+      return { verdict: result.scc, details: printChanges(result.changes) };
+    case 'refused':
+      return tellRefusal(result, serviceAccount);
+  }
+}
+
+function tellRefusal(
+  { nearest, grantable, ownScc, message }: PlannedRefusal,
+  serviceAccount: string | undefined,
+): Told {
+  const obstacles = nearest?.obstacles.map(printObstacle).join(', ');
+  const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
+  const details = [
+    ...(nearest ? [`nearest is ${nearest.scc}; in its way: ${obstacles}`] : []),
+    ...(ownScc ? [`an SCC of its own would admit it, like ${ownScc.like} with ${ownScc.fields.join(', ')}`] : []),
+    ...(grantable === undefined
+      ? []
+      : [`${grantable} would admit it, if ${subject} might use it${ownScc ? ', but allows everything' : ''}`]),
+  ];
+  return {
+    verdict: grantable === undefined ? 'refused, and no binding would help' : 'refused',
+    details: details.length === 0 ? [message] : details,
+  };
+}
+
+function printBindings(plan: Plan, style: Style): readonly string[] {
+  if (plan.grants.length === 0) return [];
+  const { refused, grantable } = summarizePlan(plan);
+  const title = style('bold', `Bindings that admit ${grantable} of the ${refused} refused`);
+  return [`${[title, ...plan.grants.flatMap((grant) => printGrant(grant, style))].join('\n')}\n`];
+}
+
+function printGrant(grant: PlannedGrant, style: Style): readonly string[] {
+  const { namespace, serviceAccount, scc } = grant;
+  const binding = `${namespace}: service account ${quote(serviceAccount)} to ClusterRole ${quote(useRoleNameOf(scc))}`;
+  return [`  ${printable(binding)}`, ...remarksOn(grant).map((remark) => `    ${style('dim', printable(remark))}`)];
+}
 
 interface PlanInput {
   readonly store: Store;

@@ -6,18 +6,19 @@ import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { misfitsOf } from '../../policy/scc/advice/explain.ts';
 import { sccModeOf, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
-import { holds, sccGrants, type SccGrant, type Through, printThrough } from '../scc-access/scc-grants.ts';
-import { printColumns } from '../report/columns.ts';
+import { holds, sccGrants, type SccGrant, type Through, printThrough, findScc } from '../scc-grants.ts';
+import { printColumns, DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { findNamespace } from '../inventory/find-namespace.ts';
-import { readInventory } from '../inventory/inventory.ts';
-import { inventoryOptions, selectedNamespace, selectionOptions } from '../inventory/options.ts';
-import { printAssumptions } from '../inventory/print-assumptions.ts';
+import {
+  findNamespace,
+  readInventory,
+  inventoryOptions,
+  selectedNamespace,
+  selectionOptions,
+} from '../inventory/inventory.ts';
+import { printAssumptions } from '../inventory/assumptions.ts';
 import { list, oneOf, option, text } from '../options.ts';
-import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
-import { printData } from '../report/print-data.ts';
-import { findScc } from '../scc-access/find-scc.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
 
 /** What is known of the SCC of a pod. */

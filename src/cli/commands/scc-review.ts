@@ -6,22 +6,19 @@ import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { answerReview, REVIEW_KINDS } from '../../policy/scc/review.ts';
-import type { Inventory } from '../inventory/inventory.ts';
-import { nameOf, namespaceOf } from '../report/identity.ts';
-import { printPlace, printable } from '../report/text.ts';
+import { type Inventory, readBeside } from '../inventory/inventory.ts';
+import { nameOf, namespaceOf, podPath } from '../inventory/manifests.ts';
+import { printable, printColumns } from '../output/print.ts';
+import { printPlace } from '../output/findings.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { getPodTemplate } from '../../kube/pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
-import { podPath } from '../report/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { printColumns } from '../report/columns.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { assumptionBlocks, printAssumptions } from '../inventory/print-assumptions.ts';
-import { readBeside } from '../inventory/read-beside.ts';
+import { assumptionBlocks, printAssumptions } from '../inventory/assumptions.ts';
 import { list, objectName, option, text } from '../options.ts';
-import { expectedSettings } from '../scc-options.ts';
-import { SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-review-options.ts';
+import { expectedSettings, SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-options.ts';
 
 /** Nothing more is known of whoever asks about himself. */
 const ANYBODY = { groups: ['system:authenticated'] };

@@ -23,7 +23,7 @@ import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { UserError } from '../../config/files.ts';
 import { durationMs, flag, option } from '../options.ts';
-import { printable } from '../report/text.ts';
+import { printable } from '../output/print.ts';
 
 /** No answer is longer; the rest is not read. */
 const MAX_ANSWER = 1000;

@@ -1,15 +1,10 @@
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { findNamespace } from '../inventory/find-namespace.ts';
-import { readInventory } from '../inventory/inventory.ts';
-import { inventoryOptions } from '../inventory/options.ts';
+import { findNamespace, readInventory, inventoryOptions } from '../inventory/inventory.ts';
 import { objectName, option } from '../options.ts';
-import { printColumns } from '../report/columns.ts';
-import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
-import { printData } from '../report/print-data.ts';
-import { printAssumptions } from '../inventory/print-assumptions.ts';
-import { findScc } from '../scc-access/find-scc.ts';
-import { printSubject, printThrough, sccGrants, type SccGrant } from '../scc-access/scc-grants.ts';
+import { printColumns, DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
+import { printAssumptions } from '../inventory/assumptions.ts';
+import { findScc, printSubject, printThrough, sccGrants, type SccGrant } from '../scc-grants.ts';
 
 const DETAILS = `
 Lists the users, groups and service accounts that may use an SCC (SecurityContextConstraints), where,

@@ -2,9 +2,9 @@ import type { Kind, Kinds } from '../../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import { inventoryOptions } from '../inventory/options.ts';
+import { inventoryOptions, type ObjectName, readInventory } from '../inventory/inventory.ts';
 import { objectName, option, text, type Values } from '../options.ts';
-import { DATA_AND_TABLE, outputOption } from '../report/output-option.ts';
+import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { sccOptions, DEFAULT_SCC_MODE } from '../scc-options.ts';
 import type { Condition } from '../../kube/conditions.ts';
 import {
@@ -21,7 +21,6 @@ import type { Source } from '../../config/files.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';
 import { argumentOf, mountedFile } from '../installation.ts';
-import type { ObjectName } from '../inventory/types.ts';
 import { serveOptions } from '../serve/options.ts';
 import { rolloutOf, type RolloutPlace } from '../../cluster/rollout.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
@@ -32,9 +31,7 @@ import {
   type ManagementSettings,
 } from '../../policy/rollout/label-sync.ts';
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
-import type { Io } from '../command.ts';
-import { readInventory } from '../inventory/inventory.ts';
-import { VERSION } from '../command.ts';
+import { type Io, VERSION } from '../command.ts';
 
 /** What the commands about the rollout have in common. */
 export const rolloutOptions = {

@@ -15,11 +15,8 @@ import { createCurrentSccLevels } from '../../cluster/rollout.ts';
 import { planLabels, isTerminating } from '../../policy/rollout/label-sync.ts';
 import { isLevel, type Level } from '../../policy/pss/policy.ts';
 import type { Io } from '../command.ts';
-import { createProgress } from '../progress.ts';
-import { printable } from '../report/text.ts';
+import { createProgress, printable, printColumns, type Style } from '../output/print.ts';
 import type { RolloutFacts, NamespaceCounts, PlannedNamespace } from './gather.ts';
-import { printColumns } from '../report/columns.ts';
-import type { Style } from '../report/style.ts';
 
 /** What to do about a namespace in which something would be refused, or that cannot be judged. */
 function stepsFor({ name, verdict, categories, level }: NamespaceEvaluation): readonly string[] {

@@ -8,14 +8,13 @@ import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject, isObject } from '../../kube/types.ts';
 import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
 import type { SccMode, SccSettings } from '../../policy/scc/mode.ts';
-import { VERSION } from '../command.ts';
+import { VERSION, PROGRAM } from '../command.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import { startControllers, type RunningController } from '../../controllers/runtime.ts';
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { keepCertificates } from '../../tls/certificate-folder.ts';
-import { PROGRAM } from '../command.ts';
 import { orAddressError, printHost, type RunningCluster } from './cluster.ts';
 import type { ServeValues } from './options.ts';
 

@@ -1,3 +1,5 @@
+
+
 const MAX_RUNES = 4096;
 const MAX_RUNES_EACH = 256;
 

@@ -1,3 +1,5 @@
+
+
 /**
  * Fields of objects: schemas, decoding, patches and ownership. The functions are pure apart from the ApiErrors that they
  * throw.

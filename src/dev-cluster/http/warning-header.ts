@@ -1,3 +1,5 @@
+
+
 /**
  * A warning as an HTTP header. Header values are bytes, and Node writes one per character: so the characters are the
  * bytes of the UTF-8 form.

@@ -1,6 +1,5 @@
 import type { AdmissionRequest } from '../../kube/admission.ts';
-import type { Policy, Version } from '../pss/policy.ts';
-import { compareVersions } from '../pss/policy.ts';
+import { type Policy, type Version, compareVersions } from '../pss/policy.ts';
 
 /** The labels that all counters share. */
 export interface RequestLabels {

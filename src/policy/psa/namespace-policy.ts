@@ -1,7 +1,6 @@
 import { invalidValue, type FieldError } from '../../kube/field-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { isLevel, type Level, type Policy, type Version } from '../pss/policy.ts';
-import { parseVersion } from '../pss/policy.ts';
+import { isLevel, type Level, type Policy, type Version, parseVersion } from '../pss/policy.ts';
 import { isSamePolicy, isStricter, LEVEL_RULE, VERSION_RULE, type Mode, type Policies } from './policy.ts';
 
 export type Labels = Readonly<Record<string, unknown>>;

@@ -1,3 +1,5 @@
+
+
 /** The public surface of the package export `./pss`. */
 export type { Check, Finding, Revision, Rule } from './check.ts';
 export { checks } from './checks/index.ts';

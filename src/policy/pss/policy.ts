@@ -1,3 +1,5 @@
+
+
 /** The levels from the most permissive to the strictest. */
 export const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
 

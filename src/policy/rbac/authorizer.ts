@@ -1,15 +1,5 @@
 import { isObject } from '../../kube/types.ts';
-import {
-  readRules,
-  type Rule,
-  type RbacKind,
-  type User,
-  ruleAllows,
-  ruleCovers,
-  type Action,
-  type Authorizer,
-  type RbacObjects,
-} from './rules.ts';
+import { readRules, type Rule, type RbacKind, type User, ruleAllows, ruleCovers, type Action, type Authorizer, type RbacObjects } from './rules.ts';
 
 /** Roles and bindings, filed under the subjects of the bindings. */
 interface GrantIndex {

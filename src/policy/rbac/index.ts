@@ -1,2 +1,4 @@
+
+
 export { createAuthorizer } from './authorizer.ts';
 export type { Action, Authorizer, PolicyRule, RbacObjects, RoleBindingLike, RoleLike, Subject, User } from './rules.ts';

@@ -1,3 +1,5 @@
+
+
 export { assignScc, validateScc } from './assign.ts';
 export type {
   CanUse,

@@ -1,3 +1,5 @@
+
+
 /** A set of small numbers, one bit each. */
 export interface Bitmap {
   has(index: number): boolean;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { PLAIN } from '../../../src/cli/report/style.ts';
+import { PLAIN } from '../../../src/cli/output/print.ts';
 import { printTable } from '../../../src/cli/commands/check.ts';
 import { VERSION } from '../../../src/cli/command.ts';
 import { runProgram } from '../../support/memory-io.ts';

@@ -4,8 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { createStore, type WritableStore } from '../../../src/cluster/store.ts';
 import { grantsFor, bindingsOf, planNamespace } from '../../../src/cli/commands/scc-plan.ts';
-import { isGrantable } from '../../../src/cli/plan/summary.ts';
-import type { Outcome } from '../../../src/cli/plan/types.ts';
+import { isGrantable, type Outcome } from '../../../src/cli/scc-plan.ts';
 import type { JsonObject, Kinds } from '../../../src/kube/types.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,

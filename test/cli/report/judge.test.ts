@@ -3,10 +3,9 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { manifestObjects, type Manifests } from '../../../src/config/manifests.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
-import { parseFieldPath } from '../../../src/cli/report/field-path.ts';
+import { parseFieldPath, judge } from '../../../src/cli/check/judge.ts';
 import { FORMATS, printTable } from '../../../src/cli/commands/check.ts';
-import { judge } from '../../../src/cli/report/judge.ts';
-import { PLAIN } from '../../../src/cli/report/style.ts';
+import { PLAIN } from '../../../src/cli/output/print.ts';
 
 function manifestsOf(text: string): Manifests {
   const { documents, errors } = readDocuments(text, 'f');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { similarTo } from '../../../src/cli/report/judge.ts';
+import { similarTo } from '../../../src/cli/check/judge.ts';
 
 const FIELDS = ['allowHostNetwork', 'allowHostPorts', 'allowHostPID', 'allowHostIPC', 'users', 'uid', 'min', 'max'];
 

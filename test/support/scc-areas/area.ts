@@ -1,3 +1,5 @@
+
+
 /** One case of the conformance data. */
 export interface Case {
   readonly area: string;

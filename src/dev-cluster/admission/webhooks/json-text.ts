@@ -1,3 +1,5 @@
+
+
 /** Parsed JSON, or the error of the parser. */
 export type JsonText = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: string };
 

@@ -1,10 +1,4 @@
-import {
-  duplicateValue,
-  invalidValue,
-  notSupported,
-  requiredField,
-  type FieldError,
-} from '../../../kube/field-error.ts';
+import { duplicateValue, invalidValue, notSupported, requiredField, type FieldError } from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { descendingPath, notFoundValue, portNumber, requiredLabel } from '../errors.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt } from '../read.ts';

@@ -1,9 +1,22 @@
 /** Who may use an SCC, and why: what the SCC says itself, and what roles and bindings add. */
-import type { Store } from '../../cluster/store.ts';
-import { RESOURCES } from '../../kube/resources.ts';
-import type { SecurityContextConstraints } from '../../kube/scc.ts';
-import { grantsAnywhere, isMeant, type ObjectName, type SubjectName } from '../../policy/rbac/who-can.ts';
-import type { User } from '../../policy/rbac/rules.ts';
+import type { Store } from '../cluster/store.ts';
+import { UserError } from '../config/files.ts';
+import { sortedSet, quote } from '../kube/text.ts';
+import type { SecurityContextConstraints } from '../kube/scc.ts';
+import { RESOURCES } from '../kube/resources.ts';
+import { grantsAnywhere, isMeant, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
+import type { User } from '../policy/rbac/rules.ts';
+
+/**
+ * The SCC of that name.
+ * @throws {UserError} that names the SCCs that there are
+ */
+export function findScc(store: Store, name: string): SecurityContextConstraints {
+  const scc = store.get('SecurityContextConstraints', name);
+  if (scc) return scc;
+  const names = sortedSet(store.list('SecurityContextConstraints').map(({ metadata }) => metadata?.name ?? ''));
+  throw new UserError(`there is no SCC ${quote(name)}; there are ${names.length === 0 ? 'none' : names.join(', ')}`);
+}
 
 /** That somebody may use an SCC. */
 export interface SccGrant {

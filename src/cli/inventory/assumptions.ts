@@ -5,6 +5,8 @@ import {
   type JsonObject,
   type Kind,
   type KubeObject,
+  type Pod,
+  type ServiceAccount,
 } from '../../kube/types.ts';
 import {
   annotationsOfBlock,
@@ -16,8 +18,10 @@ import { DEFAULT_RANGES, blockCountOf } from '../../policy/uid-range/ranges.ts';
 import type { WritableStore } from '../../cluster/store.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { sortedSet } from '../../kube/text.ts';
+import { sortedSet, quote } from '../../kube/text.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
+import { printable } from '../output/print.ts';
+import { isMirrorPod } from '../../kube/controller-pod.ts';
 
 /** Those of the namespaces that lack ranges of ids, with the ranges that would be allotted to them one after another. */
 function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
@@ -140,4 +144,28 @@ const SHOWN = 5;
 function summarize(names: readonly string[]): string {
   const shown = names.slice(0, SHOWN).join(', ');
   return names.length > SHOWN ? `${shown} and ${names.length - SHOWN} more` : shown;
+}
+
+/** For people, a line on what was assumed, below an empty one; nothing if nothing was. */
+export function printAssumptions(assumptions: readonly string[]): string {
+  return assumptionBlocks(assumptions)
+    .map((block) => `\n${block}`)
+    .join('');
+}
+
+/** The line alone, for output that is made of blocks; no block if nothing was assumed. */
+export function assumptionBlocks(assumptions: readonly string[]): readonly string[] {
+  return assumptions.length === 0 ? [] : [`Assumed: ${printable(assumptions.join('; '))}.\n`];
+}
+
+type FindAccount = (name: string) => ServiceAccount | undefined;
+
+/**
+ * Why the API server refuses to create the pod, if its service account is not there.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
+ */
+export function missingAccount(pod: Pod, namespace: string, findAccount: FindAccount): string | undefined {
+  const name: unknown = pod.spec?.serviceAccountName;
+  if (isMirrorPod(pod) || typeof name !== 'string' || findAccount(name) !== undefined) return undefined;
+  return `error looking up service account ${namespace}/${name}: serviceaccount ${quote(name)} not found`;
 }

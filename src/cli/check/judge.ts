@@ -1,24 +1,204 @@
-import type { ManifestObject, Manifests } from '../../config/manifests.ts';
 import type { Path } from '../../config/yaml.ts';
-import { resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/namespace-policy.ts';
-import { type Policies, printPolicy, type Mode } from '../../policy/psa/policy.ts';
-import type { Level, Version } from '../../policy/pss/index.ts';
-import { labelsOf, nameOf, namespaceOf } from './identity.ts';
-import { invalidValue, notSupported, formatFieldError, type FieldError } from '../../kube/field-error.ts';
-import { findMisshapen, type FieldShape } from '../../kube/field-shape.ts';
+import type { ManifestObject, Manifests } from '../../config/manifests.ts';
 import { quote } from '../../kube/text.ts';
+import type { Finding, OffendingField, Judgement, Remark, Report } from '../output/findings.ts';
+import { applyDefaults } from '../../kube/defaults.ts';
+import { draft, isObject, type PodLike, type Kind } from '../../kube/types.ts';
+import {
+  decodeError,
+  checkFix,
+  evaluatePod,
+  type Violation,
+  type Level,
+  type Version,
+} from '../../policy/pss/index.ts';
+import { invalidValue, formatFieldError, type FieldError, notSupported } from '../../kube/field-error.ts';
+import { type NamespacePolicy, resolvePolicies, type Labels } from '../../policy/psa/namespace-policy.ts';
+import { SCC_MODE_LABEL, SCC_MODES, sccModeOf } from '../../policy/scc/mode.ts';
+import { printPolicy, type Mode, type Policies } from '../../policy/psa/policy.ts';
+import { labelsOf, groupOf, nameOf, namespaceOf, podPath } from '../inventory/manifests.ts';
+import { findMisshapen, type FieldShape } from '../../kube/field-shape.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { defaultScc, sccObjectErrors } from '../../policy/scc/objects.ts';
 import { sccTypos, type SccTypo, sccDefect } from '../../policy/scc/advice/scc-warnings.ts';
-import { parseFieldPath, printFieldPath } from './field-path.ts';
-import type { Finding, Judgement, Remark, Report } from './types.ts';
-import { unknownField } from './unknown-field.ts';
-import type { Kind } from '../../kube/types.ts';
 import { isKnownKind } from '../../policy/psa/known-kinds.ts';
-import { labelFindings, podFindings, sccLabelFindings } from './findings.ts';
-import { groupOf, podPath } from './pod.ts';
-import type { FindUnknownFields } from './strict.ts';
+
+/** Takes a printed path such as `spec.containers[0].image` or `metadata.labels[a.b/c]` apart. */
+export function parseFieldPath(path: string): Path {
+  return [...path.matchAll(/\[([^\]]*)\]|([^.[\]]+)/g)].map(([, inBrackets, name]) => {
+    if (inBrackets === undefined) return name ?? '';
+    return /^\d+$/.test(inBrackets) ? Number(inBrackets) : inBrackets;
+  });
+}
+
+/** Prints a path in that form. */
+function printFieldPath(path: Path): string {
+  return path
+    .map((step) => (typeof step === 'number' ? `[${step}]` : /^[^.[\]]+$/.test(step) ? `.${step}` : `[${step}]`))
+    .join('')
+    .replace(/^\./, '');
+}
+
+/** The id of the check. */
+export const UNKNOWN_FIELD = 'unknownField';
+
+/** A field that the API server does not know: it may refuse the object, or drop the field without a word. */
+function unknownField(object: ManifestObject, path: Path, remedy?: string): Finding {
+  return {
+    mode: 'enforce',
+    check: UNKNOWN_FIELD,
+    reason: 'unknown field',
+    detail: quote(printFieldPath(path)),
+    remedy: remedy ?? 'Correct its name or remove it: API servers may drop it without a word.',
+    fields: [{ path: printFieldPath(path), file: object.document.file, ...object.positionOf(path) }],
+  };
+}
+
+/** What will be judged as a pod, and where it lies in its object. */
+interface FoundPod {
+  readonly pod: PodLike;
+  readonly path: readonly string[];
+}
+
+/**
+ * The pod that the object is or would have. Of a template that is absent it is an empty one; where something else than
+ * an object stands on the way to it, that is what will be judged, and refused for its type.
+ */
+function podIn(object: unknown, path: readonly string[]): FoundPod {
+  let value: unknown = object;
+  for (const [depth, name] of path.entries()) {
+    if (!isObject(value)) return { pod: value as PodLike, path: path.slice(0, depth) };
+    value = value[name] ?? {};
+  }
+  return { pod: value as PodLike, path };
+}
+
+/** The pod as the API server completes it before it is judged. What cannot be decoded stays as it is. */
+function completed(pod: PodLike): PodLike {
+  if (decodeError(pod) !== undefined) return pod;
+  const { metadata, spec } = draft(pod);
+  const complete: Record<string, unknown> = { apiVersion: 'v1', kind: 'Pod', metadata, spec };
+  applyDefaults(complete);
+  return complete;
+}
+
+/** From the strongest. */
+export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
+
+const LABEL_FIXES: ReadonlyMap<string, string> = new Map([
+  ['scc-label', `Use one of ${SCC_MODES.join(', ')}, in lower case.`],
+  ['labels', 'Use a level (privileged, baseline, restricted) or a version (latest, v1.N), in lower case.'],
+]);
+
+/** What the pod of an object violates, each once: in the strongest mode in which it counts. */
+function podFindings(object: ManifestObject, path: readonly string[], policies: NamespacePolicy): Finding[] {
+  const { pod, path: podPath } = podIn(object.value, path);
+  const judged = completed(pod);
+  const findings = new Map<string, Finding>();
+  for (const mode of MODES_BY_STRENGTH) {
+    const policy = printPolicy(policies[mode]);
+    for (const violation of evaluatePod(judged, { ...policies[mode], fields: true }).violations) {
+      const key = JSON.stringify([violation.check, violation.detail]);
+      if (!findings.has(key)) findings.set(key, { mode, policy, ...findingOf(object, podPath, violation) });
+    }
+  }
+  return [...findings.values()];
+}
+
+/** What is wrong with the labels of a Namespace, for which the API server would refuse it. */
+function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): Finding[] {
+  return errors.map((error) => {
+    const violation = { check: 'labels', reason: 'invalid label', detail: formatFieldError(error), fields: [error] };
+    return { mode: 'enforce', ...findingOf(object, [], violation) };
+  });
+}
+
+/** What is wrong with the label of a Namespace that says its mode of SCCs. */
+function sccLabelFindings(object: ManifestObject): Finding[] {
+  const label = labelsOf(object.value)[SCC_MODE_LABEL];
+  if (label == null) return [];
+  const field = fieldOf(object, `metadata.labels[${SCC_MODE_LABEL}]`);
+  const finding = {
+    ...findingOf(object, [], { check: 'scc-label', reason: 'invalid label', detail: '' }),
+    fields: [field],
+  };
+  // YAML has words such as off that are no texts unless they are quoted.
+  if (typeof label !== 'string') {
+    const detail = formatFieldError(invalidValue(field.path, label, 'must be a string: put it in quotes'));
+    return [{ mode: 'enforce', ...finding, detail }];
+  }
+  const namespace = { metadata: { labels: { [SCC_MODE_LABEL]: label } } };
+  // Nobody refuses it: it counts as the strictest.
+  const { problem } = sccModeOf(namespace, { mode: 'report', exemptNamespaces: [] });
+  return problem === undefined ? [] : [{ mode: 'warn', ...finding, detail: problem }];
+}
+
+function findingOf(object: ManifestObject, podPath: readonly string[], violation: Violation): Omit<Finding, 'mode'> {
+  const { check, reason, detail, fields = [] } = violation;
+  const paths = fields.length === 0 ? [''] : fields.map(({ path }: FieldError) => path);
+  return {
+    check,
+    reason,
+    detail,
+    remedy: LABEL_FIXES.get(check) ?? checkFix(check),
+    fields: paths.map((path) => fieldOf(object, [...podPath, path].filter((part) => part !== '').join('.'))),
+  };
+}
+
+function fieldOf(object: ManifestObject, path: string): OffendingField {
+  return { path, file: object.document.file, ...object.positionOf(parseFieldPath(path)) };
+}
+
+/** Finds the fields of an object of a built-in kind that the kind does not have. */
+type FindUnknownFields = (object: ManifestObject) => readonly Finding[];
+
+/** A field of a model of client-node. `type` is the name of a model, a scalar type, or a list or map of these. */
+interface ModelField {
+  readonly baseName: string;
+  readonly type: string;
+}
+
+interface Model {
+  getAttributeTypeMap(): readonly ModelField[];
+}
+
+type Models = Readonly<Record<string, unknown>>;
+
+/** Creates the function from the models of client-node, which are loaded on the first call. */
+export async function createUnknownFieldFinder(): Promise<FindUnknownFields> {
+  const models: Models = await import('@kubernetes/client-node/dist/gen/models/all.js');
+  return (object) => {
+    const { apiVersion, kind, value } = object;
+    const version = apiVersion.slice(apiVersion.indexOf('/') + 1);
+    const isBuiltIn = /^(|[a-z]+|.*\.k8s\.io)$/.test(groupOf(apiVersion));
+    const type = `${version.charAt(0).toUpperCase()}${version.slice(1)}${kind}`;
+    if (!isBuiltIn) return [];
+    return listUnknownFields(models, type, value, []).map((path) => unknownField(object, path));
+  };
+}
+
+function listUnknownFields(models: Models, type: string, value: unknown, path: Path): Path[] {
+  const items = /^Array<(.*)>$/.exec(type)?.[1];
+  if (items !== undefined) {
+    const list: readonly unknown[] = Array.isArray(value) ? value : [];
+    return list.flatMap((item, index) => listUnknownFields(models, items, item, [...path, index]));
+  }
+  const fields = getFields(models, type);
+  const values = /^\{ \[key: string\]: (.*); \}$/.exec(type)?.[1];
+  if (!isObject(value) || (!fields && values === undefined)) return [];
+  return Object.entries(value).flatMap(([name, member]) => {
+    const fieldType = values ?? fields?.get(name);
+    const fieldPath = [...path, name];
+    return fieldType === undefined ? [fieldPath] : listUnknownFields(models, fieldType, member, fieldPath);
+  });
+}
+
+function getFields(models: Models, type: string): ReadonlyMap<string, string> | undefined {
+  const model = Object.hasOwn(models, type) ? (models[type] as Partial<Model>) : undefined;
+  const fields = model?.getAttributeTypeMap?.();
+  return fields && new Map(fields.map((field) => [field.baseName, field.type]));
+}
 
 /** What counts where the manifests do not say it. */
 interface PolicySettings {
@@ -125,7 +305,7 @@ function wrongType(object: ManifestObject, { path, value, expected }: WrongType)
     reason: 'wrong type',
     detail: formatFieldError(invalidValue(printFieldPath(path), value, expected)),
     remedy: 'Give the field a value of the type that it must have.',
-    fields: [fieldOf(object, path)],
+    fields: [fieldOfJudge(object, path)],
   };
 }
 
@@ -176,7 +356,7 @@ function invalidField(object: ManifestObject, error: FieldError): Finding {
     reason: 'invalid field',
     detail: formatFieldError(error),
     remedy: REMEDIES.get(String(path[0])) ?? '',
-    fields: [fieldOf(object, path)],
+    fields: [fieldOfJudge(object, path)],
   };
 }
 
@@ -187,7 +367,7 @@ function unusable(object: ManifestObject, defect: string): Finding {
     reason: 'incomplete strategy',
     detail: defect,
     remedy: 'Give MustRunAs a uid, and MustRunAsRange both bounds in their order or none.',
-    fields: [fieldOf(object, ['runAsUser'])],
+    fields: [fieldOfJudge(object, ['runAsUser'])],
   };
 }
 
@@ -206,11 +386,11 @@ function mistyped(object: ManifestObject, { field, index, value, why, meant }: S
     detail: `${printFieldPath(path)}: ${quote(value)} ${why}`,
     remedy:
       meant === undefined ? (TYPO_REMEDIES[field] ?? 'Name capabilities like NET_ADMIN.') : `Write ${quote(meant)}.`,
-    fields: [fieldOf(object, path)],
+    fields: [fieldOfJudge(object, path)],
   };
 }
 
-function fieldOf(object: ManifestObject, path: Path): Finding['fields'][number] {
+function fieldOfJudge(object: ManifestObject, path: Path): Finding['fields'][number] {
   return { path: printFieldPath(path), file: object.document.file, ...object.positionOf(path) };
 }
 

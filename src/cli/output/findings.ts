@@ -1,8 +1,10 @@
-/**
- * What `check` found, as plain data: judged here, written in one of several formats. The folder writes nothing out and
- * reads nothing in.
- */
+/** The texts that all formats have in common. */
 import type { Mode } from '../../policy/psa/policy.ts';
+import { quote } from '../../kube/text.ts';
+import { UNKNOWN_FIELD } from '../check/judge.ts';
+
+// * What `check` found, as plain data: judged here, written in one of several formats. The folder writes nothing out and
+// reads nothing in.
 
 /** A place in a file; line and column count from 1. */
 export interface Place {
@@ -60,4 +62,41 @@ export interface Report {
   readonly errors: readonly Remark[];
   /** The weakest mode whose findings fail the check. */
   readonly failOn: Mode;
+}
+
+/** `web.yaml:12:7` */
+export function printPlace({ file, line, column }: Place): string {
+  return `${file}:${line}:${column}`;
+}
+
+/** `Deployment shop/web` */
+export function printObject({ kind, namespace, name }: Judgement): string {
+  return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name === '' ? '(no name)' : name}`;
+}
+
+/** What is wrong, as upstream words it in denials. */
+export function printWhy({ reason, detail }: Finding): string {
+  return detail === '' ? reason : `${reason} (${detail})`;
+}
+
+/** Of checks that have nothing to do with a policy. */
+const VERDICTS: ReadonlyMap<string, string> = new Map([
+  ['labels', 'has invalid labels'],
+  ['scc-label', 'names no mode of security context constraints'],
+  [UNKNOWN_FIELD, 'has unknown fields'],
+  ['unusable', 'can be used by no pod (warn)'],
+  ['mistyped', 'has values that match nothing (warn)'],
+]);
+
+/** What the object does: `violates PodSecurity "restricted:latest"`, in words of the mode. */
+export function printVerdict({ mode, policy, check }: Finding): string {
+  if (policy === undefined) return VERDICTS.get(check) ?? 'is invalid';
+  return mode === 'enforce'
+    ? `violates PodSecurity ${quote(policy)}`
+    : `would violate PodSecurity ${quote(policy)} (${mode})`;
+}
+
+/** All that could not be judged: what cannot be read, and what no API server would take. */
+export function problemsOf({ errors, unjudged }: Report): readonly Remark[] {
+  return [...errors, ...unjudged];
 }
