@@ -2,7 +2,12 @@
 import { createStore, type Store, type WritableStore } from '../src/cluster/store.ts';
 import type { SecurityContextConstraints } from '../src/kube/scc.ts';
 import type { ClusterRole, Kind, Kinds, Namespace, RoleBinding } from '../src/kube/types.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS, useRoleNameOf } from '../src/policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+  useRoleNameOf,
+} from '../src/policy/scc/standard.ts';
 
 /** What a cluster consists of; `bindings` counts those of the platform, too. */
 export interface Size {

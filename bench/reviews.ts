@@ -1,5 +1,3 @@
-
-
 /** The AdmissionReviews that the load consists of: pods as an API server sends them, defaulted and with managed fields. */
 
 /** The security contexts of a pod and its container. */

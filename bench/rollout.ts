@@ -2,7 +2,12 @@
 import type { Cluster } from '../src/cluster/cluster.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
-import { evaluateAll, namesOf, createNamespaceEvaluator, type NamespaceEvaluator } from '../src/controllers/readiness-evaluator.ts';
+import {
+  evaluateAll,
+  namesOf,
+  createNamespaceEvaluator,
+  type NamespaceEvaluator,
+} from '../src/controllers/readiness-evaluator.ts';
 import type { Kinds, Namespace, PodSpec } from '../src/kube/types.ts';
 import { canUseScc } from '../src/cluster/access.ts';
 import { createSccLevels, planLabels } from '../src/policy/rollout/label-sync.ts';

@@ -1,5 +1,3 @@
-
-
 /** One measured number. */
 export interface Row {
   readonly name: string;

@@ -1,5 +1,3 @@
-
-
 /** Text as it stands, in a cell of a table. */
 export function cell(text: string): string {
   return text.replaceAll(/[\\`*_<>|[\]]/g, '\\$&').replaceAll('\n', ' ');

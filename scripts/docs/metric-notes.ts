@@ -1,5 +1,3 @@
-
-
 /** What there is to say of metrics beyond their help, which for those of Kubernetes is upstream's; in Markdown. */
 export const METRIC_NOTES: Readonly<Record<string, string>> = {
   pod_security_evaluations_total:

@@ -1,5 +1,3 @@
-
-
 /** Time as those see it who wait. */
 export interface Clock {
   /** Milliseconds since some moment; never goes back. */

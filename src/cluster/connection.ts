@@ -1,11 +1,25 @@
 import { isIP } from 'node:net';
 import { X509Certificate } from 'node:crypto';
-import { Agent as PlainAgent, request as plainRequest, type Agent as AgentTransport, type IncomingMessage, type OutgoingHttpHeaders, type Agent as AgentConnect } from 'node:http';
+import {
+  Agent as PlainAgent,
+  request as plainRequest,
+  type Agent as AgentTransport,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type Agent as AgentConnect,
+} from 'node:http';
 import { Agent, type AgentOptions, request as tlsRequest } from 'node:https';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../config/files.ts';
-import { dataOrFile, type Credentials, createCredentials, type ClusterEntry, resolveCluster, type ClusterSource } from './cluster-source.ts';
+import {
+  dataOrFile,
+  type Credentials,
+  createCredentials,
+  type ClusterEntry,
+  resolveCluster,
+  type ClusterSource,
+} from './cluster-source.ts';
 import { ApiError, createStatus, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import type { Tally } from '../telemetry/hot.ts';

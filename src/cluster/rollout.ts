@@ -1,13 +1,33 @@
-import { LABEL_SYNC_MODE_ANNOTATION, POD_SECURITY_CONFIG_MAP, POD_SECURITY_DEFAULT_ANNOTATION, POD_SECURITY_GENERATION_ANNOTATION } from '../kube/well-known.ts';
+import {
+  LABEL_SYNC_MODE_ANNOTATION,
+  POD_SECURITY_CONFIG_MAP,
+  POD_SECURITY_DEFAULT_ANNOTATION,
+  POD_SECURITY_GENERATION_ANNOTATION,
+} from '../kube/well-known.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { KubeObject, Kind, Namespace } from '../kube/types.ts';
 import { defaultsFor } from '../policy/rollout/observed-config.ts';
-import { ENFORCEMENT_GATE, isFeatureOn, readEnforcement, replicaDefault, SYNCER_MODES, wantsEnforcement, type DefaultLevel, type SyncerMode } from '../policy/rollout/enforcement.ts';
+import {
+  ENFORCEMENT_GATE,
+  isFeatureOn,
+  readEnforcement,
+  replicaDefault,
+  SYNCER_MODES,
+  wantsEnforcement,
+  type DefaultLevel,
+  type SyncerMode,
+} from '../policy/rollout/enforcement.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { Store } from './store.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';
-import { createSccLevels, needOf, type ManagementSettings, type SccLevels, isManaged } from '../policy/rollout/label-sync.ts';
+import {
+  createSccLevels,
+  needOf,
+  type ManagementSettings,
+  type SccLevels,
+  isManaged,
+} from '../policy/rollout/label-sync.ts';
 import { predictedLevelOf } from '../policy/rollout/readiness.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import { canUseScc } from './access.ts';

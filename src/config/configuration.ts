@@ -3,16 +3,41 @@
  * PodSecurityConfiguration, alone or within an AdmissionConfiguration.
  */
 import { dirname, resolve } from 'node:path';
-import { childNode, strictIssues, typeIssues, userError, type ConfigNode, type Struct, parsePath, requireKind, type ConfigKind, firstDocument, isOfKind, type Issue } from './document.ts';
+import {
+  childNode,
+  strictIssues,
+  typeIssues,
+  userError,
+  type ConfigNode,
+  type Struct,
+  parsePath,
+  requireKind,
+  type ConfigKind,
+  firstDocument,
+  isOfKind,
+  type Issue,
+} from './document.ts';
 import { formatFieldError } from '../kube/field-error.ts';
 import { isObject, type Result } from '../kube/types.ts';
-import { completeDefaults, DEFAULT_CONFIGURATION, DEFAULTS_FIELDS, EXEMPTIONS_FIELDS, validateConfiguration, type PodSecurityConfiguration } from '../policy/psa/configuration.ts';
+import {
+  completeDefaults,
+  DEFAULT_CONFIGURATION,
+  DEFAULTS_FIELDS,
+  EXEMPTIONS_FIELDS,
+  validateConfiguration,
+  type PodSecurityConfiguration,
+} from '../policy/psa/configuration.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
 import { readSource, type Source } from './files.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { quote } from '../kube/text.ts';
 import { ENFORCEMENT_GATE, ROLLOUT_PHASES } from '../policy/rollout/enforcement.ts';
-import { DEFAULT_ROLLOUT, EVALUATORS, INCONCLUSIVE_POLICIES, type RolloutSettings } from '../policy/rollout/settings.ts';
+import {
+  DEFAULT_ROLLOUT,
+  EVALUATORS,
+  INCONCLUSIVE_POLICIES,
+  type RolloutSettings,
+} from '../policy/rollout/settings.ts';
 
 // * The configuration of Pod Security Admission as upstream has it: a PodSecurityConfiguration, alone or within an
 // AdmissionConfiguration. It is read strictly: what is not right in every part is not put into force.

@@ -7,7 +7,14 @@ import { setImmediate } from 'node:timers/promises';
 import { compareBytes } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { failureReason, NOT_REGULAR, openRegularFile, UserError } from './files.ts';
-import { readSteps, type Documents, type ManifestDocument, type ManifestError, type Path, type Position } from './yaml.ts';
+import {
+  readSteps,
+  type Documents,
+  type ManifestDocument,
+  type ManifestError,
+  type Path,
+  type Position,
+} from './yaml.ts';
 
 /** An object of the Kubernetes API in a document: the whole document, or an item of a list. */
 export interface ManifestObject extends Position {

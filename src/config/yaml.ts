@@ -1,5 +1,19 @@
 /** YAML and JSON text as kubectl reads it, with the position of every field. Only this file uses the YAML library. */
-import { isAlias, isMap, isScalar, LineCounter, parseAllDocuments, stringify, type Alias, type Document, type Node, type ScalarTag, type Tags, type YAMLMap, type YAMLSeq } from 'yaml';
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  LineCounter,
+  parseAllDocuments,
+  stringify,
+  type Alias,
+  type Document,
+  type Node,
+  type ScalarTag,
+  type Tags,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
 
 /** A position in a text. Lines and columns count from 1, columns in UTF-16 units. */
 export interface Position {

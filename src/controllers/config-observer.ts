@@ -1,16 +1,41 @@
 import { defaultLevelOf, generationOf, type RolloutView, rolloutOf, type RolloutPlace } from '../cluster/rollout.ts';
 import type { Lease, Namespace, ConfigMap } from '../kube/types.ts';
-import { currentDefault, type DefaultLevel, enforcementConditions, evaluationOf, readEnforcement, type EnforcementInput, type EnforcementPlan, planEffect, raiseOf } from '../policy/rollout/enforcement.ts';
+import {
+  currentDefault,
+  type DefaultLevel,
+  enforcementConditions,
+  evaluationOf,
+  readEnforcement,
+  type EnforcementInput,
+  type EnforcementPlan,
+  planEffect,
+  raiseOf,
+} from '../policy/rollout/enforcement.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import { type ReconcileContext, on, type Controller, type ReconcileResult, inTurns, createStopwatch } from './controller.ts';
+import {
+  type ReconcileContext,
+  on,
+  type Controller,
+  type ReconcileResult,
+  inTurns,
+  createStopwatch,
+} from './controller.ts';
 import type { Store } from '../cluster/store.ts';
 import { isAwaitingLabel, standingOf, type ManagementSettings, type Standing } from '../policy/rollout/label-sync.ts';
 import { printYaml } from '../config/yaml.ts';
-import { LABEL_SYNC_MODE_ANNOTATION, PART_OF, PART_OF_LABEL, POD_SECURITY_CONFIG_MAP, POD_SECURITY_DEFAULT_ANNOTATION, POD_SECURITY_GENERATION_ANNOTATION, RAISED_AT_ANNOTATION } from '../kube/well-known.ts';
+import {
+  LABEL_SYNC_MODE_ANNOTATION,
+  PART_OF,
+  PART_OF_LABEL,
+  POD_SECURITY_CONFIG_MAP,
+  POD_SECURITY_DEFAULT_ANNOTATION,
+  POD_SECURITY_GENERATION_ANNOTATION,
+  RAISED_AT_ANNOTATION,
+} from '../kube/well-known.ts';
 import { admissionConfigurationOf, observeConfig } from '../policy/rollout/observed-config.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';

@@ -10,7 +10,14 @@ import { planLabels, reachOf, type LabelSyncPlan, type ManagementSettings } from
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
 import type { RolloutMetrics } from '../telemetry/rollout.ts';
-import { on, type Controller, type ReconcileContext, type ReconcileResult, type Source, inTurns } from './controller.ts';
+import {
+  on,
+  type Controller,
+  type ReconcileContext,
+  type ReconcileResult,
+  type Source,
+  inTurns,
+} from './controller.ts';
 
 /** Something to tell about an object for as long as it holds. */
 interface Remark {

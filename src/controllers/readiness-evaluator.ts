@@ -2,7 +2,15 @@ import type { Store } from '../cluster/store.ts';
 import { POD_SOURCES, listPodSources, type PodSource } from '../cluster/workloads.ts';
 import { type Reach, type ManagementSettings, mayUseAs } from '../policy/rollout/label-sync.ts';
 import { isStricter } from '../policy/psa/policy.ts';
-import { templatePodOf, type TemplatePod, type TemplateSurroundings, evaluateInSteps, isSelected, type NamespaceEvaluation, verdictOfWarnings } from '../policy/rollout/readiness.ts';
+import {
+  templatePodOf,
+  type TemplatePod,
+  type TemplateSurroundings,
+  evaluateInSteps,
+  isSelected,
+  type NamespaceEvaluation,
+  verdictOfWarnings,
+} from '../policy/rollout/readiness.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import { createPredictedLevels } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/access.ts';

@@ -1,10 +1,38 @@
-import { type NamespaceEvaluation, nextEvaluationMs, evaluationStatus, mergeReadinessConditions, readinessConditions, summaryOf, type EvaluationStatus, measure } from '../policy/rollout/readiness.ts';
+import {
+  type NamespaceEvaluation,
+  nextEvaluationMs,
+  evaluationStatus,
+  mergeReadinessConditions,
+  readinessConditions,
+  summaryOf,
+  type EvaluationStatus,
+  measure,
+} from '../policy/rollout/readiness.ts';
 import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
-import { type PSAEnforcementConfig, ENFORCEMENT_MODES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import {
+  type PSAEnforcementConfig,
+  ENFORCEMENT_MODES,
+  PSA_ENFORCEMENT_CONFIG,
+} from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp, formatTimestamp } from '../kube/units.ts';
-import { readEnforcement, enforcementConditions, evaluationOf, planEnforcement, type EnforcementInput, type EnforcementPlan, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
+import {
+  readEnforcement,
+  enforcementConditions,
+  evaluationOf,
+  planEnforcement,
+  type EnforcementInput,
+  type EnforcementPlan,
+  ROLLOUT_MANAGER,
+} from '../policy/rollout/enforcement.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import { type CompletedSweep, type Sweep, proceed, evaluateAll, namesOf, createNamespaceEvaluator } from './readiness-evaluator.ts';
+import {
+  type CompletedSweep,
+  type Sweep,
+  proceed,
+  evaluateAll,
+  namesOf,
+  createNamespaceEvaluator,
+} from './readiness-evaluator.ts';
 import { type RolloutView, rolloutOf } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { withTransitionTimes, type Condition, type ConditionState } from '../kube/conditions.ts';
@@ -13,9 +41,25 @@ import type { ReadinessMetrics } from '../telemetry/rollout.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Kind, KubeObject } from '../kube/types.ts';
 import { reachOf, type Reach, type SyncChange, type ManagementSettings } from '../policy/rollout/label-sync.ts';
-import { onNews, type Happened, type Source, on, type Controller, type ReconcileContext, type ReconcileResult } from './controller.ts';
+import {
+  onNews,
+  type Happened,
+  type Source,
+  on,
+  type Controller,
+  type ReconcileContext,
+  type ReconcileResult,
+} from './controller.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import { createReports, decisionNotes, deletionNote, newlyViolating, violationNote, createConfig, writeDecision } from './readiness-writes.ts';
+import {
+  createReports,
+  decisionNotes,
+  deletionNote,
+  newlyViolating,
+  violationNote,
+  createConfig,
+  writeDecision,
+} from './readiness-writes.ts';
 
 /** What is known of the namespaces at the moment. */
 interface Findings {

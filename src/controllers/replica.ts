@@ -1,13 +1,26 @@
 import { createHash } from 'node:crypto';
 import type { Store } from '../cluster/store.ts';
 import type { Secret, Kind, Lease } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, enforcingWebhooks, isInstalled, isPartOfPortcullis, getWebhooks, type WebhookConfiguration } from '../kube/webhooks.ts';
+import {
+  CONFIGURATION_KINDS,
+  enforcingWebhooks,
+  isInstalled,
+  isPartOfPortcullis,
+  getWebhooks,
+  type WebhookConfiguration,
+} from '../kube/webhooks.ts';
 import { keyPairError, type KeyPair } from '../tls/key-pair.ts';
 import { fingerprintOf } from '../tls/pem.ts';
 import { findTrustProblems, type Service } from '../tls/served-trust.ts';
 import { textsOf, type SecretPlace } from './serving-certificate.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
+import {
+  COMPONENT_LABEL,
+  PART_OF,
+  PART_OF_LABEL,
+  REPLICA,
+  SERVING_CERTIFICATE_ANNOTATION,
+} from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
 import { on, type Controller, type ReconcileContext, type ReconcileResult, createStopwatch } from './controller.ts';
 import { heldSpec } from './leadership.ts';

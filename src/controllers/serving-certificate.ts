@@ -1,9 +1,27 @@
 import type { Store } from '../cluster/store.ts';
 import { ROTATE_ANNOTATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { Secret, JsonObject } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, enforcingWebhooks, caSecretReference, isInstalled, getWebhooks, type ConfigurationKind, type RegisteredWebhook, type WebhookConfiguration } from '../kube/webhooks.ts';
+import {
+  CONFIGURATION_KINDS,
+  enforcingWebhooks,
+  caSecretReference,
+  isInstalled,
+  getWebhooks,
+  type ConfigurationKind,
+  type RegisteredWebhook,
+  type WebhookConfiguration,
+} from '../kube/webhooks.ts';
 import { pemOf, holdSame, removedBy, holdsAll, planBundle } from '../tls/bundle.ts';
-import { ROTATIONS, type Rotation, type KeyringPlan, type Step, ASKED_FOR, planKeyring, SETTLE_MS, takeStep } from '../tls/plan-keyring.ts';
+import {
+  ROTATIONS,
+  type Rotation,
+  type KeyringPlan,
+  type Step,
+  ASKED_FOR,
+  planKeyring,
+  SETTLE_MS,
+  takeStep,
+} from '../tls/plan-keyring.ts';
 import { ApiError } from '../kube/status.ts';
 import { fingerprint, readCertificates, fingerprintOf } from '../tls/pem.ts';
 import { type ReconcileContext, on, type Controller, createStopwatch, type Stopwatch } from './controller.ts';

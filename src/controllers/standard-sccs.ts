@@ -1,7 +1,15 @@
 import type { WriteOptions } from '../cluster/cluster.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
-import { planClusterRole, planClusterRoleBinding, planStandardScc, type Write, STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
+import {
+  planClusterRole,
+  planClusterRoleBinding,
+  planStandardScc,
+  type Write,
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../policy/scc/standard.ts';
 import { on, type Controller, type ReconcileContext, createObject } from './controller.ts';
 
 export const STANDARD_SCC_CONTROLLER = 'standard-scc-controller';

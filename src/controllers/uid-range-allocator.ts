@@ -1,7 +1,18 @@
 import type { Cluster } from '../cluster/cluster.ts';
 import { ApiError } from '../kube/status.ts';
 import type { RangeAllocation } from '../kube/scc.ts';
-import { createAllocator, ORPHANED_MS, planRepair, type Repair, printState, RANGE_ALLOCATION_NAME, readState, annotationsOfBlock, needOf, rangeProblems } from '../policy/uid-range/allocation.ts';
+import {
+  createAllocator,
+  ORPHANED_MS,
+  planRepair,
+  type Repair,
+  printState,
+  RANGE_ALLOCATION_NAME,
+  readState,
+  annotationsOfBlock,
+  needOf,
+  rangeProblems,
+} from '../policy/uid-range/allocation.ts';
 import type { Bitmap } from '../policy/uid-range/bitmap.ts';
 import { type RangeSettings, printUidRange } from '../policy/uid-range/ranges.ts';
 import { type ReconcileContext, on, type Controller, type ReconcileResult, createObject } from './controller.ts';

@@ -1,5 +1,3 @@
-
-
 /** A Kubernetes API server in memory, for a first trial and for tests. It stores and admits objects, but runs no pods. */
 export { createHttpsCaller } from './admission/index.ts';
 export { createDevCluster, type DevCluster } from './cluster.ts';

@@ -1,8 +1,31 @@
-import type { V1Namespace, V1ResourceQuota, V1NetworkPolicy, V1Service, V1PodDisruptionBudget, V1Volume, V1VolumeMount, V1ConfigMap, V1Container, V1Deployment, V1PodSpec, V1Probe, V1TopologySpreadConstraint } from '@kubernetes/client-node';
+import type {
+  V1Namespace,
+  V1ResourceQuota,
+  V1NetworkPolicy,
+  V1Service,
+  V1PodDisruptionBudget,
+  V1Volume,
+  V1VolumeMount,
+  V1ConfigMap,
+  V1Container,
+  V1Deployment,
+  V1PodSpec,
+  V1Probe,
+  V1TopologySpreadConstraint,
+} from '@kubernetes/client-node';
 import { printYaml } from '../config/yaml.ts';
 import type { JsonObject, Wire } from '../kube/types.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
-import { exemptNamespaces, LABELS, namespacedMetadata, SELECTOR_LABELS, type CustomManifest, type Manifest, type ManifestOf, type ManifestSettings } from './settings.ts';
+import {
+  exemptNamespaces,
+  LABELS,
+  namespacedMetadata,
+  SELECTOR_LABELS,
+  type CustomManifest,
+  type Manifest,
+  type ManifestOf,
+  type ManifestSettings,
+} from './settings.ts';
 
 const RESTRICTED = {
   'pod-security.kubernetes.io/enforce': 'restricted',

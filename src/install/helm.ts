@@ -6,11 +6,27 @@ import { getApiVersion } from '../kube/resources.ts';
 import { draft, isObject, type JsonObject } from '../kube/types.ts';
 import { ROLLOUT_PHASES } from '../policy/rollout/enforcement.ts';
 import { EVALUATORS } from '../policy/rollout/settings.ts';
-import { certificateArguments, certificateMounts, certificateVolumes, CONFIGURATION, CONFIGURATION_NAME, deployment, rolloutSection } from './deployment.ts';
+import {
+  certificateArguments,
+  certificateMounts,
+  certificateVolumes,
+  CONFIGURATION,
+  CONFIGURATION_NAME,
+  deployment,
+  rolloutSection,
+} from './deployment.ts';
 import { buildManifests } from './index.ts';
 import { DASHBOARD } from './monitoring.ts';
 import { clusterRole, rule } from './rbac.ts';
-import { clusterMetadata, defaultSettings, MINIMUM_MINOR, namespacedMetadata, type Manifest, type ManifestOf, type ManifestSettings } from './settings.ts';
+import {
+  clusterMetadata,
+  defaultSettings,
+  MINIMUM_MINOR,
+  namespacedMetadata,
+  type Manifest,
+  type ManifestOf,
+  type ManifestSettings,
+} from './settings.ts';
 
 /** Files by their paths below the output folder. */
 export type Files = readonly (readonly [path: string, text: string])[];

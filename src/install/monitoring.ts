@@ -1,7 +1,14 @@
 import type { V1ConfigMap } from '@kubernetes/client-node';
 import { DEFAULT_ROLLOUT } from '../policy/rollout/settings.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
-import { namespacedMetadata, SELECTOR_LABELS, type ManifestSettings, type ManifestOf, type CustomManifest, type Manifest } from './settings.ts';
+import {
+  namespacedMetadata,
+  SELECTOR_LABELS,
+  type ManifestSettings,
+  type ManifestOf,
+  type CustomManifest,
+  type Manifest,
+} from './settings.ts';
 
 /** `critical` needs action at once, `warning` in working hours, `info` at some time. */
 type Severity = 'critical' | 'warning' | 'info';

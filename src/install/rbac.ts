@@ -1,10 +1,29 @@
-import type { V1PolicyRule, V1ClusterRole, V1ClusterRoleBinding, V1Role, V1RoleBinding, V1ServiceAccount } from '@kubernetes/client-node';
+import type {
+  V1PolicyRule,
+  V1ClusterRole,
+  V1ClusterRoleBinding,
+  V1Role,
+  V1RoleBinding,
+  V1ServiceAccount,
+} from '@kubernetes/client-node';
 import { RESOURCES } from '../kube/resources.ts';
 import type { Kind, Wire } from '../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
-import { type ManifestSettings, clusterMetadata, namespacedMetadata, LABELS, type ManifestOf, type Manifest } from './settings.ts';
+import {
+  type ManifestSettings,
+  clusterMetadata,
+  namespacedMetadata,
+  LABELS,
+  type ManifestOf,
+  type Manifest,
+} from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP, LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
+import {
+  INSTALLATION,
+  POD_SECURITY_CONFIG_MAP,
+  LABEL_SYNC_MANAGER,
+  RUN_LEVEL_ZERO_MANAGER,
+} from '../kube/well-known.ts';
 import { RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { REPORT_NAME } from '../policy/rollout/readiness.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';

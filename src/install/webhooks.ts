@@ -1,4 +1,11 @@
-import type { V1LabelSelectorRequirement, V1MatchCondition, V1MutatingWebhookConfiguration, V1RuleWithOperations, V1ValidatingWebhook, V1ValidatingWebhookConfiguration } from '@kubernetes/client-node';
+import type {
+  V1LabelSelectorRequirement,
+  V1MatchCondition,
+  V1MutatingWebhookConfiguration,
+  V1RuleWithOperations,
+  V1ValidatingWebhook,
+  V1ValidatingWebhookConfiguration,
+} from '@kubernetes/client-node';
 import type { ConfigurationKind } from '../kube/webhooks.ts';
 import type { Wire } from '../kube/types.ts';
 import { FAIL_OPEN, INJECT_CA_ANNOTATION, INSTALLATION, TIER_LABEL } from '../kube/well-known.ts';

@@ -1,5 +1,3 @@
-
-
 /** One aspect of an object's state, as in `status.conditions`. */
 export interface Condition extends ConditionState {
   /** RFC 3339, in seconds: when `status` last changed. */

@@ -1,5 +1,14 @@
 import { getObjects, type MutableObject, applyDefaults, setDefault } from './defaults.ts';
-import { type JsonObject, draft, isObject, type Kind, type KubeObject, type Pod, type ServiceAccount, type UserInfo } from './types.ts';
+import {
+  type JsonObject,
+  draft,
+  isObject,
+  type Kind,
+  type KubeObject,
+  type Pod,
+  type ServiceAccount,
+  type UserInfo,
+} from './types.ts';
 import { getPodTemplate, podTemplatePath } from './pod.ts';
 import { RESOURCES } from './resources.ts';
 

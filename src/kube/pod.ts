@@ -1,4 +1,11 @@
-import { isObject, type Container, type EphemeralContainer, type Pod, type PodSpec, type PodTemplateSpec } from './types.ts';
+import {
+  isObject,
+  type Container,
+  type EphemeralContainer,
+  type Pod,
+  type PodSpec,
+  type PodTemplateSpec,
+} from './types.ts';
 
 /** The three lists of containers in the order in which the API server visits them, each with its field name. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;

@@ -1,5 +1,3 @@
-
-
 /** Returns the text as Go prints it with `%q`, which is how the API server quotes values in its messages. */
 export function quote(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : `"${Array.from(text, escapeRune).join('')}"`;

@@ -1,4 +1,31 @@
-import type { V1ClusterRole, V1ClusterRoleBinding, V1ConfigMap, V1Container, V1CronJob, V1DaemonSet, V1Deployment, V1EphemeralContainer, V1Job, V1Lease, V1MutatingWebhookConfiguration, V1Namespace, V1Node, V1ObjectMeta, V1Pod, V1PodSpec, V1PodTemplate, V1PodTemplateSpec, V1ReplicaSet, V1ReplicationController, V1Role, V1RoleBinding, V1Secret, V1ServiceAccount, V1StatefulSet, V1ValidatingWebhookConfiguration } from '@kubernetes/client-node';
+import type {
+  V1ClusterRole,
+  V1ClusterRoleBinding,
+  V1ConfigMap,
+  V1Container,
+  V1CronJob,
+  V1DaemonSet,
+  V1Deployment,
+  V1EphemeralContainer,
+  V1Job,
+  V1Lease,
+  V1MutatingWebhookConfiguration,
+  V1Namespace,
+  V1Node,
+  V1ObjectMeta,
+  V1Pod,
+  V1PodSpec,
+  V1PodTemplate,
+  V1PodTemplateSpec,
+  V1ReplicaSet,
+  V1ReplicationController,
+  V1Role,
+  V1RoleBinding,
+  V1Secret,
+  V1ServiceAccount,
+  V1StatefulSet,
+  V1ValidatingWebhookConfiguration,
+} from '@kubernetes/client-node';
 import type { PSAEnforcementConfig } from './psa-enforcement-config.ts';
 import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 

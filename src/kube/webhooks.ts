@@ -1,5 +1,11 @@
 import { INJECT_CA_ANNOTATION, PART_OF, PART_OF_LABEL } from './well-known.ts';
-import { type MutatingWebhookConfiguration, type ValidatingWebhookConfiguration, isObject, type GroupVersionResource, type JsonObject } from './types.ts';
+import {
+  type MutatingWebhookConfiguration,
+  type ValidatingWebhookConfiguration,
+  isObject,
+  type GroupVersionResource,
+  type JsonObject,
+} from './types.ts';
 import type { Operation } from './admission.ts';
 
 /** The kinds of webhook configurations. */

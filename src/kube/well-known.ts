@@ -1,5 +1,3 @@
-
-
 /** Names that Kubernetes gives a meaning: labels, annotations, users, groups; each with its source. */
 
 /**

@@ -1,5 +1,3 @@
-
-
 /** A value now, or later. What is known now is passed on without waiting, so that most reviews are answered at once. */
 export type Later<T> = T | Promise<T>;
 

@@ -3,7 +3,15 @@ import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasSubject, type DistinguishedName } from './certificate.ts';
 import { keyPairError, type KeyPair } from './key-pair.ts';
-import { AUTHORITY_NAME, clientName, createAuthority, createClient, createServing, type ClientIdentity, type ServerNames } from './self-signed.ts';
+import {
+  AUTHORITY_NAME,
+  clientName,
+  createAuthority,
+  createClient,
+  createServing,
+  type ClientIdentity,
+  type ServerNames,
+} from './self-signed.ts';
 
 export interface CertificateFolderOptions extends ServerNames {
   readonly folder: string;

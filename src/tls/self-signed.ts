@@ -3,7 +3,14 @@
  * nothing of servers, which are told by a callback.
  */
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { alternativeNames, authorityExtensions, issueCertificate, leafExtensions, type DistinguishedName, type Extension } from './certificate.ts';
+import {
+  alternativeNames,
+  authorityExtensions,
+  issueCertificate,
+  leafExtensions,
+  type DistinguishedName,
+  type Extension,
+} from './certificate.ts';
 import type { KeyPair } from './key-pair.ts';
 
 export interface Validity {

@@ -1,5 +1,12 @@
 import type { KeyPair } from './key-pair.ts';
-import { enforcingWebhooks, hasCaInjection, isPartOfPortcullis, getWebhooks, type RegisteredWebhook, type WebhookConfiguration } from '../kube/webhooks.ts';
+import {
+  enforcingWebhooks,
+  hasCaInjection,
+  isPartOfPortcullis,
+  getWebhooks,
+  type RegisteredWebhook,
+  type WebhookConfiguration,
+} from '../kube/webhooks.ts';
 import { pemOf } from './bundle.ts';
 import { trustProblem } from './trust.ts';
 

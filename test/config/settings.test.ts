@@ -3,7 +3,14 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import { createObservable, select, type Observable, createSettings, loadConfiguration, type Settings } from '../../src/config/settings.ts';
+import {
+  createObservable,
+  select,
+  type Observable,
+  createSettings,
+  loadConfiguration,
+  type Settings,
+} from '../../src/config/settings.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';

@@ -4,7 +4,13 @@ import { after, before, describe, test } from 'node:test';
 import { isObject } from '../../src/kube/types.ts';
 import { startEmptyCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startRecordedWebhook, type ReceivedCall, type RecordedWebhook } from '../support/recorded-webhook.ts';
-import { comparable, EXCEPTIONS, readTranscripts, type Exchange, type WebhookExchange } from '../support/transcripts.ts';
+import {
+  comparable,
+  EXCEPTIONS,
+  readTranscripts,
+  type Exchange,
+  type WebhookExchange,
+} from '../support/transcripts.ts';
 
 const RECORDED_WEBHOOK = '127.0.0.1:30443';
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';

@@ -10,7 +10,11 @@ import { psaLevelOf } from '../../src/policy/rollout/scc-level.ts';
 import { auditUserNamespaces } from '../../src/policy/rollout/user-namespace-audit.ts';
 import { orderSccs, preferUserNamespaces } from '../../src/policy/scc/order.ts';
 import { evaluatePod, type Version } from '../../src/policy/pss/index.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../src/policy/scc/standard.ts';
 import { installCrds } from '../support/controllers.ts';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
 import { area, type Area, type Case } from '../support/scc-areas/area.ts';

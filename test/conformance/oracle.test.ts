@@ -6,9 +6,21 @@ import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import { at, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
-import { judgePodSecurity, policiesOf, type Configuration, type Policy } from '../support/oracle/pod-security-admission.ts';
+import {
+  judgePodSecurity,
+  policiesOf,
+  type Configuration,
+  type Policy,
+} from '../support/oracle/pod-security-admission.ts';
 import { reasonsAgainst } from '../support/oracle/pod-security-standards.ts';
-import { firstPass, isMetadataIgnorable, modeIn, OPENSHIFT, secondPass, type SccSurroundings } from '../support/oracle/scc-admission.ts';
+import {
+  firstPass,
+  isMetadataIgnorable,
+  modeIn,
+  OPENSHIFT,
+  secondPass,
+  type SccSurroundings,
+} from '../support/oracle/scc-admission.ts';
 import { defaultsOf, mistakesIn } from '../support/oracle/scc-objects.ts';
 import { inOrder, pointsOf, type Authorizer } from '../support/oracle/scc-order.ts';
 import { parseBlock, providerOf } from '../support/oracle/scc-ranges.ts';

@@ -8,7 +8,12 @@ import { UserError } from '../../src/config/files.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { formatFieldError, formatFieldErrors } from '../../src/kube/field-error.ts';
 import type { Pod } from '../../src/kube/types.ts';
-import { completeDefaults, DEFAULT_CONFIGURATION, validateConfiguration, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
+import {
+  completeDefaults,
+  DEFAULT_CONFIGURATION,
+  validateConfiguration,
+  type PodSecurityConfiguration,
+} from '../../src/policy/psa/configuration.ts';
 import { resolvePolicies } from '../../src/policy/psa/namespace-policy.ts';
 import { printPolicy } from '../../src/policy/psa/policy.ts';
 import { reviewPodSecurity } from '../../src/policy/psa/review.ts';

@@ -4,7 +4,15 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import type { PodLike } from '../../src/kube/types.ts';
-import { checks, createEvaluator, evaluatePod, type Check, type Level, type Policy, type Version } from '../../src/policy/pss/index.ts';
+import {
+  checks,
+  createEvaluator,
+  evaluatePod,
+  type Check,
+  type Level,
+  type Policy,
+  type Version,
+} from '../../src/policy/pss/index.ts';
 
 const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
 

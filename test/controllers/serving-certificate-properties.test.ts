@@ -6,7 +6,19 @@ import { CONFIGURATION_KINDS, type ConfigurationKind } from '../../src/kube/webh
 import { ourConfigurations } from '../../src/controllers/replica.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import { findTrustProblems } from '../../src/tls/served-trust.ts';
-import { BY_TEST, CONFIGURATIONS, createStage, DAY_MS, NAMES, NAMESPACE, SECRET, SERVICE, type Stage, type StagedLeader, type StagedReplica } from '../support/certificates.ts';
+import {
+  BY_TEST,
+  CONFIGURATIONS,
+  createStage,
+  DAY_MS,
+  NAMES,
+  NAMESPACE,
+  SECRET,
+  SERVICE,
+  type Stage,
+  type StagedLeader,
+  type StagedReplica,
+} from '../support/certificates.ts';
 
 /** What happens to an installation. */
 type Happening =

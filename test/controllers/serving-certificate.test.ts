@@ -5,7 +5,19 @@ import { SERVING_CERTIFICATE_CONTROLLER } from '../../src/controllers/serving-ce
 import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
-import { BY_TEST, configuration, createStage, DAY_MS, NAMES, NAMESPACE, SECRET, shaOf, START, type Stage, type StagedLeader } from '../support/certificates.ts';
+import {
+  BY_TEST,
+  configuration,
+  createStage,
+  DAY_MS,
+  NAMES,
+  NAMESPACE,
+  SECRET,
+  shaOf,
+  START,
+  type Stage,
+  type StagedLeader,
+} from '../support/certificates.ts';
 
 const PSA = 'psa.portcullis.dev';
 const SETTLED_MS = 31_000;

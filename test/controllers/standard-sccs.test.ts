@@ -6,7 +6,11 @@ import { allow, deny } from '../../src/kube/admission.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../src/policy/scc/standard.ts';
 import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook } from '../support/verdict-webhook.ts';

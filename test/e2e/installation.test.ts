@@ -10,8 +10,23 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { createAuthority } from '../../src/tls/self-signed.ts';
 import { metadataOf, messageOf, objectOf } from '../support/answers.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
-import { createSystem, REPLICA_USER, startControlPlane, type ControlPlane, type Replica, type System } from '../support/control-plane/index.ts';
-import { create, find, localObjects, placeOf, remove, versionsOf, copyOverlay } from '../support/control-plane/installation.ts';
+import {
+  createSystem,
+  REPLICA_USER,
+  startControlPlane,
+  type ControlPlane,
+  type Replica,
+  type System,
+} from '../support/control-plane/index.ts';
+import {
+  create,
+  find,
+  localObjects,
+  placeOf,
+  remove,
+  versionsOf,
+  copyOverlay,
+} from '../support/control-plane/installation.ts';
 import { refusedCalls, unusedRights } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl, hasKubectl } from '../support/kubectl.ts';

@@ -5,7 +5,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
 import { metadataOf } from '../support/answers.ts';
-import { ASSETS, createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import {
+  ASSETS,
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { checkScenario, POD_SECURITY_SCENARIOS } from '../support/scenarios/pod-security.ts';

@@ -11,7 +11,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
-import { createSystem, startControlPlane, type ControlPlane, type Replica, type System } from '../support/control-plane/index.ts';
+import {
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type Replica,
+  type System,
+} from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls, unusedRights } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';

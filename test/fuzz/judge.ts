@@ -5,7 +5,15 @@ import { applyPatch } from '../support/oracle/json-patch.ts';
 import { at, isObject, listAt, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
 import { hasNullItem, isOdd } from '../support/oracle/object-schema.ts';
 import { judgePodSecurity, type PodSecurityVerdict } from '../support/oracle/pod-security-admission.ts';
-import { firstPass, judgeExec, modeIn, PORTCULLIS, secondPass, type SccSurroundings, type SccVerdict } from '../support/oracle/scc-admission.ts';
+import {
+  firstPass,
+  judgeExec,
+  modeIn,
+  PORTCULLIS,
+  secondPass,
+  type SccSurroundings,
+  type SccVerdict,
+} from '../support/oracle/scc-admission.ts';
 import { decodesAsScc, defaultsOf, mistakesIn } from '../support/oracle/scc-objects.ts';
 import { canonical } from '../support/oracle/semantic-equality.ts';
 import type { Stored } from './server.ts';

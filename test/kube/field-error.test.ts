@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { duplicateValue, forbiddenField, invalidValue, notSupported, formatFieldError, formatFieldErrors, requiredField, type FieldError } from '../../src/kube/field-error.ts';
+import {
+  duplicateValue,
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  formatFieldError,
+  formatFieldErrors,
+  requiredField,
+  type FieldError,
+} from '../../src/kube/field-error.ts';
 
 describe('printFieldError', () => {
   const cases: readonly { name: string; error: FieldError; expected: string }[] = [

@@ -8,7 +8,13 @@ import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createSystem, startControlPlane, startReplica, type ControlPlane, type Replica } from '../support/control-plane/index.ts';
+import {
+  createSystem,
+  startControlPlane,
+  startReplica,
+  type ControlPlane,
+  type Replica,
+} from '../support/control-plane/index.ts';
 import { eventually } from '../support/eventually.ts';
 import { levelOf, namespaceName } from '../support/large-cluster/objects.ts';
 import { startLargeCluster, type LargeCluster } from '../support/large-cluster/server.ts';

@@ -5,7 +5,15 @@ import { connect } from 'node:tls';
 import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { createSystem, REPLICA_USER, startControlPlane, type ControlPlane, type Replica, type ReplicaOptions, type System } from '../support/control-plane/index.ts';
+import {
+  createSystem,
+  REPLICA_USER,
+  startControlPlane,
+  type ControlPlane,
+  type Replica,
+  type ReplicaOptions,
+  type System,
+} from '../support/control-plane/index.ts';
 import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts';
 import { eventually } from '../support/eventually.ts';
 import { podReview } from '../support/reviews.ts';

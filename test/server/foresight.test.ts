@@ -8,11 +8,22 @@ import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../src/policy/scc/standard.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
-import { compliantPod, deploymentRequest, hostNetworkPod, plainPod, PLAIN_DETAILS, podRequest } from '../support/pod-security.ts';
+import {
+  compliantPod,
+  deploymentRequest,
+  hostNetworkPod,
+  plainPod,
+  PLAIN_DETAILS,
+  podRequest,
+} from '../support/pod-security.ts';
 import { RANGES } from '../support/scc-cluster.ts';
 
 interface Given {

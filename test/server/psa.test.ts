@@ -9,7 +9,17 @@ import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
-import { compliantPod, deploymentRequest, hostNetworkPod, namespaceRequest, namespaceWith, PLAIN_DETAILS, plainPod, podRequest, type Labels } from '../support/pod-security.ts';
+import {
+  compliantPod,
+  deploymentRequest,
+  hostNetworkPod,
+  namespaceRequest,
+  namespaceWith,
+  PLAIN_DETAILS,
+  plainPod,
+  podRequest,
+  type Labels,
+} from '../support/pod-security.ts';
 
 interface Rig {
   readonly store: WritableStore;

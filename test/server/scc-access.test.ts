@@ -6,7 +6,15 @@ import type { AccessAttributes } from '../../src/cluster/cluster.ts';
 import type { Decision } from '../../src/kube/admission.ts';
 import type { UserInfo } from '../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
-import { ALICE, createSccRig, podOf, podRequest, RANGES, type SccRig, type SccRigOptions } from '../support/scc-webhooks.ts';
+import {
+  ALICE,
+  createSccRig,
+  podOf,
+  podRequest,
+  RANGES,
+  type SccRig,
+  type SccRigOptions,
+} from '../support/scc-webhooks.ts';
 
 const ACCOUNT = 'system:serviceaccount:shop:default';
 const ROOT = podOf({ runAsUser: 0 });

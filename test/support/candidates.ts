@@ -1,7 +1,11 @@
 /** Candidates of an election as processes of their own: each can stand still, or be cut off from the API server. */
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import type { Clock } from '../../src/cluster/clock.ts';
-import { createLeaderElection, type LeaderElection, type LeaderElectionOptions } from '../../src/controllers/leadership.ts';
+import {
+  createLeaderElection,
+  type LeaderElection,
+  type LeaderElectionOptions,
+} from '../../src/controllers/leadership.ts';
 import { createRecorder, type Recorder } from './controllers.ts';
 import type { FakeClock } from './fake-clock.ts';
 

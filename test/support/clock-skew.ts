@@ -1,5 +1,3 @@
-
-
 /** Loaded before a program, sets its time of day wrong: `--import` this, with `CLOCK_SKEW_MS` in the environment. */
 const skewMs = Number(process.env['CLOCK_SKEW_MS'] ?? '0');
 const RealDate = Date;

@@ -6,7 +6,11 @@ import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Store } from '../../src/cluster/store.ts';
 import type { Controller } from '../../src/controllers/controller.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../src/policy/scc/standard.ts';
 import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';

@@ -1,5 +1,3 @@
-
-
 /** Reads the Dockerfile, as far as ours goes: instructions, continued lines, comments, stages. */
 
 export interface Instruction {

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../src/policy/scc/standard.ts';
 import { installCrds } from './controllers.ts';
 import type { TestCluster } from './dev-cluster.ts';
 

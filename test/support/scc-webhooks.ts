@@ -8,7 +8,11 @@ import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, type SccSettings } from '../../src/policy/scc/mode.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createWebhooks, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';

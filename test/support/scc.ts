@@ -5,7 +5,12 @@ import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { ownContainerValues, ownPodValues, writePod } from '../../src/policy/scc/attempt.ts';
 import { decodePod, type PodFields } from '../../src/policy/scc/decode/pod.ts';
 import { decodeScc } from '../../src/policy/scc/scc.ts';
-import { CONTAINER_STRATEGIES, POD_STRATEGIES, type ContainerContext, type PodContext } from '../../src/policy/scc/strategies/index.ts';
+import {
+  CONTAINER_STRATEGIES,
+  POD_STRATEGIES,
+  type ContainerContext,
+  type PodContext,
+} from '../../src/policy/scc/strategies/index.ts';
 import type { CanUse } from '../../src/policy/scc/request.ts';
 
 /** Who may use which SCCs, in place of RBAC; without a namespace in all of them, `*` for every SCC. */

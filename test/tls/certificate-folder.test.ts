@@ -4,7 +4,11 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { keepCertificates, type CertificateFolderOptions, type Certificates } from '../../src/tls/certificate-folder.ts';
+import {
+  keepCertificates,
+  type CertificateFolderOptions,
+  type Certificates,
+} from '../../src/tls/certificate-folder.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;

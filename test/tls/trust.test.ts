@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { suite, test } from 'node:test';
-import { alternativeNames, authorityExtensions, issueCertificate, leafExtensions, type Extension } from '../../src/tls/certificate.ts';
+import {
+  alternativeNames,
+  authorityExtensions,
+  issueCertificate,
+  leafExtensions,
+  type Extension,
+} from '../../src/tls/certificate.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import { trustProblem } from '../../src/tls/trust.ts';

@@ -1,7 +1,14 @@
 import type { Path } from '../../config/yaml.ts';
 import type { ManifestObject, Manifests } from '../../config/manifests.ts';
 import { quote } from '../../kube/text.ts';
-import type { Finding, OffendingField, Judgement, Remark, Report } from '../output/findings.ts';
+import {
+  UNKNOWN_FIELD,
+  type Finding,
+  type OffendingField,
+  type Judgement,
+  type Remark,
+  type Report,
+} from '../output/findings.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { draft, isObject, type PodLike, type Kind } from '../../kube/types.ts';
 import {
@@ -39,9 +46,6 @@ function printFieldPath(path: Path): string {
     .join('')
     .replace(/^\./, '');
 }
-
-/** The id of the check. */
-export const UNKNOWN_FIELD = 'unknownField';
 
 /** A field that the API server does not know: it may refuse the object, or drop the field without a word. */
 function unknownField(object: ManifestObject, path: Path, remedy?: string): Finding {

@@ -1,8 +1,9 @@
 import { pathToFileURL } from 'node:url';
 import { isAbsolute } from 'node:path';
 import { EXIT, PROGRAM, VERSION, defineCommand, type Io } from '../command.ts';
-import { MODES_BY_STRENGTH, UNKNOWN_FIELD, judge, createUnknownFieldFinder } from '../check/judge.ts';
+import { MODES_BY_STRENGTH, judge, createUnknownFieldFinder } from '../check/judge.ts';
 import {
+  UNKNOWN_FIELD,
   type Finding,
   type Judgement,
   type Report,

@@ -1,10 +1,12 @@
 /** The texts that all formats have in common. */
 import type { Mode } from '../../policy/psa/policy.ts';
 import { quote } from '../../kube/text.ts';
-import { UNKNOWN_FIELD } from '../check/judge.ts';
 
 // * What `check` found, as plain data: judged here, written in one of several formats. The folder writes nothing out and
 // reads nothing in.
+
+/** The id of the check for fields that a kind does not have. */
+export const UNKNOWN_FIELD = 'unknownField';
 
 /** A place in a file; line and column count from 1. */
 export interface Place {

@@ -1,5 +1,3 @@
-
-
 const MAX_RUNES = 4096;
 const MAX_RUNES_EACH = 256;
 

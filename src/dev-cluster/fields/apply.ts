@@ -8,8 +8,35 @@ import { ApiError, badRequest, createStatus, type Status } from '../../kube/stat
 import type { GroupVersionKind } from '../../kube/types.ts';
 import { metadataOf, type ApiObject } from '../types.ts';
 import { decodeValue, plainError } from './decode.ts';
-import { createFieldSet, difference, intersection, isEmpty, listPaths, printPath, union, withParentFields, type FieldPath, type FieldSet } from './field-set.ts';
-import { apiVersionOf, emptyObject, formatTime, NEVER_OWNED, ownableFields, ownedChange, ownerKey, ownersAfterUpdate, parseOwners, releaseChanged, setOwners, withoutOwners, type Owner, type Owners, type Ownership } from './managed-fields.ts';
+import {
+  createFieldSet,
+  difference,
+  intersection,
+  isEmpty,
+  listPaths,
+  printPath,
+  union,
+  withParentFields,
+  type FieldPath,
+  type FieldSet,
+} from './field-set.ts';
+import {
+  apiVersionOf,
+  emptyObject,
+  formatTime,
+  NEVER_OWNED,
+  ownableFields,
+  ownedChange,
+  ownerKey,
+  ownersAfterUpdate,
+  parseOwners,
+  releaseChanged,
+  setOwners,
+  withoutOwners,
+  type Owner,
+  type Owners,
+  type Ownership,
+} from './managed-fields.ts';
 import type { Schema } from './schema.ts';
 import { compare, createFieldSetOf, findKeyError, merge, removeFields, type Comparison } from './typed.ts';
 

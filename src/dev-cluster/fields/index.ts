@@ -1,5 +1,3 @@
-
-
 /**
  * Fields of objects: schemas, decoding, patches and ownership. The functions are pure apart from the ApiErrors that they
  * throw.

@@ -7,7 +7,17 @@ import { deepEqual } from '../../kube/equality.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import type { ApiObject, ResourceInfo } from '../types.ts';
-import { createFieldSet, difference, differenceBelow, fieldElement, fromFieldsV1, isEmpty, toFieldsV1, union, type FieldSet } from './field-set.ts';
+import {
+  createFieldSet,
+  difference,
+  differenceBelow,
+  fieldElement,
+  fromFieldsV1,
+  isEmpty,
+  toFieldsV1,
+  union,
+  type FieldSet,
+} from './field-set.ts';
 import type { Schema } from './schema.ts';
 import { compare, type Comparison } from './typed.ts';
 

@@ -4,7 +4,18 @@
  */
 import { deepEqual } from '../../kube/equality.ts';
 import { isObject } from '../../kube/types.ts';
-import { below, createFieldSet, fieldElement, insert, isEmpty, itemElement, printPath, type FieldPath, type FieldSet, type PathElement } from './field-set.ts';
+import {
+  below,
+  createFieldSet,
+  fieldElement,
+  insert,
+  isEmpty,
+  itemElement,
+  printPath,
+  type FieldPath,
+  type FieldSet,
+  type PathElement,
+} from './field-set.ts';
 import type { Schema } from './schema.ts';
 
 /** The fields in which two objects differ. Each path is in one of the sets at most. */

@@ -1,5 +1,3 @@
-
-
 /**
  * A warning as an HTTP header. Header values are bytes, and Node writes one per character: so the characters are the
  * bytes of the UTF-8 form.

@@ -1,6 +1,15 @@
 import type { ApiObject, TableColumn } from '../types.ts';
 import { at, humanDuration, itemsAt, labelsText, numberAt, selectorText, since, textAt } from './cells.ts';
-import { ageColumn, column, containerColumns, count, nameColumn, selectorColumn, templateContainers, wide } from './column.ts';
+import {
+  ageColumn,
+  column,
+  containerColumns,
+  count,
+  nameColumn,
+  selectorColumn,
+  templateContainers,
+  wide,
+} from './column.ts';
 
 const templateColumns = containerColumns(templateContainers);
 

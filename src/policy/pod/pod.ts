@@ -7,7 +7,22 @@ import { tooLong, tooMany, unmarshalError, type FieldError } from '../../kube/fi
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, MAX_FIELDS, MAX_KEYS, type CONTAINER_LISTS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { booleanAt, createSource, int32At, int64At, int64sAt, objectAt, objectsAt, optionalStringAt, reportTooMany, stringAt, stringMapAt, stringsAt, type DecodeError, type Source } from './reader.ts';
+import {
+  booleanAt,
+  createSource,
+  int32At,
+  int64At,
+  int64sAt,
+  objectAt,
+  objectsAt,
+  optionalStringAt,
+  reportTooMany,
+  stringAt,
+  stringMapAt,
+  stringsAt,
+  type DecodeError,
+  type Source,
+} from './reader.ts';
 
 export type ContainerList = (typeof CONTAINER_LISTS)[number];
 

@@ -1,5 +1,3 @@
-
-
 /**
  * The sysctls that are namespaced and isolated, so that a pod may set them without permission. `since` is the version of
  * the Pod Security Standards that allows them, `kernel` the oldest Linux kernel that isolates them. SCC admission allows

@@ -1,5 +1,3 @@
-
-
 /**
  * The kinds of the API groups that the upstream webhook can decode, by apiVersion. A request about any other kind is one
  * about an object that cannot be decoded.

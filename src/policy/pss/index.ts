@@ -1,5 +1,3 @@
-
-
 /** The public surface of the package export `./pss`. */
 export type { Check, Finding, Revision, Rule } from './check.ts';
 export { checks } from './checks/index.ts';

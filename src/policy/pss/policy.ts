@@ -1,5 +1,3 @@
-
-
 /** The levels from the most permissive to the strictest. */
 export const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
 

@@ -1,5 +1,15 @@
 import { isObject } from '../../kube/types.ts';
-import { readRules, type Rule, type RbacKind, type User, ruleAllows, ruleCovers, type Action, type Authorizer, type RbacObjects } from './rules.ts';
+import {
+  readRules,
+  type Rule,
+  type RbacKind,
+  type User,
+  ruleAllows,
+  ruleCovers,
+  type Action,
+  type Authorizer,
+  type RbacObjects,
+} from './rules.ts';
 
 /** Roles and bindings, filed under the subjects of the bindings. */
 interface GrantIndex {

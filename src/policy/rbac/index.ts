@@ -1,4 +1,2 @@
-
-
 export { createAuthorizer } from './authorizer.ts';
 export type { Action, Authorizer, PolicyRule, RbacObjects, RoleBindingLike, RoleLike, Subject, User } from './rules.ts';

@@ -2,7 +2,12 @@
  * Holding a whole cluster to the Pod Security Standards: whether that is decided, by what, and in which order default and
  * labels follow. Pure: what was evaluated, which features are on and what replicas run comes in as values.
  */
-import { isEnforcementMode, type EnforcementMode, ENFORCEMENT_MODES, type PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
+import {
+  isEnforcementMode,
+  type EnforcementMode,
+  ENFORCEMENT_MODES,
+  type PSAEnforcementConfig,
+} from '../../kube/psa-enforcement-config.ts';
 import type { ConditionState } from '../../kube/conditions.ts';
 import { quote } from '../../kube/text.ts';
 import { printSome } from '../psa/some.ts';

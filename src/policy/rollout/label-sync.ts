@@ -1,4 +1,10 @@
-import { POD_SECURITY_LABELS, FORMER_LABEL_SYNC_MANAGER, LABEL_SYNC_MANAGER, LABEL_SYNC_LABEL, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
+import {
+  POD_SECURITY_LABELS,
+  FORMER_LABEL_SYNC_MANAGER,
+  LABEL_SYNC_MANAGER,
+  LABEL_SYNC_LABEL,
+  SUFFICIENT_LEVEL_ANNOTATION,
+} from '../../kube/well-known.ts';
 import { isLevel, type Level, parseVersion } from '../pss/policy.ts';
 import { MODES, type Mode, isStricter } from '../psa/policy.ts';
 import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';

@@ -1,7 +1,13 @@
 import { withTransitionTimes, type Condition, type ConditionState } from '../../kube/conditions.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
 import { parseTimestamp, formatTimestamp } from '../../kube/units.ts';
-import { type Category, type NamespaceEvaluation, CATEGORIES, type FixableViolation, type ViolatingWorkload } from './evaluation.ts';
+import {
+  type Category,
+  type NamespaceEvaluation,
+  CATEGORIES,
+  type FixableViolation,
+  type ViolatingWorkload,
+} from './evaluation.ts';
 import type { DefaultLevel, SweepSummary } from './enforcement.ts';
 import { SUFFICIENT_LEVEL_ANNOTATION, POD_SECURITY_LABELS, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
@@ -11,7 +17,11 @@ import type { Exemptions } from '../psa/exemptions.ts';
 import { type LabelSyncPlan, isTerminating, ownFieldsOf } from './label-sync.ts';
 import { isStricter } from '../psa/policy.ts';
 import { getApiVersion } from '../../kube/resources.ts';
-import { MAX_VIOLATING_NAMESPACES, type ViolatingNamespace, type PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
+import {
+  MAX_VIOLATING_NAMESPACES,
+  type ViolatingNamespace,
+  type PSAEnforcementConfig,
+} from '../../kube/psa-enforcement-config.ts';
 
 export { evaluateInSteps, evaluateNamespace, type NamespaceInput } from './evaluation.ts';
 export { templatePodOf, type TemplatePod, type TemplateSurroundings } from './evaluation.ts';

@@ -1,7 +1,17 @@
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { serviceAccountSubject } from './access.ts';
 import type { PreparedScc } from './scc.ts';
-import { admits, fitsScc, type Chosen, type SearchInput, type PassedOver, type SearchResult, findNext, searchScc, prepareSearch } from './search.ts';
+import {
+  admits,
+  fitsScc,
+  type Chosen,
+  type SearchInput,
+  type PassedOver,
+  type SearchResult,
+  findNext,
+  searchScc,
+  prepareSearch,
+} from './search.ts';
 import { fit, named, refusalWarnings, unjudgedWarnings } from './advice/warnings.ts';
 import { quote } from '../../kube/text.ts';
 import { explainOrder } from './order.ts';

@@ -2,7 +2,15 @@ import type { FieldError } from '../../kube/field-error.ts';
 import type { ContainerFields } from './decode/container.ts';
 import type { PodFields } from './decode/pod.ts';
 import type { SccFields } from './scc.ts';
-import { CONTAINER_STRATEGIES, POD_STRATEGIES, type Bound, type ContainerContext, type ContainerValues, type PodContext, type PodValues } from './strategies/index.ts';
+import {
+  CONTAINER_STRATEGIES,
+  POD_STRATEGIES,
+  type Bound,
+  type ContainerContext,
+  type ContainerValues,
+  type PodContext,
+  type PodValues,
+} from './strategies/index.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 

@@ -1,5 +1,3 @@
-
-
 export { assignScc, validateScc } from './assign.ts';
 export type {
   CanUse,

@@ -1,7 +1,20 @@
 import { compareBytes, sortedSet } from '../../kube/text.ts';
 import { type JsonObject, isObject } from '../../kube/types.ts';
 import type { Capabilities } from './decode/container.ts';
-import { stringsAt, type Reader, booleanAt, boundedAt, createWords, elementAt, INT32, INT53, listAt, NOTHING, objectAt, stringAt } from './decode/reader.ts';
+import {
+  stringsAt,
+  type Reader,
+  booleanAt,
+  boundedAt,
+  createWords,
+  elementAt,
+  INT32,
+  INT53,
+  listAt,
+  NOTHING,
+  objectAt,
+  stringAt,
+} from './decode/reader.ts';
 import { type FieldError, formatFieldError } from '../../kube/field-error.ts';
 import { readSeLinuxOptions, type SeLinuxFields } from './decode/security-context.ts';
 import { GROUPS } from './strategies/groups.ts';

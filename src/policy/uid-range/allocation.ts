@@ -1,7 +1,28 @@
-import { parseIdBlock, NAMESPACE_RANGE_ANNOTATIONS, type RangeAllocation, parseIdBlocks, type IdBlock } from '../../kube/scc.ts';
+import {
+  parseIdBlock,
+  NAMESPACE_RANGE_ANNOTATIONS,
+  type RangeAllocation,
+  parseIdBlocks,
+  type IdBlock,
+} from '../../kube/scc.ts';
 import type { Namespace, Result } from '../../kube/types.ts';
 import { emptyBitmap, type Bitmap, type NumberRow, parseBitmap } from './bitmap.ts';
-import { parseMcsLabel, rankOf, isInMcsRange, type RangeSettings, blockCountOf, blocksTouching, indexOfBlock, type UidRange, printMcsLabel, labelAt, blockAt, printBlock, parseUidRange, printUidRange } from './ranges.ts';
+import {
+  parseMcsLabel,
+  rankOf,
+  isInMcsRange,
+  type RangeSettings,
+  blockCountOf,
+  blocksTouching,
+  indexOfBlock,
+  type UidRange,
+  printMcsLabel,
+  labelAt,
+  blockAt,
+  printBlock,
+  parseUidRange,
+  printUidRange,
+} from './ranges.ts';
 import { quote, compareBytes } from '../../kube/text.ts';
 
 const { uidRange: UID_RANGE, mcs: MCS } = NAMESPACE_RANGE_ANNOTATIONS;

@@ -1,5 +1,3 @@
-
-
 /** A set of small numbers, one bit each. */
 export interface Bitmap {
   has(index: number): boolean;

@@ -1,6 +1,11 @@
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
 import { policyVersionLabel, requestLabels, type RequestLabels } from '../../policy/psa/metric-labels.ts';
-import { type PodSecurityCount, DEFAULT_LIMITS, type PodReviewLimits, type PodSecurityReview } from '../../policy/psa/types.ts';
+import {
+  type PodSecurityCount,
+  DEFAULT_LIMITS,
+  type PodReviewLimits,
+  type PodSecurityReview,
+} from '../../policy/psa/types.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Cell } from '../../telemetry/hot.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';

@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
-import { createServer as createPlainServer, type IncomingMessage, type Server as PlainServer, type ServerResponse } from 'node:http';
+import {
+  createServer as createPlainServer,
+  type IncomingMessage,
+  type Server as PlainServer,
+  type ServerResponse,
+} from 'node:http';
 import { createServer, type Server } from 'node:https';
 import { createServer as createTcpServer, type AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { applyConfiguration, loadSchemas, trackUpdate, typeOfCrdSchema, type OwnedResource } from '../../../src/dev-cluster/fields/index.ts';
+import {
+  applyConfiguration,
+  loadSchemas,
+  trackUpdate,
+  typeOfCrdSchema,
+  type OwnedResource,
+} from '../../../src/dev-cluster/fields/index.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
 

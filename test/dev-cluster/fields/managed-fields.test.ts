@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { keepTimes, loadSchemas, managerOf, trackUpdate, typeOfCrdSchema, type OwnedResource } from '../../../src/dev-cluster/fields/index.ts';
+import {
+  keepTimes,
+  loadSchemas,
+  managerOf,
+  trackUpdate,
+  typeOfCrdSchema,
+  type OwnedResource,
+} from '../../../src/dev-cluster/fields/index.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 
 const schemas = loadSchemas();

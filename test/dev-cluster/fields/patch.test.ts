@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { applyPatch, loadSchemas, type FieldValidation, type PatchMediaType } from '../../../src/dev-cluster/fields/index.ts';
+import {
+  applyPatch,
+  loadSchemas,
+  type FieldValidation,
+  type PatchMediaType,
+} from '../../../src/dev-cluster/fields/index.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
 

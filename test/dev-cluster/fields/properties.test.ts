@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { createFieldSet, difference, fromFieldsV1, intersection, isEmpty, listPaths, toFieldsV1, union, type FieldSet } from '../../../src/dev-cluster/fields/field-set.ts';
+import {
+  createFieldSet,
+  difference,
+  fromFieldsV1,
+  intersection,
+  isEmpty,
+  listPaths,
+  toFieldsV1,
+  union,
+  type FieldSet,
+} from '../../../src/dev-cluster/fields/field-set.ts';
 import { applyConfiguration, decodeValue, loadSchemas, trackUpdate } from '../../../src/dev-cluster/fields/index.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError } from '../../../src/kube/status.ts';

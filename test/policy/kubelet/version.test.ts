@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compareKubeletVersions, parseKubeletVersion, parseVersion, printKubeletVersion } from '../../../src/policy/kubelet/version.ts';
+import {
+  compareKubeletVersions,
+  parseKubeletVersion,
+  parseVersion,
+  printKubeletVersion,
+} from '../../../src/policy/kubelet/version.ts';
 
 describe('what is no version', () => {
   const cases: readonly (readonly [text: string, error: string])[] = [

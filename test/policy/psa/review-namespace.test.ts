@@ -3,7 +3,18 @@ import { suite, test } from 'node:test';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../../src/kube/admission.ts';
 import { badRequest, createStatus } from '../../../src/kube/status.ts';
 import type { Pod } from '../../../src/kube/types.ts';
-import { compliantPod, hostNetworkPod, namespaceRequest, namespaceWith, PLAIN_REASONS, plainPod, podRequest, review, type Given, type Labels } from '../../support/pod-security.ts';
+import {
+  compliantPod,
+  hostNetworkPod,
+  namespaceRequest,
+  namespaceWith,
+  PLAIN_REASONS,
+  plainPod,
+  podRequest,
+  review,
+  type Given,
+  type Labels,
+} from '../../support/pod-security.ts';
 
 interface Case {
   readonly name: string;

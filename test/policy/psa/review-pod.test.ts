@@ -4,7 +4,15 @@ import { allow, deny, type AdmissionRequest } from '../../../src/kube/admission.
 import { badRequest, createStatus } from '../../../src/kube/status.ts';
 import type { PodSecurityCount, PodSecurityReview } from '../../../src/policy/psa/types.ts';
 import type { Policy } from '../../../src/policy/pss/policy.ts';
-import { compliantPod, hostNetworkPod, PLAIN_DETAILS, plainPod, podRequest, review, type Given } from '../../support/pod-security.ts';
+import {
+  compliantPod,
+  hostNetworkPod,
+  PLAIN_DETAILS,
+  plainPod,
+  podRequest,
+  review,
+  type Given,
+} from '../../support/pod-security.ts';
 
 interface Case {
   readonly name: string;

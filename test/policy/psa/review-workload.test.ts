@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { allow } from '../../../src/kube/admission.ts';
 import type { PodSecurityReview } from '../../../src/policy/psa/types.ts';
-import { compliantPod, deploymentRequest, hostNetworkPod, PLAIN_DETAILS, plainPod, review, type Given } from '../../support/pod-security.ts';
+import {
+  compliantPod,
+  deploymentRequest,
+  hostNetworkPod,
+  PLAIN_DETAILS,
+  plainPod,
+  review,
+  type Given,
+} from '../../support/pod-security.ts';
 
 interface Case {
   readonly name: string;

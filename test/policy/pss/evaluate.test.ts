@@ -1,6 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { LEVELS, checks, checksAt, compareVersions, createEvaluator, evaluatePod, newestVersion, type Check, type Level, type Revision, type Version } from '../../../src/policy/pss/index.ts';
+import {
+  LEVELS,
+  checks,
+  checksAt,
+  compareVersions,
+  createEvaluator,
+  evaluatePod,
+  newestVersion,
+  type Check,
+  type Level,
+  type Revision,
+  type Version,
+} from '../../../src/policy/pss/index.ts';
 import { parsePod } from './cases.ts';
 
 const VIOLATING = parsePod(`

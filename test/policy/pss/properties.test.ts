@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
 import type { PodLike } from '../../../src/kube/types.ts';
-import { checks, compareVersions, createEvaluator, evaluatePod, type Check, type Evaluation, type Version } from '../../../src/policy/pss/index.ts';
+import {
+  checks,
+  compareVersions,
+  createEvaluator,
+  evaluatePod,
+  type Check,
+  type Evaluation,
+  type Version,
+} from '../../../src/policy/pss/index.ts';
 import { pods, versions } from './arbitrary.ts';
 
 const MANY = { numRuns: 3_000 };

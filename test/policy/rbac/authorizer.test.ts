@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createAuthorizer, type Action, type PolicyRule, type RbacObjects, type Subject } from '../../../src/policy/rbac/index.ts';
+import {
+  createAuthorizer,
+  type Action,
+  type PolicyRule,
+  type RbacObjects,
+  type Subject,
+} from '../../../src/policy/rbac/index.ts';
 
 const NONE: RbacObjects = { roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] };
 const ALICE = { username: 'alice', groups: ['dev', 'system:authenticated'] };

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createAuthorizer, type Action, type PolicyRule, type RbacObjects, type RoleBindingLike, type RoleLike, type Subject, type User } from '../../../src/policy/rbac/index.ts';
+import {
+  createAuthorizer,
+  type Action,
+  type PolicyRule,
+  type RbacObjects,
+  type RoleBindingLike,
+  type RoleLike,
+  type Subject,
+  type User,
+} from '../../../src/policy/rbac/index.ts';
 
 const NAMES = ['a', 'b', '*', '__proto__'];
 const NAMESPACES = ['a', 'b'];

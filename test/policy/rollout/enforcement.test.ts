@@ -4,7 +4,24 @@ import fc from 'fast-check';
 import { withTransitionTimes } from '../../../src/kube/conditions.ts';
 import type { FeatureGate } from '../../../src/kube/types.ts';
 import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
-import { currentDefault, ENFORCEMENT_GATE, enforcementConditions, EVALUATION_RESULTS, evaluationOf, forcedWarning, isFeatureOn, planEnforcement, raiseOf, readEnforcement, replicaDefault, ROLLOUT_MANAGER, ROLLOUT_PHASES, wantsEnforcement, type EnforcementInput, type EnforcementPlan } from '../../../src/policy/rollout/enforcement.ts';
+import {
+  currentDefault,
+  ENFORCEMENT_GATE,
+  enforcementConditions,
+  EVALUATION_RESULTS,
+  evaluationOf,
+  forcedWarning,
+  isFeatureOn,
+  planEnforcement,
+  raiseOf,
+  readEnforcement,
+  replicaDefault,
+  ROLLOUT_MANAGER,
+  ROLLOUT_PHASES,
+  wantsEnforcement,
+  type EnforcementInput,
+  type EnforcementPlan,
+} from '../../../src/policy/rollout/enforcement.ts';
 
 /** Nobody asked for anything, everything is in order, and the cluster may enforce. */
 const CLEAN: EnforcementInput = {

@@ -1,11 +1,23 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { apply } from '../../../src/kube/json-patch.ts';
-import { FORMER_LABEL_SYNC_MANAGER, LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/well-known.ts';
+import {
+  FORMER_LABEL_SYNC_MANAGER,
+  LABEL_SYNC_LABEL,
+  LABEL_SYNC_MANAGER,
+  SUFFICIENT_LEVEL_ANNOTATION,
+} from '../../../src/kube/well-known.ts';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import type { SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
-import { createSccLevels, isAwaitingLabel, needOf, planLabels, planRunLevelZero, type LabelSyncInput } from '../../../src/policy/rollout/label-sync.ts';
+import {
+  createSccLevels,
+  isAwaitingLabel,
+  needOf,
+  planLabels,
+  planRunLevelZero,
+  type LabelSyncInput,
+} from '../../../src/policy/rollout/label-sync.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { applyAs, entryOf, ownersOf, patchAs, relabelAs, syncUntilDone } from '../../support/namespace-writes.ts';
 import { canUseBy, laxScc, type Grant } from '../../support/scc.ts';

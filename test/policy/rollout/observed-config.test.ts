@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { parsePodSecurity } from '../../../src/config/configuration.ts';
-import { admissionConfigurationOf, observeConfig, OBSERVERS, type ObservedState } from '../../../src/policy/rollout/observed-config.ts';
+import {
+  admissionConfigurationOf,
+  observeConfig,
+  OBSERVERS,
+  type ObservedState,
+} from '../../../src/policy/rollout/observed-config.ts';
 
 const STATE: ObservedState = {
   plan: { want: true, enforce: 'restricted' },

@@ -5,7 +5,23 @@ import { LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } fro
 import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
-import { readinessCondition, nextViolatingNamespaces, evaluateInSteps, evaluateNamespace, evaluationStatus, isSelected, measure, mergeReadinessConditions, predictedLevelOf, templatePodOf, verdictOfWarnings, violationReason, type NamespaceEvaluation, type NamespaceInput, type TemplatePod } from '../../../src/policy/rollout/readiness.ts';
+import {
+  readinessCondition,
+  nextViolatingNamespaces,
+  evaluateInSteps,
+  evaluateNamespace,
+  evaluationStatus,
+  isSelected,
+  measure,
+  mergeReadinessConditions,
+  predictedLevelOf,
+  templatePodOf,
+  verdictOfWarnings,
+  violationReason,
+  type NamespaceEvaluation,
+  type NamespaceInput,
+  type TemplatePod,
+} from '../../../src/policy/rollout/readiness.ts';
 import { isUserCaused } from '../../../src/policy/rollout/evaluation.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { entryOf } from '../../support/namespace-writes.ts';

@@ -4,7 +4,11 @@ import fc from 'fast-check';
 import type { JsonObject, KubeObject, Namespace, Node, Pod } from '../../../src/kube/types.ts';
 import { auditUserNamespaces, type AuditInput } from '../../../src/policy/rollout/user-namespace-audit.ts';
 import type { RbacObjects } from '../../../src/policy/rbac/rules.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../../src/policy/scc/standard.ts';
 import { laxScc } from '../../support/scc.ts';
 import { pod as anyPod } from '../scc/arbitrary.ts';
 

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { ClusterRole, ClusterRoleBinding } from '../../../src/kube/types.ts';
-import { planClusterRole, planClusterRoleBinding, planStandardScc, STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS, type StandardScc } from '../../../src/policy/scc/standard.ts';
+import {
+  planClusterRole,
+  planClusterRoleBinding,
+  planStandardScc,
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+  type StandardScc,
+} from '../../../src/policy/scc/standard.ts';
 
 function standardOf(name: string): StandardScc {
   const found = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name);

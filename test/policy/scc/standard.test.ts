@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAuthorizer } from '../../../src/policy/rbac/index.ts';
 import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import {
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+} from '../../../src/policy/scc/standard.ts';
 
 for (const { scc } of STANDARD_SCCS) {
   test(`${scc.metadata?.name ?? ''} is valid and lacks no default`, () => {

@@ -3,9 +3,24 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { RangeAllocation } from '../../../src/kube/scc.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
-import { createAllocator, annotationsOfBlock, needOf, ORPHANED_MS, planRepair, type Orphans, blocksOfState, printState, readState } from '../../../src/policy/uid-range/allocation.ts';
+import {
+  createAllocator,
+  annotationsOfBlock,
+  needOf,
+  ORPHANED_MS,
+  planRepair,
+  type Orphans,
+  blocksOfState,
+  printState,
+  readState,
+} from '../../../src/policy/uid-range/allocation.ts';
 import { emptyBitmap } from '../../../src/policy/uid-range/bitmap.ts';
-import { DEFAULT_RANGES, type RangeSettings, printUidRange, type UidRange } from '../../../src/policy/uid-range/ranges.ts';
+import {
+  DEFAULT_RANGES,
+  type RangeSettings,
+  printUidRange,
+  type UidRange,
+} from '../../../src/policy/uid-range/ranges.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';

@@ -1,7 +1,26 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { categoriesAt, parseMcsLabel, printMcsLabel, rankOf, labelAt, labelCountOf, parseMcsRange, printMcsRange, DEFAULT_RANGES, rangesProblem, blockAt, blockCountOf, blocksTouching, indexOfBlock, parseUidRange, printBlock, printUidRange, type UidRange } from '../../../src/policy/uid-range/ranges.ts';
+import {
+  categoriesAt,
+  parseMcsLabel,
+  printMcsLabel,
+  rankOf,
+  labelAt,
+  labelCountOf,
+  parseMcsRange,
+  printMcsRange,
+  DEFAULT_RANGES,
+  rangesProblem,
+  blockAt,
+  blockCountOf,
+  blocksTouching,
+  indexOfBlock,
+  parseUidRange,
+  printBlock,
+  printUidRange,
+  type UidRange,
+} from '../../../src/policy/uid-range/ranges.ts';
 
 suite('uid ranges', () => {
   const FORMAT = 'range not in the format "<start>-<end>/<blockSize>"';

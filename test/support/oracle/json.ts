@@ -1,5 +1,3 @@
-
-
 /**
  * A second, literal implementation of the decisions, written from their specifications to judge the first one. Slow and
  * simple on purpose; it takes nothing from `src`, not even helpers or types.

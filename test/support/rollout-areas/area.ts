@@ -1,6 +1,11 @@
 import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
-import type { DefaultLevel, EvaluationResult, RolloutPhase, SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
+import type {
+  DefaultLevel,
+  EvaluationResult,
+  RolloutPhase,
+  SyncerMode,
+} from '../../../src/policy/rollout/enforcement.ts';
 import { entryOf } from '../namespace-writes.ts';
 
 /** One case; `productExpect` counts where there is one. */

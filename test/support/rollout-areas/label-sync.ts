@@ -2,7 +2,16 @@ import assert from 'node:assert/strict';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
-import { createSccLevels, DEFAULT_UNMANAGED_NAMESPACES, reachOf, type LabelSyncInput, type ManagementSettings, type Reach, isManaged, mayUseAs } from '../../../src/policy/rollout/label-sync.ts';
+import {
+  createSccLevels,
+  DEFAULT_UNMANAGED_NAMESPACES,
+  reachOf,
+  type LabelSyncInput,
+  type ManagementSettings,
+  type Reach,
+  isManaged,
+  mayUseAs,
+} from '../../../src/policy/rollout/label-sync.ts';
 import { accountsOf, grantedSccs } from '../../../src/policy/rollout/affected-namespaces.ts';
 import { createRbac, readRef } from '../../../src/policy/rbac/authorizer.ts';
 import { laxScc } from '../scc.ts';

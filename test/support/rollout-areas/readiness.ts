@@ -4,7 +4,14 @@ import { readWarnings } from '../../../src/cluster/connection.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
 import { classify } from '../../../src/policy/rollout/evaluation.ts';
-import { readinessCondition, evaluateNamespace, isSelected, predictedLevelOf, readinessConditions, verdictOfWarnings } from '../../../src/policy/rollout/readiness.ts';
+import {
+  readinessCondition,
+  evaluateNamespace,
+  isSelected,
+  predictedLevelOf,
+  readinessConditions,
+  verdictOfWarnings,
+} from '../../../src/policy/rollout/readiness.ts';
 import type { Level } from '../../../src/policy/pss/policy.ts';
 import { area, namespaceOf, type CaseNamespace, type RolloutArea } from './area.ts';
 

@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
-import { enforcementConditions, planEnforcement, writersOf, type EnforcementInput } from '../../../src/policy/rollout/enforcement.ts';
+import {
+  enforcementConditions,
+  planEnforcement,
+  writersOf,
+  type EnforcementInput,
+} from '../../../src/policy/rollout/enforcement.ts';
 import type { StateRow } from './area.ts';
 
 /** What is planned, and that it is planned again when it has come true. */

@@ -1,8 +1,22 @@
 import assert from 'node:assert/strict';
 import type { Result, Namespace } from '../../../src/kube/types.ts';
-import { createAllocator, annotationsOfBlock, planRepair, printState } from '../../../src/policy/uid-range/allocation.ts';
+import {
+  createAllocator,
+  annotationsOfBlock,
+  planRepair,
+  printState,
+} from '../../../src/policy/uid-range/allocation.ts';
 import { emptyBitmap, type Bitmap } from '../../../src/policy/uid-range/bitmap.ts';
-import { parseMcsLabel, printMcsLabel, rankOf, isInMcsRange, labelCountOf, parseMcsRange, printMcsRange, parseUidRange } from '../../../src/policy/uid-range/ranges.ts';
+import {
+  parseMcsLabel,
+  printMcsLabel,
+  rankOf,
+  isInMcsRange,
+  labelCountOf,
+  parseMcsRange,
+  printMcsRange,
+  parseUidRange,
+} from '../../../src/policy/uid-range/ranges.ts';
 import { area, type Area } from './area.ts';
 
 type Annotations = Readonly<Record<string, string>>;

@@ -1,5 +1,3 @@
-
-
 /** One case of the conformance data. */
 export interface Case {
   readonly area: string;

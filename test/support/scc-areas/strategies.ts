@@ -7,7 +7,10 @@ import { VOLUME_TYPES } from '../../../src/policy/scc/decode/volume.ts';
 import { GROUPS } from '../../../src/policy/scc/strategies/groups.ts';
 import { RUN_AS_USER } from '../../../src/policy/scc/strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from '../../../src/policy/scc/strategies/se-linux-context.ts';
-import { seccompProfilesOfContainer, seccompProfilesOfPod } from '../../../src/policy/scc/strategies/seccomp-profiles.ts';
+import {
+  seccompProfilesOfContainer,
+  seccompProfilesOfPod,
+} from '../../../src/policy/scc/strategies/seccomp-profiles.ts';
 import { SAFE_SYSCTLS } from '../../../src/policy/scc/strategies/host.ts';
 import { writePod } from '../../../src/policy/scc/attempt.ts';
 import { containerContextOf, containerErrors, contextOf, generateContainer, laxScc, podErrors } from '../scc.ts';

@@ -1,5 +1,3 @@
-
-
 /** Parsed JSON, or the error of the parser. */
 export type JsonText = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: string };
 

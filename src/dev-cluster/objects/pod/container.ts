@@ -1,4 +1,10 @@
-import { duplicateValue, invalidValue, notSupported, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import {
+  duplicateValue,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { descendingPath, notFoundValue, portNumber, requiredLabel } from '../errors.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt } from '../read.ts';

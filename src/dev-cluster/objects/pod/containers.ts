@@ -1,4 +1,11 @@
-import { duplicateValue, forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import {
+  duplicateValue,
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { notFoundValue } from '../errors.ts';
 import { hasField, numberAt, objectsAt, textAt } from '../read.ts';

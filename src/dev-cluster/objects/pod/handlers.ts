@@ -1,4 +1,10 @@
-import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import {
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { nonNegative, portNumber } from '../errors.ts';
 import { hasField, numberAt, objectAt, textAt, textsAt } from '../read.ts';

@@ -1,4 +1,10 @@
-import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import {
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import { CONTAINER_LISTS } from '../../../kube/pod.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../read.ts';

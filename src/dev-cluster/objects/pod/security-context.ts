@@ -1,4 +1,10 @@
-import { duplicateValue, invalidValue, notSupported, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import {
+  duplicateValue,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { descendingPath, id, oneOf } from '../errors.ts';
 import { hasField, objectAt, objectsAt, textAt, textsAt } from '../read.ts';

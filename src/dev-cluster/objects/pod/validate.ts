@@ -1,5 +1,11 @@
 import { dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../../kube/names.ts';
-import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import {
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { inRange, label } from '../errors.ts';
 import { labelErrors } from '../metadata.ts';

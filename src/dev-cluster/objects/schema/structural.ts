@@ -1,4 +1,10 @@
-import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import {
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../../../kube/field-error.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { ruleError } from '../cel/rules.ts';
 import { hasField, objectAt, objectsAt, textAt } from '../read.ts';

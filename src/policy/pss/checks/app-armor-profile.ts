@@ -1,6 +1,17 @@
 import { quote, sortedSet } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
-import { findAnnotations, findSetters, forbidden, forbiddenAnnotation, formatSetters, joinParts, plural, quotedList, type Check, type Finding } from '../check.ts';
+import {
+  findAnnotations,
+  findSetters,
+  forbidden,
+  forbiddenAnnotation,
+  formatSetters,
+  joinParts,
+  plural,
+  quotedList,
+  type Check,
+  type Finding,
+} from '../check.ts';
 
 const FIELD = 'securityContext.appArmorProfile.type';
 const ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';

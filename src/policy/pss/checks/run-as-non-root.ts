@@ -1,5 +1,14 @@
 import type { PodFields } from '../../pod/pod.ts';
-import { findSetters, forbidden, formatNames, formatSetters, missing, unlessUserNamespace, type Check, type Finding } from '../check.ts';
+import {
+  findSetters,
+  forbidden,
+  formatNames,
+  formatSetters,
+  missing,
+  unlessUserNamespace,
+  type Check,
+  type Finding,
+} from '../check.ts';
 
 const REASON = 'runAsNonRoot != true';
 const FIELD = 'securityContext.runAsNonRoot';

@@ -1,7 +1,17 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import { sortedSet } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
-import { findSetters, forbidden, formatSetters, joinParts, plural, quotedList, type Check, type Finding, type Setter } from '../check.ts';
+import {
+  findSetters,
+  forbidden,
+  formatSetters,
+  joinParts,
+  plural,
+  quotedList,
+  type Check,
+  type Finding,
+  type Setter,
+} from '../check.ts';
 
 const FIELD = 'securityContext.seLinuxOptions';
 const TYPES_V1_0 = ['', 'container_t', 'container_init_t', 'container_kvm_t'];

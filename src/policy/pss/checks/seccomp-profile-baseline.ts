@@ -1,7 +1,17 @@
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { quote, sortedSet } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
-import { findAnnotations, findSetters, forbidden, forbiddenAnnotation, formatSetters, plural, quotedSet, type Check, type Finding } from '../check.ts';
+import {
+  findAnnotations,
+  findSetters,
+  forbidden,
+  forbiddenAnnotation,
+  formatSetters,
+  plural,
+  quotedSet,
+  type Check,
+  type Finding,
+} from '../check.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';
 

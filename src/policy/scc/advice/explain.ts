@@ -6,7 +6,15 @@ import { assignScc, mutableIn } from '../assign.ts';
 import { bindingError } from '../namespace.ts';
 import { findCandidates } from '../order.ts';
 import type { PodFields } from '../decode/pod.ts';
-import { createSearch, prepareSearch, userNamespacesIn, attemptScc, isAllowed, searchScc, type SearchInput } from '../search.ts';
+import {
+  createSearch,
+  prepareSearch,
+  userNamespacesIn,
+  attemptScc,
+  isAllowed,
+  searchScc,
+  type SearchInput,
+} from '../search.ts';
 import type { PreparedScc } from '../scc.ts';
 import { readRequest, type SccDecision, type SccInput } from '../request.ts';
 import { distinctTexts } from '../messages.ts';

@@ -2,7 +2,18 @@ import type { CONTAINER_LISTS } from '../../../kube/pod.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX } from '../../../kube/scc.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { pathTo, placeOf } from './paths.ts';
-import { booleanAt, checkFields, elementAt, integerAt, listAt, NOTHING, objectAt, stringAt, stringsAt, type Reader } from './reader.ts';
+import {
+  booleanAt,
+  checkFields,
+  elementAt,
+  integerAt,
+  listAt,
+  NOTHING,
+  objectAt,
+  stringAt,
+  stringsAt,
+  type Reader,
+} from './reader.ts';
 import { readSeccompProfile, readSeLinuxOptions, type SharedFields } from './security-context.ts';
 
 export interface Capabilities {

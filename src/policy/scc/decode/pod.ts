@@ -4,7 +4,19 @@ import { SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
 import { looksAt } from '../budget.ts';
 import { readContainer, type ContainerFields } from './container.ts';
-import { annotationsOf, booleanAt, checkFields, elementAt, integerAt, integersAt, listAt, NOTHING, objectAt, stringAt, type Reader } from './reader.ts';
+import {
+  annotationsOf,
+  booleanAt,
+  checkFields,
+  elementAt,
+  integerAt,
+  integersAt,
+  listAt,
+  NOTHING,
+  objectAt,
+  stringAt,
+  type Reader,
+} from './reader.ts';
 import { readSeccompProfile, readSeLinuxOptions, type SharedFields } from './security-context.ts';
 import { readVolume, type VolumeFields } from './volume.ts';
 

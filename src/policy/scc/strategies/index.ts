@@ -1,6 +1,21 @@
-import { capabilities, allowPrivilegeEscalation, allowPrivilegedContainer, readOnlyRootFilesystem } from './privileges.ts';
+import {
+  capabilities,
+  allowPrivilegeEscalation,
+  allowPrivilegedContainer,
+  readOnlyRootFilesystem,
+} from './privileges.ts';
 import { fsGroup, supplementalGroups } from './groups.ts';
-import { hostIpcOfContainer, hostIpcOfPod, hostNetworkOfContainer, hostNetworkOfPod, hostPidOfContainer, hostPidOfPod, userNamespaceLevel, allowHostPorts, sysctls } from './host.ts';
+import {
+  hostIpcOfContainer,
+  hostIpcOfPod,
+  hostNetworkOfContainer,
+  hostNetworkOfPod,
+  hostPidOfContainer,
+  hostPidOfPod,
+  userNamespaceLevel,
+  allowHostPorts,
+  sysctls,
+} from './host.ts';
 import { runAsUser } from './run-as-user.ts';
 import { seLinuxContextOfContainer, seLinuxContextOfPod } from './se-linux-context.ts';
 import { seccompProfilesOfContainer, seccompProfilesOfPod } from './seccomp-profiles.ts';
