@@ -29,22 +29,15 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/**
- * Resolves with what the call gives. Rejects when that takes longer, and aborts the signal: what the call still does
- * then, it does for nobody.
- */
-export async function withTimeout<T>(
-  clock: Clock,
-  limitMs: number,
-  call: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const late = new AbortController();
-  const tooLate = new Promise<never>((_resolve, reject) => {
-    late.signal.addEventListener('abort', () => reject(late.signal.reason as Error));
+/** Resolves with the result of the call. After the time limit, rejects and aborts the signal that the call receives. */
+export async function withTimeout<T>(clock: Clock, limitMs: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const timeout = new AbortController();
+  const timedOut = new Promise<never>((_resolve, reject) => {
+    timeout.signal.addEventListener('abort', () => reject(timeout.signal.reason as Error));
   });
-  const cancel = clock.after(limitMs, () => late.abort(new Error(`no answer within ${limitMs / 1000} s`)));
+  const cancel = clock.after(limitMs, () => timeout.abort(new Error(`no answer within ${limitMs / 1000} s`)));
   try {
-    return await Promise.race([call(late.signal), tooLate]);
+    return await Promise.race([call(timeout.signal), timedOut]);
   } finally {
     cancel();
   }
@@ -56,6 +49,8 @@ export interface TokenBucket {
   take(signal?: AbortSignal): Promise<void>;
   /** Takes a token if there is one. */
   tryTake(): boolean;
+  /** Takes a token in advance. Returns the delay in milliseconds until it is available. */
+  reserve(): number;
 }
 
 interface Rate {
@@ -72,11 +67,16 @@ export function createTokenBucket({ perSecond, burst }: Rate, clock: Clock): Tok
     tokens = Math.min(burst, tokens + ((nowMs - filledMs) / 1000) * perSecond);
     filledMs = nowMs;
   };
+  const reserve = (): number => {
+    fill();
+    tokens--;
+    return tokens >= 0 ? 0 : (-tokens / perSecond) * 1000;
+  };
   return {
+    reserve,
     async take(signal) {
-      fill();
-      tokens--;
-      if (tokens < 0) await sleep(clock, (-tokens / perSecond) * 1000, signal);
+      const delayMs = reserve();
+      if (delayMs > 0) await sleep(clock, delayMs, signal);
     },
     tryTake() {
       fill();

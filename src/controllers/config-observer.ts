@@ -18,14 +18,25 @@ import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import {
   type ReconcileContext,
-  on,
-  type Controller,
+  forEachYielding,
+  rule,
+  statusRule,
+  watch,
+  watchValue,
+  type ControllerContext,
+  type ControllerDefinition,
+  type Reconciler,
   type ReconcileResult,
-  inTurns,
   createStopwatch,
 } from './controller.ts';
 import type { Store } from '../cluster/store.ts';
-import { isAwaitingLabel, standingOf, type ManagementSettings, type Standing } from '../policy/rollout/label-sync.ts';
+import {
+  isAwaitingLabel,
+  managementSettings,
+  standingOf,
+  type ManagementSettings,
+  type Standing,
+} from '../policy/rollout/label-sync.ts';
 import { printYaml } from '../config/yaml.ts';
 import {
   LABEL_SYNC_MODE_ANNOTATION,
@@ -143,7 +154,7 @@ function createStandings(management: ManagementSettings) {
   return {
     async look(store: Store, dateMs: number, context: ReconcileContext): Promise<NamespaceLabels> {
       const labels = { unlabelled: [] as string[], unreleased: [] as string[] };
-      await inTurns(
+      await forEachYielding(
         store.list('Namespace'),
         (namespace) => {
           const { isManaged, ownsEnforceLabel } = standingFor(namespace);
@@ -176,7 +187,7 @@ interface Publication {
 }
 
 /** Writes what is to hold from now on, if it is something else than before. */
-async function publish(publication: Publication, { cluster, logger, tell }: ReconcileContext): Promise<void> {
+async function publish(publication: Publication, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const { view, effect, configMap, namespace, date, raisedAtMs, fieldManager } = publication;
   const { config } = observeConfig(
     { plan: { enforce: effect.enforce, want: view.want }, exemptions: publication.exemptions() },
@@ -213,17 +224,11 @@ async function publish(publication: Publication, { cluster, logger, tell }: Reco
   await (configMap ? cluster.update('ConfigMap', object, by) : cluster.create('ConfigMap', object, by));
   logger.info({ enforce: effect.enforce, syncer: effect.syncer, generation }, 'default of Pod Security published');
   if (effect.enforce === view.published) return;
-  const note = isRaise
+  const message = isRaise
     ? 'namespaces without a label are held to restricted from now on'
     : 'namespaces without a label are held to nothing any more';
   const reason = isRaise ? 'EnforcementRaised' : 'EnforcementLowered';
-  tell({
-    regarding: { apiVersion: 'v1', kind: 'ConfigMap', metadata },
-    type: 'Normal',
-    reason,
-    action: 'Publish',
-    note,
-  });
+  recordEvent('ConfigMap', { metadata }, { type: 'Normal', reason, action: 'Publish', message });
 }
 
 /** Replicas may know a number from before the ConfigMap was lost. */
@@ -231,21 +236,28 @@ function highestIn(store: Store, namespace: string): number {
   return Math.max(0, ...store.list('Lease', namespace).map(generationOf));
 }
 
-export const PSA_CONFIG_OBSERVER = 'pod-security-config-observer';
+const NAME = 'pod-security-config-observer';
 
-interface ConfigObserverOptions {
-  /** Of the installation. */
-  readonly namespace: string;
-  /** Ours. */
-  readonly version: string;
-  settings(): RolloutSettings;
-  /** Of the configuration file. */
-  exemptions(): PodSecurityConfiguration['exemptions'];
-  readonly management: ManagementSettings;
-  readonly date: () => Date;
-}
+export const configObserver: ControllerDefinition = {
+  name: NAME,
+  description: 'publishes the default Pod Security level in the order that keeps workloads running',
+  runsOn: 'leader',
+  permissions: [
+    {
+      role: 'config-observer',
+      clusterRules: [statusRule(['patch'], 'PSAEnforcementConfig')],
+      namespaceRules: [
+        // Resource names cannot limit create.
+        rule(['create'], ['ConfigMap']),
+        rule(['update'], ['ConfigMap'], [POD_SECURITY_CONFIG_MAP]),
+      ],
+    },
+  ],
+  isEnabled: ({ rollout }) => rollout,
+  create: createReconciler,
+};
 
-const fieldManager = PSA_CONFIG_OBSERVER;
+const fieldManager = NAME;
 const KEY = 'cluster';
 /** How soon to look again at what tells nothing when it changes: that labels have settled, that a replica is gone. */
 const LOOK_AGAIN_MS = 5_000;
@@ -257,21 +269,22 @@ const UNSEEN_MS = 4 * LOOK_AGAIN_MS;
  * for a while and the last time is long enough ago; down as soon as it is not wanted. What becomes of labels is part of it:
  * they are given up when no replica can hold anybody to the raised default any more.
  */
-export function createConfigObserver(options: ConfigObserverOptions): Controller {
-  const { namespace, version, date } = options;
+function createReconciler({ settings: current, service, version, date }: ControllerContext): Reconciler {
+  const { namespace } = service;
+  const exemptions = (): PodSecurityConfiguration['exemptions'] => current.value.podSecurity.configuration.exemptions;
   const replicas = createReplicaObserver();
   const labelled = createStopwatch();
   const wanted = createStopwatch();
-  const standings = createStandings(options.management);
+  const standings = createStandings(managementSettings(current.value.scc));
   let lookedMs: number | undefined;
 
   /** Since when things are as they are: not known to whoever has just begun to look. */
   const since = (labels: NamespaceLabels, want: boolean, nowMs: number) => {
     const isNew = lookedMs === undefined || nowMs - lookedMs > UNSEEN_MS;
     lookedMs = nowMs;
-    if (isNew) for (const watch of [labelled, wanted]) watch.msOf(undefined, nowMs);
-    const labelledMs = labelled.msOf(labels.unlabelled.length === 0 ? 'all' : undefined, nowMs);
-    const wantedMs = wanted.msOf(want ? 'yes' : undefined, nowMs);
+    if (isNew) for (const watch of [labelled, wanted]) watch.elapsedMs(undefined, nowMs);
+    const labelledMs = labelled.elapsedMs(labels.unlabelled.length === 0 ? 'all' : undefined, nowMs);
+    const wantedMs = wanted.elapsedMs(want ? 'yes' : undefined, nowMs);
     return {
       labelledSinceMs: labelledMs === undefined ? undefined : nowMs - labelledMs,
       decidedAtMs: wantedMs === undefined ? undefined : nowMs - wantedMs,
@@ -279,19 +292,17 @@ export function createConfigObserver(options: ConfigObserverOptions): Controller
   };
 
   return {
-    name: PSA_CONFIG_OBSERVER,
-    runs: 'leader',
-    keys: [KEY],
+    initialKeys: [KEY],
     sources: [
-      on('PSAEnforcementConfig', () => [KEY]),
-      on('FeatureGate', () => [KEY]),
-      on('ConfigMap', ({ metadata }) => (metadata?.name === POD_SECURITY_CONFIG_MAP ? [KEY] : [])),
-      on('Lease', (lease) => (isReplicaLease(lease) ? [KEY] : [])),
+      watchValue(current, () => [KEY]),
+      watch('PSAEnforcementConfig', () => [KEY]),
+      watch('FeatureGate', () => [KEY]),
+      watch('ConfigMap', ({ metadata }) => (metadata?.name === POD_SECURITY_CONFIG_MAP ? [KEY] : [])),
+      watch('Lease', (lease) => (isReplicaLease(lease) ? [KEY] : [])),
     ],
     async reconcile(_key, context): Promise<ReconcileResult> {
-      const settings = options.settings();
-      // Nothing is touched then; the settings may change any time.
-      if (settings.phase === 'Disabled') return { requeueAfterMs: LOOK_AGAIN_MS };
+      const settings = current.value.rollout;
+      if (settings.phase === 'Disabled') return undefined;
       const { cluster, now } = context;
       const { store } = cluster;
       const place: RolloutPlace = { store, namespace, version };
@@ -302,7 +313,7 @@ export function createConfigObserver(options: ConfigObserverOptions): Controller
       const labels = await standings.look(store, date().getTime(), context);
       // From here on all is of one moment.
       const view = rolloutOf(place, settings);
-      const live = replicas.observe(store.list('Lease', namespace), now()).filter(({ state }) => state === 'live');
+      const live = replicas.observe(store.list('Lease', namespace), now()).filter(({ isLive }) => isLive);
       const leases = live.flatMap(({ name }) => store.get('Lease', name, namespace) ?? []);
       const currentEnforce = currentOf(view, leases, raisedAtMs !== undefined);
       const { isSettled, waitMs } = raiseOf({
@@ -312,7 +323,7 @@ export function createConfigObserver(options: ConfigObserverOptions): Controller
         settleMs: settings.raiseSettleMs,
       });
       const effect = planEffect({ want: view.want, currentEnforce, isSettled });
-      await publish({ ...options, fieldManager, view, effect, configMap, raisedAtMs }, context);
+      await publish({ namespace, date, exemptions, fieldManager, view, effect, configMap, raisedAtMs }, context);
       await tellConditions(
         { fieldManager, settings, view, effect, labels, leases, currentEnforce, date: date() },
         context,

@@ -1,106 +1,262 @@
+/** The definition of a controller, what it works with, and the helpers that controllers share. */
 import { setImmediate } from 'node:timers/promises';
+import type { V1PolicyRule } from '@kubernetes/client-node';
+import type { Clock } from '../cluster/clock.ts';
 import type { Cluster, ClusterEvent, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
-import type { Kind, Kinds } from '../kube/types.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Observable, Settings } from '../config/settings.ts';
+import { RESOURCES, getApiVersion } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import { RESOURCES } from '../kube/resources.ts';
+import type { Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
+import type { RangeSettings } from '../policy/uid-range/ranges.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { KeyPair } from '../tls/key-pair.ts';
+import type { ServerNames } from '../tls/self-signed.ts';
+import type { Service } from '../tls/served-trust.ts';
 
-/** What is worked on because of an object. */
-export interface Source {
-  readonly kind: Kind;
-  /** True: only what happens counts, objects are not looked at at the start or once more. */
-  readonly isNewsOnly?: boolean;
-  /** The keys to work on when the object has come, changed or gone, or is looked at again. */
-  keysOf(object: Kinds[Kind], store: Store, happened: Happened<Kind>): readonly string[];
+/** A controller as the registry lists it. RBAC manifests, `--controllers` and the reference follow from it. */
+export interface ControllerDefinition {
+  /** Name in `--controllers`, logs and metrics, and reporting controller of events. */
+  readonly name: string;
+  /** One line for help and reference. */
+  readonly description: string;
+  /** `leader`: runs on one replica at a time; `replica`: runs on every replica. */
+  readonly runsOn: 'leader' | 'replica';
+  readonly permissions: readonly PermissionSet[];
+  isEnabled(features: Features): boolean;
+  create(context: ControllerContext): Reconciler;
 }
 
-/** What happened to an object. */
-export interface Happened<K extends Kind> {
-  /** `put`: it is there now; `remove`: it was there last; `again`: nothing, it is looked at at the start or once more. */
-  readonly type: 'put' | 'remove' | 'again';
-  /** As it was before; absent for a new one. */
-  readonly before?: Kinds[K];
+/** The features of an installation that decide which controllers run and which permissions they need. */
+export interface Features {
+  /** SCC admission is not `off`. */
+  readonly scc: boolean;
+  /** The rollout of enforcement is not `Disabled`. */
+  readonly rollout: boolean;
+  /** The rollout evaluates namespaces by dry runs. */
+  readonly dryRun: boolean;
+  /** The standard SCCs are kept (`--standard-sccs=install`). */
+  readonly standardSccs: boolean;
+  /** The replicas create their serving certificate and distribute its authority. */
+  readonly managedCertificate: boolean;
+  /** Several replicas may run: each publishes its state in a Lease. */
+  readonly replicas: boolean;
 }
 
-/** Objects of a kind make these keys. */
-export function on<K extends Kind>(
-  kind: K,
-  keysOf: (object: Kinds[K], store: Store, happened: Happened<K>) => readonly string[],
-): Source {
-  return { kind, keysOf: (object, store, happened) => keysOf(object as Kinds[K], store, happened as Happened<K>) };
+export type PolicyRule = Wire<V1PolicyRule>;
+
+/** Rules that are granted together, by a ClusterRole and a Role of one name. */
+export interface PermissionSet {
+  /** Name of the roles, after the name of the installation: `label-syncer`. */
+  readonly role: string;
+  readonly clusterRules?: readonly PolicyRule[];
+  /** Rules for the namespace of the installation. */
+  readonly namespaceRules?: readonly PolicyRule[];
+  /** If absent, the rules are needed whenever the controller is enabled. */
+  isNeeded?(features: Features): boolean;
 }
 
-/** The same, but objects to which nothing happens make no keys: whoever starts looks at all of them in another way. */
-export function onNews<K extends Kind>(
-  kind: K,
-  keysOf: (object: Kinds[K], store: Store, happened: Happened<K>) => readonly string[],
-): Source {
-  return { ...on(kind, keysOf), isNewsOnly: true };
+/** The verbs that the store needs to follow a kind. */
+export const FOLLOW = ['list', 'watch'] as const;
+
+/** An RBAC rule for kinds of one API group, limited to objects of these names if there are any. */
+export function rule(
+  verbs: readonly string[],
+  kinds: readonly [Kind, ...Kind[]],
+  names?: readonly string[],
+): PolicyRule {
+  return {
+    apiGroups: [RESOURCES[kinds[0]].group],
+    resources: kinds.map((kind) => RESOURCES[kind].resource),
+    ...(names ? { resourceNames: names } : {}),
+    verbs,
+  };
 }
 
-/** What a reconcile works with. */
+/** An RBAC rule for the status subresource of a kind. */
+export function statusRule(verbs: readonly string[], kind: Kind): PolicyRule {
+  const { group, resource } = RESOURCES[kind];
+  return { apiGroups: [group], resources: [`${resource}/status`], verbs };
+}
+
+/** Everything that controllers are created with. The cluster and the logger come with each reconcile. */
+export interface ControllerContext {
+  readonly settings: Observable<Settings>;
+  /** The service of the installation. Its namespace is that of the installation. */
+  readonly service: Service;
+  /** Version of the program: selects the entry of a FeatureGate. */
+  readonly version: string;
+  readonly ranges: RangeSettings;
+  readonly replica: ReplicaIdentity;
+  readonly certificate: {
+    readonly served: ServedPair;
+    /** Names and addresses that a managed certificate is issued for. */
+    readonly names: ServerNames;
+    /** `managed`: the replicas create the certificate; `provided`: it comes from files. */
+    readonly source: 'managed' | 'provided';
+  };
+  readonly metrics: Metrics;
+  readonly date: () => Date;
+  /** Returns a number from 0 to less than 1. */
+  readonly random: () => number;
+}
+
+export interface ReplicaIdentity {
+  /** Name of the Lease of this replica. It is unique among running replicas and survives a restart. */
+  readonly name: string;
+  /** Unique for each process. */
+  readonly identity: string;
+}
+
+/** The serving certificate of this replica. */
+export interface ServedPair {
+  current(): KeyPair;
+  /** True for the self-signed certificate that is served before another is available. */
+  isTemporary(): boolean;
+  use(pair: KeyPair): void;
+}
+
+/** Reconciles keys. Sources produce the keys; equal keys that wait are merged. */
+export interface Reconciler {
+  readonly sources: readonly Source[];
+  /** Keys that are enqueued at start, before those of the sources. */
+  readonly initialKeys?: readonly string[];
+  /** Interval between resyncs. A resync enqueues the keys of all objects of the sources. */
+  readonly resyncMs?: number;
+  /** Number of keys that are processed at a time; 1 if absent. */
+  readonly concurrency?: number;
+  /** Longest delay before a failed key is processed again. */
+  readonly maxRetryMs?: number;
+  /**
+   * Brings the cluster to the desired state of the key. After a rejection the key is retried with backoff, except for an
+   * `ApiError` 404: an object that is gone needs no work.
+   */
+  reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult>;
+  /** Releases what the controller published. Called once, after the last reconcile. */
+  onStop?(context: Pick<ReconcileContext, 'cluster' | 'logger' | 'clock'>): Promise<void>;
+}
+
+export interface Controller extends Reconciler, Pick<ControllerDefinition, 'name' | 'runsOn'> {}
+
+/** What a reconcile works with. On the leader, writes to the cluster fail as soon as leadership is lost. */
 export interface ReconcileContext {
   readonly cluster: Cluster;
   readonly logger: Logger;
-  /** Aborted when the controller is to stop. */
+  readonly clock: Clock;
+  /** Aborted when the controller stops. */
   readonly signal: AbortSignal;
-  /** Milliseconds since some moment. */
+  /** Monotonic time in milliseconds. */
   now(): number;
-  /** Wants a key to be worked on, now or later; this one too: then it comes again. */
+  /** Enqueues a key, optionally after a delay. A key that is being processed is processed again afterwards. */
   enqueue(key: string, delayMs?: number): void;
-  /** Tells about an object, without waiting for it; what cannot be told is logged. */
-  tell(note: Omit<ClusterEvent, 'reportingController'>): void;
+  readonly recordEvent: RecordEvent;
 }
 
-/** When to come again; nothing: when a source says so. */
+/** `requeueAfterMs`: the key is processed again after this delay. */
 export type ReconcileResult = { readonly requeueAfterMs: number } | undefined;
 
-/** Keeps a part of the cluster as it should be. */
-export interface Controller {
-  /** As in `--controllers`, in logs and metrics, and as field manager. */
-  readonly name: string;
-  /** `leader`: by one replica at a time; `replica`: by each for itself. */
-  readonly runs: 'leader' | 'replica';
-  readonly sources: readonly Source[];
-  /** Keys to work on at start, before those of the sources. */
-  readonly keys?: readonly string[];
-  /** How often all objects of the sources are looked at again, changed or not. */
-  readonly resyncMs?: number;
-  /** How many keys are worked on at a time; by default 1. */
-  readonly concurrency?: number;
-  /** The longest delay before a key that failed is tried again. */
-  readonly maxRetryMs?: number;
-  /**
-   * Sets right what the key stands for. What it rejects with makes the key come again after a delay, except for an
-   * `ApiError` 404: what is gone needs nothing.
-   */
-  reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult>;
+/** Produces keys from the objects of a kind, or from changes of an observable value. */
+export type Source = ObjectSource | ValueSource;
+
+interface ObjectSource {
+  readonly kind: Kind;
+  /** True: objects that exist at start, and resyncs, produce no keys. */
+  readonly isChangesOnly: boolean;
+  keys(object: Kinds[Kind], store: Store, event: SourceEvent<Kind>): readonly string[];
 }
 
-/** Reviews share the thread: for so long they may have to wait. */
-const TURN_MS = 5;
+interface ValueSource {
+  subscribe(enqueue: (keys: readonly string[]) => void): () => void;
+}
+
+/** Why a source is evaluated. */
+export interface SourceEvent<K extends Kind> {
+  /** `put`: created or changed; `remove`: deleted; `sync`: exists at start or at a resync. */
+  readonly type: 'put' | 'remove' | 'sync';
+  /** The previous version; absent for a new object. */
+  readonly before?: Kinds[K];
+}
+
+type Keys<K extends Kind> = (object: Kinds[K], store: Store, event: SourceEvent<K>) => readonly string[];
+
+/** Produces keys from all objects of a kind: at start, at resyncs, and when they change. */
+export function watch<K extends Kind>(kind: K, keys: Keys<K>, isChangesOnly = false): Source {
+  return {
+    kind,
+    isChangesOnly,
+    keys: (object, store, event) => keys(object as Kinds[K], store, event as SourceEvent<K>),
+  };
+}
+
+/** Produces keys from changes of the objects of a kind. */
+export function watchChanges<K extends Kind>(kind: K, keys: Keys<K>): Source {
+  return watch(kind, keys, true);
+}
+
+/** Produces keys whenever an observable value changes. */
+export function watchValue<T>(observable: Observable<T>, keys: (value: T) => readonly string[]): Source {
+  return { subscribe: (enqueue) => observable.subscribe((value) => enqueue(keys(value))) };
+}
+
+/** An event about an object, as `kubectl describe` shows it. */
+export interface ControllerEvent extends Pick<ClusterEvent, 'type' | 'reason' | 'action'> {
+  readonly message: string;
+}
+
+/** Records an event for an object in the background. Failures are logged. */
+export type RecordEvent = (kind: Kind, object: KubeObject, event: ControllerEvent) => void;
+
+/** The API server accepts no longer messages. */
+const MAX_EVENT_MESSAGE = 1000;
+
+/** Creates the event recorder of a controller. `track` receives the promise of each write. */
+export function createEventRecorder(
+  cluster: Pick<Cluster, 'recordEvent'>,
+  reportingController: string,
+  logger: Logger,
+  track: (write: Promise<void>) => void = () => undefined,
+): RecordEvent {
+  return (kind, { metadata }, { message, ...event }) => {
+    const { name = '', namespace, uid } = metadata ?? {};
+    const identity: ObjectMeta = {
+      name,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(uid === undefined ? {} : { uid }),
+    };
+    const regarding = { apiVersion: getApiVersion(kind), kind, metadata: identity };
+    const note = message.length > MAX_EVENT_MESSAGE ? `${message.slice(0, MAX_EVENT_MESSAGE - 1)}…` : message;
+    const written = cluster.recordEvent({ ...event, note, regarding, reportingController });
+    track(written.catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded')));
+  };
+}
+
+/** Reviews share the thread: a loop yields after this time. */
+const SLICE_MS = 5;
 
 /**
- * Visits all items, and lets others go first whenever that has taken a while. What it visits may change in between.
- * Rejects with the reason of the signal if that is aborted.
+ * Visits all items and yields to other work by a time budget. Items may change between visits.
+ * Rejects with the reason of the signal if it is aborted.
  */
-export async function inTurns<T>(
+export async function forEachYielding<T>(
   items: Iterable<T>,
   visit: (item: T) => void,
   { now, signal }: { now(): number; readonly signal: AbortSignal },
 ): Promise<void> {
-  let untilMs = now() + TURN_MS;
+  let endMs = now() + SLICE_MS;
   for (const item of items) {
     visit(item);
-    if (now() < untilMs) continue;
+    if (now() < endMs) continue;
     await setImmediate();
     signal.throwIfAborted();
-    untilMs = now() + TURN_MS;
+    endMs = now() + SLICE_MS;
   }
 }
 
-/** Creates an object. Where the cluster does not serve the kind, that is an error like any other: it may still come. */
+/**
+ * Creates an object. Rejects with a plain error, which is retried, if the cluster does not serve the kind: its
+ * CustomResourceDefinition may be installed later.
+ */
 export async function createObject<K extends Kind>(
   cluster: Cluster,
   kind: K,
@@ -110,25 +266,38 @@ export async function createObject<K extends Kind>(
   try {
     return await cluster.create(kind, object, options);
   } catch (error) {
-    if (!(error instanceof ApiError && error.status.code === 404)) throw error;
+    if (!isNotFound(error)) throw error;
     const { group, resource } = RESOURCES[kind];
-    throw new Error(`the cluster does not serve ${resource}.${group}; is its CustomResourceDefinition missing?`, {
+    throw new Error(`the cluster does not serve ${resource}.${group}: install its CustomResourceDefinition`, {
       cause: error,
     });
   }
 }
 
-/** Tells for how long something has stayed as it is. */
-export interface Stopwatch {
-  /** Milliseconds since it was first seen like this; 0 if it was otherwise just now. `undefined` stands for nothing to see. */
-  msOf(state: string | undefined, nowMs: number): number | undefined;
+export function isNotFound(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status.code === 404;
 }
 
-/** Makes a stopwatch that has seen nothing yet. */
+/** Resolves to `undefined` instead of rejecting with an `ApiError` 404. */
+export async function orUndefined<T>(result: Promise<T>): Promise<T | undefined> {
+  try {
+    return await result;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Measures how long a state has lasted. */
+export interface Stopwatch {
+  /** Milliseconds since the state was first seen; 0 if it has just changed. Returns `undefined` for `undefined`. */
+  elapsedMs(state: string | undefined, nowMs: number): number | undefined;
+}
+
 export function createStopwatch(): Stopwatch {
   let seen: { readonly state: string; readonly sinceMs: number } | undefined;
   return {
-    msOf(state, nowMs) {
+    elapsedMs(state, nowMs) {
       if (state === undefined) seen = undefined;
       else if (seen?.state !== state) seen = { state, sinceMs: nowMs };
       return seen && nowMs - seen.sinceMs;

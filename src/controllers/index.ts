@@ -1,30 +1,50 @@
-import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
-import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import type { RangeSettings } from '../policy/uid-range/ranges.ts';
-import type { Controller } from './controller.ts';
-import { PSA_CONFIG_OBSERVER } from './config-observer.ts';
-import { REPLICA_CONTROLLER } from './replica.ts';
-import { SERVING_CERTIFICATE_CONTROLLER } from './serving-certificate.ts';
-import { STANDARD_SCC_CONTROLLER, standardSccs } from './standard-sccs.ts';
-import { createUidRangeAllocator, UID_RANGE_ALLOCATOR } from './uid-range-allocator.ts';
+/** The registry of controllers. A new controller is one file in this folder and one line in this array. */
+import { configObserver } from './config-observer.ts';
+import type { Controller, ControllerContext, ControllerDefinition, Features } from './controller.ts';
+import { labelSyncer } from './label-syncer.ts';
+import { readiness } from './readiness.ts';
+import { replica } from './replica.ts';
+import { runLevelZeroLabeler } from './run-level-zero-labeler.ts';
+import { servingCertificate } from './serving-certificate.ts';
+import { standardSccs } from './standard-sccs.ts';
+import { uidRangeAllocator } from './uid-range-allocator.ts';
 
-export interface ControllersOptions {
-  readonly ranges: RangeSettings;
-}
-
-/** The names of all controllers. */
-export const CONTROLLER_NAMES: readonly string[] = [
-  SERVING_CERTIFICATE_CONTROLLER,
-  REPLICA_CONTROLLER,
-  UID_RANGE_ALLOCATOR,
-  STANDARD_SCC_CONTROLLER,
-  LABEL_SYNC_MANAGER,
-  RUN_LEVEL_ZERO_MANAGER,
-  PSA_CONFIG_OBSERVER,
-  ROLLOUT_MANAGER,
+/** All controllers, in the order in which they start. */
+export const CONTROLLERS: readonly ControllerDefinition[] = [
+  servingCertificate,
+  replica,
+  uidRangeAllocator,
+  standardSccs,
+  labelSyncer,
+  runLevelZeroLabeler,
+  configObserver,
+  readiness,
 ];
 
-/** The controllers of the program, in the order in which they start. */
-export function createControllers({ ranges }: ControllersOptions): readonly Controller[] {
-  return [createUidRangeAllocator(ranges), standardSccs];
+/** The names that `--controllers` accepts. */
+export const CONTROLLER_NAMES: readonly string[] = CONTROLLERS.map(({ name }) => name);
+
+/**
+ * True if the list of `--controllers` selects the name: the first entry `NAME` or `-NAME` decides, else `*`.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/controller-manager/app/helper.go
+ */
+export function isSelected(name: string, list: readonly string[]): boolean {
+  const entry = list.find((one) => one === name || one === `-${name}`);
+  return entry === undefined ? list.includes('*') : entry === name;
+}
+
+/** The controllers that the features need and the list of `--controllers` selects. */
+export function enabledControllers(
+  features: Features,
+  list: readonly string[] = ['*'],
+  registry: readonly ControllerDefinition[] = CONTROLLERS,
+): readonly ControllerDefinition[] {
+  return registry.filter((one) => one.isEnabled(features) && isSelected(one.name, list));
+}
+
+export function createControllers(
+  definitions: readonly ControllerDefinition[],
+  context: ControllerContext,
+): readonly Controller[] {
+  return definitions.map(({ name, runsOn, create }) => ({ name, runsOn, ...create(context) }));
 }

@@ -1,171 +1,121 @@
-import type { ClusterEvent } from '../cluster/cluster.ts';
-import { getApiVersion } from '../kube/resources.ts';
-import type { Kind, KubeObject, Kinds, Namespace } from '../kube/types.ts';
 import { createCurrentSccLevels, rolloutOf } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
-import { LABEL_SYNC_MANAGER, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../kube/well-known.ts';
+import { select } from '../config/settings.ts';
+import { POD_SECURITY_CONFIG_MAP, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
-import { planLabels, reachOf, type LabelSyncPlan, type ManagementSettings } from '../policy/rollout/label-sync.ts';
-import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import type { Kind, Kinds, Namespace } from '../kube/types.ts';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
-import type { RolloutMetrics } from '../telemetry/rollout.ts';
+import { reachOf } from '../policy/rollout/affected-namespaces.ts';
+import { managementSettings, planLabels, type LabelSyncPlan } from '../policy/rollout/label-sync.ts';
 import {
-  on,
-  type Controller,
+  forEachYielding,
+  rule,
+  watch,
+  watchValue,
+  type ControllerContext,
+  type ControllerDefinition,
   type ReconcileContext,
-  type ReconcileResult,
+  type Reconciler,
   type Source,
-  inTurns,
 } from './controller.ts';
 
-/** Something to tell about an object for as long as it holds. */
-interface Remark {
-  readonly type: 'Normal' | 'Warning';
-  readonly reason: string;
-  readonly message: string;
-}
+/** @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer */
+export const labelSyncer: ControllerDefinition = {
+  name: LABEL_SYNC_MANAGER,
+  description: 'sets the Pod Security labels of namespaces to the level that the SCCs of their service accounts need',
+  runsOn: 'leader',
+  permissions: [{ role: 'label-syncer', clusterRules: [rule(['patch'], ['Namespace'])] }],
+  isEnabled: ({ scc, rollout }) => scc && rollout,
+  create: createReconciler,
+};
 
-/** Remembers what has been told, so that each remark is told once for as long as it holds. */
-interface Remarks {
-  /** True if anything among them has yet to be told. */
-  areNew(name: string, remarks: readonly Remark[]): boolean;
-  /** Those that have yet to be told, as notes about the object; from now on these and no others hold. */
-  take(
-    name: string,
-    object: KubeObject,
-    remarks: readonly Remark[],
-  ): readonly Omit<ClusterEvent, 'reportingController'>[];
-}
-
-/** Makes a memory for objects of a kind. */
-function createRemarks(kind: Kind, action: string): Remarks {
-  const told = new Map<string, ReadonlySet<string>>();
-  const isNew = (name: string, { message }: Remark): boolean => told.get(name)?.has(message) !== true;
-  return {
-    areNew: (name, remarks) => remarks.some((remark) => isNew(name, remark)),
-    take(name, object, remarks) {
-      const fresh = remarks.filter((remark) => isNew(name, remark));
-      if (remarks.length === 0) told.delete(name);
-      else told.set(name, new Set(remarks.map(({ message }) => message)));
-      const regarding = { apiVersion: getApiVersion(kind), kind, ...object };
-      return fresh.map(({ type, reason, message }) => ({ regarding, type, reason, action, note: message }));
-    },
-  };
-}
-
-interface LabelSyncerOptions {
-  /** Of the installation. */
-  readonly namespace: string;
-  /** Ours. */
-  readonly version: string;
-  settings(): RolloutSettings;
-  readonly management: ManagementSettings;
-  readonly metrics: RolloutMetrics['syncer'];
-}
-
-/** Keys beside the names of namespaces: all of them, and the settings. */
+/** The key of all namespaces; other keys are names of namespaces. */
 const ALL = '*';
-const SETTINGS = '*settings';
-/** As often as everything is looked at again, as the original does. */
+/** The resync interval of the controller in OpenShift. */
 const RESYNC_MS = 600_000;
-/** The configuration file is followed; nobody tells when it changes. */
-const LOOK_AGAIN_MS = 5_000;
 
-/**
- * Makes the controller that keeps the Pod Security labels of managed namespaces at what the SCCs of their service accounts
- * ask for. A change that concerns one namespace has it looked at, one that may concern all has them planned in one go, and
- * those written where something differs.
- * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
- */
-export function createPsaLabelSyncer(options: LabelSyncerOptions): Controller {
-  const { management, metrics } = options;
-  const remarks = createRemarks('Namespace', 'SyncLabels');
+function createReconciler({ settings, service, version, metrics }: ControllerContext): Reconciler {
+  const { syncer } = metrics.rollout;
+  const management = managementSettings(settings.value.scc);
+  const events = createEventFilter();
   const levels = createCurrentSccLevels();
-  /** Makes the function that plans namespaces by what the cluster is now. */
-  const createPlan = (store: Store, settings: RolloutSettings): ((namespace: Namespace) => LabelSyncPlan) => {
-    const now = {
+
+  /** Returns the function that plans a namespace by the present state of the cluster. */
+  const createPlanner = (store: Store): ((namespace: Namespace) => LabelSyncPlan) => {
+    const scope = { store, namespace: service.namespace, version };
+    const input = {
       sccLevels: levels(store),
       canUse: canUseScc(store),
-      mode: rolloutOf({ store, namespace: options.namespace, version: options.version }, settings).syncer,
+      mode: rolloutOf(scope, settings.value.rollout).syncer,
       settings: management,
     };
     return (namespace) => {
-      const serviceAccounts = namesOf(store.list('ServiceAccount', namespace.metadata?.name ?? ''));
-      return planLabels({ ...now, namespace, serviceAccounts });
+      const serviceAccounts = names(store.list('ServiceAccount', namespace.metadata?.name ?? ''));
+      return planLabels({ ...input, namespace, serviceAccounts });
     };
   };
-  let known: RolloutSettings | undefined;
 
-  /** Plans all namespaces, and has those looked at for which there is something to do. */
-  const planAll = async (settings: RolloutSettings, context: ReconcileContext): Promise<void> => {
-    const { cluster, enqueue } = context;
-    const { store } = cluster;
+  /** Plans all namespaces and enqueues those that need a write or an event. A change during the walk enqueues `ALL`. */
+  const syncAll = async (context: ReconcileContext): Promise<void> => {
+    const { store } = context.cluster;
     const counts = new Map<Level, number>(LEVELS.map((level) => [level, 0]));
-    let unlabelled = 0;
-    // What changes meanwhile has all of them planned again.
-    const plan = createPlan(store, settings);
-    await inTurns(
+    let unlabeled = 0;
+    const plan = createPlanner(store);
+    await forEachYielding(
       store.list('Namespace'),
       (namespace) => {
-        const { name = '' } = namespace.metadata ?? {};
-        const found = plan(namespace);
-        if (found.apply || found.patch || remarks.areNew(name, found.remarks)) enqueue(name);
-        if (!found.isManaged) return;
-        if (found.need) counts.set(found.need.level, (counts.get(found.need.level) ?? 0) + 1);
-        if (namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce] === undefined) unlabelled++;
+        const { name = '', labels } = namespace.metadata ?? {};
+        const planned = plan(namespace);
+        if (planned.apply || planned.patch || events.hasNew(name, planned.events)) context.enqueue(name);
+        if (!planned.isManaged) return;
+        if (planned.need) counts.set(planned.need.level, (counts.get(planned.need.level) ?? 0) + 1);
+        if (labels?.[POD_SECURITY_LABELS.enforce] === undefined) unlabeled++;
       },
       context,
     );
-    for (const [level, count] of counts) metrics.namespaces.set({ level }, count);
-    metrics.unlabeledManaged.set(unlabelled);
+    for (const [level, count] of counts) syncer.namespaces.set({ level }, count);
+    syncer.unlabeledManaged.set(unlabeled);
   };
 
-  const sync = async (name: string, settings: RolloutSettings, context: ReconcileContext): Promise<void> => {
-    const { cluster, logger, tell } = context;
+  const sync = async (name: string, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> => {
     const namespace = cluster.store.get('Namespace', name);
     if (!namespace) return;
-    const found = createPlan(cluster.store, settings)(namespace);
-    if (found.apply) {
-      await cluster.apply('Namespace', found.apply, { fieldManager: LABEL_SYNC_MANAGER, force: true });
-      logger.info({ name, labels: found.apply.metadata?.labels ?? {}, level: found.need?.level }, 'labels applied');
-    } else if (found.patch) {
-      await cluster.patch('Namespace', { name }, found.patch, { fieldManager: LABEL_SYNC_MANAGER });
+    const planned = createPlanner(cluster.store)(namespace);
+    if (planned.apply) {
+      await cluster.apply('Namespace', planned.apply, { fieldManager: LABEL_SYNC_MANAGER, force: true });
+      logger.info({ name, labels: planned.apply.metadata?.labels ?? {}, level: planned.need?.level }, 'labels applied');
+    } else if (planned.patch) {
+      await cluster.patch('Namespace', { name }, planned.patch, { fieldManager: LABEL_SYNC_MANAGER });
     }
-    for (const note of remarks.take(name, namespace, found.remarks)) tell(note);
+    for (const event of events.takeNew(name, planned.events)) {
+      recordEvent('Namespace', namespace, { ...event, action: 'SyncLabels' });
+    }
   };
 
   return {
-    name: LABEL_SYNC_MANAGER,
-    runs: 'leader',
-    keys: [ALL, SETTINGS],
+    initialKeys: [ALL],
     concurrency: 4,
     resyncMs: RESYNC_MS,
     sources: [
-      on('Namespace', ({ metadata }) => [metadata?.name ?? '']),
-      on('ServiceAccount', ({ metadata }) => [metadata?.namespace ?? '']),
-      ...(['SecurityContextConstraints', 'Role', 'RoleBinding', 'ClusterRole', 'ClusterRoleBinding'] as const).map(
-        reaching,
+      watchValue(
+        select(settings, ({ rollout }) => rollout),
+        () => [ALL],
       ),
-      on('ConfigMap', ({ metadata }) => (metadata?.name === POD_SECURITY_CONFIG_MAP ? [ALL] : [])),
+      watch('Namespace', ({ metadata }) => [metadata?.name ?? '']),
+      watch('ServiceAccount', ({ metadata }) => [metadata?.namespace ?? '']),
+      ...(['SecurityContextConstraints', 'Role', 'RoleBinding', 'ClusterRole', 'ClusterRoleBinding'] as const).map(
+        watchAffected,
+      ),
+      watch('ConfigMap', ({ metadata }) => (metadata?.name === POD_SECURITY_CONFIG_MAP ? [ALL] : [])),
     ],
-    async reconcile(key, context): Promise<ReconcileResult> {
-      const settings = options.settings();
-      if (key === SETTINGS) {
-        if (known !== settings) context.enqueue(ALL);
-        known = settings;
-        return { requeueAfterMs: LOOK_AGAIN_MS };
-      }
-      if (settings.phase === 'Disabled') return undefined;
-      if (key === ALL) {
-        await planAll(settings, context);
-        return undefined;
-      }
+    async reconcile(key, context) {
+      if (settings.value.rollout.phase === 'Disabled') return undefined;
       try {
-        await sync(key, settings, context);
+        await (key === ALL ? syncAll(context) : sync(key, context));
       } catch (error) {
         const isConflict = error instanceof ApiError && error.status.code === 409;
-        (isConflict ? metrics.conflicts : metrics.errors).cell({}).count++;
+        if (key !== ALL) (isConflict ? syncer.conflicts : syncer.errors).cell({}).count++;
         throw error;
       }
       return undefined;
@@ -173,23 +123,40 @@ export function createPsaLabelSyncer(options: LabelSyncerOptions): Controller {
   };
 }
 
-type ReachingKind = Exclude<Parameters<typeof reachOf>[0]['kind'], 'Namespace' | 'ServiceAccount'>;
+type AffectingKind = Exclude<Parameters<typeof reachOf>[0]['kind'], 'Namespace' | 'ServiceAccount'>;
 
-/** Looks at the namespaces whose level may hang on an object. */
-function reaching(kind: ReachingKind): Source {
-  return on(kind, (object, store, { type, before }) => {
-    // One look at all namespaces is enough for all that they hang on.
-    if (type === 'again') return kind === 'SecurityContextConstraints' ? [ALL] : [];
+/** Enqueues the namespaces whose level may depend on an object. */
+function watchAffected(kind: AffectingKind): Source {
+  return watch(kind, (object, store, { type, before }) => {
+    // A resync enqueues all namespaces once, not once for each kind.
+    if (type === 'sync') return kind === 'SecurityContextConstraints' ? [ALL] : [];
     const change = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
-    const reach = reachOf(change, {
-      sccNames: namesOf(store.list('SecurityContextConstraints')),
+    const affected = reachOf(change, {
+      sccNames: names(store.list('SecurityContextConstraints')),
       findRole: (namespace, name) =>
         namespace === '' ? store.get('ClusterRole', name) : store.get('Role', name, namespace),
     });
-    return reach === 'all' ? [ALL] : [...reach];
+    return affected === 'all' ? [ALL] : [...affected];
   });
 }
 
-function namesOf(objects: readonly Kinds[Kind][]): readonly string[] {
+function names(objects: readonly Kinds[Kind][]): readonly string[] {
   return objects.flatMap(({ metadata }) => metadata?.name ?? []);
+}
+
+type SyncEvent = LabelSyncPlan['events'][number];
+
+/** Selects the events that have not been recorded yet, so that each is recorded once for as long as its cause lasts. */
+function createEventFilter() {
+  const recorded = new Map<string, ReadonlySet<string>>();
+  const isNew = (name: string, { message }: SyncEvent): boolean => recorded.get(name)?.has(message) !== true;
+  return {
+    hasNew: (name: string, events: readonly SyncEvent[]) => events.some((event) => isNew(name, event)),
+    takeNew(name: string, events: readonly SyncEvent[]): readonly SyncEvent[] {
+      const fresh = events.filter((event) => isNew(name, event));
+      if (events.length === 0) recorded.delete(name);
+      else recorded.set(name, new Set(events.map(({ message }) => message)));
+      return fresh;
+    },
+  };
 }

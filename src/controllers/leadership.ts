@@ -4,9 +4,8 @@ import type { Cluster } from '../cluster/cluster.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Clock, withTimeout } from '../cluster/clock.ts';
-import { getApiVersion } from '../kube/resources.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { Controller } from './controller.ts';
+import { createEventRecorder, orUndefined, type Controller } from './controller.ts';
 import { startControllers, type RunningController, type RuntimeOptions } from './runtime.ts';
 
 type LeaseSpec = NonNullable<Lease['spec']>;
@@ -145,7 +144,7 @@ function createLeaseLock(options: LeaseLockOptions): LeaseLock {
     return sinceMs + (seconds == null ? leaseDurationMs : seconds * 1000) > nowMs;
   };
   const read = async (signal: AbortSignal): Promise<Lease | undefined> => {
-    const lease = await orMissing(cluster.get('Lease', name, namespace));
+    const lease = await orUndefined(cluster.get('Lease', name, namespace));
     signal.throwIfAborted();
     if (lease) observe(lease);
     else observed = undefined;
@@ -184,15 +183,6 @@ function createLeaseLock(options: LeaseLockOptions): LeaseLock {
       observe(await cluster.update('Lease', { ...lease, spec: releasedSpec(lease, date()) }, by));
     },
   };
-}
-
-async function orMissing<T>(found: Promise<T>): Promise<T | undefined> {
-  try {
-    return await found;
-  } catch (error) {
-    if (error instanceof ApiError && error.status.code === 404) return undefined;
-    throw error;
-  }
 }
 
 export interface LeaderElectionOptions extends LeaseTimes {
@@ -244,11 +234,10 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   let leader = '';
   let problem = '';
 
-  const tell = (note: string): void => {
-    const regarding = { apiVersion: getApiVersion('Lease'), kind: 'Lease', metadata: { name, namespace } };
-    const about = { type: 'Normal', reason: 'LeaderElection', action: 'LeaderElection' } as const;
-    const told = cluster.recordEvent({ ...about, regarding, note: `${identity} ${note}`, reportingController: name });
-    told.catch((err: unknown) => logger.debug({ err }, 'event not told'));
+  const recordEvent = createEventRecorder(cluster, name, logger);
+  const recordElection = (message: string): void => {
+    const event = { type: 'Normal', reason: 'LeaderElection', action: 'LeaderElection' } as const;
+    recordEvent('Lease', { metadata: { name, namespace } }, { ...event, message: `${identity} ${message}` });
   };
   const lose = (reason: string): void => {
     if (!leading) return;
@@ -257,7 +246,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     metrics.leading.set({ name }, 0);
     logger.info({ reason }, 'leadership ended');
     workEnded = ended(options.onStopped, logger);
-    tell('stopped leading');
+    recordElection('stopped leading');
   };
   const isLeading = (): boolean => {
     if (leading && clock.now() >= leading.untilMs) lose(TOO_LATE);
@@ -274,7 +263,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     if (wasLeading) return;
     metrics.leading.set({ name }, 1);
     logger.info('leadership begins');
-    tell('became leader');
+    recordElection('became leader');
     try {
       options.onStarted();
     } catch (err) {
@@ -369,7 +358,7 @@ export type Leadership = Pick<LeaderElection, 'isLeading' | 'stop'>;
  * for a leader does not stand for election: it would keep the lease from those who have.
  */
 export function runWithLeadership(controllers: readonly Controller[], options: LeadershipOptions): Leadership {
-  const which = (runs: Controller['runs']) => controllers.filter((controller) => controller.runs === runs);
+  const which = (runs: Controller['runsOn']) => controllers.filter((controller) => controller.runsOn === runs);
   const own = startControllers(which('replica'), options);
   const forLeader = which('leader');
   if (forLeader.length === 0) {

@@ -19,7 +19,7 @@ import type { Namespace } from '../kube/types.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { createExemptions, type Exemptions } from '../policy/psa/exemptions.ts';
 import { sccModeOf } from '../policy/scc/mode.ts';
-import { type ReconcileContext, inTurns } from './controller.ts';
+import { type ReconcileContext, forEachYielding } from './controller.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
@@ -207,7 +207,7 @@ export async function evaluateAll(
       yield;
     }
   }
-  await inTurns(all(), () => undefined, context);
+  await forEachYielding(all(), () => undefined, context);
 }
 
 /** The names of all namespaces. */

@@ -2,11 +2,10 @@ import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { ApiError } from '../kube/status.ts';
 import { ROLLOUT_MANAGER, forcedWarning } from '../policy/rollout/enforcement.ts';
-import type { ReconcileContext } from './controller.ts';
+import type { ControllerEvent, ReconcileContext, RecordEvent } from './controller.ts';
 import { isSaid, type Decision } from './readiness.ts';
-import type { Cluster, ClusterEvent } from '../cluster/cluster.ts';
+import type { Cluster } from '../cluster/cluster.ts';
 import { REPORT_NAME, reportOf, type NamespaceEvaluation } from '../policy/rollout/readiness.ts';
-import { getApiVersion } from '../kube/resources.ts';
 import type { Namespace } from '../kube/types.ts';
 import { printSome } from '../policy/psa/some.ts';
 
@@ -138,59 +137,51 @@ function isUnserved({ status }: ApiError): boolean {
   return status.code === 403 || (status.details?.name ?? '') === '';
 }
 
-type Note = Omit<ClusterEvent, 'reportingController'>;
-
-/** The API server takes no longer notes. */
-const MAX_NOTE = 1000;
-
 /** What enforcement would do to a namespace. */
-export function violationNote(namespace: Namespace, { level, workloads }: NamespaceEvaluation): Note {
+export function violationNote(
+  namespace: Namespace,
+  { level, workloads }: NamespaceEvaluation,
+  recordEvent: RecordEvent,
+): void {
   const count = `${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}`;
   const names = printSome(workloads.map(({ kind, name }) => `${kind}/${name}`));
-  const note = `enforcement would hold this namespace to ${level} and refuse ${count}: ${names}`;
-  return {
-    regarding: { apiVersion: 'v1', kind: 'Namespace', ...namespace },
+  recordEvent('Namespace', namespace, {
     type: 'Warning',
     reason: 'PodSecurityViolations',
     action: 'EvaluatePodSecurity',
-    note: note.length > MAX_NOTE ? `${note.slice(0, MAX_NOTE - 1)}…` : note,
-  };
+    message: `enforcement would hold this namespace to ${level} and refuse ${count}: ${names}`,
+  });
 }
 
 /** Who deletes the object takes back what it says. */
-export function deletionNote(created: PSAEnforcementConfig): Note {
-  return {
-    regarding: { apiVersion: getApiVersion('PSAEnforcementConfig'), kind: 'PSAEnforcementConfig', ...created },
+export function deletionNote(created: PSAEnforcementConfig, recordEvent: RecordEvent): void {
+  recordEvent('PSAEnforcementConfig', created, {
     type: 'Warning',
     reason: 'EnforcementConfigDeleted',
     action: 'Create',
-    note: 'the object was deleted while namespaces were held to restricted: they are not any more',
-  };
+    message: 'the object was deleted while namespaces were held to restricted: they are not any more',
+  });
 }
 
 /** What a decision changes, and what an administrator who asks for it should know. */
-export function decisionNotes(object: PSAEnforcementConfig, { spec, status }: Decision): readonly Note[] {
-  const regarding = { apiVersion: getApiVersion('PSAEnforcementConfig'), kind: 'PSAEnforcementConfig', ...object };
+export function decisionNotes(
+  object: PSAEnforcementConfig,
+  { spec, status }: Decision,
+  recordEvent: RecordEvent,
+): void {
   const asked = object.spec?.enforcementMode ?? '';
   const before = object.status?.enforcementMode ?? '';
   const isNews = object.status?.observedGeneration !== object.metadata?.generation;
   const forced = isNews ? forcedWarning({ ...object, status }, undefined) : undefined;
-  const note = (type: Note['type'], reason: string, text: string): Note => ({
-    regarding,
-    type,
-    reason,
-    action: 'Decide',
-    note: text.length > MAX_NOTE ? `${text.slice(0, MAX_NOTE - 1)}…` : text,
-  });
-  return [
-    ...(forced === undefined ? [] : [note('Warning', 'EnforcementForced', forced)]),
-    ...(spec === asked
-      ? []
-      : [note('Warning', 'LegacyProposed', 'workloads would be refused: spec.enforcementMode becomes Legacy')]),
-    ...(status.enforcementMode === before
-      ? []
-      : [note('Normal', 'EnforcementDecided', `status.enforcementMode becomes "${status.enforcementMode ?? ''}"`)]),
-  ];
+  const record = (type: ControllerEvent['type'], reason: string, message: string): void =>
+    recordEvent('PSAEnforcementConfig', object, { type, reason, action: 'Decide', message });
+  if (forced !== undefined) record('Warning', 'EnforcementForced', forced);
+  if (spec !== asked) {
+    record('Warning', 'LegacyProposed', 'workloads would be refused: spec.enforcementMode becomes Legacy');
+  }
+  if (status.enforcementMode !== before) {
+    record('Normal', 'EnforcementDecided', `status.enforcementMode becomes "${status.enforcementMode ?? ''}"`);
+  }
 }
 
 /** The names of namespaces that have not violated before. */

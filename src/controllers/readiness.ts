@@ -40,13 +40,20 @@ import { deepEqual } from '../kube/equality.ts';
 import type { ReadinessMetrics } from '../telemetry/rollout.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Kind, KubeObject } from '../kube/types.ts';
-import { reachOf, type Reach, type SyncChange, type ManagementSettings } from '../policy/rollout/label-sync.ts';
+import { reachOf, type Reach, type SyncChange } from '../policy/rollout/affected-namespaces.ts';
+import { managementSettings } from '../policy/rollout/label-sync.ts';
+import { REPORT_NAME } from '../policy/rollout/readiness.ts';
 import {
-  onNews,
-  type Happened,
+  rule,
+  statusRule,
+  watch,
+  watchChanges,
+  watchValue,
+  type ControllerContext,
+  type ControllerDefinition,
+  type Reconciler,
+  type SourceEvent,
   type Source,
-  on,
-  type Controller,
   type ReconcileContext,
   type ReconcileResult,
 } from './controller.ts';
@@ -397,10 +404,10 @@ function evaluationSources(
   forget: (reach: Reach) => void,
 ): readonly Source[] {
   return [
-    ...POD_SOURCES.map((kind) => onNews(kind, ({ metadata }) => [metadata?.namespace ?? ''])),
+    ...POD_SOURCES.map((kind) => watchChanges(kind, ({ metadata }) => [metadata?.namespace ?? ''])),
     ...SURROUNDINGS.map((kind) =>
-      onNews(kind, (object, store, happened) => {
-        const reach = reachFrom(kind, object, store, happened);
+      watchChanges(kind, (object, store, event) => {
+        const reach = reachFrom(kind, object, store, event);
         forget(reach);
         return keysOf(reach);
       }),
@@ -412,7 +419,7 @@ function reachFrom(
   kind: (typeof SURROUNDINGS)[number],
   object: KubeObject,
   store: Store,
-  { type, before }: Happened<Kind>,
+  { type, before }: SourceEvent<Kind>,
 ): Reach {
   // The order in which SCCs are tried counts as well.
   if (kind === 'SecurityContextConstraints')
@@ -470,7 +477,7 @@ function createState(find: () => PSAEnforcementConfig | undefined) {
     /** When each was evaluated last, on the clock of the controller. */
     evaluatedMs: new Map<string, number>(),
     allMs: -Infinity,
-    /** True: something has happened that concerns all namespaces. */
+    /** True: something has event that concerns all namespaces. */
     isAllStale: true,
     exemptions: undefined as PodSecurityConfiguration['exemptions'] | undefined,
     failures: 0,
@@ -482,20 +489,30 @@ function createState(find: () => PSAEnforcementConfig | undefined) {
   };
 }
 
-interface ReadinessOptions {
-  /** Of the installation. */
-  readonly namespace: string;
-  /** Ours. */
-  readonly version: string;
-  settings(): RolloutSettings;
-  /** Of the configuration file. */
-  exemptions(): PodSecurityConfiguration['exemptions'];
-  readonly management: ManagementSettings;
-  readonly metrics: ReadinessMetrics;
-  readonly date: () => Date;
-  /** From 0 to less than 1. */
-  random(): number;
-}
+export const readiness: ControllerDefinition = {
+  name: ROLLOUT_MANAGER,
+  description: 'evaluates which workloads enforcement would refuse, reports them, and decides about enforcement',
+  runsOn: 'leader',
+  permissions: [
+    {
+      role: 'readiness',
+      clusterRules: [
+        rule(['create', 'patch'], ['PSAEnforcementConfig']),
+        statusRule(['patch'], 'PSAEnforcementConfig'),
+        rule(['create'], ['Report']),
+        rule(['patch', 'delete'], ['Report'], [REPORT_NAME]),
+      ],
+    },
+    {
+      // A dry run is authorized like the write: this permits changing the labels of namespaces.
+      role: 'readiness-dry-run',
+      clusterRules: [rule(['patch'], ['Namespace'])],
+      isNeeded: ({ dryRun }) => dryRun,
+    },
+  ],
+  isEnabled: ({ rollout }) => rollout,
+  create: createReconciler,
+};
 
 /** Keys beside the names of namespaces. */
 const START = '*start';
@@ -520,10 +537,17 @@ const NEXT_BATCH_MS = 1_000;
  * follows whatever changes in it; decisions go by evaluations of all namespaces.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
-export function createPsaReadiness(options: ReadinessOptions): Controller {
-  const { metrics, date } = options;
+function createReconciler(context: ControllerContext): Reconciler {
+  const { settings: current, service, version, date } = context;
+  const metrics = context.metrics.rollout.readiness;
+  const options = {
+    namespace: service.namespace,
+    version,
+    exemptions: () => current.value.podSecurity.configuration.exemptions,
+    management: managementSettings(current.value.scc),
+  };
   const evaluator = createNamespaceEvaluator(options);
-  const jitter = options.random() * 0.2 - 0.1;
+  const jitter = context.random() * 0.2 - 0.1;
   const nowMs = (): number => date().getTime();
   let state = createState(() => undefined);
 
@@ -539,7 +563,7 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
   };
 
   const start = ({ cluster, signal, enqueue }: ReconcileContext): void => {
-    // Whoever was not running has missed what happened meanwhile.
+    // Whoever was not running has missed what event meanwhile.
     evaluator.reset();
     state = createState(() => cluster.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG));
     signal.addEventListener('abort', () => forgetMeasures(metrics), { once: true });
@@ -604,13 +628,13 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
   };
 
   const config = async (settings: RolloutSettings, context: ReconcileContext): Promise<ReconcileResult> => {
-    const { cluster, enqueue, tell } = context;
+    const { cluster, enqueue, recordEvent } = context;
     const { store } = cluster;
     const object = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
     if (!object) {
       const { published } = rolloutOf({ store, ...options }, settings);
       const created = await createConfig(context);
-      if (created && published === 'restricted') tell(deletionNote(created));
+      if (created && published === 'restricted') deletionNote(created, recordEvent);
       return { requeueAfterMs: created ? LOOK_AGAIN_MS : UNSERVED_MS };
     }
     const schedule = scheduleOf({
@@ -651,7 +675,7 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
         return undefined;
       }
       if (outcome === 'written') {
-        for (const told of decisionNotes(object, decision)) tell(told);
+        decisionNotes(object, decision, recordEvent);
         state.notes.push(...newlyViolating(object, decision.status));
         enqueue(NOTES);
       }
@@ -665,11 +689,11 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
     return { requeueAfterMs: delayMs };
   };
 
-  const tellNotes = ({ cluster, tell }: ReconcileContext): ReconcileResult => {
+  const tellNotes = ({ cluster, recordEvent }: ReconcileContext): ReconcileResult => {
     for (const name of state.notes.splice(0, NOTES_AT_ONCE)) {
       const namespace = cluster.store.get('Namespace', name);
       const found = state.findings.get(name);
-      if (namespace && found?.verdict === 'violating') tell(violationNote(namespace, found));
+      if (namespace && found?.verdict === 'violating') violationNote(namespace, found, recordEvent);
     }
     return state.notes.length > 0 ? { requeueAfterMs: NEXT_BATCH_MS } : undefined;
   };
@@ -682,13 +706,12 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
   };
 
   return {
-    name: ROLLOUT_MANAGER,
-    runs: 'leader',
-    keys: [START],
+    initialKeys: [START],
     // A long evaluation does not hold up what an administrator decides.
     concurrency: 2,
     sources: [
-      on('PSAEnforcementConfig', () => [CONFIG]),
+      watchValue(current, () => [CONFIG]),
+      watch('PSAEnforcementConfig', () => [CONFIG]),
       ...evaluationSources(
         (reach: Reach) => {
           if (reach !== 'all') return [...reach];
@@ -701,13 +724,13 @@ export function createPsaReadiness(options: ReadinessOptions): Controller {
     ],
     async reconcile(key, context): Promise<ReconcileResult> {
       if (key === START) start(context);
-      const settings = options.settings();
+      const settings = current.value.rollout;
       if (settings.phase === 'Disabled') {
         // What happens meanwhile is looked at when that changes.
         state.isAllStale = true;
         if (key !== CONFIG) return undefined;
         forgetMeasures(metrics);
-        return { requeueAfterMs: LOOK_AGAIN_MS };
+        return undefined;
       }
       switch (key) {
         case START:

@@ -1,47 +1,47 @@
+/** The Leases in which replicas publish their state. */
 import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
 import type { Lease } from '../kube/types.ts';
 import { createStopwatch, type Stopwatch } from './controller.ts';
 
-/** A replica as its Lease shows it. */
-export interface ReplicaSeen {
+/** The state of a replica according to its Lease. */
+export interface ReplicaState {
+  readonly lease: Lease;
   readonly name: string;
-  /** SHA-256 of what it serves; `''` if it does not say. */
+  /** SHA-256 fingerprint of the certificate that the replica serves; `''` if unknown. */
   readonly serving: string;
-  /** For how long it has not been heard of. */
+  /** Time since the Lease last changed. */
   readonly silentMs: number;
-  readonly state: 'live' | 'silent';
+  /** False once the Lease has not changed for its duration. */
+  readonly isLive: boolean;
 }
 
 export interface ReplicaObserver {
-  /** The replicas of now, by their Leases. */
-  observe(leases: readonly Lease[], nowMs: number): readonly ReplicaSeen[];
+  observe(leases: readonly Lease[], nowMs: number): readonly ReplicaState[];
 }
 
-/** How long a replica is taken to be there after it was last heard of; its Lease says so itself. */
+/** Duration of the Lease of a replica, and the longest that is accepted from other replicas. */
 export const REPLICA_LEASE_MS = 60_000;
 
-/** True for the Lease of a replica. */
 export function isReplicaLease({ metadata }: Lease): boolean {
   return metadata?.labels?.[COMPONENT_LABEL] === REPLICA;
 }
 
-/** Makes an observer. A replica is silent when its Lease has not changed for as long as that says: clocks of two machines are never compared. */
+/** Creates an observer. It measures changes of a Lease by its own clock: clocks of two machines are never compared. */
 export function createReplicaObserver(): ReplicaObserver {
   let watches = new Map<string, Stopwatch>();
   return {
     observe(leases, nowMs) {
-      const before = watches;
+      const known = watches;
       watches = new Map();
-      return leases.filter(isReplicaLease).map(({ metadata, spec }) => {
-        const { name = '', annotations = {} } = metadata ?? {};
-        const watch = before.get(name) ?? createStopwatch();
+      return leases.filter(isReplicaLease).map((lease) => {
+        const { name = '', annotations = {} } = lease.metadata ?? {};
+        const watch = known.get(name) ?? createStopwatch();
         watches.set(name, watch);
-        const silentMs = watch.msOf(JSON.stringify(spec ?? {}), nowMs) ?? 0;
-        const seconds = spec?.leaseDurationSeconds;
-        // No Lease makes others wait for longer, whatever it says.
+        const silentMs = watch.elapsedMs(JSON.stringify(lease.spec ?? {}), nowMs) ?? 0;
+        const seconds = lease.spec?.leaseDurationSeconds;
         const durationMs = Math.min(REPLICA_LEASE_MS, seconds == null ? REPLICA_LEASE_MS : seconds * 1000);
-        const state = silentMs < durationMs ? 'live' : 'silent';
-        return { name, serving: annotations[SERVING_CERTIFICATE_ANNOTATION] ?? '', silentMs, state };
+        const serving = annotations[SERVING_CERTIFICATE_ANNOTATION] ?? '';
+        return { lease, name, serving, silentMs, isLive: silentMs < durationMs };
       });
     },
   };

@@ -1,30 +1,32 @@
 import { RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/label-sync.ts';
-import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import { on, type Controller, type ReconcileResult } from './controller.ts';
-
-/** The configuration file is followed; nobody tells when it changes. */
-const LOOK_AGAIN_MS = 60_000;
+import { rule, watch, watchValue, type ControllerDefinition } from './controller.ts';
 
 /**
- * Makes the controller that keeps the namespaces privileged in which SCCs never count: an enforcing cluster would hold them
- * to restricted. Whatever the phase, unless the rollout is disabled.
+ * SCC admission skips these namespaces, and an enforcing cluster would hold them to restricted.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */
-export function createRunLevelZeroLabeller(settings: () => RolloutSettings): Controller {
-  return {
-    name: RUN_LEVEL_ZERO_MANAGER,
-    runs: 'leader',
-    keys: RUN_LEVEL_ZERO_NAMESPACES,
-    sources: [on('Namespace', ({ metadata }) => RUN_LEVEL_ZERO_NAMESPACES.filter((name) => name === metadata?.name))],
-    async reconcile(name, { cluster, logger }): Promise<ReconcileResult> {
+export const runLevelZeroLabeler: ControllerDefinition = {
+  name: RUN_LEVEL_ZERO_MANAGER,
+  description: `labels the namespaces ${RUN_LEVEL_ZERO_NAMESPACES.join(', ')} as privileged`,
+  runsOn: 'leader',
+  permissions: [
+    { role: 'run-level-zero-labeler', clusterRules: [rule(['patch'], ['Namespace'], RUN_LEVEL_ZERO_NAMESPACES)] },
+  ],
+  isEnabled: ({ scc, rollout }) => scc && rollout,
+  create: ({ settings }) => ({
+    initialKeys: RUN_LEVEL_ZERO_NAMESPACES,
+    sources: [
+      watch('Namespace', ({ metadata }) => RUN_LEVEL_ZERO_NAMESPACES.filter((name) => name === metadata?.name)),
+      watchValue(settings, () => RUN_LEVEL_ZERO_NAMESPACES),
+    ],
+    async reconcile(name, { cluster, logger }) {
       const namespace = cluster.store.get('Namespace', name);
-      if (settings().phase === 'Disabled') return { requeueAfterMs: LOOK_AGAIN_MS };
-      const labels = namespace && planRunLevelZero(namespace);
+      const labels = settings.value.rollout.phase !== 'Disabled' && namespace && planRunLevelZero(namespace);
       if (!labels) return undefined;
       await cluster.apply('Namespace', labels, { fieldManager: RUN_LEVEL_ZERO_MANAGER, force: true });
-      logger.info({ name }, 'namespace kept privileged');
+      logger.info({ name }, 'namespace labeled as privileged');
       return undefined;
     },
-  };
-}
+  }),
+};

@@ -1,74 +1,63 @@
-/**
- * Runs controllers: sources → queue → reconcile → retry. Controllers write to the cluster and never answer a request;
- * none calls another.
- */
-import type { Clock } from '../cluster/clock.ts';
-import type { WorkQueueMetrics } from '../telemetry/work-queue.ts';
-import { ApiError } from '../kube/status.ts';
-import type { Controller, ReconcileContext, Happened, Source } from './controller.ts';
+/** Runs controllers: sources → work queue → reconcile → retry. */
+import { createTokenBucket, type Clock } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
+import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { WorkQueueMetrics } from '../telemetry/work-queue.ts';
+import { createEventRecorder, type Controller, type ReconcileContext, type Source } from './controller.ts';
 
-/** How long to wait before a key is tried again. */
-interface RateLimit {
-  /** After a failure; in milliseconds, which count as waited for. */
-  delayOf(key: string): number;
-  /** After a conflict: as after a failure, but others do not wait for it. */
-  shortDelayOf(key: string): number;
-  /** The key is fine again: its next delay is the shortest. */
-  forget(key: string): void;
+/** Computes the delays of retries, in milliseconds. */
+interface RetryDelays {
+  /** The next delay of a key after a failure. */
+  afterFailure(key: string): number;
+  /** The same after a conflict, which does not count against the rate of all keys. */
+  afterConflict(key: string): number;
+  /** Resets the delay of a key after a success. */
+  reset(key: string): void;
 }
 
-const FIRST_MS = 5;
-/** Retries of all keys together: so many at once, then so many in a second. */
-const BURST = 100;
-const PER_SECOND = 10;
+const FIRST_RETRY_MS = 5;
+/** Rate of retries of all keys of a controller. */
+const RETRY_RATE = { burst: 100, perSecond: 10 };
 
-/** The longest delay of a key by default: it grows no further. */
+/** Default of the longest delay of a key. */
 export const MAX_RETRY_MS = 1_000_000;
 
 /**
- * Doubles the delay of a key with every failure, and holds back all keys together when many fail.
+ * The delay of a key doubles with every failure. A token bucket limits the retries of all keys.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/default_rate_limiters.go
  */
-export function createRateLimit(clock: Clock, maxMs = MAX_RETRY_MS): RateLimit {
+export function createRetryDelays(clock: Clock, maxMs = MAX_RETRY_MS): RetryDelays {
   const failures = new Map<string, number>();
-  let tokens = BURST;
-  let filledMs = clock.now();
-
-  const takeToken = (): number => {
-    const nowMs = clock.now();
-    tokens = Math.min(BURST, tokens + ((nowMs - filledMs) / 1000) * PER_SECOND) - 1;
-    filledMs = nowMs;
-    return tokens >= 0 ? 0 : (-tokens / PER_SECOND) * 1000;
-  };
-  const shortDelayOf = (key: string): number => {
+  const bucket = createTokenBucket(RETRY_RATE, clock);
+  const afterConflict = (key: string): number => {
     const count = failures.get(key) ?? 0;
     failures.set(key, count + 1);
-    return Math.min(FIRST_MS * 2 ** count, maxMs);
+    return Math.min(FIRST_RETRY_MS * 2 ** count, maxMs);
   };
   return {
-    delayOf: (key) => Math.max(shortDelayOf(key), takeToken()),
-    shortDelayOf,
-    forget: (key) => failures.delete(key),
+    afterFailure: (key) => Math.max(afterConflict(key), bucket.reserve()),
+    afterConflict,
+    reset: (key) => failures.delete(key),
   };
 }
 
 /**
- * Keys to work on, the first come first: a key waits once however often it is added, and is worked on by one at a time.
+ * A first-in, first-out queue of keys. A key waits once however often it is added, and is processed by one worker at a
+ * time.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/queue.go
  */
 export interface WorkQueue {
-  /** A key that is being worked on comes again after it is done. */
+  /** Adds a key. A key that is being processed is queued again after `done`. */
   add(key: string): void;
-  /** Adds the key later; of several delays of a key the shortest counts. */
+  /** Adds a key after a delay. The shortest of several delays counts. */
   addAfter(key: string, delayMs: number): void;
-  /** The next key, which is to be given back with `done`; `undefined` if none waits. */
+  /** Takes the next key, or returns `undefined`. `done` must follow. */
   take(): string | undefined;
   done(key: string): void;
-  /** Forgets all that waits and takes nothing more. */
+  /** Drops all keys and ignores further ones. */
   close(): void;
 }
 
@@ -76,46 +65,40 @@ interface WorkQueueOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly metrics: WorkQueueMetrics;
-  /** Called whenever a key has come that can be taken. */
+  /** Called whenever a key can be taken. */
   readonly onReady: () => void;
 }
 
-interface Delayed {
-  readonly dueMs: number;
-  readonly cancel: () => void;
-}
-
-/** Makes an empty queue. */
 export function createWorkQueue({ name, clock, metrics, onReady }: WorkQueueOptions): WorkQueue {
   let ready: string[] = [];
-  /** Keys to work on, with the time since when; those that are being worked on come again. */
-  const wanted = new Map<string, number>();
-  const running = new Map<string, number>();
-  const delayed = new Map<string, Delayed>();
+  /** Keys to process, with the time at which they were added; includes keys that are being processed. */
+  const added = new Map<string, number>();
+  const processing = new Map<string, number>();
+  const delayed = new Map<string, { readonly dueMs: number; readonly cancel: () => void }>();
   const adds = metrics.adds.cell({ name });
   const queueDuration = metrics.queueDuration(name);
   const workDuration = metrics.workDuration(name);
-  const secondsSince = (startMs: number): number => (clock.now() - startMs) / 1000;
-  const unfollow = metrics.follow(name, () => ({
+  const secondsSince = (startMs = clock.now()): number => (clock.now() - startMs) / 1000;
+  const stopMetrics = metrics.follow(name, () => ({
     depth: ready.length,
-    runningSeconds: Array.from(running.values(), secondsSince),
+    runningSeconds: Array.from(processing.values(), secondsSince),
   }));
-  let closed = false;
+  let isClosed = false;
 
   const makeReady = (key: string): void => {
     ready.push(key);
     onReady();
   };
   const add = (key: string): void => {
-    if (closed || wanted.has(key)) return;
+    if (isClosed || added.has(key)) return;
     adds.count++;
-    wanted.set(key, clock.now());
-    if (!running.has(key)) makeReady(key);
+    added.set(key, clock.now());
+    if (!processing.has(key)) makeReady(key);
   };
   return {
     add,
     addAfter(key, delayMs) {
-      if (closed) return;
+      if (isClosed) return;
       const dueMs = clock.now() + delayMs;
       const earlier = delayed.get(key);
       if (earlier && earlier.dueMs <= dueMs) return;
@@ -129,49 +112,133 @@ export function createWorkQueue({ name, clock, metrics, onReady }: WorkQueueOpti
     take() {
       const key = ready.shift();
       if (key === undefined) return undefined;
-      queueDuration.observe(secondsSince(wanted.get(key) ?? clock.now()));
-      wanted.delete(key);
-      running.set(key, clock.now());
+      queueDuration.observe(secondsSince(added.get(key)));
+      added.delete(key);
+      processing.set(key, clock.now());
       return key;
     },
     done(key) {
-      workDuration.observe(secondsSince(running.get(key) ?? clock.now()));
-      running.delete(key);
-      if (wanted.has(key)) makeReady(key);
+      workDuration.observe(secondsSince(processing.get(key)));
+      processing.delete(key);
+      if (added.has(key)) makeReady(key);
     },
     close() {
-      closed = true;
+      isClosed = true;
       for (const { cancel } of delayed.values()) cancel();
       delayed.clear();
-      wanted.clear();
+      added.clear();
       ready = [];
-      unfollow();
+      stopMetrics();
     },
   };
 }
 
-/** Those who reconcile the keys of a controller. */
-interface Workers {
-  add(key: string): void;
-  /** Resolves once nothing is to be done; what is due later, or to be tried again, does not count. */
+export interface RuntimeOptions {
+  /** Its store is synced. */
+  readonly cluster: Cluster;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'workQueue' | 'reconcileErrors'>;
+  readonly clock: Clock;
+}
+
+export interface RunningController {
+  /** Resolves once no key is ready or being processed. Delayed keys do not count. */
   idle(): Promise<void>;
-  /** Begins nothing more; resolves when what runs has come to its end. */
+  /** Starts no further reconcile; resolves when the running ones have ended. */
   stop(): Promise<void>;
 }
 
-/** For so long they keep the thread to themselves, all together, before reviews get a turn. */
-const TURN_MS = 10;
+/** Starts controllers, which stop together. */
+export function startControllers(controllers: readonly Controller[], options: RuntimeOptions): RunningController {
+  const running = controllers.map((controller) => startController(controller, options));
+  return {
+    async idle() {
+      await Promise.all(running.map((one) => one.idle()));
+    },
+    async stop() {
+      await Promise.all(running.map((one) => one.stop()));
+    },
+  };
+}
 
-/** Makes workers for a controller; they begin with the first key. The logger is the controller's. */
+/** Starts a controller. It can be started again after it was stopped. */
+export function startController(controller: Controller, options: RuntimeOptions): RunningController {
+  const { cluster, clock } = options;
+  const { name, sources, resyncMs } = controller;
+  const logger = options.logger.child({ logger: 'controller', controller: name });
+  const workers = createWorkers(controller, { ...options, logger });
+  const startedSources = sources.map((source) => startSource(source, { cluster, logger, add: workers.add }));
+  const syncAll = (): void => {
+    for (const { sync } of startedSources) sync();
+  };
+  let cancelResync: (() => void) | undefined;
+  const resyncEvery = (everyMs: number): void => {
+    cancelResync = clock.after(everyMs, () => {
+      syncAll();
+      resyncEvery(everyMs);
+    });
+  };
+
+  for (const key of controller.initialKeys ?? []) workers.add(key);
+  syncAll();
+  if (resyncMs !== undefined) resyncEvery(resyncMs);
+  logger.info('controller started');
+  return {
+    idle: () => workers.idle(),
+    async stop() {
+      for (const { stop } of startedSources) stop();
+      cancelResync?.();
+      await workers.stop();
+      await controller.onStop?.({ cluster, logger, clock });
+      logger.info('controller stopped');
+    },
+  };
+}
+
+interface SourceOptions extends Pick<RuntimeOptions, 'cluster' | 'logger'> {
+  add(key: string): void;
+}
+
+/** Follows a source. `sync` adds the keys of all objects that exist. */
+function startSource(source: Source, { cluster: { store }, logger, add }: SourceOptions) {
+  if ('subscribe' in source) {
+    return { sync: () => undefined, stop: source.subscribe((keys) => void keys.forEach(add)) };
+  }
+  const { kind, isChangesOnly } = source;
+  const addKeys = (object: Kinds[Kind], event: Parameters<typeof source.keys>[2]): void => {
+    try {
+      source.keys(object, store, event).forEach(add);
+    } catch (err) {
+      // The error must not reach the writer of the store.
+      logger.error({ err, kind, name: object.metadata?.name }, 'failed to compute the keys of an object');
+    }
+  };
+  return {
+    sync() {
+      if (isChangesOnly) return;
+      for (const object of store.list(kind)) addKeys(object, { type: 'sync' });
+    },
+    stop: store.subscribe((change) => {
+      if (change.kind === kind) addKeys(change.object, change);
+    }),
+  };
+}
+
+interface Workers extends RunningController {
+  add(key: string): void;
+}
+
+/** Creates the workers of a controller, which start with the first key. */
 function createWorkers(controller: Controller, { cluster, logger, metrics, clock }: RuntimeOptions): Workers {
   const { name, concurrency = 1 } = controller;
   const stopping = new AbortController();
   const pending = new Set<Promise<void>>();
-  const limit = createRateLimit(clock, controller.maxRetryMs);
+  const delays = createRetryDelays(clock, controller.maxRetryMs);
   const retries = metrics.workQueue.retries.cell({ name });
   const errors = metrics.reconcileErrors.cell({ controller: name });
-  const queue = createWorkQueue({ name, clock, metrics: metrics.workQueue, onReady: () => work() });
-  let working = 0;
+  const queue = createWorkQueue({ name, clock, metrics: metrics.workQueue, onReady: () => startWorker() });
+  const slices = createSlices(clock);
+  let workers = 0;
 
   const track = (promise: Promise<void>): void => {
     pending.add(promise);
@@ -180,36 +247,34 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
   const context: ReconcileContext = {
     cluster,
     logger,
+    clock,
     signal: stopping.signal,
     now: () => clock.now(),
     enqueue: (key, delayMs = 0) => (delayMs > 0 ? queue.addAfter(key, delayMs) : queue.add(key)),
-    tell(note) {
-      const told = cluster.recordEvent({ ...note, reportingController: name });
-      track(told.catch((err: unknown) => logger.debug({ err, reason: note.reason }, 'event not told')));
-    },
+    recordEvent: createEventRecorder(cluster, name, logger, track),
   };
 
   const retry = (key: string, err: unknown): void => {
     const code = err instanceof ApiError ? err.status.code : undefined;
     if (stopping.signal.aborted || code === 404) {
-      limit.forget(key);
+      delays.reset(key);
       return;
     }
-    const delayMs = code === 409 ? limit.shortDelayOf(key) : limit.delayOf(key);
+    const delayMs = code === 409 ? delays.afterConflict(key) : delays.afterFailure(key);
     retries.count++;
     queue.addAfter(key, delayMs);
     if (code === 409) {
-      logger.debug({ key, err, delayMs }, 'changed meanwhile, it is tried again');
+      logger.debug({ key, err, delayMs }, 'conflict, reconcile is retried');
       return;
     }
     errors.count++;
-    const level = isStarting(err) && delayMs < SOON_MS ? 'debug' : 'error';
-    logger[level]({ key, err, delayMs }, 'reconcile failed, it is tried again');
+    const level = isWebhookStarting(err) && delayMs < WEBHOOK_START_MS ? 'debug' : 'error';
+    logger[level]({ key, err, delayMs }, 'reconcile failed, it is retried');
   };
-  const run = async (key: string): Promise<void> => {
+  const process = async (key: string): Promise<void> => {
     try {
       const result = await controller.reconcile(key, context);
-      limit.forget(key);
+      delays.reset(key);
       if (result) queue.addAfter(key, result.requeueAfterMs);
     } catch (error) {
       retry(key, error);
@@ -217,22 +282,21 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
       queue.done(key);
     }
   };
-  const turns = createTurns(clock);
-  const drain = async (): Promise<void> => {
-    // Whoever has changed the store goes on first, and then those who wait for a turn of the thread.
-    await turns.next();
+  const work = async (): Promise<void> => {
+    // The code that changed the store continues first, then other work that waits for the thread.
+    await slices.next();
     for (;;) {
-      while (turns.isOver()) await turns.next();
+      while (slices.isOver()) await slices.next();
       const key = queue.take();
       if (key === undefined) break;
-      await run(key);
+      await process(key);
     }
-    working--;
+    workers--;
   };
-  const work = (): void => {
-    if (working >= concurrency) return;
-    working++;
-    track(drain());
+  const startWorker = (): void => {
+    if (workers >= concurrency) return;
+    workers++;
+    track(work());
   };
   const idle = async (): Promise<void> => {
     while (pending.size > 0) await Promise.all(pending);
@@ -249,100 +313,29 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
   };
 }
 
-/** What fails for longer is told. */
-const SOON_MS = 1000;
+/** For this long after the first failure, a webhook that is not reachable is not an error. */
+const WEBHOOK_START_MS = 1000;
 
-/** True where the API server cannot reach a webhook: that of this installation needs a moment after its start. */
-function isStarting(err: unknown): boolean {
+/** True if the API server cannot reach a webhook. Those of this installation start at the same time as its controllers. */
+function isWebhookStarting(err: unknown): boolean {
   return err instanceof ApiError && err.status.code === 500 && err.message.includes('failed calling webhook');
 }
 
-/** Turns of the thread, which all workers of a controller begin and end together. */
-function createTurns(clock: RuntimeOptions['clock']): { next(): Promise<void>; isOver(): boolean } {
+/** All workers of a controller together use the thread for this long, then reviews continue. */
+const SLICE_MS = 10;
+
+/** Time slices of the thread, which all workers of a controller share. */
+function createSlices(clock: Clock): { next(): Promise<void>; isOver(): boolean } {
   let startMs = clock.now();
-  let coming: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
   return {
     next() {
-      coming ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
-        coming = undefined;
+      next ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
+        next = undefined;
         startMs = clock.now();
       });
-      return coming;
+      return next;
     },
-    isOver: () => clock.now() - startMs >= TURN_MS,
-  };
-}
-
-export interface RuntimeOptions {
-  /** Its store has been read completely. */
-  readonly cluster: Cluster;
-  readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'workQueue' | 'reconcileErrors'>;
-  readonly clock: Clock;
-}
-
-export type RunningController = Pick<Workers, 'idle' | 'stop'>;
-
-/** Starts controllers; they end together. */
-export function startControllers(controllers: readonly Controller[], options: RuntimeOptions): RunningController {
-  const running = controllers.map((controller) => startController(controller, options));
-  return {
-    async idle() {
-      await Promise.all(running.map((one) => one.idle()));
-    },
-    async stop() {
-      await Promise.all(running.map((one) => one.stop()));
-    },
-  };
-}
-
-const AGAIN: Happened<Kind> = { type: 'again' };
-
-/** Starts a controller, which may be started again after it was stopped. */
-export function startController(controller: Controller, options: RuntimeOptions): RunningController {
-  const { clock } = options;
-  const { store } = options.cluster;
-  const { name, sources, resyncMs } = controller;
-  const logger = options.logger.child({ logger: 'controller', controller: name });
-  const workers = createWorkers(controller, { ...options, logger });
-
-  const addKeysOf = (source: Source, object: Kinds[Kind], happened: Happened<Kind>): void => {
-    try {
-      for (const key of source.keysOf(object, store, happened)) workers.add(key);
-    } catch (err) {
-      // Whoever has changed the store is not to blame.
-      logger.error({ err, kind: source.kind, name: object.metadata?.name }, 'object not looked at');
-    }
-  };
-  const unsubscribe = store.subscribe((change) => {
-    const { kind, object } = change;
-    for (const source of sources) if (source.kind === kind) addKeysOf(source, object, change);
-  });
-  const addAll = (): void => {
-    for (const source of sources) {
-      if (source.isNewsOnly === true) continue;
-      for (const object of store.list(source.kind)) addKeysOf(source, object, AGAIN);
-    }
-  };
-  let cancelResync: (() => void) | undefined;
-  const resync = (everyMs: number): void => {
-    cancelResync = clock.after(everyMs, () => {
-      addAll();
-      resync(everyMs);
-    });
-  };
-
-  for (const key of controller.keys ?? []) workers.add(key);
-  addAll();
-  if (resyncMs !== undefined) resync(resyncMs);
-  logger.info('controller started');
-  return {
-    idle: () => workers.idle(),
-    async stop() {
-      unsubscribe();
-      cancelResync?.();
-      await workers.stop();
-      logger.info('controller stopped');
-    },
+    isOver: () => clock.now() - startMs >= SLICE_MS,
   };
 }

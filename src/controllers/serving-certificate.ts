@@ -1,121 +1,252 @@
 import type { Store } from '../cluster/store.ts';
-import { ROTATE_ANNOTATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
-import type { Secret, JsonObject } from '../kube/types.ts';
+import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, ROTATE_ANNOTATION } from '../kube/well-known.ts';
+import type { JsonObject, Secret } from '../kube/types.ts';
 import {
+  isInstalled,
+  type WebhookConfiguration,
   CONFIGURATION_KINDS,
   enforcingWebhooks,
   caSecretReference,
-  isInstalled,
+  INSTALLED_CONFIGURATIONS,
   getWebhooks,
   type ConfigurationKind,
   type RegisteredWebhook,
-  type WebhookConfiguration,
 } from '../kube/webhooks.ts';
-import { pemOf, holdSame, removedBy, holdsAll, planBundle } from '../tls/bundle.ts';
+import type { CertificateMetrics } from '../telemetry/certificates.ts';
+import { holdSame, holdsAll, pemOf, planBundle, removedBy } from '../tls/bundle.ts';
+import { KEYRING_FILES, printKeyring, readKeyring, type Keyring } from '../tls/keyring.ts';
+import { fingerprint, fingerprintOf, readCertificates } from '../tls/pem.ts';
 import {
-  ROTATIONS,
-  type Rotation,
-  type KeyringPlan,
-  type Step,
   ASKED_FOR,
   planKeyring,
+  ROTATIONS,
   SETTLE_MS,
   takeStep,
+  type KeyringPlan,
+  type Rotation,
+  type Step,
 } from '../tls/plan-keyring.ts';
-import { ApiError } from '../kube/status.ts';
-import { fingerprint, readCertificates, fingerprintOf } from '../tls/pem.ts';
-import { type ReconcileContext, on, type Controller, createStopwatch, type Stopwatch } from './controller.ts';
-import { KEYRING_FILES, printKeyring, type Keyring, readKeyring } from '../tls/keyring.ts';
-import { getApiVersion } from '../kube/resources.ts';
-import type { CertificateMetrics } from '../telemetry/certificates.ts';
-import type { ServerNames } from '../tls/self-signed.ts';
-import { createReplicaObserver, isReplicaLease, type ReplicaObserver } from './replica-leases.ts';
+import {
+  createStopwatch,
+  FOLLOW,
+  isNotFound,
+  orUndefined,
+  rule,
+  watch,
+  type ControllerContext,
+  type ControllerDefinition,
+  type PolicyRule,
+  type ReconcileContext,
+  type Reconciler,
+} from './controller.ts';
+import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 
-/** Where the Secret of the certificates is. */
-export interface SecretPlace {
+const NAME = 'serving-certificate-controller';
+
+export const servingCertificate: ControllerDefinition = {
+  name: NAME,
+  description: 'creates and rotates the serving certificate and its authority, and makes API servers trust them',
+  runsOn: 'leader',
+  permissions: [
+    {
+      role: 'serving-certificate',
+      clusterRules: patchConfigurations((name) => !isSccConfiguration(name)),
+      namespaceRules: [
+        // Resource names and types cannot limit create: this permits Secrets with a token of any service account here.
+        rule(['create'], ['Secret']),
+        rule([...FOLLOW, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
+      ],
+    },
+    {
+      role: 'serving-certificate-scc',
+      clusterRules: patchConfigurations(isSccConfiguration),
+      isNeeded: ({ scc }) => scc,
+    },
+  ],
+  isEnabled: ({ managedCertificate }) => managedCertificate,
+  create: createReconciler,
+};
+
+function isSccConfiguration(name: string): boolean {
+  return name.endsWith('scc.portcullis.dev');
+}
+
+/** The rules for patching `caBundle` in the webhook configurations of the installation. */
+function patchConfigurations(includes: (name: string) => boolean): readonly PolicyRule[] {
+  return CONFIGURATION_KINDS.toReversed().flatMap((kind) => {
+    const names = INSTALLED_CONFIGURATIONS[kind].filter(includes);
+    return names.length === 0 ? [] : [rule(['patch'], [kind], names)];
+  });
+}
+
+/** Namespace and name of the Secret that holds the certificates. */
+export interface SecretRef {
   readonly namespace: string;
   readonly name: string;
 }
 
-/** A configuration whose webhooks are to trust what the Secret holds. */
-interface InjectedConfiguration {
-  readonly kind: ConfigurationKind;
-  readonly name: string;
-  readonly webhooks: readonly Pick<RegisteredWebhook, 'name' | 'caBundle' | 'failurePolicy'>[];
+export function isSecret({ metadata }: Secret, { namespace, name }: SecretRef): boolean {
+  return metadata?.namespace === namespace && metadata.name === name;
 }
 
-/** True if the configuration asks for the authorities of that Secret. */
-function isInjectedFrom(configuration: WebhookConfiguration, { namespace, name }: SecretPlace): boolean {
+/** The data of a Secret, decoded, by key. */
+export function decodedData(secret: Secret | undefined): ReadonlyMap<string, string> {
+  const data = Object.entries(secret?.data ?? {});
+  return new Map(data.map(([key, value]) => [key, pemOf(value)]));
+}
+
+const KEY = 'serving-certificate';
+/** Longest interval between reconciles, since the clock of the machine may be set. */
+const MAX_REQUEUE_MS = 3_600_000;
+const MAX_RETRY_MS = 30_000;
+
+/** What a leader has observed since it became leader. */
+function createObservations(signal: AbortSignal) {
+  return { signal, trusted: createStopwatch(), served: createStopwatch(), replicas: createReplicaObserver() };
+}
+
+/**
+ * Rotates in an order in which every request is served by a certificate that API servers trust: a new authority is
+ * trusted everywhere, then signs, then all replicas serve what it signed, then the old authority is removed. The progress
+ * is derived from the cluster, so that another leader can continue at any point.
+ */
+function createReconciler({ service, certificate, metrics, date }: ControllerContext): Reconciler {
+  const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
+  const { names } = certificate;
+  const logDamage = createChangeLog('the Secret of the certificates is damaged and is repaired');
+  const logForeign = createChangeLog(
+    'webhook configurations that do not belong to the installation request its authorities; their caBundle is not changed',
+  );
+  let observed: ReturnType<typeof createObservations> | undefined;
+
+  return {
+    initialKeys: [KEY],
+    sources: [
+      watch('Secret', (secret) => (isSecret(secret, ref) ? [KEY] : [])),
+      watch('ValidatingWebhookConfiguration', (one) => (requestsFrom(one, ref) ? [KEY] : [])),
+      watch('MutatingWebhookConfiguration', (one) => (requestsFrom(one, ref) ? [KEY] : [])),
+      watch('Lease', (lease) => (lease.metadata?.namespace === ref.namespace && isReplicaLease(lease) ? [KEY] : [])),
+    ],
+    maxRetryMs: MAX_RETRY_MS,
+    async reconcile(_key, context) {
+      const { store } = context.cluster;
+      // A new leader has missed what happened before.
+      if (observed?.signal !== context.signal) observed = createObservations(context.signal);
+      const { trusted, served, replicas } = observed;
+      const [now, nowMs] = [date(), context.now()];
+      const secret = store.get('Secret', ref.name, ref.namespace);
+      const { own: configurations, foreign } = requestingConfigurations(store, ref);
+      logForeign(
+        foreign.map(({ kind, name }) => `${kind} ${name}`),
+        'configurations',
+        context,
+      );
+      const trustedBundles = distinctBundles(configurations.flatMap(({ webhooks }) => webhooks));
+      const { keyring, problems } = secret
+        ? readKeyring(decodedData(secret), { now, trusted: trustedBundles.flatMap(readCertificates) })
+        : { keyring: {}, problems: [`Secret ${ref.name} does not exist`] };
+      logDamage(secret ? problems : [], 'problems', context);
+
+      const current = authorities(keyring);
+      const isTrusted = decisiveBundles(configurations).every((bundle) => holdsAll(bundle, current));
+      const trustedMs = trusted.elapsedMs(isTrusted ? current.map(fingerprintOf).join() : undefined, nowMs);
+      const asked = requestedRotation(secret);
+      const plan = planKeyring({ keyring, problems, names, asked, trustedMs, settleMs: SETTLE_MS, now });
+      const next = plan.step === undefined ? keyring : takeStep(plan.step, { keyring, names, now });
+      const isAnswered = asked === undefined || plan.reason === ASKED_FOR || next.next !== undefined;
+      const written = await writeKeyring({ ref, secret, keyring: next, isAnswered }, context);
+      if (written) reportStep(plan, written, metrics.certificates, context);
+
+      const live = replicas.observe(store.list('Lease', ref.namespace), nowMs).filter(({ isLive }) => isLive);
+      const serving = fingerprintOf(next.serving?.cert ?? '');
+      const isServed = live.length > 0 && live.every((replica) => replica.serving === serving);
+      const servedMs = served.elapsedMs(isServed ? serving : undefined, nowMs);
+      const isOursServed = servedMs !== undefined && servedMs >= SETTLE_MS;
+      const bundle = planBundle({ ours: authorities(next), held: trustedBundles, isOursServed, now });
+      const removed = await applyBundle({ ref, configurations, bundle }, context);
+      if (removed.size > 0) reportRetired(removed.size, written ?? secret, context);
+
+      const untilServedMs = isOursServed ? MAX_REQUEUE_MS : SETTLE_MS - (servedMs ?? 0);
+      return { requeueAfterMs: Math.max(1, Math.min(plan.againMs, untilServedMs)) };
+    },
+  };
+}
+
+function authorities({ authority, next }: Keyring): readonly string[] {
+  return [authority, next].flatMap((one) => (one ? [one.cert] : []));
+}
+
+/** The rotation that the annotation requests. Unknown values are ignored. */
+function requestedRotation(secret: Secret | undefined): Rotation | undefined {
+  const value = secret?.metadata?.annotations?.[ROTATE_ANNOTATION];
+  return ROTATIONS.find((one) => one === value);
+}
+
+/** Logs a list as a warning each time it changes and is not empty. */
+function createChangeLog(message: string) {
+  let logged = '';
+  return (items: readonly string[], field: string, { logger }: ReconcileContext): void => {
+    const text = items.join('; ');
+    if (text !== '' && text !== logged) logger.warn({ [field]: items }, message);
+    logged = text;
+  };
+}
+
+// The webhook configurations.
+
+/** A configuration that requests the authorities of the Secret. */
+interface RequestingConfiguration {
+  readonly kind: ConfigurationKind;
+  readonly name: string;
+  readonly webhooks: readonly RegisteredWebhook[];
+}
+
+function requestsFrom(configuration: WebhookConfiguration, { namespace, name }: SecretRef): boolean {
   return caSecretReference(configuration) === `${namespace}/${name}`;
 }
 
-interface InjectedConfigurations {
-  /** Those of the installation. */
-  readonly ours: readonly InjectedConfiguration[];
-  /** Those that nobody here may write. */
-  readonly strange: readonly InjectedConfiguration[];
-}
-
-/** The configurations that ask for the authorities of that Secret. */
-function injectedConfigurations(store: Store, place: SecretPlace): InjectedConfigurations {
+/** The configurations that request the authorities: those of the installation, and others, which are not written. */
+function requestingConfigurations(store: Store, ref: SecretRef) {
   const all = CONFIGURATION_KINDS.flatMap((kind) =>
     store
       .list(kind)
-      .filter((configuration: WebhookConfiguration) => isInjectedFrom(configuration, place))
-      .map((configuration: WebhookConfiguration) => ({
+      .filter((configuration: WebhookConfiguration) => requestsFrom(configuration, ref))
+      .map((configuration: WebhookConfiguration): RequestingConfiguration => ({
         kind,
         name: configuration.metadata?.name ?? '',
         webhooks: getWebhooks(configuration),
       })),
   );
-  return {
-    ours: all.filter(({ kind, name }) => isInstalled(kind, name)),
-    strange: all.filter(({ kind, name }) => !isInstalled(kind, name)),
-  };
+  const { own = [], foreign = [] } = Object.groupBy(all, ({ kind, name }) =>
+    isInstalled(kind, name) ? 'own' : 'foreign',
+  );
+  return { own, foreign };
 }
 
-/** Whom API servers trust, in PEM, each text once. */
-function heldBundles(configurations: readonly InjectedConfiguration[]): readonly string[] {
-  return bundlesOf(configurations.flatMap(({ webhooks }) => webhooks));
+/** The distinct bundles of the webhooks that block requests if their certificate is not trusted. */
+function decisiveBundles(configurations: readonly RequestingConfiguration[]): readonly string[] {
+  return distinctBundles(enforcingWebhooks(configurations.flatMap(({ webhooks }) => webhooks)));
 }
 
-/** Whom they trust where that counts. */
-function decisiveBundles(configurations: readonly InjectedConfiguration[]): readonly string[] {
-  return bundlesOf(enforcingWebhooks(configurations.flatMap(({ webhooks }) => webhooks)));
-}
-
-function bundlesOf(webhooks: readonly Pick<RegisteredWebhook, 'caBundle'>[]): readonly string[] {
+function distinctBundles(webhooks: readonly RegisteredWebhook[]): readonly string[] {
   return [...new Set(webhooks.map(({ caBundle }) => caBundle))].map(pemOf);
 }
 
-/** The texts of a Secret by their names. */
-export function textsOf(secret: Secret | undefined): ReadonlyMap<string, string> {
-  const data = Object.entries(secret?.data ?? {});
-  return new Map(data.map(([name, value]) => [name, pemOf(value)]));
-}
-
-/** What somebody has asked for; what is no such word counts for nothing. */
-function rotationAsked(secret: Secret | undefined): Rotation | undefined {
-  const asked = secret?.metadata?.annotations?.[ROTATE_ANNOTATION];
-  return ROTATIONS.find((one) => one === asked);
-}
-
 interface BundleWrite {
-  readonly fieldManager: string;
-  /** Where the authorities of the bundle are from. */
-  readonly place: SecretPlace;
-  readonly configurations: readonly InjectedConfiguration[];
-  /** In PEM. */
+  readonly ref: SecretRef;
+  readonly configurations: readonly RequestingConfiguration[];
+  /** PEM. */
   readonly bundle: string;
 }
 
 /**
- * Lets all webhooks of the configurations trust the bundle, and changes nothing else in them; resolves to the SHA-256 of the
- * certificates that it took out of them. One that fails does not keep others from it; rejects with the first error when
- * all have been tried.
+ * Sets `caBundle` of all webhooks. Resolves to the SHA-256 fingerprints of the certificates that were removed. All
+ * configurations are tried; rejects with the first error afterwards.
  */
-async function applyBundle(write: BundleWrite, context: ReconcileContext): Promise<ReadonlySet<string>> {
-  const { configurations, bundle, fieldManager } = write;
+async function applyBundle(
+  { ref, configurations, bundle }: BundleWrite,
+  context: ReconcileContext,
+): Promise<ReadonlySet<string>> {
   const { cluster, logger } = context;
   const caBundle = Buffer.from(bundle).toString('base64');
   const errors: unknown[] = [];
@@ -124,13 +255,13 @@ async function applyBundle(write: BundleWrite, context: ReconcileContext): Promi
     if (webhooks.every((webhook) => holdSame(pemOf(webhook.caBundle), bundle))) continue;
     try {
       const removals = webhooks.flatMap((webhook) => removedBy(pemOf(webhook.caBundle), bundle));
-      if (removals.length > 0 && !(await isCurrent(write.place, context))) continue;
-      // Of a configuration that is gone meanwhile, too much is missing for the API server to make one of it.
-      const trusting: JsonObject = {
+      if (removals.length > 0 && !(await isSecretCurrent(ref, context))) continue;
+      // The object is too incomplete to be created, so a configuration that was deleted in the meantime stays deleted.
+      const applied: JsonObject = {
         metadata: { name },
         webhooks: webhooks.map((webhook) => ({ name: webhook.name, clientConfig: { caBundle } })),
       };
-      await cluster.apply(kind, trusting, { fieldManager, force: true });
+      await cluster.apply(kind, applied, { fieldManager: NAME, force: true });
       for (const cert of removals) removed.add(fingerprint(cert));
       logger.info({ kind, name, authorities: readCertificates(bundle).length }, 'caBundle applied');
     } catch (error) {
@@ -141,272 +272,126 @@ async function applyBundle(write: BundleWrite, context: ReconcileContext): Promi
   return removed;
 }
 
-/** False if another leader has gone further than the store knows: then that one knows what may be removed. */
-async function isCurrent({ namespace, name }: SecretPlace, { cluster }: ReconcileContext): Promise<boolean> {
-  try {
-    const { metadata } = await cluster.get('Secret', name, namespace);
-    return metadata?.resourceVersion === cluster.store.get('Secret', name, namespace)?.metadata?.resourceVersion;
-  } catch (error) {
-    if (error instanceof ApiError && error.status.code === 404) return false;
-    throw error;
-  }
+/** False if the Secret has changed since the store read it: another leader may have rotated further. */
+async function isSecretCurrent({ namespace, name }: SecretRef, { cluster }: ReconcileContext): Promise<boolean> {
+  const secret = await orUndefined(cluster.get('Secret', name, namespace));
+  const known = cluster.store.get('Secret', name, namespace)?.metadata?.resourceVersion;
+  return secret !== undefined && secret.metadata?.resourceVersion === known;
 }
 
-interface SecretWrite {
-  readonly fieldManager: string;
-  readonly place: SecretPlace;
-  /** As it was read. */
+// The Secret.
+
+interface KeyringWrite {
+  readonly ref: SecretRef;
+  /** The Secret as it was read. */
   readonly secret: Secret | undefined;
   readonly keyring: Keyring;
-  /** Takes away what somebody asked for. */
-  readonly asked: 'answered' | 'open';
+  /** True: the annotation that requests a rotation is removed. */
+  readonly isAnswered: boolean;
 }
 
-const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [COMPONENT_LABEL]: 'certificates' };
+const SECRET_LABELS = {
+  'app.kubernetes.io/name': PART_OF,
+  [PART_OF_LABEL]: PART_OF,
+  [COMPONENT_LABEL]: 'certificates',
+};
+const OPTIONS = { fieldManager: NAME };
 
 /**
- * Writes the keyring into its Secret, and returns what was written; `undefined` if that holds it already. Rejects with
- * an `ApiError` 409 if somebody else has written in the meantime.
+ * Writes the keyring into its Secret and returns the Secret; `undefined` if nothing differs. Rejects with an `ApiError` 409
+ * if the Secret has changed since it was read.
  */
-async function writeKeyring(write: SecretWrite, { cluster }: ReconcileContext): Promise<Secret | undefined> {
-  const { fieldManager, place, secret } = write;
-  const data = dataOf(secret, write.keyring);
-  const metadata = metadataOf(write);
-  const isSame = secret !== undefined && hasSame(data, secret.data ?? {});
+async function writeKeyring(write: KeyringWrite, { cluster }: ReconcileContext): Promise<Secret | undefined> {
+  const { ref, secret } = write;
+  const data = secretData(secret, write.keyring);
+  const metadata = secretMetadata(write);
+  const isSame = secret !== undefined && isSameData(data, secret.data ?? {});
   if (isSame && metadata === secret.metadata) return undefined;
-  // The content of an immutable one can only be replaced.
-  if (secret?.immutable === true) await cluster.remove('Secret', place.name, place.namespace);
   if (secret !== undefined && secret.immutable !== true) {
-    return cluster.update('Secret', { ...secret, metadata, data }, { fieldManager });
+    return cluster.update('Secret', { ...secret, metadata, data }, OPTIONS);
   }
+  if (secret) await cluster.remove('Secret', ref.name, ref.namespace);
   try {
-    const fresh: Secret = { metadata: { ...place, labels: LABELS }, type: 'Opaque', data };
-    return await cluster.create('Secret', fresh, { fieldManager });
+    const created: Secret = { metadata: { ...ref, labels: SECRET_LABELS }, type: 'Opaque', data };
+    return await cluster.create('Secret', created, OPTIONS);
   } catch (error) {
-    // 404 is about what it would be in, which may still come.
-    if (!(error instanceof ApiError && error.status.code === 404)) throw error;
-    throw new Error(`there is no namespace ${place.namespace}`, { cause: error });
+    if (!isNotFound(error)) throw error;
+    // A plain error is retried: the namespace may be created later.
+    throw new Error(`namespace ${ref.namespace} does not exist`, { cause: error });
   }
 }
 
-function metadataOf({ secret, asked, place }: SecretWrite): NonNullable<Secret['metadata']> {
-  const metadata: NonNullable<Secret['metadata']> = secret?.metadata ?? place;
-  const { [ROTATE_ANNOTATION]: word, ...annotations } = metadata.annotations ?? {};
-  return word === undefined || asked === 'open' ? metadata : { ...metadata, annotations };
+function secretMetadata({ secret, isAnswered, ref }: KeyringWrite): NonNullable<Secret['metadata']> {
+  const metadata: NonNullable<Secret['metadata']> = secret?.metadata ?? ref;
+  const { [ROTATE_ANNOTATION]: requested, ...annotations } = metadata.annotations ?? {};
+  return requested === undefined || !isAnswered ? metadata : { ...metadata, annotations };
 }
 
-/** What else the Secret holds stays. */
-function dataOf(secret: Secret | undefined, keyring: Keyring): Readonly<Record<string, string>> {
-  const others = Object.entries(secret?.data ?? {}).filter(([name]) => !KEYRING_FILES.includes(name));
-  const texts = [...printKeyring(keyring)].map(([name, text]) => [name, Buffer.from(text).toString('base64')] as const);
-  return Object.fromEntries([...others, ...texts]);
+/** The data of the Secret with the keyring. Other keys are kept. */
+function secretData(secret: Secret | undefined, keyring: Keyring): Readonly<Record<string, string>> {
+  const others = Object.entries(secret?.data ?? {}).filter(([key]) => !KEYRING_FILES.includes(key));
+  const files = [...printKeyring(keyring)].map(([key, text]) => [key, Buffer.from(text).toString('base64')] as const);
+  return Object.fromEntries([...others, ...files]);
 }
 
-function hasSame(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
-  const others = Object.entries(b);
-  return (
-    Object.keys(a).length === others.length &&
-    others.every(([name, value]) => Object.hasOwn(a, name) && a[name] === value)
-  );
+function isSameData(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
+  const keys = Object.keys(b);
+  return Object.keys(a).length === keys.length && keys.every((key) => Object.hasOwn(a, key) && a[key] === b[key]);
 }
 
-/** What a step makes, and what people are told of it. */
+// Reports.
+
+/** The certificates that a step creates, and its event. */
 const STEPS: Readonly<
   Record<
     Step,
-    { readonly made: readonly ('authority' | 'serving')[]; readonly reason: string; readonly message: string }
+    { readonly created: readonly ('authority' | 'serving')[]; readonly reason: string; readonly message: string }
   >
 > = {
   'start over': {
-    made: ['authority', 'serving'],
+    created: ['authority', 'serving'],
     reason: 'AuthorityCreated',
-    message: 'made an authority and a serving certificate',
+    message: 'created an authority and a serving certificate',
   },
-  sign: { made: ['serving'], reason: 'ServingCertificateRenewed', message: 'signed a serving certificate' },
+  sign: { created: ['serving'], reason: 'ServingCertificateRenewed', message: 'signed a serving certificate' },
   prepare: {
-    made: ['authority'],
+    created: ['authority'],
     reason: 'AuthorityPrepared',
-    message: 'made the next authority, which signs once it is trusted everywhere',
+    message: 'created the next authority, which signs once all webhooks trust it',
   },
   change: {
-    made: ['serving'],
+    created: ['serving'],
     reason: 'AuthorityChanged',
     message: 'signed a serving certificate with the next authority',
   },
 };
 
-/** Tells of a step that was taken. */
-function tellStep(
-  { step, reason: why }: KeyringPlan,
+function reportStep(
+  { step, reason: cause }: KeyringPlan,
   secret: Secret,
   metrics: Pick<CertificateMetrics, 'issued'>,
-  { logger, tell }: ReconcileContext,
+  context: ReconcileContext,
 ): void {
+  const { logger } = context;
   const name = secret.metadata?.name;
   if (step === undefined) {
-    logger.info({ secret: name }, 'Secret of the certificates set right');
+    logger.info({ secret: name }, 'Secret of the certificates corrected');
     return;
   }
-  const { made, reason, message } = STEPS[step];
-  for (const certificate of made) metrics.issued.cell({ certificate }).count++;
-  const [serving] = readCertificates(textsOf(secret).get('tls.crt') ?? '');
-  logger.info({ secret: name, reason: why, notAfter: serving?.validToDate.toISOString() }, message);
-  tell(noteOn(secret, reason, `${message}: ${why}`));
+  const { created, reason, message } = STEPS[step];
+  for (const certificate of created) metrics.issued.cell({ certificate }).count++;
+  const [serving] = readCertificates(decodedData(secret).get('tls.crt') ?? '');
+  logger.info({ secret: name, reason: cause, notAfter: serving?.validToDate.toISOString() }, message);
+  recordRotation(secret, reason, `${message}: ${cause}`, context);
 }
 
-/** Tells that API servers trust so many certificates no more that they trusted before. */
-function tellRetired(count: number, secret: Secret | undefined, { tell }: ReconcileContext): void {
+function reportRetired(count: number, secret: Secret | undefined, context: ReconcileContext): void {
   if (!secret) return;
   const what = count === 1 ? 'an authority' : `${count} authorities`;
-  tell(
-    noteOn(secret, 'AuthorityRetired', `took ${what} out of caBundle: nobody serves what it signed, or it has expired`),
-  );
+  const message = `removed ${what} from caBundle: expired, or no replica serves a certificate that it signed`;
+  recordRotation(secret, 'AuthorityRetired', message, context);
 }
 
-function noteOn({ metadata }: Secret, reason: string, note: string): Parameters<ReconcileContext['tell']>[0] {
-  const { name = '', namespace = '', uid } = metadata ?? {};
-  return {
-    regarding: {
-      apiVersion: getApiVersion('Secret'),
-      kind: 'Secret',
-      metadata: { name, namespace, ...(uid === undefined ? {} : { uid }) },
-    },
-    type: 'Normal',
-    reason,
-    action: 'Rotate',
-    note,
-  };
-}
-
-export const SERVING_CERTIFICATE_CONTROLLER = 'serving-certificate-controller';
-
-interface ServingCertificateOptions {
-  readonly secret: SecretPlace;
-  /** Those of the service, and by what else the server is called. */
-  readonly names: ServerNames;
-  readonly date: () => Date;
-  readonly metrics: Pick<CertificateMetrics, 'issued'>;
-  /** How long API servers and replicas get to follow. */
-  readonly settleMs?: number;
-}
-
-const KEY = 'serving-certificate';
-/** However long there is nothing to do: clocks may be set. */
-const MAX_AGAIN_MS = 3_600_000;
-const MAX_RETRY_MS = 30_000;
-
-/** What a leader has seen since it leads. */
-interface Observations {
-  readonly signal: AbortSignal;
-  readonly trusted: Stopwatch;
-  readonly served: Stopwatch;
-  readonly replicas: ReplicaObserver;
-}
-
-/**
- * Keeps the Secret with the authority and the serving certificate of all replicas, and lets API servers trust them: first
- * an authority is trusted everywhere, then it signs, then all replicas serve what it signed, and only then the one
- * before is trusted no more. What API servers trust says how far that has come, so it goes on wherever a leader stopped.
- */
-export function createServingCertificate(options: ServingCertificateOptions): Controller {
-  const { secret: place, names, date, metrics, settleMs = SETTLE_MS } = options;
-  const fieldManager = SERVING_CERTIFICATE_CONTROLLER;
-  const isPlace = ({ metadata }: Secret): boolean =>
-    metadata?.namespace === place.namespace && metadata.name === place.name;
-  const tellProblems = createProblemLog();
-  const tellStrange = createStrangerLog();
-  let seen: Observations | undefined;
-  /** Whoever leads again has missed what was in between. */
-  const observationsOf = ({ signal }: ReconcileContext): Observations => {
-    if (seen?.signal !== signal) {
-      seen = { signal, trusted: createStopwatch(), served: createStopwatch(), replicas: createReplicaObserver() };
-    }
-    return seen;
-  };
-
-  return {
-    name: SERVING_CERTIFICATE_CONTROLLER,
-    runs: 'leader',
-    keys: [KEY],
-    sources: [
-      on('Secret', (secret) => (isPlace(secret) ? [KEY] : [])),
-      on('ValidatingWebhookConfiguration', (one) => (isInjectedFrom(one, place) ? [KEY] : [])),
-      on('MutatingWebhookConfiguration', (one) => (isInjectedFrom(one, place) ? [KEY] : [])),
-      on('Lease', (lease) => (lease.metadata?.namespace === place.namespace && isReplicaLease(lease) ? [KEY] : [])),
-    ],
-    maxRetryMs: MAX_RETRY_MS,
-    async reconcile(_key, context) {
-      const { store } = context.cluster;
-      const { trusted, served, replicas } = observationsOf(context);
-      const [now, nowMs] = [date(), context.now()];
-      const secret = store.get('Secret', place.name, place.namespace);
-      const { ours: configurations, strange } = injectedConfigurations(store, place);
-      tellStrange(strange, context);
-      const held = heldBundles(configurations);
-      const { keyring, problems } = secret
-        ? readKeyring(textsOf(secret), { now, trusted: held.flatMap(readCertificates) })
-        : { keyring: {}, problems: [`there is no Secret ${place.name}`] };
-      tellProblems(problems, secret, context);
-
-      const ours = authoritiesOf(keyring);
-      const isTrusted = decisiveBundles(configurations).every((bundle) => holdsAll(bundle, ours));
-      const trustedMs = trusted.msOf(isTrusted ? ours.map(fingerprintOf).join() : undefined, nowMs);
-      const asked = rotationAsked(secret);
-      const plan = planKeyring({ keyring, problems, names, asked, trustedMs, settleMs, now });
-      const current = plan.step === undefined ? keyring : takeStep(plan.step, { keyring, names, now });
-      const isAnswered = asked === undefined || plan.reason === ASKED_FOR || current.next !== undefined;
-      const write = { fieldManager, place, secret, keyring: current, asked: isAnswered ? 'answered' : 'open' } as const;
-      const written = await writeKeyring(write, context);
-      if (written) tellStep(plan, written, metrics, context);
-
-      const live = replicas
-        .observe(store.list('Lease', place.namespace), nowMs)
-        .filter(({ state }) => state === 'live');
-      const serving = fingerprintOf(current.serving?.cert ?? '');
-      const isServed = live.length > 0 && live.every((replica) => replica.serving === serving);
-      const servedMs = served.msOf(isServed ? serving : undefined, nowMs);
-      const isOursServed = servedMs !== undefined && servedMs >= settleMs;
-      const bundle = planBundle({ ours: authoritiesOf(current), held, isOursServed, now });
-      const retired = await applyBundle({ fieldManager, place, configurations, bundle }, context);
-      if (retired.size > 0) tellRetired(retired.size, written ?? secret, context);
-
-      const untilServedMs = isOursServed ? MAX_AGAIN_MS : settleMs - (servedMs ?? 0);
-      return { requeueAfterMs: Math.max(1, Math.min(plan.againMs, untilServedMs)) };
-    },
-  };
-}
-
-function authoritiesOf({ authority, next }: Keyring): readonly string[] {
-  return [authority, next].flatMap((one) => (one ? [one.cert] : []));
-}
-
-/** Logs what is wrong with a Secret, once until that changes. */
-function createProblemLog() {
-  let told = '';
-  return (problems: readonly string[], secret: Secret | undefined, { logger }: ReconcileContext): void => {
-    const text = problems.join('; ');
-    if (secret && text !== '' && text !== told) {
-      logger.warn(
-        { secret: secret.metadata?.name, problems },
-        'the Secret of the certificates is damaged, it is set right',
-      );
-    }
-    told = text;
-  };
-}
-
-/** Logs which configurations ask in vain, once until that changes. */
-function createStrangerLog() {
-  let told = '';
-  return (strange: readonly InjectedConfiguration[], { logger }: ReconcileContext): void => {
-    const configurations = strange.map(({ kind, name }) => `${kind} ${name}`);
-    const text = configurations.join();
-    if (text !== '' && text !== told) {
-      logger.warn(
-        { configurations },
-        'configurations that are not those of the installation ask for its authorities: caBundle is left as it is',
-      );
-    }
-    told = text;
-  };
+function recordRotation(secret: Secret, reason: string, message: string, { recordEvent }: ReconcileContext): void {
+  recordEvent('Secret', secret, { type: 'Normal', reason, action: 'Rotate', message });
 }

@@ -1,5 +1,3 @@
-import type { WriteOptions } from '../cluster/cluster.ts';
-import { getApiVersion } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import {
   planClusterRole,
@@ -10,63 +8,82 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../policy/scc/standard.ts';
-import { on, type Controller, type ReconcileContext, createObject } from './controller.ts';
+import { createObject, rule, watch, type ControllerDefinition, type ReconcileContext } from './controller.ts';
 
-export const STANDARD_SCC_CONTROLLER = 'standard-scc-controller';
-
-const OPTIONS: WriteOptions = { fieldManager: STANDARD_SCC_CONTROLLER };
+const NAME = 'standard-scc-controller';
+const OPTIONS = { fieldManager: NAME };
 const MAX_RETRY_MS = 60_000;
 
-/** Sets right one object. */
-type Upkeep = (context: ReconcileContext) => Promise<void>;
+type Reconcile = (context: ReconcileContext) => Promise<void>;
 
-/** By key: roles and SCCs first, since bindings refer to roles. */
-const UPKEEP: ReadonlyMap<string, Upkeep> = new Map([
-  ...STANDARD_CLUSTER_ROLES.map((role) => upkeep('ClusterRole', role, (existing) => planClusterRole(role, existing))),
+/** The objects by key. Roles and SCCs come first, since bindings refer to roles. */
+const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
+  ...STANDARD_CLUSTER_ROLES.map((role) => entry('ClusterRole', role, (existing) => planClusterRole(role, existing))),
   ...STANDARD_SCCS.map((standard) =>
-    upkeep('SecurityContextConstraints', standard.scc, (existing) => planStandardScc(standard, existing)),
+    entry('SecurityContextConstraints', standard.scc, (existing) => planStandardScc(standard, existing)),
   ),
   ...STANDARD_CLUSTER_ROLE_BINDINGS.map((binding) =>
-    upkeep('ClusterRoleBinding', binding, (existing) => planClusterRoleBinding(binding, existing)),
+    entry('ClusterRoleBinding', binding, (existing) => planClusterRoleBinding(binding, existing)),
   ),
 ]);
 
-/**
- * Installs the SCCs that ship with the platform, and the roles and bindings for their use, and keeps them: those of the
- * first generation only exist, the others are set right whenever they differ.
- */
-export const standardSccs: Controller = {
-  name: STANDARD_SCC_CONTROLLER,
-  runs: 'leader',
-  keys: [...UPKEEP.keys()],
-  sources: [
-    on('SecurityContextConstraints', (scc) => keysOf('SecurityContextConstraints', scc.metadata?.name)),
-    on('ClusterRole', (role) => keysOf('ClusterRole', role.metadata?.name)),
-    on('ClusterRoleBinding', (binding) => keysOf('ClusterRoleBinding', binding.metadata?.name)),
+/** Objects of the first generation are only created if they are missing. All others are also corrected if they differ. */
+export const standardSccs: ControllerDefinition = {
+  name: NAME,
+  description: 'installs and maintains the standard SCCs, and the roles and bindings for their use',
+  runsOn: 'leader',
+  permissions: [
+    {
+      role: 'standard-sccs',
+      clusterRules: [
+        // Resource names cannot limit create. RBAC limits it instead: the controller cannot grant what it does not have.
+        rule(['create'], ['SecurityContextConstraints']),
+        rule(['update'], ['SecurityContextConstraints'], names(STANDARD_SCCS.map(({ scc }) => scc))),
+        rule(
+          ['use'],
+          ['SecurityContextConstraints'],
+          STANDARD_CLUSTER_ROLES.flatMap(
+            ({ rules }) => rules?.flatMap(({ resourceNames }) => resourceNames ?? []) ?? [],
+          ),
+        ),
+        rule(['create'], ['ClusterRole', 'ClusterRoleBinding']),
+        rule(['update'], ['ClusterRole'], names(STANDARD_CLUSTER_ROLES)),
+        rule(['update', 'delete'], ['ClusterRoleBinding'], names(STANDARD_CLUSTER_ROLE_BINDINGS)),
+      ],
+    },
   ],
-  maxRetryMs: MAX_RETRY_MS,
-  async reconcile(key, context) {
-    await UPKEEP.get(key)?.(context);
-    return undefined;
-  },
+  isEnabled: ({ scc, standardSccs }) => scc && standardSccs,
+  create: () => ({
+    initialKeys: [...OBJECTS.keys()],
+    sources: (['SecurityContextConstraints', 'ClusterRole', 'ClusterRoleBinding'] as const).map((kind) =>
+      watch(kind, ({ metadata }) => {
+        const key = objectKey(kind, metadata?.name);
+        return OBJECTS.has(key) ? [key] : [];
+      }),
+    ),
+    maxRetryMs: MAX_RETRY_MS,
+    async reconcile(key, context) {
+      await OBJECTS.get(key)?.(context);
+      return undefined;
+    },
+  }),
 };
 
-function keyOf(kind: Kind, name: string): string {
+function names(objects: readonly Kinds[Kind][]): readonly string[] {
+  return objects.map(({ metadata }) => metadata?.name ?? '');
+}
+
+function objectKey(kind: Kind, name = ''): string {
   return `${kind}/${name}`;
 }
 
-function keysOf(kind: Kind, name = ''): readonly string[] {
-  const key = keyOf(kind, name);
-  return UPKEEP.has(key) ? [key] : [];
-}
-
-function upkeep<K extends Kind>(
+function entry<K extends Kind>(
   kind: K,
   { metadata: { name = '' } = {} }: Kinds[K],
   plan: (existing: Kinds[K] | undefined) => Write<Kinds[K]> | undefined,
-): readonly [key: string, Upkeep] {
+): readonly [key: string, Reconcile] {
   return [
-    keyOf(kind, name),
+    objectKey(kind, name),
     async (context) => {
       const planned = plan(context.cluster.store.get(kind, name));
       if (planned) await write(kind, name, planned, context);
@@ -78,7 +95,7 @@ async function write<K extends Kind>(
   kind: K,
   name: string,
   { verb, object, fields }: Write<Kinds[K]>,
-  { cluster, logger, tell }: ReconcileContext,
+  { cluster, logger, recordEvent }: ReconcileContext,
 ): Promise<void> {
   if (verb === 'replace') await cluster.remove(kind, name);
   const written = await (verb === 'update'
@@ -88,13 +105,11 @@ async function write<K extends Kind>(
     logger.info({ kind, name }, 'object created');
     return;
   }
-  logger.info({ kind, name, fields }, 'object set right');
-  const uid = written.metadata?.uid;
-  tell({
-    regarding: { apiVersion: getApiVersion(kind), kind, metadata: { name, ...(uid === undefined ? {} : { uid }) } },
+  logger.info({ kind, name, fields }, 'object corrected');
+  recordEvent(kind, written, {
     type: 'Warning',
-    reason: 'SetRight',
+    reason: 'Corrected',
     action: 'Reconcile',
-    note: `set right what differed from what ships with the platform: ${fields.join(', ')}; to have it otherwise, make one of another name`,
+    message: `restored the standard values of ${fields.join(', ')}; to use other values, create a copy under another name`,
   });
 }

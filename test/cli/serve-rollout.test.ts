@@ -56,7 +56,7 @@ suite('once there is a date for enforcement', () => {
     warnings.filter((text) => text.includes('enforcement'));
 
   test('a Deployment that would be refused is created with a warning, one that would not without', async () => {
-    // Until the namespace has its ranges nobody knows what SCCs make of a template.
+    // Until the ranges allocated to namespace nobody knows what SCCs make of a template.
     await eventually(async () => assert.deepEqual(foretold(await deploy(`clean-${randomUUID()}`, {})), []));
     const answer = await deploy('web', { hostNetwork: true });
     assert.equal(answer.status, 201);

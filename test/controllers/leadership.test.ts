@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import type { Cluster } from '../../src/cluster/cluster.ts';
-import { on, type Controller, type ReconcileContext } from '../../src/controllers/controller.ts';
+import { watch, type Controller, type ReconcileContext } from '../../src/controllers/controller.ts';
 import { runWithLeadership, type Leadership } from '../../src/controllers/leadership.ts';
 import { createMachine, type Load, type Machine } from '../support/candidates.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
@@ -77,13 +77,15 @@ suite('replicas that share a lease', () => {
     return made;
   };
   /** One that looks at accounts, whoever runs it. */
-  const watcher = (identity: string, runs: Controller['runs']): Controller => ({
-    name: `${runs}-demo`,
-    runs,
-    keys: ['start'],
-    sources: [on('ServiceAccount', ({ metadata }) => [metadata?.labels?.['demo'] ?? ''].filter((key) => key === name))],
+  const watcher = (identity: string, runsOn: Controller['runsOn']): Controller => ({
+    name: `${runsOn}-demo`,
+    runsOn,
+    initialKeys: ['start'],
+    sources: [
+      watch('ServiceAccount', ({ metadata }) => [metadata?.labels?.['demo'] ?? ''].filter((key) => key === name)),
+    ],
     reconcile(key) {
-      seen.push(`${identity} ${runs} ${key}`);
+      seen.push(`${identity} ${runsOn} ${key}`);
       return Promise.resolve(undefined);
     },
   });

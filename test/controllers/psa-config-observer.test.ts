@@ -2,10 +2,16 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { createConfigObserver } from '../../src/controllers/config-observer.ts';
+import { configObserver } from '../../src/controllers/config-observer.ts';
 import type { EnforcementMode } from '../../src/kube/psa-enforcement-config.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
-import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
+import {
+  createController,
+  createTestSettings,
+  type TestSettings,
+  installCrds,
+  runController,
+  type ControllerRun,
+} from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const NAMESPACE = 'portcullis';
@@ -17,14 +23,14 @@ suite('the default level', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let running: ControllerRun;
-  let settings: RolloutSettings;
+  let settings: TestSettings;
   const alive = new Map<string, () => Promise<void>>();
   /** Everything was made long ago. */
   const baseMs = Date.now() + 3_600_000;
   const date = (): Date => new Date(baseMs + running.clock.now());
 
   beforeEach(async () => {
-    settings = { ...DEFAULT_ROLLOUT, phase: 'Enforce' };
+    settings = createTestSettings({ phase: 'Enforce' }, EXEMPTIONS);
     alive.clear();
     started = await startCluster();
     ({ cluster } = started);
@@ -43,17 +49,7 @@ suite('the default level', () => {
   });
 
   const run = async (): Promise<void> => {
-    running = runController(
-      createConfigObserver({
-        namespace: NAMESPACE,
-        version: '0.0.0',
-        settings: () => settings,
-        exemptions: () => EXEMPTIONS,
-        management: { exemptNamespaces: new Set(['default']), scc: { mode: 'enforce', exemptNamespaces: [NAMESPACE] } },
-        date: () => date(),
-      }),
-      cluster,
-    );
+    running = runController(createController(configObserver, { settings, date: () => date() }), cluster);
     await running.idle();
   };
   const decide = async (enforcementMode: EnforcementMode): Promise<void> => {
@@ -173,7 +169,7 @@ plugins:
     [
       'the gate off',
       async () => {
-        settings = { ...settings, featureGates: new Map([['OpenShiftPodSecurityAdmission', false]]) };
+        settings.rollout = { ...settings.rollout, featureGates: new Map([['OpenShiftPodSecurityAdmission', false]]) };
         await running.pass(5_000);
       },
       'FeatureGateDisabled: the feature gate is off',
@@ -186,7 +182,7 @@ plugins:
     [
       'the phase Evaluate',
       async () => {
-        settings = { ...settings, phase: 'Evaluate' };
+        settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
         await running.pass(5_000);
       },
       'PhaseNotEnforcing: phase Evaluate enforces nothing',
@@ -272,7 +268,7 @@ plugins:
   });
 
   test('is nobody’s business while the rollout is disabled', async () => {
-    settings = { ...settings, phase: 'Disabled' };
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();
     await decide('Restricted');
     assert.equal(published(), '  ');

@@ -2,14 +2,20 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { createPsaLabelSyncer } from '../../src/controllers/label-syncer.ts';
-import { createRunLevelZeroLabeller } from '../../src/controllers/run-level-zero-labeler.ts';
+import { labelSyncer } from '../../src/controllers/label-syncer.ts';
+import { runLevelZeroLabeler } from '../../src/controllers/run-level-zero-labeler.ts';
 import type { Kind, Namespace } from '../../src/kube/types.ts';
 import type { SyncerMode } from '../../src/policy/rollout/enforcement.ts';
-import { DEFAULT_UNMANAGED_NAMESPACES } from '../../src/policy/rollout/label-sync.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { installCrds, installStandardSccs, runController, type ControllerRun } from '../support/controllers.ts';
+import {
+  createController,
+  createTestSettings,
+  type TestSettings,
+  installCrds,
+  installStandardSccs,
+  runController,
+  type ControllerRun,
+} from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const INSTALLATION = 'portcullis';
@@ -32,11 +38,11 @@ suite('the label syncer', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let running: ControllerRun;
-  let settings: RolloutSettings;
+  let settings: TestSettings;
   let metrics: Metrics;
 
   beforeEach(async () => {
-    settings = { ...DEFAULT_ROLLOUT, phase: 'Enforce' };
+    settings = createTestSettings({ phase: 'Enforce' });
     metrics = createMetrics({ version: '0.0.0' });
     started = await startCluster();
     ({ cluster } = started);
@@ -53,19 +59,7 @@ suite('the label syncer', () => {
   });
 
   const run = async (): Promise<void> => {
-    running = runController(
-      createPsaLabelSyncer({
-        namespace: INSTALLATION,
-        version: '0.0.0',
-        settings: () => settings,
-        management: {
-          exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES),
-          scc: { mode: 'enforce', exemptNamespaces: [INSTALLATION] },
-        },
-        metrics: metrics.rollout.syncer,
-      }),
-      cluster,
-    );
+    running = runController(createController(labelSyncer, { settings, metrics }), cluster);
     await settle();
   };
   const settle = async (): Promise<void> => {
@@ -227,11 +221,11 @@ suite('the label syncer', () => {
   });
 
   test('does nothing while the rollout is disabled, and begins when that changes', async () => {
-    settings = { ...settings, phase: 'Disabled' };
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();
     await create('shop');
     assert.equal(labelsOf('shop'), '-:- -:- -:- -');
-    settings = { ...settings, phase: 'Evaluate' };
+    settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
     await running.pass(5_000);
     assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
   });
@@ -254,7 +248,7 @@ suite('the run-level-0 labeller', () => {
     const started = await startCluster();
     const { cluster } = started;
     const running = runController(
-      createRunLevelZeroLabeller(() => ({ ...DEFAULT_ROLLOUT, phase: 'Evaluate' })),
+      createController(runLevelZeroLabeler, { settings: createTestSettings({ phase: 'Evaluate' }) }),
       cluster,
     );
     await running.idle();

@@ -2,19 +2,25 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { createPsaReadiness } from '../../src/controllers/readiness.ts';
+import { readiness } from '../../src/controllers/readiness.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Kind, Kinds, Namespace, Pod } from '../../src/kube/types.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
-import { DEFAULT_UNMANAGED_NAMESPACES } from '../../src/policy/rollout/label-sync.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
-import { installCrds, installStandardSccs, runController, type ControllerRun } from '../support/controllers.ts';
+import {
+  createController,
+  createTestSettings,
+  type TestSettings,
+  installCrds,
+  installStandardSccs,
+  runController,
+  type ControllerRun,
+} from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const INSTALLATION = 'portcullis';
@@ -37,11 +43,13 @@ const GOOD = {
   ],
 };
 
+const EXEMPTIONS = { usernames: [], namespaces: ['exempt'], runtimeClasses: ['kata'] };
+
 suite('readiness', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let running: ControllerRun;
-  let settings: RolloutSettings;
+  let settings: TestSettings;
   let metrics: Metrics;
   let passedMs: number;
   const baseMs = Date.now() + 3_600_000;
@@ -49,7 +57,7 @@ suite('readiness', () => {
 
   beforeEach(async () => {
     passedMs = 0;
-    settings = { ...DEFAULT_ROLLOUT, phase: 'Evaluate' };
+    settings = createTestSettings({ phase: 'Evaluate' }, EXEMPTIONS);
     metrics = createMetrics({ version: '0.0.0' });
     started = await startCluster();
     ({ cluster } = started);
@@ -65,25 +73,9 @@ suite('readiness', () => {
   });
 
   const run = async (): Promise<void> => {
-    running = runController(
-      createPsaReadiness({
-        namespace: INSTALLATION,
-        version: '0.0.0',
-        settings: () => settings,
-        exemptions: () => EXEMPTIONS,
-        management: {
-          exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES),
-          scc: { mode: 'enforce', exemptNamespaces: [INSTALLATION] },
-        },
-        metrics: metrics.rollout.readiness,
-        date: () => date(),
-        random: () => 0.5,
-      }),
-      cluster,
-    );
+    running = runController(createController(readiness, { settings, metrics, date: () => date() }), cluster);
     await running.idle();
   };
-  const EXEMPTIONS = { usernames: [], namespaces: ['exempt'], runtimeClasses: ['kata'] };
   /** Another process takes over. */
   const restart = async (): Promise<void> => {
     await running.stop();
@@ -225,7 +217,7 @@ suite('readiness', () => {
   });
 
   test('is fixed, cleared, and goes on', async () => {
-    settings = { ...settings, phase: 'Enforce' };
+    settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
     await run();
@@ -243,7 +235,7 @@ suite('readiness', () => {
   });
 
   test('what somebody else keeps empty stays so, and what is decided does not', async () => {
-    settings = { ...settings, phase: 'Enforce' };
+    settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await cluster.apply(
       'PSAEnforcementConfig',
       { metadata: { name: 'cluster' }, spec: { enforcementMode: '' } },
@@ -286,7 +278,7 @@ suite('readiness', () => {
   });
 
   test('a decision that cannot be written is written later', async () => {
-    settings = { ...settings, phase: 'Enforce' };
+    settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     const webhook = await startVerdictWebhook(cluster, ['psaenforcementconfigs/status'], () => {
       throw new Error('away');
     });
@@ -299,7 +291,7 @@ suite('readiness', () => {
   });
 
   test('Restricted is honoured with violations, and warned of', async () => {
-    settings = { ...settings, phase: 'Enforce' };
+    settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
     await run();
@@ -316,13 +308,13 @@ suite('readiness', () => {
   });
 
   test('a downgrade takes back what was decided, and the phase Disabled leaves all as it is', async () => {
-    settings = { ...settings, phase: 'Enforce' };
+    settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await run();
     assert.equal(decided(), '/Restricted');
-    settings = { ...settings, phase: 'Evaluate' };
+    settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
     await running.pass(5_000);
     assert.equal(decided(), '/');
-    settings = { ...settings, phase: 'Disabled' };
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     const writes = await changesOf('PSAEnforcementConfig', async () => {
       await minute();
     });
@@ -333,7 +325,7 @@ suite('readiness', () => {
     await create('shop');
     await deploy('shop', 'web', GOOD);
     await run();
-    settings = { ...settings, phase: 'Evaluate' };
+    settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
     await ask('Restricted');
     await deploy('shop', 'web', ON_HOST);
     await settle();
@@ -390,7 +382,7 @@ suite('readiness', () => {
   });
 
   test('a namespace that waits for its range is not judged yet, and holds nothing up for longer than that', async () => {
-    settings = { ...settings, phase: 'Enforce' };
+    settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop', { annotations: {} });
     await deploy('shop', 'web');
     await run();
@@ -411,7 +403,7 @@ suite('readiness', () => {
   });
 
   test('while SCCs and grants are coming in, nothing is decided', async () => {
-    settings = { ...settings, phase: 'Enforce' };
+    settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web');
     const [scc] = STANDARD_SCCS.filter(({ scc }) => scc.metadata?.name === 'restricted-v2');
@@ -488,7 +480,7 @@ suite('readiness', () => {
     };
 
     test('its API server is asked, not more often than it bears', async () => {
-      settings = { ...settings, evaluator: 'DryRun', clientQps: 2, clientBurst: 2 };
+      settings.rollout = { ...settings.rollout, evaluator: 'DryRun', clientQps: 2, clientBurst: 2 };
       for (const name of ['a', 'b', 'c', 'd']) await create(name);
       await runPod('b', 'probe', ON_HOST);
       await runPod('c', 'probe', GOOD);
@@ -508,7 +500,13 @@ suite('readiness', () => {
     });
 
     test('whoever fails to answer says nothing', async () => {
-      settings = { ...settings, phase: 'Enforce', evaluator: 'DryRun', clientQps: 100, clientBurst: 100 };
+      settings.rollout = {
+        ...settings.rollout,
+        phase: 'Enforce',
+        evaluator: 'DryRun',
+        clientQps: 100,
+        clientBurst: 100,
+      };
       await create('shop');
       const webhook = await startVerdictWebhook(cluster, ['namespaces'], ({ name = '' }) => {
         if (name === 'shop') throw new Error('away');

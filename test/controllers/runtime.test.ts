@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, suite, test } from 'node:test';
 import type { Cluster } from '../../src/cluster/cluster.ts';
-import { on, type Controller, type ReconcileContext, type ReconcileResult } from '../../src/controllers/controller.ts';
+import {
+  watch,
+  type Controller,
+  type ReconcileContext,
+  type ReconcileResult,
+} from '../../src/controllers/controller.ts';
 import { startController, startControllers, type RunningController } from '../../src/controllers/runtime.ts';
 import { ApiError, conflict, createStatus, notFound } from '../../src/kube/status.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
@@ -34,7 +39,7 @@ suite('the runtime of controllers', () => {
     parts: Partial<Controller> = {},
   ): Controller => ({
     name: 'demo',
-    runs: 'leader',
+    runsOn: 'leader',
     sources: [],
     ...parts,
     reconcile(key, context) {
@@ -49,14 +54,17 @@ suite('the runtime of controllers', () => {
   };
   const messages = () => recorder.log.map(({ level, msg, key, delayMs }) => ({ level, msg, key, delayMs }));
   const fine = () => Promise.resolve(undefined);
-  const byLabel = on('Namespace', ({ metadata }) => (metadata?.labels?.['team'] ? [metadata.labels['team']] : []));
+  const byLabel = watch('Namespace', ({ metadata }) => (metadata?.labels?.['team'] ? [metadata.labels['team']] : []));
 
   const createNamespace = (name: string, team: string) =>
     cluster.create('Namespace', { metadata: { name, labels: { team } } }, { fieldManager: 'test' });
 
   test('starts with its own keys, then those of what is there', async () => {
     const running = start(
-      controller(fine, { keys: ['first'], sources: [on('Namespace', ({ metadata }) => [metadata?.name ?? ''])] }),
+      controller(fine, {
+        initialKeys: ['first'],
+        sources: [watch('Namespace', ({ metadata }) => [metadata?.name ?? ''])],
+      }),
     );
     await running.idle();
     assert.deepEqual(seen, ['first', 'default', 'kube-node-lease', 'kube-public', 'kube-system']);
@@ -87,7 +95,7 @@ suite('the runtime of controllers', () => {
   });
 
   test('a source that throws is logged; who writes does not notice', async () => {
-    const broken = on('Namespace', ({ metadata }) => {
+    const broken = watch('Namespace', ({ metadata }) => {
       if (metadata?.name === 'broken-source') throw new Error('boom');
       return [];
     });
@@ -95,7 +103,7 @@ suite('the runtime of controllers', () => {
     await createNamespace('broken-source', 'blue');
     await running.idle();
     assert.ok(seen.includes('blue'));
-    const [line] = recorder.log.filter(({ msg }) => msg === 'object not looked at');
+    const [line] = recorder.log.filter(({ msg }) => msg === 'failed to compute the keys of an object');
     assert.deepEqual([line?.['level'], line?.['kind'], line?.['name']], [50, 'Namespace', 'broken-source']);
     await running.stop();
   });
@@ -105,29 +113,29 @@ suite('the runtime of controllers', () => {
     error: Error,
     expected: { level: number; msg: string } | undefined,
   ])[] = [
-    ['a defect', new TypeError('boom'), { level: 50, msg: 'reconcile failed, it is tried again' }],
+    ['a defect', new TypeError('boom'), { level: 50, msg: 'reconcile failed, it is retried' }],
     [
       'an error of the API',
       new ApiError(createStatus(403, 'Forbidden', 'no')),
-      { level: 50, msg: 'reconcile failed, it is tried again' },
+      { level: 50, msg: 'reconcile failed, it is retried' },
     ],
     [
       'a webhook that is not there yet',
       new ApiError(
         createStatus(500, 'InternalError', 'Internal error occurred: failed calling webhook "a.b.c": refused'),
       ),
-      { level: 20, msg: 'reconcile failed, it is tried again' },
+      { level: 20, msg: 'reconcile failed, it is retried' },
     ],
     [
       'a conflict',
       new ApiError(conflict(NAMESPACES, 'a', 'it has changed')),
-      { level: 20, msg: 'changed meanwhile, it is tried again' },
+      { level: 20, msg: 'conflict, reconcile is retried' },
     ],
     ['what is gone', new ApiError(notFound(NAMESPACES, 'a')), undefined],
   ];
   for (const [name, error, expected] of failures) {
     test(`${name} ${expected ? 'comes again after its delay' : 'needs nothing more'}`, async () => {
-      const running = start(controller(() => Promise.reject(error), { keys: ['a'] }));
+      const running = start(controller(() => Promise.reject(error), { initialKeys: ['a'] }));
       await running.idle();
       await pass(running, 4);
       assert.deepEqual(seen, ['a']);
@@ -142,7 +150,7 @@ suite('the runtime of controllers', () => {
         expected ? retried : [],
       );
       const metrics = await recorder.metrics.expose();
-      const errors = expected?.msg === 'reconcile failed, it is tried again' ? 3 : 0;
+      const errors = expected?.msg === 'reconcile failed, it is retried' ? 3 : 0;
       assert.match(metrics, new RegExp(`portcullis_controller_reconcile_errors_total{controller="demo"} ${errors}\\n`));
       assert.match(metrics, new RegExp(`workqueue_retries_total{name="demo"} ${expected ? 3 : 0}\\n`));
       await running.stop();
@@ -159,7 +167,7 @@ suite('the runtime of controllers', () => {
           if (outcome === 'fail') return Promise.reject(new Error('boom'));
           return Promise.resolve(outcome === 'ask' ? { requeueAfterMs: 100 } : undefined);
         },
-        { keys: ['a'] },
+        { initialKeys: ['a'] },
       ),
     );
     await running.idle();
@@ -170,7 +178,7 @@ suite('the runtime of controllers', () => {
   });
 
   test('comes again when it asked for that', async () => {
-    const running = start(controller(() => Promise.resolve({ requeueAfterMs: 1000 }), { keys: ['a'] }));
+    const running = start(controller(() => Promise.resolve({ requeueAfterMs: 1000 }), { initialKeys: ['a'] }));
     await running.idle();
     await pass(running, 999);
     assert.equal(seen.length, 1);
@@ -183,7 +191,7 @@ suite('the runtime of controllers', () => {
 
   test('looks at everything again from time to time', async () => {
     await createNamespace('resync', 'grey');
-    const running = start(controller(fine, { sources: [byLabel], keys: ['once'], resyncMs: 60_000 }));
+    const running = start(controller(fine, { sources: [byLabel], initialKeys: ['once'], resyncMs: 60_000 }));
     await running.idle();
     const first = seen.length;
     await pass(running, 59_999);
@@ -212,7 +220,7 @@ suite('the runtime of controllers', () => {
             running.delete(key);
             return undefined;
           },
-          { keys, concurrency },
+          { initialKeys: keys, concurrency },
         ),
       );
       await one.idle();
@@ -234,7 +242,7 @@ suite('the runtime of controllers', () => {
             while (performance.now() < endMs);
             return fine();
           },
-          { keys, concurrency },
+          { initialKeys: keys, concurrency },
         ),
         { ...recorder, cluster, clock: { ...clock, now: () => performance.now() } },
       );
@@ -258,7 +266,7 @@ suite('the runtime of controllers', () => {
           ended = true;
           return { requeueAfterMs: 1 };
         },
-        { keys: ['a', 'b'] },
+        { initialKeys: ['a', 'b'] },
       ),
     );
     await new Promise((resolve) => setImmediate(resolve));
@@ -278,7 +286,7 @@ suite('the runtime of controllers', () => {
       controller(
         (_key, { signal }) =>
           new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(new Error('aborted')))),
-        { keys: ['a'] },
+        { initialKeys: ['a'] },
       ),
     );
     await new Promise((resolve) => setImmediate(resolve));
@@ -290,26 +298,26 @@ suite('the runtime of controllers', () => {
   });
 
   test('an event that cannot be told fails nothing', async () => {
-    const regarding = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', namespace: 'no-such-namespace' } };
+    const pod = { metadata: { name: 'p', namespace: 'no-such-namespace' } };
     const running = start(
       controller(
-        (_key, { tell }) => {
-          tell({ regarding, type: 'Normal', reason: 'Demo', action: 'Demo', note: 'demo' });
+        (_key, { recordEvent }) => {
+          recordEvent('Pod', pod, { type: 'Normal', reason: 'Demo', action: 'Demo', message: 'demo' });
           return fine();
         },
-        { keys: ['a'] },
+        { initialKeys: ['a'] },
       ),
     );
     await running.idle();
     assert.deepEqual(
       recorder.log.filter(({ reason }) => reason === 'Demo').map(({ level, msg }) => [level, msg]),
-      [[20, 'event not told']],
+      [[20, 'event not recorded']],
     );
     await running.stop();
   });
 
   test('several run beside each other, and can be started again', async () => {
-    const pair = [controller(fine, { keys: ['a'] }), controller(fine, { name: 'other', keys: ['b'] })];
+    const pair = [controller(fine, { initialKeys: ['a'] }), controller(fine, { name: 'other', initialKeys: ['b'] })];
     for (let round = 1; round <= 2; round++) {
       const running = startControllers(pair, { ...recorder, cluster, clock });
       await running.idle();

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Kinds } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind } from '../../src/kube/webhooks.ts';
-import { ourConfigurations } from '../../src/controllers/replica.ts';
+import { installedConfigurations } from '../../src/controllers/replica.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import { findTrustProblems } from '../../src/tls/served-trust.ts';
 import {
@@ -195,7 +195,7 @@ async function play(
     assert.ok(replica.isReady(), `${replica.name} is not ready`);
     assert.equal(replica.current().cert, serving);
   }
-  for (const { webhooks = [] } of ourConfigurations(cluster.store)) {
+  for (const { webhooks = [] } of installedConfigurations(cluster.store)) {
     for (const { clientConfig } of webhooks) assert.equal(atob(clientConfig.caBundle ?? ''), authority);
   }
   unsubscribe();
@@ -208,7 +208,7 @@ test('whoever is ready serves what API servers trust, whatever happens', { timeo
   const isTrusted = (stage: Stage, replica: StagedReplica): void => {
     if (!replica.isReady()) return;
     ready++;
-    const configurations = ourConfigurations(stage.cluster.store);
+    const configurations = installedConfigurations(stage.cluster.store);
     const problems = findTrustProblems({
       pair: replica.current(),
       configurations,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { REPLICA_LEASE_MS } from '../../src/controllers/replica-leases.ts';
-import { SERVING_CERTIFICATE_CONTROLLER } from '../../src/controllers/serving-certificate.ts';
+import { servingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
@@ -39,7 +39,7 @@ suite('the serving certificate of a cluster', () => {
     log
       .filter(
         ({ controller, level, reason }) =>
-          controller === SERVING_CERTIFICATE_CONTROLLER && level === 30 && reason !== undefined,
+          controller === servingCertificate.name && level === 30 && reason !== undefined,
       )
       .map(({ msg, reason }) => `${String(msg)}: ${String(reason)}`);
   const warnings = ({ log }: StagedLeader) =>
@@ -67,7 +67,7 @@ suite('the serving certificate of a cluster', () => {
     const before = versions();
     await stage.pass(600_000, 30_000);
     assert.deepEqual(versions(), before);
-    assert.deepEqual(steps(leader), [`made an authority and a serving certificate: there is no Secret ${SECRET}`]);
+    assert.deepEqual(steps(leader), [`created an authority and a serving certificate: Secret ${SECRET} does not exist`]);
     assert.deepEqual(warnings(leader), []);
   });
 
@@ -80,7 +80,7 @@ suite('the serving certificate of a cluster', () => {
         message,
         isObject(involvedObject) && involvedObject['name'],
       ]),
-      [['AuthorityCreated', `made an authority and a serving certificate: there is no Secret ${SECRET}`, SECRET]],
+      [['AuthorityCreated', `created an authority and a serving certificate: Secret ${SECRET} does not exist`, SECRET]],
     );
   });
 
@@ -94,9 +94,9 @@ suite('the serving certificate of a cluster', () => {
         'AuthorityChanged',
         'signed a serving certificate with the next authority: the next authority is trusted everywhere',
       ],
-      ['AuthorityCreated', `made an authority and a serving certificate: there is no Secret ${SECRET}`],
-      ['AuthorityPrepared', 'made the next authority, which signs once it is trusted everywhere: asked for'],
-      ['AuthorityRetired', 'took an authority out of caBundle: nobody serves what it signed, or it has expired'],
+      ['AuthorityCreated', `created an authority and a serving certificate: Secret ${SECRET} does not exist`],
+      ['AuthorityPrepared', 'created the next authority, which signs once all webhooks trust it: asked for'],
+      ['AuthorityRetired', 'removed an authority from caBundle: expired, or no replica serves a certificate that it signed'],
     ]);
   });
 
@@ -107,7 +107,7 @@ suite('the serving certificate of a cluster', () => {
     const shapeOf = ({ webhooks: hooks = [] }: WebhookConfiguration) =>
       hooks.map(({ clientConfig: { service }, ...webhook }) => [webhook.name, webhook.failurePolicy, service?.path]);
     assert.deepEqual(shapeOf({ webhooks }), shapeOf(before));
-    const [owned] = (metadata?.managedFields ?? []).filter(({ manager }) => manager === SERVING_CERTIFICATE_CONTROLLER);
+    const [owned] = (metadata?.managedFields ?? []).filter(({ manager }) => manager === servingCertificate.name);
     assert.equal(owned?.operation, 'Apply');
     const own = (hook: string) =>
       [`k:{"name":"${hook}"}`, { '.': {}, 'f:clientConfig': { 'f:caBundle': {} }, 'f:name': {} }] as const;
@@ -146,7 +146,7 @@ suite('the serving certificate of a cluster', () => {
       leader.log.filter(({ level }) => Number(level) >= 40).map(({ msg, configurations }) => [msg, configurations]),
       [
         [
-          'configurations that are not those of the installation ask for its authorities: caBundle is left as it is',
+          'webhook configurations that do not belong to the installation request its authorities; their caBundle is not changed',
           ['ValidatingWebhookConfiguration copy-of-psa'],
         ],
       ],
@@ -203,7 +203,7 @@ suite('the serving certificate of a cluster', () => {
     assert.deepEqual(stage.trusted(), all(next));
     assert.ok(replica.isReady());
     assert.deepEqual(steps(leader).slice(1), [
-      'made the next authority, which signs once it is trusted everywhere: asked for',
+      'created the next authority, which signs once all webhooks trust it: asked for',
       'signed a serving certificate with the next authority: the next authority is trusted everywhere',
     ]);
     assert.match(await leader.metrics.expose(), /portcullis_certificates_issued_total\{certificate="authority"\} 2\n/);
@@ -285,7 +285,7 @@ suite('the serving certificate of a cluster', () => {
       change: (texts) => without(texts, 'ca.key'),
       problems: ['ca.key holds no PEM private key that can be read without a passphrase'],
       steps: [
-        'made the next authority, which signs once it is trusted everywhere: the key of the authority is lost',
+        'created the next authority, which signs once all webhooks trust it: the key of the authority is lost',
         'signed a serving certificate with the next authority: the next authority is trusted everywhere',
       ],
     },
@@ -300,7 +300,7 @@ suite('the serving certificate of a cluster', () => {
       change: () => ({}),
       problems: ['ca.crt holds no PEM certificate', 'tls.crt holds no PEM certificate'],
       steps: [
-        'made an authority and a serving certificate: ca.crt holds no PEM certificate; tls.crt holds no PEM certificate',
+        'created an authority and a serving certificate: ca.crt holds no PEM certificate; tls.crt holds no PEM certificate',
       ],
     },
   ];
@@ -348,7 +348,7 @@ suite('the serving certificate of a cluster', () => {
     const cluster = await createStage('absent');
     const leader = cluster.leader();
     await cluster.pass(0);
-    assert.match(String(warnings(leader)[0]), /^there is no namespace portcullis: /);
+    assert.match(String(warnings(leader)[0]), /^namespace portcullis does not exist: /);
     await cluster.cluster.create('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST);
     await cluster.pass(30_000, 5_000);
     assert.ok(cluster.secret());

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { STANDARD_SCC_CONTROLLER, standardSccs } from '../../src/controllers/standard-sccs.ts';
+import { standardSccs } from '../../src/controllers/standard-sccs.ts';
 import { allow, deny } from '../../src/kube/admission.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
@@ -11,7 +11,7 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
-import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
+import { createController, installCrds, runController, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook } from '../support/verdict-webhook.ts';
 
@@ -34,7 +34,7 @@ suite('the standard SCCs', () => {
   });
 
   const run = async (): Promise<void> => {
-    running = runController(standardSccs, cluster);
+    running = runController(createController(standardSccs), cluster);
     await running.idle();
   };
   const namesOf = (kind: Kind) => cluster.store.list(kind).flatMap(({ metadata }) => metadata?.name ?? []);
@@ -48,7 +48,7 @@ suite('the standard SCCs', () => {
   };
   const changes = () =>
     running.log
-      .filter(({ msg }) => msg === 'object set right')
+      .filter(({ msg }) => msg === 'object corrected')
       .map(({ kind, name, fields }) => ({ kind, name, fields }));
 
   test('are installed with their roles and bindings', async () => {
@@ -69,7 +69,7 @@ suite('the standard SCCs', () => {
       STANDARD_CLUSTER_ROLE_BINDINGS.map(({ metadata }) => metadata?.name),
     );
     const [owner] = cluster.store.get('SecurityContextConstraints', 'anyuid')?.metadata?.managedFields ?? [];
-    assert.equal(owner?.manager, STANDARD_SCC_CONTROLLER);
+    assert.equal(owner?.manager, standardSccs.name);
     assert.deepEqual(changes(), []);
   });
 
@@ -105,9 +105,9 @@ suite('the standard SCCs', () => {
       [
         {
           type: 'Warning',
-          reason: 'SetRight',
+          reason: 'Corrected',
           message:
-            'set right what differed from what ships with the platform: allowPrivilegedContainer, users; to have it otherwise, make one of another name',
+            'restored the standard values of allowPrivilegedContainer, users; to use other values, create a copy under another name',
           name: 'restricted-v2',
         },
       ],
@@ -165,7 +165,7 @@ suite('the standard SCCs', () => {
     await run();
     const errors = running.errors();
     const missing =
-      'the cluster does not serve securitycontextconstraints.security.openshift.io; is its CustomResourceDefinition missing?: the server could not find the requested resource';
+      'the cluster does not serve securitycontextconstraints.security.openshift.io: install its CustomResourceDefinition: the server could not find the requested resource';
     assert.deepEqual(new Set(errors), new Set([missing]));
     assert.equal(errors.length, STANDARD_SCCS.length);
     assert.ok(cluster.store.get('ClusterRoleBinding', `${PREFIX}restricted-v2`));

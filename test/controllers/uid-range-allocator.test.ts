@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { createUidRangeAllocator, UID_RANGE_ALLOCATOR } from '../../src/controllers/uid-range-allocator.ts';
+import { uidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
 import type { RangeAllocation } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import { emptyBitmap, parseBitmap } from '../../src/policy/uid-range/bitmap.ts';
 import type { RangeSettings } from '../../src/policy/uid-range/ranges.ts';
-import { runController, installCrds, type ControllerRun } from '../support/controllers.ts';
+import { createController, runController, installCrds, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
 
@@ -47,7 +47,7 @@ suite('the allocation of ranges', () => {
   });
 
   const run = async (settings = SETTINGS): Promise<ControllerRun> => {
-    const one = runController(createUidRangeAllocator(settings), cluster);
+    const one = runController(createController(uidRangeAllocator, { ranges: settings }), cluster);
     runs.push(one);
     await one.idle();
     return one;
@@ -104,7 +104,7 @@ suite('the allocation of ranges', () => {
       await create('shop');
       await one.idle();
       const managers = cluster.store.get('Namespace', 'shop')?.metadata?.managedFields ?? [];
-      const mine = managers.find(({ manager }) => manager === UID_RANGE_ALLOCATOR);
+      const mine = managers.find(({ manager }) => manager === uidRangeAllocator.name);
       assert.equal(mine?.operation, 'Apply');
       assert.deepEqual(mine.fieldsV1, {
         'f:metadata': { 'f:annotations': { [`f:${MCS}`]: {}, [`f:${GROUPS}`]: {}, [`f:${UIDS}`]: {} } },
@@ -119,7 +119,7 @@ suite('the allocation of ranges', () => {
       assert.equal(told.length, 5);
       const event = told.find(({ involvedObject }) => (involvedObject as Namespace['metadata'])?.name === 'shop');
       assert.deepEqual([event?.['type'], event?.['message']], ['Normal', 'created SCC ranges for shop namespace']);
-      assert.deepEqual(event?.['reportingComponent'], UID_RANGE_ALLOCATOR);
+      assert.deepEqual(event?.['reportingComponent'], uidRangeAllocator.name);
     });
 
     test('an event tells of ranges that somebody chose and that are wrong, once until they change', async () => {
@@ -131,7 +131,7 @@ suite('the allocation of ranges', () => {
       await one.idle();
       const told = (): unknown[] => events('InvalidSCCRanges').map(({ type, message }) => [type, message]);
       assert.deepEqual(told(), [], 'bursts are waited for');
-      const FIX = 'correct it, or remove the annotations so that they are allocated';
+      const FIX = 'correct the annotations, or remove them to allocate new ranges';
       const root = `${UIDS}="0/10" begins with 0, the id of root; ${MCS}="rubbish" is no level of SELinux; ${FIX}`;
       const odd = `${UIDS}="rubbish" cannot be read (expected integer); ${GROUPS}="9-1" has no ids, since 9 is above 1; ${FIX}`;
       const shared = (other: string): string => `shares ids with namespace "${other}"; ${FIX}`;
@@ -437,7 +437,7 @@ suite('the allocation of ranges', () => {
       });
       await create('shop');
       await one.idle();
-      const [failure] = one.log.filter(({ msg }) => msg === 'reconcile failed, it is tried again');
+      const [failure] = one.log.filter(({ msg }) => msg === 'reconcile failed, it is retried');
       assert.match(messageOf(failure), /^Internal error occurred: failed calling webhook "verdict\.example\.com"/);
       await create('other');
       await one.idle();
@@ -531,7 +531,7 @@ suite('the allocation of ranges', () => {
       let changes = 0;
       const webhook = await verdict(['namespaces'], async ({ operation, options, name = '' }) => {
         const { fieldManager } = options as { readonly fieldManager?: string };
-        if (operation === 'UPDATE' && fieldManager === UID_RANGE_ALLOCATOR && changes < 5) {
+        if (operation === 'UPDATE' && fieldManager === uidRangeAllocator.name && changes < 5) {
           const path = `/metadata/labels/change-${++changes}`;
           await cluster.patch('Namespace', { name }, [{ op: 'add', path, value: 'x' }], BY_TEST);
         }
@@ -552,7 +552,7 @@ suite('the allocation of ranges', () => {
     await cluster.writer.remove({ group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' }, '', name);
     await cluster.idle();
     const one = await run();
-    const missing = `the cluster does not serve ${name}; is its CustomResourceDefinition missing?: the server could not find the requested resource`;
+    const missing = `the cluster does not serve ${name}: install its CustomResourceDefinition: the server could not find the requested resource`;
     assert.deepEqual(one.errors(), [missing]);
     for (let attempt = 0; attempt < 20; attempt++) await one.pass(10_000);
     assert.equal(one.errors().length, 20);

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { createUidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
+import { uidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
-import { installCrds, runController, type ControllerRun } from '../support/controllers.ts';
+import { createController, installCrds, runController, type ControllerRun } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
@@ -20,7 +20,7 @@ suite('a burst of namespaces', () => {
     started = await startCluster();
     ({ cluster } = started);
     await installCrds(cluster);
-    run = runController(createUidRangeAllocator(DEFAULT_RANGES), cluster);
+    run = runController(createController(uidRangeAllocator, { ranges: DEFAULT_RANGES }), cluster);
     await run.idle();
     cluster.store.subscribe(({ kind }) => {
       if (kind === 'RangeAllocation') stateWrites++;
@@ -47,7 +47,7 @@ suite('a burst of namespaces', () => {
     await run.stop();
     const { start, blockSize } = DEFAULT_RANGES.uidRange;
     const uidRange = { start, end: start + 310 * blockSize - 1, blockSize };
-    run = runController(createUidRangeAllocator({ ...DEFAULT_RANGES, uidRange }), cluster);
+    run = runController(createController(uidRangeAllocator, { ranges: { ...DEFAULT_RANGES, uidRange } }), cluster);
     await run.idle();
     const names = Array.from({ length: 40 }, (_, index) => `late-${index}`);
     await Promise.all(names.map((name) => cluster.create('Namespace', { metadata: { name } }, BY_TEST)));

@@ -7,11 +7,11 @@ import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { systemClock } from '../../src/cluster/clock.ts';
 import { startController, type RunningController } from '../../src/controllers/runtime.ts';
-import { createUidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
+import { uidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
 import type { Kind } from '../../src/kube/types.ts';
 import { parseBitmap } from '../../src/policy/uid-range/bitmap.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
-import { createRecorder, eventually, installCrds } from '../support/controllers.ts';
+import { createController, createRecorder, eventually, installCrds } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
@@ -51,7 +51,7 @@ suite('replicas that allot at the same time', () => {
   });
 
   const start = (lagMs: number): RunningController => {
-    const one = startController(createUidRangeAllocator(DEFAULT_RANGES), {
+    const one = startController(createController(uidRangeAllocator, { ranges: DEFAULT_RANGES }), {
       ...createRecorder(),
       cluster: lagMs === 0 ? cluster : lateView(cluster, lagMs),
       clock: systemClock,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createRateLimit, MAX_RETRY_MS, createWorkQueue, type WorkQueue } from '../../src/controllers/runtime.ts';
+import { createRetryDelays, MAX_RETRY_MS, createWorkQueue, type WorkQueue } from '../../src/controllers/runtime.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 
@@ -103,33 +103,36 @@ suite('a work queue', () => {
 
 suite('the delays of retries', () => {
   test('double with every failure, up to the longest', () => {
-    const limit = createRateLimit(createFakeClock());
-    const delays = Array.from({ length: 20 }, () => limit.delayOf('a'));
-    assert.deepEqual(delays.slice(0, 5), [5, 10, 20, 40, 80]);
-    assert.deepEqual(delays.slice(-3), [655_360, MAX_RETRY_MS, MAX_RETRY_MS]);
-    assert.equal(limit.delayOf('b'), 5);
-    limit.forget('a');
-    assert.equal(limit.delayOf('a'), 5);
+    const delays = createRetryDelays(createFakeClock());
+    const computed = Array.from({ length: 20 }, () => delays.afterFailure('a'));
+    assert.deepEqual(computed.slice(0, 5), [5, 10, 20, 40, 80]);
+    assert.deepEqual(computed.slice(-3), [655_360, MAX_RETRY_MS, MAX_RETRY_MS]);
+    assert.equal(delays.afterFailure('b'), 5);
+    delays.reset('a');
+    assert.equal(delays.afterFailure('a'), 5);
   });
 
   test('the longest can be another', () => {
-    const limit = createRateLimit(createFakeClock(), 12);
-    assert.deepEqual([limit.delayOf('a'), limit.delayOf('a'), limit.delayOf('a'), limit.delayOf('a')], [5, 10, 12, 12]);
+    const delays = createRetryDelays(createFakeClock(), 12);
+    assert.deepEqual(
+      [delays.afterFailure('a'), delays.afterFailure('a'), delays.afterFailure('a'), delays.afterFailure('a')],
+      [5, 10, 12, 12],
+    );
   });
 
   test('of all keys together: a hundred at once, then ten in a second', () => {
     const clock = createFakeClock();
-    const limit = createRateLimit(clock);
-    const delays = Array.from({ length: 103 }, (_, index) => limit.delayOf(`key-${index}`));
-    assert.deepEqual(delays.slice(98), [5, 5, 100, 200, 300]);
+    const delays = createRetryDelays(clock);
+    const computed = Array.from({ length: 103 }, (_, index) => delays.afterFailure(`key-${index}`));
+    assert.deepEqual(computed.slice(98), [5, 5, 100, 200, 300]);
     clock.advance(1300);
-    assert.equal(limit.delayOf('later'), 5);
+    assert.equal(delays.afterFailure('later'), 5);
   });
 
   test('conflicts hold nobody else back', () => {
-    const limit = createRateLimit(createFakeClock());
-    for (let index = 0; index < 1000; index++) limit.shortDelayOf(`key-${index}`);
-    assert.equal(limit.delayOf('a'), 5);
-    assert.deepEqual([limit.shortDelayOf('b'), limit.shortDelayOf('b')], [5, 10]);
+    const delays = createRetryDelays(createFakeClock());
+    for (let index = 0; index < 1000; index++) delays.afterConflict(`key-${index}`);
+    assert.equal(delays.afterFailure('a'), 5);
+    assert.deepEqual([delays.afterConflict('b'), delays.afterConflict('b')], [5, 10]);
   });
 });

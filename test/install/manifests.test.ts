@@ -8,7 +8,6 @@ import { parseConfiguration } from '../../src/config/configuration.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL, LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
 import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
 import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
-import { rolloutRoles, ROLLOUT_PARTS } from '../../src/install/rbac.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
 import { defaultSettings, buildManifests, type Manifest, type ManifestOf } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
@@ -24,10 +23,7 @@ const INSTALLATIONS: readonly (readonly [name: string, settings: ManifestSetting
   ['another namespace', { ...DEFAULTS, namespace: 'security' }],
   ['enforcing, by access reviews', { ...DEFAULTS, sccMode: 'enforce', authorization: 'sar' }],
   ['enforcement by dry runs', { ...DEFAULTS, rollout: 'Enforce', evaluator: 'DryRun' }],
-  [
-    'no controllers of the rollout',
-    { ...DEFAULTS, withoutControllers: ROLLOUT_PARTS.map(({ controller }) => controller) },
-  ],
+  ['no controllers of the rollout', { ...DEFAULTS, withoutControllers: CONTROLLER_NAMES }],
   ['a certificate of others', { ...DEFAULTS, certificates: 'others' }],
 ];
 
@@ -138,47 +134,116 @@ test('without SCCs and the rollout nothing is said of SCCs', () => {
   assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
 });
 
-/** What the replicas may do by the roles of the rollout, as `verb resource`. */
-function rolloutRights(settings: Partial<ManifestSettings>): ReadonlyMap<string, readonly string[]> {
-  const { namespace, rollout } = DEFAULTS;
-  const rights = new Map<string, readonly string[]>();
-  for (const one of rolloutRoles({ ...DEFAULTS, namespace, rollout, ...settings })) {
-    const { rules = [] } = one as ManifestOf<V1ClusterRole>;
-    const granted = (rules ?? []).flatMap(({ verbs, resources = [], resourceNames: names }) =>
+/** The permissions of the replicas by role, as `verb resource names`. */
+function permissions(settings: Partial<ManifestSettings>): ReadonlyMap<string, readonly string[]> {
+  const granted = new Map<string, readonly string[]>();
+  for (const one of buildManifests({ ...DEFAULTS, ...settings })) {
+    if (one.kind !== 'Role' && one.kind !== 'ClusterRole') continue;
+    const { rules } = one as ManifestOf<V1ClusterRole>;
+    const texts = (rules ?? []).flatMap(({ verbs, resources = [], resourceNames: names }) =>
       resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}${names ? ` ${names.join(',')}` : ''}`)),
     );
     const { name } = one.metadata;
-    if (granted.length > 0) rights.set(name, [...(rights.get(name) ?? []), ...granted]);
+    granted.set(name, [...(granted.get(name) ?? []), ...texts]);
   }
-  return rights;
+  return granted;
 }
 
-suite('the rights of the rollout', () => {
-  const labellers = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeller'];
-  const always = ['portcullis-rollout', 'portcullis-config-observer', 'portcullis-readiness'];
+suite('the roles of the replicas', () => {
+  const base = ['portcullis'];
+  const scc = ['portcullis-scc', 'portcullis-view'];
+  const rollout = ['portcullis-rollout'];
+  const view = ['portcullis-view-enforcement'];
+  const certificate = ['portcullis-serving-certificate', 'portcullis-serving-certificate-scc'];
+  const replica = ['portcullis-replica-certificate'];
+  const sccControllers = ['portcullis-uid-range-allocator', 'portcullis-standard-sccs'];
+  const labelers = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler'];
+  const readiness = ['portcullis-config-observer', 'portcullis-readiness'];
   const cases: readonly (readonly [string, Partial<ManifestSettings>, readonly string[]])[] = [
-    ['by default', {}, [...always, ...labellers]],
-    ['enforcing', { rollout: 'Enforce' }, [...always, ...labellers]],
-    ['disabled', { rollout: 'Disabled' }, []],
-    ['where SCCs are those of others', { sccMode: 'off' }, always],
-    ['on OpenShift', PROFILES.openshift, []],
-    ['with dry runs', { evaluator: 'DryRun' }, [...always, 'portcullis-readiness-dry-run', ...labellers]],
     [
-      'without a controller',
-      { withoutControllers: ['pod-security-config-observer', LABEL_SYNC_MANAGER] },
-      ['portcullis-rollout', 'portcullis-readiness', 'portcullis-run-level-zero-labeller'],
+      'by default',
+      {},
+      [...base, ...scc, ...rollout, ...certificate, ...replica, ...sccControllers, ...labelers, ...readiness, ...view],
+    ],
+    [
+      'rollout disabled',
+      { rollout: 'Disabled' },
+      [...base, ...scc, ...certificate, ...replica, ...sccControllers, ...view],
+    ],
+    [
+      'SCC admission off',
+      { sccMode: 'off' },
+      [...base, ...rollout, 'portcullis-serving-certificate', ...replica, ...readiness, ...view],
+    ],
+    ['on OpenShift', PROFILES.openshift, [...base, 'portcullis-serving-certificate', ...replica, ...view]],
+    [
+      'dry runs',
+      { evaluator: 'DryRun', sccMode: 'off', certificates: 'others' },
+      [...base, ...rollout, ...readiness, 'portcullis-readiness-dry-run', ...view],
+    ],
+    ['without controllers', { withoutControllers: CONTROLLER_NAMES }, [...base, ...scc, ...rollout, ...view]],
+    [
+      'without some controllers',
+      {
+        withoutControllers: ['pod-security-config-observer', LABEL_SYNC_MANAGER],
+        certificates: 'others',
+        authorization: 'sar',
+      },
+      [
+        ...base,
+        ...scc,
+        ...rollout,
+        ...sccControllers,
+        'portcullis-run-level-zero-labeler',
+        'portcullis-readiness',
+        ...view,
+        'portcullis-access-reviews',
+      ],
     ],
   ];
   for (const [name, settings, roles] of cases) {
-    test(name, () => assert.deepEqual([...rolloutRights(settings).keys()], roles));
+    test(name, () => assert.deepEqual([...permissions(settings).keys()].toSorted(), roles.toSorted()));
   }
 
   test('each controller writes no more than it has to', () => {
-    const writes = (rights: readonly string[]): readonly string[] =>
-      rights.filter((one) => !/^(get|list|watch) /.test(one));
-    const written = Object.fromEntries([...rolloutRights({})].map(([role, rights]) => [role, writes(rights)]));
-    assert.deepEqual(written, {
+    const writes = Object.fromEntries(
+      [...permissions({ evaluator: 'DryRun' })].map(([role, granted]) => [
+        role,
+        granted.filter((one) => !/^(get|list|watch|use) /.test(one)),
+      ]),
+    );
+    assert.deepEqual(
+      writes['portcullis-standard-sccs']?.map((one) => one.replace(/ \S*,\S*$/, ' NAMES')),
+      [
+        'create securitycontextconstraints',
+        'update securitycontextconstraints NAMES',
+        'create clusterroles',
+        'create clusterrolebindings',
+        'update clusterroles NAMES',
+        'update clusterrolebindings NAMES',
+        'delete clusterrolebindings NAMES',
+      ],
+    );
+    delete writes['portcullis-standard-sccs'];
+    assert.deepEqual(writes, {
+      portcullis: ['create leases', 'update leases', 'delete leases', 'create events', 'patch events'],
+      'portcullis-scc': [],
+      'portcullis-view': [],
       'portcullis-rollout': [],
+      'portcullis-serving-certificate': [
+        'create secrets',
+        'update secrets portcullis-serving-certificate',
+        'delete secrets portcullis-serving-certificate',
+        'patch validatingwebhookconfigurations psa.portcullis.dev',
+      ],
+      'portcullis-serving-certificate-scc': [
+        'patch mutatingwebhookconfigurations zz.scc.portcullis.dev,objects.scc.portcullis.dev',
+        'patch validatingwebhookconfigurations scc.portcullis.dev',
+      ],
+      'portcullis-replica-certificate': [],
+      'portcullis-uid-range-allocator': ['patch namespaces', 'create rangeallocations', 'update rangeallocations'],
+      'portcullis-label-syncer': ['patch namespaces'],
+      'portcullis-run-level-zero-labeler': ['patch namespaces default,kube-system,kube-public'],
       'portcullis-config-observer': [
         'create configmaps',
         'update configmaps portcullis-pod-security',
@@ -192,13 +257,9 @@ suite('the rights of the rollout', () => {
         'patch reports portcullis-pod-security',
         'delete reports portcullis-pod-security',
       ],
-      'portcullis-label-syncer': ['patch namespaces'],
-      'portcullis-run-level-zero-labeller': ['patch namespaces default,kube-system,kube-public'],
+      'portcullis-readiness-dry-run': ['patch namespaces'],
+      'portcullis-view-enforcement': [],
     });
-  });
-
-  test('the controllers that can be left out are known', () => {
-    for (const { controller } of ROLLOUT_PARTS) assert.ok(CONTROLLER_NAMES.includes(controller), controller);
   });
 });
 

@@ -2,9 +2,10 @@
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
-import { ourConfigurations, createReplica, type Replica } from '../../src/controllers/replica.ts';
+import { installedConfigurations, replica } from '../../src/controllers/replica.ts';
 import { startController, type RunningController } from '../../src/controllers/runtime.ts';
-import { createServingCertificate } from '../../src/controllers/serving-certificate.ts';
+import type { ServedPair } from '../../src/controllers/controller.ts';
+import { servingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import { draft, type Kind, type Kinds, type Secret } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
@@ -13,7 +14,7 @@ import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { fingerprintOf, readCertificates } from '../../src/tls/pem.ts';
 import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
 import { findTrustProblems } from '../../src/tls/served-trust.ts';
-import { createRecorder, type Recorder } from './controllers.ts';
+import { createController, createRecorder, createTestSettings, type Recorder } from './controllers.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 
 export const { namespace: NAMESPACE, certificateSecret: SECRET } = INSTALLATION;
@@ -51,6 +52,12 @@ export const CONFIGURATIONS = [
   ['ValidatingWebhookConfiguration', configuration('psa.portcullis.dev', ['a.portcullis.dev', 'b.portcullis.dev'])],
   ['MutatingWebhookConfiguration', configuration('zz.scc.portcullis.dev', ['c.portcullis.dev'])],
 ] as const;
+
+const UNUSED: ServedPair = {
+  current: () => ({ cert: '', key: '' }),
+  isTemporary: () => true,
+  use: () => undefined,
+};
 
 /** One replica as others see it: what it serves, and whether it wants reviews. */
 export interface StagedReplica {
@@ -155,36 +162,39 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
           for (const call of told) call(staged);
         },
       };
-      const replica: Replica = createReplica({
-        cluster: view.cluster,
-        name: `portcullis-replica-${name}`,
-        identity: `${name}_1`,
-        namespace: NAMESPACE,
+      let isDead = false;
+      const seen: Cluster = {
+        ...view.cluster,
+        remove: (...args) =>
+          isDead ? Promise.reject(new Error('this replica is dead')) : view.cluster.remove(...args),
+      };
+      const controller = createController(replica, {
         service: SERVICE,
-        served,
-        secret: { namespace: NAMESPACE, name: SECRET },
+        settings: createTestSettings({ phase: 'Disabled' }),
+        replica: { name: `portcullis-replica-${name}`, identity: `${name}_1` },
+        certificate: { served, names: NAMES, source: 'managed' },
         date,
       });
-      const stop = run(replica.controller, { ...createRecorder(), cluster: view.cluster, clock });
+      const stop = run(controller, { ...createRecorder(), cluster: seen, clock });
       const staged: StagedReplica = {
         name,
         current: () => pair,
         isReady: () =>
           findTrustProblems({
             pair,
-            configurations: ourConfigurations(view.cluster.store),
+            configurations: installedConfigurations(view.cluster.store),
             service: SERVICE,
             now: date(),
           }).length === 0,
         catchUp: view.catchUp,
         async die() {
+          isDead = true;
           await stop();
           view.stop();
         },
         async leave() {
           await stop();
           view.stop();
-          await replica.leave();
         },
       };
       return staged;
@@ -206,11 +216,11 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
         apply: (kind, object, options) => writing(() => seen.apply(kind, object, options)),
         remove: (kind, name, namespace) => writing(() => seen.remove(kind, name, namespace)),
       };
-      const controller = createServingCertificate({
-        secret: { namespace: NAMESPACE, name: SECRET },
-        names: NAMES,
+      const controller = createController(servingCertificate, {
+        service: SERVICE,
+        certificate: { served: UNUSED, names: NAMES, source: 'managed' },
         date,
-        metrics: recorder.metrics.certificates,
+        metrics: recorder.metrics,
       });
       const stop = run(controller, { ...recorder, cluster: mortal, clock });
       return {

@@ -4,7 +4,9 @@ import { pino, type Logger } from 'pino';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
 import type { Store } from '../../src/cluster/store.ts';
-import type { Controller } from '../../src/controllers/controller.ts';
+import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
+import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
+import { createControllers } from '../../src/controllers/index.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
@@ -13,6 +15,12 @@ import {
 } from '../../src/policy/scc/standard.ts';
 import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { INSTALLATION } from '../../src/kube/well-known.ts';
+import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
+import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
+import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
+import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 
 /** Lets the cluster serve the kinds of our own that it does not serve yet. */
@@ -50,6 +58,66 @@ export function createRecorder(): Recorder {
     },
   });
   return { logger: pino({ base: null, level: 'debug' }, sink), metrics: createMetrics({ version: '0.0.0' }), log };
+}
+
+/** The settings of a test. Assigning `rollout` notifies the subscribers. */
+export interface TestSettings extends Observable<Settings> {
+  rollout: RolloutSettings;
+}
+
+export function createTestSettings(rollout: Partial<RolloutSettings>, exemptions = NO_EXEMPTIONS): TestSettings {
+  const settings = createObservable<Settings>({
+    podSecurity: createPodSecurity({ ...DEFAULT_CONFIGURATION, exemptions }),
+    rollout: { ...DEFAULT_ROLLOUT, ...rollout },
+    scc: {
+      mode: 'enforce',
+      exemptNamespaces: [INSTALLATION.namespace],
+      compatibility: {},
+      preferUserNamespaces: false,
+    },
+  });
+  return {
+    get value() {
+      return settings.value;
+    },
+    subscribe: (listener) => settings.subscribe(listener),
+    get rollout() {
+      return settings.value.rollout;
+    },
+    set rollout(next) {
+      settings.set({ ...settings.value, rollout: next });
+    },
+  };
+}
+
+const NO_EXEMPTIONS: PodSecurityConfiguration['exemptions'] = { usernames: [], namespaces: [], runtimeClasses: [] };
+
+const TEMPORARY: KeyPair = { cert: '', key: '' };
+
+/** Creates a controller of the registry. */
+export function createController(
+  definition: ControllerDefinition,
+  context: Partial<ControllerContext> = {},
+): Controller {
+  const { namespace, name } = INSTALLATION;
+  const [controller] = createControllers([definition], {
+    settings: createTestSettings({ phase: 'Enforce' }),
+    service: { namespace, name },
+    version: '0.0.0',
+    ranges: DEFAULT_RANGES,
+    replica: { name: 'portcullis-replica-test', identity: 'test' },
+    certificate: {
+      served: { current: () => TEMPORARY, isTemporary: () => true, use: () => undefined },
+      names: { dnsNames: [], ipAddresses: [] },
+      source: 'provided',
+    },
+    metrics: createMetrics({ version: '0.0.0' }),
+    date: () => new Date(),
+    random: () => 0.5,
+    ...context,
+  });
+  if (!controller) throw new Error('no controller was created');
+  return controller;
 }
 
 export interface ControllerRun extends Recorder, RunningController {

@@ -4,37 +4,25 @@ import { defineCommand, EXIT, type Io, VERSION } from '../command.ts';
 import { resolveValues } from '../options.ts';
 import { sccSettings } from '../scc-options.ts';
 import { createSettings, loadConfiguration, type LoadedConfiguration } from '../../config/settings.ts';
-import { serveOptions, type ServeValues, logLevelOf, isEnabled, controllersOf } from '../serve/options.ts';
+import { serveOptions, type ServeValues, logLevelOf, rangeSettings } from '../serve/options.ts';
 import { readSource, type Source, UserError, watchFile } from '../../config/files.ts';
 import { type Logger, createLogger } from '../../telemetry/logger.ts';
 import type { KeyPair } from '../../tls/key-pair.ts';
 import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../tls/reload.ts';
 import { readCertificates } from '../../tls/pem.ts';
 import { createCallers, type Callers } from '../../server/callers.ts';
-import {
-  announcementOf,
-  ROLLOUT_KINDS,
-  rolloutOf,
-  type RolloutPlace,
-  createPodSecurityInForce,
-} from '../../cluster/rollout.ts';
-import type { Controller } from '../../controllers/controller.ts';
-import { createConfigObserver } from '../../controllers/config-observer.ts';
-import { createPsaReadiness } from '../../controllers/readiness.ts';
-import { createPsaLabelSyncer } from '../../controllers/label-syncer.ts';
-import type { Announcement } from '../../controllers/replica.ts';
-import { createRunLevelZeroLabeller } from '../../controllers/run-level-zero-labeler.ts';
-import type { PodSecurityConfiguration } from '../../policy/psa/configuration.ts';
-import { DEFAULT_UNMANAGED_NAMESPACES, type ManagementSettings } from '../../policy/rollout/label-sync.ts';
+import { createPodSecurityInForce } from '../../cluster/rollout.ts';
+import type { Features } from '../../controllers/controller.ts';
+import { createControllers, enabledControllers } from '../../controllers/index.ts';
+import { standardSccs } from '../../controllers/standard-sccs.ts';
+import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
-import type { SccSettings } from '../../policy/scc/mode.ts';
-import { type Metrics, createMetrics } from '../../telemetry/metrics.ts';
+import { createMetrics } from '../../telemetry/metrics.ts';
 import { type AdmissionServer, buildServer } from '../../server/server.ts';
-import { certificateControllers, createServedCertificate, trustCheck } from '../serve/certificates.ts';
+import { createServedCertificate, replicaIdentity, serverNames, trustCheck } from '../serve/certificates.ts';
 import { startDevCluster } from '../serve/dev-cluster.ts';
 import { isLive, reachLiveCluster } from '../serve/live-cluster.ts';
 import { listen, ping, readinessChecks } from '../serve/cluster.ts';
-import { STANDARD_SCC_CONTROLLER } from '../../controllers/standard-sccs.ts';
 import { canUseScc } from '../../cluster/access.ts';
 import { protocolSettings } from '../../tls/secure-context.ts';
 import { createWebhooks } from '../../server/webhooks/index.ts';
@@ -156,55 +144,15 @@ function checked(source: Source): Source {
   return source;
 }
 
-export interface RolloutControllersOptions {
-  readonly values: ServeValues;
-  readonly scc: SccSettings;
-  readonly place: RolloutPlace;
-  settings(): RolloutSettings;
-  exemptions(): PodSecurityConfiguration['exemptions'];
-  readonly metrics: Pick<Metrics, 'rollout'>;
-}
-
-/** Whose labels are managed. */
-export function managementOf(scc: SccSettings): ManagementSettings {
-  return { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
-}
-
-/** The controllers that roll enforcement out; none where that is disabled at start. */
-export function rolloutControllers(options: RolloutControllersOptions): readonly Controller[] {
-  const { values, scc, place, settings, exemptions, metrics } = options;
-  if (settings().phase === 'Disabled') return [];
-  const management = managementOf(scc);
-  const { namespace, version } = place;
-  const installation = { namespace, version, settings, management };
-  // Where SCCs are somebody else's, so are the labels that follow from them.
-  const labellers =
-    scc.mode === 'off'
-      ? []
-      : [
-          createPsaLabelSyncer({ ...installation, metrics: metrics.rollout.syncer }),
-          createRunLevelZeroLabeller(settings),
-        ];
-  const date = (): Date => new Date();
-  const readiness = createPsaReadiness({
-    ...installation,
-    exemptions,
-    metrics: metrics.rollout.readiness,
-    date,
-    random: Math.random,
-  });
-  const observer = createConfigObserver({ ...installation, exemptions, date });
-  return [...labellers, observer, readiness].filter(({ name }) => isEnabled(name, values.controllers));
-}
-
-/** What a replica says of the default that it holds namespaces to. */
-export function rolloutAnnouncement(place: RolloutPlace, settings: () => RolloutSettings): Announcement {
+/** The features that decide which controllers run. */
+function featuresOf(values: ServeValues, { rollout }: LoadedConfiguration, live: boolean): Features {
   return {
-    kinds: ROLLOUT_KINDS,
-    annotations() {
-      const now = settings();
-      return now.phase === 'Disabled' ? {} : announcementOf(rolloutOf(place, now));
-    },
+    scc: values['scc-mode'] !== 'off',
+    rollout: rollout.phase !== 'Disabled',
+    dryRun: rollout.evaluator === 'DryRun',
+    standardSccs: values['standard-sccs'] === 'install',
+    managedCertificate: live && values['tls-cert-file'] === undefined,
+    replicas: live || rollout.phase !== 'Disabled',
   };
 }
 
@@ -239,7 +187,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     const metrics = createMetrics({ version: VERSION });
     const now = (): number => performance.now();
     const scc = sccSettings(values);
-    const controllers = controllersOf(values);
+    const ranges = rangeSettings(values);
     const protocol = protocolSettings(values['tls-min-version'], values['tls-cipher-suites']);
     const files = certificateFiles(values);
     const ownCertificate = files && (await loadCertificate(files));
@@ -247,6 +195,8 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     const clientAuthorities = await loadClientAuthorities(values);
 
     const live = isLive(values);
+    const features = featuresOf(values, configuration, live);
+    const definitions = enabledControllers(features, values.controllers);
     const served = live
       ? await reachLiveCluster({ values, rollout: configuration.rollout, env: io.env, logger, metrics })
       : await startDevCluster({ values, scc, rollout: configuration.rollout, logger, metrics });
@@ -280,9 +230,9 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
       webhooks: createWebhooks({
         podSecurity,
         scc,
-        rollout: { place, settings: rollout, management: managementOf(scc) },
+        rollout: { place, settings: rollout, management: managementSettings(scc) },
         authorization: values.authorization,
-        standardSccs: controllers.some(({ name }) => name === STANDARD_SCC_CONTROLLER) ? 'kept' : 'left alone',
+        standardSccs: definitions.includes(standardSccs) ? 'kept' : 'left alone',
         cluster,
         logger,
         metrics,
@@ -340,33 +290,22 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     });
     closing.push(() => probes.close());
     const authority = ownCertificate?.cert ?? served.certificate.authority;
-    const own =
-      live || rollout().phase !== 'Disabled'
-        ? certificateControllers({
-            values,
-            cluster,
-            service,
-            served: certificate,
-            certificates: live && !files ? 'self-managed' : 'given',
-            port,
-            announcement: rolloutAnnouncement(place, rollout),
-            logger,
-            metrics,
-          })
-        : undefined;
-    closing.push(() => own?.leave());
-    await served.open({ host: reachable(host), port, authority }, [
-      ...(own?.controllers ?? []),
-      ...controllers,
-      ...rolloutControllers({
-        values,
-        scc,
-        place,
-        settings: rollout,
-        exemptions: () => settings.value.podSecurity.configuration.exemptions,
-        metrics,
-      }),
-    ]);
+    const controllers = createControllers(definitions, {
+      settings,
+      service,
+      version: VERSION,
+      ranges,
+      replica: replicaIdentity(values, port),
+      certificate: {
+        served: certificate,
+        names: serverNames(service, values['tls-extra-names']),
+        source: features.managedCertificate ? 'managed' : 'provided',
+      },
+      metrics,
+      date,
+      random: Math.random,
+    });
+    await served.open({ host: reachable(host), port, authority }, controllers);
     logger.info({ host, port, probesPort, version: VERSION }, 'serving');
     io.stdout.write(served.greeting());
 

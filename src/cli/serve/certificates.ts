@@ -3,13 +3,8 @@ import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { randomUUID } from 'node:crypto';
 import type { Store } from '../../cluster/store.ts';
-import {
-  ourConfigurations,
-  strangeConfigurations,
-  type ServedPair,
-  createReplica,
-  type Announcement,
-} from '../../controllers/replica.ts';
+import { foreignConfigurations, installedConfigurations } from '../../controllers/replica.ts';
+import type { ReplicaIdentity, ServedPair } from '../../controllers/controller.ts';
 import { getWebhooks, type WebhookConfiguration } from '../../kube/webhooks.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -20,13 +15,9 @@ import type { ProtocolSettings } from '../../tls/secure-context.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../../tls/served-trust.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { AdmissionServer } from '../../server/server.ts';
-import { systemClock, withTimeout } from '../../cluster/clock.ts';
-import type { Cluster } from '../../cluster/cluster.ts';
-import type { Controller } from '../../controllers/controller.ts';
-import { createServingCertificate } from '../../controllers/serving-certificate.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import type { ServerNames } from '../../tls/self-signed.ts';
-import { isEnabled, type ServeValues } from './options.ts';
+import type { ServeValues } from './options.ts';
 
 /** The certificate of the server, and whom it trusts; it can change both while it serves. */
 export interface ServedCertificate extends ServedPair {
@@ -133,10 +124,10 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
     const mark = `${revisions.join()} ${cert}`;
     const isFresh = seen !== undefined && Math.abs(now.getTime() - seen.atMs) < LOOK_AGAIN_MS;
     if (seen?.mark === mark && isFresh) return seen.problems;
-    const configurations = ourConfigurations(store);
+    const configurations = installedConfigurations(store);
     const trust = { pair: { cert }, configurations, service, now };
     const problems = findTrustProblems(trust);
-    const others = findOtherTrustProblems(trust, strangeConfigurations(store));
+    const others = findOtherTrustProblems(trust, foreignConfigurations(store));
     // Until what counts is right, it is no wonder that the rest is not.
     if (problems.length === 0) tell(others);
     distrusting.set(others.length);
@@ -163,62 +154,6 @@ function authoritiesIn(configurations: readonly WebhookConfiguration[]) {
   return distinct([...bundles].flatMap((bundle) => readCertificates(pemOf(bundle))));
 }
 
-interface CertificateControllersOptions {
-  readonly values: ServeValues;
-  readonly cluster: Cluster;
-  readonly service: Service;
-  readonly served: ServedPair;
-  /** Whether they are made here for the cluster, or come from elsewhere. */
-  readonly certificates: 'self-managed' | 'given';
-  /** On which reviews are answered. */
-  readonly port: number;
-  /** What the replica says of itself beside its certificate. */
-  readonly announcement: Announcement;
-  readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'certificates'>;
-}
-
-interface CertificateControllers {
-  readonly controllers: readonly Controller[];
-  /** Takes back what this replica has said of itself, if the API server can be told in time. */
-  leave(): Promise<void>;
-}
-
-/** For that, at the end of a process. */
-const LEAVE_MS = 2_000;
-
-/** The controllers of the certificates of a live cluster; with files for the certificate, replicas say only that they are there. */
-export function certificateControllers(options: CertificateControllersOptions): CertificateControllers {
-  const { values, cluster, service, served, port, announcement, logger, metrics } = options;
-  const date = (): Date => new Date();
-  const isManaged = options.certificates === 'self-managed';
-  const secret = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
-  const replica = createReplica({
-    cluster,
-    name: replicaName(values, port),
-    identity: `${hostname()}_${randomUUID()}`,
-    namespace: service.namespace,
-    service,
-    served,
-    date,
-    announcement,
-    ...(isManaged ? { secret } : {}),
-  });
-  const names = serverNames(service, values['tls-extra-names']);
-  const keeper = createServingCertificate({ secret, names, date, metrics: metrics.certificates });
-  const controllers = [...(isManaged ? [keeper] : []), replica.controller];
-  return {
-    controllers: controllers.filter(({ name }) => isEnabled(name, values.controllers)),
-    async leave() {
-      try {
-        await withTimeout(systemClock, LEAVE_MS, () => replica.leave());
-      } catch (err) {
-        logger.debug({ err }, 'Lease of this replica not removed, it runs out');
-      }
-    },
-  };
-}
-
 /** By what names the server is called: those of its service, of this machine, and further ones. */
 export function serverNames({ name, namespace }: Service, extra: readonly string[]): ServerNames {
   const service = `${name}.${namespace}`;
@@ -230,12 +165,12 @@ export function serverNames({ name, namespace }: Service, extra: readonly string
   };
 }
 
-/** A pod has its host name alone; other processes share it, but not their port. */
-function replicaName(values: ServeValues, port: number): string {
+/** Identifies this replica. A pod has a host name of its own; other processes share it, but not their port. */
+export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: number): ReplicaIdentity {
   const host = hostname()
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-|-$/g, '');
   const unique = values['in-cluster'] ? host : `${host}-${port}`;
-  return `${INSTALLATION.name}-replica-${unique}`;
+  return { name: `${INSTALLATION.name}-replica-${unique}`, identity: `${hostname()}_${randomUUID()}` };
 }

@@ -136,6 +136,11 @@ export const DEFAULT_UNMANAGED_NAMESPACES: readonly string[] = [
   ...PLATFORM.split(' ').map((name) => `openshift-${name}`),
 ];
 
+/** The settings of an installation with these SCC settings. */
+export function managementSettings(scc: ManagementSettings['scc']): ManagementSettings {
+  return { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
+}
+
 /** True if the namespace asks to be managed, also where it would not be otherwise. */
 function isOptedIn(namespace: Namespace): boolean {
   return namespace.metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
@@ -382,18 +387,18 @@ function neededLevelOf({ namespace, serviceAccounts, sccLevels, canUse }: NeedIn
 }
 
 /** Something to tell in an Event on the namespace, once for as long as it holds. */
-interface Remark {
+export interface LabelSyncEvent {
   readonly type: 'Normal' | 'Warning';
   readonly reason: 'NoUsableSCC' | 'LabelKept' | 'LabelForced' | 'LevelPrivileged';
   readonly message: string;
 }
 
 /** What whoever looks after the namespace should know. */
-function remarksOn(input: FieldsInput, need: NeededLevel, fields: IntendedFields): readonly Remark[] {
+function eventsFor(input: FieldsInput, need: NeededLevel, fields: IntendedFields): readonly LabelSyncEvent[] {
   return [...ofNeed(input, need), ...ofKeptLabels(input, need.level), ...ofForcedLabels(input, fields)];
 }
 
-function ofNeed({ namespace }: FieldsInput, { level, cause }: NeededLevel): readonly Remark[] {
+function ofNeed({ namespace }: FieldsInput, { level, cause }: NeededLevel): readonly LabelSyncEvent[] {
   if (cause === undefined) {
     const message = 'no service account of the namespace may use any SCC: its level is restricted';
     return [{ type: 'Warning', reason: 'NoUsableSCC', message }];
@@ -404,7 +409,7 @@ function ofNeed({ namespace }: FieldsInput, { level, cause }: NeededLevel): read
   return [{ type: 'Warning', reason: 'LevelPrivileged', message }];
 }
 
-function ofKeptLabels(input: FieldsInput, level: Level): readonly Remark[] {
+function ofKeptLabels(input: FieldsInput, level: Level): readonly LabelSyncEvent[] {
   const { labels } = input.namespace.metadata ?? {};
   return PSA_LABELS.filter((key) => isLeftAlone(key, input) && labels?.[key] !== labelFor(key, level)).map((key) => ({
     type: 'Normal',
@@ -413,7 +418,7 @@ function ofKeptLabels(input: FieldsInput, level: Level): readonly Remark[] {
   }));
 }
 
-function ofForcedLabels(input: FieldsInput, { labels }: IntendedFields): readonly Remark[] {
+function ofForcedLabels(input: FieldsInput, { labels }: IntendedFields): readonly LabelSyncEvent[] {
   const current = input.namespace.metadata?.labels;
   const own = ownFieldsOf(input.owners).labels;
   return [...labels]
@@ -460,7 +465,7 @@ export interface LabelSyncPlan {
   /** To send as a JSON patch, where there is nothing to apply. */
   readonly patch?: readonly JsonPatchOp[] | undefined;
   /** Each to be told once, for as long as it holds. */
-  readonly remarks: readonly Remark[];
+  readonly events: readonly LabelSyncEvent[];
 }
 
 /** Plans the labels of a namespace. */
@@ -468,7 +473,7 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
   const { namespace, settings, mode } = input;
   const owners = getMetadataOwners(namespace.metadata);
   const managed = isManaged(namespace, owners, settings);
-  if (owners === undefined || isTerminating(namespace)) return { isManaged: managed, remarks: [] };
+  if (owners === undefined || isTerminating(namespace)) return { isManaged: managed, events: [] };
   const need = managed ? needOf(input) : undefined;
   const given: FieldsInput = { namespace, owners, mode, isManaged: managed, level: need?.level };
   const fields = intendedFields(given);
@@ -478,7 +483,7 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
     need,
     apply,
     patch: managed && apply === undefined ? forgetFormer(namespace) : undefined,
-    remarks: need ? remarksOn(given, need, fields) : [],
+    events: need ? eventsFor(given, need, fields) : [],
   };
 }
 

@@ -240,7 +240,7 @@ suite('what belongs to others', () => {
     const stripped = { ...restored, metadata: { ...restored.metadata, managedFields: [] } };
     const { namespace, plans } = syncUntilDone(inputFor(stripped));
     assert.deepEqual(told(namespace), { ...levelled('restricted'), [ENFORCE]: 'baseline' });
-    assert.deepEqual(plans.at(-1)?.remarks, [
+    assert.deepEqual(plans.at(-1)?.events, [
       {
         type: 'Normal',
         reason: 'LabelKept',
@@ -343,8 +343,8 @@ suite('namespaces of which nothing is known yet', () => {
   ];
   for (const { name, namespace, given } of cases) {
     test(name, () => {
-      const { apply: document, patch, remarks } = planLabels(inputFor(namespace, given));
-      assert.deepEqual([document, patch, remarks], [undefined, undefined, []]);
+      const { apply: document, patch, events } = planLabels(inputFor(namespace, given));
+      assert.deepEqual([document, patch, events], [undefined, undefined, []]);
     });
   }
 
@@ -354,11 +354,11 @@ suite('namespaces of which nothing is known yet', () => {
   });
 });
 
-suite('remarks', () => {
+suite('events', () => {
   test('no account may use any SCC', () => {
-    const { remarks, need } = planLabels({ ...inputFor(namespaceWith()), canUse: () => false });
+    const { events, need } = planLabels({ ...inputFor(namespaceWith()), canUse: () => false });
     assert.deepEqual(need, { level: 'restricted' });
-    assert.deepEqual(remarks, [
+    assert.deepEqual(events, [
       {
         type: 'Warning',
         reason: 'NoUsableSCC',
@@ -369,8 +369,8 @@ suite('remarks', () => {
 
   test('the level drops to privileged', () => {
     const given = { grants: [PRIVILEGED] };
-    assert.deepEqual(planLabels(inputFor(namespaceWith(), given)).remarks, []);
-    assert.deepEqual(planLabels(inputFor(synced(namespaceWith()), given)).remarks, [
+    assert.deepEqual(planLabels(inputFor(namespaceWith(), given)).events, []);
+    assert.deepEqual(planLabels(inputFor(synced(namespaceWith()), given)).events, [
       {
         type: 'Warning',
         reason: 'LevelPrivileged',
@@ -381,19 +381,19 @@ suite('remarks', () => {
 
   test('a label of somebody is overwritten, since it was asked for', () => {
     const given = relabelAs('helm', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), { [ENFORCE]: 'privileged' });
-    assert.deepEqual(planLabels(inputFor(given)).remarks, [
+    assert.deepEqual(planLabels(inputFor(given)).events, [
       {
         type: 'Warning',
         reason: 'LabelForced',
         message: `label ${ENFORCE}=privileged belongs to "helm": it becomes restricted, since the namespace has label ${LABEL_SYNC_LABEL}=true`,
       },
     ]);
-    assert.deepEqual(planLabels(inputFor(synced(given))).remarks, []);
+    assert.deepEqual(planLabels(inputFor(synced(given))).events, []);
   });
 
   test('a label of somebody stays', () => {
     const given = relabelAs('helm', namespaceWith(), { [ENFORCE]: 'privileged', [WARN]: 'restricted' });
-    assert.deepEqual(planLabels(inputFor(given)).remarks, [
+    assert.deepEqual(planLabels(inputFor(given)).events, [
       {
         type: 'Normal',
         reason: 'LabelKept',

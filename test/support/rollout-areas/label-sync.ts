@@ -83,7 +83,7 @@ const sync = area<SyncCase, SyncExpect>('planLabels', (given, expect) => {
   const { labels = {}, annotations = {} } = namespace.metadata ?? {};
   for (const [key, value] of Object.entries(expect.labelsEqual ?? {})) assert.equal(labels[key], value, key);
   for (const [key, value] of Object.entries(expect.annotationsEqual ?? {})) assert.equal(annotations[key], value, key);
-  const reasons = plans.flatMap(({ remarks }) => remarks.map(({ reason }) => reason));
+  const reasons = plans.flatMap(({ events }) => events.map(({ reason }) => reason));
   if (expect.event !== undefined) assert.ok((reasons as readonly string[]).includes(expect.event), expect.event);
 });
 
