@@ -492,7 +492,7 @@ suite('the rollout of enforcement', () => {
   });
 });
 
-const ROLES = /^portcullis-(rollout|config-observer|readiness|label-syncer|run-level-zero-labeller)$/;
+const ROLES = /^portcullis-(rollout|config-observer|readiness|label-syncer|run-level-zero-labeler)$/;
 
 /** What is applied is created by a patch; for that both rights are needed. */
 const UNUSED = ['create psaenforcementconfigs.config.openshift.io', 'create reports.openreports.io'];
