@@ -30,7 +30,11 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
 }
 
 /** Resolves with the result of the call. After the time limit, rejects and aborts the signal that the call receives. */
-export async function withTimeout<T>(clock: Clock, limitMs: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+export async function withTimeout<T>(
+  clock: Clock,
+  limitMs: number,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const timeout = new AbortController();
   const timedOut = new Promise<never>((_resolve, reject) => {
     timeout.signal.addEventListener('abort', () => reject(timeout.signal.reason as Error));

@@ -67,7 +67,9 @@ suite('the serving certificate of a cluster', () => {
     const before = versions();
     await stage.pass(600_000, 30_000);
     assert.deepEqual(versions(), before);
-    assert.deepEqual(steps(leader), [`created an authority and a serving certificate: Secret ${SECRET} does not exist`]);
+    assert.deepEqual(steps(leader), [
+      `created an authority and a serving certificate: Secret ${SECRET} does not exist`,
+    ]);
     assert.deepEqual(warnings(leader), []);
   });
 
@@ -96,7 +98,10 @@ suite('the serving certificate of a cluster', () => {
       ],
       ['AuthorityCreated', `created an authority and a serving certificate: Secret ${SECRET} does not exist`],
       ['AuthorityPrepared', 'created the next authority, which signs once all webhooks trust it: asked for'],
-      ['AuthorityRetired', 'removed an authority from caBundle: expired, or no replica serves a certificate that it signed'],
+      [
+        'AuthorityRetired',
+        'removed an authority from caBundle: expired, or no replica serves a certificate that it signed',
+      ],
     ]);
   });
 
