@@ -6,7 +6,7 @@ import {
 } from '../kube/well-known.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { KubeObject, Kind, Namespace } from '../kube/types.ts';
-import { defaultsFor } from '../policy/rollout/observed-config.ts';
+import { podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
 import {
   ENFORCEMENT_GATE,
   isFeatureOn,
@@ -23,19 +23,19 @@ import type { Store } from './store.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import {
   createSccLevels,
-  needOf,
+  getNeededLevel,
   type ManagementSettings,
   type SccLevels,
   isManaged,
 } from '../policy/rollout/label-sync.ts';
-import { predictedLevelOf } from '../policy/rollout/readiness.ts';
+import { predictLevel } from '../policy/rollout/readiness.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import { canUseScc } from './access.ts';
 
 // What the store says of the rollout of enforcement: the same for webhooks, controllers and commands.
 
 /** Where the rollout is looked up, and by whom. */
-export interface RolloutPlace {
+export interface RolloutScope {
   readonly store: Store;
   /** Of the installation. */
   readonly namespace: string;
@@ -59,14 +59,14 @@ export interface RolloutView {
 }
 
 /** The level that an object of the rollout names; what names none is privileged. */
-export function defaultLevelOf(object: KubeObject | undefined): DefaultLevel {
+export function publishedDefault(object: KubeObject | undefined): DefaultLevel {
   return object?.metadata?.annotations?.[POD_SECURITY_DEFAULT_ANNOTATION] === 'restricted'
     ? 'restricted'
     : 'privileged';
 }
 
 /** The number of the configuration that an object of the rollout names; 0 if it names none. */
-export function generationOf(object: KubeObject | undefined): number {
+export function publishedGeneration(object: KubeObject | undefined): number {
   const text = object?.metadata?.annotations?.[POD_SECURITY_GENERATION_ANNOTATION] ?? '';
   return /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
@@ -77,7 +77,7 @@ function syncerModeOf(object: KubeObject | undefined): SyncerMode {
 }
 
 /** The rollout by what the store holds now. */
-export function rolloutOf({ store, namespace, version }: RolloutPlace, settings: RolloutSettings): RolloutView {
+export function getRolloutView({ store, namespace, version }: RolloutScope, settings: RolloutSettings): RolloutView {
   const { phase, featureGates } = settings;
   const gate = isFeatureOn(store.get('FeatureGate', 'cluster'), {
     name: ENFORCEMENT_GATE,
@@ -87,19 +87,21 @@ export function rolloutOf({ store, namespace, version }: RolloutPlace, settings:
   const { spec, status } = readEnforcement(store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG));
   const want = wantsEnforcement({ phase, gate, spec, status }) === true;
   const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
-  const published = defaultLevelOf(configMap);
+  const published = publishedDefault(configMap);
   return {
     gate,
     want,
     published,
-    generation: generationOf(configMap),
+    generation: publishedGeneration(configMap),
     syncer: syncerModeOf(configMap),
     enforce: replicaDefault({ published, want }),
   };
 }
 
 /** What a replica says of the default that it runs, as annotations of its Lease. */
-export function announcementOf(view: Pick<RolloutView, 'enforce' | 'generation'>): Readonly<Record<string, string>> {
+export function replicaAnnotations(
+  view: Pick<RolloutView, 'enforce' | 'generation'>,
+): Readonly<Record<string, string>> {
   return {
     [POD_SECURITY_DEFAULT_ANNOTATION]: view.enforce,
     [POD_SECURITY_GENERATION_ANNOTATION]: String(view.generation),
@@ -110,14 +112,14 @@ export function announcementOf(view: Pick<RolloutView, 'enforce' | 'generation'>
 export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
 
 /** Makes the same as `rolloutOf`, for whoever asks at each review: it looks anew only when something has changed. */
-export function createRolloutView(): typeof rolloutOf {
+export function createRolloutViewCache(): typeof getRolloutView {
   let known: { store: Store; settings: RolloutSettings; revisions: number; view: RolloutView } | undefined;
   return (place, settings) => {
     const { store } = place;
     let revisions = 0;
     for (const kind of ROLLOUT_KINDS) revisions += store.revision(kind);
     if (known?.store !== store || known.settings !== settings || known.revisions !== revisions) {
-      known = { store, settings, revisions, view: rolloutOf(place, settings) };
+      known = { store, settings, revisions, view: getRolloutView(place, settings) };
     }
     return known.view;
   };
@@ -127,12 +129,12 @@ export function createRolloutView(): typeof rolloutOf {
  * Makes the function that tells the configuration in force: that of the file, and while enforcement is rolled out its
  * exemptions with the defaults of the rollout.
  */
-export function createPodSecurityInForce(
-  place: RolloutPlace,
+export function createEffectivePodSecurity(
+  place: RolloutScope,
   settings: () => RolloutSettings,
   file: () => PodSecurity,
 ): () => PodSecurity {
-  const viewOf = createRolloutView();
+  const viewOf = createRolloutViewCache();
   let made: { file: PodSecurity; enforce: DefaultLevel; podSecurity: PodSecurity } | undefined;
   return () => {
     const base = file();
@@ -141,31 +143,35 @@ export function createPodSecurityInForce(
     const { enforce } = viewOf(place, now);
     if (made?.file !== base || made.enforce !== enforce) {
       const { exemptions } = base.configuration;
-      made = { file: base, enforce, podSecurity: createPodSecurity({ defaults: defaultsFor(enforce), exemptions }) };
+      made = {
+        file: base,
+        enforce,
+        podSecurity: createPodSecurity({ defaults: podSecurityDefaultsFor(enforce), exemptions }),
+      };
     }
     return made.podSecurity;
   };
 }
 
 /** Makes the function that tells what enforcement would hold a namespace to; `undefined` where nobody can tell. */
-export function createPredictedLevels(
+export function createLevelPredictor(
   management: ManagementSettings,
 ): (namespace: Namespace, store: Store) => Level | undefined {
-  const sccLevels = createCurrentSccLevels();
+  const sccLevels = createSccLevelCache();
   return (namespace, store) => {
     const owners = getMetadataOwners(namespace.metadata);
     // Where SCCs are somebody else's, so are the labels; and who cannot tell what belongs to whom says nothing.
-    if (management.scc.mode === 'off' || owners === undefined) return predictedLevelOf(namespace);
+    if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
     if (!isManaged(namespace, owners, management)) return 'restricted';
     const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
     const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
-    const need = needOf({ namespace, serviceAccounts, sccLevels: sccLevels(store), canUse: canUseScc(store) });
-    return predictedLevelOf(namespace, { isManaged: true, need });
+    const need = getNeededLevel({ namespace, serviceAccounts, sccLevels: sccLevels(store), canUse: canUseScc(store) });
+    return predictLevel(namespace, { isManaged: true, need });
   };
 }
 
 /** Tells the levels of the SCCs of now, judged again only when one has changed. */
-export function createCurrentSccLevels(): (store: Store) => SccLevels {
+export function createSccLevelCache(): (store: Store) => SccLevels {
   let made: { readonly store: Store; readonly revision: number; readonly levels: SccLevels } | undefined;
   return (store) => {
     const revision = store.revision('SecurityContextConstraints');

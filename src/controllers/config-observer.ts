@@ -1,15 +1,21 @@
-import { defaultLevelOf, generationOf, type RolloutView, rolloutOf, type RolloutPlace } from '../cluster/rollout.ts';
+import {
+  publishedDefault,
+  publishedGeneration,
+  type RolloutView,
+  getRolloutView,
+  type RolloutScope,
+} from '../cluster/rollout.ts';
 import type { Lease, Namespace, ConfigMap } from '../kube/types.ts';
 import {
   currentDefault,
   type DefaultLevel,
   enforcementConditions,
-  evaluationOf,
+  getEvaluationResult,
   readEnforcement,
   type EnforcementInput,
   type EnforcementPlan,
   planEffect,
-  raiseOf,
+  planRaise,
 } from '../policy/rollout/enforcement.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -33,9 +39,9 @@ import type { Store } from '../cluster/store.ts';
 import {
   isAwaitingLabel,
   managementSettings,
-  standingOf,
+  getSyncState,
   type ManagementSettings,
-  type Standing,
+  type SyncState,
 } from '../policy/rollout/label-sync.ts';
 import { printYaml } from '../config/yaml.ts';
 import {
@@ -47,7 +53,7 @@ import {
   POD_SECURITY_GENERATION_ANNOTATION,
   RAISED_AT_ANNOTATION,
 } from '../kube/well-known.ts';
-import { admissionConfigurationOf, observeConfig } from '../policy/rollout/observed-config.ts';
+import { buildAdmissionConfiguration, observeConfig } from '../policy/rollout/observed-config.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 
@@ -58,7 +64,7 @@ import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 function currentOf(view: RolloutView, leases: readonly Lease[], hasBeenRaised: boolean): DefaultLevel {
   if (!hasBeenRaised) return view.published;
   const saidBy = (lease: Lease): DefaultLevel =>
-    generationOf(lease) < view.generation ? 'restricted' : defaultLevelOf(lease);
+    publishedGeneration(lease) < view.generation ? 'restricted' : publishedDefault(lease);
   return currentDefault([view.generation === 0 ? 'restricted' : view.published, ...leases.map(saidBy)]);
 }
 
@@ -66,7 +72,7 @@ function currentOf(view: RolloutView, leases: readonly Lease[], hasBeenRaised: b
 function areAllRaised(view: RolloutView, leases: readonly Lease[]): boolean {
   return (
     leases.length > 0 &&
-    leases.every((lease) => defaultLevelOf(lease) === 'restricted' && generationOf(lease) >= view.generation)
+    leases.every((lease) => publishedDefault(lease) === 'restricted' && publishedGeneration(lease) >= view.generation)
   );
 }
 
@@ -105,9 +111,9 @@ async function tellConditions(facts: ConditionFacts, { cluster }: ReconcileConte
 function conditionsOf(
   { settings, view, effect, labels, leases, currentEnforce, date }: ConditionFacts,
   asked: ReturnType<typeof readEnforcement>,
-  status: Parameters<typeof evaluationOf>[0]['status'],
+  status: Parameters<typeof getEvaluationResult>[0]['status'],
 ): readonly ConditionState[] {
-  const evaluation = evaluationOf({
+  const evaluation = getEvaluationResult({
     status,
     nowMs: date.getTime(),
     maxAgeMs: settings.maxEvaluationAgeMs,
@@ -145,9 +151,9 @@ interface NamespaceLabels {
 
 /** Looks through all namespaces; what hangs on one alone is found out once for each version of it. */
 function createStandings(management: ManagementSettings) {
-  const known = new WeakMap<Namespace, Standing>();
-  const standingFor = (namespace: Namespace): Standing => {
-    const standing = known.get(namespace) ?? standingOf(namespace, management);
+  const known = new WeakMap<Namespace, SyncState>();
+  const standingFor = (namespace: Namespace): SyncState => {
+    const standing = known.get(namespace) ?? getSyncState(namespace, management);
     known.set(namespace, standing);
     return standing;
   };
@@ -193,7 +199,7 @@ async function publish(publication: Publication, { cluster, logger, recordEvent 
     { plan: { enforce: effect.enforce, want: view.want }, exemptions: publication.exemptions() },
     {},
   );
-  const data = { [CONFIG_KEY]: printYaml([admissionConfigurationOf(config)]) };
+  const data = { [CONFIG_KEY]: printYaml([buildAdmissionConfiguration(config)]) };
   const before = configMap?.metadata?.annotations ?? {};
   const isRaise = effect.enforce === 'restricted' && view.published !== 'restricted';
   const raisedAt = isRaise
@@ -233,7 +239,7 @@ async function publish(publication: Publication, { cluster, logger, recordEvent 
 
 /** Replicas may know a number from before the ConfigMap was lost. */
 function highestIn(store: Store, namespace: string): number {
-  return Math.max(0, ...store.list('Lease', namespace).map(generationOf));
+  return Math.max(0, ...store.list('Lease', namespace).map(publishedGeneration));
 }
 
 const NAME = 'pod-security-config-observer';
@@ -305,18 +311,18 @@ function createReconciler({ settings: current, service, version, date }: Control
       if (settings.phase === 'Disabled') return undefined;
       const { cluster, now } = context;
       const { store } = cluster;
-      const place: RolloutPlace = { store, namespace, version };
+      const place: RolloutScope = { store, namespace, version };
       const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
       const saidMs = parseTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
       // A time to come is that of a clock that was wrong.
       const raisedAtMs = saidMs === undefined ? undefined : Math.min(saidMs, date().getTime());
       const labels = await standings.look(store, date().getTime(), context);
       // From here on all is of one moment.
-      const view = rolloutOf(place, settings);
+      const view = getRolloutView(place, settings);
       const live = replicas.observe(store.list('Lease', namespace), now()).filter(({ isLive }) => isLive);
       const leases = live.flatMap(({ name }) => store.get('Lease', name, namespace) ?? []);
       const currentEnforce = currentOf(view, leases, raisedAtMs !== undefined);
-      const { isSettled, waitMs } = raiseOf({
+      const { isSettled, waitMs } = planRaise({
         nowMs: now(),
         ...since(labels, view.want, now()),
         lastRaiseMs: raisedAtMs === undefined ? undefined : now() - (date().getTime() - raisedAtMs),

@@ -1,4 +1,4 @@
-import { createCurrentSccLevels, rolloutOf } from '../cluster/rollout.ts';
+import { createSccLevelCache, getRolloutView } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import { select } from '../config/settings.ts';
@@ -6,7 +6,7 @@ import { POD_SECURITY_CONFIG_MAP, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from
 import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds, Namespace } from '../kube/types.ts';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
-import { reachOf } from '../policy/rollout/affected-namespaces.ts';
+import { findAffectedNamespaces } from '../policy/rollout/affected-namespaces.ts';
 import { managementSettings, planLabels, type LabelSyncPlan } from '../policy/rollout/label-sync.ts';
 import {
   forEachYielding,
@@ -39,7 +39,7 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
   const { syncer } = metrics.rollout;
   const management = managementSettings(settings.value.scc);
   const events = createEventFilter();
-  const levels = createCurrentSccLevels();
+  const levels = createSccLevelCache();
 
   /** Returns the function that plans a namespace by the present state of the cluster. */
   const createPlanner = (store: Store): ((namespace: Namespace) => LabelSyncPlan) => {
@@ -47,7 +47,7 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
     const input = {
       sccLevels: levels(store),
       canUse: canUseScc(store),
-      mode: rolloutOf(scope, settings.value.rollout).syncer,
+      mode: getRolloutView(scope, settings.value.rollout).syncer,
       settings: management,
     };
     return (namespace) => {
@@ -123,7 +123,7 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
   };
 }
 
-type AffectingKind = Exclude<Parameters<typeof reachOf>[0]['kind'], 'Namespace' | 'ServiceAccount'>;
+type AffectingKind = Exclude<Parameters<typeof findAffectedNamespaces>[0]['kind'], 'Namespace' | 'ServiceAccount'>;
 
 /** Enqueues the namespaces whose level may depend on an object. */
 function watchAffected(kind: AffectingKind): Source {
@@ -131,7 +131,7 @@ function watchAffected(kind: AffectingKind): Source {
     // A resync enqueues all namespaces once, not once for each kind.
     if (type === 'sync') return kind === 'SecurityContextConstraints' ? [ALL] : [];
     const change = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
-    const affected = reachOf(change, {
+    const affected = findAffectedNamespaces(change, {
       sccNames: names(store.list('SecurityContextConstraints')),
       findRole: (namespace, name) =>
         namespace === '' ? store.get('ClusterRole', name) : store.get('Role', name, namespace),

@@ -11,7 +11,7 @@ import { startControllers, type RunningController, type RuntimeOptions } from '.
 type LeaseSpec = NonNullable<Lease['spec']>;
 
 /** The one who holds the lease; `''` if nobody does. */
-export function holderOf(lease: Lease): string {
+export function getHolder(lease: Lease): string {
   return lease.spec?.holderIdentity ?? '';
 }
 
@@ -33,7 +33,7 @@ const MOST_TRANSITIONS = 2 ** 31 - 1;
 /** The lease, taken or renewed; another holder makes one more transition. Without a lease: its first holder's. */
 export function heldSpec(lease: Lease | undefined, { identity, durationMs, date }: Holding): LeaseSpec {
   const renewTime = nextTime(lease?.spec?.renewTime, microTime(date));
-  const isRenewed = lease !== undefined && holderOf(lease) === identity;
+  const isRenewed = lease !== undefined && getHolder(lease) === identity;
   const transitions = lease?.spec?.leaseTransitions ?? 0;
   return {
     ...lease?.spec,
@@ -76,7 +76,7 @@ export interface LeaseTimes {
 const JITTER = 1.2;
 
 /** Returns all times. Throws a UserError if they do not go together. */
-export function checkedTimes({
+export function checkLeaseTimes({
   leaseDurationMs = 15_000,
   renewDeadlineMs = 10_000,
   retryPeriodMs = 2_000,
@@ -162,10 +162,10 @@ function createLeaseLock(options: LeaseLockOptions): LeaseLock {
   };
 
   return {
-    holder: () => (observed ? holderOf(observed.lease) : ''),
+    holder: () => (observed ? getHolder(observed.lease) : ''),
     async acquireOrRenew(signal) {
       const startMs = clock.now();
-      if (observed && holderOf(observed.lease) === identity && isValid(observed, startMs)) {
+      if (observed && getHolder(observed.lease) === identity && isValid(observed, startMs)) {
         try {
           return await hold(observed.lease, signal);
         } catch (err) {
@@ -174,12 +174,12 @@ function createLeaseLock(options: LeaseLockOptions): LeaseLock {
         }
       }
       const lease = await read(signal);
-      const isFree = !observed || ['', identity].includes(holderOf(observed.lease)) || !isValid(observed, startMs);
+      const isFree = !observed || ['', identity].includes(getHolder(observed.lease)) || !isValid(observed, startMs);
       return isFree ? hold(lease, signal) : undefined;
     },
     async release(signal) {
       const lease = await read(signal);
-      if (!lease || holderOf(lease) !== identity) return;
+      if (!lease || getHolder(lease) !== identity) return;
       observe(await cluster.update('Lease', { ...lease, spec: releasedSpec(lease, date()) }, by));
     },
   };
@@ -222,7 +222,7 @@ const RELEASES = 3;
  */
 export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
   const { cluster, name, namespace, identity, clock, metrics, random = Math.random } = options;
-  const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = checkedTimes(options);
+  const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = checkLeaseTimes(options);
   const logger = options.logger.child({ logger: 'leader-election', lease: `${namespace}/${name}`, identity });
   const lock = createLeaseLock({ date: () => new Date(), ...options, leaseDurationMs, logger });
   let leading: { readonly untilMs: number; readonly cancel: () => void } | undefined;

@@ -1,6 +1,6 @@
 import type { Store } from '../cluster/store.ts';
 import { POD_SOURCES, listPodSources, type PodSource } from '../cluster/workloads.ts';
-import { type Reach, type ManagementSettings, mayUseAs } from '../policy/rollout/label-sync.ts';
+import { type Reach, type ManagementSettings, createSccAccess } from '../policy/rollout/label-sync.ts';
 import { isStricter } from '../policy/psa/policy.ts';
 import {
   templatePodOf,
@@ -9,10 +9,10 @@ import {
   evaluateInSteps,
   isSelected,
   type NamespaceEvaluation,
-  verdictOfWarnings,
+  parseDryRunWarnings,
 } from '../policy/rollout/readiness.ts';
 import type { Level } from '../policy/pss/policy.ts';
-import { createPredictedLevels } from '../cluster/rollout.ts';
+import { createLevelPredictor } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/access.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
@@ -129,7 +129,7 @@ export interface NamespaceEvaluator extends Pick<AdmittedTemplates, 'forget' | '
 /** Makes an evaluator that remembers how templates are admitted: it has to be told when that may have changed. */
 export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOptions): NamespaceEvaluator {
   const templates = createAdmittedTemplates();
-  const levelOf = createPredictedLevels(management);
+  const levelOf = createLevelPredictor(management);
   const exemptionsOfNow = createCurrentExemptions(exemptions);
 
   return {
@@ -161,7 +161,7 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
         sccMode,
         mayUse(account, sccName) {
           const scc = store.get('SecurityContextConstraints', sccName);
-          return scc !== undefined && mayUseAs(account, name, canUse)(scc);
+          return scc !== undefined && createSccAccess(account, name, canUse)(scc);
         },
       });
     },
@@ -247,7 +247,7 @@ async function askByDryRun(
     if (error instanceof ApiError && error.status.code === 404) return { verdict: 'clean' };
     return { verdict: 'inconclusive', error: `dry run: ${error instanceof Error ? error.message : String(error)}` };
   }
-  const verdict = verdictOfWarnings(warnings, currentEnforce);
+  const verdict = parseDryRunWarnings(warnings, currentEnforce);
   return verdict === 'inconclusive' ? { verdict, error: errorOf(warnings, currentEnforce) } : { verdict };
 }
 

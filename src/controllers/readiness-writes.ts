@@ -5,7 +5,7 @@ import { ROLLOUT_MANAGER, forcedWarning } from '../policy/rollout/enforcement.ts
 import type { ControllerEvent, ReconcileContext, RecordEvent } from './controller.ts';
 import { isSaid, type Decision } from './readiness.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { REPORT_NAME, reportOf, type NamespaceEvaluation } from '../policy/rollout/readiness.ts';
+import { REPORT_NAME, buildReport, type NamespaceEvaluation } from '../policy/rollout/readiness.ts';
 import type { Namespace } from '../kube/types.ts';
 import { printSome } from '../policy/psa/some.ts';
 
@@ -98,7 +98,7 @@ export function createReports(): Reports {
     if (found?.verdict === 'violating') {
       if (deepEqual(written.get(name)?.workloads, found.workloads)) return;
       const { fieldManager, seconds } = current;
-      await cluster.apply('Report', reportOf(found, { seconds }), { fieldManager, force: true });
+      await cluster.apply('Report', buildReport(found, { seconds }), { fieldManager, force: true });
       written.set(name, found);
       return;
     }

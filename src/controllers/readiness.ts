@@ -4,9 +4,9 @@ import {
   evaluationStatus,
   mergeReadinessConditions,
   readinessConditions,
-  summaryOf,
+  summarize,
   type EvaluationStatus,
-  measure,
+  countFindings,
 } from '../policy/rollout/readiness.ts';
 import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
 import {
@@ -18,7 +18,7 @@ import { parseTimestamp, formatTimestamp } from '../kube/units.ts';
 import {
   readEnforcement,
   enforcementConditions,
-  evaluationOf,
+  getEvaluationResult,
   planEnforcement,
   type EnforcementInput,
   type EnforcementPlan,
@@ -33,14 +33,18 @@ import {
   namesOf,
   createNamespaceEvaluator,
 } from './readiness-evaluator.ts';
-import { type RolloutView, rolloutOf } from '../cluster/rollout.ts';
+import { type RolloutView, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { withTransitionTimes, type Condition, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { ReadinessMetrics } from '../telemetry/rollout.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Kind, KubeObject } from '../kube/types.ts';
-import { reachOf, type Reach, type SyncChange } from '../policy/rollout/affected-namespaces.ts';
+import {
+  findAffectedNamespaces,
+  type AffectedNamespaces,
+  type ObjectChange,
+} from '../policy/rollout/affected-namespaces.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
 import { REPORT_NAME } from '../policy/rollout/readiness.ts';
 import {
@@ -258,9 +262,9 @@ function decide(input: DecisionInput): Decision {
     ...(input.isSpecRefused ? { specOwner: 'others' as const } : {}),
     phase: settings.phase,
     gate: input.view.gate,
-    evaluation: evaluationOf({
+    evaluation: getEvaluationResult({
       status,
-      newest: sweep && summaryOf(sweepOf(sweep, input.store), sweep.endMs),
+      newest: sweep && summarize(sweepOf(sweep, input.store), sweep.endMs),
       nowMs,
       maxAgeMs: settings.maxEvaluationAgeMs,
       inconclusivePolicy: settings.inconclusivePolicy,
@@ -317,7 +321,7 @@ function evaluatedBy({ object: { status }, settings, sweep, store }: DecisionInp
   });
 }
 
-function sweepOf({ evaluations }: CompletedSweep, store: Store): Parameters<typeof summaryOf>[0] {
+function sweepOf({ evaluations }: CompletedSweep, store: Store): Parameters<typeof summarize>[0] {
   return { evaluations, findNamespace: (name) => store.get('Namespace', name) };
 }
 
@@ -365,7 +369,7 @@ function measureStatus(metrics: ReadinessMetrics, object: PSAEnforcementConfig, 
 
 /** What was found, as metrics. */
 function measureFindings(metrics: ReadinessMetrics, evaluations: readonly NamespaceEvaluation[]): void {
-  const { namespaces, workloads } = measure(evaluations);
+  const { namespaces, workloads } = countFindings(evaluations);
   for (const [category, count] of Object.entries(namespaces)) metrics.namespaces.set({ category }, count);
   metrics.violatingWorkloads.reset();
   for (const { namespace, count } of workloads) metrics.violatingWorkloads.set({ namespace }, count);
@@ -400,8 +404,8 @@ const SURROUNDINGS = [
 
 /** The sources of what is evaluated: `keysOf` gives the keys for namespaces, after `forget` was told of them. */
 function evaluationSources(
-  keysOf: (reach: Reach) => readonly string[],
-  forget: (reach: Reach) => void,
+  keysOf: (reach: AffectedNamespaces) => readonly string[],
+  forget: (reach: AffectedNamespaces) => void,
 ): readonly Source[] {
   return [
     ...POD_SOURCES.map((kind) => watchChanges(kind, ({ metadata }) => [metadata?.namespace ?? ''])),
@@ -420,19 +424,19 @@ function reachFrom(
   object: KubeObject,
   store: Store,
   { type, before }: SourceEvent<Kind>,
-): Reach {
+): AffectedNamespaces {
   // The order in which SCCs are tried counts as well.
   if (kind === 'SecurityContextConstraints')
     return isSameScc(object, type === 'put' ? before : undefined) ? NOWHERE : 'all';
-  const change: SyncChange = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
-  return reachOf(change, {
+  const change: ObjectChange = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
+  return findAffectedNamespaces(change, {
     sccNames: store.list('SecurityContextConstraints').flatMap(({ metadata }) => metadata?.name ?? []),
     findRole: (namespace, name) =>
       namespace === '' ? store.get('ClusterRole', name) : store.get('Role', name, namespace),
   });
 }
 
-const NOWHERE: Reach = new Set();
+const NOWHERE: AffectedNamespaces = new Set();
 
 function isSameScc(after: KubeObject, before: KubeObject | undefined): boolean {
   return before !== undefined && deepEqual({ ...after, metadata: {} }, { ...before, metadata: {} });
@@ -598,7 +602,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const { generation } = object?.metadata ?? {};
       state.sweep = { startMs: nowMs(), generation, settings, evaluations: new Map() };
     }
-    const { published } = rolloutOf({ store, ...options }, settings);
+    const { published } = getRolloutView({ store, ...options }, settings);
     const begun = state.sweep;
     if (settings.evaluator === 'InProcess') {
       state.allMs = context.now();
@@ -616,7 +620,7 @@ function createReconciler(context: ControllerContext): Reconciler {
     state.completed = { evaluations, startMs: begun.startMs, endMs };
     state.sweptGeneration = begun.generation;
     state.sweep = undefined;
-    const isIncomplete = summaryOf({ evaluations, findNamespace: () => undefined }, endMs).inconclusive > 0;
+    const isIncomplete = summarize({ evaluations, findNamespace: () => undefined }, endMs).inconclusive > 0;
     if (isIncomplete) metrics.evaluationErrors.cell({}).count++;
     state.failures = isIncomplete && settings.inconclusivePolicy === 'Block' ? state.failures + 1 : 0;
     metrics.evaluationDuration.set((endMs - begun.startMs) / 1000);
@@ -632,7 +636,7 @@ function createReconciler(context: ControllerContext): Reconciler {
     const { store } = cluster;
     const object = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
     if (!object) {
-      const { published } = rolloutOf({ store, ...options }, settings);
+      const { published } = getRolloutView({ store, ...options }, settings);
       const created = await createConfig(context);
       if (created && published === 'restricted') deletionNote(created, recordEvent);
       return { requeueAfterMs: created ? LOOK_AGAIN_MS : UNSERVED_MS };
@@ -656,7 +660,7 @@ function createReconciler(context: ControllerContext): Reconciler {
     }
     if (schedule.delayMs === 0 && !state.sweep) enqueue(SWEEP);
     else if (state.isAllStale) enqueue(ALL);
-    const view = rolloutOf({ store, ...options }, settings);
+    const view = getRolloutView({ store, ...options }, settings);
     const { generation } = object.metadata ?? {};
     if (!schedule.isAwaited) {
       const decision = decide({
@@ -713,7 +717,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       watchValue(current, () => [CONFIG]),
       watch('PSAEnforcementConfig', () => [CONFIG]),
       ...evaluationSources(
-        (reach: Reach) => {
+        (reach: AffectedNamespaces) => {
           if (reach !== 'all') return [...reach];
           state.isAllStale = true;
           state.rest.changed(nowMs());

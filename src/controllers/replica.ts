@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { announcementOf, ROLLOUT_KINDS, rolloutOf } from '../cluster/rollout.ts';
+import { replicaAnnotations, ROLLOUT_KINDS, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import {
   COMPONENT_LABEL,
@@ -88,7 +88,9 @@ function createReconciler(context: ControllerContext): Reconciler {
 
   const rolloutAnnotations = (store: Store): Readonly<Record<string, string>> => {
     const { rollout } = settings.value;
-    return rollout.phase === 'Disabled' ? {} : announcementOf(rolloutOf({ store, namespace, version }, rollout));
+    return rollout.phase === 'Disabled'
+      ? {}
+      : replicaAnnotations(getRolloutView({ store, namespace, version }, rollout));
   };
 
   const loadCertificate = ({ cluster: { store }, logger, now, enqueue }: ReconcileContext): ReconcileResult => {

@@ -202,7 +202,7 @@ interface SourceOptions extends Pick<RuntimeOptions, 'cluster' | 'logger'> {
 /** Follows a source. `sync` adds the keys of all objects that exist. */
 function startSource(source: Source, { cluster: { store }, logger, add }: SourceOptions) {
   if ('subscribe' in source) {
-    return { sync: () => undefined, stop: source.subscribe((keys) => void keys.forEach(add)) };
+    return { sync: () => undefined, stop: source.subscribe((keys) => keys.forEach(add)) };
   }
   const { kind, isChangesOnly } = source;
   const addKeys = (object: Kinds[Kind], event: Parameters<typeof source.keys>[2]): void => {

@@ -1,10 +1,10 @@
-import { createPredictedLevels, createRolloutView, type RolloutPlace } from '../cluster/rollout.ts';
+import { createLevelPredictor, createRolloutViewCache, type RolloutScope } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { Exemptions } from '../policy/psa/exemptions.ts';
-import { foresee, foresightWarning, isEnforcementToCome } from '../policy/rollout/preview.ts';
+import { previewEnforcement, formatPreviewWarning, isEnforcementPending } from '../policy/rollout/preview.ts';
 import type { ManagementSettings } from '../policy/rollout/label-sync.ts';
 import type { TemplateSurroundings } from '../policy/rollout/readiness.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
@@ -12,7 +12,7 @@ import { sccModeOf } from '../policy/scc/mode.ts';
 
 /** How enforcement is rolled out. */
 export interface RolloutInForce {
-  readonly place: Pick<RolloutPlace, 'namespace' | 'version'>;
+  readonly place: Pick<RolloutScope, 'namespace' | 'version'>;
   settings(): RolloutSettings;
   readonly management: ManagementSettings;
 }
@@ -30,8 +30,8 @@ export function createForesight(
   rollout: RolloutInForce,
 ): (request: AdmissionRequest, around: Surroundings) => string | undefined {
   const { place, management } = rollout;
-  const levelIn = createPredictedLevels(management);
-  const viewOf = createRolloutView();
+  const levelIn = createLevelPredictor(management);
+  const viewOf = createRolloutViewCache();
   return (request, { store, exemptions, told }) => {
     const settings = rollout.settings();
     // The common case costs nothing.
@@ -39,14 +39,14 @@ export function createForesight(
     if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
     const view = viewOf({ ...place, store }, settings);
     const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-    if (!isEnforcementToCome({ settings, config, ...view })) return undefined;
-    const found = foresee({
+    if (!isEnforcementPending({ settings, config, ...view })) return undefined;
+    const found = previewEnforcement({
       request,
       exemptions,
       surroundingsOf: (name) => surroundingsOf(store, name, management),
       levelOf: ({ namespace }) => levelIn(namespace, store),
     });
-    return found === undefined ? undefined : foresightWarning(found, { date: settings.enforcementDate, told });
+    return found === undefined ? undefined : formatPreviewWarning(found, { date: settings.enforcementDate, told });
   };
 }
 

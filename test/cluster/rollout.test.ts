@@ -1,7 +1,7 @@
 /** What a replica holds namespaces to, by what it sees itself. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { rolloutOf } from '../../src/cluster/rollout.ts';
+import { getRolloutView } from '../../src/cluster/rollout.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 
@@ -31,7 +31,7 @@ function enforcedBy({
   const annotations = { 'portcullis.dev/pod-security-default': published };
   store.put('ConfigMap', { metadata: { name: 'portcullis-pod-security', namespace: NAMESPACE, annotations } });
   const featureGates = new Map([['OpenShiftPodSecurityAdmission', gate]]);
-  return rolloutOf({ store, namespace: NAMESPACE, version: '0.0.0' }, { ...DEFAULT_ROLLOUT, phase, featureGates })
+  return getRolloutView({ store, namespace: NAMESPACE, version: '0.0.0' }, { ...DEFAULT_ROLLOUT, phase, featureGates })
     .enforce;
 }
 

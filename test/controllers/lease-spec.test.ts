@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { heldSpec, holderOf, microTime, releasedSpec } from '../../src/controllers/leadership.ts';
+import { heldSpec, getHolder, microTime, releasedSpec } from '../../src/controllers/leadership.ts';
 import type { Lease } from '../../src/kube/types.ts';
 
 const DATE = new Date('2026-11-21T12:00:00.5Z');
@@ -75,7 +75,7 @@ suite('what a lease says', () => {
   test('nobody holds a lease that does not say who', () => {
     const leases = [{}, { spec: {} }, { spec: { holderIdentity: null } }, { spec: { holderIdentity: '' } }];
     assert.deepEqual(
-      leases.map((lease) => holderOf(lease as Lease)),
+      leases.map((lease) => getHolder(lease as Lease)),
       ['', '', '', ''],
     );
   });

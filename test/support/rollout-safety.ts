@@ -2,7 +2,7 @@
 import { systemClock } from '../../src/cluster/clock.ts';
 import { createLiveCluster } from '../../src/cluster/live-cluster.ts';
 import { connect } from '../../src/cluster/connection.ts';
-import { defaultLevelOf } from '../../src/cluster/rollout.ts';
+import { publishedDefault } from '../../src/cluster/rollout.ts';
 import type { Change } from '../../src/cluster/store.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
 import type { PodLike } from '../../src/kube/types.ts';
@@ -80,12 +80,12 @@ function createReplay() {
     const { name = '', labels: own = {} } = object.metadata ?? {};
     if (kind === 'Lease') {
       if (type === 'remove') replicas.delete(name);
-      else replicas.set(name, defaultLevelOf(object));
+      else replicas.set(name, publishedDefault(object));
       return undefined;
     }
     if (kind === 'ConfigMap') {
       const before = published;
-      published = type === 'remove' ? 'privileged' : defaultLevelOf(object);
+      published = type === 'remove' ? 'privileged' : publishedDefault(object);
       return published === before ? undefined : `default ${published}`;
     }
     const enforce = type === 'remove' ? undefined : own[POD_SECURITY_LABELS.enforce];

@@ -8,7 +8,7 @@ import {
   ROLLOUT_PHASES,
   type RolloutPhase,
 } from '../../policy/rollout/enforcement.ts';
-import { standingOf } from '../../policy/rollout/label-sync.ts';
+import { getSyncState } from '../../policy/rollout/label-sync.ts';
 import { printSome } from '../../policy/psa/some.ts';
 import { LEVELS } from '../../policy/pss/policy.ts';
 import {
@@ -116,7 +116,7 @@ function effectEvents(
   if (want) return raiseEvents(facts, namespaces, before);
   const released = facts.store
     .list('Namespace')
-    .filter((namespace) => standingOf(namespace, facts.management).ownsEnforceLabel)
+    .filter((namespace) => getSyncState(namespace, facts.management).ownsEnforceLabel)
     .map(({ metadata }) => metadata?.name ?? '');
   return [
     ...(before === enforce
@@ -137,7 +137,7 @@ function raiseEvents(
 ): readonly string[] {
   const isManaged = (name: string): boolean => {
     const namespace = store.get('Namespace', name);
-    return namespace !== undefined && standingOf(namespace, management).isManaged;
+    return namespace !== undefined && getSyncState(namespace, management).isManaged;
   };
   const open = namespaces.filter(({ verdict }) => verdict !== 'labelled' && verdict !== 'exempt');
   const labelled = open.filter(({ name }) => isManaged(name));

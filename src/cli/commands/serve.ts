@@ -11,7 +11,7 @@ import type { KeyPair } from '../../tls/key-pair.ts';
 import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../tls/reload.ts';
 import { readCertificates } from '../../tls/pem.ts';
 import { createCallers, type Callers } from '../../server/callers.ts';
-import { createPodSecurityInForce } from '../../cluster/rollout.ts';
+import { createEffectivePodSecurity } from '../../cluster/rollout.ts';
 import type { Features } from '../../controllers/controller.ts';
 import { createControllers, enabledControllers } from '../../controllers/index.ts';
 import { standardSccs } from '../../controllers/standard-sccs.ts';
@@ -217,7 +217,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     });
     const rollout = (): RolloutSettings => settings.value.rollout;
     const place = { store, namespace: served.service.namespace, version: VERSION };
-    const podSecurity = createPodSecurityInForce(place, rollout, () => settings.value.podSecurity);
+    const podSecurity = createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity);
     const certificate = createServedCertificate({
       pair: ownCertificate ?? served.certificate.serving,
       state: live && !ownCertificate ? 'temporary' : 'lasting',

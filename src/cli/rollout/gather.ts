@@ -22,12 +22,12 @@ import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/sett
 import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';
 import { argumentOf, mountedFile } from '../installation.ts';
 import { serveOptions } from '../serve/options.ts';
-import { rolloutOf, type RolloutPlace } from '../../cluster/rollout.ts';
+import { getRolloutView, type RolloutScope } from '../../cluster/rollout.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import {
   DEFAULT_UNMANAGED_NAMESPACES,
   isAwaitingLabel,
-  standingOf,
+  getSyncState,
   type ManagementSettings,
 } from '../../policy/rollout/label-sync.ts';
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
@@ -197,8 +197,8 @@ export async function gatherRollout(values: RolloutValues, io: Io, date: Date): 
   };
 }
 
-function stateOf(place: RolloutPlace, settings: RolloutSettings, unlabelled: readonly string[]): RolloutState {
-  const { gate, enforce, published, generation, syncer } = rolloutOf(place, settings);
+function stateOf(place: RolloutScope, settings: RolloutSettings, unlabelled: readonly string[]): RolloutState {
+  const { gate, enforce, published, generation, syncer } = getRolloutView(place, settings);
   const config = place.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   const { spec, status, specOwner } = readEnforcement(config);
   const time = config?.status?.lastEvaluationTime;
@@ -226,7 +226,7 @@ function unlabelledIn(store: Store, management: ManagementSettings, date: Date):
     .filter((namespace) => {
       const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
       const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
-      const { isManaged } = standingOf(namespace, management);
+      const { isManaged } = getSyncState(namespace, management);
       return isAwaitingLabel({ namespace, isManaged, serviceAccounts }, date.getTime());
     })
     .map(({ metadata }) => metadata?.name ?? '')

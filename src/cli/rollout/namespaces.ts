@@ -11,7 +11,7 @@ import { canUseScc } from '../../cluster/access.ts';
 import { createNamespaceEvaluator } from '../../controllers/readiness-evaluator.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { createCurrentSccLevels } from '../../cluster/rollout.ts';
+import { createSccLevelCache } from '../../cluster/rollout.ts';
 import { planLabels, isTerminating } from '../../policy/rollout/label-sync.ts';
 import { isLevel, type Level } from '../../policy/pss/policy.ts';
 import type { Io } from '../command.ts';
@@ -130,7 +130,7 @@ function findingsOf({ verdict, categories, workloads, error }: NamespaceEvaluati
 
 /** The label that a labelled namespace would get; `undefined` if it keeps the one it has. */
 function createLabelForecast({ store, management }: RolloutFacts): (namespace: Namespace) => Level | undefined {
-  const sccLevels = createCurrentSccLevels();
+  const sccLevels = createSccLevelCache();
   return (namespace) => {
     const accounts = store.list('ServiceAccount', nameOf(namespace));
     const { apply } = planLabels({

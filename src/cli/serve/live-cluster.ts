@@ -6,7 +6,7 @@ import { createLiveCluster, type LiveCluster } from '../../cluster/live-cluster.
 import type { Scope } from '../../cluster/lists.ts';
 import { UserError } from '../../config/files.ts';
 import type { Controller } from '../../controllers/controller.ts';
-import { runWithLeadership, checkedTimes } from '../../controllers/leadership.ts';
+import { runWithLeadership, checkLeaseTimes } from '../../controllers/leadership.ts';
 import { startControllers } from '../../controllers/runtime.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import type { Kind } from '../../kube/types.ts';
@@ -167,9 +167,9 @@ function kindsFor({
   ];
 }
 
-function leaseTimesOf(values: ServeValues): Required<Parameters<typeof checkedTimes>[0]> {
+function leaseTimesOf(values: ServeValues): Required<Parameters<typeof checkLeaseTimes>[0]> {
   try {
-    return checkedTimes({
+    return checkLeaseTimes({
       leaseDurationMs: values['leader-elect-lease-duration'],
       renewDeadlineMs: values['leader-elect-renew-deadline'],
       retryPeriodMs: values['leader-elect-retry-period'],

@@ -5,7 +5,7 @@ import { namespaceOf, readRef, readSubject } from '../rbac/authorizer.ts';
 import { readRules, ruleAllows, type Rule, type Action, type RbacKind } from '../rbac/rules.ts';
 
 /** A change of an object on which levels hang. */
-export interface SyncChange {
+export interface ObjectChange {
   readonly kind: 'Namespace' | 'ServiceAccount' | 'SecurityContextConstraints' | RbacKind;
   /** Absent: the object is new. */
   readonly before?: KubeObject | undefined;
@@ -14,17 +14,17 @@ export interface SyncChange {
 }
 
 /** The namespaces whose level may have changed. */
-export type Reach = ReadonlySet<string> | 'all';
+export type AffectedNamespaces = ReadonlySet<string> | 'all';
 
 /** What tells which grants matter. */
-export interface ReachContext {
+export interface GrantContext {
   /** The names of all SCCs. */
   readonly sccNames: readonly string[];
   /** The Role in that namespace, or the ClusterRole if the namespace is `''`; `undefined` if there is none. */
   findRole(namespace: string, name: string): KubeObject | undefined;
 }
 
-const NOWHERE: Reach = new Set();
+const NOWHERE: AffectedNamespaces = new Set();
 /** Has no part in the level of an SCC, nor in who may use it. */
 const UNJUDGED = { apiVersion: '', kind: '', metadata: {}, priority: 0 };
 const USE: Action = {
@@ -37,7 +37,10 @@ const USE: Action = {
  * Which namespaces to look at again after a change. A binding matters if its role lets anybody use an SCC, a role if it
  * changes which ones; a binding to a role that does not exist yet is remembered by the role, once that comes.
  */
-export function reachOf({ kind, before, after }: SyncChange, context: ReachContext): Reach {
+export function findAffectedNamespaces(
+  { kind, before, after }: ObjectChange,
+  context: GrantContext,
+): AffectedNamespaces {
   switch (kind) {
     case 'SecurityContextConstraints':
       return isSameScc(before, after) ? NOWHERE : 'all';
@@ -70,7 +73,10 @@ export function grantedSccs(role: KubeObject | undefined, sccNames: readonly str
 }
 
 /** The users and groups among a binding's subjects that service accounts can be, as an authorizer sees them. */
-export function accountsOf(kind: 'RoleBinding' | 'ClusterRoleBinding', binding: KubeObject): readonly string[] {
+export function serviceAccountSubjects(
+  kind: 'RoleBinding' | 'ClusterRoleBinding',
+  binding: KubeObject,
+): readonly string[] {
   const namespace = namespaceOf(kind, binding) ?? '';
   return subjectsOf(binding).flatMap((subject) => {
     const filed = readSubject(subject, namespace);
@@ -81,7 +87,7 @@ export function accountsOf(kind: 'RoleBinding' | 'ClusterRoleBinding', binding: 
 function isSameGrant(
   before: KubeObject | undefined,
   after: KubeObject | undefined,
-  { sccNames }: ReachContext,
+  { sccNames }: GrantContext,
 ): boolean {
   return grantedSccs(before, sccNames).join() === grantedSccs(after, sccNames).join();
 }
@@ -89,20 +95,20 @@ function isSameGrant(
 function reachOfBinding(
   kind: 'RoleBinding' | 'ClusterRoleBinding',
   binding: KubeObject | undefined,
-  { sccNames, findRole }: ReachContext,
-): Reach {
+  { sccNames, findRole }: GrantContext,
+): AffectedNamespaces {
   if (binding === undefined) return NOWHERE;
   const namespace = namespaceOf(kind, binding) ?? '';
   const ref = readRef((binding as { readonly roleRef?: unknown }).roleRef, namespace);
   if (ref === undefined || grantedSccs(findRole(ref.namespace, ref.name), sccNames).length === 0) return NOWHERE;
-  const reach = union(accountsOf(kind, binding).map(namespacesOf));
+  const reach = union(serviceAccountSubjects(kind, binding).map(namespacesOf));
   if (kind === 'ClusterRoleBinding' || reach === NOWHERE) return reach;
   // A binding in a namespace says nothing about others, whatever accounts it names.
   return reach === 'all' || reach.has(namespace) ? new Set([namespace]) : NOWHERE;
 }
 
 /** Where the accounts are that have this name or are in this group. */
-function namespacesOf(subject: string): Reach {
+function namespacesOf(subject: string): AffectedNamespaces {
   if (subject === 'system:serviceaccounts' || subject === 'system:authenticated') return 'all';
   const [system, kind, namespace = '', name] = subject.split(':');
   const isOfAccounts =
@@ -110,11 +116,11 @@ function namespacesOf(subject: string): Reach {
   return isOfAccounts && namespace !== '' ? new Set([namespace]) : NOWHERE;
 }
 
-function placeOf(kind: 'Role' | 'ClusterRole', object: KubeObject | undefined): Reach {
+function placeOf(kind: 'Role' | 'ClusterRole', object: KubeObject | undefined): AffectedNamespaces {
   return kind === 'ClusterRole' ? 'all' : new Set([namespaceOf(kind, object) ?? '']);
 }
 
-function union(reaches: readonly Reach[]): Reach {
+function union(reaches: readonly AffectedNamespaces[]): AffectedNamespaces {
   if (reaches.includes('all')) return 'all';
   const names = reaches.flatMap((reach) => (reach === 'all' ? [] : [...reach]));
   return names.length === 0 ? NOWHERE : new Set(names);

@@ -327,7 +327,7 @@ interface RaiseInput {
 const RAISE_INTERVAL_MS = 300_000;
 
 /** True if the labels have settled and the last raise is long enough ago; else when to look again, if time alone tells. */
-export function raiseOf(input: RaiseInput): { readonly isSettled: boolean; readonly waitMs?: number } {
+export function planRaise(input: RaiseInput): { readonly isSettled: boolean; readonly waitMs?: number } {
   const { nowMs, labelledSinceMs, decidedAtMs = 0, lastRaiseMs = -Infinity, settleMs } = input;
   if (labelledSinceMs === undefined) return { isSettled: false };
   const settledAtMs = Math.max(labelledSinceMs, decidedAtMs) + settleMs;
@@ -381,7 +381,7 @@ interface EvaluationInput {
 }
 
 /** What is known of the namespaces, by what is stored and by the newest evaluation. */
-export function evaluationOf({
+export function getEvaluationResult({
   status,
   newest,
   nowMs,

@@ -108,7 +108,7 @@ export interface NamespaceInput extends ProvenanceContext {
 
 /** Evaluates a namespace in one go. */
 export function evaluateNamespace(input: NamespaceInput): NamespaceEvaluation {
-  const steps = evaluateInSteps(input);
+  const steps = evaluateStepwise(input);
   for (;;) {
     const step = steps.next();
     if (step.done === true) return step.value;
@@ -116,7 +116,7 @@ export function evaluateNamespace(input: NamespaceInput): NamespaceEvaluation {
 }
 
 /** Evaluates a namespace and pauses after each pod and each template, so that something else can go on meanwhile. */
-export function* evaluateInSteps(input: NamespaceInput): Generator<undefined, NamespaceEvaluation> {
+export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, NamespaceEvaluation> {
   const { namespace, level, pods } = input;
   const name = namespace.metadata?.name ?? '';
   if (level === undefined)
@@ -230,7 +230,7 @@ export interface TemplatePod {
 }
 
 /** What the pods of a workload meet on their way in. */
-export interface TemplateSurroundings {
+export interface TemplateContext {
   readonly namespace: Namespace;
   /** Of the namespace: unless SCCs are enforced there, pods stay as their template is. */
   readonly sccMode: SccMode;
@@ -243,11 +243,7 @@ export interface TemplateSurroundings {
  * The pod of a workload as SCCs complete it for its service account, since without that nearly every template seems to
  * violate something; as it stands where no SCC admits it. `undefined` for what has no template.
  */
-export function templatePodOf(
-  kind: Kind,
-  object: KubeObject,
-  surroundings: TemplateSurroundings,
-): TemplatePod | undefined {
+export function getTemplatePod(kind: Kind, object: KubeObject, surroundings: TemplateContext): TemplatePod | undefined {
   const path = podTemplatePath(RESOURCES[kind].group, kind);
   const made = getControllerPod(object, kind, surroundings.findAccount);
   if (path === undefined || made === undefined) return undefined;
@@ -255,7 +251,7 @@ export function templatePodOf(
   return { kind, name, path: path.join('.'), pod: admitted(made.pod, surroundings) };
 }
 
-function admitted(pod: PodLike, { namespace, sccMode, sccs, canUse }: TemplateSurroundings): PodLike {
+function admitted(pod: PodLike, { namespace, sccMode, sccs, canUse }: TemplateContext): PodLike {
   if (sccMode !== 'enforce') return pod;
   const account = pod.spec?.serviceAccountName ?? 'default';
   const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account, 'accurate');

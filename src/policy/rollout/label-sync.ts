@@ -23,19 +23,19 @@ import { psaLevelOf, type SccLevelOptions } from './scc-level.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 
 /** The two labels of a mode. */
-const LABELS_OF: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
+const MODE_LABELS: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
   enforce: { level: POD_SECURITY_LABELS.enforce, version: POD_SECURITY_LABELS.enforceVersion },
   audit: { level: POD_SECURITY_LABELS.audit, version: POD_SECURITY_LABELS.auditVersion },
   warn: { level: POD_SECURITY_LABELS.warn, version: POD_SECURITY_LABELS.warnVersion },
 };
 
-const VERSIONS: ReadonlySet<string> = new Set(MODES.map((mode) => LABELS_OF[mode].version));
+const VERSIONS: ReadonlySet<string> = new Set(MODES.map((mode) => MODE_LABELS[mode].version));
 
 /** All six. */
-const PSA_LABELS: readonly string[] = MODES.flatMap((mode) => [LABELS_OF[mode].level, LABELS_OF[mode].version]);
+const PSA_LABELS: readonly string[] = MODES.flatMap((mode) => [MODE_LABELS[mode].level, MODE_LABELS[mode].version]);
 
 /** The labels that hold pods to something. */
-const ENFORCE_LABELS: ReadonlySet<string> = new Set([LABELS_OF.enforce.level, LABELS_OF.enforce.version]);
+const ENFORCE_LABELS: ReadonlySet<string> = new Set([MODE_LABELS.enforce.level, MODE_LABELS.enforce.version]);
 
 /** What a label is to say in a namespace of that level. */
 function labelFor(key: string, level: Level): string {
@@ -62,7 +62,7 @@ const NOBODY = 'before-first-apply';
 const NOTHING: OwnFields = { labels: new Set(), annotations: new Set() };
 
 /** The fields that the syncer applied; never what was written in another way or by others. */
-export function ownFieldsOf(owners: readonly FieldOwner[]): OwnFields {
+export function getOwnFields(owners: readonly FieldOwner[]): OwnFields {
   return owners.find(isOwner) ?? NOTHING;
 }
 
@@ -177,7 +177,7 @@ type MayUse = (scc: SecurityContextConstraints) => boolean;
  * Whether a service account may use SCCs in its namespace: by the users and groups of the SCC, else by roles. Who has
  * created a pod plays no part.
  */
-export function mayUseAs(serviceAccount: string, namespace: string, canUse: CanUse): MayUse {
+export function createSccAccess(serviceAccount: string, namespace: string, canUse: CanUse): MayUse {
   const subject = serviceAccountSubject(namespace, serviceAccount, 'accurate');
   const granted = canUse.namesFor?.(subject, namespace);
   return (scc) => {
@@ -202,7 +202,7 @@ export function isTerminating({ metadata, status }: Namespace): boolean {
  */
 function documentFor({ namespace, owners }: FieldsInput, fields: IntendedFields): Namespace | undefined {
   const { labels, annotations } = namespace.metadata ?? {};
-  const own = ownFieldsOf(owners);
+  const own = getOwnFields(owners);
   const isUpToDate =
     isSame(fields.labels, labels, own.labels) && isSame(fields.annotations, annotations, own.annotations);
   if (isUpToDate) return undefined;
@@ -339,12 +339,12 @@ function intendedLabel(key: string, input: FieldsInput): string | undefined {
   if (isKept && level !== undefined) return isLeftAlone(key, input) ? undefined : labelFor(key, level);
   // What is still listed as early releases wrote it has to be owned first: only then it can be given up.
   const isPast = isManaged && isFormer(key, namespace, owners);
-  const isOwn = ownFieldsOf(owners).labels.has(key) && (isKept || mode === 'Hold');
+  const isOwn = getOwnFields(owners).labels.has(key) && (isKept || mode === 'Hold');
   return isPast || isOwn ? valueOf(key, namespace) : undefined;
 }
 
 function intendedAnnotations({ namespace, owners, isManaged, level }: FieldsInput): IntendedFields['annotations'] {
-  const isOwn = isManaged && ownFieldsOf(owners).annotations.has(SUFFICIENT_LEVEL_ANNOTATION);
+  const isOwn = isManaged && getOwnFields(owners).annotations.has(SUFFICIENT_LEVEL_ANNOTATION);
   const value = level ?? (isOwn ? namespace.metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION] : undefined);
   return new Map(value === undefined ? [] : [[SUFFICIENT_LEVEL_ANNOTATION, value]]);
 }
@@ -376,7 +376,7 @@ interface NeedInput {
  */
 function neededLevelOf({ namespace, serviceAccounts, sccLevels, canUse }: NeedInput): NeededLevel {
   const namespaceName = namespace.metadata?.name ?? '';
-  const accounts = serviceAccounts.map((name) => ({ name, mayUse: mayUseAs(name, namespaceName, canUse) }));
+  const accounts = serviceAccounts.map((name) => ({ name, mayUse: createSccAccess(name, namespaceName, canUse) }));
   for (const { scc, level, doubt } of sccLevels(namespace)) {
     const account = accounts.find(({ mayUse }) => mayUse(scc));
     if (account === undefined) continue;
@@ -420,7 +420,7 @@ function ofKeptLabels(input: FieldsInput, level: Level): readonly LabelSyncEvent
 
 function ofForcedLabels(input: FieldsInput, { labels }: IntendedFields): readonly LabelSyncEvent[] {
   const current = input.namespace.metadata?.labels;
-  const own = ownFieldsOf(input.owners).labels;
+  const own = getOwnFields(input.owners).labels;
   return [...labels]
     .filter(([key, value]) => !own.has(key) && current?.[key] !== value && isForeignIn(input, key))
     .map(([key, value]) => ({
@@ -442,7 +442,11 @@ function ownersText(key: string, { owners }: FieldsInput): string {
 // * Keeping the Pod Security labels of namespaces at what the SCCs that their service accounts may use ask for.
 // @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
 
-export { reachOf, type Reach, type SyncChange } from './affected-namespaces.ts';
+export {
+  findAffectedNamespaces as reachOf,
+  type AffectedNamespaces as Reach,
+  type ObjectChange as SyncChange,
+} from './affected-namespaces.ts';
 
 /** All that the plan for one namespace needs. */
 export interface LabelSyncInput {
@@ -474,7 +478,7 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
   const owners = getMetadataOwners(namespace.metadata);
   const managed = isManaged(namespace, owners, settings);
   if (owners === undefined || isTerminating(namespace)) return { isManaged: managed, events: [] };
-  const need = managed ? needOf(input) : undefined;
+  const need = managed ? getNeededLevel(input) : undefined;
   const given: FieldsInput = { namespace, owners, mode, isManaged: managed, level: need?.level };
   const fields = intendedFields(given);
   const apply = documentFor(given, fields);
@@ -488,7 +492,7 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
 }
 
 /** Nothing runs without a range or without a service account: the level is known once there are both. */
-export function needOf(input: Omit<LabelSyncInput, 'mode' | 'settings'>): NeededLevel | undefined {
+export function getNeededLevel(input: Omit<LabelSyncInput, 'mode' | 'settings'>): NeededLevel | undefined {
   const { namespace, serviceAccounts } = input;
   const range = namespace.metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '';
   return range === '' || serviceAccounts.length === 0 ? undefined : neededLevelOf(input);
@@ -505,7 +509,7 @@ export const RUN_LEVEL_ZERO_NAMESPACES = ['default', 'kube-system', 'kube-public
 export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
   const { metadata } = namespace;
   const name = RUN_LEVEL_ZERO_NAMESPACES.find((one) => one === metadata?.name);
-  const keys = MODES.map((mode) => LABELS_OF[mode].level);
+  const keys = MODES.map((mode) => MODE_LABELS[mode].level);
   if (name === undefined || keys.every((key) => metadata?.labels?.[key] === 'privileged')) return undefined;
   return {
     apiVersion: getApiVersion('Namespace'),
@@ -554,16 +558,16 @@ function levelsIn(
 }
 
 /** How a namespace stands with the syncer. */
-export interface Standing {
+export interface SyncState {
   readonly isManaged: boolean;
   /** Whether the syncer holds its pods to something, which it may have to give up. */
   readonly ownsEnforceLabel: boolean;
 }
 
 /** Tells it by the labels of the namespace and their owners. */
-export function standingOf(namespace: Namespace, settings: ManagementSettings): Standing {
+export function getSyncState(namespace: Namespace, settings: ManagementSettings): SyncState {
   const owners = getMetadataOwners(namespace.metadata);
-  const own = ownFieldsOf(owners ?? []).labels;
+  const own = getOwnFields(owners ?? []).labels;
   return {
     isManaged: isManaged(namespace, owners, settings),
     ownsEnforceLabel: [...ENFORCE_LABELS].some((key) => own.has(key)),

@@ -51,7 +51,7 @@ const PLACEHOLDER = 'invalid-to-force-substitution';
  * What a kube-apiserver takes with `--admission-control-config-file` to hold namespaces to the same.
  * @see https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/
  */
-export function admissionConfigurationOf(config: JsonObject): JsonObject {
+export function buildAdmissionConfiguration(config: JsonObject): JsonObject {
   const observed = valueAt(config, POD_SECURITY_PATH);
   const { defaults, exemptions } = isObject(observed) ? observed : {};
   const base = Object.fromEntries(DEFAULTS_FIELDS.map((field) => [field, PLACEHOLDER]));
@@ -73,7 +73,7 @@ export function admissionConfigurationOf(config: JsonObject): JsonObject {
 }
 
 /** The defaults while a cluster is held to a level: whatever is enforced, what restricted forbids is told. */
-export function defaultsFor(enforce: DefaultLevel): PodSecurityConfiguration['defaults'] {
+export function podSecurityDefaultsFor(enforce: DefaultLevel): PodSecurityConfiguration['defaults'] {
   return {
     enforce,
     'enforce-version': 'latest',
@@ -93,7 +93,7 @@ export const podSecurityDefaults: Observer = {
   path: [...POD_SECURITY_PATH, 'defaults'],
   observe({ plan: { want, enforce }, error }, before) {
     const isUnknown = error !== undefined || want === undefined;
-    return { value: isUnknown && before !== undefined ? before : defaultsFor(enforce), error };
+    return { value: isUnknown && before !== undefined ? before : podSecurityDefaultsFor(enforce), error };
   },
 };
 

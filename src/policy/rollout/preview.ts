@@ -17,7 +17,7 @@ import type { RolloutSettings } from './settings.ts';
 import { isSignificantUpdate } from '../psa/significant-update.ts';
 
 /** What tells whether enforcement is still to come. */
-export interface ForesightState {
+export interface PreviewState {
   readonly settings: Pick<RolloutSettings, 'phase' | 'enforcementDate'>;
   readonly gate: boolean;
   /** What namespaces without a label are held to now. */
@@ -29,7 +29,7 @@ export interface ForesightState {
  * True while enforcement is to come: there is a date for it, or the installation decides about it and nobody has asked not to
  * enforce. A proposal of the program itself asks for nothing.
  */
-export function isEnforcementToCome({ settings, gate, enforce, config }: ForesightState): boolean {
+export function isEnforcementPending({ settings, gate, enforce, config }: PreviewState): boolean {
   if (settings.phase === 'Disabled' || enforce === 'restricted') return false;
   if (settings.enforcementDate !== undefined) return true;
   const { spec, specOwner } = readEnforcement(config);
@@ -37,7 +37,7 @@ export function isEnforcementToCome({ settings, gate, enforce, config }: Foresig
 }
 
 /** All that the look ahead needs; the functions are called only where the answer depends on them. */
-export interface ForesightInput {
+export interface PreviewInput {
   readonly request: AdmissionRequest;
   readonly exemptions: Exemptions;
   /** `undefined` if there is no such namespace. */
@@ -51,7 +51,7 @@ export interface ForesightInput {
  * wrong; `undefined` if nothing. What a controller makes nobody reads warnings about, and what is not changed was there
  * before.
  */
-export function foresee(input: ForesightInput): string | undefined {
+export function previewEnforcement(input: PreviewInput): string | undefined {
   const { request, exemptions } = input;
   const { operation, kind } = request;
   if ((operation !== 'CREATE' && operation !== 'UPDATE') || request.subResource) return undefined;
@@ -75,7 +75,7 @@ export function foresee(input: ForesightInput): string | undefined {
  * The warning to whoever is about to create or change it; what others have told them already is not repeated.
  * @param date as configured; absent: not known yet
  */
-export function foresightWarning(
+export function formatPreviewWarning(
   found: string,
   { date, told }: { readonly date: string | undefined; readonly told: readonly string[] },
 ): string {

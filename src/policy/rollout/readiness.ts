@@ -14,7 +14,7 @@ import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import type { Namespace, Report, ReportResult } from '../../kube/types.ts';
 import { isLevel, type Level } from '../pss/policy.ts';
 import type { Exemptions } from '../psa/exemptions.ts';
-import { type LabelSyncPlan, isTerminating, ownFieldsOf } from './label-sync.ts';
+import { type LabelSyncPlan, isTerminating, getOwnFields } from './label-sync.ts';
 import { isStricter } from '../psa/policy.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import {
@@ -23,8 +23,12 @@ import {
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
 
-export { evaluateInSteps, evaluateNamespace, type NamespaceInput } from './evaluation.ts';
-export { templatePodOf, type TemplatePod, type TemplateSurroundings } from './evaluation.ts';
+export { evaluateStepwise as evaluateInSteps, evaluateNamespace, type NamespaceInput } from './evaluation.ts';
+export {
+  getTemplatePod as templatePodOf,
+  type TemplatePod,
+  type TemplateContext as TemplateSurroundings,
+} from './evaluation.ts';
 export type { Category, FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
 
 /** Ends the types of all conditions that tell of a change to come. */
@@ -159,7 +163,7 @@ const UNLISTED = 'failed to list pods while checking new PodSecurity enforce lev
  * privileged: a namespace that is held to restricted already is not looked at.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
-export function verdictOfWarnings(
+export function parseDryRunWarnings(
   warnings: readonly string[],
   currentEnforce: DefaultLevel,
 ): NamespaceEvaluation['verdict'] {
@@ -181,7 +185,7 @@ interface ReadinessMeasures {
 const MAX_NAMESPACES = 100;
 
 /** Counts what an evaluation found. */
-export function measure(evaluations: readonly NamespaceEvaluation[]): ReadinessMeasures {
+export function countFindings(evaluations: readonly NamespaceEvaluation[]): ReadinessMeasures {
   const counts = Object.fromEntries([...CATEGORIES, 'inconclusive'].map((category) => [category, 0]));
   const namespaces = counts as Record<Category | 'inconclusive', number>;
   for (const { verdict, categories } of evaluations) {
@@ -206,7 +210,7 @@ export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'n
  * The level that enforcement would hold a namespace to: what the syncer plans for it, where it knows; else what the syncer
  * wrote earlier; else the default to come. What others wrote does not count; `undefined` if nobody can tell who wrote what.
  */
-export function predictedLevelOf(
+export function predictLevel(
   namespace: Namespace,
   plan?: Pick<LabelSyncPlan, 'isManaged' | 'need'>,
 ): Level | undefined {
@@ -214,7 +218,7 @@ export function predictedLevelOf(
   if (plan?.need !== undefined) return plan.need.level;
   const owners = getMetadataOwners(namespace.metadata);
   if (owners === undefined) return undefined;
-  const own = ownFieldsOf(owners);
+  const own = getOwnFields(owners);
   const { labels, annotations } = namespace.metadata ?? {};
   const annotation = own.annotations.has(SUFFICIENT_LEVEL_ANNOTATION)
     ? annotations?.[SUFFICIENT_LEVEL_ANNOTATION]
@@ -237,7 +241,7 @@ const MAX_RESULTS = 200;
 const MAX_MESSAGE = 1024;
 
 /** Everything that enforcement would refuse in a namespace, in one report; what is too much is counted only. */
-export function reportOf(evaluation: NamespaceEvaluation, { seconds }: { readonly seconds: number }): Report {
+export function buildReport(evaluation: NamespaceEvaluation, { seconds }: { readonly seconds: number }): Report {
   const { name: namespace, workloads } = evaluation;
   const results = workloads.flatMap((workload) =>
     workload.violations.map((violation): ReportResult => resultOf(violation, workload, evaluation, seconds)),
@@ -434,7 +438,7 @@ interface StatusInput {
 /** What an evaluation leaves in the status, to be written at once. */
 export function evaluationStatus({ before, sweep, endMs, inconclusivePolicy }: StatusInput): EvaluationStatus {
   const now = formatTimestamp(endMs);
-  const isComplete = inconclusivePolicy === 'Ignore' || summaryOf(sweep, endMs).inconclusive === 0;
+  const isComplete = inconclusivePolicy === 'Ignore' || summarize(sweep, endMs).inconclusive === 0;
   return {
     violatingNamespaces: nextViolatingNamespaces(before?.violatingNamespaces, sweep, now).entries,
     lastEvaluationTime: isComplete ? now : (before?.lastEvaluationTime ?? undefined),
@@ -442,7 +446,7 @@ export function evaluationStatus({ before, sweep, endMs, inconclusivePolicy }: S
 }
 
 /** How many namespaces violate, and how many could not be judged. */
-export function summaryOf({ evaluations }: Sweep, endMs: number): SweepSummary {
+export function summarize({ evaluations }: Sweep, endMs: number): SweepSummary {
   const count = (verdict: string): number => evaluations.filter((one) => one.verdict === verdict).length;
   return { endMs, violating: count('violating'), inconclusive: count('inconclusive') };
 }

@@ -9,11 +9,11 @@ import {
   ENFORCEMENT_GATE,
   enforcementConditions,
   EVALUATION_RESULTS,
-  evaluationOf,
+  getEvaluationResult,
   forcedWarning,
   isFeatureOn,
   planEnforcement,
-  raiseOf,
+  planRaise,
   readEnforcement,
   replicaDefault,
   ROLLOUT_MANAGER,
@@ -413,22 +413,27 @@ suite('what is known of the namespaces', () => {
     test(name, () => {
       const sweep = newest && { ...newest, endMs: nowMs - newest.hoursAgo * HOUR };
       const given = { status, newest: sweep, nowMs, maxAgeMs: 8 * HOUR, inconclusivePolicy: policy } as const;
-      assert.equal(evaluationOf(given), expected);
+      assert.equal(getEvaluationResult(given), expected);
     });
   }
 });
 
 suite('when the default may be raised', () => {
-  const cases: readonly (readonly [string, Partial<Parameters<typeof raiseOf>[0]>, ReturnType<typeof raiseOf>])[] = [
-    ['a label is missing', {}, { isSettled: false }],
-    ['labels are there', { labelledSinceMs: 970_000 }, { isSettled: true }],
-    ['labels are there since a moment', { labelledSinceMs: 990_000 }, { isSettled: false, waitMs: 20_000 }],
-    ['it has been decided since', { labelledSinceMs: 0, decidedAtMs: 980_000 }, { isSettled: false, waitMs: 10_000 }],
-    ['it was raised not long ago', { labelledSinceMs: 0, lastRaiseMs: 800_000 }, { isSettled: false, waitMs: 100_000 }],
-    ['it was raised long ago', { labelledSinceMs: 0, lastRaiseMs: 700_000 }, { isSettled: true }],
-  ];
+  const cases: readonly (readonly [string, Partial<Parameters<typeof planRaise>[0]>, ReturnType<typeof planRaise>])[] =
+    [
+      ['a label is missing', {}, { isSettled: false }],
+      ['labels are there', { labelledSinceMs: 970_000 }, { isSettled: true }],
+      ['labels are there since a moment', { labelledSinceMs: 990_000 }, { isSettled: false, waitMs: 20_000 }],
+      ['it has been decided since', { labelledSinceMs: 0, decidedAtMs: 980_000 }, { isSettled: false, waitMs: 10_000 }],
+      [
+        'it was raised not long ago',
+        { labelledSinceMs: 0, lastRaiseMs: 800_000 },
+        { isSettled: false, waitMs: 100_000 },
+      ],
+      ['it was raised long ago', { labelledSinceMs: 0, lastRaiseMs: 700_000 }, { isSettled: true }],
+    ];
   for (const [name, given, expected] of cases) {
-    test(name, () => assert.deepEqual(raiseOf({ nowMs: 1_000_000, settleMs: 30_000, ...given }), expected));
+    test(name, () => assert.deepEqual(planRaise({ nowMs: 1_000_000, settleMs: 30_000, ...given }), expected));
   }
 });
 

@@ -13,7 +13,7 @@ import type { SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
 import {
   createSccLevels,
   isAwaitingLabel,
-  needOf,
+  getNeededLevel,
   planLabels,
   planRunLevelZero,
   type LabelSyncInput,
@@ -142,14 +142,20 @@ suite('the labels of a managed namespace', () => {
 
   test('groups of all service accounts count, also by the lists of the SCC itself', () => {
     for (const group of ['system:authenticated', 'system:serviceaccounts', 'system:serviceaccounts:demo']) {
-      assert.equal(needOf(inputFor(namespaceWith(), { grants: [{ group, sccs: ['anyuid'] }] }))?.level, 'baseline');
+      assert.equal(
+        getNeededLevel(inputFor(namespaceWith(), { grants: [{ group, sccs: ['anyuid'] }] }))?.level,
+        'baseline',
+      );
       const sccLevels = createSccLevels([laxScc({ name: 'own', groups: [group] })], { profile: 'accurate' });
-      assert.equal(needOf({ ...inputFor(namespaceWith()), sccLevels, canUse: () => false })?.level, 'privileged');
+      assert.equal(
+        getNeededLevel({ ...inputFor(namespaceWith()), sccLevels, canUse: () => false })?.level,
+        'privileged',
+      );
     }
   });
 
   test('name the account and the SCC for which they are not stricter', () => {
-    assert.deepEqual(needOf(inputFor(namespaceWith(), { grants: [PRIVILEGED] })), {
+    assert.deepEqual(getNeededLevel(inputFor(namespaceWith(), { grants: [PRIVILEGED] })), {
       level: 'privileged',
       cause: { serviceAccount: 'deployer', scc: 'privileged' },
     });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { parsePodSecurity } from '../../../src/config/configuration.ts';
 import {
-  admissionConfigurationOf,
+  buildAdmissionConfiguration,
   observeConfig,
   OBSERVERS,
   type ObservedState,
@@ -86,7 +86,7 @@ suite('the configuration that is observed', () => {
 
 suite('the configuration for an API server', () => {
   test('is one that this program takes, too', () => {
-    const document = admissionConfigurationOf(observeConfig(STATE, {}).config);
+    const document = buildAdmissionConfiguration(observeConfig(STATE, {}).config);
     const { defaults, exemptions } = parsePodSecurity({ file: 'config.json', text: JSON.stringify(document) });
     assert.deepEqual(defaults.enforce, { level: 'restricted', version: 'latest' });
     assert.ok(exemptions.runtimeClass('kata') && exemptions.user('system:serviceaccount:builds:builder'));
@@ -94,7 +94,7 @@ suite('the configuration for an API server', () => {
 
   test('does not start where something was forgotten', () => {
     assert.throws(
-      () => parsePodSecurity({ file: 'config.json', text: JSON.stringify(admissionConfigurationOf({})) }),
+      () => parsePodSecurity({ file: 'config.json', text: JSON.stringify(buildAdmissionConfiguration({})) }),
       /^UserError: configuration error: enforce: must be one of privileged, baseline, restricted/,
     );
   });

@@ -12,11 +12,11 @@ import {
   evaluateNamespace,
   evaluationStatus,
   isSelected,
-  measure,
+  countFindings,
   mergeReadinessConditions,
-  predictedLevelOf,
+  predictLevel,
   templatePodOf,
-  verdictOfWarnings,
+  parseDryRunWarnings,
   violationReason,
   type NamespaceEvaluation,
   type NamespaceInput,
@@ -311,9 +311,9 @@ suite('the level to come', () => {
 
   test('is what the syncer plans, where it knows', () => {
     const given = namespace({ annotation: 'privileged' });
-    assert.equal(predictedLevelOf(given, { isManaged: true, need: { level: 'baseline' } }), 'baseline');
-    assert.equal(predictedLevelOf(given, { isManaged: false }), 'restricted');
-    assert.equal(predictedLevelOf(given, { isManaged: true }), 'privileged');
+    assert.equal(predictLevel(given, { isManaged: true, need: { level: 'baseline' } }), 'baseline');
+    assert.equal(predictLevel(given, { isManaged: false }), 'restricted');
+    assert.equal(predictLevel(given, { isManaged: true }), 'privileged');
   });
 
   const cases: readonly (readonly [string, Namespace, string | undefined])[] = [
@@ -330,7 +330,7 @@ suite('the level to come', () => {
     ['nothing', namespace({}), 'restricted'],
     ['owners that cannot be read', { metadata: { managedFields: ['odd'] as never } }, undefined],
   ];
-  for (const [name, given, expected] of cases) test(name, () => assert.equal(predictedLevelOf(given), expected));
+  for (const [name, given, expected] of cases) test(name, () => assert.equal(predictLevel(given), expected));
 
   test('matters only to namespaces without a level of their own', () => {
     const exemptions = createExemptions({ usernames: [], namespaces: ['exempt'], runtimeClasses: [] });
@@ -348,7 +348,7 @@ suite('the level to come', () => {
 
 suite('the warnings of a dry run', () => {
   test('mean nothing good once namespaces are held to restricted', () => {
-    assert.equal(verdictOfWarnings([], 'restricted'), 'inconclusive');
+    assert.equal(parseDryRunWarnings([], 'restricted'), 'inconclusive');
   });
 
   const violates = 'existing pods in namespace "a" violate the new PodSecurity enforce level "restricted:latest"';
@@ -363,7 +363,7 @@ suite('the warnings of a dry run', () => {
   ];
   for (const [warnings, expected] of cases) {
     test(`${expected}: ${warnings.join('; ')}`, () =>
-      assert.equal(verdictOfWarnings(warnings, 'privileged'), expected));
+      assert.equal(parseDryRunWarnings(warnings, 'privileged'), expected));
   }
 });
 
@@ -595,7 +595,7 @@ suite('the merged condition', () => {
 
 test('what is measured', () => {
   const workload = { kind: 'Pod', name: 'a', pods: 1, causes: ['user'], violations: [] } as const;
-  const measures = measure([
+  const measures = countFindings([
     { ...found('a', 'violating', 'userSCC'), workloads: [workload] },
     { ...found('b'), workloads: [workload, workload] },
     found('c', 'clean'),

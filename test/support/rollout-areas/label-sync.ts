@@ -10,9 +10,9 @@ import {
   type ManagementSettings,
   type Reach,
   isManaged,
-  mayUseAs,
+  createSccAccess,
 } from '../../../src/policy/rollout/label-sync.ts';
-import { accountsOf, grantedSccs } from '../../../src/policy/rollout/affected-namespaces.ts';
+import { serviceAccountSubjects, grantedSccs } from '../../../src/policy/rollout/affected-namespaces.ts';
 import { createRbac, readRef } from '../../../src/policy/rbac/authorizer.ts';
 import { laxScc } from '../scc.ts';
 import { syncUntilDone } from '../namespace-writes.ts';
@@ -198,7 +198,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
     for (const one of objects.roleBindings) rbac.put('RoleBinding', objectOf(one));
     for (const one of objects.clusterRoleBindings) rbac.put('ClusterRoleBinding', objectOf(one));
     const use = { verb: 'use', apiGroup: 'security.openshift.io', resource: 'securitycontextconstraints' };
-    const mayUse = mayUseAs(name, namespace, (user, scc) => rbac.allows(user, { ...use, name: scc, namespace }));
+    const mayUse = createSccAccess(name, namespace, (user, scc) => rbac.allows(user, { ...use, name: scc, namespace }));
     const usable = constraints.filter((scc) => mayUse(sccOf(scc)));
     assert.deepEqual(usable.map((scc) => scc.name).sort(), [...expect.constraints].sort());
   }),
@@ -235,7 +235,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
     { readonly binding: { readonly kind: 'RoleBinding' | 'ClusterRoleBinding'; readonly namespace: string } },
     { readonly keys: readonly string[] }
   >('accountsOf', ({ binding: { kind, namespace, ...rest } }, { keys }) => {
-    assert.deepEqual(accountsOf(kind, { ...rest, ...objectOf({ namespace, name: 'binding' }) }), keys);
+    assert.deepEqual(serviceAccountSubjects(kind, { ...rest, ...objectOf({ namespace, name: 'binding' }) }), keys);
   }),
 
   'syncer/role-changed': area<

@@ -8,9 +8,9 @@ import {
   readinessCondition,
   evaluateNamespace,
   isSelected,
-  predictedLevelOf,
+  predictLevel,
   readinessConditions,
-  verdictOfWarnings,
+  parseDryRunWarnings,
 } from '../../../src/policy/rollout/readiness.ts';
 import type { Level } from '../../../src/policy/pss/policy.ts';
 import { area, namespaceOf, type CaseNamespace, type RolloutArea } from './area.ts';
@@ -36,8 +36,8 @@ const dryRun = area<DryRunCase, DryRunExpect>('predictedLevelOf, verdictOfWarnin
     assert.equal(expect.error, true);
     return;
   }
-  assert.equal(verdictOfWarnings(dryRunWarnings, 'privileged') === 'violating', expect.violating);
-  if (expect.level !== undefined) assert.equal(predictedLevelOf(namespaceOf(namespace)), expect.level);
+  assert.equal(parseDryRunWarnings(dryRunWarnings, 'privileged') === 'violating', expect.violating);
+  if (expect.level !== undefined) assert.equal(predictLevel(namespaceOf(namespace)), expect.level);
 });
 
 interface CasePod {
