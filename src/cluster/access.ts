@@ -1,17 +1,18 @@
-import { createRbac, type Names, type Rbac } from '../policy/rbac/authorizer.ts';
+/** Access decisions: from the roles and bindings of a store, or from reviews by the API server. */
+import { RESOURCES } from '../kube/resources.ts';
+import { ApiError } from '../kube/status.ts';
+import { isObject, type UserInfo } from '../kube/types.ts';
+import { createRbac, type Rbac } from '../policy/rbac/authorizer.ts';
 import { RBAC_KINDS, type Action, type RbacKind } from '../policy/rbac/rules.ts';
 import type { CanUse, Subject } from '../policy/scc/request.ts';
-import { RESOURCES } from '../kube/resources.ts';
-import { type UserInfo, isObject } from '../kube/types.ts';
-import type { Store } from './store.ts';
-import { ApiError } from '../kube/status.ts';
 import type { AccessAttributes } from './cluster.ts';
 import type { Connection } from './connection.ts';
+import type { Store } from './store.ts';
 
-/** True if the user may do it, by the roles and bindings of now. */
+/** Returns true if RBAC permits the action. */
 export type Access = (user: UserInfo, action: Action) => boolean;
 
-/** They may do everything, whatever the roles say. */
+/** The group that every API server authorizes for all actions. */
 const MASTERS = 'system:masters';
 
 const USE_SCC: Action = {
@@ -20,57 +21,63 @@ const USE_SCC: Action = {
   resource: RESOURCES.SecurityContextConstraints.resource,
 };
 
-const followed = new WeakMap<Store, Rbac>();
+interface StoreAccess {
+  readonly access: Access;
+  readonly canUse: CanUse;
+}
 
-/** The roles and bindings of a store, indexed: a change costs what the changed object costs, however many others there are. */
-function follow(store: Store): Rbac {
-  const known = followed.get(store);
-  if (known) return known;
+const accesses = new WeakMap<Store, StoreAccess>();
+
+/** Returns the access decisions of the roles and bindings in the store. */
+export function accessFromStore(store: Store): Access {
+  return storeAccess(store).access;
+}
+
+/** Returns the permissions to use SCCs, from the roles and bindings in the store. */
+export function canUseScc(store: Store): CanUse {
+  return storeAccess(store).canUse;
+}
+
+/** Indexes roles and bindings once per store. A change costs only what the changed object costs. */
+function storeAccess(store: Store): StoreAccess {
+  const existing = accesses.get(store);
+  if (existing) return existing;
+  const rbac = indexRbac(store);
+  const isAllowed = (subject: Subject, name: string, namespace: string): boolean =>
+    isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace });
+  const namesFor: CanUse['namesFor'] = (subject, namespace) =>
+    isMaster(subject) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
+  const created = {
+    access: (user: UserInfo, action: Action) => isMaster(user) || rbac.allows(user, action),
+    canUse: Object.assign(isAllowed, { namesFor }),
+  };
+  accesses.set(store, created);
+  return created;
+}
+
+function indexRbac(store: Store): Rbac {
   const rbac = createRbac();
-  followed.set(store, rbac);
   for (const kind of RBAC_KINDS) for (const object of store.list(kind)) rbac.put(kind, object);
   store.subscribe(({ kind, type, object, before }) => {
-    if (!isRbac(kind)) return;
+    if (!isRbacKind(kind)) return;
     if (before !== undefined) rbac.remove(kind, before);
     if (type === 'put') rbac.put(kind, object);
   });
   return rbac;
 }
 
-function isRbac(kind: string): kind is RbacKind {
+function isRbacKind(kind: string): kind is RbacKind {
   return (RBAC_KINDS as readonly string[]).includes(kind);
-}
-
-/** Answers from the roles and bindings in the store. */
-export function accessFromStore(store: Store): Access {
-  const rbac = follow(store);
-  return (user, action) => isMaster(user) || rbac.allows(user, action);
-}
-
-const predicates = new WeakMap<Store, CanUse>();
-
-/** Who may use which SCC, by the roles and bindings in the store. */
-export function canUseScc(store: Store): CanUse {
-  const known = predicates.get(store);
-  if (known) return known;
-  const rbac = follow(store);
-  const namesFor = (subject: Subject, namespace: string): Names =>
-    isMaster(subject) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
-  const isAllowed = (subject: Subject, name: string, namespace: string): boolean =>
-    isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace });
-  const canUse = Object.assign(isAllowed, { namesFor });
-  predicates.set(store, canUse);
-  return canUse;
 }
 
 function isMaster({ groups }: Pick<UserInfo, 'groups'>): boolean {
   return groups?.includes(MASTERS) === true;
 }
 
-/** Who the server takes us for; `undefined` if it does not tell. */
+/** Returns the identity that the server assigns to the credentials of the connection, if it serves the review. */
 export async function reviewSelf(connection: Connection, signal?: AbortSignal): Promise<UserInfo | undefined> {
   try {
-    const { status } = await create(connection, 'authentication.k8s.io', 'SelfSubjectReview', {}, signal);
+    const status = await createReview(connection, 'authentication.k8s.io', 'SelfSubjectReview', {}, signal);
     const user = isObject(status) ? status['userInfo'] : undefined;
     return isObject(user) ? user : undefined;
   } catch (error) {
@@ -79,38 +86,35 @@ export async function reviewSelf(connection: Connection, signal?: AbortSignal): 
   }
 }
 
-/** Asks the server whether a user may do something. Rejects as `request` does. */
+/** Asks the server whether a user has a permission. Rejects as `request` does. */
 export async function reviewAccess(
   connection: Connection,
   { username, uid, groups, extra }: UserInfo,
-  { nonResourceURL, verb, apiGroup, ...resource }: AccessAttributes,
+  { nonResourceURL, verb, apiGroup = '', ...resource }: AccessAttributes,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  const spec = {
-    user: username,
-    uid,
-    groups,
-    extra,
-    ...(nonResourceURL === undefined
-      ? { resourceAttributes: { verb, group: apiGroup ?? '', ...resource } }
-      : { nonResourceAttributes: { verb, path: nonResourceURL } }),
-  };
-  const { status } = await create(connection, 'authorization.k8s.io', 'SubjectAccessReview', { spec }, signal);
+  const attributes =
+    nonResourceURL === undefined
+      ? { resourceAttributes: { verb, group: apiGroup, ...resource } }
+      : { nonResourceAttributes: { verb, path: nonResourceURL } };
+  const spec = { user: username, uid, groups, extra, ...attributes };
+  const status = await createReview(connection, 'authorization.k8s.io', 'SubjectAccessReview', { spec }, signal);
   return isObject(status) && status['allowed'] === true;
 }
 
-async function create(
+async function createReview(
   connection: Connection,
   group: string,
   kind: string,
   content: Readonly<Record<string, unknown>>,
   signal: AbortSignal | undefined,
-): ReturnType<Connection['request']> {
+): Promise<unknown> {
   const apiVersion = `${group}/v1`;
-  return await connection.request({
+  const { status } = await connection.request({
     method: 'POST',
     path: `/apis/${apiVersion}/${kind.toLowerCase()}s`,
     body: { apiVersion, kind, ...content },
     ...(signal ? { signal } : {}),
   });
+  return status;
 }

@@ -1,12 +1,12 @@
-/** Time as those see it who wait. */
+/** A clock and the timers that depend on it, which tests replace. */
 export interface Clock {
-  /** Milliseconds since some moment; never goes back. */
+  /** Returns a monotonic time in milliseconds. */
   now(): number;
-  /** Calls the function once after the delay, unless the returned function is called before. */
+  /** Calls the function once after the delay. Returns a function that cancels the call. */
   after(delayMs: number, call: () => void): () => void;
 }
 
-/** The time that passes. What is due keeps no process alive. */
+/** The real clock. Its timers do not keep the process alive. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   after(delayMs, call) {
@@ -15,7 +15,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after the delay, or as soon as the signal is aborted. */
+/** Resolves after the delay, or when the signal is aborted. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
@@ -29,32 +29,33 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** Resolves with the result of the call. After the time limit, rejects and aborts the signal that the call receives. */
+/** Resolves with the result of the call. Rejects and aborts the signal of the call if it exceeds the limit. */
 export async function withTimeout<T>(
   clock: Clock,
   limitMs: number,
   call: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const timeout = new AbortController();
+  const controller = new AbortController();
+  const { signal } = controller;
   const timedOut = new Promise<never>((_resolve, reject) => {
-    timeout.signal.addEventListener('abort', () => reject(timeout.signal.reason as Error));
+    signal.addEventListener('abort', () => reject(signal.reason as Error));
   });
-  const cancel = clock.after(limitMs, () => timeout.abort(new Error(`no answer within ${limitMs / 1000} s`)));
+  const cancel = clock.after(limitMs, () => controller.abort(new Error(`no answer within ${limitMs / 1000} s`)));
   try {
-    return await Promise.race([call(timeout.signal), timedOut]);
+    return await Promise.race([call(signal), timedOut]);
   } finally {
     cancel();
   }
 }
 
-/** Lets so many through at once, and so many a second in the long run. */
+/** A rate limit that permits bursts. */
 export interface TokenBucket {
-  /** Waits for a token, in the order of asking, at most until the signal is aborted. */
+  /** Takes a token; waits for it in the order of the calls, or until the signal is aborted. */
   take(signal?: AbortSignal): Promise<void>;
-  /** Takes a token if there is one. */
-  tryTake(): boolean;
   /** Takes a token in advance. Returns the delay in milliseconds until it is available. */
   reserve(): number;
+  /** Takes a token if one is available. */
+  tryTake(): boolean;
 }
 
 interface Rate {
@@ -62,7 +63,7 @@ interface Rate {
   readonly burst: number;
 }
 
-/** Makes a full bucket. */
+/** Creates a full bucket. */
 export function createTokenBucket({ perSecond, burst }: Rate, clock: Clock): TokenBucket {
   let tokens = burst;
   let filledMs = clock.now();

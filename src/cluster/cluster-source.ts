@@ -1,314 +1,93 @@
-import { dirname, resolve, delimiter, join } from 'node:path';
-import { access, readFile } from 'node:fs/promises';
-import type { RequestOptions } from 'node:https';
+/**
+ * Finds the cluster to connect to and its credentials: from a kubeconfig, or from the service account of the pod. The
+ * KubeConfig of client-node reads tokens, certificates and exec plugins. It is loaded when a cluster is needed, because
+ * loading it takes longer than most commands.
+ */
+import { access } from 'node:fs/promises';
 import type { OutgoingHttpHeaders } from 'node:http';
-import { type ManifestDocument, type Path, readDocuments } from '../config/yaml.ts';
-import { UserError, type Source, readSource } from '../config/files.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
+import type { RequestOptions } from 'node:https';
+import { delimiter, dirname, join, resolve } from 'node:path';
+import type { Cluster, KubeConfig } from '@kubernetes/client-node';
+import { failureReason, readSource, UserError, type Source } from '../config/files.ts';
+import { readDocuments } from '../config/yaml.ts';
 import { quote } from '../kube/text.ts';
-
-/**
- * Reads fields of a document by their paths. An absent or empty one is `undefined`.
- * Throws a UserError with file, line and column for a field of another type.
- */
-interface FieldReader {
-  text(path: Path): string | undefined;
-  flag(path: Path): boolean;
-  texts(path: Path): readonly string[];
-  object(path: Path): JsonObject | undefined;
-  /** The paths of the items of a list. */
-  items(path: Path): readonly Path[];
-  fail(path: Path, problem: string): UserError;
-}
-
-function createFieldReader({ file, value: root, positionOf }: ManifestDocument): FieldReader {
-  const fail = (path: Path, problem: string): UserError => {
-    const { line, column } = positionOf(path);
-    return new UserError(`${file}:${line}:${column}: ${printPath(path)}${problem}`);
-  };
-  const read = <T>(path: Path, is: (value: unknown) => value is T, name: string): T | undefined => {
-    const value = valueAt(root, path);
-    if (value == null) return undefined;
-    if (!is(value)) throw fail(path, ` must be ${name}`);
-    return value;
-  };
-  return {
-    text: (path) => read(path, isText, 'a string') || undefined,
-    flag: (path) => read(path, isFlag, 'true or false') ?? false,
-    texts: (path) => read(path, isTexts, 'a list of strings') ?? [],
-    object: (path) => read(path, isObject, 'an object'),
-    items: (path) => (read(path, Array.isArray, 'a list') ?? []).map((_item, index) => [...path, index]),
-    fail,
-  };
-}
-
-function valueAt(root: unknown, path: Path): unknown {
-  return path.reduce((value, name) => {
-    if (Array.isArray(value)) return value[Number(name)] as unknown;
-    return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
-  }, root);
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string';
-}
-
-function isFlag(value: unknown): value is boolean {
-  return typeof value === 'boolean';
-}
-
-function isTexts(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every(isText);
-}
-
-/** `users[0].user.token` */
-function printPath(path: Path): string {
-  return path.reduce<string>(
-    (text, name) => (typeof name === 'number' ? `${text}[${name}]` : text === '' ? name : `${text}.${name}`),
-    '',
-  );
-}
-
-/** Where a cluster is, and how it is known to be that. */
-export interface ClusterEntry {
-  readonly server: string;
-  /** PEM, in base64; goes before the file. */
-  readonly authorityData: string | undefined;
-  readonly authorityFile: string | undefined;
-  readonly skipVerification: boolean;
-  readonly serverName: string | undefined;
-  readonly proxyUrl: string | undefined;
-}
-
-/** How a user shows who it is. What holds data goes before what names a file. */
-interface UserEntry {
-  readonly certificateData: string | undefined;
-  readonly certificateFile: string | undefined;
-  readonly keyData: string | undefined;
-  readonly keyFile: string | undefined;
-  readonly token: string | undefined;
-  readonly tokenFile: string | undefined;
-  readonly username: string | undefined;
-  readonly password: string | undefined;
-  readonly impersonate: Impersonation | undefined;
-  /** A program, or a provider that clients know, that gives credentials; as they stand in the file. */
-  readonly exec: JsonObject | undefined;
-  readonly authProvider: JsonObject | undefined;
-}
-
-/** As whom to act. */
-interface Impersonation {
-  readonly username: string;
-  readonly uid: string | undefined;
-  readonly groups: readonly string[];
-  readonly extra: Readonly<Record<string, readonly string[]>>;
-}
-
-interface ContextEntry {
-  readonly cluster: string;
-  readonly user: string | undefined;
-  readonly namespace: string | undefined;
-}
-
-/** Makes a path absolute. */
-type InFolder = (path: string | undefined) => string | undefined;
-
-function clusterAt(reader: FieldReader, path: Path, inFolder: InFolder): ClusterEntry {
-  return {
-    server: urlAt(reader, [...path, 'server'], ' must be a URL such as https://127.0.0.1:6443'),
-    authorityData: reader.text([...path, 'certificate-authority-data']),
-    authorityFile: inFolder(reader.text([...path, 'certificate-authority'])),
-    skipVerification: reader.flag([...path, 'insecure-skip-tls-verify']),
-    serverName: reader.text([...path, 'tls-server-name']),
-    proxyUrl: reader.text([...path, 'proxy-url']) && urlAt(reader, [...path, 'proxy-url'], ' must be an HTTP proxy'),
-  };
-}
-
-function urlAt(reader: FieldReader, path: Path, rule: string): string {
-  const url = URL.parse(reader.text(path) ?? '');
-  if (url?.protocol !== 'https:' && url?.protocol !== 'http:') throw reader.fail(path, rule);
-  return url.href.replace(/\/$/, '');
-}
-
-function userAt(reader: FieldReader, path: Path, inFolder: InFolder): UserEntry {
-  return {
-    certificateData: reader.text([...path, 'client-certificate-data']),
-    certificateFile: inFolder(reader.text([...path, 'client-certificate'])),
-    keyData: reader.text([...path, 'client-key-data']),
-    keyFile: inFolder(reader.text([...path, 'client-key'])),
-    token: reader.text([...path, 'token']),
-    tokenFile: inFolder(reader.text([...path, 'tokenFile'])),
-    username: reader.text([...path, 'username']),
-    password: reader.text([...path, 'password']),
-    impersonate: impersonationAt(reader, path),
-    exec: execAt(reader, [...path, 'exec'], inFolder),
-    authProvider: reader.object([...path, 'auth-provider']),
-  };
-}
-
-function impersonationAt(reader: FieldReader, path: Path): Impersonation | undefined {
-  const username = reader.text([...path, 'as']);
-  if (username === undefined) return undefined;
-  const extra = Object.keys(reader.object([...path, 'as-user-extra']) ?? {});
-  return {
-    username,
-    uid: reader.text([...path, 'as-uid']),
-    groups: reader.texts([...path, 'as-groups']),
-    extra: Object.fromEntries(extra.map((key) => [key, reader.texts([...path, 'as-user-extra', key])])),
-  };
-}
-
-/** A command that is a path is relative to the file; another one is looked for in the PATH. */
-function execAt(reader: FieldReader, path: Path, inFolder: InFolder): JsonObject | undefined {
-  const exec = reader.object(path);
-  if (exec === undefined) return undefined;
-  const command = reader.text([...path, 'command']);
-  if (command === undefined) throw reader.fail([...path, 'command'], ' is missing');
-  reader.texts([...path, 'args']);
-  for (const item of reader.items([...path, 'env'])) {
-    for (const field of ['name', 'value']) reader.text([...item, field]);
-  }
-  return { ...exec, command: /[/\\]/.test(command) ? inFolder(command) : command };
-}
-
-function contextAt(reader: FieldReader, path: Path): ContextEntry {
-  const cluster = reader.text([...path, 'cluster']);
-  if (cluster === undefined) throw reader.fail([...path, 'cluster'], ' is missing');
-  return { cluster, user: reader.text([...path, 'user']), namespace: reader.text([...path, 'namespace']) };
-}
-
-/** Several kubeconfig files as one. */
-interface Kubeconfig {
-  readonly clusters: ReadonlyMap<string, ClusterEntry>;
-  readonly users: ReadonlyMap<string, UserEntry>;
-  readonly contexts: ReadonlyMap<string, ContextEntry>;
-  readonly currentContext: string | undefined;
-}
-
-/**
- * Reads kubeconfigs and joins them: of what several files say, the first one counts. Paths in a file are relative to it.
- * @throws {UserError} that names file, line and column of what cannot be read
- * @see https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
- */
-export function readKubeconfig(sources: readonly Source[]): Kubeconfig {
-  const parts = sources.map(readOne);
-  return {
-    clusters: firstOf(parts.flatMap(({ clusters }) => clusters)),
-    users: firstOf(parts.flatMap(({ users }) => users)),
-    contexts: firstOf(parts.flatMap(({ contexts }) => contexts)),
-    currentContext: parts.map(({ currentContext }) => currentContext).find((name) => name !== undefined),
-  };
-}
-
-type Named<T> = readonly (readonly [name: string, entry: T])[];
-
-interface Part {
-  readonly clusters: Named<ClusterEntry>;
-  readonly users: Named<UserEntry>;
-  readonly contexts: Named<ContextEntry>;
-  readonly currentContext: string | undefined;
-}
-
-function readOne({ file, text }: Source): Part {
-  const { documents, errors } = readDocuments(text, file);
-  const [error] = errors;
-  if (error) throw new UserError(`${file}:${error.line}:${error.column}: ${error.message}`);
-  const [document] = documents;
-  if (!document) return { clusters: [], users: [], contexts: [], currentContext: undefined };
-  if (!isObject(document.value)) throw new UserError(`${file}: no kubeconfig: it holds no object`);
-  const reader = createFieldReader(document);
-  const inFolder: InFolder = (path) => path && resolve(dirname(file), path);
-  return {
-    clusters: named(reader, 'clusters', (path) => clusterAt(reader, [...path, 'cluster'], inFolder)),
-    users: named(reader, 'users', (path) => userAt(reader, [...path, 'user'], inFolder)),
-    contexts: named(reader, 'contexts', (path) => contextAt(reader, [...path, 'context'])),
-    currentContext: reader.text(['current-context']),
-  };
-}
-
-function named<T>(reader: FieldReader, list: string, read: (path: Path) => T): Named<T> {
-  return reader.items([list]).map((path) => {
-    const name = reader.text([...path, 'name']);
-    if (name === undefined) throw reader.fail([...path, 'name'], ' is missing');
-    return [name, read(path)];
-  });
-}
-
-function firstOf<T>(entries: Named<T>): ReadonlyMap<string, T> {
-  const first = new Map<string, T>();
-  for (const [name, entry] of entries) if (!first.has(name)) first.set(name, entry);
-  return first;
-}
+import { isObject, type JsonObject } from '../kube/types.ts';
 
 export interface ClusterSource {
-  /** The kubeconfig, instead of those that the environment names. */
+  /** A kubeconfig file, in place of the files that the environment names. */
   readonly kubeconfig?: string | undefined;
-  /** Instead of the current one. */
+  /** The context to use, in place of the current context. */
   readonly context?: string | undefined;
-  /** The cluster in whose pod this runs, and no other. */
+  /** Use the service account of the pod that the process runs in. */
   readonly inCluster?: boolean | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** A cluster, and who goes there. */
-interface FoundCluster {
-  readonly cluster: ClusterEntry;
-  /** Absent: nobody in particular. */
-  readonly user: UserEntry | undefined;
-  /** Where objects belong that name no namespace. */
+/** The API server of a cluster and the credentials for it. */
+export interface ClusterTarget {
+  /** For example `https://127.0.0.1:6443`. */
+  readonly server: string;
+  /** The name in the certificate of the server, if it differs from the host of the URL. */
+  readonly serverName: string | undefined;
+  readonly skipVerification: boolean;
+  readonly proxyUrl: string | undefined;
+  /** The namespace of objects that do not name one. */
   readonly namespace: string;
+  /** Returns the current credentials. Files are read again after a while, because tokens and certificates are renewed. */
+  credentials(): Promise<Credentials>;
 }
 
-/** Where a pod finds what it needs to know of its cluster. */
-const IN_CLUSTER = '/var/run/secrets/kubernetes.io/serviceaccount';
+/** What a connection and its requests need; certificates and keys in PEM. */
+export interface Credentials {
+  readonly headers: OutgoingHttpHeaders;
+  readonly ca: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
 
 /**
- * Finds the cluster: by the kubeconfig that is named, by those of `KUBECONFIG`, by `~/.kube/config`, or around the
- * process, the first that there is.
- * Rejects with a UserError if there is none, or if the kubeconfig does not lead to one.
+ * Finds the cluster: the kubeconfig of the options, those of `KUBECONFIG`, `~/.kube/config`, or the service account of
+ * the pod, in this order.
+ * @throws {UserError} if there is none, or if the kubeconfig is invalid
  */
-export async function resolveCluster(whereabouts: ClusterSource): Promise<FoundCluster> {
-  if (whereabouts.inCluster === true) {
-    const around = await findAround(whereabouts.env);
-    if (around) return around;
-    throw new UserError(`this is no pod of a cluster: ${missingAround(whereabouts.env)}`);
+export async function resolveCluster(source: ClusterSource): Promise<ClusterTarget> {
+  const { inCluster, env } = source;
+  if (inCluster === true && !isPod(env))
+    throw new UserError(`not in a pod of a cluster: ${missingVariable(env)} is not set`);
+  const target = inCluster === true ? await podTarget() : await findCluster(source);
+  if (target) return target;
+  if (inCluster === true) {
+    throw new UserError(
+      `not in a pod of a cluster: there is no ${TOKEN_FILE}; automountServiceAccountToken may be false`,
+    );
   }
-  const found = await findAnyCluster(whereabouts);
-  if (found) return found;
-  throw notFound(filesOf(whereabouts.env));
+  throw notFound(kubeconfigFiles(env));
+}
+
+/** As `resolveCluster`, but resolves to `undefined` if nothing names a cluster. */
+export async function findCluster({ kubeconfig, context, env }: ClusterSource): Promise<ClusterTarget | undefined> {
+  if (kubeconfig !== undefined) return await kubeconfigTarget([await readSource(kubeconfig)], context, kubeconfig);
+  const files = kubeconfigFiles(env);
+  const sources = (await Promise.all(files.map(readIfExists))).filter((source) => source !== undefined);
+  if (sources.length > 0) return await kubeconfigTarget(sources, context, files.join(delimiter));
+  // A named kubeconfig that is missing is an error, even in a pod.
+  if (env['KUBECONFIG']) throw notFound(files);
+  return isPod(env) ? await podTarget() : undefined;
 }
 
 function notFound(files: readonly string[]): UserError {
-  const looked = files.length === 0 ? 'KUBECONFIG and HOME are not set' : `there is no ${files.join(', no ')}`;
-  return new UserError(`no cluster to read: ${looked}; name a kubeconfig with --kubeconfig`);
+  const reason = files.length === 0 ? 'KUBECONFIG and HOME are not set' : `there is no ${files.join(', no ')}`;
+  return new UserError(`no cluster to read: ${reason}; name a kubeconfig with --kubeconfig`);
 }
 
-/**
- * The same; resolves to `undefined` if nobody names a kubeconfig, there is none at home, and no cluster around the process.
- */
-export async function findAnyCluster({ kubeconfig, context, env }: ClusterSource): Promise<FoundCluster | undefined> {
-  if (kubeconfig !== undefined)
-    return chooseContext(readKubeconfig([await readSource(kubeconfig)]), context, kubeconfig);
-  const files = filesOf(env);
-  const sources = (await Promise.all(files.map(readIfThere))).filter((source) => source !== undefined);
-  if (sources.length > 0) return chooseContext(readKubeconfig(sources), context, files.join(delimiter));
-  // Whoever names one means that cluster, and no other.
-  if (namedIn(env).length > 0) throw notFound(files);
-  return await findAround(env);
-}
-
-function namedIn(env: ClusterSource['env']): readonly string[] {
-  return (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
-}
-
-function filesOf(env: ClusterSource['env']): readonly string[] {
-  const named = namedIn(env);
+function kubeconfigFiles(env: ClusterSource['env']): readonly string[] {
+  const named = (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
   if (named.length > 0) return [...new Set(named)];
   const home = env['HOME'] || env['USERPROFILE'];
   return home ? [join(home, '.kube', 'config')] : [];
 }
 
-async function readIfThere(file: string): Promise<Source | undefined> {
+async function readIfExists(file: string): Promise<Source | undefined> {
   const isMissing = await access(file).then(
     () => false,
     (error: unknown) => error instanceof Error && 'code' in error && error.code === 'ENOENT',
@@ -316,206 +95,224 @@ async function readIfThere(file: string): Promise<Source | undefined> {
   return isMissing ? undefined : await readSource(file);
 }
 
-function chooseContext(config: Kubeconfig, wanted: string | undefined, files: string): FoundCluster {
-  const name = wanted ?? config.currentContext;
-  if (name === undefined) {
-    throw new UserError(
-      `${files}: there is no current-context: choose one with --context${choicesOf(config.contexts)}`,
-    );
+/** The service account of a pod. */
+const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';
+
+function isPod(env: ClusterSource['env']): boolean {
+  return missingVariable(env) === undefined;
+}
+
+function missingVariable(env: ClusterSource['env']): string | undefined {
+  return ['KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'].find((name) => !env[name]);
+}
+
+async function podTarget(): Promise<ClusterTarget | undefined> {
+  if ((await readIfExists(TOKEN_FILE).catch(() => undefined)) === undefined) return undefined;
+  const config = await createKubeConfig();
+  config.loadFromCluster();
+  const namespace = config.getContexts()[0]?.namespace?.trim();
+  return createTarget(config, namespace, {});
+}
+
+async function createKubeConfig(): Promise<KubeConfig> {
+  // The whole package loads the models and clients of all kinds.
+  const { KubeConfig: Constructor } = await import('@kubernetes/client-node/dist/config.js');
+  return new Constructor();
+}
+
+async function kubeconfigTarget(
+  sources: readonly Source[],
+  wanted: string | undefined,
+  files: string,
+): Promise<ClusterTarget> {
+  const raw = mergeKubeconfigs(sources);
+  const config = await createKubeConfig();
+  try {
+    config.loadFromString(JSON.stringify(raw));
+  } catch (error) {
+    throw new UserError(`${files}: ${errorMessage(error)}`, { cause: error });
   }
-  const context = config.contexts.get(name);
-  if (!context) throw new UserError(`${files}: context ${quote(name)} does not exist${choicesOf(config.contexts)}`);
-  const cluster = config.clusters.get(context.cluster);
+  const name = wanted ?? config.getCurrentContext();
+  const names = config.getContexts().map((context) => context.name);
+  const choices = names.length === 0 ? '' : `; the contexts are ${names.join(', ')}`;
+  if (!name) throw new UserError(`${files}: there is no current-context: choose one with --context${choices}`);
+  const context = config.getContextObject(name);
+  if (!context) throw new UserError(`${files}: context ${quote(name)} does not exist${choices}`);
+  const cluster = config.getCluster(context.cluster);
   if (!cluster)
     throw new UserError(`${files}: cluster ${quote(context.cluster)} of context ${quote(name)} does not exist`);
-  const user = context.user === undefined ? undefined : config.users.get(context.user);
-  if (context.user !== undefined && !user) {
-    throw new UserError(`${files}: user ${quote(context.user)} of context ${quote(name)} does not exist`);
+  const user = context.user ? config.getUser(context.user) : { name: 'anonymous' };
+  if (!user) throw new UserError(`${files}: user ${quote(context.user)} of context ${quote(name)} does not exist`);
+  for (const [field, value] of [
+    ['server', cluster.server],
+    ['proxy-url', cluster.proxyUrl],
+  ] as const) {
+    if (value !== undefined && !/^https?:$/.test(URL.parse(value)?.protocol ?? ''))
+      throw new UserError(`${files}: ${field} of cluster ${quote(cluster.name)} must be an HTTP or HTTPS URL`);
   }
-  return { cluster, user, namespace: context.namespace || 'default' };
+  config.loadFromClusterAndUser(cluster, { ...user, exec: withExecutionInfo(user.exec, cluster) });
+  const entry = raw.users.find((one) => one['name'] === user.name)?.['user'];
+  return createTarget(config, context.namespace, isObject(entry) ? entry : {});
 }
 
-function choicesOf(contexts: Kubeconfig['contexts']): string {
-  return contexts.size === 0 ? '' : `; there are ${[...contexts.keys()].join(', ')}`;
+interface RawKubeconfig {
+  readonly clusters: JsonObject[];
+  readonly users: JsonObject[];
+  readonly contexts: JsonObject[];
+  'current-context'?: unknown;
 }
-
-/** The cluster in whose pod this runs; `undefined` where it is no pod. */
-async function findAround(env: ClusterSource['env']): Promise<FoundCluster | undefined> {
-  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env;
-  const read = (file: string): Promise<string | undefined> =>
-    readFile(join(IN_CLUSTER, file), 'utf8').catch(() => undefined);
-  if (!host || !port || (await read('token')) === undefined) return undefined;
-  return {
-    cluster: {
-      server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
-      authorityData: undefined,
-      authorityFile: join(IN_CLUSTER, 'ca.crt'),
-      skipVerification: false,
-      serverName: undefined,
-      proxyUrl: undefined,
-    },
-    user: { ...NOBODY, tokenFile: join(IN_CLUSTER, 'token') },
-    namespace: (await read('namespace'))?.trim() || 'default',
-  };
-}
-
-/** What a process lacks to be a pod that may speak to its cluster. */
-function missingAround(env: ClusterSource['env']): string {
-  const unset = ['KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'].find((name) => !env[name]);
-  if (unset !== undefined) return `${unset} is not set`;
-  return `there is no token at ${join(IN_CLUSTER, 'token')}; automountServiceAccountToken may be false`;
-}
-
-const NOBODY: UserEntry = {
-  certificateData: undefined,
-  certificateFile: undefined,
-  keyData: undefined,
-  keyFile: undefined,
-  token: undefined,
-  tokenFile: undefined,
-  username: undefined,
-  password: undefined,
-  impersonate: undefined,
-  exec: undefined,
-  authProvider: undefined,
-};
 
 /**
- * Makes the function that asks the program or provider that a user names for credentials, which it remembers for as
- * long as they are good. Without one it gives none.
+ * Merges kubeconfigs: the first entry of a name wins. Paths become absolute, since they are relative to their file.
+ * @throws {UserError} with file, line and column of a syntax error
+ * @see https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
  */
-function askPlugin(user: UserEntry, cluster: ClusterEntry): () => Promise<Credentials> {
-  const { exec, authProvider } = user;
-  if (exec === undefined && authProvider === undefined) return () => Promise.resolve({ headers: {} });
-  const name = String(exec?.['command'] ?? authProvider?.['name']);
-  const loading = loadPlugin({
-    name,
-    ...(authProvider === undefined ? {} : { authProvider }),
-    ...(exec === undefined ? {} : { exec: { ...exec, env: [...listOf(exec['env']), executionInfo(exec, cluster)] } }),
-  });
-  // Whoever asks is told.
-  loading.catch(() => undefined);
-  return async () => {
-    const options: RequestOptions = {};
-    try {
-      await (await loading).applyToHTTPSOptions(options);
-    } catch (error) {
-      const reason = error instanceof Error ? error.message.trim() : String(error);
-      throw new UserError(`the credential plugin ${name} failed: ${reason}`, { cause: error });
+function mergeKubeconfigs(sources: readonly Source[]): RawKubeconfig {
+  const merged: RawKubeconfig = { clusters: [], users: [], contexts: [] };
+  for (const { file, text } of sources) {
+    const { documents, errors } = readDocuments(text, file);
+    const [error] = errors;
+    if (error) throw new UserError(`${file}:${error.line}:${error.column}: ${error.message}`);
+    const value = documents[0]?.value ?? {};
+    if (!isObject(value)) throw new UserError(`${file}: not a kubeconfig: it does not contain an object`);
+    merged['current-context'] ||= value['current-context'];
+    for (const list of ['clusters', 'users', 'contexts'] as const) {
+      const entries: unknown = value[list] ?? [];
+      if (!Array.isArray(entries)) throw new UserError(`${file}: ${list} must be a list`);
+      for (const entry of entries.filter(isObject)) {
+        if (merged[list].every(({ name }) => name !== entry['name']))
+          merged[list].push(adaptEntry(entry, dirname(file)));
+      }
     }
-    return credentialsIn(options);
-  };
+  }
+  return merged;
 }
 
-/** Loaded only where it is needed: reading it takes longer than most commands. */
-async function loadPlugin(user: { readonly name: string }): Promise<Plugin> {
-  const { KubeConfig } = await import('@kubernetes/client-node');
-  const config = new KubeConfig();
-  // No file: everything that is not a plugin is read elsewhere.
-  config.loadFromClusterAndUser({ name: 'cluster', server: 'https://cluster', skipTLSVerify: false }, user);
-  return config;
+/** Adapts an entry to client-node, which does not know tokenFile and prefers files to data. */
+function adaptEntry(entry: JsonObject, folder: string): JsonObject {
+  const absolute = (path: unknown): unknown => (typeof path === 'string' ? resolve(folder, path) : path);
+  const adapted: Record<string, unknown> = { ...entry };
+  for (const key of ['cluster', 'user']) {
+    if (!isObject(entry[key])) continue;
+    const fields: Record<string, unknown> = { ...entry[key] };
+    for (const file of ['certificate-authority', 'client-certificate', 'client-key']) {
+      if (fields[`${file}-data`] != null) delete fields[file];
+      else if (fields[file] != null) fields[file] = absolute(fields[file]);
+    }
+    if (typeof fields['tokenFile'] === 'string') {
+      fields['auth-provider'] = { name: 'tokenFile', config: { tokenFile: absolute(fields['tokenFile']) } };
+      delete fields['token'];
+    }
+    const { exec } = fields;
+    // A command without a slash is searched in PATH.
+    if (isObject(exec) && /[/\\]/.test(String(exec['command'])))
+      fields['exec'] = { ...exec, command: absolute(exec['command']) };
+    adapted[key] = fields;
+  }
+  return adapted;
 }
 
-interface Plugin {
-  applyToHTTPSOptions(options: RequestOptions): Promise<void>;
-}
-
-function credentialsIn({ headers = {}, cert, key }: RequestOptions): Credentials {
-  const { Authorization: authorization } = headers as Readonly<Record<string, unknown>>;
+function createTarget(config: KubeConfig, namespace: string | undefined, user: JsonObject): ClusterTarget {
+  const cluster = config.getCurrentCluster();
+  const server = cluster?.server ?? '';
   return {
-    headers: typeof authorization === 'string' ? { authorization } : {},
-    ...(typeof cert === 'string' && typeof key === 'string' ? { cert, key } : {}),
+    server,
+    serverName: cluster?.tlsServerName,
+    skipVerification: cluster?.skipTLSVerify === true,
+    proxyUrl: cluster?.proxyUrl,
+    namespace: namespace || 'default',
+    // Credentials are not sent without encryption.
+    credentials: server.startsWith('http:')
+      ? () => Promise.resolve({ headers: {}, ca: undefined, cert: undefined, key: undefined })
+      : cached(() => readCredentials(config, impersonationHeaders(user))),
   };
 }
 
 /**
- * What tells the program that nobody answers its questions, and for which cluster it is asked.
+ * Adds the variable that informs an exec plugin about the cluster, and that it cannot prompt.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
  */
-function executionInfo(exec: JsonObject, cluster: ClusterEntry): JsonObject {
+function withExecutionInfo(exec: unknown, cluster: Cluster): unknown {
+  if (!isObject(exec)) return exec;
   const info = {
-    apiVersion: exec['apiVersion'],
-    kind: 'ExecCredential',
-    spec: {
-      interactive: false,
-      ...(exec['provideClusterInfo'] === true
-        ? {
-            cluster: {
-              server: cluster.server,
-              'certificate-authority-data': cluster.authorityData,
-              'tls-server-name': cluster.serverName,
-              'insecure-skip-tls-verify': cluster.skipVerification,
-            },
-          }
-        : {}),
-    },
+    server: cluster.server,
+    'certificate-authority-data': cluster.caData,
+    'tls-server-name': cluster.tlsServerName,
+    'insecure-skip-tls-verify': cluster.skipTLSVerify,
   };
-  return { name: 'KUBERNETES_EXEC_INFO', value: JSON.stringify(info) };
+  const spec = { interactive: false, ...(exec['provideClusterInfo'] === true ? { cluster: info } : {}) };
+  const value = JSON.stringify({ apiVersion: exec['apiVersion'], kind: 'ExecCredential', spec });
+  const env: readonly unknown[] = Array.isArray(exec['env']) ? exec['env'] : [];
+  return { ...exec, env: [...env, { name: 'KUBERNETES_EXEC_INFO', value }] };
 }
 
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
+/** Renewed tokens and certificates are in effect after this time. client-node keeps tokens for a minute itself. */
+const CREDENTIALS_TTL_MS = 10_000;
+
+/** Reuses a result for a while; a failure is not reused. */
+function cached<T>(read: () => Promise<T>): () => Promise<T> {
+  let current: { readonly value: Promise<T>; readonly untilMs: number } | undefined;
+  return async () => {
+    if (!current || Date.now() >= current.untilMs)
+      current = { value: read(), untilMs: Date.now() + CREDENTIALS_TTL_MS };
+    try {
+      return await current.value;
+    } catch (error) {
+      current = undefined;
+      throw error;
+    }
+  };
 }
 
-/** What shows a server who is asking: headers, and a client certificate with its key in PEM. */
-export interface Credentials {
-  readonly headers: OutgoingHttpHeaders;
-  readonly cert?: string;
-  readonly key?: string;
+async function readCredentials(config: KubeConfig, impersonation: OutgoingHttpHeaders): Promise<Credentials> {
+  const options: RequestOptions = {};
+  try {
+    await config.applyToHTTPSOptions(options);
+  } catch (error) {
+    throw credentialsError(error, config);
+  }
+  const { Authorization: bearer } = (options.headers ?? {}) as Readonly<Record<string, unknown>>;
+  const basic = options.auth == null ? undefined : `Basic ${Buffer.from(options.auth).toString('base64')}`;
+  const authorization = typeof bearer === 'string' ? bearer.trim() : basic;
+  const [ca, cert, key] = [options.ca, options.cert, options.key].map((pem) => (pem == null ? undefined : String(pem)));
+  if ((cert === undefined) !== (key === undefined)) {
+    const server = config.getCurrentCluster()?.server ?? '';
+    throw new UserError(`the credentials for ${server} contain only one of client-certificate and client-key`);
+  }
+  return { headers: { ...(authorization ? { authorization } : {}), ...impersonation }, ca, cert, key };
+}
+
+function credentialsError(error: unknown, config: KubeConfig): UserError {
+  if (error instanceof Error && 'syscall' in error && error.syscall === 'open' && 'path' in error)
+    return new UserError(`cannot read ${String(error.path)}: ${failureReason(error)}`, { cause: error });
+  const user = config.getCurrentUser();
+  const exec: unknown = user?.exec;
+  const provider: unknown = user?.authProvider;
+  const name = isObject(exec) ? exec['command'] : isObject(provider) ? provider['name'] : 'of the kubeconfig';
+  return new UserError(`the credential plugin ${String(name)} failed: ${errorMessage(error)}`, { cause: error });
+}
+
+function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message.trim() : String(error);
 }
 
 /**
- * Makes the function that gives the credentials of a user as they are now: files are read again each time, since
- * tokens and certificates are renewed. Rejects with a UserError that says what cannot be read.
+ * client-node supports only the name of the impersonated user.
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
-export function createCredentials(user: UserEntry | undefined, cluster: ClusterEntry): () => Promise<Credentials> {
-  if (!user) return () => Promise.resolve({ headers: {} });
-  const plugin = askPlugin(user, cluster);
-  return async () => {
-    const [cert, key, authorization, given] = await Promise.all([
-      dataOrFile(user.certificateData, user.certificateFile),
-      dataOrFile(user.keyData, user.keyFile),
-      authorizationOf(user),
-      plugin(),
-    ]);
-    const headers = {
-      ...(authorization === undefined ? given.headers : { authorization }),
-      ...(user.impersonate ? impersonationHeaders(user.impersonate) : {}),
-    };
-    const pair = { cert: cert ?? given.cert, key: key ?? given.key };
-    if (pair.cert === undefined && pair.key === undefined) return { headers };
-    if (pair.cert === undefined || pair.key === undefined) {
-      throw new UserError(`the credentials for ${cluster.server} hold only one of client-certificate and client-key`);
-    }
-    return { headers, cert: pair.cert, key: pair.key };
-  };
-}
-
-/** A text that is given in base64, or else by a file. */
-export async function dataOrFile(data: string | undefined, file: string | undefined): Promise<string | undefined> {
-  if (data !== undefined) return Buffer.from(data, 'base64').toString('utf8');
-  return file === undefined ? undefined : await readText(file);
-}
-
-async function authorizationOf({ token, tokenFile, username, password }: UserEntry): Promise<string | undefined> {
-  const bearer = tokenFile === undefined ? token : (await readText(tokenFile)).trim();
-  if (bearer !== undefined && bearer !== '') return `Bearer ${bearer}`;
-  if (username === undefined) return undefined;
-  return `Basic ${Buffer.from(`${username}:${password ?? ''}`).toString('base64')}`;
-}
-
-async function readText(file: string): Promise<string> {
-  return (await readSource(file)).text;
-}
-
-/** @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation */
-function impersonationHeaders({ username, uid, groups, extra }: Impersonation): Credentials['headers'] {
+function impersonationHeaders(user: JsonObject): OutgoingHttpHeaders {
+  const { as: username, 'as-uid': uid, 'as-groups': groups, 'as-user-extra': extra } = user;
+  if (typeof username !== 'string') return {};
+  const strings = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
   return {
     'impersonate-user': username,
-    ...(uid === undefined ? {} : { 'impersonate-uid': uid }),
-    ...(groups.length === 0 ? {} : { 'impersonate-group': [...groups] }),
+    ...(typeof uid === 'string' ? { 'impersonate-uid': uid } : {}),
+    ...(strings(groups).length === 0 ? {} : { 'impersonate-group': strings(groups) }),
     ...Object.fromEntries(
-      Object.entries(extra).map(([key, values]) => [`impersonate-extra-${encodeURIComponent(key)}`, [...values]]),
+      Object.entries(isObject(extra) ? extra : {}).map(([key, values]) => [
+        `impersonate-extra-${encodeURIComponent(key)}`,
+        strings(values),
+      ]),
     ),
   };
 }

@@ -2,20 +2,20 @@ import type { JsonPatchOp } from '../kube/json-patch.ts';
 import type { Kind, Kinds, KubeObject, UserInfo } from '../kube/types.ts';
 import type { Store } from './store.ts';
 
-/** Who writes; field ownership is kept under this name. */
 export interface WriteOptions {
+  /** The field manager, under which the API server records field ownership. */
   readonly fieldManager: string;
   readonly dryRun?: boolean;
-  /** Hears each warning that comes with the answer. */
+  /** Called with each warning of the response. */
   readonly onWarning?: (text: string) => void;
 }
 
 export interface ApplyOptions extends WriteOptions {
-  /** Take fields over from other managers instead of failing with a conflict. */
+  /** Take over fields of other managers instead of failing with a conflict. */
   readonly force?: boolean;
 }
 
-/** Something worth telling about an object, as `kubectl describe` shows it. */
+/** An event about an object, as `kubectl describe` shows it. */
 export interface ClusterEvent {
   readonly regarding: KubeObject;
   readonly type: 'Normal' | 'Warning';
@@ -26,10 +26,12 @@ export interface ClusterEvent {
   readonly reportingController: string;
 }
 
-/** What a user wants to do; `resource` is the plural, `apiGroup` `''` for the core group. */
+/** The action of an access review. */
 export interface AccessAttributes {
   readonly verb: string;
+  /** `''` for the core group. */
   readonly apiGroup?: string;
+  /** The lower-case plural. */
   readonly resource?: string;
   readonly subresource?: string;
   readonly name?: string;
@@ -38,15 +40,15 @@ export interface AccessAttributes {
 }
 
 /**
- * A cluster, whichever: the same store to read, the same writes. Every write rejects with an `ApiError` when the API
- * server would refuse it (404 missing, 409 exists or changed, 422 invalid), and puts what it wrote into the store.
+ * A cluster: a store to read and an API to write. A write rejects with an ApiError where the API server returns an error
+ * (404 missing, 409 exists or changed, 422 invalid). The result of a write is in the store when the write resolves.
  */
 export interface Cluster {
   readonly store: Store;
-  /** Reads past the store. */
+  /** Reads the object from the API server. */
   get<K extends Kind>(kind: K, name: string, namespace?: string): Promise<Kinds[K]>;
   create<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;
-  /** Replaces the object; 409 if `metadata.resourceVersion` is set and stale. */
+  /** Replaces the object. Rejects with 409 if `metadata.resourceVersion` is set and not the current version. */
   update<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;
   updateStatus<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;
   patch<K extends Kind>(
@@ -55,11 +57,11 @@ export interface Cluster {
     ops: readonly JsonPatchOp[],
     options: WriteOptions,
   ): Promise<Kinds[K]>;
-  /** Server-side apply: the object holds just the fields that the manager wants to own. */
+  /** Server-side apply. The object contains only the fields that the field manager owns. */
   apply<K extends Kind>(kind: K, object: Kinds[K], options: ApplyOptions): Promise<Kinds[K]>;
-  /** The same for the status: several managers may each own their conditions. */
+  /** Server-side apply of the status, where several managers may own one condition each. */
   applyStatus<K extends Kind>(kind: K, object: Kinds[K], options: ApplyOptions): Promise<Kinds[K]>;
   remove(kind: Kind, name: string, namespace?: string): Promise<void>;
-  recordEvent(note: ClusterEvent): Promise<void>;
+  recordEvent(event: ClusterEvent): Promise<void>;
   reviewAccess(user: UserInfo, attributes: AccessAttributes): Promise<boolean>;
 }

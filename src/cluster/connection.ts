@@ -1,304 +1,284 @@
-import { isIP } from 'node:net';
+/**
+ * The transport to an API server. Requests and responses are raw JSON: the typed clients of client-node drop fields that
+ * they do not know, and a decision about an incomplete object would fail open.
+ */
 import { X509Certificate } from 'node:crypto';
-import {
-  Agent as PlainAgent,
-  request as plainRequest,
-  type Agent as AgentTransport,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-  type Agent as AgentConnect,
-} from 'node:http';
-import { Agent, type AgentOptions, request as tlsRequest } from 'node:https';
-import { createSecureContext, getCACertificates } from 'node:tls';
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import { Agent as HttpsAgent, type AgentOptions, request as httpsRequest } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
+import { createSecureContext, getCACertificates } from 'node:tls';
 import { UserError } from '../config/files.ts';
-import {
-  dataOrFile,
-  type Credentials,
-  createCredentials,
-  type ClusterEntry,
-  resolveCluster,
-  type ClusterSource,
-} from './cluster-source.ts';
 import { ApiError, createStatus, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import type { Tally } from '../telemetry/hot.ts';
 import type { TokenBucket } from './clock.ts';
+import { resolveCluster, type ClusterSource, type ClusterTarget, type Credentials } from './cluster-source.ts';
+import { networkError } from './network-error.ts';
 
-/** What Node tells of a connection that failed. */
-interface NodeError {
-  readonly code?: string;
-  readonly message: string;
-  readonly address?: string;
-  readonly port?: number;
-  readonly errors?: readonly unknown[];
-  /** The certificate that was refused. */
-  readonly cert?: { readonly subjectaltname?: string };
+export interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** For example `/api/v1/pods`. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  /** The type of the body; `application/json` if absent. */
+  readonly contentType?: string;
+  /** The accepted types of the response; `application/json` if absent. */
+  readonly accept?: string;
+  /** Called with each warning of the response. */
+  readonly onWarning?: ((text: string) => void) | undefined;
+  readonly signal?: AbortSignal;
 }
 
-/** A failed connection in the words of Go's HTTP client. */
-export function networkError(thrown: unknown, url: string): string {
-  const error = first(thrown);
-  const hostname = URL.canParse(url) ? new URL(url).hostname : '';
-  const dialled = error.address === undefined ? '' : ` ${hostPort(error.address, error.port)}`;
-  switch (error.code) {
-    case 'ECONNREFUSED':
-      return `dial tcp${dialled}: connect: connection refused`;
-    case 'EHOSTUNREACH':
-      return `dial tcp${dialled}: connect: no route to host`;
-    case 'ENETUNREACH':
-      return `dial tcp${dialled}: connect: network is unreachable`;
-    case 'ETIMEDOUT':
-      return `dial tcp${dialled}: i/o timeout`;
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return `dial tcp: lookup ${hostname}: no such host`;
-    case 'ECONNRESET':
-      if (error.message === 'aborted') return 'unexpected EOF';
-      return error.message.includes('ECONNRESET') ? 'read: connection reset by peer' : 'EOF';
-    case 'EPROTO':
-      return 'http: server gave HTTP response to HTTPS client';
-    case 'CERT_HAS_EXPIRED':
-    case 'CERT_NOT_YET_VALID':
-      return `${UNTRUSTED}certificate has expired or is not yet valid: ${error.message}`;
-    case 'ERR_TLS_CERT_ALTNAME_INVALID':
-      return `${UNTRUSTED}${wrongName(error.cert?.subjectaltname ?? '', hostname)}`;
-    default:
-      return UNKNOWN_AUTHORITY.has(error.code ?? '')
-        ? `${UNTRUSTED}certificate signed by unknown authority`
-        : error.message;
-  }
-}
-
-const UNTRUSTED = 'tls: failed to verify certificate: x509: ';
-
-const UNKNOWN_AUTHORITY = new Set([
-  'CERT_SIGNATURE_FAILURE',
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-]);
-
-/** Where a name has several addresses, each of which failed, the first failure speaks. */
-function first(thrown: unknown): NodeError {
-  const error = thrown as NodeError;
-  const [inner] = error.errors ?? [];
-  return inner instanceof Error ? inner : error;
-}
-
-function hostPort(address: string, port: number | undefined): string {
-  return `${isIP(address) === 6 ? `[${address}]` : address}:${port ?? 0}`;
-}
-
-function wrongName(subjectAltName: string, hostname: string): string {
-  const names = subjectAltName.split(', ').filter((name) => name !== '');
-  const kind = isIP(hostname) === 0 ? 'DNS:' : 'IP Address:';
-  const valid = names.filter((name) => name.startsWith(kind)).map((name) => name.slice(kind.length));
-  if (valid.length > 0) return `certificate is valid for ${valid.join(', ')}, not ${hostname}`;
-  return isIP(hostname) === 0
-    ? `certificate is not valid for any names, but wanted to match ${hostname}`
-    : `cannot validate certificate for ${hostname} because it doesn't contain any IP SANs`;
-}
-
-// * A cluster that is reached by its API server. Requests are raw JSON, so that no field is lost that this program does
-// not know; nothing here writes credentials anywhere.
-
-/** Keeps the connections to a server, which belong to whoever opened them. */
-interface AgentKeeper {
-  agentFor(credentials: Credentials): Promise<PlainAgent>;
+export interface Connection {
+  /** For example `https://127.0.0.1:6443`. */
+  readonly server: string;
+  /** The namespace of objects that do not name one. */
+  readonly namespace: string;
+  /**
+   * Sends a request and returns the object of the response. Retries when the server asks for it with `Retry-After`.
+   * Rejects with an ApiError for an error status, and with a UserError if the server cannot be reached.
+   */
+  request(request: ApiRequest): Promise<JsonObject>;
+  /**
+   * Sends a request and returns the bytes of the response as they arrive. They end when the connection breaks or the
+   * signal is aborted. Rejects as `request` does, without retries.
+   */
+  stream(request: ApiRequest): Promise<AsyncIterable<Buffer>>;
   close(): void;
 }
 
-/** `env` may name proxies, as `HTTPS_PROXY` and `NO_PROXY`; nothing on this machine is asked through one of those. */
-function createAgentKeeper(cluster: ClusterEntry, env: Readonly<Record<string, string | undefined>>): AgentKeeper {
-  const base: AgentOptions = { keepAlive: true, proxyEnv: proxyFor(cluster, env) };
-  const isPlain = cluster.server.startsWith('http:');
-  let current: (Files & { readonly agent: PlainAgent }) | undefined;
+export interface ConnectOptions extends ClusterSource {
+  readonly userAgent: string;
+  /** The time limit of one request and its response. */
+  readonly timeoutMs?: number;
+  /** Counts the responses by status code; a failed connection has the code `<error>`. */
+  readonly requests?: Tally<'code' | 'method' | 'host'>;
+  /** The client-side rate limit; if absent, only the server limits requests. */
+  readonly limit?: TokenBucket;
+}
+
+const TIMEOUT_MS = 30_000;
+/** The number of retries of client-go. */
+const MAX_RETRIES = 10;
+/** The longest total wait between the retries of one request. */
+const MAX_WAIT_SECONDS = 60;
+
+/**
+ * Creates the connection to a cluster; the first request opens it.
+ * @throws {UserError} if the source does not name a cluster
+ */
+export async function connect(options: ConnectOptions): Promise<Connection> {
+  const { userAgent, timeoutMs = TIMEOUT_MS, requests, limit, ...source } = options;
+  const target = await resolveCluster(source);
+  const { server, serverName, namespace } = target;
+  const { host } = new URL(server);
+  const agents = createAgentCache(target, source.env);
+  const count = (method: string, code: number | string): void => {
+    if (requests) requests.cell({ code: String(code), method, host }).count++;
+  };
+
+  const exchange = async <T>(
+    request: ApiRequest,
+    timeout: AbortSignal,
+    send: (raw: RawRequest) => Promise<T>,
+  ): Promise<T> => {
+    await limit?.take(request.signal);
+    const credentials = await target.credentials();
+    const agent = agents.get(credentials);
+    const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
+    const url = requestUrl(server, request);
+    const headers = { 'user-agent': userAgent, ...credentials.headers };
+    return await send({ ...rawRequest(request, headers), url, signal, agent }).catch((error: unknown) => {
+      if (request.signal?.aborted) throw error;
+      count(request.method, '<error>');
+      const reason = timeout.aborted
+        ? `no response from ${server} within ${timeoutMs / 1000} s`
+        : networkError(error, serverName === undefined ? url.href : `https://${serverName}`);
+      throw new UserError(`Unable to connect to the server: ${reason}`, { cause: error });
+    });
+  };
+
+  const requestOnce = async (request: ApiRequest): Promise<JsonObject> => {
+    const response = await exchange(request, AbortSignal.timeout(timeoutMs), async (raw) => readBody(await open(raw)));
+    count(request.method, response.code);
+    if (request.onWarning) parseWarnings(response.warnings).forEach(request.onWarning);
+    return responseObject(response, server);
+  };
+
   return {
-    async agentFor({ cert, key }) {
-      const authority = isPlain ? undefined : await dataOrFile(cluster.authorityData, cluster.authorityFile);
-      const isSame = current?.authority === authority && current?.cert === cert && current?.key === key;
-      if (current && isSame) return current.agent;
-      const files = { authority, cert, key };
-      // The former one is left alone: its connections may be in use.
-      const agent = isPlain ? new PlainAgent(base) : new Agent({ ...base, ...tlsOptions(cluster, files) });
-      current = { ...files, agent };
+    server,
+    namespace,
+    async request(request) {
+      let waitedSeconds = 0;
+      for (let retries = 0; ; retries++) {
+        try {
+          return await requestOnce(request);
+        } catch (error) {
+          const seconds = retryAfterSeconds(error);
+          if (seconds === undefined || retries === MAX_RETRIES) throw error;
+          waitedSeconds += seconds;
+          if (waitedSeconds > MAX_WAIT_SECONDS) throw tooBusy(error, seconds);
+          await pause(seconds * 1000, undefined, request.signal ? { signal: request.signal } : {});
+        }
+      }
+    },
+    async stream(request) {
+      const opening = new AbortController();
+      const timer = setTimeout(() => opening.abort(), timeoutMs);
+      try {
+        const response = await exchange(request, opening.signal, async (raw) => {
+          const message = await open(raw);
+          return isSuccess(message.statusCode ?? 0) ? message : await readBody(message);
+        });
+        const isStream = !('body' in response);
+        count(request.method, (isStream ? response.statusCode : response.code) ?? 0);
+        if (isStream) return response;
+        responseObject(response, server);
+        throw new UserError(`the response of ${server} is not a stream`);
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+    close: () => agents.close(),
+  };
+}
+
+function requestUrl(server: string, { path, query = {} }: ApiRequest): URL {
+  const url = new URL(server);
+  // The URL of the server may have a path.
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
+  url.search = new URLSearchParams(query).toString();
+  return url;
+}
+
+const JSON_TYPE = 'application/json';
+
+function rawRequest(
+  { method, body, contentType = JSON_TYPE, accept = JSON_TYPE }: ApiRequest,
+  headers: OutgoingHttpHeaders,
+): Pick<RawRequest, 'method' | 'headers' | 'body'> {
+  const accepting = { accept, ...headers };
+  if (body === undefined) return { method, headers: accepting, body: undefined };
+  const text = JSON.stringify(body);
+  const length = String(Buffer.byteLength(text));
+  return { method, headers: { ...accepting, 'content-type': contentType, 'content-length': length }, body: text };
+}
+
+function isSuccess(code: number): boolean {
+  return code >= 200 && code < 300;
+}
+
+/** Returns the HTTP status code of an ApiError. */
+export function httpStatusCode(error: unknown): number | undefined {
+  return error instanceof ApiError ? error.status.code : undefined;
+}
+
+/** Returns how long the server asks to wait before a retry, or `undefined` if a retry is useless. */
+export function retryAfterSeconds(error: unknown): number | undefined {
+  if (!(error instanceof ApiError)) return undefined;
+  const { code, details } = error.status;
+  return code === 429 || code === 503 ? details?.retryAfterSeconds : undefined;
+}
+
+function tooBusy(error: unknown, seconds: number): unknown {
+  if (!(error instanceof ApiError)) return error;
+  const message = `${error.message} (the server asks for a retry in ${seconds} s, which exceeds the limit)`;
+  return new ApiError({ ...error.status, message });
+}
+
+interface AgentCache {
+  /** @throws {UserError} for certificates or keys that TLS cannot use */
+  get(credentials: Credentials): HttpAgent;
+  close(): void;
+}
+
+/** Keeps one agent, and with it the connections, while the authority and the client certificate stay the same. */
+function createAgentCache(target: ClusterTarget, env: ClusterSource['env']): AgentCache {
+  const base: AgentOptions = { keepAlive: true, proxyEnv: proxyEnvironment(target, env) };
+  const isPlain = target.server.startsWith('http:');
+  let current: { readonly credentials: Credentials; readonly agent: HttpAgent } | undefined;
+  const isCurrent = ({ ca, cert, key }: Credentials): boolean =>
+    current?.credentials.ca === ca && current?.credentials.cert === cert && current?.credentials.key === key;
+  return {
+    get(credentials) {
+      if (current && isCurrent(credentials)) return current.agent;
+      // The previous agent is not destroyed, because its connections may be in use.
+      const agent = isPlain ? new HttpAgent(base) : new HttpsAgent({ ...base, ...tlsOptions(target, credentials) });
+      current = { credentials, agent };
       return agent;
     },
     close: () => current?.agent.destroy(),
   };
 }
 
-/** What connections are made with, in PEM; as long as it stays, so do they. */
-interface Files {
-  readonly authority: string | undefined;
-  readonly cert: string | undefined;
-  readonly key: string | undefined;
-}
-
 const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
 
-function proxyFor({ proxyUrl, server }: ClusterEntry, env: NonNullable<AgentOptions['proxyEnv']>) {
+/** Returns the proxy of the kubeconfig, or those of the environment, which do not apply to loopback addresses. */
+function proxyEnvironment({ proxyUrl, server }: ClusterTarget, env: ClusterSource['env']): ClusterSource['env'] {
   if (proxyUrl !== undefined) return { HTTPS_PROXY: proxyUrl, HTTP_PROXY: proxyUrl };
   return LOOPBACK.test(new URL(server).hostname) ? {} : env;
 }
 
-/** @throws {UserError} for certificates or keys that TLS cannot use */
-function tlsOptions(cluster: ClusterEntry, { authority, cert, key }: Files): AgentOptions {
-  const files = {
-    ...(authority === undefined ? systemAuthorities() : { ca: authority }),
+function tlsOptions({ server, serverName, skipVerification }: ClusterTarget, credentials: Credentials): AgentOptions {
+  const { ca = systemAuthorities(), cert, key } = credentials;
+  const pems = {
+    ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined || key === undefined ? {} : { cert, key }),
   };
   try {
-    // TLS would overlook an authority that is none.
-    if (authority !== undefined) new X509Certificate(authority);
-    createSecureContext(files);
+    // createSecureContext ignores a CA that is not a certificate.
+    if (credentials.ca !== undefined) new X509Certificate(credentials.ca);
+    createSecureContext(pems);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new UserError(`the certificates for ${cluster.server} cannot be used: ${reason}`, { cause: error });
+    throw new UserError(`the certificates for ${server} cannot be used: ${reason}`, { cause: error });
   }
   return {
-    ...files,
-    rejectUnauthorized: !cluster.skipVerification,
-    ...(cluster.serverName === undefined ? {} : { servername: cluster.serverName }),
+    ...pems,
+    rejectUnauthorized: !skipVerification,
+    ...(serverName === undefined ? {} : { servername: serverName }),
   };
 }
 
-/** Those that the machine trusts; where it says nothing, those that Node trusts. */
-function systemAuthorities(): Pick<AgentOptions, 'ca'> {
-  const ca = getCACertificates('system');
-  return ca.length === 0 ? {} : { ca };
+/** Returns the authorities of the system; if there are none, Node uses its own. */
+function systemAuthorities(): string[] | undefined {
+  const authorities = getCACertificates('system');
+  return authorities.length === 0 ? undefined : authorities;
 }
 
-/** What a server sent back. */
-interface RawAnswer {
-  readonly code: number;
-  /** Of the header `Retry-After`, in seconds. */
-  readonly retryAfter: string | undefined;
-  /** The headers `Warning`. */
-  readonly warnings: readonly string[];
-  readonly body: string;
-}
-
-/** More of a text that is no Status would help nobody. */
-const MAX_TEXT = 200;
-
-/**
- * The object in an answer.
- * @throws {ApiError} for a failure; its `retryAfterSeconds` says whether it is worth while to ask again
- * @throws {UserError} for what no Kubernetes API server would answer
- */
-function readAnswer(
-  { code, retryAfter, body }: Pick<RawAnswer, 'code' | 'retryAfter' | 'body'>,
-  server: string,
-): JsonObject {
-  const value = parse(body);
-  if (code >= 200 && code < 300) {
-    if (isObject(value)) return value;
-    throw new UserError(`${server} answered something else than JSON: is it a Kubernetes API server?`);
-  }
-  const status = statusOf(code, value, body);
-  const seconds = /^\d{1,5}$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
-  throw new ApiError(
-    seconds === undefined ? status : { ...status, details: { ...status.details, retryAfterSeconds: seconds } },
-  );
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The Status that was sent, or one for whatever was sent instead. */
-function statusOf(code: number, value: unknown, body: string): Status {
-  if (isObject(value) && value['kind'] === 'Status' && typeof value['message'] === 'string') {
-    return { ...(value as unknown as Status), code };
-  }
-  const text = body.trim().replaceAll(/\s+/g, ' ').slice(0, MAX_TEXT);
-  return createStatus(code, REASONS.get(code) ?? 'Unknown', text === '' ? `HTTP status ${code}` : text);
-}
-
-const REASONS: ReadonlyMap<number, string> = new Map([
-  [401, 'Unauthorized'],
-  [403, 'Forbidden'],
-  [404, 'NotFound'],
-  [410, 'Gone'],
-  [429, 'TooManyRequests'],
-  [500, 'InternalError'],
-  [503, 'ServiceUnavailable'],
-]);
-
-/** A warning: a code, the name of who warns, and the text in quotes; a date may follow. */
-const WARNING = /^\s*,?\s*\d{3} \S+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?/;
-
-/**
- * The texts of `Warning` headers, in their order; what is no warning, and all after it in the same header, says nothing.
- * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
- */
-export function readWarnings(headers: readonly string[]): readonly string[] {
-  return headers.flatMap(readHeader);
-}
-
-function readHeader(header: string): readonly string[] {
-  const texts: string[] = [];
-  let rest = header;
-  for (;;) {
-    const match = WARNING.exec(rest);
-    if (match === null) return texts;
-    // Node reads a byte as a character.
-    texts.push(Buffer.from((match[1] ?? '').replaceAll(/\\(.)/g, '$1'), 'latin1').toString('utf8'));
-    rest = rest.slice(match[0].length);
-  }
-}
-
-/** One request as it goes over the wire. */
 interface RawRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers: OutgoingHttpHeaders;
   readonly body: string | undefined;
   readonly signal: AbortSignal;
+  readonly agent: HttpAgent;
 }
 
-/**
- * Sends a request and reads its answer to the end.
- * Rejects with what Node says of the connection, or if the signal is aborted.
- */
-async function send(request: RawRequest, agent: AgentTransport): Promise<RawAnswer> {
-  return await readWhole(await open(request, agent));
+interface RawResponse {
+  readonly code: number;
+  /** The value of the header `Retry-After`. */
+  readonly retryAfter: string | undefined;
+  /** The values of the headers `Warning`. */
+  readonly warnings: readonly string[];
+  readonly body: string;
 }
 
-/** Sends a request; the body of its answer is still to be read. Rejects as `send` does. */
-async function open(request: RawRequest, agent: AgentTransport): Promise<IncomingMessage> {
+/** Sends a request and resolves when the headers of the response arrive. Rejects with the error of Node. */
+async function open(request: RawRequest): Promise<IncomingMessage> {
   for (;;) {
-    const response = await attempt(request, agent);
+    const response = await attempt(request);
     if (response !== 'stale') return response;
   }
 }
 
-/** Reads an answer to its end. */
-async function readWhole(response: IncomingMessage): Promise<RawAnswer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of response) chunks.push(chunk as Buffer);
-  const { statusCode: code = 0, headers, headersDistinct } = response;
-  const warnings = headersDistinct['warning'] ?? [];
-  return { code, retryAfter: headers['retry-after'], warnings, body: Buffer.concat(chunks).toString('utf8') };
-}
-
 /**
- * A kept connection may be closed by the other side just as it is used again. That is worth another try where a
- * repetition does no harm; a new connection is never stale.
+ * Sends a request once. The server may close a kept connection while it is used again: a GET is then safe to repeat. A
+ * new connection is never stale.
  */
-function attempt(
-  { method, url, headers, body, signal }: RawRequest,
-  agent: AgentTransport,
-): Promise<IncomingMessage | 'stale'> {
-  const request = url.protocol === 'http:' ? plainRequest : tlsRequest;
+function attempt({ method, url, headers, body, signal, agent }: RawRequest): Promise<IncomingMessage | 'stale'> {
+  const request = url.protocol === 'http:' ? httpRequest : httpsRequest;
   return new Promise((resolve, reject) => {
     const sent = request(url, { method, headers, agent, signal }, resolve);
     sent.on('error', (error: NodeJS.ErrnoException) => {
@@ -310,184 +290,72 @@ function attempt(
   });
 }
 
-export interface ApiRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Such as `/api/v1/pods`. */
-  readonly path: string;
-  readonly query?: Readonly<Record<string, string>>;
-  readonly body?: unknown;
-  /** Of the body; absent: plain JSON. */
-  readonly contentType?: string;
-  /** The form of the answer; absent: plain JSON. */
-  readonly accept?: string;
-  /** Hears each warning that comes with the answer. */
-  readonly onWarning?: ((text: string) => void) | undefined;
-  readonly signal?: AbortSignal;
+async function readBody(response: IncomingMessage): Promise<RawResponse> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  const { statusCode: code = 0, headers, headersDistinct } = response;
+  const warnings = headersDistinct['warning'] ?? [];
+  return { code, retryAfter: headers['retry-after'], warnings, body: Buffer.concat(chunks).toString('utf8') };
 }
 
-export interface Connection {
-  /** Such as `https://127.0.0.1:6443`. */
-  readonly server: string;
-  /** Where objects belong that name no namespace. */
-  readonly namespace: string;
-  /**
-   * Sends a request; a server that is too busy is asked again when it says so.
-   * Rejects with an ApiError for what the server refuses, with a UserError if it cannot be reached.
-   */
-  request(request: ApiRequest): Promise<JsonObject>;
-  /**
-   * Sends a request whose answer takes its time and gives the bytes as they come; they break off when the connection
-   * does or the signal is aborted. Rejects as `request` does, but asks only once.
-   */
-  stream(request: ApiRequest): Promise<AsyncIterable<Buffer>>;
-  close(): void;
+/** Returns the object of a response; throws an ApiError for an error status, and a UserError for anything but JSON. */
+function responseObject({ code, retryAfter, body }: RawResponse, server: string): JsonObject {
+  const value = parseJson(body);
+  if (isSuccess(code)) {
+    if (isObject(value)) return value;
+    throw new UserError(`the response of ${server} is not JSON: is it a Kubernetes API server?`);
+  }
+  const status = errorStatus(code, value, body);
+  const retryAfterSeconds = /^\d{1,5}$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
+  const details = retryAfterSeconds === undefined ? {} : { details: { ...status.details, retryAfterSeconds } };
+  throw new ApiError({ ...status, ...details });
 }
 
-export interface ConnectOptions extends ClusterSource {
-  readonly userAgent: string;
-  /** For each request and its answer, in milliseconds. */
-  readonly timeoutMs?: number;
-  /** Counts the answers; a connection that failed has the code `<error>`. */
-  readonly requests?: Tally<'code' | 'method' | 'host'>;
-  /** Each request takes a token first; absent: the server alone sets limits. */
-  readonly limit?: TokenBucket;
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
-const TIMEOUT_MS = 30_000;
-/** As often as client-go: whoever is told to wait for longer gives up. */
-const MAX_RETRIES = 10;
-/** For one request, all its retries together. */
-const MAX_WAIT_SECONDS = 60;
+/** The length of a response without a Status in an error message. */
+const MAX_TEXT = 200;
 
-/** Finds a cluster and makes the connection to it; nothing is sent yet. Rejects with a UserError if there is none. */
-export async function connect(options: ConnectOptions): Promise<Connection> {
-  const { userAgent, timeoutMs = TIMEOUT_MS, requests, limit, ...where } = options;
-  const { cluster, user, namespace } = await resolveCluster(where);
-  const { server, serverName } = cluster;
-  const { host } = new URL(server);
-  // Nobody shows who they are where everybody could listen.
-  const credentialsOf = createCredentials(server.startsWith('http:') ? undefined : user, cluster);
-  const agents = createAgentKeeper(cluster, where.env);
-  const count = (method: string, code: number | string): void => {
-    if (requests) requests.cell({ code: String(code), method, host }).count++;
-  };
+const REASONS: ReadonlyMap<number, string> = new Map([
+  [401, 'Unauthorized'],
+  [403, 'Forbidden'],
+  [404, 'NotFound'],
+  [410, 'Gone'],
+  [429, 'TooManyRequests'],
+  [500, 'InternalError'],
+  [503, 'ServiceUnavailable'],
+]);
 
-  /** Calls the server with the credentials of now, and says in words what keeps it from answering in time. */
-  const call = async <T>(
-    request: ApiRequest,
-    timeout: AbortSignal,
-    exchange: (raw: RawRequest, agent: AgentConnect) => Promise<T>,
-  ): Promise<T> => {
-    await limit?.take(request.signal);
-    const credentials = await credentialsOf();
-    const agent = await agents.agentFor(credentials);
-    const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
-    const url = urlOf(server, request);
-    const raw = rawRequest(request, { 'user-agent': userAgent, ...credentials.headers });
-    return await exchange({ ...raw, url, signal }, agent).catch((error: unknown) => {
-      if (request.signal?.aborted) throw error;
-      count(request.method, '<error>');
-      const reason = timeout.aborted
-        ? `no answer from ${server} in ${timeoutMs / 1000} s`
-        : networkError(error, serverName === undefined ? url.href : `https://${serverName}`);
-      throw new UserError(`Unable to connect to the server: ${reason}`, { cause: error });
-    });
-  };
-
-  const once = async (request: ApiRequest): Promise<JsonObject> => {
-    const answer = await call(request, AbortSignal.timeout(timeoutMs), send);
-    count(request.method, answer.code);
-    if (request.onWarning) readWarnings(answer.warnings).forEach(request.onWarning);
-    return readAnswer(answer, server);
-  };
-
-  return {
-    server,
-    namespace,
-    async request(request) {
-      let waited = 0;
-      for (let retries = 0; ; retries++) {
-        try {
-          return await once(request);
-        } catch (error) {
-          const seconds = error instanceof ApiError ? retryAfter(error) : undefined;
-          if (seconds === undefined || retries === MAX_RETRIES) throw error;
-          waited += seconds;
-          if (waited > MAX_WAIT_SECONDS) throw tooBusy(error, seconds);
-          await pause(seconds * 1000, undefined, request.signal ? { signal: request.signal } : {});
-        }
-      }
-    },
-    async stream(request) {
-      const opening = new AbortController();
-      const timer = setTimeout(() => opening.abort(), timeoutMs);
-      try {
-        const response = await call(request, opening.signal, async (raw, agent) => {
-          const answered = await open(raw, agent);
-          return isSuccess(answered.statusCode) ? answered : await readWhole(answered);
-        });
-        const isOpen = !('body' in response);
-        count(request.method, (isOpen ? response.statusCode : response.code) ?? 0);
-        if (isOpen) return response;
-        readAnswer(response, server);
-        throw new UserError(`${server} answered something else than a stream`);
-      } finally {
-        clearTimeout(timer);
-      }
-    },
-    close: () => agents.close(),
-  };
+function errorStatus(code: number, value: unknown, body: string): Status {
+  if (isObject(value) && value['kind'] === 'Status' && typeof value['message'] === 'string') {
+    return { ...(value as unknown as Status), code };
+  }
+  const text = body.trim().replaceAll(/\s+/g, ' ').slice(0, MAX_TEXT);
+  return createStatus(code, REASONS.get(code) ?? 'Unknown', text === '' ? `HTTP status ${code}` : text);
 }
 
-const JSON_TYPE = 'application/json';
+/** A warning: a code, the name of the agent, the text in quotes, and optionally a date. */
+const WARNING = /^\s*,?\s*\d{3} \S+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?/;
 
-function rawRequest(
-  { method, body, contentType = JSON_TYPE, accept = JSON_TYPE }: ApiRequest,
-  headers: RawRequest['headers'],
-): Pick<RawRequest, 'method' | 'headers' | 'body'> {
-  const accepting = { accept, ...headers };
-  if (body === undefined) return { method, headers: accepting, body };
-  const text = JSON.stringify(body);
-  const length = String(Buffer.byteLength(text));
-  return { method, headers: { ...accepting, 'content-type': contentType, 'content-length': length }, body: text };
-}
-
-function isSuccess(code = 0): boolean {
-  return code >= 200 && code < 300;
-}
-
-/** How long a server that is busy wants to be left alone, in seconds; `undefined` where asking again is of no use. */
-function retryAfter({ status }: ApiError): number | undefined {
-  return status.code === 429 || status.code === 503 ? status.details?.retryAfterSeconds : undefined;
-}
-
-/** What the server refused, and why it is not asked again. */
-function tooBusy(error: unknown, seconds: number): unknown {
-  if (!(error instanceof ApiError)) return error;
-  const message = `${error.message} (it wants to be asked again in ${seconds} s; that is too long to wait)`;
-  return new ApiError({ ...error.status, message });
-}
-
-/** The server may lie behind a path of its own. */
-function urlOf(server: string, { path, query = {} }: ApiRequest): URL {
-  const url = new URL(server);
-  url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
-  url.search = new URLSearchParams(query).toString();
-  return url;
-}
-
-/** True if what has been missed cannot be told: it was forgotten, or cannot be understood. */
-export function requiresRelist(error: unknown): boolean {
-  if (error instanceof ApiError) return ![429, 503].includes(error.status.code);
-  return !(error instanceof UserError);
-}
-
-/** The HTTP status code of what the server refused. */
-export function httpStatusCode(error: unknown): number | undefined {
-  return error instanceof ApiError ? error.status.code : undefined;
-}
-
-/** How long the server wants to be left alone, in milliseconds. */
-export function retryAfterMs(error: unknown): number {
-  return error instanceof ApiError ? (retryAfter(error) ?? 0) * 1000 : 0;
+/**
+ * Parses `Warning` headers into their texts, in order. Parsing of a header stops at the first malformed warning.
+ * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
+ */
+export function parseWarnings(headers: readonly string[]): readonly string[] {
+  return headers.flatMap((header) => {
+    const texts: string[] = [];
+    let rest = header;
+    for (let match = WARNING.exec(rest); match !== null; match = WARNING.exec(rest)) {
+      // Node decodes headers as Latin-1.
+      texts.push(Buffer.from((match[1] ?? '').replaceAll(/\\(.)/g, '$1'), 'latin1').toString('utf8'));
+      rest = rest.slice(match[0].length);
+    }
+    return texts;
+  });
 }

@@ -1,46 +1,30 @@
+/** Complete lists of resources, page by page, and a snapshot of several kinds. */
 import { UserError } from '../config/files.ts';
-import { ApiError } from '../kube/status.ts';
-import { isObject, type JsonObject, type Kind, type Kinds, type KubeObject } from '../kube/types.ts';
-import type { Connection } from './connection.ts';
 import { metadataProblem } from '../kube/names.ts';
-import { getApiVersion, RESOURCES } from '../kube/resources.ts';
+import { getApiVersion, resourceName, resourcePath, RESOURCES } from '../kube/resources.ts';
+import { ApiError } from '../kube/status.ts';
+import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
+import type { Connection } from './connection.ts';
 import { createStore, type WritableStore } from './store.ts';
 
-/** Far more than any cluster can hold: 500 objects each. */
-const MAX_PAGES = 10_000;
-
-/**
- * Makes a function that is told where each page of a list goes on.
- * @throws {UserError} when the list has no end: a server gives every token once
- */
-function createPageLimit(path: string): (token: string) => void {
-  const seen = new Set<string>();
-  return (token) => {
-    const isRepeated = seen.has(token);
-    seen.add(token);
-    if (!isRepeated && seen.size < MAX_PAGES) return;
-    const why = isRepeated ? 'it goes on where it has been before' : `there is more after ${MAX_PAGES} pages`;
-    throw new UserError(`the server's list of ${path} does not end: ${why}`);
-  };
-}
-
 interface PagesRequest {
-  /** Of the resource, as `/api/v1/pods`. */
+  /** The path of the resource, for example `/api/v1/pods`. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly accept?: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** How many objects to ask for at once. */
   readonly pageSize?: number | undefined;
 }
 
 const PAGE_SIZE = 500;
-/** What changes faster than it can be read in pages is asked for as a whole. */
+/** More than any cluster contains. */
+const MAX_PAGES = 10_000;
+/** A resource that changes faster than its pages can be read is then requested in one response. */
 const MAX_RESTARTS = 3;
 
 /**
- * Lists a resource page by page; returns the resource version of the list. `begin` makes the function that takes the
- * pages: anew whenever the list has to be started over. Rejects as `request` does.
+ * Lists a resource page by page and returns the resource version of the list. `begin` returns the consumer of the pages;
+ * it is called again when the list has to start over because its continue token has expired. Rejects as `request` does.
  */
 export async function readPages(
   connection: Pick<Connection, 'request'>,
@@ -52,7 +36,6 @@ export async function readPages(
     try {
       return await readOnce(connection, { ...request, pageSize: limit }, begin());
     } catch (error) {
-      // The rest of a list is kept for a few minutes only; what has been read of it is of no use without it.
       const isExpired = error instanceof ApiError && error.status.code === 410 && limit > 0;
       if (!isExpired) throw error;
     }
@@ -64,63 +47,60 @@ async function readOnce(
   { path, query = {}, accept, signal, pageSize = 0 }: PagesRequest,
   take: (items: readonly JsonObject[]) => void,
 ): Promise<string> {
-  const goOn = createPageLimit(path);
-  let rest: string | undefined;
+  const tokens = new Set<string>();
+  let token: string | undefined;
   for (;;) {
     const list = await connection.request({
       method: 'GET',
       path,
       query: {
         ...(pageSize === 0 ? {} : { limit: String(pageSize) }),
-        ...(rest === undefined ? {} : { continue: rest }),
+        ...(token === undefined ? {} : { continue: token }),
         ...query,
       },
       ...(accept === undefined ? {} : { accept }),
       ...(signal ? { signal } : {}),
     });
-    const { items, resourceVersion } = readList(list, path);
+    const { items, resourceVersion } = parsePage(list, path);
     take(items);
-    rest = textIn(list, 'continue');
-    if (rest === undefined) return resourceVersion;
-    goOn(rest);
+    token = metadataText(list, 'continue');
+    if (token === undefined) return resourceVersion;
+    if (tokens.has(token)) throw endless(path, 'a continue token repeats');
+    tokens.add(token);
+    if (tokens.size === MAX_PAGES) throw endless(path, `it has more than ${MAX_PAGES} pages`);
   }
 }
 
-interface Page {
-  readonly items: readonly JsonObject[];
-  readonly resourceVersion: string;
+function endless(path: string, reason: string): UserError {
+  return new UserError(`the list of ${path} does not end: ${reason}`);
 }
 
-/**
- * An answer that is no list is not taken for an empty one: that would be the end of all that was known.
- * @throws {UserError} for what is none
- */
-function readList(list: JsonObject, path: string): Page {
+/** Any other response must not count as an empty list, which would remove all known objects. */
+function parsePage(list: JsonObject, path: string): { items: readonly JsonObject[]; resourceVersion: string } {
   const { kind, items } = list;
-  const resourceVersion = textIn(list, 'resourceVersion');
-  // What is empty may be left out.
+  const resourceVersion = metadataText(list, 'resourceVersion');
+  // An empty list may omit its items.
   const found: unknown = items ?? (typeof kind === 'string' && kind.endsWith('List') ? [] : undefined);
   if (Array.isArray(found) && resourceVersion !== undefined) return { items: found.filter(isObject), resourceVersion };
-  throw new UserError(`${path} was answered with something else than a list: is it a Kubernetes API server?`);
+  throw new UserError(`the response to ${path} is not a list: is it a Kubernetes API server?`);
 }
 
-function textIn({ metadata }: JsonObject, key: string): string | undefined {
+function metadataText({ metadata }: JsonObject, key: string): string | undefined {
   const text = isObject(metadata) ? metadata[key] : undefined;
   return typeof text === 'string' && text !== '' ? text : undefined;
 }
 
 interface ListRequest {
   readonly kind: Kind;
-  /** Of namespaced kinds only what lies there, and of namespaces only that one. */
+  /** Restricts namespaced kinds to a namespace, and namespaces to the one of this name. */
   readonly namespace?: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** How many objects to ask for at once. */
   readonly pageSize?: number | undefined;
-  /** Told of each page: how many objects it had. */
+  /** Called with the number of objects of each page. */
   readonly onPage?: ((count: number) => void) | undefined;
 }
 
-/** Lists all objects of a kind, page by page. Rejects as `request` does. */
+/** Lists all objects of a kind. Rejects as `request` does, and with a UserError for metadata of wrong types. */
 export async function listAll(
   connection: Connection,
   { kind, namespace, signal, pageSize, onPage }: ListRequest,
@@ -132,150 +112,89 @@ export async function listAll(
   await readPages(connection, { path: resourcePath(kind, namespace), query, signal, pageSize }, () => {
     objects = [];
     return (items) => {
-      for (const item of items) objects.push(kept(kind, { ...item, ...type }));
+      for (const item of items) objects.push(withoutManagedFields(kind, { ...item, ...type }));
       onPage?.(items.length);
     };
   });
   return objects;
 }
 
-/** Where the API server serves the objects of a kind, all of them or those of one namespace. */
-export function resourcePath(kind: Kind, namespace: string | undefined): string {
-  const { group, version, resource, scope } = RESOURCES[kind];
-  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
-  const isWhole = scope === 'Cluster' || namespace === undefined;
-  return isWhole ? `${root}/${resource}` : `${root}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
-}
-
-/** Of these it matters who owns which field. */
+/** The kinds whose field ownership decisions read. */
 const OWNED: ReadonlySet<Kind> = new Set(['Namespace', 'PSAEnforcementConfig']);
 
-/**
- * Who owns which field is most of an object, and decides of few kinds only.
- * @throws {UserError} for metadata of wrong types
- */
-function kept(kind: Kind, object: JsonObject): Kinds[Kind] {
+/** Managed fields are the larger part of most objects. */
+function withoutManagedFields(kind: Kind, object: JsonObject): Kinds[Kind] {
   const metadata = object['metadata'] ?? {};
-  const wrong = isObject(metadata) ? metadataProblem(metadata)?.message : 'metadata must be an object';
-  if (wrong !== undefined) {
-    throw new UserError(`the server lists ${RESOURCES[kind].resource} as no API server would store them: ${wrong}`);
-  }
+  const problem = isObject(metadata) ? metadataProblem(metadata)?.message : 'metadata must be an object';
+  if (problem !== undefined) throw new UserError(`invalid object in the list of ${resourceName(kind)}: ${problem}`);
   if (OWNED.has(kind) || !isObject(metadata) || metadata['managedFields'] == null) return object;
-  return {
-    ...object,
-    metadata: Object.fromEntries(Object.entries(metadata).filter(([key]) => key !== 'managedFields')),
-  };
+  const { managedFields: _, ...rest } = metadata;
+  return { ...object, metadata: rest };
 }
 
-interface ReadOptions extends Pick<ListRequest, 'namespace' | 'pageSize'> {
+interface SnapshotOptions extends Pick<ListRequest, 'namespace' | 'pageSize'> {
   readonly signal?: AbortSignal;
-  /** Told how many objects have been read so far. */
+  /** Called with the number of objects that have been read so far. */
   readonly onProgress?: (count: number) => void;
 }
 
-/** A cluster as it was when it was read. */
-interface Snapshot {
+export interface Snapshot {
   readonly store: WritableStore;
-  /** Kinds that the cluster does not know. */
+  /** The kinds that the cluster does not serve. */
   readonly unserved: readonly Kind[];
 }
 
 /**
- * Reads all objects of some kinds, once; the store is complete when this resolves.
- * Rejects with a UserError that says what the server refuses, or why it cannot be reached.
+ * Reads all objects of some kinds into a store, once.
+ * @throws {UserError} if the server cannot be reached, or denies or fails a list
  */
 export async function readCluster(
   connection: Connection,
   kinds: readonly Kind[],
-  { signal, onProgress, ...options }: ReadOptions,
+  { signal, onProgress, ...options }: SnapshotOptions,
 ): Promise<Snapshot> {
   let count = 0;
   const onPage = (more: number): void => onProgress?.((count += more));
   const failed = new AbortController();
   const abort = signal ? AbortSignal.any([signal, failed.signal]) : failed.signal;
-  const outcomes = await Promise.all(
+  const results = await Promise.all(
     kinds.map((kind) =>
       listAll(connection, { ...options, kind, signal: abort, onPage }).then(
         (objects) => ({ kind, objects }),
-        (error: unknown) => refusalOf(kind, error, connection.server),
+        (error: unknown) => listFailure(kind, error, connection.server),
       ),
     ),
   ).catch((error: unknown) => {
     failed.abort();
     throw error;
   });
-
-  const denials = outcomes.flatMap((outcome) => ('denial' in outcome ? [outcome] : []));
-  if (denials.length > 0) throw denied(denials);
-  if (kinds.length > 0 && outcomes.every((outcome) => 'unserved' in outcome)) {
-    throw new UserError(`${connection.server} serves none of ${namesOf(kinds)}: is it a Kubernetes API server?`);
+  const denials = results.flatMap((result) => ('denial' in result ? [result] : []));
+  // One message for all kinds, so that all permissions can be granted at once.
+  if (denials.length > 0) {
+    const names = denials.map(({ kind }) => resourceName(kind)).join(', ');
+    throw new UserError(`this needs the verb "list" on ${names}: ${denials[0]?.denial ?? ''}`);
+  }
+  if (kinds.length > 0 && results.every((result) => 'unserved' in result)) {
+    const names = kinds.map(resourceName).join(', ');
+    throw new UserError(`${connection.server} does not serve ${names}: is it a Kubernetes API server?`);
   }
   const store = createStore();
-  for (const outcome of outcomes) {
-    if ('objects' in outcome) for (const object of outcome.objects) store.put(outcome.kind, object);
+  for (const result of results) {
+    if ('objects' in result) for (const object of result.objects) store.put(result.kind, object);
   }
   store.markSynced();
-  return { store, unserved: outcomes.flatMap((outcome) => ('unserved' in outcome ? [outcome.kind] : [])) };
+  return { store, unserved: results.flatMap((result) => ('unserved' in result ? [result.kind] : [])) };
 }
 
-interface Denial {
-  readonly kind: Kind;
-  readonly denial: string;
-}
+type ListFailure = { readonly kind: Kind; readonly denial: string } | { readonly kind: Kind; readonly unserved: true };
 
-/** What a refusal to list a kind means; throws what ends the reading at once. */
-function refusalOf(
-  kind: Kind,
-  error: unknown,
-  server: string,
-): Denial | { readonly kind: Kind; readonly unserved: true } {
+/** Classifies the error of a list; throws the errors that end the whole snapshot. */
+function listFailure(kind: Kind, error: unknown, server: string): ListFailure {
   if (!(error instanceof ApiError)) throw error;
   const { code, message } = error.status;
   if (code === 401) throw new UserError(`You must be logged in to the server (${message})`, { cause: error });
   if (code === 403) return { kind, denial: message };
-  // What every cluster has would be there if this were one.
+  // Every cluster serves the core group.
   if (code === 404 && RESOURCES[kind].group !== '') return { kind, unserved: true };
-  throw new UserError(`${server} does not list ${nameOf(kind)}: ${message}`, { cause: error });
-}
-
-/** All at once: whoever grants the rights wants to do so only once. */
-function denied(denials: readonly Denial[]): UserError {
-  const names = namesOf(denials.map(({ kind }) => kind));
-  return new UserError(`this needs the verb "list" on ${names}: ${denials[0]?.denial ?? ''}`);
-}
-
-function namesOf(kinds: readonly Kind[]): string {
-  return kinds.map(nameOf).join(', ');
-}
-
-/** `pods`, `roles.rbac.authorization.k8s.io` */
-function nameOf(kind: Kind): string {
-  const { group, resource } = RESOURCES[kind];
-  return group === '' ? resource : `${resource}.${group}`;
-}
-
-/** What is followed of a kind: what lies in one namespace, or one object. The rights of a reader often end there. */
-export interface Scope {
-  readonly kind: Kind;
-  readonly namespace?: string;
-  readonly name?: string;
-}
-
-/** Where a scope is listed and watched. */
-interface ScopedRequest {
-  readonly path: string;
-  readonly query: Readonly<Record<string, string>>;
-}
-
-/** The request for what lies in a scope; rights to the one object by its name are enough for one with a name. */
-export function scopedRequest({ kind, namespace, name }: Scope): ScopedRequest {
-  const query = name === undefined ? {} : { fieldSelector: `metadata.name=${name}` };
-  return { path: resourcePath(kind, namespace), query };
-}
-
-/** True if the object, of the kind of the scope, lies in it. */
-export function isInScope({ namespace, name }: Scope, { metadata }: KubeObject): boolean {
-  return (
-    (namespace === undefined || metadata?.namespace === namespace) && (name === undefined || metadata?.name === name)
-  );
+  throw new UserError(`${server} does not list ${resourceName(kind)}: ${message}`, { cause: error });
 }

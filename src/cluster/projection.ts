@@ -1,363 +1,331 @@
+/**
+ * The part of each object that the store keeps. Decisions read little of pods and workloads, and equal parts of several
+ * objects are stored once, so that a large cluster fits into the memory of a small pod.
+ */
 import { deepEqual } from '../kube/equality.ts';
-import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
 import { podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES } from '../kube/resources.ts';
+import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
 
-/** Gives the same object for equal JSON; one that is new is kept as `onNew` makes it, which has to be equal. */
-type Intern = (value: unknown, onNew?: (value: object) => object) => unknown;
-
-/** How many old entries are looked at for each new one. */
-const SWEPT = 2;
-
-/**
- * Makes a pool of JSON objects; one that nobody else holds goes from it by itself. An entry is no more than a number and
- * a weak reference: most objects of a large cluster are shared by few. Of two objects with one number only one is shared.
- */
-export function createObjectPool(): Intern {
-  const pool = new Map<number, WeakRef<object>>();
-  let old = pool.entries();
-  const sweep = (): void => {
-    for (let count = 0; count < SWEPT; count++) {
-      const { value: entry } = old.next();
-      if (entry === undefined) {
-        old = pool.entries();
-        return;
-      }
-      const [key, reference] = entry;
-      if (reference.deref() === undefined) pool.delete(key);
-    }
-  };
-  return (value, onNew) => {
-    if (typeof value !== 'object' || value === null) return value;
-    const key = hashOf(JSON.stringify(value));
-    const known = pool.get(key)?.deref();
-    if (known !== undefined) return deepEqual(known, value) ? known : value;
-    sweep();
-    const kept = onNew ? onNew(value) : value;
-    pool.set(key, new WeakRef(kept));
-    return kept;
-  };
-}
-
-/** FNV-1a, cut to what an engine keeps without memory of its own. */
-function hashOf(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
-  return hash >>> 2;
-}
-
-/** Gives the same text for equal texts. */
-type InternText = (text: string) => string;
-
-/** Makes a pool of texts that keeps those used lately, at most twice as many as given. */
-export function createStringPool(limit: number): InternText {
-  let young = new Map<string, string>();
-  let old = new Map<string, string>();
-  return (text) => {
-    const known = young.get(text);
-    if (known !== undefined) return known;
-    const kept = old.get(text) ?? text;
-    if (young.size >= limit) {
-      old = young;
-      young = new Map();
-    }
-    young.set(kept, kept);
-    return kept;
-  };
-}
-
-/** Keeps the metadata of objects; what is equal in many is held but once, and what is no object stays as it is. */
-interface MetadataKeeper {
-  /** All but who owns which field. */
-  whole(metadata: unknown): unknown;
-  /** That, and not what kubectl has applied last. */
-  withoutLastApplied(metadata: unknown): unknown;
-  /** All, and the sets of owned fields shared. */
-  withOwners(metadata: unknown): unknown;
-  /** Of objects of which there are many: what names them, where they come from, and what decisions may read. */
-  part(metadata: unknown): unknown;
-}
-
-const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
-/** Of many objects not worth their memory: nobody reads them. */
-const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'creationTimestamp', 'selfLink'];
-/** More than a large cluster has namespaces. */
-const NAMESPACES = 20_000;
-
-function createMetadataKeeper(intern: Intern): MetadataKeeper {
-  const internText = createStringPool(NAMESPACES);
-  const share = (metadata: JsonObject): JsonObject => {
-    const { namespace, labels, ownerReferences } = metadata;
-    return {
-      ...metadata,
-      ...(typeof namespace === 'string' ? { namespace: internText(namespace) } : {}),
-      ...(labels == null ? {} : { labels: intern(labels) }),
-      ...(ownerReferences == null ? {} : { ownerReferences: intern(ownerReferences) }),
-    };
-  };
-  const withAnnotations = (metadata: JsonObject, keep: (annotations: JsonObject) => JsonObject): JsonObject => {
-    const { annotations } = metadata;
-    return isObject(annotations) ? { ...metadata, annotations: intern(keep(annotations)) } : metadata;
-  };
-  const ifObject =
-    (keep: (metadata: JsonObject) => JsonObject) =>
-    (metadata: unknown): unknown =>
-      isObject(metadata) ? keep(metadata) : metadata;
-  const whole = (metadata: JsonObject): JsonObject => share(without(metadata, 'managedFields'));
-
-  return {
-    whole: ifObject(whole),
-    withoutLastApplied: ifObject((metadata) =>
-      withAnnotations(whole(metadata), (annotations) => without(annotations, LAST_APPLIED)),
-    ),
-    withOwners: ifObject((metadata) => {
-      const { managedFields } = metadata;
-      return Array.isArray(managedFields)
-        ? { ...share(metadata), managedFields: managedFields.map((entry) => shareFields(entry, intern)) }
-        : share(metadata);
-    }),
-    part: (metadata) => {
-      if (!isObject(metadata)) return {};
-      return withAnnotations(share(without(metadata, ...UNREAD)), readAnnotations);
-    },
-  };
-}
-
-function shareFields(entry: unknown, intern: Intern): unknown {
-  return isObject(entry) && isObject(entry['fieldsV1']) ? { ...entry, fieldsV1: intern(entry['fieldsV1']) } : entry;
-}
-
-/** Domains whose annotations decisions may read; those of others, such as of networks, differ from pod to pod. */
-const DOMAINS: readonly string[] = ['kubernetes.io', 'k8s.io', 'openshift.io', 'portcullis.dev'];
-
-function readAnnotations(annotations: JsonObject): JsonObject {
-  return filter(annotations, (key) => key !== LAST_APPLIED && isReadable(key));
-}
-
-function isReadable(key: string): boolean {
-  const slash = key.indexOf('/');
-  const domain = key.slice(0, Math.max(0, slash));
-  return slash < 0 || DOMAINS.some((one) => domain === one || domain.endsWith(`.${one}`));
-}
-
-/** An object without some of its members. */
-function without(object: JsonObject, ...names: readonly string[]): JsonObject {
-  return names.some((name) => Object.hasOwn(object, name)) ? filter(object, (key) => !names.includes(key)) : object;
-}
-
-function filter(object: JsonObject, isKept: (key: string) => boolean): JsonObject {
-  return Object.fromEntries(Object.entries(object).filter(([key]) => isKept(key)));
-}
-
-/**
- * Which part of a JSON value is kept: all of it, some members of an object, or some of each element of a list; `shared`
- * is held but once for all values that are equal.
- */
-type Shape =
-  'all' | { readonly each: Shape } | { readonly members: ReadonlyMap<string, Shape> } | { readonly shared: Shape };
-
-function each(shape: Shape): Shape {
-  return { each: shape };
-}
-
-function members(shapes: Readonly<Record<string, Shape>>): Shape {
-  return { members: new Map(Object.entries(shapes)) };
-}
-
-function shared(shape: Shape): Shape {
-  return { shared: shape };
-}
-
-/**
- * The part of a value that a shape keeps, its members in their order; a value of another type stays as it is. Without a
- * pool nothing is shared.
- */
-function keep(value: unknown, shape: Shape, intern?: Intern): unknown {
-  if (shape === 'all') return value;
-  if ('shared' in shape) {
-    const kept = keep(value, shape.shared, intern);
-    return intern ? intern(kept) : kept;
-  }
-  if ('each' in shape) return Array.isArray(value) ? value.map((item) => keep(item, shape.each, intern)) : value;
-  if (!isObject(value)) return value;
-  const entries: [string, unknown][] = [];
-  for (const key of Object.keys(value)) {
-    const inner = shape.members.get(key);
-    if (inner !== undefined) entries.push([key, keep(value[key], inner, intern)]);
-  }
-  return Object.fromEntries(entries);
-}
-
-const ACTIONS = shared(members({ httpGet: members({ host: 'all' }), tcpSocket: members({ host: 'all' }) }));
-
-const CONTAINER = members({
-  name: 'all',
-  image: 'all',
-  securityContext: shared('all'),
-  ports: shared(each(members({ hostPort: 'all' }))),
-  livenessProbe: ACTIONS,
-  readinessProbe: ACTIONS,
-  startupProbe: ACTIONS,
-  lifecycle: shared(members({ postStart: ACTIONS, preStop: ACTIONS })),
-});
-
-/** What decisions read of a pod spec: the Pod Security checks, SCCs, exemptions. */
-const POD_SPEC: Shape = members({
-  initContainers: each(CONTAINER),
-  containers: each(CONTAINER),
-  ephemeralContainers: each(CONTAINER),
-  volumes: shared(each(shared('all'))),
-  securityContext: shared('all'),
-  serviceAccountName: 'all',
-  hostNetwork: 'all',
-  hostPID: 'all',
-  hostIPC: 'all',
-  hostUsers: 'all',
-  os: members({ name: 'all' }),
-  runtimeClassName: 'all',
-});
-
-/** The part of a pod spec that decisions read, held once for the pods of one controller; its parts for all pods. */
-function keepPodSpec(spec: unknown, intern: Intern): unknown {
-  return intern(withoutSuffixes(keep(spec, POD_SPEC)), (kept) => keep(kept, POD_SPEC, intern) as object);
-}
-
-function withoutSuffixes(spec: unknown): unknown {
-  if (!isObject(spec) || !Array.isArray(spec['volumes'])) return spec;
-  return { ...spec, volumes: spec['volumes'].map(withoutSuffix) };
-}
-
-const TOKEN_VOLUME = 'kube-api-access';
-
-/** The volume of the service account's token, which no check names, is called otherwise in each pod. */
-function withoutSuffix(volume: unknown): unknown {
-  if (!isObject(volume) || !isObject(volume['projected']) || Object.keys(volume).length !== 2) return volume;
-  const { name } = volume;
-  return typeof name === 'string' && name.startsWith(`${TOKEN_VOLUME}-`) ? { ...volume, name: TOKEN_VOLUME } : volume;
-}
-
-/** What is kept of the objects of a kind. */
+/** The projection of one kind. */
 export interface Projection {
-  /** `undefined`: nothing, as if the object were not there. */
-  keep(object: JsonObject): Kinds[Kind] | undefined;
-  /** True if nothing has changed between two that were kept. */
+  /** Returns the part to store, or `undefined` for an object that is not stored. */
+  project(object: JsonObject): Kinds[Kind] | undefined;
+  /** Returns true if two projected objects do not differ in a way that matters. */
   isSame(before: Kinds[Kind], after: Kinds[Kind]): boolean;
 }
 
-/** Makes the function that gives the projection of each kind; what is equal in many objects is held but once. */
+/** Creates the projections of a store, which share their pools. */
 export function createProjections(): (kind: Kind) => Projection {
-  const intern = createObjectPool();
-  const metadata = createMetadataKeeper(intern);
+  const share = createObjectPool();
+  const shareNamespace = createStringPool(NAMESPACES);
   return (kind) => {
-    // One text for all objects of the kind.
-    const tools = { type: { apiVersion: getApiVersion(kind), kind }, intern, metadata };
-    if (kind === 'Pod') return partial((object) => keepPod(object, tools));
+    const context = { type: { apiVersion: getApiVersion(kind), kind }, share, shareNamespace };
+    if (kind === 'Pod') return { project: (object) => projectPod(object, context), isSame: isSameContent };
     const path = podTemplatePath(RESOURCES[kind].group, kind);
-    if (path) return partial((object) => keepWorkload(path, object, tools));
-    return { keep: (object) => keepWhole(object, tools), isSame: isSameVersion };
+    if (path) return { project: (object) => projectWorkload(path, object, context), isSame: isSameContent };
+    return { project: (object) => projectWhole(object, context), isSame: isSameVersion };
   };
 }
 
-interface Tools {
+interface Context {
   readonly type: { readonly apiVersion: string; readonly kind: Kind };
-  readonly intern: Intern;
-  readonly metadata: MetadataKeeper;
-}
-
-/** Much of such an object is not kept: it has changed only if what is kept has. */
-function partial(keep: Projection['keep']): Projection {
-  return {
-    keep,
-    isSame: (before, after) => deepEqual(withoutVersion(before), withoutVersion(after)),
-  };
+  readonly share: Share;
+  readonly shareNamespace: (text: string) => string;
 }
 
 function isSameVersion({ metadata: a }: Kinds[Kind], { metadata: b }: Kinds[Kind]): boolean {
   return a?.uid === b?.uid && a?.resourceVersion === b?.resourceVersion;
 }
 
-function withoutVersion(object: Kinds[Kind]): JsonObject {
-  const metadata = Object.entries(object.metadata ?? {}).filter(([key]) => key !== 'resourceVersion');
-  return { ...object, metadata: Object.fromEntries(metadata) };
+/** An object of which only a part is stored has changed only if that part has. */
+function isSameContent(before: Kinds[Kind], after: Kinds[Kind]): boolean {
+  const content = (object: Kinds[Kind]): JsonObject => ({
+    ...object,
+    metadata: without((object.metadata ?? {}) as JsonObject, 'resourceVersion'),
+  });
+  return deepEqual(content(before), content(after));
 }
 
-function keepPod({ metadata, spec, status }: JsonObject, tools: Tools): Kinds[Kind] {
-  const { type, intern } = tools;
+function projectPod({ metadata, spec, status }: JsonObject, context: Context): Kinds[Kind] {
   const phase = isObject(status) ? status['phase'] : undefined;
-  const kept: JsonObject = {
-    ...type,
-    metadata: tools.metadata.part(metadata),
-    spec: keepPodSpec(spec, intern),
-    ...(phase === undefined ? {} : { status: intern({ phase }) }),
+  const pod: JsonObject = {
+    ...context.type,
+    metadata: partialMetadata(metadata, context),
+    spec: projectPodSpec(spec, context.share),
+    ...(phase === undefined ? {} : { status: context.share({ phase }) }),
   };
-  return kept;
+  return pod;
 }
 
-/** A workload with its template only, which lies where it lay; nothing of one that another workload makes. */
-function keepWorkload(path: readonly string[], object: JsonObject, tools: Tools): Kinds[Kind] | undefined {
-  const { type, intern } = tools;
-  if (isMadeByKnown(type.kind, object)) return undefined;
-  const kept: JsonObject = {
+/** Keeps the template of a workload at its path. A workload that belongs to another stored workload is not stored. */
+function projectWorkload(path: readonly string[], object: JsonObject, context: Context): Kinds[Kind] | undefined {
+  const { type, share } = context;
+  if (hasStoredOwner(type.kind, object)) return undefined;
+  const workload: JsonObject = {
     ...type,
-    metadata: tools.metadata.part(object['metadata']),
-    ...keepAt(object, path, (template) => keepTemplate(template, intern)),
+    metadata: partialMetadata(object['metadata'], context),
+    ...projectAt(object, path, (template) => projectTemplate(template, share)),
   };
-  return kept;
+  return workload;
 }
 
-function keepAt(value: unknown, [key, ...rest]: readonly string[], keep: (value: unknown) => unknown): JsonObject {
+function projectAt(
+  value: unknown,
+  [key, ...rest]: readonly string[],
+  project: (value: unknown) => unknown,
+): JsonObject {
   if (key === undefined || !isObject(value) || value[key] == null) return {};
-  return { [key]: rest.length === 0 ? keep(value[key]) : keepAt(value[key], rest, keep) };
+  return { [key]: rest.length === 0 ? project(value[key]) : projectAt(value[key], rest, project) };
 }
 
-function keepTemplate(template: unknown, intern: Intern): unknown {
+function projectTemplate(template: unknown, share: Share): unknown {
   if (!isObject(template)) return template;
   const { metadata, spec } = template;
-  return { ...(metadata == null ? {} : { metadata }), ...(spec == null ? {} : { spec: keepPodSpec(spec, intern) }) };
+  return { ...(metadata == null ? {} : { metadata }), ...(spec == null ? {} : { spec: projectPodSpec(spec, share) }) };
 }
 
-/** What pods come from that are made by it: it is enough to know the one on top. */
-const MAKERS: Partial<Readonly<Record<Kind, Kind>>> = { ReplicaSet: 'Deployment', Job: 'CronJob' };
+const OWNERS: Partial<Readonly<Record<Kind, Kind>>> = { ReplicaSet: 'Deployment', Job: 'CronJob' };
 
-function isMadeByKnown(kind: Kind, { metadata }: JsonObject): boolean {
-  const maker = MAKERS[kind];
-  const owners = isObject(metadata) && Array.isArray(metadata['ownerReferences']) ? metadata['ownerReferences'] : [];
-  return owners.some(
-    (owner: unknown) =>
-      isObject(owner) &&
-      owner['controller'] === true &&
-      maker !== undefined &&
-      owner['kind'] === maker &&
-      owner['apiVersion'] === getApiVersion(maker),
+function hasStoredOwner(kind: Kind, { metadata }: JsonObject): boolean {
+  const owner = OWNERS[kind];
+  const references = isObject(metadata) ? metadata['ownerReferences'] : undefined;
+  if (owner === undefined || !Array.isArray(references)) return false;
+  return references.some(
+    (reference: unknown) =>
+      isObject(reference) &&
+      reference['controller'] === true &&
+      reference['kind'] === owner &&
+      reference['apiVersion'] === getApiVersion(owner),
   );
 }
 
-/** Kinds that are never replaced as a whole by this program, so that what is not kept is not lost. */
+/** The part of a value that is kept: all of it, members of an object, or parts of list items; `shared` parts are pooled. */
+type Selection =
+  | 'all'
+  | { readonly items: Selection }
+  | { readonly members: Readonly<Record<string, Selection>> }
+  | { readonly shared: Selection };
+
+const SHARED: Selection = { shared: 'all' };
+const HANDLER: Selection = {
+  shared: { members: { httpGet: { members: { host: 'all' } }, tcpSocket: { members: { host: 'all' } } } },
+};
+const CONTAINERS: Selection = {
+  items: {
+    members: {
+      name: 'all',
+      image: 'all',
+      securityContext: SHARED,
+      ports: { shared: { items: { members: { hostPort: 'all' } } } },
+      livenessProbe: HANDLER,
+      readinessProbe: HANDLER,
+      startupProbe: HANDLER,
+      lifecycle: { shared: { members: { postStart: HANDLER, preStop: HANDLER } } },
+    },
+  },
+};
+
+/** The fields of a pod spec that Pod Security checks, SCCs and exemptions read. */
+const POD_SPEC: Selection = {
+  members: {
+    initContainers: CONTAINERS,
+    containers: CONTAINERS,
+    ephemeralContainers: CONTAINERS,
+    volumes: { shared: { items: SHARED } },
+    securityContext: SHARED,
+    serviceAccountName: 'all',
+    hostNetwork: 'all',
+    hostPID: 'all',
+    hostIPC: 'all',
+    hostUsers: 'all',
+    os: { members: { name: 'all' } },
+    runtimeClassName: 'all',
+  },
+};
+
+/** Returns the selected part of a value, with its members in their order. A value of another type stays as it is. */
+function select(value: unknown, selection: Selection, share?: Share): unknown {
+  if (selection === 'all') return value;
+  if ('shared' in selection) {
+    const selected = select(value, selection.shared, share);
+    return share ? share(selected) : selected;
+  }
+  if ('items' in selection)
+    return Array.isArray(value) ? value.map((item) => select(item, selection.items, share)) : value;
+  if (!isObject(value)) return value;
+  const { members } = selection;
+  const kept = Object.entries(value).filter(([key]) => Object.hasOwn(members, key));
+  return Object.fromEntries(kept.map(([key, member]) => [key, select(member, members[key] ?? 'all', share)]));
+}
+
+/** Pools the whole spec, which is equal for the pods of one controller, and its parts, which are equal for many pods. */
+function projectPodSpec(spec: unknown, share: Share): unknown {
+  return share(withoutTokenSuffixes(select(spec, POD_SPEC)), (created) => select(created, POD_SPEC, share) as object);
+}
+
+const TOKEN_VOLUME = 'kube-api-access';
+
+/** The volume of the service account token has a random name, which would make each spec different. No check reads it. */
+function withoutTokenSuffixes(spec: unknown): unknown {
+  if (!isObject(spec) || !Array.isArray(spec['volumes'])) return spec;
+  const rename = (volume: unknown): unknown => {
+    if (!isObject(volume) || !isObject(volume['projected']) || Object.keys(volume).length !== 2) return volume;
+    const { name } = volume;
+    return typeof name === 'string' && name.startsWith(`${TOKEN_VOLUME}-`) ? { ...volume, name: TOKEN_VOLUME } : volume;
+  };
+  return { ...spec, volumes: spec['volumes'].map(rename) };
+}
+
+/** Kinds that this program never replaces, so that a dropped annotation is not lost. */
 const READ_ONLY: ReadonlySet<Kind> = new Set(['Node', 'ServiceAccount', 'Role', 'RoleBinding']);
 
-/** Members that many objects have alike. */
-const ALIKE: Partial<Readonly<Record<Kind, readonly string[]>>> = {
+/** Members that are equal in many objects of a kind. */
+const COMMON_MEMBERS: Partial<Readonly<Record<Kind, readonly string[]>>> = {
   Namespace: ['spec', 'status'],
   Role: ['rules'],
   RoleBinding: ['roleRef', 'subjects'],
 };
 
-function keepWhole(object: JsonObject, { type, intern, metadata }: Tools): Kinds[Kind] {
-  const { kind } = type;
-  const alike = (ALIKE[kind] ?? []).filter((name) => object[name] != null);
-  const kept: JsonObject = {
+function projectWhole(object: JsonObject, context: Context): Kinds[Kind] {
+  const { type, share } = context;
+  const common = (COMMON_MEMBERS[type.kind] ?? []).filter((name) => object[name] != null);
+  const whole: JsonObject = {
     ...object,
     ...type,
-    ...Object.fromEntries(alike.map((name): [string, unknown] => [name, intern(object[name])])),
-    metadata: keepWholeMetadata(kind, object['metadata'], metadata),
+    ...Object.fromEntries(common.map((name) => [name, share(object[name])])),
   };
-  return isObject(object['metadata']) ? kept : without(kept, 'metadata');
+  const { metadata } = object;
+  return isObject(metadata) ? { ...whole, metadata: wholeMetadata(metadata, context) } : without(whole, 'metadata');
 }
 
-/** Who owns which field is most of an object, and decides of few kinds. */
-const WITH_OWNERS: ReadonlySet<Kind> = new Set(['Namespace', 'PSAEnforcementConfig']);
+/** Kinds whose field ownership decisions read. In other objects managedFields is the largest part. */
+const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set(['Namespace', 'PSAEnforcementConfig']);
 
-function keepWholeMetadata(kind: Kind, metadata: unknown, keeper: MetadataKeeper): unknown {
-  if (WITH_OWNERS.has(kind)) return keeper.withOwners(metadata);
-  return READ_ONLY.has(kind) ? keeper.withoutLastApplied(metadata) : keeper.whole(metadata);
+const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
+
+function wholeMetadata(metadata: JsonObject, context: Context): JsonObject {
+  const { kind } = context.type;
+  const { managedFields } = metadata;
+  if (WITH_OWNERSHIP.has(kind)) {
+    const pooled = sharedMetadata(metadata, context);
+    if (!Array.isArray(managedFields)) return pooled;
+    const shareFields = (entry: unknown): unknown =>
+      isObject(entry) && isObject(entry['fieldsV1']) ? { ...entry, fieldsV1: context.share(entry['fieldsV1']) } : entry;
+    return { ...pooled, managedFields: managedFields.map(shareFields) };
+  }
+  const whole = sharedMetadata(without(metadata, 'managedFields'), context);
+  return READ_ONLY.has(kind)
+    ? withAnnotations(whole, context.share, (annotations) => without(annotations, LAST_APPLIED))
+    : whole;
+}
+
+/** Metadata of pods and workloads that no decision reads. */
+const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'creationTimestamp', 'selfLink'];
+
+/** The domains of annotations that decisions read. Other annotations, such as those of networks, differ in each pod. */
+const DOMAINS: readonly string[] = ['kubernetes.io', 'k8s.io', 'openshift.io', 'portcullis.dev'];
+
+function partialMetadata(metadata: unknown, context: Context): JsonObject {
+  if (!isObject(metadata)) return {};
+  const isRead = (key: string): boolean => {
+    const slash = key.indexOf('/');
+    const domain = key.slice(0, Math.max(0, slash));
+    return slash < 0 || DOMAINS.some((one) => domain === one || domain.endsWith(`.${one}`));
+  };
+  return withAnnotations(sharedMetadata(without(metadata, ...UNREAD), context), context.share, (annotations) =>
+    filterMembers(annotations, (key) => key !== LAST_APPLIED && isRead(key)),
+  );
+}
+
+function sharedMetadata(metadata: JsonObject, { share, shareNamespace }: Context): JsonObject {
+  const { namespace, labels, ownerReferences } = metadata;
+  return {
+    ...metadata,
+    ...(typeof namespace === 'string' ? { namespace: shareNamespace(namespace) } : {}),
+    ...(labels == null ? {} : { labels: share(labels) }),
+    ...(ownerReferences == null ? {} : { ownerReferences: share(ownerReferences) }),
+  };
+}
+
+function withAnnotations(
+  metadata: JsonObject,
+  share: Share,
+  project: (annotations: JsonObject) => JsonObject,
+): JsonObject {
+  const { annotations } = metadata;
+  return isObject(annotations) ? { ...metadata, annotations: share(project(annotations)) } : metadata;
+}
+
+function without(object: JsonObject, ...names: readonly string[]): JsonObject {
+  return names.some((name) => Object.hasOwn(object, name))
+    ? filterMembers(object, (key) => !names.includes(key))
+    : object;
+}
+
+function filterMembers(object: JsonObject, isKept: (key: string) => boolean): JsonObject {
+  return Object.fromEntries(Object.entries(object).filter(([key]) => isKept(key)));
+}
+
+/** Returns the pooled object that equals the value. A new object enters the pool as `onNew` returns it. */
+type Share = (value: unknown, onNew?: (value: object) => object) => unknown;
+
+/** The number of old entries that are checked for each new entry. */
+const SWEPT = 2;
+
+/**
+ * Creates a pool of JSON objects. An entry is a hash and a weak reference, so that unused objects are collected. If two
+ * different objects have the same hash, only the first is shared.
+ */
+export function createObjectPool(): Share {
+  const pool = new Map<number, WeakRef<object>>();
+  let cursor = pool.entries();
+  const sweep = (): void => {
+    for (let count = 0; count < SWEPT; count++) {
+      const { value: entry } = cursor.next();
+      if (entry === undefined) {
+        cursor = pool.entries();
+        return;
+      }
+      const [hash, reference] = entry;
+      if (reference.deref() === undefined) pool.delete(hash);
+    }
+  };
+  return (value, onNew) => {
+    if (typeof value !== 'object' || value === null) return value;
+    const hash = hashText(JSON.stringify(value));
+    const pooled = pool.get(hash)?.deref();
+    if (pooled !== undefined) return deepEqual(pooled, value) ? pooled : value;
+    sweep();
+    const created = onNew ? onNew(value) : value;
+    pool.set(hash, new WeakRef(created));
+    return created;
+  };
+}
+
+/** FNV-1a, shortened to 30 bits, which V8 stores without allocation. */
+function hashText(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  return hash >>> 2;
+}
+
+/** More than the number of namespaces of a large cluster. */
+const NAMESPACES = 20_000;
+
+/** Creates a pool of strings with the most recently used entries, at most twice the limit. */
+export function createStringPool(limit: number): (text: string) => string {
+  let recent = new Map<string, string>();
+  let older = new Map<string, string>();
+  return (text) => {
+    const pooled = recent.get(text);
+    if (pooled !== undefined) return pooled;
+    const kept = older.get(text) ?? text;
+    if (recent.size >= limit) {
+      older = recent;
+      recent = new Map();
+    }
+    recent.set(kept, kept);
+    return kept;
+  };
 }

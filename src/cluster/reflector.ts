@@ -1,48 +1,346 @@
 /**
- * Keeps something equal to what the API server holds of one resource: a list, then a watch from there on, and again
- * from the beginning when the thread is lost. It never gives up and never falls silent; what it could last read stays.
+ * Keeps a sink equal to one resource of the API server: a list, then a watch from its resource version, and another list
+ * when the watch cannot be continued. A reflector retries forever; after a failure the last known state stays.
  */
-import { type Clock, sleep } from './clock.ts';
+import { UserError } from '../config/files.ts';
 import { ApiError, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
-import { type Connection, retryAfterMs, httpStatusCode, requiresRelist } from './connection.ts';
-import { UserError } from '../config/files.ts';
+import { sleep, type Clock } from './clock.ts';
+import { httpStatusCode, retryAfterSeconds, type Connection } from './connection.ts';
 import { readPages } from './lists.ts';
 
-/** How long to wait after failures in a row. */
-interface Backoff {
-  /** Called once for each failure; in milliseconds. */
-  nextMs(): number;
+/** The target of a reflector. */
+export interface Sink {
+  /** The object was created or changed. */
+  put(object: JsonObject): void;
+  /** The object was deleted; this is its last state. */
+  remove(object: JsonObject): void;
+  /** A list of that version is complete: objects with other UIDs do not exist. */
+  retain(uids: ReadonlySet<unknown>, resourceVersion: string): void;
+  /** All changes up to that version have been passed. */
+  reached(resourceVersion: string): void;
 }
 
-const MIN_MS = 800;
-const MAX_MS = 30_000;
-/** Whoever has not failed for so long starts from the beginning. */
+export interface ReflectorOptions {
+  readonly connection: Pick<Connection, 'request' | 'stream'>;
+  /** The path of the resource, for example `/api/v1/pods`. */
+  readonly path: string;
+  /** Query parameters that restrict the objects. */
+  readonly query?: Readonly<Record<string, string>>;
+  /** The accepted types of lists and watch events; plain JSON if absent. */
+  readonly accept?: { readonly list: string; readonly watch: string };
+  readonly pageSize?: number | undefined;
+  readonly sink: Sink;
+  readonly clock: Clock;
+  /** Returns a number from 0 to less than 1. */
+  random(): number;
+  /** For a resource that some clusters do not serve. */
+  readonly unserved?: UnservedHandler;
+  /** Called after each complete list. */
+  onListed(): void;
+  /** Called after each failure, with the time until the next attempt. */
+  onFailure(error: unknown, retryMs: number): void;
+  /** Called at the first response after failures. */
+  onRecovered(): void;
+}
+
+interface UnservedHandler {
+  /** Resolves to true if the cluster does not serve the resource. It then counts as empty. */
+  confirm(signal: AbortSignal): Promise<boolean>;
+  /** Called after each confirmation. */
+  onConfirmed(): void;
+}
+
+export interface Reflector {
+  start(): void;
+  /** Resolves when the sink is not called any more. */
+  stop(): Promise<void>;
+  /** Lists a resource that was not served, without waiting for the next attempt. */
+  retryNow(): void;
+  /** The time since the last response or event, in milliseconds. */
+  lastEventAgeMs(): number;
+}
+
+/** The range of the server-side timeout of a watch. */
+const MIN_WATCH_S = 300;
+const MAX_WATCH_S = 600;
+/** A watch that ends sooner counts as failed. */
+const SHORT_MS = 1000;
+/** The longest time between two lists of a resource that is not served. */
+const UNSERVED_MS = 60_000;
+/** A CustomResourceDefinition exists shortly before its resource is served: the first lists follow at this interval. */
+const SOON_MS = 1000;
+const MAX_SOON = 10;
+
+/** Creates a reflector that has not been started. */
+export function createReflector(options: ReflectorOptions): Reflector {
+  const { connection, path, query = {}, accept, pageSize, sink, clock, random } = options;
+  const stopped = new AbortController();
+  const { signal } = stopped;
+  const backoff = createBackoff(clock, random);
+  let lastEventMs = clock.now();
+  let version: string | undefined;
+  let soonRetries = 0;
+  let wake = new AbortController();
+  let running: Promise<void> = Promise.resolve();
+  let isFailing = false;
+
+  const onAlive = (): void => {
+    lastEventMs = clock.now();
+    if (!isFailing) return;
+    isFailing = false;
+    options.onRecovered();
+  };
+
+  const list = async (): Promise<string> => {
+    let uids = new Set<unknown>();
+    const resourceVersion = await readPages(connection, { path, query, accept: accept?.list, pageSize, signal }, () => {
+      uids = new Set();
+      return (items) => {
+        onAlive();
+        for (const item of items) {
+          uids.add(uid(item));
+          sink.put(item);
+        }
+      };
+    });
+    sink.retain(uids, resourceVersion);
+    return resourceVersion;
+  };
+
+  const apply = ({ type, object }: WatchEvent): void => {
+    if (type === 'DELETED') sink.remove(object);
+    else if (type !== 'BOOKMARK') sink.put(object);
+    const reached = resourceVersion(object);
+    if (reached === undefined) return;
+    version = reached;
+    sink.reached(reached);
+  };
+
+  const listAndWatch = async (): Promise<void> => {
+    if (version === undefined) {
+      version = await list();
+      soonRetries = 0;
+      options.onListed();
+    }
+    const startedMs = clock.now();
+    await watch(connection, {
+      path,
+      query,
+      accept: accept?.watch,
+      resourceVersion: version,
+      timeoutSeconds: MIN_WATCH_S + Math.round(random() * (MAX_WATCH_S - MIN_WATCH_S)),
+      clock,
+      signal,
+      onAlive,
+      onEvent: apply,
+    });
+    if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new UserError('the watch ended at once');
+  };
+
+  const isUnserved = async (error: unknown): Promise<boolean> => {
+    if (!options.unserved || httpStatusCode(error) !== 404) return false;
+    return await options.unserved.confirm(signal).catch(() => false);
+  };
+
+  const waitUntilServed = async (): Promise<void> => {
+    onAlive();
+    sink.retain(new Set(), '');
+    wake = new AbortController();
+    const woken = wake.signal;
+    options.onListed();
+    options.unserved?.onConfirmed();
+    await sleep(clock, soonRetries-- > 0 ? SOON_MS : UNSERVED_MS * (0.5 + random() / 2), woken);
+  };
+
+  const run = async (): Promise<void> => {
+    while (!signal.aborted) {
+      try {
+        await listAndWatch();
+      } catch (error) {
+        if (signal.aborted) return;
+        const isListing = version === undefined;
+        if (requiresRelist(error)) version = undefined;
+        if (isListing && (await isUnserved(error))) {
+          await waitUntilServed();
+          continue;
+        }
+        const delayMs = Math.max((retryAfterSeconds(error) ?? 0) * 1000, backoff.nextMs());
+        isFailing = true;
+        options.onFailure(error, delayMs);
+        await sleep(clock, delayMs, signal);
+      }
+    }
+  };
+
+  return {
+    start() {
+      running = run();
+    },
+    async stop() {
+      stopped.abort();
+      wake.abort();
+      await running;
+    },
+    retryNow() {
+      soonRetries = MAX_SOON;
+      wake.abort();
+    },
+    lastEventAgeMs: () => clock.now() - lastEventMs,
+  };
+}
+
+/** Returns true if the watch cannot continue: the server has discarded the version (410), or an event is malformed. */
+function requiresRelist(error: unknown): boolean {
+  if (error instanceof ApiError) return ![429, 503].includes(error.status.code);
+  return !(error instanceof UserError);
+}
+
+function uid({ metadata }: JsonObject): unknown {
+  return isObject(metadata) ? metadata['uid'] : undefined;
+}
+
+function resourceVersion({ metadata }: JsonObject): string | undefined {
+  const version = isObject(metadata) ? metadata['resourceVersion'] : undefined;
+  return typeof version === 'string' && version !== '' ? version : undefined;
+}
+
+const MIN_BACKOFF_MS = 800;
+const MAX_BACKOFF_MS = 30_000;
+/** The delay starts again at the minimum after this time without failures. */
 const RESET_MS = 120_000;
 
-/** Waits from 0.8 s on, twice as long each time up to 30 s, by chance not at the same moment as others. */
-export function createBackoff(clock: Clock, random: () => number): Backoff {
+/** Computes the delays after successive failures: from 0.8 s, doubled up to 30 s, with jitter. */
+export function createBackoff(clock: Clock, random: () => number): { nextMs(): number } {
   let failures = 0;
-  let waitedUntilMs = -Infinity;
+  let endMs = -Infinity;
   return {
     nextMs() {
       const nowMs = clock.now();
-      if (nowMs - waitedUntilMs > RESET_MS) failures = 0;
-      const delayMs = Math.min(MAX_MS / 2, MIN_MS * 2 ** Math.min(failures++, 10)) * (1 + random());
-      waitedUntilMs = nowMs + delayMs;
+      if (nowMs - endMs > RESET_MS) failures = 0;
+      const delayMs = Math.min(MAX_BACKOFF_MS / 2, MIN_BACKOFF_MS * 2 ** Math.min(failures++, 10)) * (1 + random());
+      endMs = nowMs + delayMs;
       return delayMs;
     },
   };
 }
 
-const NEWLINE = 0x0a;
+interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
+  readonly object: JsonObject;
+}
 
-/** Takes bytes as they come and gives the lines that are complete; a character may come in pieces, a line in many. */
+interface WatchRequest {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly accept: string | undefined;
+  /** The watch begins with the changes after this version. */
+  readonly resourceVersion: string;
+  readonly timeoutSeconds: number;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Called when the response begins, and whenever bytes arrive. */
+  onAlive(): void;
+  onEvent(event: WatchEvent): void;
+}
+
+/** Bookmarks arrive every minute. After a longer silence the connection is dead, even if it is not closed. */
+const INACTIVITY_MS = 90_000;
+/** More than the largest object that an API server stores. */
+const MAX_LINE_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Watches a resource until the server ends the watch, the connection breaks or no bytes arrive for too long. Rejects with
+ * an ApiError for an error event (410: the version is too old), with a UserError if the server cannot be reached, and
+ * with an Error for a malformed event.
+ */
+async function watch(connection: Pick<Connection, 'stream'>, request: WatchRequest): Promise<void> {
+  const { path, query, accept, resourceVersion: from, timeoutSeconds, clock, signal, onAlive, onEvent } = request;
+  const ended = new AbortController();
+  const end = (): void => ended.abort();
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
+  const inactivity = createInactivityTimer(clock, end);
+  try {
+    const stream = await connection.stream({
+      method: 'GET',
+      path,
+      query: {
+        ...query,
+        watch: 'true',
+        allowWatchBookmarks: 'true',
+        resourceVersion: from,
+        timeoutSeconds: String(timeoutSeconds),
+      },
+      ...(accept === undefined ? {} : { accept }),
+      signal: ended.signal,
+    });
+    const lines = createLineSplitter(MAX_LINE_BYTES);
+    onAlive();
+    for await (const chunk of untilBroken(stream)) {
+      inactivity.reset();
+      onAlive();
+      for (const line of lines.push(chunk)) onEvent(parseEvent(line));
+    }
+  } finally {
+    inactivity.cancel();
+    signal.removeEventListener('abort', end);
+    end();
+  }
+}
+
+/** Ends when the connection breaks. The incomplete line is discarded. */
+async function* untilBroken(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
+  try {
+    yield* stream;
+  } catch {
+    return;
+  }
+}
+
+function parseEvent(line: string): WatchEvent {
+  const { type, object } = parseObject(line);
+  if (!isObject(object)) throw new Error('malformed watch event: it has no object');
+  switch (type) {
+    case 'ADDED':
+    case 'MODIFIED':
+    case 'DELETED':
+    case 'BOOKMARK':
+      return { type, object };
+    case 'ERROR':
+      throw new ApiError(errorStatus(object));
+    default:
+      throw new Error('malformed watch event: unknown type');
+  }
+}
+
+function parseObject(line: string): JsonObject {
+  try {
+    const value: unknown = JSON.parse(line);
+    return isObject(value) ? value : {};
+  } catch (error) {
+    throw new Error('malformed watch event: not JSON', { cause: error });
+  }
+}
+
+function errorStatus(object: JsonObject): Status {
+  const { code, message } = object;
+  return {
+    ...(object as unknown as Status),
+    code: typeof code === 'number' ? code : 500,
+    message: typeof message === 'string' ? message : 'the watch failed',
+  };
+}
+
+/** Splits bytes into complete lines. */
 interface LineSplitter {
-  /** @throws {Error} once a line has more bytes than allowed */
+  /** @throws {Error} for a line that exceeds the limit */
   push(chunk: Buffer): readonly string[];
 }
 
+const NEWLINE = 0x0a;
+
+/** Creates a splitter. A character or a line may arrive in several chunks. */
 export function createLineSplitter(maxBytes: number): LineSplitter {
   let parts: Buffer[] = [];
   let length = 0;
@@ -68,329 +366,17 @@ export function createLineSplitter(maxBytes: number): LineSplitter {
   };
 }
 
-interface WatchEvent {
-  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
-  readonly object: JsonObject;
-}
-
-interface WatchRequest {
-  /** Of the resource, as `/api/v1/pods`. */
-  readonly path: string;
-  readonly query?: Readonly<Record<string, string>> | undefined;
-  readonly accept?: string | undefined;
-  /** What has happened since is told first. */
-  readonly resourceVersion: string;
-  /** How long the server shall go on, in seconds. */
-  readonly timeoutSeconds: number;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  /** Called when the server begins to answer and whenever anything arrives. */
-  onHeard(): void;
-  onEvent(event: WatchEvent): void;
-}
-
-/** Bookmarks come every minute: who has been silent for longer is gone, though the connection may not know. */
-const INACTIVITY_MS = 90_000;
-/** Far beyond any object that the API server stores. */
-const MAX_LINE_BYTES = 16 * 1024 * 1024;
-
-/**
- * Follows a resource until the server ends it, the connection breaks or nothing comes any more.
- * Rejects with an ApiError for what the server refuses (410: what has happened since is forgotten), with a UserError
- * if it cannot be reached, with an Error for what is no event.
- */
-async function watch(connection: Pick<Connection, 'stream'>, request: WatchRequest): Promise<void> {
-  const { path, query, accept, resourceVersion, timeoutSeconds, clock, signal, onHeard, onEvent } = request;
-  const ended = new AbortController();
-  const end = (): void => ended.abort();
-  signal.addEventListener('abort', end, { once: true });
-  if (signal.aborted) end();
-  const alarm = createAlarm(clock, end);
-  try {
-    const stream = await connection.stream({
-      method: 'GET',
-      path,
-      query: {
-        ...query,
-        watch: 'true',
-        allowWatchBookmarks: 'true',
-        resourceVersion,
-        timeoutSeconds: String(timeoutSeconds),
-      },
-      ...(accept === undefined ? {} : { accept }),
-      signal: ended.signal,
-    });
-    const lines = createLineSplitter(MAX_LINE_BYTES);
-    onHeard();
-    for await (const chunk of untilBroken(stream)) {
-      alarm.postpone();
-      onHeard();
-      for (const line of lines.push(chunk)) onEvent(readEvent(line));
-    }
-  } finally {
-    alarm.cancel();
-    signal.removeEventListener('abort', end);
-    end();
-  }
-}
-
-/** A connection that breaks has said all that it will say; the rest of a line is of no use. */
-async function* untilBroken(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
-  try {
-    yield* stream;
-  } catch {
-    return;
-  }
-}
-
-/** @throws {ApiError} for the event that tells of an error */
-function readEvent(line: string): WatchEvent {
-  const { type, object } = parse(line);
-  if (!isObject(object)) throw new Error('the watch sent a line that is no event');
-  switch (type) {
-    case 'ADDED':
-    case 'MODIFIED':
-    case 'DELETED':
-    case 'BOOKMARK':
-      return { type, object };
-    case 'ERROR':
-      throw new ApiError(statusOf(object));
-    default:
-      throw new Error('the watch sent an event of a type that does not exist');
-  }
-}
-
-function parse(line: string): JsonObject {
-  try {
-    const value: unknown = JSON.parse(line);
-    return isObject(value) ? value : {};
-  } catch (error) {
-    throw new Error('the watch sent a line that is no JSON', { cause: error });
-  }
-}
-
-function statusOf(object: JsonObject): Status {
-  const { code, message } = object;
-  return {
-    ...(object as unknown as Status),
-    code: typeof code === 'number' ? code : 500,
-    message: typeof message === 'string' ? message : 'the watch failed',
-  };
-}
-
-interface Alarm {
-  postpone(): void;
-  cancel(): void;
-}
-
-/** Goes off when it has not been postponed for too long; postponing costs nothing. */
-function createAlarm(clock: Clock, ring: () => void): Alarm {
+/** Calls the function after a time without resets. A reset only stores the time, because it happens for every chunk. */
+function createInactivityTimer(clock: Clock, onInactive: () => void): { reset(): void; cancel(): void } {
   let lastMs = clock.now();
   let cancel = (): void => undefined;
-  const set = (delayMs: number): void => {
+  const schedule = (delayMs: number): void => {
     cancel = clock.after(delayMs, () => {
       const restMs = lastMs + INACTIVITY_MS - clock.now();
-      if (restMs <= 0) ring();
-      else set(restMs);
+      if (restMs <= 0) onInactive();
+      else schedule(restMs);
     });
   };
-  set(INACTIVITY_MS);
-  return {
-    postpone: () => void (lastMs = clock.now()),
-    cancel: () => cancel(),
-  };
-}
-
-/** What is kept equal. */
-export interface Sink {
-  /** The object is there, or has changed. */
-  put(object: JsonObject): void;
-  /** The object is gone; this is how it was last. */
-  remove(object: JsonObject): void;
-  /** Nothing is there but objects with these UIDs: a list of that version is complete. */
-  retain(uids: ReadonlySet<unknown>, resourceVersion: string): void;
-  /** All that has happened up to that version has been told. */
-  reached(resourceVersion: string): void;
-}
-
-export interface ReflectorOptions {
-  readonly connection: Pick<Connection, 'request' | 'stream'>;
-  /** Of the resource, as `/api/v1/pods`. */
-  readonly path: string;
-  /** What of it; absent: all. */
-  readonly query?: Readonly<Record<string, string>>;
-  /** The forms of lists and of what watches tell; absent: plain JSON. */
-  readonly accept?: { readonly list: string; readonly watch: string };
-  readonly pageSize?: number | undefined;
-  readonly sink: Sink;
-  readonly clock: Clock;
-  /** From 0 to less than 1. */
-  random(): number;
-  /** Of a resource that some clusters do not serve. Absent: each cluster serves it. */
-  readonly unserved?: Unserved;
-  /** Called each time a list is complete. */
-  onListed(): void;
-  /** Called for each failure; what was known stays until the next try. */
-  onFailure(error: unknown, retryMs: number): void;
-  /** Called when the server is heard again after failures. */
-  onRecovered(): void;
-}
-
-/** What is done about a resource that is not found. */
-interface Unserved {
-  /** Resolves to `true` if the cluster does not serve it, so that it is empty; else what was known stays. */
-  confirm(signal: AbortSignal): Promise<boolean>;
-  /** Called each time that is so. */
-  onConfirmed(): void;
-}
-
-export interface Reflector {
-  start(): void;
-  /** Resolves when nothing is told any more. */
-  stop(): Promise<void>;
-  /** Looks at once whether a resource is served by now that was not. */
-  retryNow(): void;
-  /** How long ago the server was last heard, in milliseconds. */
-  lastEventAgeMs(): number;
-}
-
-const MIN_WATCH_S = 300;
-const MAX_WATCH_S = 600;
-/** A watch that ends sooner has failed, whatever it says. */
-const SHORT_MS = 1000;
-const UNSERVED_MS = 60_000;
-/** A definition comes a little before what it defines. */
-const SOON_MS = 1000;
-const MAX_SOON = 10;
-
-/** Makes a reflector that has yet to be started. */
-export function createReflector(options: ReflectorOptions): Reflector {
-  const { connection, path, query = {}, accept, pageSize, sink, clock, random } = options;
-  const stopped = new AbortController();
-  const { signal } = stopped;
-  const backoff = createBackoff(clock, random);
-  let heardMs = clock.now();
-  let version: string | undefined;
-  let soon = 0;
-  let awake = new AbortController();
-  let running: Promise<void> = Promise.resolve();
-  let isFailing = false;
-
-  const heard = (): void => {
-    heardMs = clock.now();
-    if (!isFailing) return;
-    isFailing = false;
-    options.onRecovered();
-  };
-
-  const list = async (): Promise<string> => {
-    let uids = new Set<unknown>();
-    const resourceVersion = await readPages(connection, { path, query, accept: accept?.list, pageSize, signal }, () => {
-      uids = new Set();
-      return (items) => {
-        heard();
-        for (const item of items) {
-          uids.add(uidOf(item));
-          sink.put(item);
-        }
-      };
-    });
-    sink.retain(uids, resourceVersion);
-    return resourceVersion;
-  };
-
-  const take = ({ type, object }: WatchEvent): void => {
-    if (type === 'DELETED') sink.remove(object);
-    else if (type !== 'BOOKMARK') sink.put(object);
-    const reached = versionOf(object);
-    if (reached === undefined) return;
-    version = reached;
-    sink.reached(reached);
-  };
-
-  /** Follows the resource as long as the server lets it. */
-  const follow = async (resourceVersion: string): Promise<void> => {
-    const startedMs = clock.now();
-    await watch(connection, {
-      path,
-      query,
-      accept: accept?.watch,
-      resourceVersion,
-      timeoutSeconds: MIN_WATCH_S + Math.round(random() * (MAX_WATCH_S - MIN_WATCH_S)),
-      clock,
-      signal,
-      onHeard: heard,
-      onEvent: take,
-    });
-    if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new UserError('the watch ended at once');
-  };
-
-  const step = async (): Promise<void> => {
-    if (version === undefined) {
-      version = await list();
-      soon = 0;
-      options.onListed();
-    }
-    await follow(version);
-  };
-
-  const isUnserved = async (error: unknown): Promise<boolean> => {
-    if (!options.unserved || httpStatusCode(error) !== 404) return false;
-    return await options.unserved.confirm(signal).catch(() => false);
-  };
-
-  const waitUnserved = async (): Promise<void> => {
-    heard();
-    sink.retain(new Set(), '');
-    awake = new AbortController();
-    const { signal: woken } = awake;
-    options.onListed();
-    options.unserved?.onConfirmed();
-    await sleep(clock, soon-- > 0 ? SOON_MS : UNSERVED_MS * (0.5 + random() / 2), woken);
-  };
-
-  const run = async (): Promise<void> => {
-    while (!signal.aborted) {
-      try {
-        await step();
-      } catch (error) {
-        if (signal.aborted) return;
-        const isListing = version === undefined;
-        if (requiresRelist(error)) version = undefined;
-        if (isListing && (await isUnserved(error))) {
-          await waitUnserved();
-          continue;
-        }
-        const delayMs = Math.max(retryAfterMs(error), backoff.nextMs());
-        isFailing = true;
-        options.onFailure(error, delayMs);
-        await sleep(clock, delayMs, signal);
-      }
-    }
-  };
-
-  return {
-    start() {
-      running = run();
-    },
-    async stop() {
-      stopped.abort();
-      awake.abort();
-      await running;
-    },
-    retryNow() {
-      soon = MAX_SOON;
-      awake.abort();
-    },
-    lastEventAgeMs: () => clock.now() - heardMs,
-  };
-}
-
-function uidOf({ metadata }: JsonObject): unknown {
-  return isObject(metadata) ? metadata['uid'] : undefined;
-}
-
-function versionOf({ metadata }: JsonObject): string | undefined {
-  const version = isObject(metadata) ? metadata['resourceVersion'] : undefined;
-  return typeof version === 'string' && version !== '' ? version : undefined;
+  schedule(INACTIVITY_MS);
+  return { reset: () => void (lastMs = clock.now()), cancel: () => cancel() };
 }

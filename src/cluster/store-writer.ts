@@ -1,58 +1,123 @@
-import type { Clock } from './clock.ts';
 import { isObject, type JsonObject, type Kind } from '../kube/types.ts';
-import type { WritableStore } from './store.ts';
+import type { Clock } from './clock.ts';
 import type { Projection } from './projection.ts';
 import type { Sink } from './reflector.ts';
+import type { WritableStore } from './store.ts';
 
 /**
- * True if a resource version comes before another of the same resource: they are whole numbers of any length.
+ * Writes one kind into the store. Changes arrive from the watch and, earlier, as the results of own writes; the later
+ * version wins.
+ */
+export interface StoreWriter extends Sink {
+  /** Stores the result of an own write. */
+  written(object: JsonObject): void;
+  /** Removes an object that an own request has deleted. */
+  deleted(uid: unknown, name: string, namespace: string | undefined): void;
+}
+
+interface StoreWriterOptions {
+  readonly kind: Kind;
+  readonly store: WritableStore;
+  readonly projection: Projection;
+  readonly clock: Clock;
+}
+
+export function createStoreWriter({ kind, store, projection, clock }: StoreWriterOptions): StoreWriter {
+  const ownWrites = createOwnWrites(clock);
+  /** The version that the watch has reached. */
+  let watchVersion: string | undefined;
+
+  const storeObject = (object: JsonObject): void => {
+    const { name, namespace } = readMetadata(object);
+    const projected = projection.project(object);
+    if (projected === undefined) {
+      store.remove(kind, name, namespace);
+      return;
+    }
+    const before = store.get(kind, name, namespace);
+    if (before === undefined || !projection.isSame(before, projected)) store.put(kind, projected);
+  };
+  const removeObject = (uid: unknown, name: string, namespace: string | undefined): void => {
+    // An object with another UID is a new one of the same name.
+    if (store.get(kind, name, namespace)?.metadata?.uid === uid) store.remove(kind, name, namespace);
+  };
+
+  return {
+    put(object) {
+      const { uid, resourceVersion } = readMetadata(object);
+      if (!ownWrites.supersede(uid, resourceVersion)) storeObject(object);
+    },
+    remove(object) {
+      const { uid, name, namespace } = readMetadata(object);
+      ownWrites.forget(uid);
+      removeObject(uid, name, namespace);
+    },
+    retain(uids, resourceVersion) {
+      watchVersion = resourceVersion === '' ? undefined : resourceVersion;
+      for (const { metadata: { uid, name = '', namespace } = {} } of store.list(kind)) {
+        if (!uids.has(uid) && !ownWrites.isLater(uid, resourceVersion)) store.remove(kind, name, namespace);
+      }
+    },
+    reached: (resourceVersion) => void (watchVersion = resourceVersion),
+    written(object) {
+      const { uid, resourceVersion } = readMetadata(object);
+      // The watch may already have passed this write and later ones.
+      if (watchVersion !== undefined && !isBefore(watchVersion, resourceVersion)) return;
+      ownWrites.add(uid, resourceVersion);
+      storeObject(object);
+    },
+    deleted(uid, name, namespace) {
+      ownWrites.add(uid, undefined);
+      removeObject(uid, name, namespace);
+    },
+  };
+}
+
+/**
+ * Compares resource versions of one resource, which are integers of any length.
  * @see https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
  */
 function isBefore(version: string, other: string): boolean {
   return version.length === other.length ? version < other : version.length < other.length;
 }
 
-/** What was written here and the watch has not told of yet. */
+/** The own writes that the watch has not reached yet, by UID. */
 interface OwnWrites {
-  wrote(uid: unknown, resourceVersion: string): void;
-  removed(uid: unknown): void;
-  /** True if the watch tells of something that was before the last write. */
-  isOutdated(uid: unknown, resourceVersion: string): boolean;
-  /** True if the object was written later than a list was made. */
+  /** Records a write, or a deletion, which has no version. */
+  add(uid: unknown, resourceVersion: string | undefined): void;
+  /** Returns true if an own write is later than the version of the watch. */
+  supersede(uid: unknown, resourceVersion: string): boolean;
+  /** Returns true if the object was written after the version of a list. */
   isLater(uid: unknown, listVersion: string): boolean;
-  /** The watch has told that the object is gone. */
   forget(uid: unknown): void;
 }
 
-interface Write {
-  /** `undefined`: it was removed. */
+interface OwnWrite {
   readonly resourceVersion: string | undefined;
   readonly untilMs: number;
 }
 
-/** What a watch has not told after so long it never will: a cluster may have been restored to what it was before. */
-const KEPT_MS = 60_000;
+/** A write that the watch does not reach in this time is forgotten: the cluster may have been restored from a backup. */
+const OWN_WRITE_TTL_MS = 60_000;
 
 function createOwnWrites(clock: Clock): OwnWrites {
-  const writes = new Map<unknown, Write>();
-  const add = (uid: unknown, resourceVersion: string | undefined): void => {
-    const nowMs = clock.now();
-    // They lie in the order in which they end.
-    for (const [old, { untilMs }] of writes) {
-      if (untilMs > nowMs) break;
-      writes.delete(old);
-    }
-    writes.delete(uid);
-    writes.set(uid, { resourceVersion, untilMs: nowMs + KEPT_MS });
-  };
-  const find = (uid: unknown): Write | undefined => {
+  const writes = new Map<unknown, OwnWrite>();
+  const find = (uid: unknown): OwnWrite | undefined => {
     const write = writes.get(uid);
     return write && write.untilMs > clock.now() ? write : undefined;
   };
   return {
-    wrote: add,
-    removed: (uid) => add(uid, undefined),
-    isOutdated(uid, resourceVersion) {
+    add(uid, resourceVersion) {
+      const nowMs = clock.now();
+      // The map is ordered by expiry.
+      for (const [expired, { untilMs }] of writes) {
+        if (untilMs > nowMs) break;
+        writes.delete(expired);
+      }
+      writes.delete(uid);
+      writes.set(uid, { resourceVersion, untilMs: nowMs + OWN_WRITE_TTL_MS });
+    },
+    supersede(uid, resourceVersion) {
       const write = find(uid);
       if (write === undefined) return false;
       if (write.resourceVersion === undefined || isBefore(resourceVersion, write.resourceVersion)) return true;
@@ -60,89 +125,21 @@ function createOwnWrites(clock: Clock): OwnWrites {
       return false;
     },
     isLater(uid, listVersion) {
-      const written = find(uid)?.resourceVersion;
-      return written !== undefined && isBefore(listVersion, written);
+      const version = find(uid)?.resourceVersion;
+      return version !== undefined && isBefore(listVersion, version);
     },
     forget: (uid) => void writes.delete(uid),
   };
 }
 
-/** One kind of the store: what is watched and what is written here meet, and the later of both counts. */
-export interface StoreWriter extends Sink {
-  /** An object as the API server answered a write. */
-  wrote(object: JsonObject): void;
-  /** The object was removed by a request of ours. */
-  removed(uid: unknown, name: string, namespace: string | undefined): void;
-}
-
-interface FeedOptions {
-  readonly kind: Kind;
-  readonly store: WritableStore;
-  readonly projection: Projection;
-  readonly clock: Clock;
-}
-
-/** Makes the way into the store for one kind. */
-export function createStoreWriter({ kind, store, projection, clock }: FeedOptions): StoreWriter {
-  const own = createOwnWrites(clock);
-  /** How far the watch has come. */
-  let position: string | undefined;
-
-  const take = (object: JsonObject): void => {
-    const { name, namespace } = metaOf(object);
-    const kept = projection.keep(object);
-    if (kept === undefined) {
-      store.remove(kind, name, namespace);
-      return;
-    }
-    const before = store.get(kind, name, namespace);
-    if (before === undefined || !projection.isSame(before, kept)) store.put(kind, kept);
-  };
-  const drop = (uid: unknown, name: string, namespace: string | undefined): void => {
-    const known = store.get(kind, name, namespace);
-    // It may have been made anew in the meantime.
-    if (known && known.metadata?.uid === uid) store.remove(kind, name, namespace);
-  };
-
-  return {
-    put(object) {
-      const { uid, resourceVersion } = metaOf(object);
-      if (!own.isOutdated(uid, resourceVersion)) take(object);
-    },
-    remove(object) {
-      const { uid, name, namespace } = metaOf(object);
-      own.forget(uid);
-      drop(uid, name, namespace);
-    },
-    retain(uids, resourceVersion) {
-      position = resourceVersion === '' ? undefined : resourceVersion;
-      for (const { metadata: { uid, name = '', namespace } = {} } of store.list(kind)) {
-        if (!uids.has(uid) && !own.isLater(uid, resourceVersion)) store.remove(kind, name, namespace);
-      }
-    },
-    reached: (resourceVersion) => void (position = resourceVersion),
-    wrote(object) {
-      const { uid, resourceVersion } = metaOf(object);
-      // The watch was faster, and may have told already what came after this write.
-      if (position !== undefined && !isBefore(position, resourceVersion)) return;
-      own.wrote(uid, resourceVersion);
-      take(object);
-    },
-    removed(uid, name, namespace) {
-      own.removed(uid);
-      drop(uid, name, namespace);
-    },
-  };
-}
-
-interface Meta {
+interface Metadata {
   readonly uid: unknown;
   readonly resourceVersion: string;
   readonly name: string;
   readonly namespace: string | undefined;
 }
 
-function metaOf({ metadata }: JsonObject): Meta {
+function readMetadata({ metadata }: JsonObject): Metadata {
   const { uid, resourceVersion, name, namespace } = isObject(metadata) ? metadata : {};
   return {
     uid,

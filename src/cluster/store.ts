@@ -1,73 +1,79 @@
 import type { Kind, Kinds } from '../kube/types.ts';
 
-/** What happened to one object. */
+/** A change of one object. */
 export interface Change<K extends Kind = Kind> {
   readonly kind: K;
   readonly type: 'put' | 'remove';
-  /** As it is now; on removal as it was last. */
+  /** The current state; after a removal the last state. */
   readonly object: Kinds[K];
-  /** As it was before; absent for a new object. */
+  /** The previous state; absent for a new object. */
   readonly before?: Kinds[K];
 }
 
-/** The objects that decisions read, in memory, the same for every cluster. Reading never waits. */
+/** The objects that decisions read, in memory. */
 export interface Store {
   get<K extends Kind>(kind: K, name: string, namespace?: string): Kinds[K] | undefined;
-  /** All objects of a kind, or those of one namespace, in the order in which they came. */
+  /** Returns all objects of a kind, or those of one namespace, in the order of their creation in the store. */
   list<K extends Kind>(kind: K, namespace?: string): readonly Kinds[K][];
-  /** Rises with every change of that kind: what is derived from a kind is good while its revision stays. */
+  /** Increases with every change of the kind. Data derived from the kind is valid while the revision stays the same. */
   revision(kind: Kind): number;
-  /** Calls the listener after each change, until the returned function is called. */
+  /** Calls the listener after each change. Returns a function that ends the subscription. */
   subscribe(listener: (change: Change) => void): () => void;
-  /** True once every kind has been read completely for the first time. */
+  /** True when every kind has been read completely once. */
   synced(): boolean;
 }
 
-/** The side of the store that a cluster adapter fills. */
+/** The store as its cluster writes it. */
 export interface WritableStore extends Store {
   put<K extends Kind>(kind: K, object: Kinds[K]): void;
   remove(kind: Kind, name: string, namespace?: string): void;
   markSynced(): void;
 }
 
-type Objects = Map<string, Kinds[Kind]>;
-type Table = Map<string, Objects>;
+type ObjectsByName = Map<string, Kinds[Kind]>;
 
+/** The namespace of cluster-scoped objects in the store. */
 const CLUSTER_SCOPE = '';
 
-/** Makes an empty store. */
-export function createStore(): WritableStore {
-  const tables = new Map<Kind, Table>();
+/** Creates an empty store. A listener that throws is reported to `onError` and does not affect the other listeners. */
+export function createStore(onError: (error: unknown) => void = reportUncaught): WritableStore {
+  const tables = new Map<Kind, Map<string, ObjectsByName>>();
   const lists = new Map<Kind, { revision: number; all: readonly Kinds[Kind][] }>();
   const revisions = new Map<Kind, number>();
   const listeners = new Set<(change: Change) => void>();
   let synced = false;
 
-  const tableOf = (kind: Kind): Table => {
-    const table = tables.get(kind) ?? new Map<string, Objects>();
+  const namespaces = (kind: Kind): Map<string, ObjectsByName> => {
+    const table = tables.get(kind) ?? new Map<string, ObjectsByName>();
     tables.set(kind, table);
     return table;
   };
-  const changed = (change: Change): void => {
+  const notify = (change: Change): void => {
     revisions.set(change.kind, (revisions.get(change.kind) ?? 0) + 1);
-    for (const listener of listeners) listener(change);
+    for (const listener of listeners) {
+      try {
+        listener(change);
+      } catch (error) {
+        onError(error);
+      }
+    }
   };
-  const all = (kind: Kind): readonly Kinds[Kind][] => {
+  const listAll = (kind: Kind): readonly Kinds[Kind][] => {
     const revision = revisions.get(kind) ?? 0;
     const cached = lists.get(kind);
     if (cached?.revision === revision) return cached.all;
-    const fresh = [...tableOf(kind).values()].flatMap((objects) => [...objects.values()]);
-    lists.set(kind, { revision, all: fresh });
-    return fresh;
+    const all = [...namespaces(kind).values()].flatMap((objects) => [...objects.values()]);
+    lists.set(kind, { revision, all });
+    return all;
   };
 
   return {
     get<K extends Kind>(kind: K, name: string, namespace = CLUSTER_SCOPE) {
-      return tableOf(kind).get(namespace)?.get(name) as Kinds[K] | undefined;
+      return namespaces(kind).get(namespace)?.get(name) as Kinds[K] | undefined;
     },
     list<K extends Kind>(kind: K, namespace?: string) {
-      const found = namespace === undefined ? all(kind) : [...(tableOf(kind).get(namespace)?.values() ?? [])];
-      return found as readonly Kinds[K][];
+      const objects = namespace === undefined ? listAll(kind) : [...(namespaces(kind).get(namespace)?.values() ?? [])];
+      return objects as readonly Kinds[K][];
     },
     revision: (kind) => revisions.get(kind) ?? 0,
     subscribe(listener) {
@@ -76,22 +82,22 @@ export function createStore(): WritableStore {
     },
     synced: () => synced,
     put(kind, object) {
-      const namespace = object.metadata?.namespace ?? CLUSTER_SCOPE;
-      const name = object.metadata?.name ?? '';
-      const table = tableOf(kind);
-      const objects: Objects = table.get(namespace) ?? new Map<string, Kinds[Kind]>();
+      const { name = '', namespace = CLUSTER_SCOPE } = object.metadata ?? {};
+      const table = namespaces(kind);
+      const objects: ObjectsByName = table.get(namespace) ?? new Map<string, Kinds[Kind]>();
       table.set(namespace, objects);
       const before = objects.get(name);
       objects.set(name, object);
-      changed(before ? { kind, type: 'put', object, before } : { kind, type: 'put', object });
+      notify(before ? { kind, type: 'put', object, before } : { kind, type: 'put', object });
     },
     remove(kind, name, namespace = CLUSTER_SCOPE) {
-      const objects = tableOf(kind).get(namespace);
+      const table = namespaces(kind);
+      const objects = table.get(namespace);
       const before = objects?.get(name);
       if (!objects || !before) return;
       objects.delete(name);
-      if (objects.size === 0) tableOf(kind).delete(namespace);
-      changed({ kind, type: 'remove', object: before, before });
+      if (objects.size === 0) table.delete(namespace);
+      notify({ kind, type: 'remove', object: before, before });
     },
     markSynced() {
       synced = true;
@@ -99,40 +105,46 @@ export function createStore(): WritableStore {
   };
 }
 
-/** The object whose changes may bring what is waited for; it need not exist yet. */
+/** Throws the error outside the call, where the handler of uncaught exceptions reports it. */
+function reportUncaught(error: unknown): void {
+  queueMicrotask(() => {
+    throw error;
+  });
+}
+
+/** An object whose changes `waitFor` reacts to. It need not exist. */
 interface WaitTarget {
   readonly kind: Kind;
   readonly name: string;
   readonly namespace?: string;
 }
 
-/** How long to wait: until the signal is aborted or the time is up, whichever comes first. */
 interface WaitLimits {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Gathers from the store: at once if all is there, else as soon as a change of the watched object brings what is missing
- * (`gather` gives `undefined` until then). Without polling; resolves to `undefined` when patience ends.
+ * Returns what `gather` returns. If that is `undefined`, waits for a change of the target after which it is not. Resolves
+ * to `undefined` when the time is up or the signal is aborted. It does not poll.
  */
 export function waitFor<T>(
   store: Store,
-  watched: WaitTarget,
+  target: WaitTarget,
   gather: () => T | undefined,
   { timeoutMs, signal }: WaitLimits,
 ): T | Promise<T | undefined> {
-  const found = gather();
-  if (found !== undefined) return found;
+  const available = gather();
+  if (available !== undefined) return available;
   return new Promise((resolve, reject) => {
-    const end = (outcome: () => void): void => {
+    const end = (settle: () => void): void => {
       clearTimeout(timer);
-      unwatch();
-      signal?.removeEventListener('abort', giveUp);
-      outcome();
+      removeWaiter();
+      signal?.removeEventListener('abort', onTimeout);
+      settle();
     };
-    const giveUp = (): void => end(() => resolve(undefined));
-    const look = (): void => {
+    const onTimeout = (): void => end(() => resolve(undefined));
+    const onChange = (): void => {
       try {
         const gathered = gather();
         if (gathered !== undefined) end(() => resolve(gathered));
@@ -140,49 +152,48 @@ export function waitFor<T>(
         end(() => reject(error instanceof Error ? error : new Error(String(error))));
       }
     };
-    const timer = setTimeout(giveUp, timeoutMs);
-    const unwatch = watch(store, keyOf(watched), look);
-    signal?.addEventListener('abort', giveUp, { once: true });
-    if (signal?.aborted) giveUp();
+    const timer = setTimeout(onTimeout, timeoutMs);
+    const removeWaiter = addWaiter(store, targetKey(target), onChange);
+    signal?.addEventListener('abort', onTimeout, { once: true });
+    if (signal?.aborted) onTimeout();
   });
 }
 
-/** Who waits in a store, by the key of the object. */
-interface Watchers {
+interface Waiters {
   readonly byKey: Map<string, Set<() => void>>;
   readonly unsubscribe: () => void;
 }
 
-const followed = new WeakMap<Store, Watchers>();
+/** All waiters of a store share one subscription, so that a change calls only the waiters of its object. */
+const waiters = new WeakMap<Store, Waiters>();
 
-/** All who wait share one subscription, so that a change costs no more than those whom it concerns. */
-function watch(store: Store, key: string, look: () => void): () => void {
-  const { byKey, unsubscribe } = followed.get(store) ?? follow(store);
-  const looks = byKey.get(key) ?? new Set();
-  byKey.set(key, looks.add(look));
+function addWaiter(store: Store, key: string, onChange: () => void): () => void {
+  const { byKey, unsubscribe } = waiters.get(store) ?? subscribeWaiters(store);
+  const callbacks = byKey.get(key) ?? new Set();
+  byKey.set(key, callbacks.add(onChange));
   return () => {
-    looks.delete(look);
-    if (looks.size > 0) return;
+    callbacks.delete(onChange);
+    if (callbacks.size > 0) return;
     byKey.delete(key);
     if (byKey.size > 0) return;
-    followed.delete(store);
+    waiters.delete(store);
     unsubscribe();
   };
 }
 
-function follow(store: Store): Watchers {
-  const byKey: Watchers['byKey'] = new Map();
+function subscribeWaiters(store: Store): Waiters {
+  const byKey: Waiters['byKey'] = new Map();
   const unsubscribe = store.subscribe(({ kind, object: { metadata = {} } }) => {
     const { name = '', namespace } = metadata;
-    for (const look of byKey.get(keyOf(namespace === undefined ? { kind, name } : { kind, name, namespace })) ?? [])
-      look();
+    const key = targetKey(namespace === undefined ? { kind, name } : { kind, name, namespace });
+    for (const onChange of byKey.get(key) ?? []) onChange();
   });
-  const watchers = { byKey, unsubscribe };
-  followed.set(store, watchers);
-  return watchers;
+  const created = { byKey, unsubscribe };
+  waiters.set(store, created);
+  return created;
 }
 
-/** Names hold no slashes. */
-function keyOf({ kind, name, namespace = '' }: WaitTarget): string {
+/** Names do not contain slashes. */
+function targetKey({ kind, name, namespace = '' }: WaitTarget): string {
   return `${kind}/${namespace}/${name}`;
 }

@@ -1,9 +1,9 @@
+import { getApiVersion, objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
-import { getApiVersion } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Store } from './store.ts';
 
-/** The kinds that pods come from, pods that nobody makes among them, in the order of their names. */
+/** The kinds that define pods, including pods themselves, sorted by name. */
 export const POD_SOURCES = [
   'CronJob',
   'DaemonSet',
@@ -17,15 +17,15 @@ export const POD_SOURCES = [
 
 export type PodSourceKind = (typeof POD_SOURCES)[number];
 
-/** An object that pods come from. */
+/** An object that defines pods. */
 export interface PodSource {
   readonly kind: PodSourceKind;
   readonly object: Kinds[PodSourceKind];
 }
 
 /**
- * The objects in a namespace that pods come from, sorted by kind and name. What another of them made is left out; what
- * anything else made, a custom resource or an object that is gone, is not.
+ * Lists the objects of a namespace that define pods, sorted by kind and name. Objects whose controller is also such an
+ * object are omitted. Objects of other controllers, such as custom resources, are included.
  */
 export function listPodSources(
   store: Store,
@@ -35,13 +35,13 @@ export function listPodSources(
   return kinds.flatMap((kind) =>
     store
       .list(kind, namespace)
-      .filter((object) => !isMadeByPodSource(store, object, namespace))
+      .filter((object) => !hasPodSourceOwner(store, object, namespace))
       .map((object) => ({ kind, object }))
-      .sort((a, b) => compareBytes(nameOf(a), nameOf(b))),
+      .sort((a, b) => compareBytes(objectName(a.object), objectName(b.object))),
   );
 }
 
-function isMadeByPodSource(store: Store, { metadata }: Kinds[PodSourceKind], namespace: string): boolean {
+function hasPodSourceOwner(store: Store, { metadata }: Kinds[PodSourceKind], namespace: string): boolean {
   const owners: unknown = metadata?.ownerReferences;
   const owner = Array.isArray(owners)
     ? metadata?.ownerReferences?.find(({ controller }) => controller === true)
@@ -49,8 +49,4 @@ function isMadeByPodSource(store: Store, { metadata }: Kinds[PodSourceKind], nam
   const kind = POD_SOURCES.find((one) => one === owner?.kind);
   if (owner === undefined || kind === undefined || owner.apiVersion !== getApiVersion(kind)) return false;
   return store.get(kind, owner.name, namespace) !== undefined;
-}
-
-function nameOf({ object }: PodSource): string {
-  return object.metadata?.name ?? '';
 }

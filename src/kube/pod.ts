@@ -1,7 +1,9 @@
+import { RESOURCES } from './resources.ts';
 import {
   isObject,
   type Container,
   type EphemeralContainer,
+  type Kind,
   type Pod,
   type PodSpec,
   type PodTemplateSpec,
@@ -34,22 +36,10 @@ export function hasUserNamespace(spec: PodSpec | undefined): boolean {
   return spec?.hostUsers === false;
 }
 
-/** Where each kind with a pod template keeps it, by API group and kind. */
-const TEMPLATE_PATHS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
-  '': { PodTemplate: ['template'], ReplicationController: ['spec', 'template'] },
-  apps: {
-    ReplicaSet: ['spec', 'template'],
-    Deployment: ['spec', 'template'],
-    StatefulSet: ['spec', 'template'],
-    DaemonSet: ['spec', 'template'],
-  },
-  batch: { Job: ['spec', 'template'], CronJob: ['spec', 'jobTemplate', 'spec', 'template'] },
-};
-
-/** The path of the pod template in an object of that group and kind; `undefined` where the kind has none. */
+/** Returns the path of the pod template in objects of a group and kind, or `undefined` for kinds without one. */
 export function podTemplatePath(group: string, kind: string): readonly string[] | undefined {
-  const kinds = Object.hasOwn(TEMPLATE_PATHS, group) ? TEMPLATE_PATHS[group] : undefined;
-  return kinds && Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
+  const info = Object.hasOwn(RESOURCES, kind) ? RESOURCES[kind as Kind] : undefined;
+  return info?.group === group ? info.podTemplate : undefined;
 }
 
 /** The pod template of a workload; `undefined` where it has none or a part of the way there is no object. */

@@ -1,75 +1,102 @@
-import type { Kind } from './types.ts';
+/** The kinds that this program reads or writes, and where the API server serves them. */
+import type { Kind, KubeObject } from './types.ts';
 
-/** Where the API server serves a kind; the core group is `''`. */
 export interface ResourceInfo {
+  /** `''` for the core group. */
   readonly group: string;
   readonly version: string;
+  /** The lower-case plural. */
   readonly resource: string;
   readonly scope: 'Cluster' | 'Namespaced';
+  /** The path of the pod template in an object of the kind. */
+  readonly podTemplate?: readonly string[];
 }
 
-const RBAC = { group: 'rbac.authorization.k8s.io', version: 'v1' } as const;
-const CORE = { group: '', version: 'v1' } as const;
-const APPS = { group: 'apps', version: 'v1' } as const;
-const WEBHOOKS = { group: 'admissionregistration.k8s.io', version: 'v1' } as const;
-const BATCH = { group: 'batch', version: 'v1' } as const;
+function namespaced(apiVersion: string, resource: string, podTemplate?: readonly string[]): ResourceInfo {
+  const [version = '', group = ''] = apiVersion.split('/').reverse();
+  return { group, version, resource, scope: 'Namespaced', ...(podTemplate ? { podTemplate } : {}) };
+}
 
-/** The resource of each kind that this program reads or writes. */
+function clusterScoped(apiVersion: string, resource: string): ResourceInfo {
+  return { ...namespaced(apiVersion, resource), scope: 'Cluster' };
+}
+
+const TEMPLATE = ['spec', 'template'] as const;
+const RBAC = 'rbac.authorization.k8s.io/v1';
+const WEBHOOKS = 'admissionregistration.k8s.io/v1';
+
+/** The resource of each kind. To read another kind, add a row here and its type to `Kinds`. */
 export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
-  Namespace: { ...CORE, resource: 'namespaces', scope: 'Cluster' },
-  Node: { ...CORE, resource: 'nodes', scope: 'Cluster' },
-  Pod: { ...CORE, resource: 'pods', scope: 'Namespaced' },
-  ServiceAccount: { ...CORE, resource: 'serviceaccounts', scope: 'Namespaced' },
-  PodTemplate: { ...CORE, resource: 'podtemplates', scope: 'Namespaced' },
-  ReplicationController: { ...CORE, resource: 'replicationcontrollers', scope: 'Namespaced' },
-  ReplicaSet: { ...APPS, resource: 'replicasets', scope: 'Namespaced' },
-  Deployment: { ...APPS, resource: 'deployments', scope: 'Namespaced' },
-  StatefulSet: { ...APPS, resource: 'statefulsets', scope: 'Namespaced' },
-  DaemonSet: { ...APPS, resource: 'daemonsets', scope: 'Namespaced' },
-  Job: { ...BATCH, resource: 'jobs', scope: 'Namespaced' },
-  CronJob: { ...BATCH, resource: 'cronjobs', scope: 'Namespaced' },
-  Role: { ...RBAC, resource: 'roles', scope: 'Namespaced' },
-  ClusterRole: { ...RBAC, resource: 'clusterroles', scope: 'Cluster' },
-  RoleBinding: { ...RBAC, resource: 'rolebindings', scope: 'Namespaced' },
-  ClusterRoleBinding: { ...RBAC, resource: 'clusterrolebindings', scope: 'Cluster' },
-  SecurityContextConstraints: {
-    group: 'security.openshift.io',
-    version: 'v1',
-    resource: 'securitycontextconstraints',
-    scope: 'Cluster',
-  },
-  RangeAllocation: {
-    group: 'security.internal.openshift.io',
-    version: 'v1',
-    resource: 'rangeallocations',
-    scope: 'Cluster',
-  },
-  Lease: { group: 'coordination.k8s.io', version: 'v1', resource: 'leases', scope: 'Namespaced' },
-  ConfigMap: { ...CORE, resource: 'configmaps', scope: 'Namespaced' },
-  Secret: { ...CORE, resource: 'secrets', scope: 'Namespaced' },
-  MutatingWebhookConfiguration: { ...WEBHOOKS, resource: 'mutatingwebhookconfigurations', scope: 'Cluster' },
-  ValidatingWebhookConfiguration: { ...WEBHOOKS, resource: 'validatingwebhookconfigurations', scope: 'Cluster' },
-  PSAEnforcementConfig: {
-    group: 'config.openshift.io',
-    version: 'v1alpha1',
-    resource: 'psaenforcementconfigs',
-    scope: 'Cluster',
-  },
-  FeatureGate: { group: 'config.openshift.io', version: 'v1', resource: 'featuregates', scope: 'Cluster' },
-  Report: { group: 'openreports.io', version: 'v1alpha1', resource: 'reports', scope: 'Namespaced' },
+  Namespace: clusterScoped('v1', 'namespaces'),
+  Node: clusterScoped('v1', 'nodes'),
+  Pod: namespaced('v1', 'pods'),
+  ServiceAccount: namespaced('v1', 'serviceaccounts'),
+  PodTemplate: namespaced('v1', 'podtemplates', ['template']),
+  ReplicationController: namespaced('v1', 'replicationcontrollers', TEMPLATE),
+  ReplicaSet: namespaced('apps/v1', 'replicasets', TEMPLATE),
+  Deployment: namespaced('apps/v1', 'deployments', TEMPLATE),
+  StatefulSet: namespaced('apps/v1', 'statefulsets', TEMPLATE),
+  DaemonSet: namespaced('apps/v1', 'daemonsets', TEMPLATE),
+  Job: namespaced('batch/v1', 'jobs', TEMPLATE),
+  CronJob: namespaced('batch/v1', 'cronjobs', ['spec', 'jobTemplate', ...TEMPLATE]),
+  Role: namespaced(RBAC, 'roles'),
+  ClusterRole: clusterScoped(RBAC, 'clusterroles'),
+  RoleBinding: namespaced(RBAC, 'rolebindings'),
+  ClusterRoleBinding: clusterScoped(RBAC, 'clusterrolebindings'),
+  SecurityContextConstraints: clusterScoped('security.openshift.io/v1', 'securitycontextconstraints'),
+  RangeAllocation: clusterScoped('security.internal.openshift.io/v1', 'rangeallocations'),
+  Lease: namespaced('coordination.k8s.io/v1', 'leases'),
+  ConfigMap: namespaced('v1', 'configmaps'),
+  Secret: namespaced('v1', 'secrets'),
+  MutatingWebhookConfiguration: clusterScoped(WEBHOOKS, 'mutatingwebhookconfigurations'),
+  ValidatingWebhookConfiguration: clusterScoped(WEBHOOKS, 'validatingwebhookconfigurations'),
+  PSAEnforcementConfig: clusterScoped('config.openshift.io/v1alpha1', 'psaenforcementconfigs'),
+  FeatureGate: clusterScoped('config.openshift.io/v1', 'featuregates'),
+  Report: namespaced('openreports.io/v1alpha1', 'reports'),
 };
 
-/** The kind of a resource that this program reads; `undefined` for any other. */
+const KINDS: ReadonlyMap<string, Kind> = new Map(
+  Object.entries(RESOURCES).map(([kind, { group, resource }]) => [`${resource}.${group}`, kind as Kind]),
+);
+
+/** Returns the kind of a resource, if this program reads it. */
 export function findKind({ group, resource }: Pick<ResourceInfo, 'group' | 'resource'>): Kind | undefined {
   return KINDS.get(`${resource}.${group}`);
 }
 
-/** `v1`, `apps/v1`: what objects of the kind say in `apiVersion`. */
+/** Returns the apiVersion of objects of the kind, for example `apps/v1`. */
 export function getApiVersion(kind: Kind): string {
   const { group, version } = RESOURCES[kind];
   return group === '' ? version : `${group}/${version}`;
 }
 
-const KINDS: ReadonlyMap<string, Kind> = new Map(
-  Object.entries(RESOURCES).map(([kind, { group, resource }]) => [`${resource}.${group}`, kind as Kind]),
-);
+/** Formats the resource of a kind for messages: `pods`, `roles.rbac.authorization.k8s.io`. */
+export function resourceName(kind: Kind): string {
+  const { group, resource } = RESOURCES[kind];
+  return group === '' ? resource : `${resource}.${group}`;
+}
+
+/** Returns the path at which the API server serves the objects of a kind, in one namespace or in all. */
+export function resourcePath(kind: Kind, namespace?: string): string {
+  const { group, version, resource, scope } = RESOURCES[kind];
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
+  const inNamespace =
+    scope === 'Cluster' || namespace === undefined ? '' : `/namespaces/${encodeURIComponent(namespace)}`;
+  return `${root}${inNamespace}/${resource}`;
+}
+
+/** Returns the path of one object. */
+export function objectPath(kind: Kind, name: string, namespace?: string): string {
+  return `${resourcePath(kind, namespace)}/${encodeURIComponent(name)}`;
+}
+
+/** Returns the name of an object, or `''`. */
+export function objectName({ metadata }: KubeObject): string {
+  return metadata?.name ?? '';
+}
+
+/** Returns `namespace/name`, or the name of an object without a namespace. Names do not contain slashes. */
+export function objectKey({ metadata }: KubeObject): string {
+  const { name = '', namespace } = metadata ?? {};
+  return namespace === undefined ? name : `${namespace}/${name}`;
+}

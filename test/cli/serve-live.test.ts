@@ -66,7 +66,7 @@ suite('options that do not go together', () => {
       ['--kubeconfig=a', '--manifests=b'],
       'error: --manifests fills the development cluster: leave it out, and apply them with kubectl\n',
     ],
-    [['--in-cluster'], 'error: this is no pod of a cluster: KUBERNETES_SERVICE_HOST is not set\n'],
+    [['--in-cluster'], 'error: not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set\n'],
     [
       ['--in-cluster', '--leader-elect-lease-duration=5s'],
       'error: --leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: the lease duration must be greater than the renew deadline\n',
@@ -124,7 +124,7 @@ suite('an API server that goes away', () => {
     const running = await serve([`--kubeconfig=${file}`, '--scc-mode=off', '--leader-elect=false', ...certificate]);
     await running.logged('cluster read');
     await cluster.stop();
-    await running.logged('no news of the cluster, going on with what is known');
+    await running.logged('watch failed; the last known state stays in use');
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
     assert.equal(await probe(running, '/readyz'), 'ok');
     assert.equal((await running.stop()).code, 0);

@@ -137,7 +137,7 @@ describe('a busy server', () => {
       server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': seconds }));
       await assert.rejects(request(GET), {
         name: 'ApiError',
-        message: `busy (it wants to be asked again in ${seconds} s; that is too long to wait)`,
+        message: `busy (the server asks for a retry in ${seconds} s, which exceeds the limit)`,
       });
       assert.equal(server.seen.length, 1);
     });
@@ -149,7 +149,7 @@ describe('a busy server', () => {
     server.answer(busyFor('1'), busyFor('60'));
     await assert.rejects(request(GET), {
       name: 'ApiError',
-      message: 'busy (it wants to be asked again in 60 s; that is too long to wait)',
+      message: 'busy (the server asks for a retry in 60 s, which exceeds the limit)',
     });
     assert.equal(server.seen.length, 2);
   });
@@ -217,7 +217,7 @@ describe('a server that cannot be reached', () => {
     const pair = { 'client-certificate-data': Buffer.from(server.authority).toString('base64') };
     assert.equal(
       await failureOf(await server.kubeconfig({}, pair)),
-      'the credentials for <server> hold only one of client-certificate and client-key',
+      'the credentials for <server> contain only one of client-certificate and client-key',
     );
   });
 
@@ -225,7 +225,7 @@ describe('a server that cannot be reached', () => {
     server.answer(() => undefined);
     assert.equal(
       await failureOf(await server.kubeconfig(), { timeoutMs: 100 }),
-      'Unable to connect to the server: no answer from <server> in 0.1 s',
+      'Unable to connect to the server: no response from <server> within 0.1 s',
     );
   });
 
@@ -233,7 +233,7 @@ describe('a server that cannot be reached', () => {
     server.answer((response) => void response.writeHead(200, { 'content-length': '100' }).write('{'));
     assert.equal(
       await failureOf(await server.kubeconfig(), { timeoutMs: 100 }),
-      'Unable to connect to the server: no answer from <server> in 0.1 s',
+      'Unable to connect to the server: no response from <server> within 0.1 s',
     );
   });
 
@@ -253,7 +253,7 @@ describe('a server that cannot be reached', () => {
     server.answer(json('<html></html>'));
     assert.equal(
       await failureOf(await server.kubeconfig()),
-      '<server> answered something else than JSON: is it a Kubernetes API server?',
+      'the response of <server> is not JSON: is it a Kubernetes API server?',
     );
   });
 
@@ -291,16 +291,19 @@ describe('credentials', () => {
     assert.deepEqual(await headersFor({ username: 'alice', password: 'secret' }), [expected]);
   });
 
-  test('a token in a file, which is read again when it is renewed, and goes before another one', async () => {
+  test('a renewed token file is in effect after a while, and a token file precedes a token', async (t) => {
+    t.mock.timers.enable({ apis: ['Date'] });
     const tokenFile = await server.file('token', 'first\n');
     server.answer(json({}));
     const { request } = await connectTo(await server.kubeconfig({}, { tokenFile, token: 'old' }));
     await request(GET);
     await writeFile(tokenFile, 'second\n');
     await request(GET);
+    t.mock.timers.tick(61_000);
+    await request(GET);
     assert.deepEqual(
       server.seen.map(({ headers }) => headers.authorization),
-      ['Bearer first', 'Bearer second'],
+      ['Bearer first', 'Bearer first', 'Bearer second'],
     );
   });
 

@@ -67,7 +67,7 @@ describe('metadata', () => {
       'notopenshift.io/x': 'not kept',
       'kubectl.kubernetes.io/last-applied-configuration': 'not kept',
     };
-    const pod = createProjections()('Pod').keep({
+    const pod = createProjections()('Pod').project({
       metadata: metadata({ annotations, labels: { app: 'web' }, generateName: 'a-', uid: 'u', resourceVersion: '1' }),
     }) as Pod;
     const kept = Object.fromEntries(Object.entries(annotations).filter(([, value]) => value === 'kept'));
@@ -85,7 +85,7 @@ describe('metadata', () => {
     test(`that is ${name} stops nothing`, () => {
       const projectionOf = createProjections();
       for (const kind of ['Pod', 'Deployment', 'Namespace', 'RoleBinding', 'ClusterRole'] as const) {
-        assert.doesNotThrow(() => projectionOf(kind).keep({ metadata: value, roleRef: null, subjects: 'x' }));
+        assert.doesNotThrow(() => projectionOf(kind).project({ metadata: value, roleRef: null, subjects: 'x' }));
       }
     });
   }
@@ -93,7 +93,7 @@ describe('metadata', () => {
   test('bindings share what they have in common', () => {
     const projection = createProjections()('RoleBinding');
     const binding = (name: string): RoleBinding =>
-      projection.keep({
+      projection.project({
         metadata: { name, namespace: 'shop', labels: { a: 'b' } },
         roleRef: { kind: 'Role', name: 'deployer' },
         subjects: [{ kind: 'User', name: 'alice' }],

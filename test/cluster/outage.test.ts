@@ -84,9 +84,9 @@ describe('an outage of the API server', () => {
       assert.equal(live.store.synced(), false);
       clock.advance(1600);
       assert.deepEqual(await said(4), [
-        '40 | no news of the cluster, going on with what is known | namespaces | etcd is gone',
-        '20 | still no news of the cluster | namespaces | etcd is gone',
-        '30 | news of the cluster again | namespaces',
+        '40 | watch failed; the last known state stays in use | namespaces | etcd is gone',
+        '20 | watch still failing | namespaces | etcd is gone',
+        '30 | watch recovered | namespaces',
       ]);
       assert.equal(live.store.synced(), true);
     }));
@@ -106,7 +106,7 @@ describe('an outage of the API server', () => {
     play([list, forgotten, list, watching], async ({ clock, said }) => {
       await said(2);
       clock.advance(800);
-      assert.deepEqual(await said(4), ['30 | too far behind the cluster, reading all anew | namespaces']);
+      assert.deepEqual(await said(4), ['30 | watch expired; listing the resource again | namespaces']);
     }));
 
   const nobody: Answer = (response) => {
@@ -118,7 +118,7 @@ describe('an outage of the API server', () => {
     json({ kind: 'APIResourceList', resources: names.map((name) => ({ name })) });
   const SCCS = 'securitycontextconstraints';
   const NO_LIST =
-    '40 | no news of the cluster, going on with what is known | namespaces | /api/v1/namespaces was answered with something else than a list: is it a Kubernetes API server?';
+    '40 | watch failed; the last known state stays in use | namespaces | the response to /api/v1/namespaces is not a list: is it a Kubernetes API server?';
 
   const MISTAKEN: readonly (readonly [
     name: string,

@@ -12,7 +12,7 @@ import { create } from '../policy/scc/arbitrary.ts';
 const RUNS = { numRuns: 500 };
 
 const keep = (kind: Kind, object: JsonObject): JsonObject | undefined =>
-  createProjections()(kind).keep(object) as JsonObject | undefined;
+  createProjections()(kind).project(object) as JsonObject | undefined;
 
 /** A pod as it is in a cluster, with much that decisions do not read. */
 function lived(pod: JsonObject, suffix: string): JsonObject {
@@ -201,7 +201,7 @@ describe('what is kept', () => {
     const projection = createProjections()('Pod');
     const pod = (end: string): Pod => {
       const whole = { metadata: { labels: { app: 'web' }, ownerReferences: [OWNER] }, spec: TEMPLATE.spec };
-      return projection.keep(JSON.parse(JSON.stringify(lived(whole, end))) as JsonObject) as Pod;
+      return projection.project(JSON.parse(JSON.stringify(lived(whole, end))) as JsonObject) as Pod;
     };
     const [a, b] = [pod('abcde'), pod('fghij')];
     assert.notEqual(a.metadata?.name, b.metadata?.name);
@@ -214,7 +214,7 @@ describe('what is kept', () => {
   test('a pod has not changed when only what is not kept has', () => {
     const projection = createProjections()('Pod');
     const pod = (resourceVersion: string, podIP: string, phase: string): Pod =>
-      projection.keep({ metadata: { name: 'a', resourceVersion }, spec: {}, status: { phase, podIP } }) as Pod;
+      projection.project({ metadata: { name: 'a', resourceVersion }, spec: {}, status: { phase, podIP } }) as Pod;
     assert.equal(projection.isSame(pod('1', '', 'Pending'), pod('2', '10.0.0.1', 'Pending')), true);
     assert.equal(projection.isSame(pod('1', '', 'Pending'), pod('2', '', 'Running')), false);
   });

@@ -237,12 +237,12 @@ describe('a reflector', () => {
       status(504, 'Too large resource version'),
       'ApiError: Too large resource version +800',
     ],
-    ['a line that is no JSON', sending('{"type":"ADDED",\n'), 'Error: the watch sent a line that is no JSON +800'],
-    ['a line that is no event', sending('[1]\n'), 'Error: the watch sent a line that is no event +800'],
+    ['a line that is no JSON', sending('{"type":"ADDED",\n'), 'Error: malformed watch event: not JSON +800'],
+    ['a line that is no event', sending('[1]\n'), 'Error: malformed watch event: it has no object +800'],
     [
       'an event of an unknown type',
       watching(['RENAMED', role('a', 6)]),
-      'Error: the watch sent an event of a type that does not exist +800',
+      'Error: malformed watch event: unknown type +800',
     ],
     ['an error without a status', watching(['ERROR', {}]), 'ApiError: the watch failed +800'],
   ];

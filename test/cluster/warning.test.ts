@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { warningHeader } from '../../src/dev-cluster/http/warning-header.ts';
-import { readWarnings } from '../../src/cluster/connection.ts';
+import { parseWarnings } from '../../src/cluster/connection.ts';
 
 const CASES: readonly (readonly [name: string, headers: readonly string[], texts: readonly string[]])[] = [
   ['none', [], []],
@@ -17,11 +17,11 @@ const CASES: readonly (readonly [name: string, headers: readonly string[], texts
 
 suite('warnings of an API server', () => {
   for (const [name, headers, texts] of CASES) {
-    test(name, () => assert.deepEqual(readWarnings(headers), texts));
+    test(name, () => assert.deepEqual(parseWarnings(headers), texts));
   }
 
   test('as the development cluster sends them', () => {
     const text = 'namespace "shöp": \\ ✓';
-    assert.deepEqual(readWarnings([warningHeader(text)]), [text]);
+    assert.deepEqual(parseWarnings([warningHeader(text)]), [text]);
   });
 });

@@ -1,5 +1,5 @@
 import type { Connection } from '../../cluster/connection.ts';
-import { resourcePath } from '../../cluster/lists.ts';
+import { resourcePath } from '../../kube/resources.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { ApiError } from '../../kube/status.ts';
 import {

@@ -11,7 +11,8 @@ import type {
   Facts,
   ServerFact,
 } from './facts.ts';
-import { type Connection, networkError } from '../../cluster/connection.ts';
+import type { Connection } from '../../cluster/connection.ts';
+import { networkError } from '../../cluster/network-error.ts';
 import { reviewAccess } from '../../cluster/access.ts';
 import {
   type Role,

@@ -16,11 +16,11 @@ import { flag, list, objectName, option, text, type Values } from '../options.ts
 import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
 import { type Connection, connect } from '../../cluster/connection.ts';
-import { resourcePath, readCluster } from '../../cluster/lists.ts';
+import { readCluster } from '../../cluster/lists.ts';
 import { ApiError } from '../../kube/status.ts';
 import { nameOf, namespaceOf, failOn, readObjects } from './manifests.ts';
 import { reviewAccess, reviewSelf } from '../../cluster/access.ts';
-import { RESOURCES, getApiVersion } from '../../kube/resources.ts';
+import { RESOURCES, getApiVersion, resourcePath } from '../../kube/resources.ts';
 import { PROGRAM, type Io, VERSION } from '../command.ts';
 import { createProgress } from '../output/print.ts';
 import {
@@ -37,7 +37,7 @@ import { completePod } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import type { Remark } from '../output/findings.ts';
-import { findAnyCluster } from '../../cluster/cluster-source.ts';
+import { findCluster } from '../../cluster/cluster-source.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 
 /** Everything that a decision may ask for. */
@@ -345,7 +345,7 @@ export async function readBeside(
     throw new UserError('the standard input can be read only once: leave out one of - and --filename=-');
   }
   const objects = await readObjects(subjects, io);
-  if (filename.length === 0 && (await findAnyCluster({ kubeconfig, context, env: io.env })) !== undefined) {
+  if (filename.length === 0 && (await findCluster({ kubeconfig, context, env: io.env })) !== undefined) {
     const [only, ...others] = namespacesOf(objects, values.namespace);
     const scope = others.length === 0 ? { only } : {};
     return { objects, inventory: await readFromCluster(values, io, { ...needs, ...scope }) };

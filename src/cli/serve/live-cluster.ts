@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { systemClock, createTokenBucket } from '../../cluster/clock.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
 import { createLiveCluster, type LiveCluster } from '../../cluster/live-cluster.ts';
-import type { Scope } from '../../cluster/lists.ts';
+import type { Scope } from '../../cluster/live-cluster.ts';
 import { UserError } from '../../config/files.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { runWithLeadership, checkLeaseTimes } from '../../controllers/leadership.ts';

@@ -10,7 +10,7 @@ import { createServer as createTcpServer, type AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHttpsCaller, type HttpsCaller } from '../../../src/dev-cluster/admission/index.ts';
-import { networkError } from '../../../src/cluster/connection.ts';
+import { networkError } from '../../../src/cluster/network-error.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { createAuthority, createServing } from '../../../src/tls/self-signed.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { warningHeader } from '../../../src/dev-cluster/http/warning-header.ts';
-import { readWarnings } from '../../../src/cluster/connection.ts';
+import { parseWarnings } from '../../../src/cluster/connection.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
 import { classify } from '../../../src/policy/rollout/evaluation.ts';
@@ -88,10 +88,10 @@ interface WarningsCase {
 export const READINESS_AREAS: Readonly<Record<string, RolloutArea>> = {
   // Every answer has warnings of its own: the second one has none.
   'readiness/warnings': area<WarningsCase, { readonly results: readonly (readonly string[])[] }>(
-    'readWarnings',
+    'parseWarnings',
     ({ received, takes }, { results }) => {
       const answers = Array.from({ length: takes }, (_, index) => (index === 0 ? received.map(warningHeader) : []));
-      assert.deepEqual(answers.map(readWarnings), results);
+      assert.deepEqual(answers.map(parseWarnings), results);
     },
   ),
 

@@ -1,7 +1,7 @@
 import { Agent, request, type RequestOptions } from 'node:https';
 import { quote } from '../../../kube/text.ts';
 import type { CallWebhook } from './call.ts';
-import { networkError } from '../../../cluster/connection.ts';
+import { networkError } from '../../../cluster/network-error.ts';
 import { readReply, type HttpReply } from './reply.ts';
 import { targetOf, type ResolveService, type Target } from './target.ts';
 

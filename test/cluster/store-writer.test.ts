@@ -29,7 +29,7 @@ const cases: readonly Case[] = [
   {
     name: 'the watch of a write changes nothing',
     steps(feed) {
-      feed.wrote(at(10));
+      feed.written(at(10));
       feed.put(at(10));
     },
     told: ['put 10'],
@@ -38,7 +38,7 @@ const cases: readonly Case[] = [
     name: 'what was before a write does not overwrite it',
     steps(feed) {
       feed.put(at(8));
-      feed.wrote(at(10));
+      feed.written(at(10));
       feed.put(at(9));
       feed.put(at(10));
       feed.put(at(11));
@@ -51,7 +51,7 @@ const cases: readonly Case[] = [
       feed.put(at(10));
       feed.put(at(11));
       feed.reached('11');
-      feed.wrote(at(10));
+      feed.written(at(10));
     },
     told: ['put 10', 'put 11'],
   },
@@ -61,7 +61,7 @@ const cases: readonly Case[] = [
       feed.put(at(9));
       feed.remove(at(10));
       feed.reached('10');
-      feed.wrote(at(9));
+      feed.written(at(9));
     },
     told: ['put 9', 'remove 9'],
   },
@@ -69,7 +69,7 @@ const cases: readonly Case[] = [
     name: 'what was before a removal does not bring the object back',
     steps(feed) {
       feed.put(at(8));
-      feed.removed('u1', 'a', 'n');
+      feed.deleted('u1', 'a', 'n');
       feed.put(at(9));
       feed.remove(at(10));
     },
@@ -79,8 +79,8 @@ const cases: readonly Case[] = [
     name: 'an object made anew is not removed with its predecessor',
     steps(feed) {
       feed.put(at(8));
-      feed.removed('u1', 'a', 'n');
-      feed.wrote(at(12, 'u2'));
+      feed.deleted('u1', 'a', 'n');
+      feed.written(at(12, 'u2'));
       feed.remove(at(10));
       feed.put(at(12, 'u2'));
     },
@@ -106,7 +106,7 @@ const cases: readonly Case[] = [
   {
     name: 'a list that was made before a write does not undo it',
     steps(feed) {
-      feed.wrote(at(10));
+      feed.written(at(10));
       feed.retain(new Set(), '9');
     },
     told: ['put 10'],
@@ -114,7 +114,7 @@ const cases: readonly Case[] = [
   {
     name: 'a list that was made after a write knows better',
     steps(feed) {
-      feed.wrote(at(10));
+      feed.written(at(10));
       feed.retain(new Set(), '11');
     },
     told: ['put 10', 'remove 10'],
@@ -126,14 +126,14 @@ const cases: readonly Case[] = [
       feed.retain(new Set(['u1']), '900');
       feed.put(at(7));
       feed.retain(new Set(['u1']), '20');
-      feed.wrote(at(21));
+      feed.written(at(21));
     },
     told: ['put 900', 'put 7', 'put 21'],
   },
   {
     name: 'a write that the watch never tells of is forgotten after a minute',
     steps(feed, clock) {
-      feed.wrote(at(900));
+      feed.written(at(900));
       clock.advance(60_000);
       feed.put(at(7));
     },
@@ -142,7 +142,7 @@ const cases: readonly Case[] = [
   {
     name: 'versions are numbers, not texts',
     steps(feed) {
-      feed.wrote(at(100));
+      feed.written(at(100));
       feed.put(at(99));
     },
     told: ['put 100'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { connect, type Connection } from '../../src/cluster/connection.ts';
-import { createEventRecorder } from '../../src/cluster/live-cluster.ts';
+import { createEventRecorder } from '../../src/cluster/event-recorder.ts';
 import type { ClusterEvent } from '../../src/cluster/cluster.ts';
 import { ApiError } from '../../src/kube/status.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';

@@ -203,19 +203,19 @@ describe('a server that refuses', () => {
       'everything that is asked for',
       json('404 page not found', 404),
       ['SecurityContextConstraints', 'Role'],
-      '<server> serves none of securitycontextconstraints.security.openshift.io, roles.rbac.authorization.k8s.io: is it a Kubernetes API server?',
+      '<server> does not serve securitycontextconstraints.security.openshift.io, roles.rbac.authorization.k8s.io: is it a Kubernetes API server?',
     ],
     [
       'to wait for it no longer than a minute',
       json({ kind: 'Status', message: 'busy' }, 429, { 'retry-after': '99999' }),
       ['Pod'],
-      '<server> does not list pods: busy (it wants to be asked again in 99999 s; that is too long to wait)',
+      '<server> does not list pods: busy (the server asks for a retry in 99999 s, which exceeds the limit)',
     ],
     [
       'to come to an end',
       json({ items: [{ metadata: { name: 'a' } }], metadata: { continue: 'again', resourceVersion: '1' } }),
       ['Pod'],
-      "the server's list of /api/v1/pods does not end: it goes on where it has been before",
+      'the list of /api/v1/pods does not end: a continue token repeats',
     ],
     ...WRONG_METADATA.map(
       ([metadata, problem]) =>
@@ -223,7 +223,7 @@ describe('a server that refuses', () => {
           `to hold metadata of the right types: ${problem}`,
           json({ items: [{ metadata: { name: 'fine' } }, { metadata }], metadata: { resourceVersion: '1' } }),
           ['Pod'] as const,
-          `the server lists pods as no API server would store them: ${problem}`,
+          `invalid object in the list of pods: ${problem}`,
         ] as const,
     ),
   ];
@@ -276,7 +276,7 @@ describe('a server that refuses', () => {
     };
     await assert.rejects(readCluster(endless, ['Pod'], {}), {
       name: 'UserError',
-      message: "the server's list of /api/v1/pods does not end: there is more after 10000 pages",
+      message: 'the list of /api/v1/pods does not end: it has more than 10000 pages',
     });
   });
 

@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock, TokenBucket } from './clock.ts';
+import { createTokenBucket } from './clock.ts';
+import type { ClusterEvent } from './cluster.ts';
+import { httpStatusCode, type Connection } from './connection.ts';
+
+interface RecorderOptions {
+  readonly connection: Pick<Connection, 'request'>;
+  readonly clock: Clock;
+  /** Returns the time of day. */
+  now(): Date;
+}
+
+/** Equal events about one object, which the API server stores as one event with a count. */
+interface Series {
+  readonly path: string;
+  count: number;
+  lastMs: number;
+}
+
+/** The rate limit per object, with the values of client-go. */
+const RATE = { burst: 25, perSecond: 1 / 300 };
+/** After this time an equal event starts a new series. */
+const SERIES_MS = 600_000;
+const CACHE_SIZE = 4096;
+
+/**
+ * Creates a function that writes events. Equal events become one series with a count, and events beyond the rate limit of
+ * an object are dropped.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/record/events_cache.go
+ */
+export function createEventRecorder(options: RecorderOptions): (event: ClusterEvent) => Promise<void> {
+  const { connection, clock, now } = options;
+  const buckets = new Map<string, TokenBucket>();
+  const series = new Map<string, Promise<Series>>();
+
+  const create = async (event: ClusterEvent): Promise<Series> => {
+    const body = eventObject(event, now());
+    const { name, namespace } = body.metadata;
+    const path = `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/events`;
+    const query = { fieldManager: event.reportingController };
+    await connection.request({ method: 'POST', path, query, body });
+    return { path: `${path}/${encodeURIComponent(name)}`, count: 1, lastMs: clock.now() };
+  };
+  const repeat = async (known: Series, event: ClusterEvent): Promise<Series> => {
+    known.count++;
+    known.lastMs = clock.now();
+    const value = { count: known.count, lastObservedTime: microTime(now()) };
+    try {
+      await connection.request({
+        method: 'PATCH',
+        path: known.path,
+        query: { fieldManager: event.reportingController },
+        contentType: 'application/json-patch+json',
+        body: [{ op: 'add', path: '/series', value }],
+      });
+      return known;
+    } catch (error) {
+      // The API server keeps events for an hour.
+      if (httpStatusCode(error) === 404) return await create(event);
+      throw error;
+    }
+  };
+
+  return async (event) => {
+    const object = objectIdentity(event);
+    const bucket = buckets.get(object) ?? createTokenBucket(RATE, clock);
+    remember(buckets, object, bucket);
+    if (!bucket.tryTake()) return;
+    const identity = eventIdentity(event);
+    const previous = series.get(identity);
+    const next = previous
+      ? previous.then(
+          (known) => (clock.now() - known.lastMs < SERIES_MS ? repeat(known, event) : create(event)),
+          () => create(event),
+        )
+      : create(event);
+    remember(series, identity, next);
+    await next;
+  };
+}
+
+/** Sets an entry and drops the entry that was set first, if there are too many. */
+function remember<T>(cache: Map<string, T>, key: string, value: T): void {
+  cache.delete(key);
+  cache.set(key, value);
+  const [oldest] = cache.keys();
+  if (cache.size > CACHE_SIZE && oldest !== undefined) cache.delete(oldest);
+}
+
+function objectIdentity({ regarding: { apiVersion, kind, metadata } }: ClusterEvent): string {
+  return JSON.stringify([apiVersion, kind, metadata?.namespace, metadata?.name, metadata?.uid]);
+}
+
+function eventIdentity(event: ClusterEvent): string {
+  const { type, reason, action, note, reportingController } = event;
+  return JSON.stringify([objectIdentity(event), type, reason, action, note, reportingController]);
+}
+
+function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
+  const { apiVersion, kind, metadata: { name = '', namespace: ownNamespace, uid, resourceVersion } = {} } = regarding;
+  // Events about cluster-scoped objects belong to the namespace default.
+  const namespace = ownNamespace || 'default';
+  return {
+    apiVersion: 'events.k8s.io/v1',
+    kind: 'Event',
+    metadata: { name: `${name}.${randomUUID()}`, namespace },
+    eventTime: microTime(now),
+    ...event,
+    regarding: { apiVersion, kind, name, namespace, uid, resourceVersion },
+    reportingInstance: event.reportingController,
+  };
+}
+
+/** Formats a MicroTime, which has six digits. */
+function microTime(date: Date): string {
+  return date.toISOString().replace('Z', '000Z');
+}
