@@ -195,10 +195,8 @@ function adaptEntry(entry: JsonObject, folder: string): JsonObject {
   for (const key of ['cluster', 'user']) {
     if (!isObject(entry[key])) continue;
     const fields: Record<string, unknown> = { ...entry[key] };
-    for (const file of ['certificate-authority', 'client-certificate', 'client-key']) {
-      if (fields[`${file}-data`] != null) delete fields[file];
-      else if (fields[file] != null) fields[file] = absolute(fields[file]);
-    }
+    for (const file of ['certificate-authority', 'client-certificate', 'client-key'])
+      fields[file] = fields[`${file}-data`] == null ? absolute(fields[file]) : undefined;
     if (typeof fields['tokenFile'] === 'string') {
       fields['auth-provider'] = { name: 'tokenFile', config: { tokenFile: absolute(fields['tokenFile']) } };
       delete fields['token'];
@@ -274,12 +272,17 @@ async function readCredentials(config: KubeConfig, impersonation: OutgoingHttpHe
   const { Authorization: bearer } = (options.headers ?? {}) as Readonly<Record<string, unknown>>;
   const basic = options.auth == null ? undefined : `Basic ${Buffer.from(options.auth).toString('base64')}`;
   const authorization = typeof bearer === 'string' ? bearer.trim() : basic;
-  const [ca, cert, key] = [options.ca, options.cert, options.key].map((pem) => (pem == null ? undefined : String(pem)));
+  const [ca, cert, key] = [options.ca, options.cert, options.key].map(pemText);
   if ((cert === undefined) !== (key === undefined)) {
     const server = config.getCurrentCluster()?.server ?? '';
     throw new UserError(`the credentials for ${server} contain only one of client-certificate and client-key`);
   }
   return { headers: { ...(authorization ? { authorization } : {}), ...impersonation }, ca, cert, key };
+}
+
+/** client-node returns the content of files as buffers. */
+function pemText(pem: unknown): string | undefined {
+  return Buffer.isBuffer(pem) ? pem.toString() : typeof pem === 'string' ? pem : undefined;
 }
 
 function credentialsError(error: unknown, config: KubeConfig): UserError {

@@ -128,8 +128,8 @@ function withoutManagedFields(kind: Kind, object: JsonObject): Kinds[Kind] {
   const problem = isObject(metadata) ? metadataProblem(metadata)?.message : 'metadata must be an object';
   if (problem !== undefined) throw new UserError(`invalid object in the list of ${resourceName(kind)}: ${problem}`);
   if (OWNED.has(kind) || !isObject(metadata) || metadata['managedFields'] == null) return object;
-  const { managedFields: _, ...rest } = metadata;
-  return { ...object, metadata: rest };
+  const rest = Object.entries(metadata).filter(([key]) => key !== 'managedFields');
+  return { ...object, metadata: Object.fromEntries(rest) };
 }
 
 interface SnapshotOptions extends Pick<ListRequest, 'namespace' | 'pageSize'> {

@@ -42,7 +42,7 @@ function isSameVersion({ metadata: a }: Kinds[Kind], { metadata: b }: Kinds[Kind
 function isSameContent(before: Kinds[Kind], after: Kinds[Kind]): boolean {
   const content = (object: Kinds[Kind]): JsonObject => ({
     ...object,
-    metadata: without((object.metadata ?? {}) as JsonObject, 'resourceVersion'),
+    metadata: without(object.metadata ?? {}, 'resourceVersion'),
   });
   return deepEqual(content(before), content(after));
 }

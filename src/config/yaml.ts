@@ -384,7 +384,7 @@ function createNodeReader(base: number): { read(node: Node | null): Parsed } {
   const readKey = (key: Node): string => {
     const value = isAlias(key) ? read(key).value : isScalar(key) ? key.value : undefined;
     if (value == null || typeof value === 'object') throw new ReadError(offsetOf(key), 'unsupported map key');
-    return String(value as string | number | boolean);
+    return String(value);
   };
   return { read: (node) => ({ ...read(node), duplicateKeys }) };
 }

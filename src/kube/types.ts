@@ -145,8 +145,6 @@ interface WorkloadKinds {
   CronJob: Wire<V1CronJob>;
 }
 
-type Workload = WorkloadKinds[keyof WorkloadKinds];
-
 /** Group, version and kind, as in an AdmissionReview; the core group is `''`. */
 export interface GroupVersionKind {
   readonly group: string;
