@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { typeOfCrdSchema, type Schemas } from './fields/index.ts';
-import { resourcesOfDefinition } from './objects/custom.ts';
+import { resourcesOfDefinition } from './objects/custom-resources.ts';
 import type { Registry } from './registry.ts';
 import type { Storage } from './storage.ts';
 import { at, itemsAt, textAt } from './tables/cells.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { matchesConditions } from '../../src/dev-cluster/objects/cel/match-conditions.ts';
+import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
 import { matchesLabelSelector } from '../../src/kube/webhooks.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import type { JsonObject } from '../../src/kube/types.ts';

@@ -30,7 +30,7 @@ const HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ['commander', ['cli/program.ts']],
   ['pino', ['telemetry/']],
   ['prom-client', ['telemetry/']],
-  ['ajv', ['config/ajv.ts']],
+  ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],
   ['yaml', ['config/yaml.ts']],
   ['@marcbachmann/cel-js', ['dev-cluster/']],
   ['@kubernetes/client-node', ['cluster/', 'cli/check/judge.ts']],

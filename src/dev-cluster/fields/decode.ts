@@ -3,6 +3,7 @@
  * unknown fields are kept.
  */
 import { readDocuments } from '../../config/yaml.ts';
+import { metadataProblem } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import { isObject, type GroupVersionKind } from '../../kube/types.ts';
@@ -177,29 +178,9 @@ function normalize(value: unknown, schema: Schema, name: string): unknown {
   return entries.length === 0 && MAPS.has(name) && !isCustom ? undefined : Object.fromEntries(entries);
 }
 
-/** The first value of a wrong type in the metadata of an object. */
+/** The first field of the metadata with a value of a wrong type. */
 function findTypeError({ metadata }: { readonly metadata?: unknown }): string | undefined {
   if (metadata == null) return undefined;
   if (!isObject(metadata)) return unmarshalError(metadata, '.metadata', 'v1.ObjectMeta');
-  const wrong = (field: string, value: unknown, type: string): string =>
-    unmarshalError(value, `ObjectMeta.metadata.${field}`, type);
-  for (const [field, value] of Object.entries(metadata)) {
-    if (STRINGS.has(field) && typeof value !== 'string' && value !== null) return wrong(field, value, 'string');
-    if (STRING_MAPS.has(field) && value !== null) {
-      if (!isObject(value)) return wrong(field, value, 'map[string]string');
-      const member = Object.values(value).find((item) => typeof item !== 'string' && item !== null);
-      if (member !== undefined) return wrong(field, member, 'string');
-    }
-    const listType = LISTS.get(field);
-    if (listType !== undefined && value !== null && !Array.isArray(value)) return wrong(field, value, listType);
-  }
-  return undefined;
+  return metadataProblem(metadata)?.message;
 }
-
-const STRINGS = new Set(['name', 'generateName', 'namespace', 'uid', 'resourceVersion']);
-const STRING_MAPS = new Set(['labels', 'annotations']);
-const LISTS: ReadonlyMap<string, string> = new Map([
-  ['finalizers', '[]string'],
-  ['ownerReferences', '[]v1.OwnerReference'],
-  ['managedFields', '[]v1.ManagedFieldsEntry'],
-]);

@@ -1,29 +1,372 @@
 /**
- * What the API does with objects of each kind besides storing them: defaults, fields that belong to the server,
- * validation. Pure: knows nothing of storage, requests or admission.
+ * The rules of the built-in kinds: server-side fields and validation. Only the rules that users of a trial cluster meet
+ * are checked. The functions know neither storage nor requests.
  */
-import type { Strategy } from '../types.ts';
-import { definitionRules } from './definition.ts';
-import { namespaceRules } from './namespace.ts';
-import { otherRules } from './others.ts';
-import { podRules } from './pod/index.ts';
-import { rbacRules } from './rbac.ts';
-import { createStrategy, type KindRules } from './strategy.ts';
+import { semanticEqual } from '../../kube/equality.ts';
+import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
+import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors } from '../../kube/names.ts';
+import { matchesLabelSelector } from '../../kube/webhooks.ts';
+import type { JsonObject } from '../../kube/types.ts';
+import type { ApiObject, Strategy } from '../types.ts';
+import { definitionRules } from './custom-resources.ts';
+import { podRules, portNumberErrors, templateErrors, templateWarnings } from './pod.ts';
+import { hasField, numberAt, objectAt, objectsAt, textAt, textsAt } from './read.ts';
+import { createStrategy, isEmptySelector, selectorErrors, type KindRules, type NameRule } from './strategy.ts';
 import { webhookConfigurationRules } from './webhook-configuration.ts';
-import { workloadRules } from './workloads.ts';
 
-const kinds: Readonly<Record<string, KindRules>> = {
-  '/Namespace': namespaceRules,
-  '/Pod': podRules,
-  'apiextensions.k8s.io/CustomResourceDefinition': definitionRules,
-  ...otherRules,
-  ...rbacRules,
-  ...webhookConfigurationRules,
-  ...workloadRules,
+const RBAC = 'rbac.authorization.k8s.io';
+
+/** Names in RBAC can contain every character that a URL path segment can. */
+const pathSegmentErrors: NameRule = (name) => {
+  if (name === '.' || name === '..') return [`may not be '${name}'`];
+  return ['/', '%'].filter((part) => name.includes(part)).map((part) => `may not contain '${part}'`);
 };
 
-/** The strategy of a built-in kind. Kinds without rules of their own lie in namespaces and are stored as they come. */
+const KINDS: Readonly<Record<string, KindRules>> = {
+  '/ConfigMap': { namespaced: true, validate: (object) => dataKeyErrors(object, ['data', 'binaryData']) },
+  '/Namespace': {
+    namespaced: false,
+    nameErrors: dnsLabelErrors,
+    initialStatus: () => ({ phase: 'Active' }),
+    prepareForCreate(namespace) {
+      setNameLabel(namespace);
+      const finalizers = textsAt(objectAt(namespace, 'spec'), 'finalizers');
+      namespace['spec'] = { finalizers: [...new Set([...finalizers, 'kubernetes'])] };
+    },
+    prepareForUpdate(namespace, old, subresource) {
+      setNameLabel(namespace);
+      if (subresource !== 'finalize') namespace['spec'] = structuredClone(objectAt(old, 'spec'));
+    },
+    validate: (namespace) =>
+      textsAt(objectAt(namespace, 'spec'), 'finalizers').flatMap((name) =>
+        labelKeyErrors(name).map((error) => invalidValue('spec.finalizers', name, error)),
+      ),
+  },
+  '/Node': { namespaced: false, initialStatus: (node) => node['status'] ?? {} },
+  '/PersistentVolume': { namespaced: false, initialStatus: () => ({ phase: 'Pending' }) },
+  '/PersistentVolumeClaim': { namespaced: true, initialStatus: () => ({ phase: 'Pending' }) },
+  '/Pod': podRules,
+  '/PodTemplate': {
+    namespaced: true,
+    generation: 'counted',
+    validate: (object) => templateErrors(objectAt(object, 'template'), 'template'),
+    warnings: (object) => templateWarnings('', 'PodTemplate', object),
+  },
+  '/ReplicationController': {
+    namespaced: true,
+    generation: 'counted',
+    initialStatus: () => ({ replicas: 0 }),
+    validate: (object) => replicationControllerErrors(objectAt(object, 'spec')),
+    warnings: (object) => templateWarnings('', 'ReplicationController', object),
+  },
+  '/ResourceQuota': { namespaced: true, initialStatus: () => ({}) },
+  '/Secret': {
+    namespaced: true,
+    prepareForCreate: encodeStringData,
+    prepareForUpdate: encodeStringData,
+    validate: (object) => dataKeyErrors(object, ['data']),
+  },
+  '/Service': {
+    namespaced: true,
+    nameErrors: dnsLabelErrors,
+    initialStatus: () => ({ loadBalancer: {} }),
+    validate: serviceErrors,
+  },
+  'admissionregistration.k8s.io/MutatingWebhookConfiguration': webhookConfigurationRules,
+  'admissionregistration.k8s.io/ValidatingWebhookConfiguration': webhookConfigurationRules,
+  'apiextensions.k8s.io/CustomResourceDefinition': definitionRules,
+  'apps/DaemonSet': workload('DaemonSet', 'daemonset', {
+    currentNumberScheduled: 0,
+    numberMisscheduled: 0,
+    desiredNumberScheduled: 0,
+    numberReady: 0,
+  }),
+  'apps/Deployment': workload('Deployment', 'deployment', {}),
+  'apps/ReplicaSet': workload('ReplicaSet', 'deployment', { replicas: 0 }),
+  'apps/StatefulSet': workload('StatefulSet', 'statefulset', { replicas: 0, availableReplicas: 0 }),
+  'batch/CronJob': {
+    namespaced: true,
+    generation: 'counted',
+    nameErrors: (name) => [
+      ...dnsSubdomainErrors(name),
+      ...(name.length > 52 ? ['must be no more than 52 characters'] : []),
+    ],
+    initialStatus: () => ({}),
+    validate: cronJobErrors,
+    warnings: (object) => templateWarnings('batch', 'CronJob', object),
+  },
+  'batch/Job': {
+    namespaced: true,
+    generation: 'counted',
+    initialStatus: () => ({}),
+    prepareForCreate: labelJobPods,
+    validate: (job) => jobSpecErrors(objectAt(job, 'spec'), 'spec'),
+    validateUpdate: (job, old, subresource) => (subresource === '' ? changed(job, old, ['selector', 'template']) : []),
+    warnings: (object) => templateWarnings('batch', 'Job', object),
+  },
+  'node.k8s.io/RuntimeClass': {
+    namespaced: false,
+    validate: (object) => (textAt(object, 'handler') === '' ? [requiredField('handler', '')] : []),
+  },
+  'policy/PodDisruptionBudget': {
+    namespaced: true,
+    generation: 'counted',
+    initialStatus: () => ({ disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 }),
+  },
+  [`${RBAC}/ClusterRole`]: {
+    namespaced: false,
+    nameErrors: pathSegmentErrors,
+    validate: (role) => roleErrors(role, false),
+  },
+  [`${RBAC}/ClusterRoleBinding`]: roleBinding(false, ['ClusterRole']),
+  [`${RBAC}/Role`]: { namespaced: true, nameErrors: pathSegmentErrors, validate: (role) => roleErrors(role, true) },
+  [`${RBAC}/RoleBinding`]: roleBinding(true, ['Role', 'ClusterRole']),
+  'scheduling.k8s.io/PriorityClass': { namespaced: false, generation: 'counted', validate: priorityClassErrors },
+};
+
+/** Returns the strategy of a built-in kind. Kinds without rules are namespaced and not validated. */
 export function strategyOf(group: string, kind: string): Strategy {
   const key = `${group}/${kind}`;
-  return createStrategy((Object.hasOwn(kinds, key) ? kinds[key] : undefined) ?? { namespaced: true });
+  return createStrategy((Object.hasOwn(KINDS, key) ? KINDS[key] : undefined) ?? { namespaced: true });
+}
+
+const DATA_KEY =
+  "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+
+function dataKeyErrors(object: ApiObject, fields: readonly string[]): FieldError[] {
+  return fields.flatMap((field) =>
+    Object.keys(objectAt(object, field))
+      .filter((key) => !/^[-._a-zA-Z0-9]+$/.test(key))
+      .map((key) => invalidValue(`${field}[${key}]`, key, DATA_KEY)),
+  );
+}
+
+/** A generated name is not known before the object is created. */
+function setNameLabel(namespace: ApiObject): void {
+  const metadata = (namespace.metadata ??= {});
+  metadata['labels'] = { ...objectAt(metadata, 'labels'), 'kubernetes.io/metadata.name': textAt(metadata, 'name') };
+}
+
+function encodeStringData(secret: ApiObject): void {
+  if (!hasField(secret, 'stringData')) return;
+  const entries = Object.entries(objectAt(secret, 'stringData'));
+  const encoded = entries.map(([key, value]) => [key, Buffer.from(String(value)).toString('base64')] as const);
+  secret['data'] = { ...objectAt(secret, 'data'), ...Object.fromEntries(encoded) };
+  delete secret['stringData'];
+}
+
+const SERVICE_TYPES = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'];
+
+function serviceErrors(service: ApiObject): FieldError[] {
+  const spec = objectAt(service, 'spec');
+  const type = textAt(spec, 'type');
+  const ports = objectsAt(spec, 'ports');
+  const needsPorts = type !== 'ExternalName' && spec['clusterIP'] !== 'None';
+  return [
+    ...(needsPorts && ports.length === 0 ? [requiredField('spec.ports', '')] : []),
+    ...(SERVICE_TYPES.includes(type) ? [] : [notSupported('spec.type', type, SERVICE_TYPES)]),
+    ...ports.flatMap((port, index) => portNumberErrors(`spec.ports[${index}].port`, numberAt(port, 'port') ?? 0)),
+  ];
+}
+
+const HIGHEST_USER_PRIORITY = 1_000_000_000;
+const SYSTEM_PRIORITIES: Readonly<Record<string, number>> = {
+  'system-node-critical': 2_000_001_000,
+  'system-cluster-critical': 2_000_000_000,
+};
+
+function priorityClassErrors(object: ApiObject): FieldError[] {
+  const name = textAt(object.metadata, 'name');
+  const value = numberAt(object, 'value') ?? 0;
+  if (name.startsWith('system-')) {
+    const detail = `priority class names with 'system-' prefix are reserved for system use only. error: ${name} is not a known system priority class`;
+    return SYSTEM_PRIORITIES[name] === value ? [] : [forbiddenField('metadata.name', detail)];
+  }
+  const detail = `maximum allowed value of a user defined priority is ${HIGHEST_USER_PRIORITY}`;
+  return value <= HIGHEST_USER_PRIORITY ? [] : [forbiddenField('value', detail)];
+}
+
+/**
+ * The rules of a workload of the group apps. `noun` is its name in messages about selectors.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/validation/validation.go
+ */
+function workload(kind: string, noun: string, status: object): KindRules {
+  return {
+    namespaced: true,
+    generation: 'counted',
+    initialStatus: () => ({ ...status }),
+    validate(object) {
+      const spec = objectAt(object, 'spec');
+      const template = objectAt(spec, 'template');
+      const policy = textAt(objectAt(template, 'spec'), 'restartPolicy');
+      return [
+        ...nonNegativeErrors(spec, ['replicas'], 'spec'),
+        ...workloadSelectorErrors(spec, noun),
+        ...templateErrors(template, 'spec.template'),
+        ...selectorMismatch(objectAt(spec, 'selector'), template),
+        ...(policy === 'Always' ? [] : [notSupported('spec.template.spec.restartPolicy', policy, ['Always'])]),
+      ];
+    },
+    validateUpdate: (object, old, subresource) => (subresource === '' ? changed(object, old, ['selector']) : []),
+    warnings: (object) => templateWarnings('apps', kind, object),
+  };
+}
+
+function nonNegativeErrors(spec: JsonObject, fields: readonly string[], path: string): FieldError[] {
+  return fields
+    .filter((field) => (numberAt(spec, field) ?? 0) < 0)
+    .map((field) => invalidValue(`${path}.${field}`, spec[field], 'must be greater than or equal to 0'));
+}
+
+function workloadSelectorErrors(spec: JsonObject, noun: string): FieldError[] {
+  if (!hasField(spec, 'selector')) return [requiredField('spec.selector', '')];
+  const selector = objectAt(spec, 'selector');
+  return [
+    ...selectorErrors(selector, 'spec.selector'),
+    ...(isEmptySelector(selector)
+      ? [invalidValue('spec.selector', selector, `empty selector is invalid for ${noun}`)]
+      : []),
+  ];
+}
+
+function selectorMismatch(selector: JsonObject, template: JsonObject): FieldError[] {
+  const labels = objectAt(objectAt(template, 'metadata'), 'labels') as Record<string, string>;
+  if (isEmptySelector(selector) || matchesLabelSelector(selector, labels)) return [];
+  return [invalidValue('spec.template.metadata.labels', labels, '`selector` does not match template `labels`')];
+}
+
+/** The immutable fields of the spec that were changed. */
+function changed(object: ApiObject, old: ApiObject, fields: readonly string[]): FieldError[] {
+  const [spec, before] = [objectAt(object, 'spec'), objectAt(old, 'spec')];
+  return fields
+    .filter((field) => !semanticEqual(spec[field], before[field]))
+    .map((field) => invalidValue(`spec.${field}`, spec[field] ?? null, 'field is immutable'));
+}
+
+function replicationControllerErrors(spec: JsonObject): FieldError[] {
+  const selector = objectAt(spec, 'selector');
+  return [
+    ...(Object.keys(selector).length === 0 ? [requiredField('spec.selector', '')] : []),
+    ...nonNegativeErrors(spec, ['replicas'], 'spec'),
+    ...(hasField(spec, 'template')
+      ? templateErrors(objectAt(spec, 'template'), 'spec.template')
+      : [requiredField('spec.template', '')]),
+    ...selectorMismatch({ matchLabels: selector }, objectAt(spec, 'template')),
+  ];
+}
+
+/** The pods of a job have its name and UID as labels. The UID selects them unless the job has its own selector. */
+function labelJobPods(job: ApiObject): void {
+  const spec = objectAt(job, 'spec') as Record<string, unknown>;
+  if (spec['manualSelector'] === true) return;
+  const [uid, name] = [textAt(job.metadata, 'uid'), textAt(job.metadata, 'name')];
+  const template = objectAt(spec, 'template');
+  const metadata = objectAt(template, 'metadata');
+  const labels = {
+    ...objectAt(metadata, 'labels'),
+    'batch.kubernetes.io/controller-uid': uid,
+    'batch.kubernetes.io/job-name': name,
+    'controller-uid': uid,
+    'job-name': name,
+  };
+  spec['template'] = { ...template, metadata: { ...metadata, labels } };
+  spec['selector'] ??= { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } };
+}
+
+/** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/validation/validation.go */
+function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
+  const template = objectAt(spec, 'template');
+  const policy = textAt(objectAt(template, 'spec'), 'restartPolicy');
+  const needsPolicy = policy === 'Always' || policy === '';
+  return [
+    ...nonNegativeErrors(spec, ['parallelism', 'completions', 'backoffLimit', 'activeDeadlineSeconds'], path),
+    ...templateErrors(template, `${path}.template`),
+    ...(needsPolicy
+      ? [requiredField(`${path}.template.spec.restartPolicy`, 'valid values: "OnFailure", "Never"')]
+      : []),
+  ];
+}
+
+function cronJobErrors(cronJob: ApiObject): FieldError[] {
+  const spec = objectAt(cronJob, 'spec');
+  const schedule = textAt(spec, 'schedule');
+  const fields = schedule.trim().split(/\s+/);
+  const detail = `expected exactly 5 fields, found ${fields.length}: [${fields.join(' ')}]`;
+  return [
+    ...(schedule === '' ? [requiredField('spec.schedule', '')] : []),
+    ...(schedule === '' || schedule.startsWith('@') || fields.length === 5
+      ? []
+      : [invalidValue('spec.schedule', schedule, detail)]),
+    ...jobSpecErrors(objectAt(objectAt(spec, 'jobTemplate'), 'spec'), 'spec.jobTemplate.spec'),
+  ];
+}
+
+/** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/rbac/validation/validation.go */
+function roleErrors(role: ApiObject, namespaced: boolean): FieldError[] {
+  return objectsAt(role, 'rules').flatMap((rule, index) => {
+    const path = `rules[${index}]`;
+    const urls = textsAt(rule, 'nonResourceURLs');
+    const isMixed = ['apiGroups', 'resources', 'resourceNames'].some((field) => textsAt(rule, field).length > 0);
+    const invalidUrls = (detail: string): FieldError => invalidValue(`${path}.nonResourceURLs`, urls, detail);
+    const requiredList = (field: string, detail: string): FieldError[] =>
+      textsAt(rule, field).length === 0 ? [requiredField(`${path}.${field}`, detail)] : [];
+    const verbs = requiredList('verbs', 'verbs must contain at least one value');
+    if (urls.length === 0) {
+      return [
+        ...verbs,
+        ...requiredList('apiGroups', 'resource rules must supply at least one api group'),
+        ...requiredList('resources', 'resource rules must supply at least one resource'),
+      ];
+    }
+    return [
+      ...verbs,
+      ...(namespaced ? [invalidUrls('namespaced rules cannot apply to non-resource URLs')] : []),
+      ...(isMixed ? [invalidUrls('rules cannot apply to both regular resources and non-resource URLs')] : []),
+    ];
+  });
+}
+
+function roleBinding(namespaced: boolean, kinds: readonly string[]): KindRules {
+  return {
+    namespaced,
+    nameErrors: pathSegmentErrors,
+    validate: (object) => [
+      ...roleRefErrors(objectAt(object, 'roleRef'), kinds),
+      ...objectsAt(object, 'subjects').flatMap((subject, index) =>
+        subjectErrors(subject, `subjects[${index}]`, namespaced),
+      ),
+    ],
+    validateUpdate: (object, old) =>
+      semanticEqual(object['roleRef'], old['roleRef'])
+        ? []
+        : [invalidValue('roleRef', object['roleRef'], 'cannot change roleRef')],
+  };
+}
+
+function roleRefErrors(roleRef: JsonObject, kinds: readonly string[]): FieldError[] {
+  const [apiGroup, kind, name] = [textAt(roleRef, 'apiGroup'), textAt(roleRef, 'kind'), textAt(roleRef, 'name')];
+  return [
+    ...(apiGroup === RBAC ? [] : [notSupported('roleRef.apiGroup', apiGroup, [RBAC])]),
+    ...(kinds.includes(kind) ? [] : [notSupported('roleRef.kind', kind, kinds)]),
+    ...(name === ''
+      ? [requiredField('roleRef.name', '')]
+      : pathSegmentErrors(name).map((error) => invalidValue('roleRef.name', name, error))),
+  ];
+}
+
+function subjectErrors(subject: JsonObject, path: string, namespaced: boolean): FieldError[] {
+  const [kind, name, apiGroup] = [textAt(subject, 'kind'), textAt(subject, 'name'), textAt(subject, 'apiGroup')];
+  const missing = name === '' ? [requiredField(`${path}.name`, '')] : [];
+  if (kind === 'ServiceAccount') {
+    return [
+      ...missing,
+      ...(name === '' ? [] : dnsSubdomainErrors(name).map((error) => invalidValue(`${path}.name`, name, error))),
+      ...(apiGroup === '' ? [] : [notSupported(`${path}.apiGroup`, apiGroup, [''])]),
+      ...(!namespaced && textAt(subject, 'namespace') === '' ? [requiredField(`${path}.namespace`, '')] : []),
+    ];
+  }
+  if (kind !== 'User' && kind !== 'Group') {
+    return [...missing, notSupported(`${path}.kind`, kind, ['ServiceAccount', 'User', 'Group'])];
+  }
+  return apiGroup === RBAC ? missing : [...missing, notSupported(`${path}.apiGroup`, apiGroup, [RBAC])];
 }

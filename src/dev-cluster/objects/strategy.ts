@@ -1,32 +1,39 @@
 import { applyDefaults } from '../../kube/defaults.ts';
 import { semanticEqual } from '../../kube/equality.ts';
-import type { FieldError } from '../../kube/field-error.ts';
-import type { ApiObject, Strategy } from '../types.ts';
-import { SUBDOMAIN, validateMetadata, validateMetadataUpdate, type NameRule } from './metadata.ts';
+import { forbiddenField, invalidValue, requiredField, tooLong, type FieldError } from '../../kube/field-error.ts';
+import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
+import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
+import { compareBytes } from '../../kube/text.ts';
+import type { JsonObject } from '../../kube/types.ts';
+import { metadataOf, type ApiObject, type Strategy } from '../types.ts';
+import { objectAt, objectsAt, textAt, textsAt } from './read.ts';
 
-/** What sets a kind apart from others; what is left out is as with most kinds. */
+/** Returns the errors of a name in the words of the API server. */
+export type NameRule = (name: string) => readonly string[];
+
+/** The properties of a kind. Omitted ones are as in most kinds. */
 export interface KindRules {
   readonly namespaced: boolean;
+  /** A DNS subdomain by default. */
   readonly nameErrors?: NameRule;
-  /** `metadata.generation` counts the changes of all but metadata and, where it is the server's, status. */
+  /** `metadata.generation` counts the changes of all fields except metadata and the status subresource. */
   readonly generation?: 'counted';
-  /** The status of a new object; absent, the kind has none. */
+  /** Returns the status of a new object; absent if the kind has no status. */
   readonly initialStatus?: (object: ApiObject) => unknown;
   readonly defaults?: (object: ApiObject) => void;
   readonly prepareForCreate?: (object: ApiObject) => void;
-  /** Runs after what the status subresource means has been seen to. */
+  /** Runs after the fields that the request cannot change have been restored. */
   readonly prepareForUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => void;
   readonly validate?: (object: ApiObject) => readonly FieldError[];
-  /** Beside what `validate` finds, on a new object. */
+  /** Additional errors of a new object. */
   readonly validateCreate?: (object: ApiObject) => readonly FieldError[];
-  /** Beside what `validate` finds, on a change of the object itself; alone, on a change through a subresource. */
+  /** Additional errors of a changed object. `validate` does not run for subresources other than `scale`. */
   readonly validateUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => readonly FieldError[];
   readonly warnings?: (object: ApiObject) => readonly string[];
 }
 
-/** Makes the strategy of a kind from its rules. */
+/** Creates the strategy of a kind. */
 export function createStrategy(rules: KindRules): Strategy {
-  const naming = { namespaced: rules.namespaced, nameErrors: rules.nameErrors ?? SUBDOMAIN };
   const validate = (object: ApiObject): readonly FieldError[] => rules.validate?.(object) ?? [];
   return {
     defaults(object) {
@@ -46,7 +53,7 @@ export function createStrategy(rules: KindRules): Strategy {
       setGeneration(object, rules.generation === 'counted' ? nextGeneration(rules, object, old) : undefined);
     },
     validateCreate: (object) => [
-      ...validateMetadata(object, naming),
+      ...validateMetadata(object, rules),
       ...validate(object),
       ...(rules.validateCreate?.(object) ?? []),
     ],
@@ -59,14 +66,14 @@ export function createStrategy(rules: KindRules): Strategy {
   };
 }
 
-/** Puts the fields of the old object back that this request may not change. */
-export function restore(object: Part, old: Part, isKept: (field: string) => boolean): void {
+type Part = Record<string, unknown>;
+
+/** Restores the selected fields of the old object. */
+export function restore(object: Part, old: Part, isRestored: (field: string) => boolean): void {
   for (const field of new Set([...Object.keys(object), ...Object.keys(old)])) {
-    if (isKept(field)) put(object, field, structuredClone(old[field]));
+    if (isRestored(field)) put(object, field, structuredClone(old[field]));
   }
 }
-
-type Part = Record<string, unknown>;
 
 function put(object: Part, field: string, value: unknown): void {
   if (value === undefined) Reflect.deleteProperty(object, field);
@@ -74,17 +81,123 @@ function put(object: Part, field: string, value: unknown): void {
 }
 
 function nextGeneration(rules: KindRules, object: ApiObject, old: ApiObject): number {
-  const counts = (field: string): boolean =>
-    !COUNTS_NOT.has(field) && !(field === 'status' && rules.initialStatus !== undefined);
+  const ignored = ['apiVersion', 'kind', 'metadata', ...(rules.initialStatus ? ['status'] : [])];
   const desired = (one: ApiObject): unknown =>
-    Object.fromEntries(Object.entries(one).filter(([field]) => counts(field)));
+    Object.fromEntries(Object.entries(one).filter(([field]) => !ignored.includes(field)));
   const before = Number(old.metadata?.['generation'] ?? 0);
   return semanticEqual(desired(object), desired(old)) ? before : before + 1;
 }
 
-const COUNTS_NOT = new Set(['apiVersion', 'kind', 'metadata']);
-
 function setGeneration(object: ApiObject, generation: number | undefined): void {
-  object.metadata ??= {};
-  put(object.metadata, 'generation', generation);
+  put((object.metadata ??= {}), 'generation', generation);
+}
+
+/**
+ * Validates the metadata of a new object.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/validation/objectmeta.go
+ */
+function validateMetadata(object: ApiObject, { namespaced, nameErrors = dnsSubdomainErrors }: KindRules): FieldError[] {
+  const { name = '', namespace = '', generateName = '' } = metadataOf(object);
+  // A generated suffix can follow a dash, so the dash at the end of a prefix is valid.
+  const prefix = generateName.replace(/-$/, 'a');
+  return [
+    ...(prefix === ''
+      ? []
+      : nameErrors(prefix).map((error) => invalidValue('metadata.generateName', generateName, error))),
+    ...(name === ''
+      ? [requiredField('metadata.name', 'name or generateName is required')]
+      : nameErrors(name).map((error) => invalidValue('metadata.name', name, error))),
+    ...namespaceErrors(namespace, namespaced),
+    ...commonErrors(object.metadata ?? {}),
+    ...textsAt(object.metadata, 'finalizers').flatMap((text) =>
+      labelKeyErrors(text).map((error) => invalidValue('metadata.finalizers', text, error)),
+    ),
+  ];
+}
+
+/** Validates the metadata of a changed object. */
+function validateMetadataUpdate(object: ApiObject, old: ApiObject): FieldError[] {
+  const [after, before] = [object.metadata ?? {}, old.metadata ?? {}];
+  const finalizers = textsAt(before, 'finalizers');
+  const added = textsAt(after, 'finalizers').filter((text) => !finalizers.includes(text));
+  const names = added.toSorted(compareBytes).map((text) => JSON.stringify(text));
+  const detail = `no new finalizers can be added if the object is being deleted, found new finalizers []string{${names.join(', ')}}`;
+  const isDeleted = before['deletionTimestamp'] != null;
+  return [
+    ...(isDeleted && added.length > 0 ? [forbiddenField('metadata.finalizers', detail)] : []),
+    ...['name', 'namespace', 'uid']
+      .filter((field) => (before[field] ?? '') !== (after[field] ?? ''))
+      .map((field) => invalidValue(`metadata.${field}`, after[field] ?? '', 'field is immutable')),
+    ...commonErrors(after),
+  ];
+}
+
+function namespaceErrors(namespace: string, namespaced: boolean): FieldError[] {
+  if (!namespaced) return namespace === '' ? [] : [forbiddenField('metadata.namespace', 'not allowed on this type')];
+  if (namespace === '') return [requiredField('metadata.namespace', '')];
+  return dnsLabelErrors(namespace).map((error) => invalidValue('metadata.namespace', namespace, error));
+}
+
+function commonErrors(metadata: JsonObject): FieldError[] {
+  return [
+    ...labelErrors(metadata['labels'], 'metadata.labels'),
+    ...annotationErrors(metadata['annotations'], 'metadata.annotations'),
+    ...objectsAt(metadata, 'ownerReferences').flatMap((owner) =>
+      ['kind', 'name', 'uid']
+        .filter((field) => textAt(owner, field) === '')
+        .map((field) => invalidValue(`metadata.ownerReferences.${field}`, '', 'must not be empty')),
+    ),
+  ];
+}
+
+/** Validates a map of labels. */
+export function labelErrors(labels: unknown, path: string): FieldError[] {
+  return Object.entries(objectAt({ labels }, 'labels')).flatMap(([key, value]) => [
+    ...labelKeyErrors(key).map((error) => invalidValue(path, key, error)),
+    ...labelValueErrors(String(value)).map((error) => invalidValue(path, String(value), error)),
+  ]);
+}
+
+/** Validates a map of annotations. Their keys are not case-sensitive. */
+export function annotationErrors(annotations: unknown, path: string): FieldError[] {
+  const entries = Object.entries(objectAt({ annotations }, 'annotations'));
+  const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key + String(value)), 0);
+  return [
+    ...entries.flatMap(([key]) => labelKeyErrors(key.toLowerCase()).map((error) => invalidValue(path, key, error))),
+    ...(bytes <= MAX_ANNOTATIONS_BYTES ? [] : [tooLong(path, MAX_ANNOTATIONS_BYTES)]),
+  ];
+}
+
+/**
+ * Validates a LabelSelector.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/apis/meta/v1/validation/validation.go
+ */
+export function selectorErrors(selector: JsonObject, path: string): FieldError[] {
+  return [
+    ...labelErrors(selector['matchLabels'], `${path}.matchLabels`),
+    ...objectsAt(selector, 'matchExpressions').flatMap((expression, index) =>
+      requirementErrors(expression, `${path}.matchExpressions[${index}]`),
+    ),
+  ];
+}
+
+function requirementErrors(requirement: JsonObject, path: string): FieldError[] {
+  const [key, operator] = [textAt(requirement, 'key'), textAt(requirement, 'operator')];
+  const hasValues = textsAt(requirement, 'values').length > 0;
+  const errors = labelKeyErrors(key).map((error) => invalidValue(`${path}.key`, key, error));
+  if (operator === 'In' || operator === 'NotIn') {
+    const detail = "must be specified when `operator` is 'In' or 'NotIn'";
+    return hasValues ? errors : [requiredField(`${path}.values`, detail), ...errors];
+  }
+  if (operator === 'Exists' || operator === 'DoesNotExist') {
+    const detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+    return hasValues ? [forbiddenField(`${path}.values`, detail), ...errors] : errors;
+  }
+  return [invalidValue(`${path}.operator`, operator, 'not a valid selector operator'), ...errors];
+}
+
+/** True if the selector selects everything. */
+export function isEmptySelector(selector: JsonObject): boolean {
+  const labels = Object.keys(objectAt(selector, 'matchLabels'));
+  return labels.length === 0 && objectsAt(selector, 'matchExpressions').length === 0;
 }

@@ -132,19 +132,9 @@ suite('malformed bodies', () => {
       `${handled} number into Go struct field .metadata of type v1.ObjectMeta`,
     ],
     [
-      'a name of a wrong type',
-      '{"metadata":{"name":1}}',
-      `${handled} number into Go struct field ObjectMeta.metadata.name of type string`,
-    ],
-    [
       'a label of a wrong type',
       '{"metadata":{"labels":{"a":1}}}',
-      `${handled} number into Go struct field ObjectMeta.metadata.labels of type string`,
-    ],
-    [
-      'finalizers of a wrong type',
-      '{"metadata":{"finalizers":"a"}}',
-      `${handled} string into Go struct field ObjectMeta.metadata.finalizers of type []string`,
+      'Pod in version "v1" cannot be handled as a Pod: metadata.labels must be an object that holds strings',
     ],
     [
       'deep nesting',

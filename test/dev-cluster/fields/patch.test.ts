@@ -76,7 +76,7 @@ suite('merge patch', () => {
       'a label of a wrong type',
       { metadata: { labels: { a: 1 } } },
       422,
-      /^ "" is invalid: patch: Invalid value: "\{\\"kind\\":\\"Pod\\".*": json: cannot unmarshal number into Go struct field ObjectMeta\.metadata\.labels of type string$/,
+      /^ "" is invalid: patch: Invalid value: "\{\\"kind\\":\\"Pod\\".*": metadata\.labels must be an object that holds strings$/,
     ],
   ];
   for (const [name, body, code, message] of refused) {

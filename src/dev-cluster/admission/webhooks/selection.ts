@@ -1,6 +1,6 @@
 import { matchesLabelSelector, matchesRule } from '../../../kube/webhooks.ts';
 import { forbidden, notFound, type Status } from '../../../kube/status.ts';
-import { matchesConditions } from '../../objects/cel/match-conditions.ts';
+import { matchesConditions } from '../../match-conditions.ts';
 import { objectAt, objectsAt } from '../../objects/read.ts';
 import { metadataOf, type ApiObject, type Attributes, type Reader, type ResourceInfo } from '../../types.ts';
 import { failsOpen, type Hook } from './hook.ts';

@@ -1,0 +1,945 @@
+/** Validation and server-side fields of the kinds. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { resourcesOfDefinition } from '../../src/dev-cluster/objects/custom-resources.ts';
+import { strategyOf } from '../../src/dev-cluster/objects/index.ts';
+import type { ApiObject, ResourceInfo, Strategy } from '../../src/dev-cluster/types.ts';
+import { DEFINITIONS } from '../../src/install/definitions.ts';
+import { formatFieldError } from '../../src/kube/field-error.ts';
+import { createAuthority } from '../../src/tls/self-signed.ts';
+
+/** An object with defaults, by default with the name `x` in the namespace `a`. */
+function make(apiVersion: string, kind: string, rest: object = {}, metadata: object = {}): ApiObject {
+  const object: ApiObject = { apiVersion, kind, metadata: { name: 'x', namespace: 'a', ...metadata }, ...rest };
+  strategyFor(object).defaults(object);
+  return object;
+}
+
+function strategyFor({ apiVersion = '', kind = '' }: ApiObject): Strategy {
+  return strategyOf(apiVersion.includes('/') ? (apiVersion.split('/')[0] ?? '') : '', kind);
+}
+
+function createErrors(object: ApiObject, strategy = strategyFor(object)): string[] {
+  return strategy.validateCreate(object).map(formatFieldError);
+}
+
+/** The object after an update, and the errors of the update. */
+function update(old: ApiObject, next: ApiObject, subresource = ''): { object: ApiObject; errors: string[] } {
+  const object = structuredClone(next);
+  const strategy = strategyFor(old);
+  strategy.prepareForUpdate(object, old, subresource);
+  return { object, errors: strategy.validateUpdate(object, old, subresource).map(formatFieldError) };
+}
+
+type Case = readonly [name: string, object: ApiObject, ...errors: string[]];
+
+function testCreate(cases: readonly Case[]): void {
+  for (const [name, object, ...errors] of cases) test(name, () => assert.deepEqual(createErrors(object), errors));
+}
+
+type UpdateCase = readonly [name: string, old: ApiObject, next: ApiObject, ...errors: string[]];
+
+function testUpdate(cases: readonly UpdateCase[], subresource = ''): void {
+  for (const [name, old, next, ...errors] of cases) {
+    test(name, () => assert.deepEqual(update(old, next, subresource).errors, errors));
+  }
+}
+
+const CLUSTER = { namespace: '' };
+const LABEL =
+  "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN =
+  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const QUALIFIED =
+  "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE =
+  "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+const container = (more: object = {}): object => ({ name: 'c', image: 'i', ...more });
+const pod = (spec: object = {}, metadata: object = {}): ApiObject =>
+  make('v1', 'Pod', { spec: { containers: [container()], ...spec } }, metadata);
+
+describe('metadata', () => {
+  testCreate([
+    [
+      'names',
+      pod({}, { name: 'Bad_Name', namespace: 'B' }),
+      `metadata.name: Invalid value: "Bad_Name": ${SUBDOMAIN}`,
+      `metadata.namespace: Invalid value: "B": ${LABEL}`,
+    ],
+    ['no name', pod({}, { name: '' }), 'metadata.name: Required value: name or generateName is required'],
+    ['a prefix that ends in a dash', pod({}, { name: 'a-x', generateName: 'a-' })],
+    [
+      'an invalid prefix',
+      pod({}, { name: 'a-x', generateName: 'A-' }),
+      `metadata.generateName: Invalid value: "A-": ${SUBDOMAIN}`,
+    ],
+    [
+      'labels, annotations and finalizers',
+      pod({}, { labels: { '-': 'a b' }, annotations: { __proto__x: '', UPPER: 'ok' }, finalizers: ['x y'] }),
+      `metadata.labels: Invalid value: "-": ${QUALIFIED}`,
+      `metadata.labels: Invalid value: "a b": ${LABEL_VALUE}`,
+      `metadata.annotations: Invalid value: "__proto__x": ${QUALIFIED}`,
+      `metadata.finalizers: Invalid value: "x y": ${QUALIFIED}`,
+    ],
+    [
+      'large annotations',
+      pod({}, { annotations: { a: 'x'.repeat(262144) } }),
+      'metadata.annotations: Too long: may not be more than 262144 bytes',
+    ],
+    [
+      'owner references',
+      pod({}, { ownerReferences: [{ apiVersion: 'v1', kind: 'B', name: 'b', uid: '' }] }),
+      'metadata.ownerReferences.uid: Invalid value: "": must not be empty',
+    ],
+    [
+      'a namespace of a cluster-scoped object',
+      make('v1', 'Namespace', {}, { name: 'a.b' }),
+      'metadata.name: Invalid value: "a.b": must not contain dots',
+      'metadata.namespace: Forbidden: not allowed on this type',
+    ],
+  ]);
+  const deleted = { deletionTimestamp: 'now', finalizers: ['a.b/c'] };
+  testUpdate([
+    ['the uid', pod(), pod({}, { uid: 'u' }), 'metadata.uid: Invalid value: "u": field is immutable'],
+    [
+      'new finalizers of a deleted object',
+      pod({}, deleted),
+      pod({}, { ...deleted, finalizers: ['a.b/c', 'z.b/c', 'b.b/c'] }),
+      'metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"b.b/c", "z.b/c"}',
+    ],
+  ]);
+});
+
+describe('new pods', () => {
+  const secured = { privileged: true, allowPrivilegeEscalation: false, capabilities: { add: ['CAP_SYS_ADMIN'] } };
+  const printed = '{"privileged":true,"allowPrivilegeEscalation":false,"capabilities":{"add":["CAP_SYS_ADMIN"]}}';
+  testCreate([
+    ['a valid pod', pod()],
+    ['no containers', pod({ containers: [] }), 'spec.containers: Required value'],
+    [
+      'containers without a name or image',
+      pod({ containers: [{ name: '', image: '' }, container({ name: 'A' })] }),
+      'spec.containers[0].name: Required value',
+      'spec.containers[0].image: Required value',
+      `spec.containers[1].name: Invalid value: "A": ${LABEL}`,
+    ],
+    [
+      'equal names',
+      pod({ containers: [container(), container()], initContainers: [container({ name: 'i' }), container()] }),
+      'spec.containers[1].name: Duplicate value: "c"',
+      'spec.initContainers[1].name: Duplicate value: "c"',
+    ],
+    [
+      'policies',
+      pod({ restartPolicy: 'Sometimes', dnsPolicy: 'Guess', containers: [container({ imagePullPolicy: 'Perhaps' })] }),
+      'spec.containers[0].imagePullPolicy: Unsupported value: "Perhaps": supported values: "Always", "IfNotPresent", "Never"',
+      'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
+      'spec.dnsPolicy: Unsupported value: "Guess": supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"',
+    ],
+    [
+      'ports',
+      pod({
+        hostNetwork: true,
+        containers: [
+          container({
+            ports: [
+              { containerPort: 80, hostPort: 81 },
+              { containerPort: 0, hostPort: 0 },
+              { containerPort: 70000, hostPort: 70000, protocol: 'ICMP' },
+            ],
+          }),
+        ],
+      }),
+      'spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true',
+      'spec.containers[0].ports[1].containerPort: Required value',
+      'spec.containers[0].ports[2].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive',
+      'spec.containers[0].ports[2].hostPort: Invalid value: 70000: must be between 1 and 65535, inclusive',
+      'spec.containers[0].ports[2].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"',
+    ],
+    [
+      'a variable without a name',
+      pod({ containers: [container({ env: [{ name: '' }] })] }),
+      'spec.containers[0].env[0].name: Required value',
+    ],
+    [
+      'volumes and mounts',
+      pod({
+        containers: [
+          container({
+            volumeMounts: [
+              { name: 'v', mountPath: '/v' },
+              { name: 'none', mountPath: '' },
+              { name: 'v', mountPath: '/v' },
+            ],
+          }),
+        ],
+        volumes: [
+          { name: 'v', emptyDir: {} },
+          { name: 'V', secret: {}, emptyDir: {} },
+          { name: 'v', emptyDir: {} },
+        ],
+      }),
+      'spec.volumes[1].emptyDir: Forbidden: may not specify more than 1 volume type',
+      `spec.volumes[1].name: Invalid value: "V": ${LABEL}`,
+      'spec.volumes[2].name: Duplicate value: "v"',
+      'spec.containers[0].volumeMounts[1].name: Not found: "none"',
+      'spec.containers[0].volumeMounts[1].mountPath: Required value',
+      'spec.containers[0].volumeMounts[2].mountPath: Invalid value: "/v": must be unique',
+    ],
+    [
+      'a request above its limit',
+      pod({ containers: [container({ resources: { limits: { cpu: '1' }, requests: { cpu: '1500m' } } })] }),
+      'spec.containers[0].resources.requests: Invalid value: "1500m": must be less than or equal to cpu limit of 1',
+    ],
+    [
+      'security context of the pod',
+      pod({
+        hostNetwork: true,
+        hostIPC: true,
+        securityContext: {
+          runAsUser: -1,
+          sysctls: [{ name: 'net.core.somaxconn' }, { name: 'kernel/shm_rmid_forced' }, { name: '' }],
+          seccompProfile: { type: 'Localhost' },
+        },
+      }),
+      'spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive',
+      'spec.securityContext.sysctls[0].name: Invalid value: "net.core.somaxconn": may not be specified when \'hostNetwork\' is true',
+      'spec.securityContext.sysctls[1].name: Invalid value: "kernel/shm_rmid_forced": may not be specified when \'hostIPC\' is true',
+      'spec.securityContext.sysctls[2].name: Required value',
+      'spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost',
+    ],
+    [
+      'security context of a container',
+      pod({ containers: [container({ securityContext: secured })] }),
+      `spec.containers[0].securityContext: Invalid value: ${printed}: cannot set \`allowPrivilegeEscalation\` to false and \`privileged\` to true`,
+      `spec.containers[0].securityContext: Invalid value: ${printed}: cannot set \`allowPrivilegeEscalation\` to false and \`capabilities.Add\` CAP_SYS_ADMIN`,
+    ],
+    [
+      'profiles of a container',
+      pod({
+        containers: [
+          container({
+            securityContext: {
+              procMount: 'Unmasked',
+              seccompProfile: { type: 'Some', localhostProfile: 'x' },
+            },
+          }),
+        ],
+      }),
+      'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`',
+      'spec.containers[0].securityContext.seccompProfile.type: Unsupported value: "Some": supported values: "Localhost", "RuntimeDefault", "Unconfined"',
+      'spec.containers[0].securityContext.seccompProfile.localhostProfile: Invalid value: {"type":"Some","localhostProfile":"x"}: can only be set when seccomp type is Localhost',
+    ],
+    [
+      'user namespaces',
+      pod({ hostUsers: false, hostNetwork: true, hostPID: true, hostIPC: true }),
+      'spec.hostNetwork: Forbidden: when `hostUsers` is false',
+      'spec.HostPID: Forbidden: when `hostUsers` is false',
+      'spec.HostIPC: Forbidden: when `hostUsers` is false',
+    ],
+    [
+      'names of other objects',
+      pod({ serviceAccountName: 'A', nodeName: 'b_' }),
+      `spec.serviceAccountName: Invalid value: "A": ${SUBDOMAIN}`,
+      `spec.nodeName: Invalid value: "b_": ${SUBDOMAIN}`,
+    ],
+    [
+      'ephemeral containers',
+      pod({ ephemeralContainers: [container({ name: 'e' })] }),
+      'spec.ephemeralContainers: Forbidden: cannot be set on create',
+    ],
+  ]);
+
+  test('values of a wrong type cause no exception', () => {
+    const errors = createErrors(pod({ containers: 'x', volumes: [1, null], securityContext: [], tolerations: {} }));
+    assert.ok(errors.includes('spec.containers: Required value'));
+  });
+
+  const limits = { cpu: '1', memory: '1Gi' };
+  const classes: [name: string, resources: object[], qosClass: string][] = [
+    ['no resources', [{}], 'BestEffort'],
+    ['requests', [{ requests: { cpu: '1' } }], 'Burstable'],
+    ['limits', [{ limits }], 'Guaranteed'],
+    ['equal requests in another unit', [{ limits, requests: { cpu: '1000m', memory: '1024Mi' } }], 'Guaranteed'],
+    ['limits of one of two containers', [{ limits }, {}], 'Burstable'],
+  ];
+  for (const [name, resources, qosClass] of classes) {
+    test(`status: ${name}`, () => {
+      const containers = resources.map((one, index) => container({ name: `c${index}`, resources: one }));
+      const object: ApiObject = { ...pod({ containers }), status: { phase: 'Running' } };
+      strategyFor(object).prepareForCreate(object);
+      assert.deepEqual([object['status'], object.metadata?.['generation']], [{ phase: 'Pending', qosClass }, 1]);
+    });
+  }
+});
+
+describe('changed pods', () => {
+  const MUTABLE =
+    'pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)';
+  const tolerant = (tolerationSeconds: number): ApiObject =>
+    pod({ tolerations: [{ key: 'a', operator: 'Exists', effect: 'NoExecute', tolerationSeconds }] });
+  testUpdate([
+    ['labels', pod(), pod({}, { labels: { a: 'b' } })],
+    ['an image', pod(), pod({ containers: [container({ image: 'j' })] })],
+    ['a deadline', pod(), pod({ activeDeadlineSeconds: 5 })],
+    ['a new toleration', pod(), pod({ tolerations: [{ operator: 'Exists' }] })],
+    ['the seconds of a toleration', tolerant(5), tolerant(6)],
+    [
+      'a removed toleration',
+      tolerant(5),
+      pod(),
+      'spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds',
+    ],
+    [
+      'a new container',
+      pod(),
+      pod({ containers: [container(), container({ name: 'd' })] }),
+      'spec.containers: Forbidden: pod updates may not add or remove containers',
+    ],
+    ['another field', pod(), pod({ hostPID: true }), `spec: Forbidden: ${MUTABLE}`],
+  ]);
+
+  test('the generation counts changes of the spec', () => {
+    const old = pod({}, { generation: 1 });
+    assert.equal(update(old, pod({}, { labels: { a: 'b' } })).object.metadata?.['generation'], 1);
+    const changed = pod({ containers: [container({ image: 'j' })] });
+    assert.equal(update(old, changed).object.metadata?.['generation'], 2);
+  });
+
+  test('an update of the status changes nothing else', () => {
+    const owner = { apiVersion: 'v1', kind: 'Node', name: 'n', uid: 'u' };
+    const old: ApiObject = {
+      ...pod({}, { ownerReferences: [owner], generation: 3 }),
+      status: { phase: 'Pending', qosClass: 'Burstable' },
+    };
+    const next = { ...pod({ hostPID: true }, { labels: { a: 'b' } }), status: { phase: 'Running' } };
+    const { object, errors } = update(old, next, 'status');
+    assert.deepEqual(errors, []);
+    assert.deepEqual(object['spec'], old['spec']);
+    assert.deepEqual(object['status'], { qosClass: 'Burstable', phase: 'Running' });
+    const metadata = { name: 'x', namespace: 'a', labels: { a: 'b' }, ownerReferences: [owner], generation: 3 };
+    assert.deepEqual(object.metadata, metadata);
+  });
+
+  const debug = (more: object = {}): object => ({ name: 'debug', image: 'd', ...more });
+  const debugged = (...ephemeralContainers: object[]): ApiObject => pod({ ephemeralContainers });
+
+  test('an update of ephemeral containers changes nothing else', () => {
+    const target = debug({ targetContainerName: 'c' });
+    const next = pod({ hostPID: true, ephemeralContainers: [target] }, { labels: { a: 'b' } });
+    const { object, errors } = update(pod({}, { generation: 1 }), next, 'ephemeralcontainers');
+    assert.deepEqual(errors, []);
+    assert.deepEqual(object.metadata, { name: 'x', namespace: 'a', generation: 2 });
+    assert.deepEqual(object['spec'], debugged(target)['spec']);
+  });
+
+  testUpdate(
+    [
+      [
+        'a changed ephemeral container',
+        debugged(debug()),
+        debugged(debug({ tty: true })),
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be changed\n',
+      ],
+      [
+        'a removed ephemeral container',
+        debugged(debug()),
+        debugged(),
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be removed\n',
+      ],
+      [
+        'fields that ephemeral containers do not have',
+        pod(),
+        debugged(debug({ name: 'c', ports: [{ containerPort: 1 }], lifecycle: {}, targetContainerName: 'x' })),
+        'spec.ephemeralContainers[0].name: Duplicate value: "c"',
+        'spec.ephemeralContainers[0].targetContainerName: Not found: "x"',
+        'spec.ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container',
+        'spec.ephemeralContainers[0].lifecycle: Forbidden: cannot be set for an Ephemeral Container',
+      ],
+    ],
+    'ephemeralcontainers',
+  );
+
+  const sized = (resources: object, more: object = {}): ApiObject =>
+    pod({ containers: [container({ resources, ...more })] });
+  const requests = { cpu: '1', memory: '1' };
+  testUpdate(
+    [
+      ['resize', sized({ requests: { cpu: '1' } }), sized({ requests: { cpu: '2' } })],
+      [
+        'resize and another field',
+        sized({ requests }),
+        sized({ requests }, { image: 'other' }),
+        'spec: Forbidden: only cpu and memory resources are mutable',
+      ],
+      [
+        'resize to another class',
+        sized({ requests }),
+        sized({ requests, limits: requests }),
+        'spec: Invalid value: "Guaranteed": Pod QOS Class may not change as a result of resizing',
+      ],
+    ],
+    'resize',
+  );
+});
+
+describe('warnings about pods', () => {
+  const annotations = {
+    'seccomp.security.alpha.kubernetes.io/pod': 'x',
+    'container.seccomp.security.alpha.kubernetes.io/c': 'x',
+    'container.apparmor.security.beta.kubernetes.io/c': 'x',
+  };
+  const warnings = [
+    'metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the "seccompProfile" field instead',
+    'metadata.annotations[container.seccomp.security.alpha.kubernetes.io/c]: non-functional in v1.27+; use the "seccompProfile" field instead',
+    'metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the "appArmorProfile" field instead',
+  ];
+  const env = [
+    { name: 'A', value: '1' },
+    { name: 'A', value: '2' },
+    { name: 'A', value: '$(A)3' },
+  ];
+  const template = { metadata: { annotations }, spec: { containers: [container()] } };
+  const cases: [name: string, object: ApiObject, ...warnings: string[]][] = [
+    ['a valid pod', pod()],
+    ['annotations', pod({}, { annotations }), ...warnings],
+    [
+      'annotations of a template',
+      make('apps/v1', 'Deployment', { spec: { template } }),
+      ...warnings.map((warning) => `spec.template.${warning}`),
+    ],
+    [
+      'a hidden variable',
+      pod({ containers: [container({ env })] }),
+      'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply',
+    ],
+    [
+      'a name with dots',
+      pod({}, { name: 'a.b' }),
+      "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
+    ],
+  ];
+  for (const [name, object, ...expected] of cases) {
+    test(name, () => assert.deepEqual(strategyFor(object).warnings(object), expected));
+  }
+});
+
+describe('workloads', () => {
+  const TEMPLATE = { metadata: { labels: { app: 'x' } }, spec: { containers: [container()] } };
+  const selecting = (app: string): object => ({ selector: { matchLabels: { app } } });
+  const deployment = (spec: object): ApiObject =>
+    make('apps/v1', 'Deployment', { spec: { ...selecting('x'), template: TEMPLATE, ...spec } });
+  const template = { spec: { ...TEMPLATE.spec, restartPolicy: 'Never' } };
+  const job = (spec: object, metadata: object = {}): ApiObject =>
+    make('batch/v1', 'Job', { spec: { template, ...spec } }, metadata);
+  const cronJob = (schedule: string, name = 'x'): ApiObject =>
+    make('batch/v1', 'CronJob', { spec: { schedule, jobTemplate: { spec: { template } } } }, { name });
+  testCreate([
+    ['a valid Deployment', deployment({})],
+    [
+      'no selector and no template',
+      deployment({ selector: null, template: null, replicas: -1 }),
+      'spec.replicas: Invalid value: -1: must be greater than or equal to 0',
+      'spec.selector: Required value',
+      'spec.template.spec.containers: Required value',
+    ],
+    [
+      'an empty selector',
+      deployment({ selector: {} }),
+      'spec.selector: Invalid value: {}: empty selector is invalid for deployment',
+    ],
+    [
+      'a selector that does not match the template',
+      deployment(selecting('y')),
+      'spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`',
+    ],
+    [
+      'an invalid selector',
+      deployment({
+        selector: {
+          matchExpressions: [
+            { key: 'app', operator: 'In' },
+            { key: 'app', operator: 'Exists', values: ['a'] },
+            { key: 'app', operator: 'Has' },
+          ],
+        },
+      }),
+      "spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+      "spec.selector.matchExpressions[1].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+      'spec.selector.matchExpressions[2].operator: Invalid value: "Has": not a valid selector operator',
+      'spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`',
+    ],
+    [
+      'a restart policy',
+      deployment({ template: { ...TEMPLATE, ...template } }),
+      'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
+    ],
+    [
+      'ephemeral containers in a template',
+      deployment({
+        template: { ...TEMPLATE, spec: { ...TEMPLATE.spec, ephemeralContainers: [container({ name: 'e' })] } },
+      }),
+      'spec.template.spec.ephemeralContainers: Forbidden: ephemeral containers not allowed in pod template',
+    ],
+    [
+      'an empty ReplicationController',
+      make('v1', 'ReplicationController', { spec: {} }),
+      'spec.selector: Required value',
+      'spec.template: Required value',
+    ],
+    ['an empty PodTemplate', make('v1', 'PodTemplate', { template: {} }), 'template.spec.containers: Required value'],
+    ['a valid Job', job({})],
+    [
+      'a Job without a restart policy',
+      job({ template: TEMPLATE, parallelism: -1 }),
+      'spec.parallelism: Invalid value: -1: must be greater than or equal to 0',
+      'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+    ],
+    ['a valid CronJob', cronJob('* * * * *')],
+    ['a schedule by name', cronJob('@hourly')],
+    [
+      'an invalid schedule and a long name',
+      cronJob('* *', 'x'.repeat(53)),
+      `metadata.name: Invalid value: "${'x'.repeat(53)}": must be no more than 52 characters`,
+      'spec.schedule: Invalid value: "* *": expected exactly 5 fields, found 2: [* *]',
+    ],
+  ]);
+  testUpdate([
+    [
+      'the selector of a Deployment',
+      deployment({}),
+      deployment({ ...selecting('y'), template: { ...TEMPLATE, metadata: { labels: { app: 'y' } } } }),
+      'spec.selector: Invalid value: {"matchLabels":{"app":"y"}}: field is immutable',
+    ],
+    ['the replicas of a Deployment', deployment({}), deployment({ replicas: 3 })],
+  ]);
+
+  test('the pods of a job get its name and UID as labels', () => {
+    const object = job({}, { uid: 'u' });
+    strategyFor(object).prepareForCreate(object);
+    const spec = object['spec'] as Record<string, { metadata?: { labels?: object } }>;
+    assert.deepEqual(spec['selector'], { matchLabels: { 'batch.kubernetes.io/controller-uid': 'u' } });
+    assert.deepEqual(spec['template']?.metadata?.labels, {
+      'batch.kubernetes.io/controller-uid': 'u',
+      'batch.kubernetes.io/job-name': 'x',
+      'controller-uid': 'u',
+      'job-name': 'x',
+    });
+    assert.deepEqual(createErrors(object), []);
+  });
+
+  test('the status changes through its subresource only', () => {
+    const old: ApiObject = { ...deployment({}), status: { replicas: 1 } };
+    old.metadata = { ...old.metadata, generation: 4 };
+    const next = { ...deployment({ replicas: 2 }), status: { replicas: 9 } };
+    const { object: changed } = update(old, next);
+    assert.deepEqual([changed['status'], changed.metadata?.['generation']], [{ replicas: 1 }, 5]);
+    const { object } = update(old, next, 'status');
+    const expected = [{ replicas: 9 }, old['spec'], 4];
+    assert.deepEqual([object['status'], object['spec'], object.metadata?.['generation']], expected);
+    strategyFor(next).prepareForCreate(next);
+    assert.deepEqual(next['status'], {});
+  });
+});
+
+describe('namespaces', () => {
+  test('get a finalizer and their name as a label', () => {
+    const status = { phase: 'Terminating' };
+    const object = make('v1', 'Namespace', { spec: { finalizers: ['example.com/x'] }, status }, CLUSTER);
+    strategyFor(object).prepareForCreate(object);
+    assert.deepEqual(object['spec'], { finalizers: ['example.com/x', 'kubernetes'] });
+    assert.deepEqual(object['status'], { phase: 'Active' });
+    assert.deepEqual(object.metadata?.['labels'], { 'kubernetes.io/metadata.name': 'x' });
+  });
+
+  test('lose finalizers through the subresource only', () => {
+    const old = make('v1', 'Namespace', { spec: { finalizers: ['kubernetes'] } }, CLUSTER);
+    const next = make('v1', 'Namespace', { spec: { finalizers: [] } }, CLUSTER);
+    assert.deepEqual(update(old, next).object['spec'], { finalizers: ['kubernetes'] });
+    assert.deepEqual(update(old, next, 'finalize').object['spec'], { finalizers: [] });
+  });
+});
+
+describe('roles and bindings', () => {
+  const RBAC = 'rbac.authorization.k8s.io/v1';
+  const binding = (name: string): ApiObject => make(RBAC, 'RoleBinding', { roleRef: { kind: 'Role', name } });
+  testCreate([
+    ['a name with a colon', make(RBAC, 'ClusterRole', {}, { ...CLUSTER, name: 'system:Any_thing' })],
+    [
+      'a name that is no path segment',
+      make(RBAC, 'ClusterRole', {}, { ...CLUSTER, name: 'a/b%' }),
+      `metadata.name: Invalid value: "a/b%": may not contain '/'`,
+      `metadata.name: Invalid value: "a/b%": may not contain '%'`,
+    ],
+    [
+      'incomplete rules',
+      make(RBAC, 'Role', { rules: [{}, { verbs: ['get'], nonResourceURLs: ['/x'], resources: ['pods'] }] }),
+      'rules[0].verbs: Required value: verbs must contain at least one value',
+      'rules[0].apiGroups: Required value: resource rules must supply at least one api group',
+      'rules[0].resources: Required value: resource rules must supply at least one resource',
+      'rules[1].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs',
+      'rules[1].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs',
+    ],
+    ['a valid binding', binding('r')],
+    [
+      'an incomplete binding',
+      make(
+        RBAC,
+        'ClusterRoleBinding',
+        {
+          roleRef: { kind: 'Role', name: '' },
+          subjects: [
+            { kind: 'User', apiGroup: 'x', name: '' },
+            { kind: 'ServiceAccount', name: 'S' },
+            { kind: 'Robot', name: 'r' },
+          ],
+        },
+        CLUSTER,
+      ),
+      'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
+      'roleRef.name: Required value',
+      'subjects[0].name: Required value',
+      'subjects[0].apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"',
+      `subjects[1].name: Invalid value: "S": ${SUBDOMAIN}`,
+      'subjects[1].namespace: Required value',
+      'subjects[2].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"',
+    ],
+  ]);
+  testUpdate([
+    [
+      'another role',
+      binding('r'),
+      binding('other'),
+      'roleRef: Invalid value: {"kind":"Role","name":"other","apiGroup":"rbac.authorization.k8s.io"}: cannot change roleRef',
+    ],
+  ]);
+});
+
+describe('webhook configurations', () => {
+  const caBundle = Buffer.from(createAuthority({ now: new Date(), days: 1 }).cert).toString('base64');
+  const VALID = {
+    name: 'h.example.com',
+    admissionReviewVersions: ['v1'],
+    sideEffects: 'None',
+    clientConfig: { service: { namespace: 'a', name: 's', path: '/x' }, caBundle },
+    rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
+  };
+  const configuration = (...webhooks: object[]): ApiObject =>
+    make('admissionregistration.k8s.io/v1', 'ValidatingWebhookConfiguration', { webhooks }, CLUSTER);
+  const hook = (more: object): ApiObject => configuration({ ...VALID, ...more });
+  testCreate([
+    ['a valid one', hook({})],
+    [
+      'a short name',
+      hook({ name: 'h.example' }),
+      'webhooks[0].name: Invalid value: "h.example": should be a domain with at least three segments separated by dots',
+    ],
+    ['equal names', configuration(VALID, VALID), 'webhooks[1].name: Duplicate value: "h.example.com"'],
+    [
+      'required fields',
+      hook({ name: '', admissionReviewVersions: [], sideEffects: null, clientConfig: {}, rules: [{}] }),
+      'webhooks[0].name: Required value',
+      'webhooks[0].rules[0].operations: Required value',
+      'webhooks[0].rules[0].apiGroups: Required value',
+      'webhooks[0].rules[0].apiVersions: Required value',
+      'webhooks[0].rules[0].resources: Required value',
+      'webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun',
+      'webhooks[0].clientConfig: Required value: exactly one of url or service is required',
+      'webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1',
+    ],
+    [
+      'unsupported values',
+      hook({ failurePolicy: 'Maybe', matchPolicy: 'Some', sideEffects: 'Unknown', timeoutSeconds: 31 }),
+      'webhooks[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"',
+      'webhooks[0].matchPolicy: Unsupported value: "Some": supported values: "Equivalent", "Exact"',
+      'webhooks[0].sideEffects: Unsupported value: "Unknown": supported values: "None", "NoneOnDryRun"',
+      'webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds',
+    ],
+    [
+      'rules',
+      hook({
+        rules: [
+          { apiGroups: ['*', ''], apiVersions: ['v1'], operations: ['PATCH'], resources: ['pods'], scope: 'All' },
+        ],
+      }),
+      `webhooks[0].rules[0].apiGroups: Invalid value: ["*",""]: if '*' is present, must not specify other API groups`,
+      'webhooks[0].rules[0].operations[0]: Unsupported value: "PATCH": supported values: "*", "CONNECT", "CREATE", "DELETE", "UPDATE"',
+      'webhooks[0].rules[0].scope: Unsupported value: "All": supported values: "*", "Cluster", "Namespaced"',
+    ],
+    [
+      'a URL',
+      hook({ clientConfig: { url: 'http://h/x', caBundle: 'aGVsbG8=' } }),
+      `webhooks[0].clientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]`,
+      'webhooks[0].clientConfig.caBundle: Invalid value: "aGVsbG8=": unable to load root certificates: unable to parse bytes as PEM block',
+    ],
+    [
+      'a service',
+      hook({ clientConfig: { service: { path: '/x' } } }),
+      'webhooks[0].clientConfig.service.name: Required value',
+      'webhooks[0].clientConfig.service.namespace: Required value',
+    ],
+    [
+      'a version of AdmissionReview',
+      hook({ admissionReviewVersions: ['v1beta1'] }),
+      'webhooks[0].admissionReviewVersions: Invalid value: ["v1beta1"]: must include at least one of v1',
+    ],
+    [
+      'match conditions',
+      hook({
+        matchConditions: [
+          { name: 'valid', expression: "request.operation == 'CREATE' && has(object.metadata.labels)" },
+          { name: '', expression: '' },
+          { name: 'syntax', expression: '1 +' },
+          { name: 'number', expression: '1' },
+          { name: 'quantity', expression: "quantity('1Gi').isGreaterThan(quantity('1Mi'))" },
+        ],
+      }),
+      'webhooks[0].matchConditions[1].expression: Required value',
+      'webhooks[0].matchConditions[1].name: Required value',
+      'webhooks[0].matchConditions[2].expression: Invalid value: "1 +": compilation failed: Unexpected token: EOF',
+      'webhooks[0].matchConditions[3].expression: Invalid value: "1": must evaluate to bool',
+      `webhooks[0].matchConditions[4].expression: Invalid value: "quantity('1Gi').isGreaterThan(quantity('1Mi'))": compilation failed: found no matching overload for 'quantity(string)'`,
+    ],
+  ]);
+});
+
+describe('other kinds', () => {
+  const KEY =
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+  const priorityClass = (value: number, name = 'x'): ApiObject =>
+    make('scheduling.k8s.io/v1', 'PriorityClass', { value }, { ...CLUSTER, name });
+  testCreate([
+    [
+      'a ConfigMap',
+      make('v1', 'ConfigMap', { data: { 'a.b_c-1': '', 'a b': '' }, binaryData: { '/': '' } }),
+      `data[a b]: Invalid value: "a b": ${KEY}`,
+      `binaryData[/]: Invalid value: "/": ${KEY}`,
+    ],
+    [
+      'a Service',
+      make('v1', 'Service', { spec: { type: 'Magic', ports: [{ port: 80 }, { port: 0 }] } }),
+      'spec.type: Unsupported value: "Magic": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"',
+      'spec.ports[1].port: Invalid value: 0: must be between 1 and 65535, inclusive',
+    ],
+    ['a Service without ports', make('v1', 'Service'), 'spec.ports: Required value'],
+    ['a headless Service without ports', make('v1', 'Service', { spec: { clusterIP: 'None' } })],
+    ['a RuntimeClass', make('node.k8s.io/v1', 'RuntimeClass', {}, CLUSTER), 'handler: Required value'],
+    [
+      'a high PriorityClass',
+      priorityClass(1000000001),
+      'value: Forbidden: maximum allowed value of a user defined priority is 1000000000',
+    ],
+    [
+      'a PriorityClass of the system',
+      priorityClass(1, 'system-mine'),
+      "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-mine is not a known system priority class",
+    ],
+    ['a kind without rules', make('v1', 'Endpoints')],
+  ]);
+
+  test('the stringData of a Secret is encoded', () => {
+    const object = make('v1', 'Secret', { data: { a: 'AA==' }, stringData: { b: 'text' } });
+    strategyFor(object).prepareForCreate(object);
+    assert.deepEqual([object['data'], object['stringData']], [{ a: 'AA==', b: 'dGV4dA==' }, undefined]);
+  });
+});
+
+/** The resource of a kind of the project. */
+function resourceOf(kind: string): ResourceInfo {
+  const definition = DEFINITIONS.find(({ spec }) => spec.names.kind === kind);
+  const [resource] = definition ? resourcesOfDefinition(definition as unknown as ApiObject) : [];
+  assert.ok(resource);
+  return resource;
+}
+
+describe('custom resources', () => {
+  const config = (rest: object, name = 'cluster'): ApiObject => {
+    const { group, version } = resourceOf('PSAEnforcementConfig');
+    const object: ApiObject = {
+      apiVersion: `${group}/${version}`,
+      kind: 'PSAEnforcementConfig',
+      metadata: { name },
+      ...rest,
+    };
+    resourceOf('PSAEnforcementConfig').strategy.defaults(object);
+    return object;
+  };
+  const allocation = (data: unknown): ApiObject => ({ metadata: { name: 'scc-uid' }, data });
+  const namespaces = (...list: object[]): ApiObject => config({ spec: {}, status: { violatingNamespaces: list } });
+  const cases: [name: string, kind: string, object: ApiObject, ...errors: string[]][] = [
+    ['a valid object', 'PSAEnforcementConfig', config({ spec: {} })],
+    ['a missing field', 'PSAEnforcementConfig', config({}), 'spec: Required value'],
+    [
+      'a missing field in a list',
+      'PSAEnforcementConfig',
+      namespaces({}),
+      'status.violatingNamespaces[0].name: Required value',
+    ],
+    [
+      'an unsupported value',
+      'PSAEnforcementConfig',
+      config({ spec: { enforcementMode: 'Never' } }),
+      'spec.enforcementMode: Unsupported value: "Never": supported values: "", "Restricted", "Legacy"',
+    ],
+    [
+      'a value of a wrong type',
+      'PSAEnforcementConfig',
+      config({ spec: [], status: { observedGeneration: 1.5 } }),
+      'spec: Invalid value: "array": spec in body must be of type object: "array"',
+      'status.observedGeneration: Invalid value: "number": status.observedGeneration in body must be of type integer: "number"',
+    ],
+    [
+      'a short and a long text',
+      'PSAEnforcementConfig',
+      namespaces({ name: '' }, { name: 'x'.repeat(64) }),
+      'status.violatingNamespaces[0].name: Invalid value: "": status.violatingNamespaces[0].name in body should be at least 1 chars long',
+      'status.violatingNamespaces[1].name: Too long: may not be more than 63 bytes',
+    ],
+    [
+      'a time',
+      'PSAEnforcementConfig',
+      config({ spec: {}, status: { lastEvaluationTime: 'yesterday' } }),
+      'status.lastEvaluationTime: Invalid value: "yesterday": status.lastEvaluationTime in body must be of type date-time: "yesterday"',
+    ],
+    [
+      'a CEL rule',
+      'PSAEnforcementConfig',
+      config({ spec: {} }, 'other'),
+      '<nil>: Invalid value: psaenforcementconfig is a singleton; its name must be cluster',
+    ],
+    ['base64', 'RangeAllocation', allocation('AQ==')],
+    ['an empty text that matches one of two schemas', 'RangeAllocation', allocation('')],
+    [
+      'a text that matches none of two schemas',
+      'RangeAllocation',
+      allocation('?'),
+      'data: Invalid value: "": "data" must validate at least one schema (anyOf)',
+    ],
+  ];
+  for (const [name, kind, object, ...errors] of cases) {
+    test(name, () => assert.deepEqual(createErrors(object, resourceOf(kind).strategy), errors));
+  }
+
+  test('defaults are set and unknown fields are removed', () => {
+    const object = config({ spec: { bogus: 1 }, more: {}, status: { conditions: [{ bogus: 1, type: 'A' }] } });
+    assert.deepEqual(object['spec'], { enforcementMode: '' });
+    assert.deepEqual(object['status'], { conditions: [{ type: 'A' }] });
+    assert.deepEqual(Object.keys(object), ['apiVersion', 'kind', 'metadata', 'spec', 'status']);
+  });
+
+  test('an update of the status keeps spec and metadata', () => {
+    const { strategy } = resourceOf('PSAEnforcementConfig');
+    const old = config({ spec: {} });
+    const next = config({ spec: { enforcementMode: 'Legacy' }, status: { enforcementMode: 'Legacy' } });
+    next.metadata = { ...next.metadata, labels: { a: 'b' } };
+    strategy.prepareForUpdate(next, old, 'status');
+    assert.deepEqual([next['spec'], next['status']], [{ enforcementMode: '' }, { enforcementMode: 'Legacy' }]);
+    assert.equal(next.metadata['labels'], undefined);
+  });
+
+  test('the columns of kubectl get', () => {
+    const conditions = [
+      { type: 'Evaluated', status: 'True' },
+      { type: 'Enforcing', status: 'False' },
+    ];
+    const status = { conditions, lastEvaluationTime: '2026-01-01T00:00:00Z' };
+    const object = config({ spec: { enforcementMode: 'Legacy' }, status });
+    const now = new Date('2026-01-01T00:01:00Z');
+    assert.deepEqual(
+      resourceOf('PSAEnforcementConfig').columns.map(({ name, cell }) => [name, cell(object, now)]),
+      [
+        ['Name', 'cluster'],
+        ['Requested', 'Legacy'],
+        ['Decided', null],
+        ['Enforcing', 'False'],
+        ['Progressing', null],
+        ['Evaluated', '60s'],
+        ['Age', null],
+      ],
+    );
+  });
+
+  test('the resource of a definition', () => {
+    const { columns, strategy, ...resource } = resourceOf('SecurityContextConstraints');
+    assert.equal(typeof strategy.defaults, 'function');
+    assert.equal(columns.length, 10);
+    assert.deepEqual(resource, {
+      group: 'security.openshift.io',
+      version: 'v1',
+      kind: 'SecurityContextConstraints',
+      listKind: 'SecurityContextConstraintsList',
+      resource: 'securitycontextconstraints',
+      singular: 'securitycontextconstraint',
+      namespaced: false,
+      shortNames: ['scc'],
+      categories: [],
+      verbs: ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'],
+      subresources: [],
+      custom: true,
+    });
+  });
+});
+
+describe('definitions of custom resources', () => {
+  const definition = (more: object, version: object = {}, name = 'gadgets.example.com'): ApiObject => {
+    const schema = { openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object' } } } };
+    const spec = {
+      group: 'example.com',
+      scope: 'Namespaced',
+      names: { kind: 'Gadget', plural: 'gadgets' },
+      versions: [{ name: 'v1', served: true, storage: true, schema, ...version }],
+      ...more,
+    };
+    return make('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { spec }, { ...CLUSTER, name });
+  };
+  const at = 'spec.versions[0].schema.openAPIV3Schema';
+  const rules = [{ rule: 'self.' }];
+  testCreate([
+    ...DEFINITIONS.map((one): Case => [
+      `the project's ${one.spec.names.kind}`,
+      make(one.apiVersion, one.kind, { spec: one.spec }, { ...CLUSTER, name: one.metadata.name }),
+    ]),
+    ['a valid one', definition({})],
+    [
+      'required fields',
+      definition({ group: '', scope: 'Some', names: {}, versions: [] }, {}, 'x'),
+      'metadata.name: Invalid value: "x": must be spec.names.plural+"."+spec.group',
+      'spec.group: Required value',
+      'spec.names.plural: Required value',
+      'spec.names.singular: Required value',
+      'spec.names.kind: Required value',
+      'spec.names.listKind: Required value',
+      'spec.scope: Unsupported value: "Some": supported values: "Cluster", "Namespaced"',
+      'spec.versions: Invalid value: []: must have exactly one version marked as storage version',
+    ],
+    ['no schema', definition({}, { schema: null }), `${at}: Required value: schemas are required`],
+    [
+      'an invalid schema',
+      definition({}, { schema: { openAPIV3Schema: { type: 'thing' } } }),
+      `${at}: Invalid value: "": schema is invalid: data/type must be equal to one of the allowed values, data/type must be array, data/type must match a schema in anyOf`,
+    ],
+    [
+      'an invalid rule',
+      definition({}, { schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-validations': rules } } }),
+      `${at}.x-kubernetes-validations: Invalid value: "self.": compilation failed: Expected IDENTIFIER, got EOF`,
+    ],
+  ]);
+  testUpdate([
+    [
+      'the scope',
+      definition({}),
+      definition({ scope: 'Cluster' }),
+      'spec.scope: Invalid value: "Cluster": field is immutable',
+    ],
+  ]);
+
+  test('stored versions are recorded', () => {
+    const old = definition({});
+    strategyFor(old).prepareForCreate(old);
+    const acceptedNames = { plural: '', kind: '' };
+    assert.deepEqual(old['status'], { conditions: null, acceptedNames, storedVersions: ['v1'] });
+    const { status } = update(old, definition({}, { name: 'v2' })).object;
+    assert.deepEqual((status as { storedVersions: unknown }).storedVersions, ['v1', 'v2']);
+  });
+});
