@@ -748,7 +748,7 @@ describe('other kinds', () => {
 /** The resource of a kind of the project. */
 function resourceOf(kind: string): ResourceInfo {
   const definition = DEFINITIONS.find(({ spec }) => spec.names.kind === kind);
-  const [resource] = definition ? resourcesOfDefinition(definition as unknown as ApiObject) : [];
+  const [resource] = definition ? resourcesOfDefinition(definition) : [];
   assert.ok(resource);
   return resource;
 }

@@ -104,6 +104,8 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     validateUpdate: (job, old, subresource) => (subresource === '' ? changed(job, old, ['selector', 'template']) : []),
     warnings: (object) => templateWarnings('batch', 'Job', object),
   },
+  // Go always writes the spec.
+  'coordination.k8s.io/Lease': { namespaced: true, defaults: (lease) => void (lease['spec'] ??= {}) },
   'node.k8s.io/RuntimeClass': {
     namespaced: false,
     validate: (object) => (textAt(object, 'handler') === '' ? [requiredField('handler', '')] : []),

@@ -55,7 +55,9 @@ function webhookErrors(webhook: JsonObject, path: string): FieldError[] {
 /** An optional field with one of several values. */
 function oneOf(part: JsonObject, field: string, path: string, values: readonly string[]): FieldError[] {
   const value = part[field];
-  return value == null || values.includes(String(value)) ? [] : [notSupported(`${path}.${field}`, value, values)];
+  return value == null || (typeof value === 'string' && values.includes(value))
+    ? []
+    : [notSupported(`${path}.${field}`, value, values)];
 }
 
 function nameErrors(name: string, path: string): FieldError[] {
