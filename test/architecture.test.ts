@@ -94,7 +94,9 @@ describe('the rules name what breaks them', () => {
       name: 'a part of a package away from home',
       path: 'config/a.ts',
       text: `import { Ajv } from 'ajv/dist/2020.js';`,
-      expected: ['src/config/a.ts: imports ajv, whose home is src/config/ajv.ts and src/dev-cluster/objects/custom-resources.ts'],
+      expected: [
+        'src/config/a.ts: imports ajv, whose home is src/config/ajv.ts and src/dev-cluster/objects/custom-resources.ts',
+      ],
     },
     {
       name: 'a new package',
