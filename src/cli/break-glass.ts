@@ -1,13 +1,12 @@
+/**
+ * Break-glass: a match condition that is always false stops API servers from calling a webhook. The rest of the webhook
+ * configuration does not change, so that the removal of the condition restores it.
+ */
 import { deepEqual } from '../kube/equality.ts';
-import { type JsonPatchOp, escapeKey } from '../kube/json-patch.ts';
-import { type Configuration, type Webhook, phaseOf } from './installation.ts';
-import { printColumns, printable } from './output/print.ts';
-import type { Outcome } from './commands/break-glass.ts';
+import { escapeKey, type JsonPatchOp } from '../kube/json-patch.ts';
+import type { Configuration, Webhook } from './installation.ts';
 
-// * Break-glass: a match condition that is never true keeps API servers from asking a webhook. The rest of its
-// configuration stays as it is, so that taking the condition away restores all of it.
-
-/** Never true: no request is sent to the webhook. */
+/** The match condition that is always false. */
 export const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
 
 const ANNOTATIONS = {
@@ -16,31 +15,30 @@ const ANNOTATIONS = {
   reason: 'portcullis.dev/break-glass-reason',
 } as const;
 
-/** Who broke the glass, when, and why. */
+/** The annotations that record the use of break-glass. */
 interface Note {
-  /** RFC 3339. */
+  /** Time in RFC 3339. */
   readonly since?: string | undefined;
+  /** User name. */
   readonly by?: string | undefined;
   readonly reason?: string | undefined;
 }
 
 /**
- * `asked`: as if there were no glass. `off`: no request is sent. `advisory`: only warns and never fails a request, so
- * that it is left alone. `obstructed`: a condition of somebody else has the name of ours.
+ * `active`: API servers call the webhook. `off`: break-glass is on. `advisory`: the webhook only warns, and break-glass
+ * does not change it. `conflict`: another match condition uses the name of break-glass.
  */
-type WebhookState = 'asked' | 'off' | 'advisory' | 'obstructed';
+export type WebhookState = 'active' | 'off' | 'advisory' | 'conflict';
 
-/** It only adds warnings, and API servers go on without it. */
 const ADVISORY = 'advise.psa.portcullis.dev';
 
-export function stateOf({ name, matchConditions }: Webhook): WebhookState {
-  const found = (matchConditions ?? []).find((condition) => condition.name === BREAK_GLASS.name);
-  if (found) return found.expression === BREAK_GLASS.expression ? 'off' : 'obstructed';
-  return name === ADVISORY ? 'advisory' : 'asked';
+export function webhookState({ name, matchConditions }: Webhook): WebhookState {
+  const condition = (matchConditions ?? []).find((candidate) => candidate.name === BREAK_GLASS.name);
+  if (condition) return condition.expression === BREAK_GLASS.expression ? 'off' : 'conflict';
+  return name === ADVISORY ? 'advisory' : 'active';
 }
 
-/** What was noted when the glass was broken. */
-export function noteOf({ metadata }: Configuration): Note {
+export function breakGlassNote({ metadata }: Configuration): Note {
   const annotations = metadata.annotations ?? {};
   return {
     since: annotations[ANNOTATIONS.since],
@@ -49,29 +47,27 @@ export function noteOf({ metadata }: Configuration): Note {
   };
 }
 
-/** The operations that keep a configuration's webhooks from being asked; none if that is so already. */
+/** The patch that switches the active webhooks of a configuration off; empty if there is none. */
 export function planOn(configuration: Configuration, note: Note): JsonPatchOp[] {
-  const ops = configuration.webhooks.flatMap((webhook, index) =>
-    stateOf(webhook) === 'asked' ? addCondition(webhook, index) : [],
+  const operations = configuration.webhooks.flatMap((webhook, index) =>
+    webhookState(webhook) === 'active' ? addCondition(webhook, index) : [],
   );
-  return ops.length === 0 ? [] : [...ops, ...annotate(configuration, note)];
+  return operations.length === 0 ? [] : [...operations, ...addNote(configuration, note)];
 }
 
-/** The operations that take back what `planOn` did; none if there is nothing to take back. */
+/** The patch that reverts `planOn`; empty if there is nothing to revert. */
 export function planOff(configuration: Configuration): JsonPatchOp[] {
-  const ops = configuration.webhooks.flatMap((webhook, index) =>
-    stateOf(webhook) === 'off' ? removeCondition(webhook, index) : [],
+  const operations = configuration.webhooks.flatMap((webhook, index) =>
+    webhookState(webhook) === 'off' ? removeCondition(webhook, index) : [],
   );
-  return [...ops, ...unannotate(configuration)];
+  return [...operations, ...removeNote(configuration)];
 }
-
-// Every change is bound to what it was decided from: a webhook that was moved or changed meanwhile refuses the patch.
 
 function addCondition(webhook: Webhook, index: number): JsonPatchOp[] {
   const path = `/webhooks/${index}/matchConditions`;
   const { matchConditions = null } = webhook;
   return [
-    ...testsOf(webhook, index),
+    ...preconditions(webhook, index),
     matchConditions === null
       ? { op: 'add', path, value: [BREAK_GLASS] }
       : { op: 'add', path: `${path}/-`, value: BREAK_GLASS },
@@ -81,18 +77,22 @@ function addCondition(webhook: Webhook, index: number): JsonPatchOp[] {
 function removeCondition(webhook: Webhook, index: number): JsonPatchOp[] {
   const path = `/webhooks/${index}/matchConditions`;
   const conditions = webhook.matchConditions ?? [];
-  const place = conditions.findIndex((condition) => deepEqual(condition, BREAK_GLASS));
-  return [...testsOf(webhook, index), { op: 'remove', path: conditions.length === 1 ? path : `${path}/${place}` }];
+  const position = conditions.findIndex((condition) => deepEqual(condition, BREAK_GLASS));
+  return [
+    ...preconditions(webhook, index),
+    { op: 'remove', path: conditions.length === 1 ? path : `${path}/${position}` },
+  ];
 }
 
-function testsOf({ name, matchConditions }: Webhook, index: number): JsonPatchOp[] {
+/** Operations that reject the patch if the webhook was moved or changed after it was read. */
+function preconditions({ name, matchConditions }: Webhook, index: number): JsonPatchOp[] {
   return [
     { op: 'test', path: `/webhooks/${index}/name`, value: name },
     { op: 'test', path: `/webhooks/${index}/matchConditions`, value: matchConditions ?? null },
   ];
 }
 
-function annotate({ metadata }: Configuration, note: Note): JsonPatchOp[] {
+function addNote({ metadata }: Configuration, note: Note): JsonPatchOp[] {
   const entries = (['since', 'by', 'reason'] as const).flatMap((key): [string, string][] => {
     const value = note[key];
     return value === undefined ? [] : [[ANNOTATIONS[key], value]];
@@ -103,101 +103,53 @@ function annotate({ metadata }: Configuration, note: Note): JsonPatchOp[] {
       { op: 'add', path: '/metadata/annotations', value: Object.fromEntries(entries) },
     ];
   }
-  return entries.map(([key, value]) => ({ op: 'add', path: pathOf(key), value }));
+  return entries.map(([key, value]) => ({ op: 'add', path: `/metadata/annotations/${escapeKey(key)}`, value }));
 }
 
-function unannotate({ metadata }: Configuration): JsonPatchOp[] {
+function removeNote({ metadata }: Configuration): JsonPatchOp[] {
   const annotations = metadata.annotations ?? {};
   return Object.values(ANNOTATIONS)
     .filter((key) => Object.hasOwn(annotations, key))
-    .map((key) => ({ op: 'remove', path: pathOf(key) }));
+    .map((key) => ({ op: 'remove', path: `/metadata/annotations/${escapeKey(key)}` }));
 }
 
-function pathOf(annotation: string): string {
-  return `/metadata/annotations/${escapeKey(annotation)}`;
-}
-
-/** A webhook and whether it is asked, for people and programs. */
+/** A webhook with its state, as `break-glass status` reports it. */
 interface WebhookStatus {
   readonly configuration: string;
-  readonly phase: string;
+  readonly phase: 'validating' | 'mutating';
   readonly webhook: string;
   readonly state: WebhookState;
   readonly failurePolicy: string;
 }
 
-/** The state of an installation: `on` if the glass is broken everywhere, `partly` if some webhooks are asked. */
-export interface Status {
+/** The state of an installation. `partly`: some webhooks are off, others are active. */
+export interface BreakGlassStatus {
   readonly breakGlass: 'on' | 'partly' | 'off';
   readonly notes: readonly (Note & { readonly configuration: string })[];
   readonly webhooks: readonly WebhookStatus[];
 }
 
-export function statusOf(configurations: readonly Configuration[]): Status {
+export function breakGlassStatus(configurations: readonly Configuration[]): BreakGlassStatus {
   const webhooks = configurations.flatMap((configuration) =>
     configuration.webhooks.map((webhook) => ({
       configuration: configuration.name,
-      phase: phaseOf(configuration),
+      phase: webhookPhase(configuration),
       webhook: webhook.name,
-      state: stateOf(webhook),
+      state: webhookState(webhook),
       failurePolicy: webhook.failurePolicy ?? 'Fail',
     })),
   );
   const isOff = webhooks.some(({ state }) => state === 'off');
-  const isAsked = webhooks.some(({ state }) => state === 'asked' || state === 'obstructed');
+  const isActive = webhooks.some(({ state }) => state === 'active' || state === 'conflict');
   return {
-    breakGlass: isOff ? (isAsked ? 'partly' : 'on') : 'off',
+    breakGlass: isOff ? (isActive ? 'partly' : 'on') : 'off',
     notes: configurations
-      .map((configuration) => ({ configuration: configuration.name, ...noteOf(configuration) }))
+      .map((configuration) => ({ configuration: configuration.name, ...breakGlassNote(configuration) }))
       .filter(({ since }) => since !== undefined),
     webhooks,
   };
 }
 
-const STATES: Readonly<Record<WebhookState, string>> = {
-  asked: 'asked',
-  off: 'not asked',
-  advisory: 'asked, warns only',
-  obstructed: 'unknown: it has another match condition called "break-glass"',
-};
-
-const SUMMARIES: Readonly<Record<Status['breakGlass'], string>> = {
-  on: 'The glass is broken: Portcullis refuses and changes nothing. Back: portcullis break-glass off',
-  partly:
-    'The glass is broken for some webhooks only. All: portcullis break-glass on. None: portcullis break-glass off',
-  off: 'The glass is whole: Portcullis enforces.',
-};
-
-export function printStatus(status: Status): string {
-  const rows = status.webhooks.map((one) => [
-    one.phase,
-    one.configuration,
-    one.webhook,
-    one.failurePolicy,
-    STATES[one.state],
-  ]);
-  const table = printColumns(['PHASE', 'CONFIGURATION', 'WEBHOOK', 'FAILURE POLICY', 'STATE'], rows);
-  const notes = [...new Set(status.notes.map(printNote))].map((note) => `${note}\n`);
-  return `${table}\n${notes.join('')}${SUMMARIES[status.breakGlass]}\n`;
-}
-
-function printNote({ since = '', by, reason }: Note): string {
-  const who = by === undefined ? '' : ` by ${by}`;
-  return printable(`Since ${since}${who}${reason === undefined ? '' : `: ${reason}`}`);
-}
-
-/** One line on what became of a configuration; `suffix` says of a dry run that it is one. */
-export function printStep(read: Configuration, outcome: Outcome, suffix: string): string {
-  const title = `${phaseOf(read)} ${read.name}`;
-  return printable(`${title}: ${describe(outcome)}${outcome.kind === 'changed' ? suffix : ''}`);
-}
-
-function describe(outcome: Outcome): string {
-  if (outcome.kind === 'gone') return 'gone, somebody has removed it';
-  if (outcome.kind === 'refused') return `not changed: ${outcome.message}`;
-  const states = Map.groupBy(outcome.configuration.webhooks, stateOf);
-  const parts = [...states].map(
-    ([state, webhooks]) => `${webhooks.map(({ name }) => name).join(', ')} ${STATES[state]}`,
-  );
-  return `${outcome.kind}: ${parts.join('; ')}`;
+export function webhookPhase({ kind }: Pick<Configuration, 'kind'>): WebhookStatus['phase'] {
+  return kind === 'ValidatingWebhookConfiguration' ? 'validating' : 'mutating';
 }

@@ -3,8 +3,8 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { statusOf, type Status } from '../../src/cli/break-glass.ts';
-import { configurationOf } from '../../src/cli/installation.ts';
+import { breakGlassStatus, type BreakGlassStatus } from '../../src/cli/break-glass.ts';
+import { parseWebhookConfiguration } from '../../src/cli/installation.ts';
 import type { JsonObject, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import { buildAlerts } from '../../src/install/monitoring.ts';
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
@@ -58,9 +58,9 @@ describe('the way out with kubectl alone', { skip: !hasKubectl && 'there is no k
         );
         return lists.flatMap(({ body }) => (body as { readonly items: readonly JsonObject[] }).items);
       };
-      const state = async (): Promise<Status['breakGlass']> => {
+      const state = async (): Promise<BreakGlassStatus['breakGlass']> => {
         const objects = (await read()) as readonly ValidatingWebhookConfiguration[];
-        return statusOf(objects.map((object) => configurationOf('ValidatingWebhookConfiguration', object))).breakGlass;
+        return breakGlassStatus(objects.map((object) => parseWebhookConfiguration('ValidatingWebhookConfiguration', object))).breakGlass;
       };
       const webhooks = async () => (await read()).map((object) => object['webhooks']);
       const whole = await webhooks();

@@ -1,5 +1,5 @@
 /** What the doctor knows of an installation where nothing is wrong. */
-import { configurationOf } from '../../src/cli/installation.ts';
+import { parseWebhookConfiguration } from '../../src/cli/installation.ts';
 import type { Facts, NamespaceFact } from '../../src/cli/doctor/facts.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import type { Kinds, Lease } from '../../src/kube/types.ts';
@@ -30,7 +30,7 @@ export function registered(
       change({ ...webhook, clientConfig: { ...webhook.clientConfig, caBundle } }),
     );
     const object = { ...manifest, webhooks } as WebhookConfiguration;
-    return configurationOf(manifest.kind as Facts['configurations'][number]['kind'], object);
+    return parseWebhookConfiguration(manifest.kind as Facts['configurations'][number]['kind'], object);
   });
 }
 
@@ -75,9 +75,9 @@ export const HEALTHY: Facts = {
   disruptionBudgets: { value: [{ metadata: { name: 'portcullis' } }] },
   leases: { value: [lease('portcullis', NOW)] },
   certificate: { value: { source: 'secrets/portcullis-serving-certificate', chain: SERVING } },
-  atUrls: new Map(),
+  urlCertificates: new Map(),
   configuration: { value: { source: 'configmaps/portcullis-configuration configuration.yaml', text: '' } },
-  lacking: { value: [] },
+  missingAccess: { value: [] },
   probes: [
     { id: 'namespace', group: '', resource: 'namespaces', body: {}, object: { metadata: { name: 'x' } } },
     {

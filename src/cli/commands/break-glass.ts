@@ -1,149 +1,82 @@
+import { reviewSelf } from '../../cluster/access.ts';
 import type { Connection } from '../../cluster/connection.ts';
 import { resourcePath } from '../../kube/resources.ts';
+import { UserError } from '../../config/files.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { ApiError } from '../../kube/status.ts';
-import {
-  FIELD_MANAGER,
-  ifThere,
-  configurationOf,
-  type Configuration,
-  withCluster,
-  clusterOptions,
-  isOurs,
-  readConfigurations,
-} from '../installation.ts';
-import { reviewSelf } from '../../cluster/access.ts';
-import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
-import { planOff, planOn, stateOf, printStatus, printStep, statusOf } from '../break-glass.ts';
+import {
+  breakGlassStatus,
+  planOff,
+  planOn,
+  webhookPhase,
+  webhookState,
+  type BreakGlassStatus,
+  type WebhookState,
+} from '../break-glass.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
+import {
+  clusterOptions,
+  FIELD_MANAGER,
+  ignoreNotFound,
+  isOwn,
+  parseWebhookConfiguration,
+  readConfigurations,
+  withCluster,
+  type Configuration,
+} from '../installation.ts';
 import { flag, option, text, type Values } from '../options.ts';
-import { DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
-
-/** Decides what to change in a configuration as it is now. */
-type Plan = (configuration: Configuration) => readonly JsonPatchOp[];
-
-/** What became of a configuration; `gone` if somebody removed it meanwhile. */
-export type Outcome =
-  | { readonly kind: 'changed' | 'unchanged'; readonly configuration: Configuration }
-  | { readonly kind: 'gone' }
-  | { readonly kind: 'refused'; readonly message: string };
-
-/** How often a configuration is looked at again because somebody else changes it all the time. */
-const MAX_TRIES = 5;
-
-/**
- * Changes a configuration by a patch that fails if the webhooks have changed since they were read; then it is read again.
- * Rejects only if the server cannot be reached.
- */
-async function change(
-  connection: Connection,
-  read: Configuration,
-  plan: Plan,
-  options: { readonly dryRun: boolean; readonly signal: AbortSignal },
-): Promise<Outcome> {
-  let configuration = read;
-  for (let tries = 1; ; tries++) {
-    const ops = plan(configuration);
-    if (ops.length === 0) return { kind: 'unchanged', configuration };
-    try {
-      return { kind: 'changed', configuration: await patch(connection, configuration, ops, options) };
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      const { code, message } = error.status;
-      if (code === 404) return { kind: 'gone' };
-      const again = tries < MAX_TRIES && (code === 422 || code === 409);
-      const current = again ? await readAgain(connection, configuration, options.signal) : configuration;
-      if (!current) return { kind: 'gone' };
-      // What the server refuses although nobody has changed anything, it would refuse again.
-      if (!again || current.metadata.resourceVersion === configuration.metadata.resourceVersion) {
-        return { kind: 'refused', message };
-      }
-      configuration = current;
-    }
-  }
-}
-
-async function patch(
-  connection: Connection,
-  { kind, name }: Configuration,
-  ops: readonly JsonPatchOp[],
-  { dryRun, signal }: { readonly dryRun: boolean; readonly signal: AbortSignal },
-): Promise<Configuration> {
-  const answer = await connection.request({
-    method: 'PATCH',
-    path: pathTo(kind, name),
-    query: { fieldManager: FIELD_MANAGER, ...(dryRun ? { dryRun: 'All' } : {}) },
-    contentType: 'application/json-patch+json',
-    body: ops,
-    signal,
-  });
-  return configurationOf(kind, answer);
-}
-
-async function readAgain(
-  connection: Connection,
-  { kind, name }: Configuration,
-  signal: AbortSignal,
-): Promise<Configuration | undefined> {
-  const object = await ifThere(() => connection.request({ method: 'GET', path: pathTo(kind, name), signal }));
-  return object && configurationOf(kind, object);
-}
-
-function pathTo(kind: Configuration['kind'], name: string): string {
-  return `${resourcePath(kind, undefined)}/${encodeURIComponent(name)}`;
-}
+import { printColumns, DATA_AND_TABLE, outputOption, printData, printable } from '../output/print.ts';
 
 const DETAILS = `
-Stops all enforcement in one step, for the day when Portcullis is in the way, and undoes that again.
+Stops all enforcement in an emergency, and restores it.
 
-  on      adds a match condition that is never true to every webhook of Portcullis that can refuse or
-          change something; API servers follow within seconds. Notes who did it, when and why
-  off     takes exactly these conditions and notes away again
-  status  tells which webhooks are asked; exit code 1 while some are not
+  on      adds a match condition that is always false to every webhook of Portcullis that denies or
+          changes requests. API servers apply it within seconds. Annotations record the user, the time
+          and the reason
+  off     removes these conditions and annotations
+  status  shows the state of each webhook
 
-No replica of Portcullis has to run for it. Nothing else of the configurations is touched, and a change
-that somebody makes at the same time is not lost. Done twice, it changes nothing the second time. What
-started meanwhile goes on running afterwards: see what violates with 'portcullis check' and 'scc plan'.
+No replica of Portcullis has to run. The command changes nothing else in the webhook configurations, does
+not overwrite concurrent changes, and can be repeated. Pods that start while break-glass is on keep
+running: find violations with 'portcullis check' and 'portcullis scc plan'.
 
-A tool that keeps manifests (Argo CD, Flux) may take the conditions away: pause it first.
+GitOps tools (Argo CD, Flux) may revert the change: suspend them first.
 
-It needs the verbs get, list and patch on validatingwebhookconfigurations and
-mutatingwebhookconfigurations of admissionregistration.k8s.io; status only list.
+Required verbs: get, list and patch on validatingwebhookconfigurations and mutatingwebhookconfigurations
+of admissionregistration.k8s.io. For status, list is sufficient.
 
 Examples:
-  portcullis break-glass on --reason "INC-1234: nothing starts"
+  portcullis break-glass on --reason "INC-1234: pods do not start"
   portcullis break-glass status
   portcullis break-glass off --dry-run
 
 Exit codes:
-  0  done, or was so already
-  1  not everything could be changed, or status: some webhooks are not asked
+  0  success
+  1  a configuration could not be changed; for status: some webhooks are off
   2  wrong usage, or the cluster cannot be read
 `;
 
 const OPTIONS = {
   ...clusterOptions,
-  reason: option('TEXT', text, undefined, { help: 'Why the glass is broken; kept in an annotation' }),
-  'dry-run': flag({ help: 'Let the API server say what it would do, and change nothing' }),
-  output: { ...outputOption(DATA_AND_TABLE), help: 'Of status: one of table, json, yaml' },
+  reason: option('TEXT', text, undefined, { help: 'Reason, stored in an annotation' }),
+  'dry-run': flag({ help: 'Send server-side dry runs, and change nothing' }),
+  output: { ...outputOption(DATA_AND_TABLE), help: 'Output format of status: table, json or yaml' },
 };
 
 type BreakGlassValues = Values<typeof OPTIONS>;
 
-/** Takes enforcement away and brings it back, without any replica. */
 export const command = defineCommand({
   operands: '<on|off|status>',
   details: DETAILS,
   options: OPTIONS,
   async run(options, operands, io) {
-    const action = actionOf(operands);
-    if (action !== 'on' && options.reason !== undefined)
-      throw new UserError(`--reason goes with on, not with ${action}`);
+    const action = parseAction(operands);
+    if (action !== 'on' && options.reason !== undefined) throw new UserError('--reason requires the action "on"');
     return await withCluster(options, io, async (connection) => {
-      const configurations = (await readConfigurations(connection, io.signal)).filter(isOurs);
+      const configurations = (await readConfigurations(connection, io.signal)).filter(isOwn);
       if (configurations.length === 0) {
-        throw new UserError('there are no webhook configurations labelled app.kubernetes.io/part-of=portcullis');
+        throw new UserError('there are no webhook configurations with the label app.kubernetes.io/part-of=portcullis');
       }
       if (action === 'status') return showStatus(configurations, options, io);
       return action === 'on'
@@ -153,19 +86,48 @@ export const command = defineCommand({
   },
 });
 
-function actionOf([action]: readonly string[]): 'on' | 'off' | 'status' {
+function parseAction([action]: readonly string[]): 'on' | 'off' | 'status' {
   if (action === 'on' || action === 'off' || action === 'status') return action;
   throw new UserError(`unknown action ${quote(action ?? '')}: must be on, off or status`);
 }
 
 function showStatus(configurations: readonly Configuration[], { output }: BreakGlassValues, { stdout }: Io): number {
-  const status = statusOf(configurations);
-  if (output === 'table') stdout.write(printStatus(status));
-  else stdout.write(printData(output, status));
+  const status = breakGlassStatus(configurations);
+  stdout.write(output === 'table' ? formatStatus(status) : printData(output, status));
   return status.breakGlass === 'off' ? EXIT.passed : EXIT.violations;
 }
 
-/** Validating webhooks first: they would refuse what the mutating ones no longer complete. */
+const STATES: Readonly<Record<WebhookState, string>> = {
+  active: 'active',
+  off: 'off',
+  advisory: 'active (warns only)',
+  conflict: 'unknown: another match condition has the name "break-glass"',
+};
+
+const SUMMARIES: Readonly<Record<BreakGlassStatus['breakGlass'], string>> = {
+  on: 'Break-glass is on: Portcullis denies and changes nothing. To restore: portcullis break-glass off',
+  partly:
+    'Break-glass is on for some webhooks only. For all: portcullis break-glass on. For none: portcullis break-glass off',
+  off: 'Break-glass is off: Portcullis is enforcing.',
+};
+
+function formatStatus({ webhooks, notes, breakGlass }: BreakGlassStatus): string {
+  const rows = webhooks.map(({ phase, configuration, webhook, failurePolicy, state }) => [
+    phase,
+    configuration,
+    webhook,
+    failurePolicy,
+    STATES[state],
+  ]);
+  const table = printColumns(['PHASE', 'CONFIGURATION', 'WEBHOOK', 'FAILURE POLICY', 'STATE'], rows);
+  const lines = notes.map(({ since = '', by, reason }) => {
+    const user = by === undefined ? '' : ` by ${by}`;
+    return `${printable(`Since ${since}${user}${reason === undefined ? '' : `: ${reason}`}`)}\n`;
+  });
+  return `${table}\n${[...new Set(lines)].join('')}${SUMMARIES[breakGlass]}\n`;
+}
+
+/** Changes validating webhooks first: they would deny pods that the mutating webhooks no longer complete. */
 async function switchOn(
   connection: Connection,
   configurations: readonly Configuration[],
@@ -174,15 +136,19 @@ async function switchOn(
 ): Promise<number> {
   const by = (await reviewSelf(connection, io.signal))?.username;
   const note = { since: new Date().toISOString().replace(/\.\d+Z$/, 'Z'), by, reason: options.reason };
-  const failures = await changeAll(connection, configurations, (one) => planOn(one, note), options, io);
-  io.stdout.write(failures === 0 && !options['dry-run'] ? WHEN_ON : '');
-  return failures === 0 ? EXIT.passed : EXIT.violations;
+  return await changeAll(
+    connection,
+    configurations,
+    { plan: (one) => planOn(one, note), done: SWITCHED_ON },
+    options,
+    io,
+  );
 }
 
-const WHEN_ON = `
-API servers follow within seconds; then Portcullis refuses and changes nothing.
-A tool that keeps manifests (Argo CD, Flux) may undo this: pause it.
-Back: portcullis break-glass off
+const SWITCHED_ON = `
+API servers apply the change within seconds. Portcullis then denies and changes nothing.
+GitOps tools (Argo CD, Flux) may revert the change: suspend them.
+To restore: portcullis break-glass off
 `;
 
 async function switchOff(
@@ -191,34 +157,122 @@ async function switchOff(
   options: BreakGlassValues,
   io: Io,
 ): Promise<number> {
-  const failures = await changeAll(connection, configurations.toReversed(), planOff, options, io);
-  io.stdout.write(failures === 0 && !options['dry-run'] ? WHEN_OFF : '');
-  return failures === 0 ? EXIT.passed : EXIT.violations;
+  return await changeAll(connection, configurations.toReversed(), { plan: planOff, done: SWITCHED_OFF }, options, io);
 }
 
-const WHEN_OFF = `
-API servers follow within seconds; then Portcullis enforces again. What started meanwhile goes on running.
+const SWITCHED_OFF = `
+API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.
 `;
 
-/** Tells each step; resolves to how many failed. */
+/** Computes the patch for the current state of a configuration. */
+type Plan = (configuration: Configuration) => readonly JsonPatchOp[];
+
+/** The result of a change. `deleted`: the configuration was deleted meanwhile. */
+type Outcome =
+  | { readonly kind: 'changed' | 'unchanged'; readonly configuration: Configuration }
+  | { readonly kind: 'deleted' }
+  | { readonly kind: 'rejected'; readonly message: string };
+
+/** Changes the configurations one after another and prints each step. Resolves to the exit code. */
 async function changeAll(
   connection: Connection,
   configurations: readonly Configuration[],
-  plan: Plan,
-  options: BreakGlassValues,
+  { plan, done }: { readonly plan: Plan; readonly done: string },
+  { 'dry-run': dryRun }: BreakGlassValues,
   { stdout, signal }: Io,
 ): Promise<number> {
-  const dryRun = options['dry-run'];
   let failures = 0;
   for (const configuration of configurations) {
     const outcome = await change(connection, configuration, plan, { dryRun, signal });
-    stdout.write(`${printStep(configuration, outcome, dryRun ? ' (server dry run)' : '')}\n`);
+    const suffix = outcome.kind === 'changed' && dryRun ? ' (server dry run)' : '';
+    const title = `${webhookPhase(configuration)} ${configuration.name}`;
+    stdout.write(`${printable(`${title}: ${formatOutcome(outcome)}${suffix}`)}\n`);
     if (isIncomplete(outcome)) failures++;
   }
-  return failures;
+  if (failures > 0) return EXIT.violations;
+  stdout.write(dryRun ? '' : done);
+  return EXIT.passed;
+}
+
+function formatOutcome(outcome: Outcome): string {
+  if (outcome.kind === 'deleted') return 'was deleted meanwhile';
+  if (outcome.kind === 'rejected') return `not changed: ${outcome.message}`;
+  const states = Map.groupBy(outcome.configuration.webhooks, webhookState);
+  const parts = [...states].map(([state, all]) => `${all.map(({ name }) => name).join(', ')} ${STATES[state]}`);
+  return `${outcome.kind}: ${parts.join('; ')}`;
 }
 
 function isIncomplete(outcome: Outcome): boolean {
-  if (outcome.kind === 'refused') return true;
-  return outcome.kind !== 'gone' && outcome.configuration.webhooks.some((one) => stateOf(one) === 'obstructed');
+  if (outcome.kind === 'rejected') return true;
+  return outcome.kind !== 'deleted' && outcome.configuration.webhooks.some((one) => webhookState(one) === 'conflict');
+}
+
+const MAX_ATTEMPTS = 5;
+
+interface ChangeOptions {
+  readonly dryRun: boolean;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Patches a configuration. The patch fails if the webhooks changed after they were read; the configuration is then read
+ * and patched again. Rejects only if the server cannot be reached.
+ */
+async function change(
+  connection: Connection,
+  initial: Configuration,
+  plan: Plan,
+  options: ChangeOptions,
+): Promise<Outcome> {
+  let configuration = initial;
+  for (let attempt = 1; ; attempt++) {
+    const operations = plan(configuration);
+    if (operations.length === 0) return { kind: 'unchanged', configuration };
+    try {
+      return { kind: 'changed', configuration: await patch(connection, configuration, operations, options) };
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      const { code, message } = error.status;
+      if (code === 404) return { kind: 'deleted' };
+      const mayRetry = attempt < MAX_ATTEMPTS && (code === 422 || code === 409);
+      const current = mayRetry ? await read(connection, configuration, options.signal) : configuration;
+      if (!current) return { kind: 'deleted' };
+      // A patch that fails without a concurrent change would fail again.
+      if (!mayRetry || current.metadata.resourceVersion === configuration.metadata.resourceVersion) {
+        return { kind: 'rejected', message };
+      }
+      configuration = current;
+    }
+  }
+}
+
+async function patch(
+  connection: Connection,
+  { kind, name }: Configuration,
+  operations: readonly JsonPatchOp[],
+  { dryRun, signal }: ChangeOptions,
+): Promise<Configuration> {
+  const object = await connection.request({
+    method: 'PATCH',
+    path: configurationPath(kind, name),
+    query: { fieldManager: FIELD_MANAGER, ...(dryRun ? { dryRun: 'All' } : {}) },
+    contentType: 'application/json-patch+json',
+    body: operations,
+    signal,
+  });
+  return parseWebhookConfiguration(kind, object);
+}
+
+async function read(
+  connection: Connection,
+  { kind, name }: Configuration,
+  signal: AbortSignal,
+): Promise<Configuration | undefined> {
+  const path = configurationPath(kind, name);
+  const object = await ignoreNotFound(() => connection.request({ method: 'GET', path, signal }));
+  return object && parseWebhookConfiguration(kind, object);
+}
+
+function configurationPath(kind: Configuration['kind'], name: string): string {
+  return `${resourcePath(kind)}/${encodeURIComponent(name)}`;
 }

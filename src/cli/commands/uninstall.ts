@@ -1,59 +1,140 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { type Io, defineCommand, EXIT } from '../command.ts';
-import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, REPLICA, TIER_LABEL } from '../../kube/well-known.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Connection } from '../../cluster/connection.ts';
+import { UserError } from '../../config/files.ts';
+import { escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
 import { RESOURCES } from '../../kube/resources.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { ApiError } from '../../kube/status.ts';
+import type { KubeObject, Lease } from '../../kube/types.ts';
+import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, REPLICA, TIER_LABEL } from '../../kube/well-known.ts';
+import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
 import {
+  clusterOptions,
+  FIELD_MANAGER,
+  formatObjectName,
+  ignoreNotFound,
+  listObjects,
+  namespaceOption,
+  objectPath,
+  withCluster,
   type AnyObject,
   type Resource,
-  listObjects,
-  printTarget,
-  objectPath,
-  ifThere,
-  FIELD_MANAGER,
-  withCluster,
-  clusterOptions,
-  namespaceOption,
 } from '../installation.ts';
-import type { Connection } from '../../cluster/connection.ts';
-import { ApiError } from '../../kube/status.ts';
-import type { Lease, KubeObject } from '../../kube/types.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
-import { type JsonPatchOp, escapeKey } from '../../kube/json-patch.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
-import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
-import { UserError } from '../../config/files.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
 
-/** No answer is longer; the rest is not read. */
-const MAX_ANSWER = 1000;
+const DETAILS = `
+Deletes the webhook configurations first, waits until API servers have observed it, and then deletes the
+Deployment, Service, roles, Leases, Secret, and the namespace if it contains nothing else. The command
+deletes only objects with the label app.kubernetes.io/part-of=portcullis, and the Secret and the Leases
+that the replicas write. It can be repeated.
 
-/** Asks a question on the error output; true if the answer on the input is `yes`. */
-async function confirm(question: string, { stdin, stderr }: Io): Promise<boolean> {
-  stderr.write(`${question} Type "yes" to go on:\n`);
-  let answer = '';
-  for await (const chunk of stdin) {
-    answer += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8');
-    if (answer.includes('\n') || answer.length > MAX_ANSWER) break;
-  }
-  return answer.split('\n', 1)[0]?.trim() === 'yes';
+The command keeps SCCs, their definitions, the roles for their use, and labels and annotations of
+namespaces, unless a purge option requests their removal. It does not affect running pods.
+
+Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
+remove it there: otherwise the tool restores it.
+
+Examples:
+  portcullis uninstall --dry-run
+  portcullis uninstall
+  portcullis uninstall --yes --purge-sccs --purge-namespaces
+
+Exit codes:
+  0  success
+  1  some objects could not be deleted
+  2  wrong usage, not confirmed, or the cluster cannot be reached
+`;
+
+export const command = defineCommand({
+  details: DETAILS,
+  options: {
+    ...clusterOptions,
+    ...namespaceOption,
+    'dry-run': flag({ help: 'Send server-side dry runs, and change nothing' }),
+    yes: flag({ short: 'y', help: 'Do not ask for confirmation' }),
+    wait: option('DURATION', durationMs, 5000, {
+      help: 'Wait for API servers to observe the deletion of the webhooks',
+      shown: '5s',
+    }),
+    'purge-sccs': flag({
+      help: 'Also delete all SCCs, the CustomResourceDefinitions of Portcullis, and the roles for the use of SCCs',
+    }),
+    'purge-namespaces': flag({ help: 'Also remove the labels and annotations of Portcullis from all namespaces' }),
+  },
+  async run(options, _operands, io) {
+    const { namespace, 'dry-run': dryRun, wait: waitMs } = options;
+    const purge = { sccs: options['purge-sccs'], namespaces: options['purge-namespaces'] };
+    return await withCluster(options, io, async (connection) => {
+      if (!dryRun && !options.yes && !(await confirm(formatQuestion(connection.server, purge), io))) {
+        throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
+      }
+      let reported = 0;
+      const report = (line: string): void => {
+        reported++;
+        io.stdout.write(`${printable(line)}\n`);
+      };
+      const failures = await uninstall({ connection, namespace, dryRun, signal: io.signal, report }, { waitMs, purge });
+      if (reported === 0) report(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
+      return failures === 0 ? EXIT.passed : EXIT.violations;
+    });
+  },
+});
+
+interface Purge {
+  readonly sccs: boolean;
+  readonly namespaces: boolean;
 }
 
-// * What an installation consists of, in the order in which it is removed: what makes API servers depend on it first, then
-// what runs, then what that needed.
+function formatQuestion(server: string, { sccs, namespaces }: Purge): string {
+  const items = [
+    'Portcullis',
+    ...(sccs ? ['all SecurityContextConstraints'] : []),
+    ...(namespaces ? ['the labels and annotations of Portcullis on all namespaces'] : []),
+  ];
+  return `This removes ${items.join(', and ')} from ${server}.`;
+}
 
-interface Part extends Resource {
+/** The limit of a response in characters. */
+const MAX_RESPONSE = 1000;
+
+/** Prints a question to stderr. Resolves to true if the response on stdin is `yes`. */
+async function confirm(question: string, { stdin, stderr }: Io): Promise<boolean> {
+  stderr.write(`${question} Type "yes" to continue:\n`);
+  let response = '';
+  for await (const chunk of stdin) {
+    response += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8');
+    if (response.includes('\n') || response.length > MAX_RESPONSE) break;
+  }
+  return response.split('\n', 1)[0]?.trim() === 'yes';
+}
+
+/** What every step needs. */
+interface Context {
+  readonly connection: Connection;
+  /** Namespace of the installation. */
+  readonly namespace: string;
+  readonly dryRun: boolean;
+  readonly signal: AbortSignal;
+  /** Prints a line about a step. */
+  report(line: string): void;
+}
+
+interface Kind extends Resource {
   readonly scope: 'Cluster' | 'Namespaced';
 }
 
-/** Without them no API server asks for reviews: until they are gone, nothing else may go. */
-const WEBHOOKS: readonly Part[] = [RESOURCES.ValidatingWebhookConfiguration, RESOURCES.MutatingWebhookConfiguration];
+function namespaced(group: string, version: string, resource: string): Kind {
+  return { group, version, resource, scope: 'Namespaced' };
+}
 
-/** What runs. */
-const REPLICAS: readonly Part[] = [RESOURCES.Deployment];
+/** Deleted first: without the replicas, API servers would deny requests that match them. */
+const WEBHOOKS: readonly Kind[] = [RESOURCES.ValidatingWebhookConfiguration, RESOURCES.MutatingWebhookConfiguration];
 
-/** What the replicas needed. They make their Secret and their Leases themselves, as long as they may. */
-const SURROUNDINGS: readonly Part[] = [
+/** Deleted after the replicas, which recreate their Secret and Leases. */
+const DEPENDENCIES: readonly Kind[] = [
   namespaced('policy', 'v1', 'poddisruptionbudgets'),
   namespaced('', 'v1', 'services'),
   namespaced('networking.k8s.io', 'v1', 'networkpolicies'),
@@ -72,22 +153,308 @@ const SURROUNDINGS: readonly Part[] = [
   RESOURCES.Secret,
 ];
 
-const PODS = RESOURCES.Pod;
-const NAMESPACES = RESOURCES.Namespace;
-
-function namespaced(group: string, version: string, resource: string): Part {
-  return { group, version, resource, scope: 'Namespaced' };
+/**
+ * Deletes an installation. Resolves to the number of objects that could not be deleted. Rejects only if the server cannot
+ * be reached.
+ */
+async function uninstall(
+  context: Context,
+  { waitMs, purge }: { readonly waitMs: number; readonly purge: Purge },
+): Promise<number> {
+  if (!(await deleteWebhooks(context, waitMs))) {
+    context.report(
+      'All other objects are kept: without them, API servers would deny requests that match the webhooks.',
+    );
+    return 1;
+  }
+  const failures = [
+    await deleteReplicas(context),
+    await deleteOwnObjects(context, DEPENDENCIES),
+    purge.sccs || purge.namespaces ? await purgeSccsAndNamespaces(context, purge) : 0,
+    await deleteNamespace(context),
+  ];
+  return failures.reduce((sum, count) => sum + count, 0);
 }
 
-/** True for what belongs to this program: what is labelled so, and what the replicas write under their own names. */
-function isOurs({ resource }: Resource, { metadata: { name, labels = {} } }: AnyObject): boolean {
+const WEBHOOKS_TIMEOUT_MS = 60_000;
+/** Longer than the termination grace period of the replicas. */
+const REPLICAS_TIMEOUT_MS = 90_000;
+
+/** Resolves to true if no webhook of Portcullis is left. */
+async function deleteWebhooks(context: Context, waitMs: number): Promise<boolean> {
+  const { report, dryRun, signal } = context;
+  const { targets, errors } = await findOwnObjects(context, WEBHOOKS);
+  for (const message of errors) report(`Webhook configurations cannot be listed: ${message}`);
+  if (errors.length > 0 || (await deleteObjects(context, targets)) > 0) return false;
+  if (dryRun || targets.length === 0) return true;
+  const remaining = await waitUntilEmpty(
+    async () => (await findOwnObjects(context, WEBHOOKS)).targets,
+    WEBHOOKS_TIMEOUT_MS,
+    signal,
+  );
+  for (const { name } of remaining) report(`Webhook configuration ${name} still exists.`);
+  if (remaining.length > 0) return false;
+  report(`Waiting ${waitMs / 1000} s for API servers to observe the deletion.`);
+  await sleep(waitMs, undefined, { signal });
+  return true;
+}
+
+async function deleteReplicas(context: Context): Promise<number> {
+  const { connection, namespace, signal, report } = context;
+  await reportProcesses(context);
+  const failures = await deleteOwnObjects(context, [RESOURCES.Deployment]);
+  if (context.dryRun || failures > 0) return failures;
+  const remaining = await waitUntilEmpty(
+    async () => {
+      const pods = await ignoreNotFound(() => listObjects(connection, RESOURCES.Pod, { namespace, signal }));
+      return (pods ?? []).filter((pod) => isOwnObject(RESOURCES.Pod, pod));
+    },
+    REPLICAS_TIMEOUT_MS,
+    signal,
+  );
+  for (const { metadata } of remaining) report(`pods/${metadata.name} still runs; continuing.`);
+  return 0;
+}
+
+const POLL_MS = 500;
+
+/** Polls until the list is empty or the time is over. Resolves to the last list. */
+async function waitUntilEmpty<T>(
+  list: () => Promise<readonly T[]>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<readonly T[]> {
+  const end = performance.now() + timeoutMs;
+  for (;;) {
+    const items = await list();
+    if (items.length === 0 || performance.now() >= end) return items;
+    await sleep(POLL_MS, undefined, { signal });
+  }
+}
+
+/** Reports replicas that run outside of the cluster. */
+async function reportProcesses(context: Context): Promise<void> {
+  try {
+    for (const host of await findProcesses(context)) {
+      context.report(`The replica ${host} is not a pod of this cluster and continues to run: stop its process.`);
+    }
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    context.report(`Replicas outside of the cluster cannot be found: ${error.message}`);
+  }
+}
+
+const REPLICA_PREFIX = `${INSTALLATION.name}-replica-`;
+
+/** The host names of replicas with a current Lease that are not pods. Rejects as `request` does. */
+async function findProcesses({ connection, namespace, signal }: Context): Promise<readonly string[]> {
+  const labels = `${COMPONENT_LABEL}=${REPLICA}`;
+  const [leases = [], pods = []] = await Promise.all([
+    ignoreNotFound(() => listObjects(connection, RESOURCES.Lease, { namespace, labels, signal })),
+    ignoreNotFound(() => listObjects(connection, RESOURCES.Pod, { namespace, signal })),
+  ]);
+  const podNames = new Set(pods.map(({ metadata }) => metadata.name));
+  return leases
+    .filter((lease) => isCurrent(lease, new Date()))
+    .map(({ metadata: { name } }) => (name.startsWith(REPLICA_PREFIX) ? name.slice(REPLICA_PREFIX.length) : name))
+    .filter((host) => !podNames.has(host));
+}
+
+function isCurrent({ spec }: Lease, now: Date): boolean {
+  return Date.parse(spec?.renewTime ?? '') + (spec?.leaseDurationSeconds ?? 0) * 1000 >= now.getTime();
+}
+
+/** An object to delete. */
+interface Target {
+  readonly resource: Resource;
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid: string | undefined;
+}
+
+function createTarget(resource: Resource, { metadata: { name, uid } }: AnyObject, namespace?: string): Target {
+  return { resource, name, uid, ...(namespace === undefined ? {} : { namespace }) };
+}
+
+interface FoundObjects {
+  readonly targets: readonly Target[];
+  /** Errors of the kinds that could not be listed. */
+  readonly errors: readonly string[];
+}
+
+/** The objects of Portcullis, in the order of the kinds. Rejects only if the server cannot be reached. */
+async function findOwnObjects(context: Context, kinds: readonly Kind[]): Promise<FoundObjects> {
+  const found = await Promise.all(kinds.map((kind) => findOwnObjectsOfKind(context, kind)));
+  return { targets: found.flatMap(({ targets }) => targets), errors: found.flatMap(({ errors }) => errors) };
+}
+
+async function findOwnObjectsOfKind({ connection, ...context }: Context, kind: Kind): Promise<FoundObjects> {
+  const namespace = kind.scope === 'Namespaced' ? context.namespace : undefined;
+  try {
+    // 404: the cluster does not serve the kind.
+    const objects = await ignoreNotFound(() => listObjects(connection, kind, { namespace, signal: context.signal }));
+    const own = (objects ?? []).filter((object) => isOwnObject(kind, object));
+    return { targets: own.map((object) => createTarget(kind, object, namespace)), errors: [] };
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return { targets: [], errors: [error.message] };
+  }
+}
+
+/** True for objects with the label of Portcullis, and for the Secret and Leases that the replicas write. */
+function isOwnObject({ resource }: Resource, { metadata: { name, labels = {} } }: AnyObject): boolean {
   if (labels[PART_OF_LABEL] === PART_OF) return true;
   if (resource === 'secrets') return name === INSTALLATION.certificateSecret;
-  return resource === 'leases' && (name === INSTALLATION.name || labels[COMPONENT_LABEL] === 'replica');
+  return resource === 'leases' && (name === INSTALLATION.name || labels[COMPONENT_LABEL] === REPLICA);
 }
 
-/** Where people keep what they would miss. */
-const BELONGINGS: readonly Resource[] = [
+async function deleteOwnObjects(context: Context, kinds: readonly Kind[]): Promise<number> {
+  const { targets, errors } = await findOwnObjects(context, kinds);
+  for (const message of errors) context.report(`Cannot be listed: ${message}`);
+  return errors.length + (await deleteObjects(context, targets));
+}
+
+/** Deletes objects one after another. Resolves to the number of objects that the server refuses to delete. */
+async function deleteObjects(context: Context, targets: readonly Target[]): Promise<number> {
+  let failures = 0;
+  for (const target of targets) if (!(await deleteObject(context, target))) failures++;
+  return failures;
+}
+
+/** Deletes an object, unless it was replaced. Resolves to false if the server refuses. */
+async function deleteObject({ connection, dryRun, signal, report }: Context, target: Target): Promise<boolean> {
+  const { resource, name, namespace, uid } = target;
+  const path = objectPath(resource, name, namespace);
+  const body = {
+    apiVersion: 'v1',
+    kind: 'DeleteOptions',
+    propagationPolicy: 'Background',
+    ...(uid === undefined ? {} : { preconditions: { uid } }),
+    ...(dryRun ? { dryRun: ['All'] } : {}),
+  };
+  const title = formatObjectName(resource, name);
+  try {
+    const deleted = await ignoreNotFound(() => connection.request({ method: 'DELETE', path, body, signal }));
+    report(`${title} ${deleted ? 'deleted' : 'already deleted'}${formatDryRun(dryRun)}`);
+    return true;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    report(`${title} not deleted: ${error.message}`);
+    return false;
+  }
+}
+
+function formatDryRun(dryRun: boolean): string {
+  return dryRun ? ' (server dry run)' : '';
+}
+
+const DEFINITIONS: Resource = {
+  group: 'apiextensions.k8s.io',
+  version: 'v1',
+  resource: 'customresourcedefinitions',
+};
+const SCCS = RESOURCES.SecurityContextConstraints;
+
+async function purgeSccsAndNamespaces(context: Context, purge: Purge): Promise<number> {
+  const definition = await get(context, DEFINITIONS, `${SCCS.resource}.${SCCS.group}`);
+  if (definition !== undefined && definition.metadata.labels?.[PART_OF_LABEL] !== PART_OF) {
+    // OpenShift, for example.
+    context.report('SCCs are kept: their definition has no label of Portcullis.');
+    return 1;
+  }
+  return (purge.sccs ? await purgeSccs(context) : 0) + (purge.namespaces ? await purgeNamespaces(context) : 0);
+}
+
+const STANDARD_NAMES: ReadonlySet<string> = new Set(STANDARD_SCCS.map(({ scc }) => objectName(scc)));
+
+/** Deletes the roles for the standard SCCs, and the definitions of Portcullis with all their objects. */
+async function purgeSccs(context: Context): Promise<number> {
+  const { connection, signal } = context;
+  const roles = [
+    ...STANDARD_CLUSTER_ROLE_BINDINGS.map((one) => [RESOURCES.ClusterRoleBinding, objectName(one)] as const),
+    ...STANDARD_CLUSTER_ROLES.map((one) => [RESOURCES.ClusterRole, objectName(one)] as const),
+  ];
+  const found = await Promise.all(
+    roles.map(async ([resource, name]) => {
+      const object = await get(context, resource, name);
+      return object ? [createTarget(resource, object)] : [];
+    }),
+  );
+  const definitions = await listObjects(connection, DEFINITIONS, { labels: `${PART_OF_LABEL}=${PART_OF}`, signal });
+  const targets = [...found.flat(), ...definitions.map((definition) => createTarget(DEFINITIONS, definition))];
+  const sccs = targets.length === 0 ? [] : await ignoreNotFound(() => listObjects(connection, SCCS, { signal }));
+  for (const { metadata } of sccs ?? []) {
+    if (STANDARD_NAMES.has(metadata.name)) continue;
+    const title = formatObjectName(SCCS, metadata.name);
+    context.report(`${title} is deleted with its definition${formatDryRun(context.dryRun)}`);
+  }
+  return await deleteObjects(context, targets);
+}
+
+async function get({ connection, signal }: Context, resource: Resource, name: string): Promise<AnyObject | undefined> {
+  const path = objectPath(resource, name);
+  return (await ignoreNotFound(() => connection.request({ method: 'GET', path, signal }))) as AnyObject | undefined;
+}
+
+function objectName({ metadata: { name = '' } = {} }: KubeObject): string {
+  return name;
+}
+
+/** Removes the labels and annotations of Portcullis from all namespaces. Resolves to the number of failures. */
+async function purgeNamespaces({ connection, dryRun, signal, report }: Context): Promise<number> {
+  let failures = 0;
+  for (const namespace of await listObjects(connection, RESOURCES.Namespace, { signal })) {
+    const body = planPurge(namespace);
+    if (body.length === 0) continue;
+    const { name } = namespace.metadata;
+    const path = objectPath(RESOURCES.Namespace, name);
+    const query = { fieldManager: FIELD_MANAGER, ...(dryRun ? { dryRun: 'All' } : {}) };
+    const contentType = 'application/json-patch+json';
+    try {
+      await ignoreNotFound(() => connection.request({ method: 'PATCH', path, query, contentType, body, signal }));
+      report(`namespaces/${name} labels and annotations removed${formatDryRun(dryRun)}`);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      report(`namespaces/${name} labels and annotations not removed: ${error.message}`);
+      failures++;
+    }
+  }
+  return failures;
+}
+
+const LABELS: readonly string[] = [SCC_MODE_LABEL, TIER_LABEL];
+const ANNOTATIONS: readonly string[] = Object.values(NAMESPACE_RANGE_ANNOTATIONS);
+
+/** The patch that removes the labels and annotations of Portcullis from a namespace. */
+function planPurge({ metadata: { labels, annotations } }: AnyObject): JsonPatchOp[] {
+  const removals = (
+    field: 'labels' | 'annotations',
+    present: Readonly<Record<string, string>> = {},
+    keys: readonly string[],
+  ): JsonPatchOp[] =>
+    keys
+      .filter((key) => Object.hasOwn(present, key))
+      .map((key) => ({ op: 'remove', path: `/metadata/${field}/${escapeKey(key)}` }));
+  return [...removals('labels', labels, LABELS), ...removals('annotations', annotations, ANNOTATIONS)];
+}
+
+/** Deletes the namespace of the installation if it contains no other objects. */
+async function deleteNamespace(context: Context): Promise<number> {
+  const { namespace: name, report } = context;
+  const namespace = await get(context, RESOURCES.Namespace, name);
+  if (!namespace || namespace.metadata.deletionTimestamp != null) return 0;
+  if (!isOwnObject(RESOURCES.Namespace, namespace)) {
+    report(`namespaces/${name} kept: it has no label ${PART_OF_LABEL}=${PART_OF}.`);
+    return 0;
+  }
+  const others = await findOtherObjects(context);
+  if (others.length === 0) return await deleteObjects(context, [createTarget(RESOURCES.Namespace, namespace)]);
+  report(`namespaces/${name} kept: it contains ${others.join(', ')}.`);
+  return 0;
+}
+
+/** Kinds of user objects. A namespace that contains one of them is kept. */
+const USER_KINDS: readonly Resource[] = [
   { group: '', version: 'v1', resource: 'pods' },
   { group: '', version: 'v1', resource: 'persistentvolumeclaims' },
   { group: '', version: 'v1', resource: 'services' },
@@ -100,478 +467,35 @@ const BELONGINGS: readonly Resource[] = [
   { group: 'batch', version: 'v1', resource: 'cronjobs' },
 ];
 
-/** In every namespace of some clusters. */
-const EVERYWHERE = new Set(['kube-root-ca.crt', 'openshift-service-ca.crt', 'istio-ca-root-cert']);
-
-/** What others have made for an installation, and nobody needs without it. */
-const MADE_FOR_US = new Set([
-  'kubernetes.io/service-account-token',
-  'kubernetes.io/dockercfg',
-  'kubernetes.io/dockerconfigjson',
-]);
-
-/** True for an object whose loss somebody would regret if its namespace went. */
-function isSomebodyElses(resource: Resource, object: AnyObject): boolean {
-  const { name, annotations = {}, ownerReferences = [] } = object.metadata;
-  if (isOurs(resource, object) || EVERYWHERE.has(name) || ownerReferences.length > 0) return false;
-  const type = 'type' in object ? object.type : undefined;
-  return (
-    !(typeof type === 'string' && MADE_FOR_US.has(type)) &&
-    !Object.hasOwn(annotations, 'cert-manager.io/certificate-name')
-  );
-}
-
-/** An object that is to be removed. */
-interface Target {
-  readonly part: Resource;
-  readonly name: string;
-  readonly namespace?: string;
-  readonly uid: string | undefined;
-}
-
-/** What was found, and what could not be looked for. */
-interface Found {
-  readonly targets: readonly Target[];
-  readonly unknown: readonly string[];
-}
-
-interface Where {
-  /** Of the installation: what lies in others is not looked at. */
-  readonly namespace: string;
-  readonly signal: AbortSignal;
-}
-
-/** All objects of ours among the parts, in their order. Rejects only if the server cannot be reached. */
-async function findTargets(connection: Connection, parts: readonly Part[], where: Where): Promise<Found> {
-  const found = await Promise.all(parts.map((part) => findPart(connection, part, where)));
-  return { targets: found.flatMap(({ targets }) => targets), unknown: found.flatMap(({ unknown }) => unknown) };
-}
-
-async function findPart(connection: Connection, part: Part, { namespace, signal }: Where): Promise<Found> {
-  const place = part.scope === 'Namespaced' ? namespace : undefined;
-  try {
-    // Kinds that the cluster does not serve have no objects.
-    const objects = (await ifThere(() => listObjects(connection, part, { namespace: place, signal }))) ?? [];
-    const ours = objects.filter((object) => isOurs(part, object));
-    return { targets: ours.map((object) => targetOf(part, object, place)), unknown: [] };
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    return { targets: [], unknown: [error.message] };
-  }
-}
-
-function targetOf(part: Resource, { metadata: { name, uid } }: AnyObject, namespace?: string): Target {
-  return { part, name, uid, ...(namespace === undefined ? {} : { namespace }) };
-}
-
-/** What in the namespace is not ours, as kubectl names it. Rejects as `request` does. */
-async function findBelongings(connection: Connection, { namespace, signal }: Where): Promise<readonly string[]> {
+/** Names of the user objects in the namespace. Rejects as `request` does. */
+async function findOtherObjects({ connection, namespace, signal }: Context): Promise<readonly string[]> {
   const lists = await Promise.all(
-    BELONGINGS.map(async (resource) => {
-      const objects = (await ifThere(() => listObjects(connection, resource, { namespace, signal }))) ?? [];
-      return objects
-        .filter((object) => isSomebodyElses(resource, object))
-        .map(({ metadata: { name } }) => printTarget(resource, name));
+    USER_KINDS.map(async (resource) => {
+      const objects = await ignoreNotFound(() => listObjects(connection, resource, { namespace, signal }));
+      return (objects ?? [])
+        .filter((object) => isUserObject(resource, object))
+        .map(({ metadata: { name } }) => formatObjectName(resource, name));
     }),
   );
   return lists.flat();
 }
 
-const PREFIX = `${INSTALLATION.name}-replica-`;
+/** ConfigMaps that some clusters create in every namespace. */
+const GENERATED_CONFIG_MAPS = new Set(['kube-root-ca.crt', 'openshift-service-ca.crt', 'istio-ca-root-cert']);
 
-/**
- * The hosts of replicas that live, by their Leases, and are no pods: nothing that is done to the cluster ends them.
- * Rejects as `request` does.
- */
-async function findProcesses(
-  connection: Connection,
-  { namespace, signal }: Where,
-  now: Date,
-): Promise<readonly string[]> {
-  const labels = `${COMPONENT_LABEL}=${REPLICA}`;
-  const [leases = [], pods = []] = await Promise.all([
-    ifThere(() => listObjects(connection, RESOURCES.Lease, { namespace, labels, signal })),
-    ifThere(() => listObjects(connection, PODS, { namespace, signal })),
-  ]);
-  const ours = new Set(pods.map(({ metadata }) => metadata.name));
-  return leases
-    .filter((lease) => isFresh(lease, now))
-    .map(({ metadata: { name } }) => (name.startsWith(PREFIX) ? name.slice(PREFIX.length) : name))
-    .filter((host) => !ours.has(host));
-}
+/** Types of Secrets that controllers create. */
+const GENERATED_SECRET_TYPES = new Set([
+  'kubernetes.io/service-account-token',
+  'kubernetes.io/dockercfg',
+  'kubernetes.io/dockerconfigjson',
+]);
 
-function isFresh({ spec }: Lease, now: Date): boolean {
-  return Date.parse(spec?.renewTime ?? '') + (spec?.leaseDurationSeconds ?? 0) * 1000 >= now.getTime();
-}
-
-const DEFINITIONS: Resource = {
-  group: 'apiextensions.k8s.io',
-  version: 'v1',
-  resource: 'customresourcedefinitions',
-};
-
-const { resource, group } = RESOURCES.SecurityContextConstraints;
-const SCC_DEFINITION = `${resource}.${group}`;
-
-/**
- * True if SCCs are somebody else's in this cluster, as they are on OpenShift: their definition is not ours.
- * Rejects as `request` does.
- */
-async function areSccsOfOthers(connection: Connection, signal: AbortSignal): Promise<boolean> {
-  const definition = await get(connection, DEFINITIONS, SCC_DEFINITION, signal);
-  return definition !== undefined && !isLabelled(definition);
-}
-
-/** The roles by which the standard SCCs are used, and our definitions, with which all their objects go. */
-async function findSccs(connection: Connection, signal: AbortSignal): Promise<readonly Target[]> {
-  const roles = [
-    ...STANDARD_CLUSTER_ROLE_BINDINGS.map((one) => ({ part: RESOURCES.ClusterRoleBinding, name: nameOf(one) })),
-    ...STANDARD_CLUSTER_ROLES.map((one) => ({ part: RESOURCES.ClusterRole, name: nameOf(one) })),
-  ];
-  const found = await Promise.all(
-    roles.map(async ({ part, name }) => ({ part, object: await get(connection, part, name, signal) })),
+function isUserObject(resource: Resource, object: AnyObject): boolean {
+  const { name, annotations = {}, ownerReferences = [] } = object.metadata;
+  if (isOwnObject(resource, object) || GENERATED_CONFIG_MAPS.has(name) || ownerReferences.length > 0) return false;
+  const type = 'type' in object ? object.type : undefined;
+  return (
+    !(typeof type === 'string' && GENERATED_SECRET_TYPES.has(type)) &&
+    !Object.hasOwn(annotations, 'cert-manager.io/certificate-name')
   );
-  const definitions = await listObjects(connection, DEFINITIONS, { labels: `${PART_OF_LABEL}=${PART_OF}`, signal });
-  return [
-    ...found.flatMap(({ part, object }) => (object ? [targetOf(part, object)] : [])),
-    ...definitions.map((definition) => targetOf(DEFINITIONS, definition)),
-  ];
-}
-
-const STANDARD: ReadonlySet<string> = new Set(STANDARD_SCCS.map(({ scc }) => nameOf(scc)));
-
-/** The names of SCCs that do not ship with the platform: nobody makes them again. Rejects as `request` does. */
-async function findOwnSccs(connection: Connection, signal: AbortSignal): Promise<readonly string[]> {
-  const sccs = await ifThere(() => listObjects(connection, RESOURCES.SecurityContextConstraints, { signal }));
-  return (sccs ?? []).map(({ metadata }) => metadata.name).filter((name) => !STANDARD.has(name));
-}
-
-async function get(
-  connection: Connection,
-  resource: Resource,
-  name: string,
-  signal: AbortSignal,
-): Promise<AnyObject | undefined> {
-  const object = await ifThere(() => connection.request({ method: 'GET', path: objectPath(resource, name), signal }));
-  return object as AnyObject | undefined;
-}
-
-function isLabelled({ metadata }: AnyObject): boolean {
-  return metadata.labels?.[PART_OF_LABEL] === PART_OF;
-}
-
-function nameOf({ metadata: { name = '' } = {} }: KubeObject): string {
-  return name;
-}
-
-const LABELS: readonly string[] = [SCC_MODE_LABEL, TIER_LABEL];
-const ANNOTATIONS: readonly string[] = Object.values(NAMESPACE_RANGE_ANNOTATIONS);
-
-/** The operations that take our labels and annotations off a namespace; none if it has none. */
-export function planPurge({ metadata: { labels, annotations } }: AnyObject): JsonPatchOp[] {
-  return [...removals('labels', labels, LABELS), ...removals('annotations', annotations, ANNOTATIONS)];
-}
-
-function removals(
-  field: 'labels' | 'annotations',
-  present: Readonly<Record<string, string>> = {},
-  keys: readonly string[],
-): JsonPatchOp[] {
-  return keys
-    .filter((key) => Object.hasOwn(present, key))
-    .map((key) => ({ op: 'remove', path: `/metadata/${field}/${escapeKey(key)}` }));
-}
-
-/** Takes our labels and annotations off all namespaces; resolves to how many the server refuses to change. */
-async function purgeNamespaces(connection: Connection, { dryRun, signal, tell }: Removal): Promise<number> {
-  let refused = 0;
-  for (const namespace of await listObjects(connection, RESOURCES.Namespace, { signal })) {
-    const ops = planPurge(namespace);
-    if (ops.length === 0) continue;
-    const { name } = namespace.metadata;
-    try {
-      await ifThere(() =>
-        connection.request({
-          method: 'PATCH',
-          path: objectPath(RESOURCES.Namespace, name),
-          query: { fieldManager: FIELD_MANAGER, ...(dryRun ? { dryRun: 'All' } : {}) },
-          contentType: 'application/json-patch+json',
-          body: ops,
-          signal,
-        }),
-      );
-      tell(`namespaces/${name} cleared of labels and annotations${dryRun ? ' (server dry run)' : ''}`);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      tell(`namespaces/${name} keeps its labels and annotations: ${error.message}`);
-      refused++;
-    }
-  }
-  return refused;
-}
-
-/** How things are removed. */
-interface Removal {
-  readonly dryRun: boolean;
-  readonly signal: AbortSignal;
-  /** Tells of each step. */
-  tell(line: string): void;
-}
-
-/**
- * Removes an object, unless it is another one by now; resolves to why the server refuses, `undefined` if it is gone or
- * will be. Rejects only if the server cannot be reached.
- */
-async function remove(connection: Connection, target: Target, removal: Removal): Promise<string | undefined> {
-  const { part, name, namespace, uid } = target;
-  const { dryRun, signal, tell } = removal;
-  const body = {
-    apiVersion: 'v1',
-    kind: 'DeleteOptions',
-    propagationPolicy: 'Background',
-    ...(uid === undefined ? {} : { preconditions: { uid } }),
-    ...(dryRun ? { dryRun: ['All'] } : {}),
-  };
-  try {
-    const path = objectPath(part, name, namespace);
-    const gone = await ifThere(() => connection.request({ method: 'DELETE', path, body, signal }));
-    tell(`${printTarget(part, name)} ${gone ? 'deleted' : 'is gone already'}${dryRun ? ' (server dry run)' : ''}`);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    tell(`${printTarget(part, name)} stays: ${error.message}`);
-    return error.message;
-  }
-}
-
-/** Removes objects one after the other; resolves to how many the server refuses to remove. */
-async function removeAll(connection: Connection, targets: readonly Target[], removal: Removal): Promise<number> {
-  let refused = 0;
-  for (const target of targets) if ((await remove(connection, target, removal)) !== undefined) refused++;
-  return refused;
-}
-
-const POLL_MS = 500;
-
-/** Waits until nothing is left; resolves to what still is when the time is over. */
-async function waitUntilGone<T>(
-  left: () => Promise<readonly T[]>,
-  { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
-): Promise<readonly T[]> {
-  const end = performance.now() + timeoutMs;
-  for (;;) {
-    const still = await left();
-    if (still.length === 0 || performance.now() >= end) return still;
-    await pause(POLL_MS, undefined, { signal });
-  }
-}
-
-// * Takes an installation out of a cluster. Webhooks go first, and nothing else before API servers have forgotten them:
-// webhooks that nobody answers keep pods from starting. What is gone already is no error, so that it can be done again
-// after it was interrupted.
-
-interface UninstallOptions {
-  readonly where: Where;
-  readonly removal: Removal;
-  /** By the clock of this machine. */
-  readonly now: Date;
-  /** How long API servers get to notice that webhooks are gone. */
-  readonly waitMs: number;
-  /** What goes although the cluster could do without its removal. */
-  readonly purge: readonly ('sccs' | 'namespaces')[];
-}
-
-const WEBHOOKS_TIMEOUT_MS = 60_000;
-/** Longer than replicas are given to stop. */
-const REPLICAS_TIMEOUT_MS = 90_000;
-
-/** Resolves to how many things could not be removed. Rejects only if the server cannot be reached. */
-async function uninstall(connection: Connection, options: UninstallOptions): Promise<number> {
-  const { removal, where } = options;
-  let told = 0;
-  const tell = (line: string): void => {
-    told++;
-    removal.tell(line);
-  };
-  const failures = await uninstallAll(connection, { ...options, removal: { ...removal, tell } });
-  if (told === 0) removal.tell(`Nothing to remove: Portcullis is not installed in namespace ${where.namespace}.`);
-  return failures;
-}
-
-async function uninstallAll(connection: Connection, options: UninstallOptions): Promise<number> {
-  const { removal, purge } = options;
-  if (!(await removeWebhooks(connection, options))) {
-    removal.tell('The rest stays: without it, API servers would refuse what they ask these webhooks about.');
-    return 1;
-  }
-  const failures = [
-    await removeReplicas(connection, options),
-    await removeSurroundings(connection, options),
-    purge.length > 0 ? await purgeSccsAndNamespaces(connection, options) : 0,
-    await removeNamespace(connection, options),
-  ];
-  return failures.reduce((sum, count) => sum + count, 0);
-}
-
-/** True if API servers ask none of our webhooks any more. */
-async function removeWebhooks(connection: Connection, { where, removal, waitMs }: UninstallOptions): Promise<boolean> {
-  const { signal, dryRun, tell } = removal;
-  const { targets, unknown } = await findTargets(connection, WEBHOOKS, where);
-  for (const message of unknown) tell(`Webhook configurations cannot be looked for: ${message}`);
-  if (unknown.length > 0 || (await removeAll(connection, targets, removal)) > 0) return false;
-  if (dryRun || targets.length === 0) return true;
-  const left = async () => (await findTargets(connection, WEBHOOKS, where)).targets;
-  const still = await waitUntilGone(left, { timeoutMs: WEBHOOKS_TIMEOUT_MS, signal });
-  for (const { name } of still) tell(`Webhook configuration ${name} is still there.`);
-  if (still.length > 0) return false;
-  tell(`Waiting ${waitMs / 1000} s for API servers to notice.`);
-  await pause(waitMs, undefined, { signal });
-  return true;
-}
-
-async function removeReplicas(connection: Connection, options: UninstallOptions): Promise<number> {
-  const { where, removal } = options;
-  await tellProcesses(connection, options);
-  const failures = await removeFound(connection, REPLICAS, where, removal);
-  if (removal.dryRun || failures > 0) return failures;
-  const { namespace, signal } = where;
-  const left = async (): Promise<readonly AnyObject[]> => {
-    const pods = await ifThere(() => listObjects(connection, PODS, { namespace, signal }));
-    return (pods ?? []).filter((pod) => isOurs(PODS, pod));
-  };
-  const still = await waitUntilGone(left, { timeoutMs: REPLICAS_TIMEOUT_MS, signal });
-  for (const { metadata } of still) removal.tell(`pods/${metadata.name} still runs; going on without waiting for it.`);
-  return 0;
-}
-
-async function tellProcesses(connection: Connection, { where, removal, now }: UninstallOptions): Promise<void> {
-  try {
-    for (const host of await findProcesses(connection, where, now)) {
-      removal.tell(`The replica ${host} is no pod of this cluster and goes on running: stop its process there.`);
-    }
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    removal.tell(`Replicas outside of the cluster cannot be looked for: ${error.message}`);
-  }
-}
-
-async function removeSurroundings(connection: Connection, { where, removal }: UninstallOptions): Promise<number> {
-  return await removeFound(connection, SURROUNDINGS, where, removal);
-}
-
-async function removeFound(
-  connection: Connection,
-  parts: Parameters<typeof findTargets>[1],
-  where: Where,
-  removal: Removal,
-): Promise<number> {
-  const { targets, unknown } = await findTargets(connection, parts, where);
-  for (const message of unknown) removal.tell(`Not looked for: ${message}`);
-  return unknown.length + (await removeAll(connection, targets, removal));
-}
-
-async function purgeSccsAndNamespaces(connection: Connection, options: UninstallOptions): Promise<number> {
-  const { removal, purge } = options;
-  if (await areSccsOfOthers(connection, removal.signal)) {
-    removal.tell(
-      'SCCs and what belongs to them stay: in this cluster they are not ours (their definition lacks our label).',
-    );
-    return 1;
-  }
-  const sccs = purge.includes('sccs') ? await findSccs(connection, removal.signal) : [];
-  for (const name of sccs.length > 0 ? await findOwnSccs(connection, removal.signal) : []) {
-    const suffix = removal.dryRun ? ' (server dry run)' : '';
-    removal.tell(`${printTarget(RESOURCES.SecurityContextConstraints, name)} goes with its definition${suffix}`);
-  }
-  const kept = await removeAll(connection, sccs, removal);
-  return kept + (purge.includes('namespaces') ? await purgeNamespaces(connection, removal) : 0);
-}
-
-/** The namespace goes if it is ours and nobody would miss anything in it. */
-async function removeNamespace(connection: Connection, { where, removal }: UninstallOptions): Promise<number> {
-  const { namespace: name, signal } = where;
-  const path = objectPath(NAMESPACES, name);
-  const namespace = (await ifThere(() => connection.request({ method: 'GET', path, signal }))) as AnyObject | undefined;
-  if (!namespace || namespace.metadata.deletionTimestamp != null) return 0;
-  if (!isOurs(NAMESPACES, namespace)) {
-    removal.tell(`namespaces/${name} stays: it has no label ${PART_OF_LABEL}=${PART_OF}.`);
-    return 0;
-  }
-  const belongings = await findBelongings(connection, where);
-  if (belongings.length > 0) {
-    removal.tell(`namespaces/${name} stays: it also holds ${belongings.join(', ')}.`);
-    return 0;
-  }
-  return await removeAll(connection, [targetOf(NAMESPACES, namespace)], removal);
-}
-
-const DETAILS = `
-Removes the webhook configurations first, waits until API servers have forgotten them, and only then
-removes the rest: Deployment, Service, rights, Leases, Secret, and the namespace if nobody keeps anything
-else in it. Only what has the label app.kubernetes.io/part-of=portcullis is removed, and the Secret and
-the Leases that the replicas write. What is gone already is no error: it can be repeated.
-
-What stays, unless it is asked for: SCCs, their definitions, the rights to use them, and the labels and
-annotations of namespaces. Running pods are not touched.
-
-What was installed with Helm is removed with 'helm uninstall', and what a tool keeps installed (Argo CD,
-Flux) where that tool is told to; else it comes back.
-
-Examples:
-  portcullis uninstall --dry-run
-  portcullis uninstall
-  portcullis uninstall --yes --purge-sccs --purge-namespaces
-
-Exit codes:
-  0  done
-  1  something could not be removed
-  2  wrong usage, not confirmed, or the cluster cannot be reached
-`;
-
-/** Takes an installation out of a cluster, in an order that stops nobody from working. */
-export const command = defineCommand({
-  details: DETAILS,
-  options: {
-    ...clusterOptions,
-    ...namespaceOption,
-    'dry-run': flag({ help: 'Let the API server say what it would do, and change nothing' }),
-    yes: flag({ short: 'y', help: 'Do not ask' }),
-    wait: option('DURATION', durationMs, 5000, {
-      help: 'How long API servers get to notice that the webhooks are gone',
-      shown: '5s',
-    }),
-    'purge-sccs': flag({ help: 'Remove all SCCs, too, the definitions of Portcullis, and the rights to use SCCs' }),
-    'purge-namespaces': flag({ help: 'Take the labels and annotations of Portcullis off all namespaces, too' }),
-  },
-  async run(options, _operands, io) {
-    const { namespace, 'dry-run': dryRun } = options;
-    const purge = [
-      ...(options['purge-sccs'] ? (['sccs'] as const) : []),
-      ...(options['purge-namespaces'] ? (['namespaces'] as const) : []),
-    ];
-    return await withCluster(options, io, async (connection) => {
-      if (!dryRun && !options.yes) {
-        const isSure = await confirm(printQuestion(connection.server, purge), io);
-        if (!isSure) throw new UserError('nothing was removed: the answer was not "yes"; --yes goes on without asking');
-      }
-      const { signal } = io;
-      const tell = (line: string): void => void io.stdout.write(`${printable(line)}\n`);
-      const failures = await uninstall(connection, {
-        where: { namespace, signal },
-        now: new Date(),
-        removal: { dryRun, signal, tell },
-        waitMs: options.wait,
-        purge,
-      });
-      return failures === 0 ? EXIT.passed : EXIT.violations;
-    });
-  },
-});
-
-function printQuestion(server: string, purge: readonly ('sccs' | 'namespaces')[]): string {
-  const more = {
-    sccs: 'all SecurityContextConstraints',
-    namespaces: 'the labels and annotations of Portcullis on all namespaces',
-  };
-  return `This removes ${['Portcullis', ...purge.map((one) => more[one])].join(', and ')} from ${server}.`;
 }

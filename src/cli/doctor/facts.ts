@@ -1,43 +1,42 @@
+/**
+ * The facts that `doctor` gathers about an installation, and the results of its checks. Checks are pure functions of the
+ * facts. A fact that cannot be read does not prevent other checks.
+ */
+import type { ManifestSettings } from '../../install/index.ts';
 import type { Kinds, Lease, Node, Pod } from '../../kube/types.ts';
 import type { AnyObject, Configuration } from '../installation.ts';
-import type { ManifestSettings } from '../../install/index.ts';
 
-// * What the doctor knows of an installation, and what it makes of it. Facts are gathered first, by reading; checks are pure
-// functions of them. What could not be read is a fact, too: it hides nothing else.
-
-/** Something that was looked at, or why it could not be. */
+/** A value, or the reason why it could not be read. */
 export type Fact<T> = { readonly value: T } | { readonly unknown: string };
 
-/** A namespace and the labels by which webhooks choose it. */
+/** A namespace with the labels that webhooks select by. */
 export interface NamespaceFact {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
 }
 
 export interface ServerFact {
-  /** Such as `v1.36.3`. */
+  /** Version such as `v1.36.3`. */
   readonly version: string;
   /** API groups that the cluster serves. */
   readonly groups: readonly string[];
 }
 
-/** A serving certificate, and who says that it is served. */
 export interface ServedCertificate {
-  /** Such as `secrets/portcullis-serving-certificate`, or an address. */
+  /** The Secret, such as `secrets/portcullis-serving-certificate`, or the address that serves it. */
   readonly source: string;
-  /** In PEM; `undefined` if there is none. */
+  /** Certificate chain in PEM; `undefined` if there is none. */
   readonly chain: string | undefined;
 }
 
-/** A configuration file as the replicas mount it. */
 export interface ConfigurationFile {
-  /** Such as `configmaps/portcullis-configuration configuration.yaml`. */
+  /** ConfigMap and key, such as `configmaps/portcullis-configuration configuration.yaml`. */
   readonly source: string;
-  /** `undefined` if there is none. */
+  /** `undefined` if the ConfigMap or the key does not exist. */
   readonly text: string | undefined;
 }
 
-/** Something that the service account has to be allowed. */
+/** A request that the service account needs permission for. */
 export interface NeededAccess {
   readonly verb: string;
   readonly group: string;
@@ -46,10 +45,10 @@ export interface NeededAccess {
   readonly namespace?: string;
 }
 
-/** A dry run by which the API server shows whether it can ask our webhooks. */
+/** A dry run that makes the API server call the webhooks. */
 export interface ProbeRequest {
   readonly id: 'namespace' | 'pod' | 'scc' | 'violating pod';
-  /** Where; absent for what lies in no namespace. */
+  /** Absent for cluster-scoped objects. */
   readonly namespace?: NamespaceFact;
   readonly group: string;
   readonly resource: string;
@@ -57,72 +56,109 @@ export interface ProbeRequest {
 }
 
 export interface Probe extends ProbeRequest {
-  /** The object as it would have been stored; absent if the request was refused. */
+  /** The admitted object; absent if the request failed. */
   readonly object?: AnyObject;
-  /** Why it was refused. */
+  /** The error of a request that failed. */
   readonly refusal?: string;
 }
 
 export interface Facts {
   readonly now: Date;
-  /** The namespace of the installation. */
+  /** Namespace of the installation. */
   readonly namespace: string;
-  /** What the installation was made with, as far as it shows. */
+  /** Settings of the installation, derived from its objects. */
   readonly settings: ManifestSettings;
   readonly server: Fact<ServerFact>;
-  /** All of the cluster. */
+  /** All webhook configurations of the cluster. */
   readonly configurations: readonly Configuration[];
   readonly namespaces: Fact<readonly NamespaceFact[]>;
   readonly nodes: Fact<readonly Node[]>;
   readonly deployment: Fact<Kinds['Deployment'] | undefined>;
-  /** Of the installation. */
+  /** Pods in the namespace of the installation. */
   readonly pods: Fact<readonly Pod[]>;
   readonly disruptionBudgets: Fact<readonly AnyObject[]>;
   readonly leases: Fact<readonly Lease[]>;
-  /** What the service serves. */
+  /** The certificate behind the service. */
   readonly certificate: Fact<ServedCertificate>;
-  /** What is served at URLs, by their origin. */
-  readonly atUrls: ReadonlyMap<string, Fact<ServedCertificate>>;
+  /** The certificates served at the URLs of webhooks, by origin. */
+  readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
   readonly configuration: Fact<ConfigurationFile | undefined>;
-  /** What the service account lacks. */
-  readonly lacking: Fact<readonly NeededAccess[]>;
+  /** Permissions that the service account lacks. */
+  readonly missingAccess: Fact<readonly NeededAccess[]>;
   readonly probes: readonly Probe[];
 }
 
-/** `problem`: something does not work, or will not when it is needed. `unknown`: could not be looked at. */
+/** `problem`: something fails, or will fail when it is needed. `unknown`: a fact could not be read. */
 export type Severity = 'problem' | 'warning' | 'info' | 'ok' | 'unknown';
 
-export interface Finding {
-  readonly check: string;
+/** One result of a check. */
+export interface CheckResult {
   readonly severity: Severity;
-  /** The object or webhook that it is about. */
-  readonly where: string;
-  readonly what: string;
-  /** Why it matters. */
-  readonly why?: string;
-  /** The command that mends it. */
+  /** The object or webhook that the result is about. */
+  readonly object: string;
+  readonly message: string;
+  readonly impact?: string;
+  /** A command that fixes the problem. */
   readonly fix?: string;
 }
 
-/** A finding as a check makes it; the check's name is added later. */
-export type Remark = Omit<Finding, 'check'>;
+/** A result with the name of its check. */
+export interface Finding extends CheckResult {
+  readonly check: string;
+}
 
-/** A question to the facts. */
 export interface Check {
   readonly name: string;
-  judge(facts: Facts): readonly Remark[];
+  evaluate(facts: Facts): readonly CheckResult[];
 }
 
-/** What comes of a fact; what is not known is said instead. */
-export function given<T>(fact: Fact<T>, where: string, judge: (value: T) => readonly Remark[]): readonly Remark[] {
-  return 'value' in fact ? judge(fact.value) : [{ severity: 'unknown', where, what: fact.unknown }];
+export function ok(object: string, message: string): CheckResult {
+  return { severity: 'ok', object, message };
 }
 
-const SHOWN = 3;
+export function info(object: string, message: string, impact?: string): CheckResult {
+  return { severity: 'info', object, message, ...(impact === undefined ? {} : { impact }) };
+}
 
-/** Names between commas, each once; of many only the first. */
-export function printNames(names: readonly string[], shown = SHOWN): string {
+export function unknown(object: string, message: string): CheckResult {
+  return { severity: 'unknown', object, message };
+}
+
+type Details = Pick<CheckResult, 'impact' | 'fix'>;
+
+export function warning(object: string, message: string, details: Details): CheckResult {
+  return { severity: 'warning', object, message, ...details };
+}
+
+export function problem(object: string, message: string, details: Details): CheckResult {
+  return { severity: 'problem', object, message, ...details };
+}
+
+/** Evaluates the value of a fact. A fact that could not be read is a result. */
+export function evaluateFact<T>(
+  fact: Fact<T>,
+  object: string,
+  evaluate: (value: T) => readonly CheckResult[],
+): readonly CheckResult[] {
+  return 'value' in fact ? evaluate(fact.value) : [unknown(object, fact.unknown)];
+}
+
+/** The value of a fact; `undefined` if it could not be read. */
+export function factValue<T>(fact: Fact<T>): T | undefined {
+  return 'value' in fact ? fact.value : undefined;
+}
+
+/** Commands that fix several problems. */
+export const FIXES = {
+  apply: (namespace: string): string =>
+    `portcullis install${namespace === 'portcullis' ? '' : ` --namespace ${namespace}`} | kubectl apply --server-side -f -`,
+  logs: (namespace: string): string => `kubectl -n ${namespace} logs -l app.kubernetes.io/name=portcullis --tail=50`,
+  restart: (namespace: string): string => `kubectl -n ${namespace} rollout restart deployment portcullis`,
+} as const;
+
+/** Distinct names, separated by commas. Of many names only the first are printed. */
+export function formatNames(names: readonly string[], limit = 3): string {
   const distinct = [...new Set(names)];
-  if (distinct.length <= shown + 1) return distinct.join(', ');
-  return `${distinct.slice(0, shown).join(', ')} and ${distinct.length - shown} more`;
+  if (distinct.length <= limit + 1) return distinct.join(', ');
+  return `${distinct.slice(0, limit).join(', ')} and ${distinct.length - limit} more`;
 }

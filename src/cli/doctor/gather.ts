@@ -1,55 +1,128 @@
 import { connect } from 'node:tls';
-import { ApiError } from '../../kube/status.ts';
-import type {
-  Fact,
-  NeededAccess,
-  ServedCertificate,
-  NamespaceFact,
-  Probe,
-  ProbeRequest,
-  ConfigurationFile,
-  Facts,
-  ServerFact,
-} from './facts.ts';
+import { reviewAccess } from '../../cluster/access.ts';
 import type { Connection } from '../../cluster/connection.ts';
 import { networkError } from '../../cluster/network-error.ts';
-import { reviewAccess } from '../../cluster/access.ts';
+import { listAll } from '../../cluster/lists.ts';
+import { parseConfiguration } from '../../config/configuration.ts';
+import { UserError } from '../../config/files.ts';
+import { buildManifests, defaultSettings, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { ApiError } from '../../kube/status.ts';
 import {
-  type Role,
-  type RoleBinding,
-  type UserInfo,
-  type Kinds,
-  type Secret,
   isObject,
   type Kind,
+  type Kinds,
   type KubeObject,
+  type Role,
+  type RoleBinding,
+  type Secret,
+  type UserInfo,
 } from '../../kube/types.ts';
-import { buildManifests, type Manifest, type ManifestSettings, defaultSettings } from '../../install/index.ts';
-import { INSTALLATION, INJECT_CA_ANNOTATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { RESOURCES } from '../../kube/resources.ts';
-import {
-  ifThere,
-  objectPath,
-  collectionPath,
-  type AnyObject,
-  listObjects,
-  type Resource,
-  mountedFile,
-  argumentOf,
-  type Configuration,
-  isOurs,
-  readConfigurations,
-} from '../installation.ts';
-import { UserError } from '../../config/files.ts';
-import { tierOf, type Tier } from './matching.ts';
-import { parseConfiguration } from '../../config/configuration.ts';
-import { VERSION } from '../command.ts';
+import { INJECT_CA_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
+import { VERSION } from '../command.ts';
+import {
+  collectionPath,
+  deploymentArgument,
+  deploymentFile,
+  ignoreNotFound,
+  isOwn,
+  listObjects,
+  objectPath,
+  readConfigurations,
+  type AnyObject,
+  type Configuration,
+  type Resource,
+} from '../installation.ts';
 import { serveOptions } from '../serve/options.ts';
-import { listAll } from '../../cluster/lists.ts';
+import {
+  factValue,
+  type ConfigurationFile,
+  type Fact,
+  type Facts,
+  type NamespaceFact,
+  type NeededAccess,
+  type Probe,
+  type ProbeRequest,
+  type ServedCertificate,
+  type ServerFact,
+} from './facts.ts';
+import { namespaceTier, type Tier } from './matching.ts';
 
-/** The fact that something resolves to, or that the server refuses to tell. Rejects only if it cannot be reached. */
-async function look<T>(action: () => Promise<T>): Promise<Fact<T>> {
+interface GatherOptions {
+  /** Namespace of the installation. */
+  readonly namespace: string;
+  readonly now: Date;
+  readonly signal: AbortSignal;
+}
+
+const DISRUPTION_BUDGETS: Resource = { group: 'policy', version: 'v1', resource: 'poddisruptionbudgets' };
+const CONFIG_MAPS: Resource = { group: '', version: 'v1', resource: 'configmaps' };
+
+/**
+ * Gathers the facts about an installation and its cluster. Rejects with an ApiError if the webhook configurations cannot be
+ * read, and with a UserError if the cluster cannot be reached.
+ */
+export async function gatherFacts(connection: Connection, options: GatherOptions): Promise<Facts> {
+  const { namespace, now, signal } = options;
+  const configurations = await readConfigurations(connection, signal);
+  const list = <K extends Kind>(kind: K, within?: string): Promise<Fact<readonly Kinds[K][]>> =>
+    readFact(async () => {
+      const objects = await listAll(connection, {
+        kind,
+        signal,
+        ...(within === undefined ? {} : { namespace: within }),
+      });
+      return objects as unknown as readonly Kinds[K][];
+    });
+  const [server, namespaces, nodes, deployment, pods, disruptionBudgets, leases] = await Promise.all([
+    readServer(connection, signal),
+    list('Namespace'),
+    list('Node'),
+    readDeployment(connection, options),
+    list('Pod', namespace),
+    readFact(() => listObjects(connection, DISRUPTION_BUDGETS, { namespace, signal })),
+    list('Lease', namespace),
+  ]);
+  const running = factValue(deployment);
+  const configuration = await readConfigurationFile(connection, options, running);
+  const settings = deriveSettings({ namespace, configurations, deployment: running, file: factValue(configuration) });
+  const known = (factValue(namespaces) ?? []).map(namespaceFact);
+  const requests = planProbes({
+    installation: namespace,
+    configurations,
+    namespaces: known,
+    groups: factValue(server)?.groups ?? [],
+  });
+  const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
+  const [certificate, urlCertificates, missingAccess, probes] = await Promise.all([
+    readSecretCertificate(connection, namespace, running, signal),
+    readUrlCertificates(configurations),
+    readMissingAccess(connection, settings, account, signal),
+    Promise.all(requests.map((request) => runProbe(connection, request, signal))),
+  ]);
+  return {
+    now,
+    namespace,
+    settings,
+    server,
+    configurations,
+    namespaces: 'value' in namespaces ? { value: known } : namespaces,
+    nodes,
+    deployment,
+    pods,
+    disruptionBudgets,
+    leases,
+    certificate,
+    urlCertificates,
+    configuration,
+    missingAccess,
+    probes,
+  };
+}
+
+/** Resolves to a fact without a value if the API server rejects the request. Rejects if it cannot be reached. */
+async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
   try {
     return { value: await action() };
   } catch (error) {
@@ -58,11 +131,11 @@ async function look<T>(action: () => Promise<T>): Promise<Fact<T>> {
   }
 }
 
-/** Asked at the same time. */
-const AT_ONCE = 8;
+/** Number of concurrent access reviews. */
+const CONCURRENCY = 8;
 
-/** What the service account of an installation is not allowed although it needs it. */
-async function lookAtAccess(
+/** The permissions that the service account needs and lacks. */
+async function readMissingAccess(
   connection: Connection,
   settings: ManifestSettings,
   serviceAccount: string,
@@ -73,26 +146,26 @@ async function lookAtAccess(
     username: `system:serviceaccount:${namespace}:${serviceAccount}`,
     groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
   };
-  return await look(async () => {
-    const left = [...neededAccess(settings)];
-    const lacking: NeededAccess[] = [];
-    const ask = async (): Promise<void> => {
-      for (let needed = left.shift(); needed; needed = left.shift()) {
+  return await readFact(async () => {
+    const remaining = [...neededAccess(settings)];
+    const missing: NeededAccess[] = [];
+    const review = async (): Promise<void> => {
+      for (let needed = remaining.shift(); needed; needed = remaining.shift()) {
         const { group: apiGroup, ...attributes } = needed;
-        if (!(await reviewAccess(connection, user, { apiGroup, ...attributes }, signal))) lacking.push(needed);
+        if (!(await reviewAccess(connection, user, { apiGroup, ...attributes }, signal))) missing.push(needed);
       }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, ask));
-    return lacking;
+    await Promise.all(Array.from({ length: CONCURRENCY }, review));
+    return missing;
   });
 }
 
-/** All that the manifests grant to the service account, one by one. */
+/** The permissions that the manifests grant to the service account. */
 function neededAccess(settings: ManifestSettings): readonly NeededAccess[] {
   const manifests = buildManifests(settings);
   return manifests.filter(isBinding).flatMap(({ roleRef, metadata }) => {
     const role = manifests.find(({ kind, metadata: { name } }) => kind === roleRef.kind && name === roleRef.name);
-    return ((role as Role | undefined)?.rules ?? []).flatMap((rule) => accessOf(rule, metadata.namespace));
+    return ((role as Role | undefined)?.rules ?? []).flatMap((rule) => ruleAccess(rule, metadata.namespace));
   });
 }
 
@@ -102,7 +175,7 @@ function isBinding(manifest: Manifest): manifest is Manifest & RoleBinding {
 
 type Rule = NonNullable<Role['rules']>[number];
 
-function accessOf(rule: Rule, namespace: string | undefined): readonly NeededAccess[] {
+function ruleAccess(rule: Rule, namespace: string | undefined): readonly NeededAccess[] {
   const names = rule.resourceNames ?? [undefined];
   return (rule.apiGroups ?? []).flatMap((group) =>
     (rule.resources ?? []).flatMap((resource) =>
@@ -119,18 +192,19 @@ function accessOf(rule: Rule, namespace: string | undefined): readonly NeededAcc
   );
 }
 
-/** The certificate that replicas read, from the Secret where it is kept. */
-async function lookAtSecret(
+/** Reads the serving certificate from its Secret. */
+async function readSecretCertificate(
   connection: Connection,
   namespace: string,
   deployment: Kinds['Deployment'] | undefined,
   signal: AbortSignal,
 ): Promise<Fact<ServedCertificate>> {
-  const mounted = mountedFile(deployment, 'tls-cert-file');
-  const { name, key } = mounted?.kind === 'Secret' ? mounted : { name: INSTALLATION.certificateSecret, key: 'tls.crt' };
+  const source = deploymentFile(deployment, 'tls-cert-file');
+  const { name, key } = source?.kind === 'Secret' ? source : { name: INSTALLATION.certificateSecret, key: 'tls.crt' };
   const path = objectPath(RESOURCES.Secret, name, namespace);
-  return await look(async () => {
-    const secret = (await ifThere(() => connection.request({ method: 'GET', path, signal }))) as Secret | undefined;
+  return await readFact(async () => {
+    const secret = (await ignoreNotFound(() => connection.request({ method: 'GET', path, signal }))) as
+      Secret | undefined;
     const data = secret?.data?.[key];
     return {
       source: `secrets/${name}`,
@@ -141,39 +215,37 @@ async function lookAtSecret(
 
 const TIMEOUT_MS = 5000;
 
-/** The certificate that is served at an address, whoever signed it. */
-function lookAtAddress(origin: string): Promise<Fact<ServedCertificate>> {
+/** Reads the certificate that a server sends, without verification: the connection sends no data. */
+function readServerCertificate(origin: string): Promise<Fact<ServedCertificate>> {
   const { hostname, port } = new URL(origin);
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   return new Promise((resolve) => {
-    // It is only looked at: nothing is sent that a stranger might not read.
     const socket = connect({ host, port: Number(port || '443'), rejectUnauthorized: false, timeout: TIMEOUT_MS });
-    const end = (fact: Fact<ServedCertificate>): void => {
+    const finish = (fact: Fact<ServedCertificate>): void => {
       socket.destroy();
       resolve(fact);
     };
     socket.once('secureConnect', () => {
-      const certificates = chainOf(socket.getPeerX509Certificate());
-      end({ value: { source: origin, chain: certificates.map(String).join('') } });
+      const certificates = certificateChain(socket.getPeerX509Certificate());
+      finish({ value: { source: origin, chain: certificates.map(String).join('') } });
     });
-    socket.once('timeout', () => end({ unknown: `${origin}: no answer in ${TIMEOUT_MS / 1000} s` }));
-    socket.once('error', (error) => end({ unknown: `${origin}: ${networkError(error, origin)}` }));
+    socket.once('timeout', () => finish({ unknown: `${origin}: no response within ${TIMEOUT_MS / 1000} s` }));
+    socket.once('error', (error) => finish({ unknown: `${origin}: ${networkError(error, origin)}` }));
   });
 }
 
 type Certificate = NonNullable<ReturnType<ReturnType<typeof connect>['getPeerX509Certificate']>>;
 
-/** No chain in use is longer. */
-const MAX_CHAIN = 10;
+/** Limits cyclic chains. */
+const MAX_CHAIN_LENGTH = 10;
 
-function chainOf(leaf: Certificate | undefined): readonly Certificate[] {
+function certificateChain(leaf: Certificate | undefined): readonly Certificate[] {
   const chain: Certificate[] = [];
-  for (let cert = leaf; cert && chain.length < MAX_CHAIN; cert = cert.issuerCertificate) chain.push(cert);
+  for (let cert = leaf; cert && chain.length < MAX_CHAIN_LENGTH; cert = cert.issuerCertificate) chain.push(cert);
   return chain;
 }
 
-// * Dry runs that make the API server ask our webhooks: nothing is stored, and what it answers shows whether it reached
-// them.
+// Probes are server-side dry runs. The response of the API server shows whether it reached the webhooks.
 
 const NAME = 'portcullis-doctor';
 const IMAGE = 'registry.k8s.io/pause:3.10';
@@ -185,33 +257,34 @@ interface ProbePlan {
   readonly groups: readonly string[];
 }
 
-/** One request for each thing that webhooks are asked about, and for each tier of namespaces. */
+/** One request for each kind of object that webhooks review, and for each tier of namespaces. */
 export function planProbes({ installation, configurations, namespaces, groups }: ProbePlan): readonly ProbeRequest[] {
-  const byTier = Map.groupBy(namespaces, (namespace) => tierOf(configurations, namespace));
+  const byTier = Map.groupBy(namespaces, (namespace) => namespaceTier(configurations, namespace));
   const own = namespaces.find(({ name }) => name === installation);
   const tiers: readonly Tier[] = ['fail-closed', 'fail-open'];
-  const chosen = [...tiers.flatMap((tier) => choose(byTier.get(tier) ?? [])), ...(own ? [own] : [])];
+  const selected = [...tiers.flatMap((tier) => selectNamespace(byTier.get(tier) ?? [])), ...(own ? [own] : [])];
   return [
     { id: 'namespace', group: '', resource: 'namespaces', body: probe('v1', 'Namespace', {}) },
-    ...chosen.map((namespace) => podProbe('pod', namespace, HARMLESS)),
-    ...(own && isJudged(own) ? [podProbe('violating pod', own, VIOLATING)] : []),
-    ...(groups.includes('security.openshift.io') ? [SCC] : []),
+    ...selected.map((namespace) => podProbe('pod', namespace, RESTRICTED_POD)),
+    ...(own && hasEnforceLevel(own) ? [podProbe('violating pod', own, VIOLATING_POD)] : []),
+    ...(groups.includes('security.openshift.io') ? [SCC_PROBE] : []),
   ];
 }
 
-/** One namespace of a tier: rather one that says its level, and rather `default` than one that some tool minds. */
-function choose(namespaces: readonly NamespaceFact[]): readonly NamespaceFact[] {
-  const found = namespaces.find(({ name }) => name === 'default') ?? namespaces.find(isJudged) ?? namespaces[0];
-  return found ? [found] : [];
+/** One namespace of a tier: `default`, or a namespace with an enforce level, or the first. */
+function selectNamespace(namespaces: readonly NamespaceFact[]): readonly NamespaceFact[] {
+  const namespace =
+    namespaces.find(({ name }) => name === 'default') ?? namespaces.find(hasEnforceLevel) ?? namespaces[0];
+  return namespace ? [namespace] : [];
 }
 
-function isJudged({ labels }: NamespaceFact): boolean {
+function hasEnforceLevel({ labels }: NamespaceFact): boolean {
   const level = labels[POD_SECURITY_LABELS.enforce];
   return level === 'baseline' || level === 'restricted';
 }
 
-/** Violates no level. */
-const HARMLESS = {
+/** Complies with every level. */
+const RESTRICTED_POD = {
   automountServiceAccountToken: false,
   securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
   containers: [
@@ -224,10 +297,10 @@ const HARMLESS = {
   ],
 };
 
-/** Violates every level but privileged. */
-const VIOLATING = { ...HARMLESS, hostPID: true };
+/** Violates the levels baseline and restricted. */
+const VIOLATING_POD = { ...RESTRICTED_POD, hostPID: true };
 
-const SCC: ProbeRequest = {
+const SCC_PROBE: ProbeRequest = {
   id: 'scc',
   group: 'security.openshift.io',
   resource: 'securitycontextconstraints',
@@ -259,7 +332,6 @@ function probe(apiVersion: string, kind: string, content: object): object {
   return { apiVersion, kind, metadata: { generateName: `${NAME}-` }, ...content };
 }
 
-/** Sends a request as a dry run. */
 async function runProbe(connection: Connection, request: ProbeRequest, signal: AbortSignal): Promise<Probe> {
   const path = collectionPath({ ...request, version: 'v1' }, request.namespace?.name);
   const { body } = request;
@@ -267,7 +339,7 @@ async function runProbe(connection: Connection, request: ProbeRequest, signal: A
     const object = await connection.request({ method: 'POST', path, query: { dryRun: 'All' }, body, signal });
     return { ...request, object: object as unknown as AnyObject };
   } catch (error) {
-    // A server that waits too long for webhooks has answered before, and will again.
+    // The API server responded before: a UserError is a timeout of this request.
     if (!(error instanceof ApiError || error instanceof UserError)) throw error;
     return { ...request, refusal: error.message };
   }
@@ -275,43 +347,43 @@ async function runProbe(connection: Connection, request: ProbeRequest, signal: A
 
 const CERT_MANAGER = 'cert-manager.io/inject-';
 
-/** What the cluster shows of an installation. */
-interface Shown {
+/** The objects from which the settings of an installation are derived. */
+interface InstalledObjects {
   readonly namespace: string;
   readonly configurations: readonly Configuration[];
   readonly deployment: Kinds['Deployment'] | undefined;
   readonly file: ConfigurationFile | undefined;
 }
 
-/** What an installation was made with, as far as the cluster shows it. */
-function settingsOf({ namespace, configurations, deployment, file }: Shown): ManifestSettings {
-  const ours = configurations.filter(isOurs);
-  const annotations = ours.flatMap(({ metadata }) => Object.keys(metadata.annotations ?? {}));
-  const url = ours.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
+/** Derives the settings of an installation from its objects. */
+function deriveSettings({ namespace, configurations, deployment, file }: InstalledObjects): ManifestSettings {
+  const own = configurations.filter(isOwn);
+  const annotations = own.flatMap(({ metadata }) => Object.keys(metadata.annotations ?? {}));
+  const url = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
   return {
     ...defaultSettings(VERSION),
     namespace,
-    sccMode: argumentOf(deployment, 'scc-mode') === 'off' ? 'off' : 'report',
-    authorization: argumentOf(deployment, 'authorization') === 'sar' ? 'sar' : 'rbac',
-    ...rolloutOf(file),
-    withoutControllers: (argumentOf(deployment, 'controllers') ?? '').split(',').flatMap(leftOut),
-    certificates: certificatesOf(annotations),
+    sccMode: deploymentArgument(deployment, 'scc-mode') === 'off' ? 'off' : 'report',
+    authorization: deploymentArgument(deployment, 'authorization') === 'sar' ? 'sar' : 'rbac',
+    ...rolloutSettings(file),
+    withoutControllers: (deploymentArgument(deployment, 'controllers') ?? '').split(',').flatMap(disabledController),
+    certificates: certificateSource(annotations),
     ...(url != null && URL.canParse(url) ? { webhooks: { url: new URL(url).origin } } : {}),
   };
 }
 
-function certificatesOf(annotations: readonly string[]): ManifestSettings['certificates'] {
+function certificateSource(annotations: readonly string[]): ManifestSettings['certificates'] {
   if (annotations.includes(INJECT_CA_ANNOTATION)) return 'self-managed';
   return annotations.some((key) => key.startsWith(CERT_MANAGER)) ? 'cert-manager' : 'others';
 }
 
-/** Of what cannot be read the doctor tells elsewhere; new replicas do not start with it. */
-function rolloutOf(file: ConfigurationFile | undefined): Pick<ManifestSettings, 'rollout' | 'evaluator'> {
-  const { phase, evaluator } = read(file) ?? DEFAULT_ROLLOUT;
+/** The rollout in the configuration file. An invalid file is reported by the check of the configuration. */
+function rolloutSettings(file: ConfigurationFile | undefined): Pick<ManifestSettings, 'rollout' | 'evaluator'> {
+  const { phase, evaluator } = parseRollout(file) ?? DEFAULT_ROLLOUT;
   return { rollout: phase, evaluator };
 }
 
-function read(file: ConfigurationFile | undefined): RolloutSettings | undefined {
+function parseRollout(file: ConfigurationFile | undefined): RolloutSettings | undefined {
   if (file?.text === undefined) return undefined;
   try {
     return parseConfiguration({ file: file.source, text: file.text }, Object.keys(serveOptions)).rollout;
@@ -321,92 +393,16 @@ function read(file: ConfigurationFile | undefined): RolloutSettings | undefined 
   }
 }
 
-function leftOut(rule: string): readonly string[] {
+function disabledController(rule: string): readonly string[] {
   return rule.startsWith('-') ? [rule.slice(1)] : [];
-}
-
-interface GatherOptions {
-  /** Of the installation. */
-  readonly namespace: string;
-  readonly now: Date;
-  readonly signal: AbortSignal;
-}
-
-const DISRUPTION_BUDGETS: Resource = { group: 'policy', version: 'v1', resource: 'poddisruptionbudgets' };
-const CONFIG_MAPS: Resource = { group: '', version: 'v1', resource: 'configmaps' };
-
-/**
- * Looks at an installation and what surrounds it. Rejects with an ApiError if the webhook configurations may not be read,
- * with a UserError if the cluster cannot be reached.
- */
-export async function gatherFacts(connection: Connection, options: GatherOptions): Promise<Facts> {
-  const { namespace, now, signal } = options;
-  const configurations = await readConfigurations(connection, signal);
-  const list = <K extends Kind>(kind: K, within?: string): Promise<Fact<readonly Kinds[K][]>> =>
-    look(async () => {
-      const objects = await listAll(connection, {
-        kind,
-        signal,
-        ...(within === undefined ? {} : { namespace: within }),
-      });
-      return objects as unknown as readonly Kinds[K][];
-    });
-  const [server, namespaces, nodes, deployment, pods, disruptionBudgets, leases] = await Promise.all([
-    lookAtServer(connection, signal),
-    list('Namespace'),
-    list('Node'),
-    lookAtDeployment(connection, options),
-    list('Pod', namespace),
-    look(() => listObjects(connection, DISRUPTION_BUDGETS, { namespace, signal })),
-    list('Lease', namespace),
-  ]);
-  const running = valueOf(deployment);
-  const configuration = await lookAtConfiguration(connection, options, running);
-  const settings = settingsOf({ namespace, configurations, deployment: running, file: valueOf(configuration) });
-  const known = (valueOf(namespaces) ?? []).map(namespaceFact);
-  const requests = planProbes({
-    installation: namespace,
-    configurations,
-    namespaces: known,
-    groups: valueOf(server)?.groups ?? [],
-  });
-  const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
-  const [certificate, atUrls, lacking, probes] = await Promise.all([
-    lookAtSecret(connection, namespace, running, signal),
-    lookAtUrls(configurations),
-    lookAtAccess(connection, settings, account, signal),
-    Promise.all(requests.map((request) => runProbe(connection, request, signal))),
-  ]);
-  return {
-    now,
-    namespace,
-    settings,
-    server,
-    configurations,
-    namespaces: 'value' in namespaces ? { value: known } : namespaces,
-    nodes,
-    deployment,
-    pods,
-    disruptionBudgets,
-    leases,
-    certificate,
-    atUrls,
-    configuration,
-    lacking,
-    probes,
-  };
-}
-
-function valueOf<T>(fact: Fact<T>): T | undefined {
-  return 'value' in fact ? fact.value : undefined;
 }
 
 function namespaceFact({ metadata }: KubeObject): NamespaceFact {
   return { name: metadata?.name ?? '', labels: metadata?.labels ?? {} };
 }
 
-async function lookAtServer(connection: Connection, signal: AbortSignal): Promise<Fact<ServerFact>> {
-  return await look(async () => {
+async function readServer(connection: Connection, signal: AbortSignal): Promise<Fact<ServerFact>> {
+  return await readFact(async () => {
     const [version, apis] = await Promise.all(
       ['/version', '/apis'].map((path) => connection.request({ method: 'GET', path, signal })),
     );
@@ -418,38 +414,41 @@ async function lookAtServer(connection: Connection, signal: AbortSignal): Promis
   });
 }
 
-async function lookAtDeployment(
+async function readDeployment(
   connection: Connection,
   { namespace, signal }: GatherOptions,
 ): Promise<Fact<Kinds['Deployment'] | undefined>> {
   const path = objectPath(RESOURCES.Deployment, INSTALLATION.name, namespace);
-  return await look(() =>
-    ifThere(() => connection.request({ method: 'GET', path, signal }) as Promise<Kinds['Deployment']>),
+  return await readFact(() =>
+    ignoreNotFound(() => connection.request({ method: 'GET', path, signal }) as Promise<Kinds['Deployment']>),
   );
 }
 
-async function lookAtUrls(configurations: readonly Configuration[]): Promise<Facts['atUrls']> {
+async function readUrlCertificates(configurations: readonly Configuration[]): Promise<Facts['urlCertificates']> {
   const urls = configurations
-    .filter(isOurs)
+    .filter(isOwn)
     .flatMap(({ webhooks }) => webhooks.flatMap(({ clientConfig: { url } }) => url ?? []));
   const origins = [...new Set(urls.filter((url) => URL.canParse(url)).map((url) => new URL(url).origin))];
   const facts = await Promise.all(
-    origins.map(async (origin): Promise<[string, Fact<ServedCertificate>]> => [origin, await lookAtAddress(origin)]),
+    origins.map(async (origin): Promise<[string, Fact<ServedCertificate>]> => [
+      origin,
+      await readServerCertificate(origin),
+    ]),
   );
   return new Map(facts);
 }
 
-async function lookAtConfiguration(
+async function readConfigurationFile(
   connection: Connection,
   { namespace, signal }: GatherOptions,
   deployment: Kinds['Deployment'] | undefined,
 ): Promise<Fact<ConfigurationFile | undefined>> {
-  const mounted = mountedFile(deployment, 'config');
-  if (mounted?.kind !== 'ConfigMap') return { value: undefined };
-  const { name, key } = mounted;
-  return await look(async () => {
+  const source = deploymentFile(deployment, 'config');
+  if (source?.kind !== 'ConfigMap') return { value: undefined };
+  const { name, key } = source;
+  return await readFact(async () => {
     const path = objectPath(CONFIG_MAPS, name, namespace);
-    const map = await ifThere(() => connection.request({ method: 'GET', path, signal }));
+    const map = await ignoreNotFound(() => connection.request({ method: 'GET', path, signal }));
     return { source: `configmaps/${name} ${key}`, text: textAt(map?.['data'], key) };
   });
 }

@@ -1,85 +1,83 @@
 import { deepEqual } from '../../kube/equality.ts';
+import { isObject } from '../../kube/types.ts';
 import { matchesLabelSelector, matchesRule } from '../../kube/webhooks.ts';
-import { BREAK_GLASS, stateOf } from '../break-glass.ts';
-import { isOurs, type Configuration, type Webhook } from '../installation.ts';
+import { BREAK_GLASS, webhookState } from '../break-glass.ts';
+import { isOwn, type Configuration, type Webhook } from '../installation.ts';
 import type { NamespaceFact } from './facts.ts';
 
-/** A request as far as API servers choose webhooks by it. */
+/** The attributes of a request that select webhooks. */
 export interface Request {
   readonly operation: 'CREATE' | 'UPDATE';
   readonly group: string;
   readonly resource: string;
-  /** Absent for what lies in no namespace; of a Namespace, itself. */
+  /** Absent for cluster-scoped objects. For a Namespace, the namespace itself. */
   readonly namespace?: NamespaceFact | undefined;
-  /** Of the object. */
+  /** Labels of the object. */
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** A webhook and the configuration that it stands in. */
-export interface Registered {
+/** A webhook with its configuration. */
+export interface RegisteredWebhook {
   readonly configuration: Configuration;
   readonly webhook: Webhook;
 }
 
-/** All webhooks of the configurations, in their order. */
-export function webhooksIn(configurations: readonly Configuration[]): readonly Registered[] {
+/** All webhooks of the configurations, in order. */
+export function allWebhooks(configurations: readonly Configuration[]): readonly RegisteredWebhook[] {
   return configurations.flatMap((configuration) =>
     configuration.webhooks.map((webhook) => ({ configuration, webhook })),
   );
 }
 
-/** Those of this program. */
-export function ownWebhooks(configurations: readonly Configuration[]): readonly Registered[] {
-  return webhooksIn(configurations.filter(isOurs));
+/** The webhooks of Portcullis. */
+export function ownWebhooks(configurations: readonly Configuration[]): readonly RegisteredWebhook[] {
+  return allWebhooks(configurations.filter(isOwn));
 }
 
 /**
- * True if API servers ask the webhook about such requests. Of match conditions only that of break-glass is looked at:
- * the others may leave out more.
+ * True if API servers call the webhook for such requests. Match conditions other than that of break-glass are not
+ * evaluated; they may exclude more requests.
  */
-export function isAsked(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
+export function isCalled(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
   const target = { operation, namespace: namespace?.name ?? '', subresource: '' };
+  const rules: readonly unknown[] = webhook.rules ?? [];
   return (
-    stateOf(webhook) !== 'off' &&
-    (webhook.rules ?? []).some((rule) => matchesRule(rule, target, { group, version: 'v1', resource })) &&
+    webhookState(webhook) !== 'off' &&
+    rules.some((rule) => isObject(rule) && matchesRule(rule, target, { group, version: 'v1', resource })) &&
     (!namespace || matchesLabelSelector(webhook.namespaceSelector ?? {}, namespace.labels)) &&
     matchesLabelSelector(webhook.objectSelector ?? {}, labels)
   );
 }
 
-/** The configurations as they will be once the glass is whole again. */
-export function afterBreakGlass(configurations: readonly Configuration[]): readonly Configuration[] {
+/** The configurations without the conditions of break-glass. */
+export function withoutBreakGlass(configurations: readonly Configuration[]): readonly Configuration[] {
   return configurations.map((configuration) => ({
     ...configuration,
     webhooks: configuration.webhooks.map((webhook) => ({
       ...webhook,
-      matchConditions: (webhook.matchConditions ?? []).filter((one) => !deepEqual(one, BREAK_GLASS)),
+      matchConditions: (webhook.matchConditions ?? []).filter((condition) => !deepEqual(condition, BREAK_GLASS)),
     })),
   }));
 }
 
-/** True if a request fails when the webhook cannot be asked. */
 export function failsClosed({ failurePolicy }: Webhook): boolean {
   return failurePolicy !== 'Ignore';
 }
 
-/** What happens to the pods of a namespace while no replica answers. */
+/** What happens to a request while no replica responds. */
 export type Tier = 'fail-closed' | 'fail-open' | 'excluded';
 
-export function tierOf(configurations: readonly Configuration[], namespace: NamespaceFact): Tier {
-  return tierOfRequest(configurations, podIn(namespace));
+/** The tier of the pods of a namespace. */
+export function namespaceTier(configurations: readonly Configuration[], namespace: NamespaceFact): Tier {
+  return requestTier(configurations, podCreation(namespace));
 }
 
-/** The same of any request. */
-export function tierOfRequest(configurations: readonly Configuration[], request: Request): Tier {
-  const asked = ownWebhooks(configurations)
-    .map(({ webhook }) => webhook)
-    .filter((webhook) => isAsked(webhook, request));
-  if (asked.some(failsClosed)) return 'fail-closed';
-  return asked.length > 0 ? 'fail-open' : 'excluded';
+export function requestTier(configurations: readonly Configuration[], request: Request): Tier {
+  const called = ownWebhooks(configurations).filter(({ webhook }) => isCalled(webhook, request));
+  if (called.some(({ webhook }) => failsClosed(webhook))) return 'fail-closed';
+  return called.length > 0 ? 'fail-open' : 'excluded';
 }
 
-/** A pod that is created. */
-export function podIn(namespace: NamespaceFact, labels: Readonly<Record<string, string>> = {}): Request {
+export function podCreation(namespace: NamespaceFact, labels: Readonly<Record<string, string>> = {}): Request {
   return { operation: 'CREATE', group: '', resource: 'pods', namespace, labels };
 }

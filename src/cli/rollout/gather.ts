@@ -20,7 +20,7 @@ import { parseConfiguration, type Configuration, readPodSecuritySource } from '.
 import type { Source } from '../../config/files.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';
-import { argumentOf, mountedFile } from '../installation.ts';
+import { deploymentArgument, deploymentFile } from '../installation.ts';
 import { serveOptions } from '../serve/options.ts';
 import { getRolloutView, type RolloutScope } from '../../cluster/rollout.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
@@ -121,7 +121,7 @@ interface InstallationSettings {
 
 /** What is published by the installation, and what it runs with. */
 function installationObjects(store: Store, namespace: string): readonly ObjectName[] {
-  const mounted = mountedFile(deploymentIn(store, namespace), 'config');
+  const mounted = deploymentFile(deploymentIn(store, namespace), 'config');
   const names = [POD_SECURITY_CONFIG_MAP, ...(mounted?.kind === 'ConfigMap' ? [mounted.name] : [])];
   return names.map((name) => ({ kind: 'ConfigMap', namespace, name }));
 }
@@ -151,7 +151,7 @@ function deploymentIn(store: Store, namespace: string): Kinds['Deployment'] | un
 }
 
 function mountedSource(store: Store, namespace: string): Source | undefined {
-  const mounted = mountedFile(deploymentIn(store, namespace), 'config');
+  const mounted = deploymentFile(deploymentIn(store, namespace), 'config');
   const data = mounted && store.get('ConfigMap', mounted.name, namespace)?.data;
   if (!mounted || !data || !Object.hasOwn(data, mounted.key)) return undefined;
   return { file: `configmaps/${mounted.name} ${mounted.key}`, text: data[mounted.key] ?? '' };
@@ -160,7 +160,7 @@ function mountedSource(store: Store, namespace: string): Source | undefined {
 /** On the command line of the replicas, else in their file; where neither says anything but there are replicas, the default. */
 function sccModeIn(store: Store, namespace: string, parsed: Configuration | undefined): SccMode | undefined {
   const deployment = deploymentIn(store, namespace);
-  const said = argumentOf(deployment, 'scc-mode') ?? parsed?.options.get('scc-mode')?.at(-1);
+  const said = deploymentArgument(deployment, 'scc-mode') ?? parsed?.options.get('scc-mode')?.at(-1);
   return SCC_MODES.find((mode) => mode === said) ?? (deployment && DEFAULT_SCC_MODE);
 }
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { planOff, planOn, stateOf } from '../../../src/cli/break-glass.ts';
-import { configurationOf } from '../../../src/cli/installation.ts';
+import { planOff, planOn, webhookState } from '../../../src/cli/break-glass.ts';
+import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { apply } from '../../../src/kube/json-patch.ts';
 import type { JsonObject, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
@@ -22,12 +22,12 @@ const OBJECTS = readDocuments(await readFile(fixture, 'utf8'), fixture).document
 );
 
 const WHEN_ON = `
-API servers follow within seconds; then Portcullis refuses and changes nothing.
-A tool that keeps manifests (Argo CD, Flux) may undo this: pause it.
-Back: portcullis break-glass off
+API servers apply the change within seconds. Portcullis then denies and changes nothing.
+GitOps tools (Argo CD, Flux) may revert the change: suspend them.
+To restore: portcullis break-glass off
 `;
 const WHEN_OFF = `
-API servers follow within seconds; then Portcullis enforces again. What started meanwhile goes on running.
+API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.
 `;
 
 describe('break-glass', () => {
@@ -52,18 +52,18 @@ describe('break-glass', () => {
   const run = (...args: readonly string[]): Promise<Outcome> =>
     runProgram(['break-glass', ...args, '--kubeconfig', kubeconfig]);
 
-  /** All configurations, without what every write changes. */
+  /** All configurations without the metadata that every write changes. */
   async function stored(): Promise<unknown> {
     const lists = await Promise.all([VALIDATING, MUTATING].map((path) => cluster.admin.send('GET', path)));
-    return lists.flatMap(({ body }) => (body as { items: JsonObject[] }).items.map(withoutTraces));
+    return lists.flatMap(({ body }) => (body as { items: JsonObject[] }).items.map(comparable));
   }
 
-  test('on keeps API servers from asking, off restores everything as it was', async () => {
-    const whole = await stored();
+  test('on switches the webhooks off, off restores them', async () => {
+    const original = await stored();
     assert.deepEqual(await run('on', '--reason', 'INC-1: nothing starts'), {
       code: 0,
-      stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev not asked; advise.psa.portcullis.dev asked, warns only
-mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev not asked
+      stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev off; advise.psa.portcullis.dev active (warns only)
+mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev off
 ${WHEN_ON}`,
       stderr: '',
     });
@@ -88,67 +88,67 @@ ${WHEN_ON}`,
     assert.deepEqual(await run('status'), {
       code: 1,
       stdout: `PHASE        CONFIGURATION           WEBHOOK                        FAILURE POLICY   STATE
-validating   psa.portcullis.dev      psa.portcullis.dev             Fail             not asked
-validating   psa.portcullis.dev      fail-open.psa.portcullis.dev   Ignore           not asked
-validating   psa.portcullis.dev      advise.psa.portcullis.dev      Ignore           asked, warns only
-mutating     zz.scc.portcullis.dev   mutate.scc.portcullis.dev      Fail             not asked
+validating   psa.portcullis.dev      psa.portcullis.dev             Fail             off
+validating   psa.portcullis.dev      fail-open.psa.portcullis.dev   Ignore           off
+validating   psa.portcullis.dev      advise.psa.portcullis.dev      Ignore           active (warns only)
+mutating     zz.scc.portcullis.dev   mutate.scc.portcullis.dev      Fail             off
 
 Since ${since} by admin: INC-1: nothing starts
-The glass is broken: Portcullis refuses and changes nothing. Back: portcullis break-glass off
+Break-glass is on: Portcullis denies and changes nothing. To restore: portcullis break-glass off
 `,
       stderr: '',
     });
 
     assert.deepEqual(await run('off'), {
       code: 0,
-      stdout: `mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev asked
-validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev asked; advise.psa.portcullis.dev asked, warns only
+      stdout: `mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev active
+validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev active; advise.psa.portcullis.dev active (warns only)
 ${WHEN_OFF}`,
       stderr: '',
     });
-    assert.deepEqual(await stored(), whole);
+    assert.deepEqual(await stored(), original);
   });
 
-  test('done twice, it changes nothing the second time', async () => {
+  test('a second run changes nothing', async () => {
     await run('on');
-    const broken = await stored();
+    const switched = await stored();
     assert.equal(
       (await run('on', '--reason', 'again')).stdout,
-      `validating psa.portcullis.dev: unchanged: psa.portcullis.dev, fail-open.psa.portcullis.dev not asked; advise.psa.portcullis.dev asked, warns only
-mutating zz.scc.portcullis.dev: unchanged: mutate.scc.portcullis.dev not asked
+      `validating psa.portcullis.dev: unchanged: psa.portcullis.dev, fail-open.psa.portcullis.dev off; advise.psa.portcullis.dev active (warns only)
+mutating zz.scc.portcullis.dev: unchanged: mutate.scc.portcullis.dev off
 ${WHEN_ON}`,
     );
-    assert.deepEqual(await stored(), broken);
+    assert.deepEqual(await stored(), switched);
     await run('off');
-    const whole = await stored();
+    const original = await stored();
     assert.equal((await run('off')).code, 0);
-    assert.deepEqual(await stored(), whole);
+    assert.deepEqual(await stored(), original);
   });
 
-  test('a dry run asks the API server and changes nothing', async () => {
-    const whole = await stored();
+  test('a dry run changes nothing', async () => {
+    const original = await stored();
     assert.deepEqual(await run('on', '--dry-run'), {
       code: 0,
-      stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev not asked; advise.psa.portcullis.dev asked, warns only (server dry run)
-mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev not asked (server dry run)
+      stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev off; advise.psa.portcullis.dev active (warns only) (server dry run)
+mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev off (server dry run)
 `,
       stderr: '',
     });
-    assert.deepEqual(await stored(), whole);
+    assert.deepEqual(await stored(), original);
   });
 
-  test('a configuration that somebody else has opened in part is completed', async () => {
+  test('on completes a configuration that is partly off', async () => {
     const value = [{ name: 'break-glass', expression: 'false' }];
     const ops = [{ op: 'add', path: '/webhooks/1/matchConditions', value }];
     await cluster.admin.send('PATCH', `${VALIDATING}/psa.portcullis.dev`, ops, JSON_PATCH);
     const { code, stdout } = await run('status');
     assert.equal(code, 1);
-    assert.match(stdout, /\nThe glass is broken for some webhooks only\. /);
+    assert.match(stdout, /\nBreak-glass is on for some webhooks only\. /);
     assert.equal((await run('on')).code, 0);
     assert.match((await run('status', '-o', 'json')).stdout, /"breakGlass": "on"/);
   });
 
-  test('a condition of the same name that says something else is left alone, and told', async () => {
+  test('a different condition with the same name is reported and kept', async () => {
     const value = [{ name: 'break-glass', expression: 'request.userInfo.username == "root"' }];
     const ops = [{ op: 'add', path: '/webhooks/0/matchConditions', value }];
     await cluster.admin.send('PATCH', `${MUTATING}/zz.scc.portcullis.dev`, ops, JSON_PATCH);
@@ -156,11 +156,11 @@ mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev not asked (se
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /^mutating zz\.scc\.portcullis\.dev: unchanged: mutate\.scc\.portcullis\.dev unknown: it has another match condition called "break-glass"$/m,
+      /^mutating zz\.scc\.portcullis\.dev: unchanged: mutate\.scc\.portcullis\.dev unknown: another match condition has the name "break-glass"$/m,
     );
   });
 
-  test('what others change meanwhile is not lost', async () => {
+  test('concurrent changes are kept', async () => {
     const changes = (async () => {
       for (let seconds = 1; seconds <= 30; seconds++) {
         const ops = [{ op: 'add', path: '/webhooks/0/timeoutSeconds', value: seconds }];
@@ -173,11 +173,11 @@ mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev not asked (se
     const { body } = await cluster.admin.send('GET', `${VALIDATING}/psa.portcullis.dev`);
     const [first] = (body as ValidatingWebhookConfiguration).webhooks ?? [];
     assert.equal(first?.timeoutSeconds, 30);
-    assert.equal(first && stateOf(first), 'off');
+    assert.equal(first && webhookState(first), 'off');
   });
 });
 
-describe('break-glass refuses', () => {
+describe('break-glass rejects', () => {
   const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
     [
       'no action',
@@ -190,7 +190,7 @@ describe('break-glass refuses', () => {
       ['on', 'off'],
       "error: too many arguments for 'break-glass'. Expected 1 argument but got 2: on, off.\nSee 'portcullis break-glass --help' for usage.\n",
     ],
-    ['a reason to go back', ['off', '--reason=x'], 'error: --reason goes with on, not with off\n'],
+    ['a reason for off', ['off', '--reason=x'], 'error: --reason requires the action "on"\n'],
     [
       'no cluster',
       ['on'],
@@ -204,7 +204,7 @@ describe('break-glass refuses', () => {
   }
 });
 
-describe('break-glass on a server that does not do as asked', () => {
+describe('break-glass reports', () => {
   const [psa, , foreign] = OBJECTS;
   const list = (...items: unknown[]): ReturnType<typeof json> =>
     json({ kind: 'List', metadata: { resourceVersion: '1' }, items });
@@ -214,21 +214,21 @@ describe('break-glass on a server that does not do as asked', () => {
   const again = json({ ...psa, metadata: { ...(psa?.['metadata'] as object), resourceVersion: '2' } });
   const cases: readonly (readonly [name: string, answers: readonly ReturnType<typeof json>[], expected: Outcome])[] = [
     [
-      'that may not be read',
+      'missing permission to list',
       [refusal(403, 'User "jo" cannot list them'), list()],
       { code: 2, stdout: '', stderr: 'error: SERVER: User "jo" cannot list them\n' },
     ],
     [
-      'without anything of ours',
+      'a cluster without Portcullis',
       [list(foreign), list()],
       {
         code: 2,
         stdout: '',
-        stderr: 'error: there are no webhook configurations labelled app.kubernetes.io/part-of=portcullis\n',
+        stderr: 'error: there are no webhook configurations with the label app.kubernetes.io/part-of=portcullis\n',
       },
     ],
     [
-      'that may not be changed',
+      'missing permission to patch',
       [list(psa), list(), self, refusal(403, 'User "jo" cannot patch it')],
       {
         code: 1,
@@ -237,16 +237,16 @@ describe('break-glass on a server that does not do as asked', () => {
       },
     ],
     [
-      'from which the configuration vanishes',
+      'a configuration that is deleted meanwhile',
       [list(psa), list(), self, refusal(404, 'not found')],
       {
         code: 0,
-        stdout: `validating psa.portcullis.dev: gone, somebody has removed it\n${WHEN_ON}`,
+        stdout: `validating psa.portcullis.dev: was deleted meanwhile\n${WHEN_ON}`,
         stderr: '',
       },
     ],
     [
-      'that refuses the change itself',
+      'an invalid change',
       [list(psa), list(), self, refusal(422, 'too many conditions'), json(psa)],
       {
         code: 1,
@@ -255,11 +255,11 @@ describe('break-glass on a server that does not do as asked', () => {
       },
     ],
     [
-      'where somebody changes the webhooks first',
+      'a change after a conflict',
       [list(psa), list(), self, refusal(422, 'testing value failed'), again, json(psa)],
       {
         code: 0,
-        stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev asked; advise.psa.portcullis.dev asked, warns only\n${WHEN_ON}`,
+        stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev active; advise.psa.portcullis.dev active (warns only)\n${WHEN_ON}`,
         stderr: '',
       },
     ],
@@ -278,7 +278,7 @@ describe('break-glass on a server that does not do as asked', () => {
   }
 });
 
-test('off restores any configuration exactly', () => {
+test('off restores every configuration', () => {
   const condition = fc.record({
     name: fc.constantFrom('a', 'b', 'break-glass'),
     expression: fc.constantFrom('true', '1 == 2'),
@@ -295,13 +295,13 @@ test('off restores any configuration exactly', () => {
   const metadata = fc.record({ annotations: fc.dictionary(key, fc.string(), { minKeys: 1 }) }, { requiredKeys: [] });
   fc.assert(
     fc.property(fc.record({ metadata, webhooks: fc.array(webhook) }), (object) => {
-      const read = (value: unknown): ReturnType<typeof configurationOf> =>
-        configurationOf('ValidatingWebhookConfiguration', value as ValidatingWebhookConfiguration);
+      const read = (value: unknown): ReturnType<typeof parseWebhookConfiguration> =>
+        parseWebhookConfiguration('ValidatingWebhookConfiguration', value as ValidatingWebhookConfiguration);
       const broken = apply(object, planOn(read(object), { since: 'now', by: 'me', reason: '' }));
-      assert.ok(read(broken).webhooks.every((one) => stateOf(one) !== 'asked'));
+      assert.ok(read(broken).webhooks.every((one) => webhookState(one) !== 'active'));
       assert.deepEqual(planOn(read(broken), { since: 'later' }), []);
       const back = apply(broken, planOff(read(broken))) as { metadata: { annotations?: object } };
-      // An empty map is as good as none.
+      // An empty map equals an absent map.
       if (Object.keys(back.metadata.annotations ?? { '': '' }).length === 0) delete back.metadata.annotations;
       assert.deepEqual(back, JSON.parse(JSON.stringify(object)));
       assert.deepEqual(planOff(read(back)), []);
@@ -309,7 +309,7 @@ test('off restores any configuration exactly', () => {
   );
 });
 
-function withoutTraces(object: JsonObject): unknown {
+function comparable(object: JsonObject): unknown {
   const { name, labels, annotations } = object['metadata'] as JsonObject;
   return { name, labels, annotations, webhooks: object['webhooks'] };
 }

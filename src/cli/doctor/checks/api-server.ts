@@ -1,25 +1,24 @@
-import { MINIMUM_MINOR } from '../../../install/settings.ts';
-import { given, type Check } from '../facts.ts';
+import { MINIMUM_MINOR } from '../../../install/index.ts';
+import { evaluateFact, ok, problem, unknown, type Check } from '../facts.ts';
 
-/** The API server is new enough. */
+const OBJECT = 'API server';
+
+/** The API server supports match conditions. */
 export const apiServer: Check = {
   name: 'api-server',
-  judge: ({ server }) =>
-    given(server, 'API server', ({ version }) => {
+  evaluate: ({ server }) =>
+    evaluateFact(server, OBJECT, ({ version }) => {
       const [, major, minor] = /^v?([1-9]\d*)\.(\d+)/.exec(version) ?? [];
-      const where = 'API server';
-      if (major === undefined) return [{ severity: 'unknown', where, what: `its version ${version} says nothing` }];
+      if (major === undefined) return [unknown(OBJECT, `cannot parse version ${version}`)];
       if (Number(major) > 1 || Number(minor) >= MINIMUM_MINOR) {
-        return [{ severity: 'ok', where, what: `Kubernetes ${version} has all that is needed` }];
+        return [ok(OBJECT, `Kubernetes ${version} is supported`)];
       }
       return [
-        {
-          severity: 'problem',
-          where,
-          what: `Kubernetes ${version} is older than v1.${MINIMUM_MINOR}`,
-          why: 'without match conditions it asks more than is needed, and break-glass cannot work',
+        problem(OBJECT, `Kubernetes ${version} is older than v1.${MINIMUM_MINOR}`, {
+          impact:
+            'match conditions are not supported: break-glass has no effect, and the webhooks receive more requests',
           fix: 'upgrade the cluster',
-        },
+        }),
       ];
     }),
 };

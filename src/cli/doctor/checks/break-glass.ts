@@ -1,46 +1,41 @@
-import { noteOf, statusOf } from '../../break-glass.ts';
-import { isOurs } from '../../installation.ts';
-import { printNames, type Check, type Facts } from '../facts.ts';
+import { breakGlassNote, breakGlassStatus } from '../../break-glass.ts';
+import { isOwn } from '../../installation.ts';
+import { formatNames, ok, problem, type Check, type Facts, type Severity } from '../facts.ts';
 import { certificates } from './certificates.ts';
 import { leases } from './leases.ts';
 import { replicas } from './replicas.ts';
 
 const OFF = 'portcullis break-glass off';
 
-/** By what else shows whether the webhooks would answer, since nobody asks them. */
-function printFix(facts: Facts): string {
-  const judged = [replicas, certificates, leases].map(({ name, judge }) => ({ name, remarks: judge(facts) }));
-  const namesOf = (severity: 'problem' | 'unknown'): string =>
-    judged
-      .filter(({ remarks }) => remarks.some((remark) => remark.severity === severity))
+/** The fix depends on other checks: API servers do not call the webhooks, so no probe tests them. */
+function formatFix(facts: Facts): string {
+  const evaluated = [replicas, certificates, leases].map(({ name, evaluate }) => ({ name, results: evaluate(facts) }));
+  const checksWith = (severity: Severity): string =>
+    evaluated
+      .filter(({ results }) => results.some((result) => result.severity === severity))
       .map(({ name }) => name)
       .join(', ');
-  const [broken, unseen] = [namesOf('problem'), namesOf('unknown')];
-  if (broken !== '') return `first what is a problem below (${broken}), or requests are refused again; then ${OFF}`;
-  if (unseen !== '') return `first make sure of what could not be looked at (${unseen}); then ${OFF}`;
-  return `${OFF} # replicas are ready and certificates fit`;
+  const [failed, unread] = [checksWith('problem'), checksWith('unknown')];
+  if (failed !== '') return `first fix the problems below (${failed}), otherwise requests are denied; then ${OFF}`;
+  if (unread !== '') return `first verify what could not be read (${unread}); then ${OFF}`;
+  return `${OFF} # replicas are ready, and certificates match`;
 }
 
-/** Enforcement is not switched off. */
+/** Break-glass is off. */
 export const breakGlass: Check = {
   name: 'break-glass',
-  judge(facts) {
-    const ours = facts.configurations.filter(isOurs);
-    const { webhooks } = statusOf(ours);
-    const off = webhooks.filter(({ state }) => state === 'off').map(({ webhook }) => webhook);
-    const where = 'webhooks';
-    if (off.length === 0) return [{ severity: 'ok', where, what: 'break-glass is not in force' }];
-    const { since, by, reason } = ours.map(noteOf).find((note) => note.since !== undefined) ?? {};
-    const who = by === undefined ? '' : ` by ${by}`;
-    const noted = since === undefined ? '' : `, since ${since}${who}${reason === undefined ? '' : `: ${reason}`}`;
+  evaluate(facts) {
+    const own = facts.configurations.filter(isOwn);
+    const off = breakGlassStatus(own).webhooks.filter(({ state }) => state === 'off');
+    if (off.length === 0) return [ok('webhooks', 'break-glass is off')];
+    const { since, by, reason } = own.map(breakGlassNote).find((note) => note.since !== undefined) ?? {};
+    const user = by === undefined ? '' : ` by ${by}`;
+    const note = since === undefined ? '' : `, since ${since}${user}${reason === undefined ? '' : `: ${reason}`}`;
     return [
-      {
-        severity: 'problem',
-        where,
-        what: `break-glass is in force for ${printNames(off)}${noted}`,
-        why: 'nothing is refused or changed by them',
-        fix: printFix(facts),
-      },
+      problem('webhooks', `break-glass is on for ${formatNames(off.map(({ webhook }) => webhook))}${note}`, {
+        impact: 'these webhooks deny and change nothing',
+        fix: formatFix(facts),
+      }),
     ];
   },
 };

@@ -1,168 +1,137 @@
 import type { X509Certificate } from 'node:crypto';
-import { hasCaInjection, isInstalled, getWebhooks, type RegisteredWebhook } from '../../../kube/webhooks.ts';
+import { getWebhooks, hasCaInjection, isInstalled } from '../../../kube/webhooks.ts';
 import { readCertificates } from '../../../tls/pem.ts';
 import { trustProblem } from '../../../tls/trust.ts';
-import type { Configuration } from '../../installation.ts';
-import { ownWebhooks } from '../matching.ts';
-import { printNames, given, type Check, type Fact, type Facts, type Remark, type ServedCertificate } from '../facts.ts';
+import {
+  evaluateFact,
+  FIXES,
+  formatNames,
+  ok,
+  problem,
+  warning,
+  type Check,
+  type CheckResult,
+  type Fact,
+  type Facts,
+  type ServedCertificate,
+} from '../facts.ts';
+import { ownWebhooks, type RegisteredWebhook } from '../matching.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Certificates are renewed long before the last sixth of their life, and at least a month before their end. */
-function isLate({ validFromDate, validToDate }: X509Certificate, now: Date): boolean {
-  const lifeMs = validToDate.getTime() - validFromDate.getTime();
-  return validToDate.getTime() - now.getTime() < Math.min(lifeMs / 6, 30 * DAY_MS);
+/** True if a certificate should have been renewed: in the last sixth of its lifetime, at most in the last 30 days. */
+function isOverdue({ validFromDate, validToDate }: X509Certificate, now: Date): boolean {
+  const lifetimeMs = validToDate.getTime() - validFromDate.getTime();
+  return validToDate.getTime() - now.getTime() < Math.min(lifetimeMs / 6, 30 * DAY_MS);
 }
 
-/** What API servers trust is what is served, now and for a while. */
+/** API servers trust the serving certificate, and it is valid for some time. */
 export const certificates: Check = {
   name: 'certificates',
-  judge: (facts) => [
-    ...given(facts.certificate, 'serving certificate', (one) => judgeServed(one, facts)),
-    ...judgeBundles(facts),
+  evaluate: (facts) => [
+    ...evaluateFact(facts.certificate, 'serving certificate', (certificate) => evaluateServed(certificate, facts)),
+    ...evaluateBundles(facts),
   ],
 };
 
-function judgeServed({ source, chain }: ServedCertificate, { now, namespace, settings }: Facts): readonly Remark[] {
+function evaluateServed(
+  { source, chain }: ServedCertificate,
+  { now, namespace, settings }: Facts,
+): readonly CheckResult[] {
+  const logs = FIXES.logs(namespace);
   if (chain === undefined) {
     if (settings.webhooks !== 'service') return [];
-    return [
-      {
-        severity: 'problem',
-        where: source,
-        what: 'holds no serving certificate',
-        why: 'replicas serve one of their own that no API server trusts',
-        fix: `kubectl -n ${namespace} logs -l app.kubernetes.io/name=portcullis --tail=50`,
-      },
-    ];
+    const impact = 'replicas serve a temporary certificate that no API server trusts';
+    return [problem(source, 'has no serving certificate', { impact, fix: logs })];
   }
   const [leaf] = readCertificates(chain);
-  if (!leaf)
-    return [
-      {
-        severity: 'problem',
-        where: source,
-        what: 'holds no PEM certificate',
-        fix: `kubectl -n ${namespace} delete ${source.replace('/', ' ')}`,
-      },
-    ];
-  return judgeExpiry(source, leaf, now, namespace);
-}
-
-function judgeExpiry(where: string, leaf: X509Certificate, now: Date, namespace: string): readonly Remark[] {
-  const expiry = printDate(leaf.validToDate);
-  const fix = `kubectl -n ${namespace} logs -l app.kubernetes.io/name=portcullis --tail=50`;
+  if (!leaf) {
+    const fix = `kubectl -n ${namespace} delete ${source.replace('/', ' ')}`;
+    return [problem(source, 'has no certificate in PEM format', { fix })];
+  }
+  const expiry = leaf.validToDate.toISOString().replace(/\.\d+Z$/, 'Z');
   if (leaf.validToDate <= now) {
-    return [
-      {
-        severity: 'problem',
-        where,
-        what: `the serving certificate has expired at ${expiry}`,
-        why: 'API servers do not talk to replicas that serve it',
-        fix,
-      },
-    ];
+    const impact = 'API servers reject connections to replicas that serve it';
+    return [problem(source, `the serving certificate expired at ${expiry}`, { impact, fix: logs })];
   }
-  if (isLate(leaf, now)) {
-    return [
-      {
-        severity: 'warning',
-        where,
-        what: `the serving certificate expires at ${expiry}`,
-        why: 'it should have been renewed by now',
-        fix,
-      },
-    ];
+  if (isOverdue(leaf, now)) {
+    const impact = 'its renewal is overdue';
+    return [warning(source, `the serving certificate expires at ${expiry}`, { impact, fix: logs })];
   }
-  return [{ severity: 'ok', where, what: `the serving certificate is good until ${expiry}` }];
+  return [ok(source, `the serving certificate is valid until ${expiry}`)];
 }
 
-/** Each webhook: does it trust what is served where it asks? Most have the same bundle. */
-function judgeBundles(facts: Facts): readonly Remark[] {
-  const remarks = ownWebhooks(facts.configurations).flatMap(({ configuration, webhook }) => {
-    const [read] = getWebhooks({ webhooks: [webhook] });
-    if (!read) return [];
-    const fact = servedFor(webhook.clientConfig.url, facts);
-    const { name, caBundle, host = '' } = read;
-    const authorities = Buffer.from(caBundle, 'base64').toString('latin1');
-    const expiring = readCertificates(authorities).every((one) => isLate(one, facts.now));
-    const problems = given(fact, name, ({ chain, source }): readonly Remark[] => {
-      if (chain === undefined) return [];
-      // Without a bundle API servers trust whom they trust anyway; that is meant where nobody fills one in.
-      const isMissing = webhook.clientConfig.url == null || hasCaInjection(configuration);
-      const isEmpty = authorities === '' && isMissing;
-      const problem = authorities === '' ? undefined : trustProblem({ chain, authorities, host, now: facts.now });
-      if (!isEmpty && problem === undefined) return [];
-      if (!isInstalled(configuration.kind, configuration.name)) return [strange(read, configuration)];
-      if (problem === undefined) return [emptyBundle(name, configuration.name, facts)];
-      return [mistrust(name, `${source}: ${problem}`, facts)];
+/** Each webhook trusts the certificate at its address. Webhooks with the same result are reported together. */
+function evaluateBundles(facts: Facts): readonly CheckResult[] {
+  const webhooks = ownWebhooks(facts.configurations);
+  const results = webhooks.flatMap((registered) => evaluateBundle(registered, facts));
+  if (results.length > 0) {
+    const groups = Map.groupBy(results, ({ severity, message }) => `${severity} ${message}`);
+    return [...groups.values()].flatMap((group) => {
+      const [first] = group;
+      return first ? [{ ...first, object: formatNames(group.map(({ object }) => object)) }] : [];
     });
-    const isEnding = authorities !== '' && expiring && problems.length === 0;
-    return isEnding ? [endingBundle(name, facts)] : problems;
-  });
-  if (remarks.length > 0) return dedupe(remarks);
-  const isServed = [facts.certificate, ...facts.atUrls.values()].some((fact) => 'value' in fact && fact.value.chain);
-  if (!isServed || ownWebhooks(facts.configurations).length === 0) return [];
-  return [{ severity: 'ok', where: 'caBundle', what: 'every webhook trusts what is served' }];
+  }
+  const served = [facts.certificate, ...facts.urlCertificates.values()];
+  const isServed = served.some((fact) => 'value' in fact && fact.value.chain);
+  return isServed && webhooks.length > 0 ? [ok('caBundle', 'every webhook trusts the serving certificate')] : [];
 }
 
-function servedFor(url: string | null | undefined, facts: Facts): Fact<ServedCertificate> {
+function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Facts): readonly CheckResult[] {
+  const [parsed] = getWebhooks({ webhooks: [webhook] });
+  if (!parsed) return [];
+  const { name, caBundle, host = '', failurePolicy } = parsed;
+  const { url } = webhook.clientConfig;
+  const authorities = Buffer.from(caBundle, 'base64').toString('latin1');
+  const results = evaluateFact(servedAt(url, facts), name, ({ chain, source }): readonly CheckResult[] => {
+    if (chain === undefined) return [];
+    // Without a caBundle, API servers use their system roots, which is intended for URLs without CA injection.
+    const isMissing = authorities === '' && (url == null || hasCaInjection(configuration));
+    const mismatch = authorities === '' ? undefined : trustProblem({ chain, authorities, host, now: facts.now });
+    if (!isMissing && mismatch === undefined) return [];
+    if (!isInstalled(configuration.kind, configuration.name))
+      return [unmanagedBundle(name, failurePolicy, configuration)];
+    if (mismatch === undefined) return [missingBundle(name, configuration.name, facts)];
+    const impact = 'API servers reject the connection, and the failure policy applies';
+    return [problem(name, `${source}: ${mismatch}`, { impact, fix: FIXES.restart(facts.namespace) })];
+  });
+  const areOverdue = readCertificates(authorities).every((authority) => isOverdue(authority, facts.now));
+  if (authorities === '' || !areOverdue || results.length > 0) return results;
+  return [
+    warning(name, 'all authorities in its caBundle expire soon', {
+      impact: 'their renewal is overdue',
+      fix: FIXES.logs(facts.namespace),
+    }),
+  ];
+}
+
+function servedAt(url: string | null | undefined, facts: Facts): Fact<ServedCertificate> {
   if (url == null) return facts.certificate;
   const origin = URL.parse(url)?.origin ?? url;
-  return facts.atUrls.get(origin) ?? { unknown: `${origin}: not looked at` };
+  return facts.urlCertificates.get(origin) ?? { unknown: `${origin}: not read` };
 }
 
-function emptyBundle(where: string, configuration: string, { namespace }: Facts): Remark {
-  return {
-    severity: 'problem',
-    where,
-    what: `has no caBundle, in ${configuration}`,
-    why: 'API servers do not trust what the replicas serve',
-    fix: `kubectl -n ${namespace} get lease portcullis # the leader fills it in; does anybody lead?`,
-  };
-}
-
-/** Replicas look after the bundles of their own configurations only. */
-function strange({ name, failurePolicy }: RegisteredWebhook, { kind, name: of }: Configuration): Remark {
-  const isClosed = failurePolicy === 'Fail';
-  return {
-    severity: isClosed ? 'problem' : 'warning',
-    where: name,
-    what: `does not trust what is served, in ${kind} ${of}, which is not one of the installation`,
-    why: `nobody keeps its caBundle right: API servers ${isClosed ? 'refuse what they should ask it about' : 'let through what they should ask it about'}`,
-    fix: `kubectl delete ${kind.toLowerCase()} ${of}`,
-  };
-}
-
-function mistrust(where: string, what: string, { namespace }: Facts): Remark {
-  return {
-    severity: 'problem',
-    where,
-    what,
-    why: 'API servers refuse the connection, and failurePolicy decides',
-    fix: `kubectl -n ${namespace} rollout restart deployment portcullis`,
-  };
-}
-
-function endingBundle(where: string, { namespace }: Facts): Remark {
-  return {
-    severity: 'warning',
-    where,
-    what: 'all authorities in its caBundle expire soon',
-    why: 'they should have been replaced by now',
-    fix: `kubectl -n ${namespace} logs -l app.kubernetes.io/name=portcullis --tail=50`,
-  };
-}
-
-/** What is the same for many is said once. */
-function dedupe(remarks: readonly Remark[]): readonly Remark[] {
-  const groups = Map.groupBy(remarks, ({ severity, what }) => `${severity} ${what}`);
-  return [...groups.values()].flatMap((group) => {
-    const [first] = group;
-    return first ? [{ ...first, where: printNames(group.map(({ where }) => where)) }] : [];
+function missingBundle(object: string, configuration: string, { namespace }: Facts): CheckResult {
+  return problem(object, `has no caBundle, in ${configuration}`, {
+    impact: 'API servers do not trust the serving certificate',
+    fix: `kubectl -n ${namespace} get lease portcullis # the leader sets the caBundle: check that there is a leader`,
   });
 }
 
-function printDate(date: Date): string {
-  return date.toISOString().replace(/\.\d+Z$/, 'Z');
+/** Replicas set the caBundle of installed configurations only, not of copies. */
+function unmanagedBundle(
+  object: string,
+  failurePolicy: 'Fail' | 'Ignore',
+  { kind, name }: RegisteredWebhook['configuration'],
+): CheckResult {
+  const isClosed = failurePolicy === 'Fail';
+  const create = isClosed ? problem : warning;
+  return create(
+    object,
+    `does not trust the serving certificate, in ${kind} ${name}, which is not part of the installation`,
+    {
+      impact: `no replica updates its caBundle: API servers ${isClosed ? 'deny' : 'admit'} matching requests without a review`,
+      fix: `kubectl delete ${kind.toLowerCase()} ${name}`,
+    },
+  );
 }

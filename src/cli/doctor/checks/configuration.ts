@@ -1,39 +1,36 @@
 import { parseConfiguration } from '../../../config/configuration.ts';
 import { UserError } from '../../../config/files.ts';
 import { serveOptions } from '../../serve/options.ts';
-import { given, type Check, type Remark } from '../facts.ts';
+import { evaluateFact, factValue, ok, type Check } from '../facts.ts';
 
-/** The configuration that the replicas mount can be read. */
+/** The configuration file of the replicas is valid. */
 export const configuration: Check = {
   name: 'configuration',
-  judge: ({ configuration: fact, namespace, settings, deployment }) =>
-    given(fact, 'configuration', (file) => {
+  evaluate: ({ configuration: fact, namespace, settings, deployment }) =>
+    evaluateFact(fact, 'configuration', (file) => {
       if (!file) return [];
-      const { source: where, text } = file;
-      const fix = `kubectl -n ${namespace} edit ${where.split(' ')[0]?.replace('/', ' ') ?? ''}`;
-      const ready = ('value' in deployment ? deployment.value : undefined)?.status?.readyReplicas ?? 0;
-      const runElsewhere = settings.webhooks !== 'service' && ready === 0;
-      const problem = text === undefined ? 'is not there' : problemOf(where, text);
-      const remark: Remark =
-        problem === undefined
-          ? { severity: 'ok', where, what: 'can be read' }
-          : { ...(runElsewhere ? UNREAD : READ), where, what: problem, fix };
-      return [remark];
+      const { source, text } = file;
+      const message = text === undefined ? 'does not exist' : validate(source, text);
+      if (message === undefined) return [ok(source, 'is valid')];
+      const ready = factValue(deployment)?.status?.readyReplicas ?? 0;
+      const isUnused = settings.webhooks !== 'service' && ready === 0;
+      const fix = `kubectl -n ${namespace} edit ${source.split(' ')[0]?.replace('/', ' ') ?? ''}`;
+      return [{ ...(isUnused ? UNUSED : USED), object: source, message, fix }];
     }),
 };
 
-const READ = {
+const USED = {
   severity: 'problem',
-  why: 'replicas that run keep the last good one, new ones do not start',
+  impact: 'running replicas keep the last valid configuration, new replicas do not start',
 } as const;
 
 /** Only pods mount the ConfigMap. */
-const UNREAD = {
+const UNUSED = {
   severity: 'info',
-  why: 'only replicas of the Deployment read it, and none is ready; those that run as processes read the file of their --config',
+  impact: 'no replica of the Deployment is ready; replicas outside of the cluster read the file of their --config',
 } as const;
 
-function problemOf(file: string, text: string): string | undefined {
+function validate(file: string, text: string): string | undefined {
   try {
     parseConfiguration({ file, text }, Object.keys(serveOptions));
     return undefined;

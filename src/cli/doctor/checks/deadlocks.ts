@@ -1,38 +1,49 @@
 import { INSTALLATION } from '../../../kube/well-known.ts';
-import { isOurs } from '../../installation.ts';
+import { isOwn } from '../../installation.ts';
 import {
-  afterBreakGlass,
+  evaluateFact,
+  factValue,
+  FIXES,
+  info,
+  ok,
+  problem,
+  warning,
+  type Check,
+  type CheckResult,
+  type Facts,
+  type NamespaceFact,
+} from '../facts.ts';
+import {
+  allWebhooks,
   failsClosed,
-  isAsked,
-  podIn,
-  tierOf,
-  webhooksIn,
-  type Registered,
+  isCalled,
+  namespaceTier,
+  podCreation,
+  withoutBreakGlass,
+  type RegisteredWebhook,
   type Request,
 } from '../matching.ts';
-import { given, type Check, type Facts, type NamespaceFact, type Remark } from '../facts.ts';
 
-/** Nothing that has to work first keeps the replicas from starting. */
+/** No webhook that fails closed prevents the replicas from starting. */
 export const deadlocks: Check = {
   name: 'deadlocks',
-  judge: (all) =>
-    given(all.namespaces, 'namespaces', (namespaces) => {
-      const facts = { ...all, configurations: afterBreakGlass(all.configurations) };
+  evaluate: (all) =>
+    evaluateFact(all.namespaces, 'namespaces', (namespaces) => {
+      const facts = { ...all, configurations: withoutBreakGlass(all.configurations) };
       const own = namespaces.find(({ name }) => name === facts.namespace);
-      if (!own) return [{ severity: 'info', where: `namespace ${facts.namespace}`, what: 'is not there' }];
-      const closed = webhooksIn(facts.configurations).filter(({ webhook }) => failsClosed(webhook));
-      const remarks = closed.flatMap((one) => judgeWebhook(one, own, facts));
-      const where = `namespace ${own.name}`;
-      const what = 'no webhook that fails closed is asked about what the replicas need to start';
-      return remarks.length > 0 ? remarks : [{ severity: 'ok', where, what }];
+      if (!own) return [info(`namespace ${facts.namespace}`, 'does not exist')];
+      const closed = allWebhooks(facts.configurations).filter(({ webhook }) => failsClosed(webhook));
+      const results = closed.flatMap((registered) => evaluateWebhook(registered, own, facts));
+      const message = 'no webhook that fails closed matches the requests that start the replicas';
+      return results.length > 0 ? results : [ok(`namespace ${own.name}`, message)];
     }),
 };
 
-/** What has to succeed for the replicas to start and to lead. */
-function requestsIn(own: NamespaceFact): readonly Request[] {
+/** The requests that have to succeed for the replicas to start and to elect a leader. */
+function startRequests(own: NamespaceFact): readonly Request[] {
   const labels = { 'app.kubernetes.io/name': INSTALLATION.name };
   return [
-    podIn(own, labels),
+    podCreation(own, labels),
     { operation: 'CREATE', group: 'apps', resource: 'replicasets', namespace: own, labels },
     { operation: 'UPDATE', group: 'coordination.k8s.io', resource: 'leases', namespace: own },
     { operation: 'UPDATE', group: '', resource: 'secrets', namespace: own },
@@ -40,35 +51,25 @@ function requestsIn(own: NamespaceFact): readonly Request[] {
   ];
 }
 
-function judgeWebhook(one: Registered, own: NamespaceFact, facts: Facts): readonly Remark[] {
-  const { configuration, webhook } = one;
-  const asked = requestsIn(own).filter((request) => isAsked(webhook, request));
-  if (asked.length === 0) return [];
-  const resources = asked.map(({ operation, resource }) => `${operation} ${resource}`).join(', ');
-  const conditions = (webhook.matchConditions ?? []).length > 0 ? ', unless its match conditions say otherwise' : '';
-  const what = `fails closed, and is asked about ${resources} in namespace ${own.name}${conditions}`;
-  const kind = configuration.kind.toLowerCase();
-  if (isOurs(configuration)) {
-    const why = 'while no replica runs, none can start';
-    const fix = `portcullis install | kubectl apply --server-side -f -`;
-    return [{ severity: 'problem', where: webhook.name, what, why, fix }];
+function evaluateWebhook(registered: RegisteredWebhook, own: NamespaceFact, facts: Facts): readonly CheckResult[] {
+  const { configuration, webhook } = registered;
+  const matched = startRequests(own).filter((request) => isCalled(webhook, request));
+  if (matched.length === 0) return [];
+  const resources = matched.map(({ operation, resource }) => `${operation} ${resource}`).join(', ');
+  const conditions = (webhook.matchConditions ?? []).length > 0 ? ', unless its match conditions exclude them' : '';
+  const message = `fails closed and matches ${resources} in namespace ${own.name}${conditions}`;
+  if (isOwn(configuration)) {
+    const impact = 'no replica can start while none is running';
+    return [problem(webhook.name, message, { impact, fix: FIXES.apply(facts.namespace) })];
   }
-  const home = homeOf(one, facts);
-  const isMutual = home !== undefined && tierOf(facts.configurations, home) === 'fail-closed';
-  return [
-    {
-      severity: isMutual ? 'problem' : 'warning',
-      where: `${webhook.name} (${configuration.name})`,
-      what,
-      why: isMutual
-        ? `it runs in namespace ${home.name}, which fails closed for Portcullis: when both are down, neither can start`
-        : 'while it does not answer, no replica can start',
-      fix: `kubectl edit ${kind} ${configuration.name} # leave namespace ${own.name} out by its namespaceSelector`,
-    },
-  ];
-}
-
-function homeOf({ webhook }: Registered, { namespaces }: Facts): NamespaceFact | undefined {
-  const { service } = webhook.clientConfig;
-  return 'value' in namespaces ? namespaces.value.find(({ name }) => name === service?.namespace) : undefined;
+  const serviceNamespace = factValue(facts.namespaces)?.find(
+    ({ name }) => name === webhook.clientConfig.service?.namespace,
+  );
+  const fix = `kubectl edit ${configuration.kind.toLowerCase()} ${configuration.name} # exclude namespace ${own.name} by the namespaceSelector`;
+  const object = `${webhook.name} (${configuration.name})`;
+  if (serviceNamespace === undefined || namespaceTier(facts.configurations, serviceNamespace) !== 'fail-closed') {
+    return [warning(object, message, { impact: 'no replica can start while this webhook does not respond', fix })];
+  }
+  const impact = `it runs in namespace ${serviceNamespace.name}, where Portcullis fails closed: if both are down, neither can start`;
+  return [problem(object, message, { impact, fix })];
 }

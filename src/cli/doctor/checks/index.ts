@@ -1,45 +1,41 @@
 import type { Check, Facts, Finding } from '../facts.ts';
-import { access } from './access.ts';
 import { apiServer } from './api-server.ts';
-import { arrangement } from './arrangement.ts';
 import { breakGlass } from './break-glass.ts';
 import { certificates } from './certificates.ts';
 import { configuration } from './configuration.ts';
 import { deadlocks } from './deadlocks.ts';
-import { installed, isInstalled, isServedFromWithin } from './installed.ts';
+import { installation, isDevCluster, isInstalled } from './installation.ts';
 import { leases } from './leases.ts';
-import { reachable } from './reachable.ts';
-import { registered } from './registered.ts';
+import { otherAdmission } from './other-admission.ts';
+import { permissions } from './permissions.ts';
+import { reachability } from './reachability.ts';
 import { replicas } from './replicas.ts';
 import { tiers } from './tiers.ts';
+import { webhooks } from './webhooks.ts';
 
 /** All checks, in the order of the report. */
 export const CHECKS: readonly Check[] = [
-  installed,
+  installation,
   apiServer,
-  registered,
+  webhooks,
   breakGlass,
-  reachable,
+  reachability,
   certificates,
   replicas,
   leases,
-  access,
+  permissions,
   configuration,
-  arrangement,
+  otherAdmission,
   tiers,
   deadlocks,
 ];
 
-/** What all checks make of the facts. */
-export function judgeAll(facts: Facts): readonly Finding[] {
-  return checksFor(facts).flatMap(({ name, judge }) => judge(facts).map((remark) => ({ check: name, ...remark })));
-}
+/** The development cluster has no objects for these checks. */
+const NOT_FOR_DEV_CLUSTER: readonly Check[] = [certificates, replicas, leases, permissions, deadlocks];
 
-/** What can be said at all: of what is not there, not that everything is missing. */
-function checksFor(facts: Facts): readonly Check[] {
-  if (!isInstalled(facts)) return [installed];
-  const needless: readonly Check[] = isServedFromWithin(facts)
-    ? [certificates, replicas, leases, access, deadlocks]
-    : [];
-  return CHECKS.filter((check) => !needless.includes(check));
+/** Evaluates the checks that apply to the cluster. */
+export function evaluateChecks(facts: Facts): readonly Finding[] {
+  const skipped = isDevCluster(facts) ? NOT_FOR_DEV_CLUSTER : [];
+  const checks = isInstalled(facts) ? CHECKS.filter((check) => !skipped.includes(check)) : [installation];
+  return checks.flatMap(({ name, evaluate }) => evaluate(facts).map((result) => ({ check: name, ...result })));
 }

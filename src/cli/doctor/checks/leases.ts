@@ -1,80 +1,75 @@
-import { COMPONENT_LABEL, INSTALLATION, SERVING_CERTIFICATE_ANNOTATION } from '../../../kube/well-known.ts';
 import type { Lease } from '../../../kube/types.ts';
+import { COMPONENT_LABEL, INSTALLATION, SERVING_CERTIFICATE_ANNOTATION } from '../../../kube/well-known.ts';
 import { fingerprintOf } from '../../../tls/pem.ts';
-import { printNames, given, type Check, type Facts, type Remark } from '../facts.ts';
+import {
+  evaluateFact,
+  factValue,
+  FIXES,
+  formatNames,
+  ok,
+  problem,
+  warning,
+  type Check,
+  type CheckResult,
+  type Facts,
+} from '../facts.ts';
 
-/** Somebody leads, and replicas say that they live, by the clock of this machine. */
+/** There is a leader, and replicas renew their Leases, by the clock of this machine. */
 export const leases: Check = {
   name: 'leases',
-  judge: (facts) =>
-    given(facts.leases, 'Leases', (all) => [
-      ...judgeLeader(
-        all.find(({ metadata }) => metadata?.name === INSTALLATION.name),
-        facts,
-      ),
-      ...judgeReplicas(all.filter(isOfReplica), facts),
-    ]),
+  evaluate: (facts) =>
+    evaluateFact(facts.leases, 'Leases', (all) => {
+      const leaderLease = all.find(({ metadata }) => metadata?.name === INSTALLATION.name);
+      const replicaLeases = all.filter(({ metadata }) => metadata?.labels?.[COMPONENT_LABEL] === 'replica');
+      return [evaluateLeader(leaderLease, facts), ...evaluateReplicas(replicaLeases, facts)];
+    }),
 };
 
-function isOfReplica({ metadata }: Lease): boolean {
-  return metadata?.labels?.[COMPONENT_LABEL] === 'replica';
-}
+/** Tolerates clock skew and the time of a renewal. */
+const TOLERANCE_MS = 30_000;
 
-/** Clocks differ, and renewing takes a moment. */
-const SLACK_MS = 30_000;
-
-function isFresh({ spec }: Lease, now: Date): boolean {
+function isCurrent({ spec }: Lease, now: Date): boolean {
   const renewed = Date.parse(spec?.renewTime ?? '');
-  return renewed + (spec?.leaseDurationSeconds ?? 0) * 1000 + SLACK_MS >= now.getTime();
+  return renewed + (spec?.leaseDurationSeconds ?? 0) * 1000 + TOLERANCE_MS >= now.getTime();
 }
 
-function judgeLeader(lease: Lease | undefined, { now, namespace }: Facts): readonly Remark[] {
-  const where = `Lease ${INSTALLATION.name}`;
+function evaluateLeader(lease: Lease | undefined, { now, namespace }: Facts): CheckResult {
+  const object = `Lease ${INSTALLATION.name}`;
   const holder = lease?.spec?.holderIdentity ?? '';
-  if (lease && holder !== '' && isFresh(lease, now)) return [{ severity: 'ok', where, what: `${holder} leads` }];
-  const what = !lease
-    ? 'is not there: nobody leads, or each replica runs with --leader-elect=false'
+  if (lease && holder !== '' && isCurrent(lease, now)) return ok(object, `${holder} is the leader`);
+  const message = !lease
+    ? 'does not exist: there is no leader, or each replica runs with --leader-elect=false'
     : holder === ''
-      ? 'nobody leads'
-      : `${holder} led, but has not renewed it since ${lease.spec?.renewTime ?? 'ever'}`;
-  return [
-    {
-      severity: 'problem',
-      where,
-      what,
-      why: 'certificates are not renewed, namespaces get no ranges; what is decided already stays',
-      fix: `kubectl -n ${namespace} logs -l app.kubernetes.io/name=portcullis --tail=50`,
-    },
-  ];
+      ? 'has no holder'
+      : `expired: ${holder} last renewed it at ${lease.spec?.renewTime ?? 'an unknown time'}`;
+  return problem(object, message, {
+    impact: 'certificates are not renewed, and namespaces get no ranges; admission continues',
+    fix: FIXES.logs(namespace),
+  });
 }
 
-function judgeReplicas(all: readonly Lease[], { now, certificate, namespace }: Facts): readonly Remark[] {
-  const fresh = all.filter((lease) => isFresh(lease, now));
-  const where = 'Leases of replicas';
-  if (fresh.length === 0) {
-    return all.length === 0
-      ? []
-      : [{ severity: 'problem', where, what: 'no replica has renewed its Lease', why: 'none runs, or none may write' }];
+function evaluateReplicas(all: readonly Lease[], { now, certificate, namespace }: Facts): readonly CheckResult[] {
+  if (all.length === 0) return [];
+  const current = all.filter((lease) => isCurrent(lease, now));
+  const object = 'Leases of replicas';
+  if (current.length === 0) {
+    const impact = 'no replica runs, or the replicas are not allowed to write Leases';
+    return [problem(object, 'no replica renews its Lease', { impact, fix: FIXES.logs(namespace) })];
   }
-  const chain = 'value' in certificate ? certificate.value.chain : undefined;
-  const served = chain === undefined ? undefined : fingerprintOf(chain);
-  const others = fresh.filter(({ metadata }) => {
+  const chain = factValue(certificate)?.chain;
+  const expected = chain === undefined ? undefined : fingerprintOf(chain);
+  const different = current.filter(({ metadata }) => {
     const reported = metadata?.annotations?.[SERVING_CERTIFICATE_ANNOTATION];
-    return served !== undefined && reported !== undefined && reported !== served;
+    return expected !== undefined && reported !== undefined && reported !== expected;
   });
-  const names = others.map(({ metadata }) => metadata?.name ?? '');
+  const renewed = ok(object, `${current.length} of ${all.length} are current`);
+  if (different.length === 0) return [renewed];
+  const names = formatNames(different.map(({ metadata }) => metadata?.name ?? ''));
   return [
-    { severity: 'ok', where, what: `${fresh.length} of ${all.length} are fresh` },
-    ...(names.length === 0
-      ? []
-      : [
-          {
-            severity: 'warning' as const,
-            where: printNames(names),
-            what: 'serves another certificate than the Secret holds',
-            why: 'for a moment after a renewal that is so; if it stays, the replica does not see the Secret',
-            fix: `kubectl -n ${namespace} rollout restart deployment portcullis`,
-          },
-        ]),
+    renewed,
+    warning(names, 'serves a certificate that differs from the Secret', {
+      impact: 'normal shortly after a renewal; otherwise the replica does not watch the Secret',
+      fix: FIXES.restart(namespace),
+    }),
   ];
 }

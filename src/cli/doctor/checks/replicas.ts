@@ -1,97 +1,87 @@
 import type { Kinds, Pod } from '../../../kube/types.ts';
-import { given, type Check, type Facts, type Remark } from '../facts.ts';
-import { reachable } from './reachable.ts';
+import { evaluateFact, info, ok, problem, warning, FIXES, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { reachability } from './reachability.ts';
 
-/** Enough replicas are ready, on several nodes, and not all are taken away at once. */
+const DEPLOYMENT = 'Deployment portcullis';
+const BUDGET = 'PodDisruptionBudget';
+const NO_RESPONSE = 'no replica responds to reviews';
+
+/** Enough replicas are ready, they run on several nodes, and a drain does not evict all of them. */
 export const replicas: Check = {
   name: 'replicas',
-  judge: (facts) => [
-    ...given(facts.deployment, 'Deployment portcullis', (deployment) =>
-      deployment ? judgeDeployment(deployment, facts) : [NO_DEPLOYMENT],
+  evaluate: (facts) => [
+    ...evaluateFact(facts.deployment, DEPLOYMENT, (deployment) =>
+      deployment
+        ? evaluateDeployment(deployment, facts)
+        : [info(DEPLOYMENT, 'does not exist: replicas run outside of the cluster')],
     ),
-    ...judgeAddresses(facts),
-    ...judgeSpread(facts),
+    ...evaluateUrls(facts),
+    ...evaluateSpread(facts),
   ],
 };
 
-const NO_DEPLOYMENT: Remark = {
-  severity: 'info',
-  where: 'Deployment portcullis',
-  what: 'is not there: replicas run elsewhere, if they do',
-};
-
-function judgeDeployment({ spec, status }: Kinds['Deployment'], facts: Facts): readonly Remark[] {
-  const { namespace } = facts;
-  const wanted = spec?.replicas ?? 1;
-  const ready = status?.readyReplicas ?? 0;
-  const where = 'Deployment portcullis';
-  const fix = `kubectl -n ${namespace} describe pods -l app.kubernetes.io/name=portcullis`;
-  const what = `${ready} of ${wanted} replicas ready`;
-  const { webhooks } = facts.settings;
-  if (webhooks !== 'service') return [{ severity: 'info', where, what: `${what}; API servers ask at ${webhooks.url}` }];
-  const readiness: Remark =
-    ready === 0
-      ? { severity: 'problem', where, what, why: 'nobody answers reviews', fix }
-      : ready < wanted
-        ? { severity: 'warning', where, what, why: 'fewer are left to answer when another one ends', fix }
-        : { severity: 'ok', where, what };
-  const alone: readonly Remark[] =
-    wanted > 1
-      ? judgeBudget(facts)
-      : [
-          {
-            severity: 'warning',
-            where,
-            what: 'has only one replica',
-            why: 'nobody answers while it is replaced',
-            fix: `kubectl -n ${namespace} scale deployment portcullis --replicas=3`,
-          },
-        ];
-  return [readiness, ...alone];
-}
-
-/** Where API servers ask at URLs; this machine may not reach what they reach. */
-function judgeAddresses(facts: Facts): readonly Remark[] {
-  const answered = reachable.judge(facts).some(({ severity }) => severity === 'ok');
-  return [...facts.atUrls].flatMap(([where, fact]): readonly Remark[] => {
-    if ('value' in fact) return [{ severity: 'ok', where, what: 'a replica answers there' }];
-    const what = `no replica answers there: ${fact.unknown.replace(`${where}: `, '')}`;
-    if (answered) return [{ severity: 'info', where, what: `${what}; but API servers reach one` }];
-    return [
-      { severity: 'problem', where, what, why: 'nobody answers reviews', fix: 'start the replicas that listen there' },
-    ];
-  });
-}
-
-function judgeBudget({ disruptionBudgets, namespace }: Facts): readonly Remark[] {
-  return given(disruptionBudgets, 'PodDisruptionBudget', (budgets) => {
-    const where = 'PodDisruptionBudget';
-    if (budgets.length > 0) return [{ severity: 'ok', where, what: 'keeps nodes from being emptied all at once' }];
-    return [
-      {
-        severity: 'warning',
-        where,
-        what: 'is not there',
-        why: 'all replicas may be evicted at once',
-        fix: `kubectl -n ${namespace} create poddisruptionbudget portcullis --selector=app.kubernetes.io/name=portcullis --max-unavailable=1`,
-      },
-    ];
-  });
-}
-
-function judgeSpread(facts: Facts): readonly Remark[] {
-  if (!('value' in facts.pods) || !('value' in facts.nodes)) return [];
-  const ready = facts.pods.value.filter((pod) => isReplica(pod) && isReady(pod));
-  const nodes = new Set(ready.map(({ spec }) => spec?.nodeName));
-  if (ready.length < 2 || facts.nodes.value.length < 2 || nodes.size > 1) return [];
+function evaluateDeployment({ spec, status }: Kinds['Deployment'], facts: Facts): readonly CheckResult[] {
+  const { namespace, settings } = facts;
+  const replicas = spec?.replicas ?? 1;
+  const message = `${status?.readyReplicas ?? 0} of ${replicas} replicas ready`;
+  if (settings.webhooks !== 'service') {
+    return [info(DEPLOYMENT, `${message}; API servers call the webhooks at ${settings.webhooks.url}`)];
+  }
+  const readiness = evaluateReadiness(status?.readyReplicas ?? 0, replicas, { message, namespace });
+  if (replicas > 1) return [readiness, ...evaluateBudget(facts)];
   return [
-    {
-      severity: 'warning',
-      where: 'Deployment portcullis',
-      what: `all ready replicas run on node ${[...nodes].join()}`,
-      why: 'nobody answers when that node goes',
-      fix: `kubectl -n ${facts.namespace} rollout restart deployment portcullis`,
-    },
+    readiness,
+    warning(DEPLOYMENT, 'has only one replica', {
+      impact: 'no replica responds during its replacement',
+      fix: `kubectl -n ${namespace} scale deployment portcullis --replicas=3`,
+    }),
+  ];
+}
+
+function evaluateReadiness(
+  ready: number,
+  replicas: number,
+  { message, namespace }: { readonly message: string; readonly namespace: string },
+): CheckResult {
+  const fix = `kubectl -n ${namespace} describe pods -l app.kubernetes.io/name=portcullis`;
+  if (ready === 0) return problem(DEPLOYMENT, message, { impact: NO_RESPONSE, fix });
+  if (ready >= replicas) return ok(DEPLOYMENT, message);
+  return warning(DEPLOYMENT, message, { impact: 'availability is reduced if another replica stops', fix });
+}
+
+/** The replicas at URLs of webhooks. This machine may not reach addresses that API servers reach. */
+function evaluateUrls(facts: Facts): readonly CheckResult[] {
+  const isReached = reachability.evaluate(facts).some(({ severity }) => severity === 'ok');
+  return [...facts.urlCertificates].map(([url, fact]): CheckResult => {
+    if ('value' in fact) return ok(url, 'a replica responds');
+    const message = `no replica responds: ${fact.unknown.replace(`${url}: `, '')}`;
+    if (isReached) return info(url, `${message}; API servers reach a replica`);
+    return problem(url, message, { impact: NO_RESPONSE, fix: 'start the replicas that listen at this address' });
+  });
+}
+
+function evaluateBudget({ disruptionBudgets, namespace }: Facts): readonly CheckResult[] {
+  return evaluateFact(disruptionBudgets, BUDGET, (budgets) => {
+    if (budgets.length > 0) return [ok(BUDGET, 'limits evictions of replicas')];
+    return [
+      warning(BUDGET, 'does not exist', {
+        impact: 'all replicas may be evicted at once',
+        fix: `kubectl -n ${namespace} create poddisruptionbudget portcullis --selector=app.kubernetes.io/name=portcullis --max-unavailable=1`,
+      }),
+    ];
+  });
+}
+
+function evaluateSpread({ pods, nodes, namespace }: Facts): readonly CheckResult[] {
+  if (!('value' in pods) || !('value' in nodes)) return [];
+  const ready = pods.value.filter((pod) => isReplica(pod) && isReady(pod));
+  const used = new Set(ready.map(({ spec }) => spec?.nodeName));
+  if (ready.length < 2 || nodes.value.length < 2 || used.size > 1) return [];
+  return [
+    warning(DEPLOYMENT, `all ready replicas run on node ${[...used].join()}`, {
+      impact: 'no replica responds if this node fails',
+      fix: FIXES.restart(namespace),
+    }),
   ];
 }
 

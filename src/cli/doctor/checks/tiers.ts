@@ -1,70 +1,70 @@
 import { FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
-import { afterBreakGlass, tierOf } from '../matching.ts';
-import { given, type Check, type Facts, type Remark } from '../facts.ts';
+import { evaluateFact, ok, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { namespaceTier, withoutBreakGlass } from '../matching.ts';
 
-/** What a cluster needs before anything else starts lies in namespaces that do not wait for Portcullis. */
+/** Namespaces that a starting cluster needs first do not fail closed. */
 export const tiers: Check = {
   name: 'tiers',
-  judge: (facts) =>
-    given(facts.namespaces, 'namespaces', (namespaces) => {
-      const configurations = afterBreakGlass(facts.configurations);
-      const closed = namespaces.filter((one) => tierOf(configurations, one) === 'fail-closed');
-      const remarks = closed.flatMap(({ name }) => judgeNamespace(name, facts));
-      const where = 'namespaces';
-      const what = 'none that looks like networking, DNS or storage fails closed';
-      return remarks.length > 0 ? remarks : [{ severity: 'ok', where, what }];
+  evaluate: (facts) =>
+    evaluateFact(facts.namespaces, 'namespaces', (namespaces) => {
+      const configurations = withoutBreakGlass(facts.configurations);
+      const closed = namespaces.filter((one) => namespaceTier(configurations, one) === 'fail-closed');
+      const results = closed.flatMap(({ name }) => evaluateNamespace(name, facts));
+      return results.length > 0
+        ? results
+        : [ok('namespaces', 'no namespace for networking, DNS or storage fails closed')];
     }),
 };
 
-function judgeNamespace(name: string, { settings }: Facts): readonly Remark[] {
+function evaluateNamespace(name: string, { settings }: Facts): readonly CheckResult[] {
   const isIssuer = settings.certificates === 'cert-manager' && name === 'cert-manager';
-  const needed = isIssuer ? CERTIFICATES : NEEDED.find(({ names }) => names.test(name));
-  if (!needed) return [];
+  const component = isIssuer ? CERT_MANAGER : COMPONENTS.find(({ namespaces }) => namespaces?.test(name));
+  if (!component) return [];
+  const { purpose, severity, impact } = component;
   return [
     {
-      severity: needed.severity,
-      where: `namespace ${name}`,
-      what: `looks like ${needed.what}, and fails closed`,
-      why: needed.why,
+      severity,
+      object: `namespace ${name}`,
+      message: `fails closed, and its name indicates ${purpose}`,
+      impact,
       fix: `kubectl label namespace ${name} ${TIER_LABEL}=${FAIL_OPEN}`,
     },
   ];
 }
 
-interface Needed {
-  readonly what: string;
-  readonly names: RegExp;
+interface Component {
+  readonly purpose: string;
+  /** Names of the namespaces that installation guides use. */
+  readonly namespaces?: RegExp;
   readonly severity: 'problem' | 'warning';
-  readonly why: string;
+  readonly impact: string;
 }
 
-const CERTIFICATES: Needed = {
-  what: 'cert-manager',
-  names: /^$/,
+const CERT_MANAGER: Component = {
+  purpose: 'cert-manager',
   severity: 'warning',
-  why: 'it makes the serving certificate, and cannot start while that is missing',
+  impact: 'it issues the serving certificate, and cannot start without it',
 };
 
-/** Where projects are installed by their own instructions. */
-const NEEDED: readonly Needed[] = [
+const COMPONENTS: readonly Component[] = [
   {
-    what: 'networking',
-    names:
+    purpose: 'networking',
+    namespaces:
       /^(?:calico|cilium|antrea|kube-flannel|kube-ovn|kube-router|kube-proxy|metallb|multus|nsx|ovn-kubernetes|romana|submariner|tigera|weave|openshift-(?:multus|network|ovn|sdn))/,
     severity: 'problem',
-    why: 'after a cold start its pods wait for Portcullis, and Portcullis for the network',
+    impact: 'after a cold start, its pods wait for Portcullis, and Portcullis waits for the network',
   },
   {
-    what: 'DNS',
-    names: /^(?:coredns|kube-dns|node-local-dns|openshift-dns)/,
+    purpose: 'DNS',
+    namespaces: /^(?:coredns|kube-dns|node-local-dns|openshift-dns)/,
     severity: 'warning',
-    why: 'after a cold start names do not resolve until Portcullis runs',
+    impact: 'after a cold start, names do not resolve until Portcullis runs',
   },
   {
-    what: 'storage',
-    names:
+    purpose: 'storage',
+    namespaces:
       /^(?:ceph|democratic-csi|juicefs|linbit|linstor|local-path-storage|local-storage|longhorn|mayastor|nfs-|openebs|openshift-(?:cluster-csi|local-storage|storage)|piraeus|portworx|px-|robin-storage|rook|stork|topolvm|trident|vmware-system-csi)|(?:^|-)csi(?:-|$)/,
     severity: 'warning',
-    why: 'after a cold start what needs volumes waits until Portcullis runs',
+    impact: 'after a cold start, pods with volumes wait until Portcullis runs',
   },
 ];

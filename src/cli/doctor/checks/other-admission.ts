@@ -1,0 +1,77 @@
+import { isOwn, type Configuration } from '../../installation.ts';
+import { evaluateFact, FIXES, info, ok, problem, unknown, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { ownWebhooks } from '../matching.ts';
+
+/** Detects the PodSecurity plugin of the API server, and the SCC admission of OpenShift. */
+export const otherAdmission: Check = {
+  name: 'other-admission',
+  evaluate: (facts) => [...evaluatePlugin(facts), ...evaluatePlatform(facts)],
+};
+
+const PLUGIN_DENIAL = /violates PodSecurity "/;
+const PLUGIN = 'PodSecurity plugin';
+
+/** The namespace of the installation is restricted, and the webhook excludes it: only the plugin denies pods there. */
+function evaluatePlugin({ probes, configurations, namespaces, namespace }: Facts): readonly CheckResult[] {
+  const isRegistered = ownWebhooks(configurations).some(({ webhook }) => webhook.name === 'psa.portcullis.dev');
+  const undetected = (reason: string): readonly CheckResult[] => [
+    unknown(PLUGIN, `cannot detect whether it is enabled: ${reason}`),
+  ];
+  const probe = probes.find(({ id }) => id === 'violating pod');
+  if (!probe) {
+    return evaluateFact(namespaces, PLUGIN, () => undetected('the namespace of the installation has no enforce label'));
+  }
+  const { refusal } = probe;
+  if (refusal !== undefined && !PLUGIN_DENIAL.test(refusal)) return undetected(refusal);
+  if (refusal !== undefined) {
+    return isRegistered
+      ? [
+          info(
+            PLUGIN,
+            'is enabled: it evaluates pods before Portcullis; identical warnings are shown once',
+            'exemptions and defaults of the Portcullis configuration do not apply to the plugin',
+          ),
+        ]
+      : [info(PLUGIN, 'is enabled, and psa.portcullis.dev is not registered: only the plugin evaluates pods')];
+  }
+  if (isRegistered) return [ok(PLUGIN, 'is disabled: only Portcullis evaluates pods')];
+  return [
+    problem(PLUGIN, 'is disabled, and psa.portcullis.dev is not registered', {
+      impact: 'no component evaluates pods against the labels of their namespaces',
+      fix: FIXES.apply(namespace),
+    }),
+  ];
+}
+
+const SCC_ADMISSION = 'SCC admission';
+const SCC_ANNOTATION = 'openshift.io/scc';
+/** Groups that only OpenShift serves. CustomResourceDefinitions on other clusters serve its other groups. */
+const OPENSHIFT_GROUPS = ['operator.openshift.io', 'route.openshift.io'];
+const REPLACE_PROFILE =
+  'portcullis install --profile=openshift | kubectl apply --server-side -f - && kubectl delete validatingwebhookconfiguration/scc.portcullis.dev mutatingwebhookconfiguration/zz.scc.portcullis.dev mutatingwebhookconfiguration/objects.scc.portcullis.dev --ignore-not-found';
+
+function evaluatePlatform({ server, probes, configurations, namespace }: Facts): readonly CheckResult[] {
+  return evaluateFact(server, SCC_ADMISSION, ({ groups }) => {
+    const probe = probes.find((candidate) => candidate.id === 'pod' && candidate.namespace?.name === namespace);
+    const isAnnotated = probe?.object?.metadata.annotations?.[SCC_ANNOTATION] !== undefined;
+    const isOpenShift = OPENSHIFT_GROUPS.some((group) => groups.includes(group));
+    if (!isOpenShift && !isAnnotated) return [];
+    const message = `the cluster has its own SCC admission${isOpenShift ? ' (OpenShift)' : ''}`;
+    const registered = configurations.filter((one) => isOwn(one) && hasSccWebhooks(one)).map(({ name }) => name);
+    if (registered.length === 0) return [ok(SCC_ADMISSION, `${message}, and that of Portcullis is off`)];
+    return [
+      problem(
+        SCC_ADMISSION,
+        `${message}, and ${registered.join(', ')} ${registered.length === 1 ? 'is' : 'are'} registered`,
+        {
+          impact: 'both assign SCCs to pods and ranges to namespaces, and overwrite each other',
+          fix: REPLACE_PROFILE,
+        },
+      ),
+    ];
+  });
+}
+
+function hasSccWebhooks({ webhooks }: Configuration): boolean {
+  return webhooks.some(({ name }) => name.endsWith('.scc.portcullis.dev'));
+}

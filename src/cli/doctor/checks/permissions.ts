@@ -1,0 +1,38 @@
+import { evaluateFact, FIXES, ok, problem, type Check, type NeededAccess } from '../facts.ts';
+
+const OBJECT = 'service account';
+
+/** The service account has the permissions that the replicas need. */
+export const permissions: Check = {
+  name: 'permissions',
+  evaluate: ({ missingAccess, namespace }) =>
+    evaluateFact(missingAccess, OBJECT, (missing) =>
+      missing.length === 0
+        ? [ok(OBJECT, 'has all permissions that the replicas need')]
+        : [
+            problem(OBJECT, `is not allowed to ${formatAccess(missing).join('; ')}`, {
+              impact: 'replicas do not become ready, or controllers fail',
+              fix: FIXES.apply(namespace),
+            }),
+          ],
+    ),
+};
+
+/** Access grouped by object and verbs: `list, watch pods`, `use securitycontextconstraints.security.openshift.io (anyuid)`. */
+function formatAccess(missing: readonly NeededAccess[]): readonly string[] {
+  const byObject = Map.groupBy(missing, ({ group, resource, name, namespace }) =>
+    JSON.stringify([group, resource, name, namespace]),
+  );
+  const lines = [...byObject.values()].flatMap((items) => {
+    const [first] = items;
+    if (!first) return [];
+    const { group, resource, name, namespace } = first;
+    const verbs = items.map(({ verb }) => verb).toSorted();
+    const scope = namespace === undefined ? '' : ` in ${namespace}`;
+    return [{ text: `${verbs.join(', ')} ${resource}${group === '' ? '' : `.${group}`}${scope}`, name }];
+  });
+  return [...Map.groupBy(lines, ({ text }) => text)].map(([text, items]) => {
+    const names = items.flatMap(({ name }) => name ?? []);
+    return names.length === 0 ? text : `${text} (${names.join(', ')})`;
+  });
+}

@@ -1,0 +1,135 @@
+import { webhookState } from '../../break-glass.ts';
+import {
+  FIXES,
+  formatNames,
+  info,
+  ok,
+  problem,
+  unknown,
+  type Check,
+  type CheckResult,
+  type Facts,
+  type Probe,
+} from '../facts.ts';
+import { failsClosed, isCalled, ownWebhooks } from '../matching.ts';
+
+const FAILED = /failed calling webhook "([^"]+)": (.*)/s;
+const DENIED = /admission webhook "([^"]+)" denied the request/;
+
+/** API servers reach the webhooks. */
+export const reachability: Check = {
+  name: 'reachability',
+  evaluate(facts) {
+    const probes = facts.probes.filter(({ id }) => id !== 'violating pod');
+    const failures = probes.flatMap((probe) => evaluateFailure(probe, facts));
+    const failed = new Set(failures.map(({ object }) => object));
+    const responding = new Set(probes.flatMap((probe) => respondingWebhooks(probe, facts)));
+    const reached = [...responding].filter((name) => !failed.has(name));
+    return [
+      ...failures,
+      ...reached.map((name) => ok(name, 'responds')),
+      ...probes.flatMap(evaluateRejection),
+      ...untested(facts, new Set([...responding, ...failed])),
+    ];
+  },
+};
+
+const SUBJECTS: Readonly<Record<Probe['id'], string>> = {
+  namespace: 'a namespace',
+  pod: 'a pod',
+  scc: 'an SCC',
+  'violating pod': 'a violating pod',
+};
+
+function subject({ id, namespace }: Probe): string {
+  return namespace ? `${SUBJECTS[id]} in ${namespace.name}` : SUBJECTS[id];
+}
+
+function isOwnWebhook({ configurations }: Facts, name: string): boolean {
+  return ownWebhooks(configurations).some(({ webhook }) => webhook.name === name);
+}
+
+function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
+  const [, name = '', error = ''] = FAILED.exec(probe.refusal ?? '') ?? [];
+  if (name === '') return [];
+  const message = `the call for ${subject(probe)} failed: ${error}`;
+  if (!isOwnWebhook(facts, name)) {
+    const impact = `this webhook does not belong to Portcullis, and prevents the creation of ${subject(probe)}`;
+    const fix = 'kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations';
+    return [problem(name, message, { impact, fix })];
+  }
+  const [, impact, fix] = CAUSES.find(([pattern]) => pattern.test(error)) ?? UNKNOWN_CAUSE;
+  return [problem(name, message, { impact, fix: fix(facts.namespace) })];
+}
+
+type Cause = readonly [pattern: RegExp, impact: string, fix: (namespace: string) => string];
+
+/** Errors of API servers that cannot call a webhook, with their causes and fixes. */
+const CAUSES: readonly Cause[] = [
+  [/x509: certificate has expired/, 'the serving certificate expired; the leader renews it', FIXES.restart],
+  [
+    /x509: certificate is (?:valid for|not valid for)|doesn't contain any IP SANs/,
+    'the serving certificate lacks the name of the webhook, or another server responds at its address',
+    (namespace) => `kubectl -n ${namespace} get service portcullis -o wide`,
+  ],
+  [/x509:/, 'the caBundle of the webhook does not match the serving certificate', FIXES.logs],
+  [/service "[^"]*" not found/, 'the Service does not exist', FIXES.apply],
+  [
+    /no endpoints available|connection refused|EOF|connection reset/,
+    'no replica is ready',
+    (namespace) => `kubectl -n ${namespace} get pods -o wide`,
+  ],
+  [
+    /deadline exceeded|Timeout exceeded|i\/o timeout|handshake timeout|no route to host/,
+    'a firewall or a NetworkPolicy blocks connections from the API server to the pods, or the replicas hang',
+    (namespace) => `kubectl -n ${namespace} get networkpolicies,endpointslices`,
+  ],
+  [
+    /503|the server is currently unable/,
+    'the replica is not synced: it still lists the objects of the cluster, or lacks permissions',
+    FIXES.logs,
+  ],
+];
+
+const UNKNOWN_CAUSE: Cause = [
+  /^/,
+  'matching requests are denied in namespaces that fail closed, and are admitted without a review elsewhere',
+  FIXES.logs,
+];
+
+/** Own webhooks that responded: one denied the request, or the request passed webhooks that fail closed. */
+function respondingWebhooks(
+  { object, refusal, namespace, group, resource, body }: Probe,
+  facts: Facts,
+): readonly string[] {
+  const [, denier] = DENIED.exec(refusal ?? '') ?? [];
+  if (denier !== undefined) return isOwnWebhook(facts, denier) ? [denier] : [];
+  if (!object) return [];
+  // The selector of a webhook applies to the labels of the Namespace itself.
+  const self = { name: object.metadata.name, labels: object.metadata.labels ?? {} };
+  const selected = resource === 'namespaces' && group === '' ? self : namespace;
+  const { metadata } = body as { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
+  const labels = metadata?.labels ?? {};
+  const request = { operation: 'CREATE', group, resource, namespace: selected, labels } as const;
+  return ownWebhooks(facts.configurations)
+    .filter(({ webhook }) => failsClosed(webhook) && isCalled(webhook, request))
+    .map(({ webhook }) => webhook.name);
+}
+
+/** A probe that the API server rejected before it called webhooks. */
+function evaluateRejection(probe: Probe): readonly CheckResult[] {
+  const { refusal } = probe;
+  if (refusal === undefined || FAILED.test(refusal) || DENIED.test(refusal)) return [];
+  return [unknown(subject(probe), `the dry run failed: ${refusal}`)];
+}
+
+function untested(facts: Facts, tested: ReadonlySet<string>): readonly CheckResult[] {
+  const webhooks = ownWebhooks(facts.configurations)
+    .map(({ webhook }) => webhook)
+    .filter(({ name }) => !tested.has(name));
+  const report = (isOff: boolean, reason: string): readonly CheckResult[] => {
+    const names = webhooks.filter((one) => (webhookState(one) === 'off') === isOff).map(({ name }) => name);
+    return names.length === 0 ? [] : [info(formatNames(names), `not tested: ${reason}`)];
+  };
+  return [...report(true, 'break-glass is on'), ...report(false, 'a dry run cannot exercise fail-open webhooks')];
+}
