@@ -60,7 +60,9 @@ describe('the way out with kubectl alone', { skip: !hasKubectl && 'there is no k
       };
       const state = async (): Promise<BreakGlassStatus['breakGlass']> => {
         const objects = (await read()) as readonly ValidatingWebhookConfiguration[];
-        return breakGlassStatus(objects.map((object) => parseWebhookConfiguration('ValidatingWebhookConfiguration', object))).breakGlass;
+        return breakGlassStatus(
+          objects.map((object) => parseWebhookConfiguration('ValidatingWebhookConfiguration', object)),
+        ).breakGlass;
       };
       const webhooks = async () => (await read()).map((object) => object['webhooks']);
       const whole = await webhooks();
