@@ -1,28 +1,227 @@
-import type { Action } from '../policy/rbac/index.ts';
-import { ApiError, forbidden, createStatus } from '../kube/status.ts';
-import { quote } from '../kube/text.ts';
-import type { UserInfo } from '../kube/types.ts';
 import type { Access } from '../cluster/access.ts';
+import { semanticEqual } from '../kube/equality.ts';
+import { invalidValue } from '../kube/field-error.ts';
+import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission.ts';
+import { quote } from '../kube/text.ts';
+import { ApiError, badRequest, createStatus, forbidden, invalid, notFound } from '../kube/status.ts';
+import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
+import { missingRights } from '../policy/rbac/rules.ts';
+import type { Action } from '../policy/rbac/index.ts';
+import { readWriteOptions } from './body.ts';
+import { decodeNew, timestamp } from './create.ts';
+import { attributesOf, type Call, type Core, type ObjectResult } from './request.ts';
+import {
+  at,
+  editMetadata,
+  itemsAt,
+  metadataOf,
+  textAt,
+  textsAt,
+  type ApiObject,
+  type ObjectReader,
+  type ResourceInfo,
+} from './types.ts';
 
-/** Throws ApiError 403, worded as the API server does, unless the user may do it. */
+/** Throws ApiError 403 unless RBAC allows the action. */
 export function requireAccess(access: Access, user: UserInfo, action: Action): void {
   if (access(user, action)) return;
-  const cause = sanitize(`User ${quote(user.username ?? '')} cannot ${action.verb} ${describe(action)}`);
-  if (action.nonResourceURL !== undefined)
-    throw new ApiError(createStatus(403, 'Forbidden', `forbidden: ${cause}`, {}));
-  throw new ApiError(
-    forbidden({ group: action.apiGroup ?? '', resource: action.resource ?? '' }, action.name ?? '', cause),
-  );
+  const { verb, apiGroup = '', resource = '', name = '', nonResourceURL } = action;
+  const cause = escapeHtml(`User ${quote(user.username ?? '')} cannot ${verb} ${formatTarget(action)}`);
+  if (nonResourceURL !== undefined) throw new ApiError(createStatus(403, 'Forbidden', `forbidden: ${cause}`, {}));
+  throw new ApiError(forbidden({ group: apiGroup, resource }, name, cause));
 }
 
-function describe({ apiGroup = '', resource = '', subresource = '', namespace = '', nonResourceURL }: Action): string {
+function formatTarget({ apiGroup = '', resource = '', subresource = '', namespace = '', nonResourceURL }: Action) {
   if (nonResourceURL !== undefined) return `path ${quote(nonResourceURL)}`;
-  const what = subresource === '' ? resource : `${resource}/${subresource}`;
-  const where = namespace === '' ? 'at the cluster scope' : `in the namespace ${quote(namespace)}`;
-  return `resource ${quote(what)} in API group ${quote(apiGroup)} ${where}`;
+  const target = subresource === '' ? resource : `${resource}/${subresource}`;
+  const scope = namespace === '' ? 'at the cluster scope' : `in the namespace ${quote(namespace)}`;
+  return `resource ${quote(target)} in API group ${quote(apiGroup)} ${scope}`;
 }
 
-/** Nothing in the text may look like HTML. */
-function sanitize(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+const EXTRA_HEADER = 'impersonate-extra-';
+
+/**
+ * Returns the user that the Impersonate headers name, or the requester if there are none. Throws ApiError 403 if the
+ * requester must not impersonate that user.
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
+ */
+export function impersonate(access: Access, requester: UserInfo, rawHeaders: readonly string[]): UserInfo {
+  const headers = Map.groupBy(headerPairs(rawHeaders), ([name]) => name);
+  const values = (name: string): string[] => (headers.get(name) ?? []).map(([, value]) => value);
+  const [username = ''] = values('impersonate-user');
+  const [uid = ''] = values('impersonate-uid');
+  const groups = values('impersonate-group');
+  const extra = [...headers.keys()]
+    .filter((name) => name.startsWith(EXTRA_HEADER))
+    .map((name) => [decodeURIComponent(name.slice(EXTRA_HEADER.length)), values(name)] as const);
+  if (username === '') {
+    if (groups.length === 0 && uid === '' && extra.length === 0) return requester;
+    throw new ApiError(badRequest(`requested [${groups.join(' ')}] without impersonating a user`));
+  }
+  const require = (action: Omit<Action, 'verb'>): void =>
+    requireAccess(access, requester, { verb: 'impersonate', ...action });
+  const account = parseServiceAccountUsername(username);
+  if (account) require({ resource: 'serviceaccounts', ...account });
+  else require({ resource: 'users', name: username });
+  for (const name of groups) require({ resource: 'groups', name });
+  const apiGroup = 'authentication.k8s.io';
+  for (const [subresource, names] of extra) {
+    for (const name of names) require({ apiGroup, resource: 'userextras', subresource, name });
+  }
+  if (uid !== '') require({ apiGroup, resource: 'uids', name: uid });
+  return {
+    ...impersonatedUser(username, groups),
+    ...(uid === '' ? {} : { uid }),
+    ...(extra.length === 0 ? {} : { extra: Object.fromEntries(extra) }),
+  };
+}
+
+/** Node merges repeated headers, except in `rawHeaders`, where names and values alternate. */
+function headerPairs(raw: readonly string[]): [name: string, value: string][] {
+  return raw.flatMap((name, index) => (index % 2 === 0 ? [[name.toLowerCase(), raw[index + 1] ?? '']] : []));
+}
+
+const RBAC = 'rbac.authorization.k8s.io';
+
+/**
+ * Throws ApiError 403 if a role or binding grants rights that the user does not have, unless the user has the verb
+ * `escalate` on the role or `bind` on the bound role.
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping
+ */
+export function requireGrantable(core: Core, call: Call, object: ApiObject, old?: ApiObject): void {
+  const { info, user, namespace } = call;
+  if (info.group !== RBAC || user.groups?.includes('system:masters')) return;
+  if (old && ['rules', 'subjects', 'roleRef'].every((field) => semanticEqual(object[field], old[field]))) return;
+  const role = info.kind.endsWith('Binding') ? boundRole(core, call, object) : object;
+  if (!role) return;
+  const name = call.name || textAt(object, 'metadata', 'name');
+  const escalates = { verb: 'escalate', apiGroup: RBAC, resource: info.resource, name, namespace };
+  if (role === object && core.access(user, escalates)) return;
+  const held = userRules(core.storage, user, namespace);
+  const missing = missingRights(held, itemsAt(role, 'rules'));
+  if (missing.length === 0) return;
+  const groups = (user.groups ?? []).map(quote).join(' ');
+  const subject = `user ${quote(user.username ?? '')} (groups=[${groups}])`;
+  const cause = `${subject} is attempting to grant RBAC permissions not currently held:\n${missing.join('\n')}`;
+  throw new ApiError(forbidden(info, name, cause));
+}
+
+/** Returns the role of a binding; `undefined` if the user can bind it without having its rights. */
+function boundRole(core: Core, { user, namespace }: Call, binding: ApiObject): ApiObject | undefined {
+  const name = textAt(binding, 'roleRef', 'name');
+  const resource = textAt(binding, 'roleRef', 'kind') === 'ClusterRole' ? 'clusterroles' : 'roles';
+  if (core.access(user, { verb: 'bind', apiGroup: RBAC, resource, name, namespace })) return undefined;
+  const role = findRole(core.storage, binding);
+  if (!role) throw new ApiError(notFound({ group: RBAC, resource }, name));
+  return role;
+}
+
+/** Returns the rules of all roles that are bound to a user in the cluster or in a namespace. */
+function userRules(reader: ObjectReader, user: UserInfo, namespace: string): readonly JsonObject[] {
+  const local = namespace === '' ? [] : reader.list(rbac('rolebindings'), namespace);
+  return [...reader.list(rbac('clusterrolebindings')), ...local]
+    .filter((binding) => itemsAt(binding, 'subjects').some((subject) => isSubject(subject, binding, user)))
+    .flatMap((binding) => itemsAt(findRole(reader, binding), 'rules'));
+}
+
+function isSubject(subject: JsonObject, binding: ApiObject, user: UserInfo): boolean {
+  const name = textAt(subject, 'name');
+  if (subject['kind'] === 'User') return name === user.username;
+  if (subject['kind'] === 'Group') return user.groups?.includes(name) ?? false;
+  const namespace = textAt(subject, 'namespace') || textAt(binding, 'metadata', 'namespace');
+  return subject['kind'] === 'ServiceAccount' && `system:serviceaccount:${namespace}:${name}` === user.username;
+}
+
+function findRole(reader: ObjectReader, binding: ApiObject): ApiObject | undefined {
+  const name = textAt(binding, 'roleRef', 'name');
+  if (textAt(binding, 'roleRef', 'kind') === 'ClusterRole') return reader.get(rbac('clusterroles'), '', name);
+  return reader.get(rbac('roles'), textAt(binding, 'metadata', 'namespace'), name);
+}
+
+function rbac(resource: string) {
+  return { group: RBAC, resource };
+}
+
+type ReviewStatus = (core: Core, call: Call, review: ApiObject) => unknown;
+
+/** The reviews by kind, with the function that computes their status. */
+const REVIEWS: Readonly<Record<string, ReviewStatus>> = {
+  SelfSubjectAccessReview: (core, call, review) => ({ allowed: core.access(call.user, reviewedAction(review)) }),
+  SubjectAccessReview: subjectAccess,
+  LocalSubjectAccessReview: subjectAccess,
+  SelfSubjectRulesReview: (core, { user }, review) => {
+    const namespace = textAt(review, 'spec', 'namespace');
+    if (namespace === '') throw new ApiError(badRequest('no namespace on request'));
+    const all = [
+      { verbs: ['*'], apiGroups: ['*'], resources: ['*'] },
+      { verbs: ['*'], nonResourceURLs: ['*'] },
+    ];
+    const own = userRules(core.storage, user, namespace);
+    const rules = user.groups?.includes('system:masters') ? [...all, ...own] : own;
+    return {
+      resourceRules: rules.filter((rule) => textsAt(rule, 'resources').length > 0),
+      nonResourceRules: rules.filter((rule) => textsAt(rule, 'nonResourceURLs').length > 0),
+      incomplete: false,
+    };
+  },
+  SelfSubjectReview: (_core, { user }) => ({ userInfo: user }),
+  // The server issues no tokens, so that no token is valid.
+  TokenReview: () => ({ user: {} }),
+};
+
+export function isReview({ group, kind }: ResourceInfo): boolean {
+  return /^auth(entication|orization)\.k8s\.io$/.test(group) && Object.hasOwn(REVIEWS, kind);
+}
+
+/** Answers a review, which is not stored. */
+export async function createReview(core: Core, call: Call): Promise<ObjectResult> {
+  const { info, context } = call;
+  const options = readWriteOptions(call.query, 'CreateOptions');
+  const sent = decodeNew(core, call, options);
+  const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
+  const attributes = attributesOf(call, { ...change, object: sent });
+  const object = (await core.admission.mutate(attributes, context)) ?? sent;
+  await core.admission.validate({ ...attributes, object }, context);
+  editMetadata(object)['creationTimestamp'] = info.kind === 'SelfSubjectReview' ? timestamp(core.clock()) : null;
+  object['status'] = REVIEWS[info.kind]?.(core, call, object);
+  return { kind: 'object', code: 201, object };
+}
+
+function subjectAccess(core: Core, { info }: Call, review: ApiObject): object {
+  const user = { username: textAt(review, 'spec', 'user'), groups: textsAt(review, 'spec', 'groups') };
+  const action = reviewedAction(review);
+  const { namespace } = metadataOf(review);
+  const invalidReview = (path: string, value: unknown, detail: string): ApiError =>
+    new ApiError(invalid(info, '', [invalidValue(path, value, detail)]));
+  if (user.username === '' && user.groups.length === 0) {
+    throw invalidReview('spec.user', '', 'at least one of user or group must be specified');
+  }
+  if (info.namespaced && action.namespace !== namespace) {
+    throw invalidReview('spec.resourceAttributes.namespace', action.namespace, 'must match metadata.namespace');
+  }
+  return { allowed: core.access(user, action) };
+}
+
+/** Throws ApiError 400 for a review without the attributes of an action. */
+function reviewedAction(review: ApiObject): Action {
+  const url = at(review, 'spec', 'nonResourceAttributes');
+  if (isObject(url)) return { verb: textAt(url, 'verb'), nonResourceURL: textAt(url, 'path') };
+  const attributes = at(review, 'spec', 'resourceAttributes');
+  if (!isObject(attributes)) {
+    const detail = 'exactly one of nonResourceAttributes or resourceAttributes must be specified';
+    throw new ApiError(badRequest(`spec.resourceAttributes: Invalid value: null: ${detail}`));
+  }
+  const text = (field: string): string => textAt(attributes, field);
+  return {
+    verb: text('verb'),
+    apiGroup: text('group'),
+    resource: text('resource'),
+    subresource: text('subresource'),
+    name: text('name'),
+    namespace: text('namespace'),
+  };
 }

@@ -1,49 +1,163 @@
-import { ApiError, badRequest } from '../kube/status.ts';
+import { forbiddenField, notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
+import { quote } from '../kube/text.ts';
+import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
 import type { GroupVersionKind } from '../kube/types.ts';
-import type { Call, Core } from './core.ts';
-import { unsupportedMediaType } from './errors.ts';
-import { decodeBody, type FieldValidation, type ObjectType } from './fields/index.ts';
-import type { ApiObject } from './types.ts';
-import { apiVersionOf } from './views.ts';
+import { decodeBody, managerOf, trackUpdate, type FieldValidation, type ObjectType } from './fields/index.ts';
+import type { Call, Core } from './request.ts';
+import { apiVersionOf, editMetadata, metadataOf, type ApiObject } from './types.ts';
 
-const READABLE = ['application/json', 'application/yaml', 'application/vnd.kubernetes.protobuf'];
+export const APPLY = 'application/apply-patch+yaml';
 
-/** The kind of the objects that a request is about. */
+/** The query parameters of a create, an update or a patch. */
+export interface WriteOptions {
+  readonly dryRun: boolean;
+  readonly fieldManager?: string;
+  readonly fieldValidation: FieldValidation;
+  /** Takes over fields of other managers in a server-side apply. */
+  readonly force: boolean;
+  /** Returns the options object that webhooks receive. */
+  toObject(kind: 'CreateOptions' | 'UpdateOptions'): ApiObject;
+}
+
+/** Parses the query of a write. Throws ApiError 422. */
+export function readWriteOptions(
+  query: URLSearchParams,
+  kind: 'CreateOptions' | 'UpdateOptions' | 'PatchOptions',
+  patchType?: string,
+): WriteOptions {
+  const dryRun = query.getAll('dryRun');
+  const fieldManager = query.get('fieldManager') ?? '';
+  const fieldValidation = query.get('fieldValidation') ?? '';
+  requireValid(kind, [
+    ...(patchType === APPLY && fieldManager === ''
+      ? [requiredField('fieldManager', 'is requiredField for apply patch')]
+      : []),
+    ...(patchType !== undefined && patchType !== APPLY && query.has('force')
+      ? [forbiddenField('force', 'may not be specified for non-apply patch')]
+      : []),
+    ...dryRunErrors(dryRun),
+    ...(VALIDATIONS.includes(fieldValidation) ? [] : [notSupported('fieldValidation', fieldValidation, VALIDATIONS)]),
+  ]);
+  const sent = {
+    ...(dryRun.length > 0 ? { dryRun } : {}),
+    ...(fieldManager === '' ? {} : { fieldManager }),
+    ...(fieldValidation === '' ? {} : { fieldValidation }),
+  };
+  return {
+    dryRun: dryRun.length > 0,
+    ...(fieldManager === '' ? {} : { fieldManager }),
+    fieldValidation: fieldValidation === '' ? 'Warn' : (fieldValidation as FieldValidation),
+    force: readBoolean(query, 'force'),
+    toObject: (name) => ({ kind: name, apiVersion: 'meta.k8s.io/v1', ...sent }),
+  };
+}
+
+const VALIDATIONS = ['', 'Ignore', 'Strict', 'Warn'];
+
+export function dryRunErrors(dryRun: readonly string[]): FieldError[] {
+  return dryRun.every((value) => value === 'All') ? [] : [notSupported('dryRun', dryRun, ['All'])];
+}
+
+/** Throws ApiError 422 for options with errors. */
+export function requireValid(kind: string, errors: readonly FieldError[]): void {
+  if (errors.length > 0) throw new ApiError(invalid({ group: 'meta.k8s.io', kind }, '', errors));
+}
+
+/** Reads a boolean parameter. A parameter without a value is true. */
+export function readBoolean(query: URLSearchParams, name: string): boolean {
+  const value = query.get(name);
+  return value !== null && value.toLowerCase() !== 'false' && value !== '0';
+}
+
+/** Reads an integer parameter; `undefined` if it is absent. Throws ApiError 400. */
+export function readInteger(query: URLSearchParams, name: string): number | undefined {
+  const value = query.get(name);
+  if (value === null || value === '') return undefined;
+  if (/^[+-]?\d+$/.test(value)) return Number(value);
+  throw new ApiError(badRequest(`strconv.ParseInt: parsing ${quote(value)}: invalid syntax`));
+}
+
+/** Returns a media type without its parameters. */
+export function mediaType(contentType: string): string {
+  return (contentType.split(';')[0] ?? '').trim().toLowerCase();
+}
+
+/** Returns ApiError 415. */
+export function unsupportedMediaType(accepted: readonly string[]): ApiError {
+  const message = `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`;
+  return new ApiError(createStatus(415, 'UnsupportedMediaType', message));
+}
+
+/** Returns the kind of the objects that a request sends. */
 export function kindOf(call: Call): GroupVersionKind {
   return call.subresource?.kind ?? call.info;
 }
 
-/** The type of the objects that a request is about. Throws ApiError 500 where nothing is known of the kind. */
-export function typeOf(core: Core, kind: GroupVersionKind): ObjectType {
+/** Returns the type of the objects that a request sends. */
+export function typeOf(core: Core, call: Call): ObjectType {
+  const kind = kindOf(call);
   const type = core.schemas.typeOf(kind);
-  if (!type) throw new Error(`no schema of ${apiVersionOf(kind)} ${kind.kind}`);
+  if (!type) throw new Error(`no schema for ${apiVersionOf(kind)} ${kind.kind}`);
   return type;
 }
 
-/** Reads the body of a create or an update, without defaults. Throws ApiError 400 or 415. */
+/** The server decodes protobuf before a request reaches this function. */
+const READABLE = ['application/json', 'application/yaml', 'application/vnd.kubernetes.protobuf'];
+
+/** Decodes the body of a create or an update and fills in defaults. Throws ApiError 400 or 415. */
 export function readBody(core: Core, call: Call, fieldValidation: FieldValidation): ApiObject {
   const kind = kindOf(call);
   const contentType = mediaType(call.contentType) || 'application/json';
   if (!READABLE.includes(contentType)) throw unsupportedMediaType(READABLE);
-  const decoded = decodeBody({ text: call.body, contentType, type: typeOf(core, kind), kind, fieldValidation });
+  const decoded = decodeBody({ text: call.body, contentType, type: typeOf(core, call), kind, fieldValidation });
   for (const warning of decoded.warnings) call.context.warn(warning);
-  const version = decoded.object.apiVersion ?? '';
-  if (version !== apiVersionOf(kind)) {
-    throw new ApiError(
-      badRequest(
-        `the API version in the data (${version}) does not match the expected API version (${apiVersionOf(kind)})`,
-      ),
-    );
+  const { object } = decoded;
+  const { apiVersion = '' } = object;
+  if (apiVersion !== apiVersionOf(kind)) {
+    const expected = `the expected API version (${apiVersionOf(kind)})`;
+    throw new ApiError(badRequest(`the API version in the data (${apiVersion}) does not match ${expected}`));
   }
-  return decoded.object;
+  call.info.strategy.defaults(object);
+  matchNamespace(object, call.scope);
+  return object;
 }
 
-/** Fills in what is left out of an object of the resource; those of other kinds (a Scale, an Eviction) stay as sent. */
-export function applyDefaults(call: Call, object: ApiObject): void {
-  if (kindOf(call).kind === call.info.kind) call.info.strategy.defaults(object);
+/** Sets the namespace of the request on an object. Throws ApiError 400 if the object has another namespace. */
+export function matchNamespace(object: ApiObject, namespace: string): void {
+  const own = metadataOf(object).namespace ?? '';
+  if (own === namespace) return;
+  const metadata = editMetadata(object);
+  if (namespace === '') Reflect.deleteProperty(metadata, 'namespace');
+  else if (own === '') metadata['namespace'] = namespace;
+  else {
+    const message = 'the namespace of the provided object does not match the namespace sent on the request';
+    throw new ApiError(badRequest(message));
+  }
 }
 
-/** A media type without its parameters. */
-export function mediaType(contentType: string): string {
-  return (contentType.split(';')[0] ?? '').trim().toLowerCase();
+/** Throws ApiError 400 unless the object has the name in the URL. */
+export function matchName(object: ApiObject, name: string): void {
+  const own = metadataOf(object).name ?? '';
+  if (own === name) return;
+  const message =
+    own === ''
+      ? `the name of the object (${name} based on URL) was undeterminable: name must be provided`
+      : `the name of the object (${own}) does not match the name on the URL (${name})`;
+  throw new ApiError(badRequest(message));
+}
+
+/** Returns the field manager of a request and the fields that it can own. */
+export function ownershipOf(core: Core, call: Call, fieldManager: string | undefined) {
+  return {
+    resource: call.info,
+    subresource: call.subresource?.name ?? '',
+    type: typeOf(core, call),
+    manager: managerOf(fieldManager, call.userAgent),
+    now: core.clock(),
+  };
+}
+
+/** Updates `metadata.managedFields` of an object that a request creates or changes. */
+export function trackFields(core: Core, call: Call, options: WriteOptions, object: ApiObject, live?: ApiObject): void {
+  trackUpdate({ ...ownershipOf(core, call, options.fieldManager), object, ...(live ? { live } : {}) });
 }

@@ -1,36 +1,33 @@
-import { alreadyExists, ApiError, invalid } from '../kube/status.ts';
-import { attributesOf } from './attributes.ts';
-import { applyDefaults, readBody } from './body.ts';
-import type { ApiResult, Call, Core } from './core.ts';
-import { refuseEscalation } from './escalation.ts';
-import { fillSystemFields, matchNamespace, wipeSystemFields } from './metadata.ts';
-import { readWriteOptions, type WriteOptions } from './options.ts';
-import { track } from './tracking.ts';
-import { metadataOf, type ApiObject } from './types.ts';
-import { present, storageKey, toStored } from './views.ts';
+import { randomInt, randomUUID } from 'node:crypto';
+import { alreadyExists, ApiError, createStatus, invalid } from '../kube/status.ts';
+import { requireGrantable } from './access.ts';
+import { matchNamespace, readBody, readWriteOptions, trackFields, type WriteOptions } from './body.ts';
+import { attributesOf, type Call, type Core, type ObjectResult } from './request.ts';
+import { storageKey, toServed, toStored } from './resources.ts';
+import { editMetadata, metadataOf, type ApiObject } from './types.ts';
 
-/**
- * Creates an object, in the order of the API server: whichever step fails first words the answer.
- * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/create.go
- */
-export async function create(core: Core, call: Call): Promise<ApiResult> {
+/** Creates an object. Throws ApiError. */
+export async function create(core: Core, call: Call): Promise<ObjectResult> {
   const options = readWriteOptions(call.query, 'CreateOptions');
   const object = decodeNew(core, call, options);
-  track(core, call, options.fieldManager, object);
-  const created = await createObject(core, call, object, options);
-  return { kind: 'object', code: 201, object: created, info: call.info };
+  return { kind: 'object', code: 201, object: await createObject(core, call, object, options), info: call.info };
 }
 
-/** Reads a new object from the body, with defaults and without what only the server sets. */
+const SERVER_FIELDS = ['uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds', 'selfLink'];
+
+/** Decodes a new object without the fields that only the server sets, and assigns the ownership of its fields. */
 export function decodeNew(core: Core, call: Call, options: WriteOptions): ApiObject {
   const object = readBody(core, call, options.fieldValidation);
-  applyDefaults(call, object);
-  wipeSystemFields(object);
-  matchNamespace(object, call.scope);
+  const metadata = editMetadata(object);
+  for (const field of SERVER_FIELDS) Reflect.deleteProperty(metadata, field);
+  trackFields(core, call, options, object);
   return object;
 }
 
-/** Admits, completes, checks and stores a new object. */
+/**
+ * Admits, completes, validates and stores a new object. The order of the steps determines which error is returned.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/create.go
+ */
 export async function createObject(
   core: Core,
   call: Call,
@@ -38,30 +35,33 @@ export async function createObject(
   options: WriteOptions,
 ): Promise<ApiObject> {
   const { info, context } = call;
-  const subject = { operation: 'CREATE', options: options.as('CreateOptions'), dryRun: options.dryRun } as const;
-  const object = (await core.admission.mutate(attributesOf(call, { ...subject, object: decoded }), context)) ?? decoded;
-  refuseEscalation(core, call, object);
+  const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
+  const object = (await core.admission.mutate(attributesOf(call, { ...change, object: decoded }), context)) ?? decoded;
+  requireGrantable(core, call, object);
   completeNew(core, call, object);
-  await core.admission.validate(attributesOf(call, { ...subject, object }), context);
-  const { resourceVersion = '' } = metadataOf(object);
+  await core.admission.validate(attributesOf(call, { ...change, object }), context);
+  const { resourceVersion = '', name = '' } = metadataOf(object);
   if (resourceVersion !== '') {
-    const message = 'resourceVersion should not be set on objects to be created';
-    throw new ApiError({ metadata: {}, status: 'Failure', message, code: 500 });
+    throw new ApiError(
+      createStatus(500, 'InternalError', 'resourceVersion should not be set on objects to be created'),
+    );
   }
-  const name = metadataOf(object).name ?? '';
   const key = storageKey(info);
   if (options.dryRun && !core.storage.get(key, call.scope, name)) return object;
   const stored = options.dryRun ? undefined : core.storage.create(key, toStored(info, object));
-  if (!stored) throw takenName(core, call, name);
-  return present(info, stored);
+  if (!stored) throw nameTaken(core, call, name);
+  return toServed(info, stored);
 }
 
-/** Gives a new object what the server sets, then checks it. */
+/** Sets the fields of a new object that the server sets, and validates it. */
 function completeNew(core: Core, call: Call, object: ApiObject): void {
   const { info, context } = call;
-  const taken = (name: string): boolean => core.storage.get(storageKey(info), call.scope, name) !== undefined;
-  fillSystemFields(object, core.clock(), taken);
-  // A webhook may have changed it.
+  const metadata = editMetadata(object);
+  metadata['creationTimestamp'] = timestamp(core.clock());
+  metadata['uid'] = randomUUID();
+  const { name = '', generateName = '' } = metadataOf(object);
+  if (name === '' && generateName !== '') metadata['name'] = freeName(core, call, generateName);
+  // A webhook can have changed the namespace.
   matchNamespace(object, call.scope);
   info.strategy.prepareForCreate(object);
   const errors = info.strategy.validateCreate(object);
@@ -69,9 +69,30 @@ function completeNew(core: Core, call: Call, object: ApiObject): void {
   for (const warning of info.strategy.warnings(object)) context.warn(warning);
 }
 
-function takenName(core: Core, call: Call, name: string): ApiError {
+function freeName(core: Core, { info, scope }: Call, generateName: string): string {
+  for (;;) {
+    const name = generateName.slice(0, 63 - SUFFIX_LENGTH) + randomSuffix();
+    if (!core.storage.get(storageKey(info), scope, name)) return name;
+  }
+}
+
+/** The characters of generated names: no vowels, and none that are easily confused. */
+const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789';
+const SUFFIX_LENGTH = 5;
+
+/** Returns the random suffix of a generated name. */
+export function randomSuffix(): string {
+  return Array.from({ length: SUFFIX_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
+}
+
+/** Formats a time as in metadata: UTC, in whole seconds. */
+export function timestamp(time: Date): string {
+  return time.toISOString().replace(/\.\d{3}Z$/, 'Z');
+}
+
+function nameTaken(core: Core, call: Call, name: string): ApiError {
   const status = alreadyExists(call.info, name);
   const existing = core.storage.get(storageKey(call.info), call.scope, name);
-  const leaving = metadataOf(existing).deletionTimestamp !== undefined;
-  return new ApiError(leaving ? { ...status, message: `object is being deleted: ${status.message}` } : status);
+  const isDeleting = metadataOf(existing).deletionTimestamp !== undefined;
+  return new ApiError(isDeleting ? { ...status, message: `object is being deleted: ${status.message}` } : status);
 }

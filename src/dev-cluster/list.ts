@@ -1,115 +1,131 @@
 import { compareBytes } from '../kube/text.ts';
-import { ApiError, badRequest, createStatus } from '../kube/status.ts';
-import type { ApiResult, Call, Core, ListResult } from './core.ts';
-import { keyOfObject } from './keys.ts';
-import { readListOptions, type ListOptions } from './list-options.ts';
-import { metadataOf, type ApiObject } from './types.ts';
-import { present, storageKey } from './views.ts';
+import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
+import { forbiddenField } from '../kube/field-error.ts';
+import { readBoolean, readInteger } from './body.ts';
+import type { Call, Core, ListResult } from './request.ts';
+import { storageKey, toServed } from './resources.ts';
+import { parseFieldSelector, parseLabelSelector, type Selector } from './selectors.ts';
+import { keyOfObject } from './storage.ts';
+import { metadataOf, type ApiObject, type ResourceInfo } from './types.ts';
 
-/** Where a list goes on: behind a key, as of a resource version. */
+/** The query parameters of a list or a watch. */
+export interface ListOptions {
+  readonly selects: Selector;
+  /** 0: any version. */
+  readonly resourceVersion: number;
+  readonly resourceVersionMatch: string;
+  /** 0: no limit. */
+  readonly limit: number;
+  readonly continue: string;
+  readonly timeoutSeconds: number;
+  readonly allowWatchBookmarks: boolean;
+  readonly sendInitialEvents: boolean | undefined;
+}
+
+/** Parses the query of a list or a watch. Throws ApiError 400. */
+export function readListOptions(query: URLSearchParams, info: ResourceInfo): ListOptions {
+  const labels = parseLabelSelector(query.get('labelSelector') ?? '');
+  const fields = parseFieldSelector(query.get('fieldSelector') ?? '', info);
+  const resourceVersion = query.get('resourceVersion') ?? '';
+  if (!/^\d*$/.test(resourceVersion)) {
+    const detail = `strconv.ParseUint: parsing "${resourceVersion}": invalid syntax`;
+    throw new ApiError(badRequest(`resourceVersion: Invalid value: "${resourceVersion}": ${detail}`));
+  }
+  return {
+    selects: (object) => labels(object) && fields(object),
+    resourceVersion: Number(resourceVersion),
+    resourceVersionMatch: query.get('resourceVersionMatch') ?? '',
+    limit: readInteger(query, 'limit') ?? 0,
+    continue: query.get('continue') ?? '',
+    timeoutSeconds: readInteger(query, 'timeoutSeconds') ?? 0,
+    allowWatchBookmarks: readBoolean(query, 'allowWatchBookmarks'),
+    sendInitialEvents: query.has('sendInitialEvents') ? readBoolean(query, 'sendInitialEvents') : undefined,
+  };
+}
+
+/** The state of a list that is read in pages: all pages show the same resource version. */
 interface Continuation {
   readonly revision: number;
-  readonly start: string;
+  /** The key of the last object of the previous page. */
+  readonly after: string;
 }
 
-/** Lists the selected objects of a resource, by page if asked to. */
-export function list(core: Core, call: Call): ApiResult {
-  return listObjects(core, call, readListOptions(call.query, call.info, 'list'));
-}
-
-export function listObjects(core: Core, call: Call, options: ListOptions): ListResult {
-  const from = options.continue === '' ? undefined : readContinue(options.continue, call.scope);
-  const revision = from?.revision ?? revisionOf(core, options);
-  const all = objectsAt(core, call, revision);
-  const rest = from ? all.filter((object) => compareBytes(keyOfObject(object), from.start) >= 0) : all;
-  const matching = rest.filter(options.selects);
-  const items = options.limit > 0 ? matching.slice(0, options.limit) : matching;
+/** Lists the selected objects of a resource. Throws ApiError 400, 410 or 504. */
+export function list(core: Core, call: Call): ListResult {
+  const options = readListOptions(call.query, call.info);
+  if (options.sendInitialEvents !== undefined) {
+    const error = forbiddenField('sendInitialEvents', 'sendInitialEvents is forbidden for list');
+    throw new ApiError(invalid({ group: 'meta.k8s.io', kind: 'ListOptions' }, '', [error]));
+  }
+  const from = options.continue === '' ? undefined : readToken(options.continue);
+  const revision = from?.revision ?? listRevision(core, options);
+  const all = objectsAt(core, call, revision).filter(options.selects);
+  const rest = from ? all.filter((object) => compareBytes(keyOfObject(object), from.after) > 0) : all;
+  const items = options.limit > 0 ? rest.slice(0, options.limit) : rest;
   const last = items.at(-1);
-  const more = items.length < matching.length && last !== undefined;
-  const selected = call.query.has('labelSelector') || call.query.has('fieldSelector');
+  const more = last !== undefined && items.length < rest.length;
+  const isSelected = call.query.has('labelSelector') || call.query.has('fieldSelector');
   return {
     kind: 'list',
     info: call.info,
     items,
     metadata: {
       resourceVersion: String(revision),
-      ...(more ? { continue: writeContinue(revision, keyOfObject(last), call.scope) } : {}),
-      ...(more && !selected ? { remainingItemCount: matching.length - items.length } : {}),
+      ...(more ? { continue: writeToken({ revision, after: keyOfObject(last) }) } : {}),
+      ...(more && !isSelected ? { remainingItemCount: rest.length - items.length } : {}),
     },
   };
 }
 
-/** The version that a list shows: the latest, unless just that one is asked for. Throws ApiError 504 for a future one. */
-function revisionOf(core: Core, options: ListOptions): number {
-  const latest = core.storage.revision();
-  const asked = Number(options.resourceVersion);
-  if (asked > latest) throw tooLarge(asked, latest);
-  const exact = options.resourceVersionMatch === 'Exact' || (options.limit > 0 && options.resourceVersionMatch === '');
-  return exact && asked > 0 ? asked : latest;
+/** Returns the resource version to list: the latest, unless the query requires an exact one. */
+function listRevision(core: Core, { resourceVersion, resourceVersionMatch, limit }: ListOptions): number {
+  requireExisting(core, resourceVersion);
+  const exact = resourceVersionMatch === 'Exact' || (limit > 0 && resourceVersionMatch === '');
+  return exact && resourceVersion > 0 ? resourceVersion : core.storage.revision();
 }
 
-/** 504: a version that nothing has been written under yet. */
-export function tooLarge(asked: number, latest: number): ApiError {
-  return new ApiError(
-    createStatus(504, 'Timeout', `Timeout: Too large resource version: ${asked}, current: ${latest}`, {
-      causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
-      retryAfterSeconds: 1,
-    }),
-  );
+/** Throws ApiError 504 for a resource version above the latest one. */
+export function requireExisting({ storage }: Core, revision: number): void {
+  const latest = storage.revision();
+  if (revision <= latest) return;
+  const message = `Timeout: Too large resource version: ${revision}, current: ${latest}`;
+  const causes = [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }];
+  throw new ApiError(createStatus(504, 'Timeout', message, { causes, retryAfterSeconds: 1 }));
+}
+
+/** Returns the current objects in the scope of a call. */
+export function currentObjects(core: Core, { info, scope }: Call): readonly ApiObject[] {
+  const objects = core.storage.list(storageKey(info), scope === '' ? undefined : scope);
+  return objects.map((object) => toServed(info, object));
 }
 
 function objectsAt(core: Core, call: Call, revision: number): readonly ApiObject[] {
-  const key = storageKey(call.info);
-  const namespace = call.scope === '' ? undefined : call.scope;
-  const now = core.storage.list(key, namespace);
-  if (revision >= core.storage.revision()) return now.map((object) => present(call.info, object));
-  const history = core.storage.history(key);
-  if (revision < history.oldest()) throw expired(call.query.has('continue') ? 'continue' : 'resourceVersion');
-  return history
-    .undo(core.storage.list(key), revision)
-    .filter((object) => namespace === undefined || metadataOf(object).namespace === namespace)
-    .toSorted((a, b) => compareBytes(keyOfObject(a), keyOfObject(b)))
-    .map((object) => present(call.info, object));
+  const { info, scope } = call;
+  if (revision >= core.storage.revision()) return currentObjects(core, call);
+  if (revision < core.storage.oldestRevision()) throw expired(call.query.has('continue'));
+  return core.storage
+    .listAt(storageKey(info), revision)
+    .filter((object) => scope === '' || metadataOf(object).namespace === scope)
+    .map((object) => toServed(info, object));
 }
 
-const EXPIRED = {
-  continue:
-    'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.',
-  resourceVersion: 'The resourceVersion for the provided list is too old.',
-};
-
-function expired(parameter: keyof typeof EXPIRED): ApiError {
-  return new ApiError(createStatus(410, 'Expired', EXPIRED[parameter]));
+function expired(isContinued: boolean): ApiError {
+  const message = isContinued
+    ? 'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.'
+    : 'The resourceVersion for the provided list is too old.';
+  return new ApiError(createStatus(410, 'Expired', message));
 }
 
-/** The form of the API server: keys below the scope of the request, the first one being right behind the last shown. */
-function writeContinue(revision: number, last: string, scope: string): string {
-  const start = `/${last.slice(scope === '' ? 0 : scope.length + 1)}\0`;
-  return Buffer.from(JSON.stringify({ v: 'meta.k8s.io/v1', rv: revision, start })).toString('base64url');
+function writeToken(continuation: Continuation): string {
+  return Buffer.from(JSON.stringify(continuation)).toString('base64url');
 }
 
-function readContinue(token: string, scope: string): Continuation {
-  const bad = /[^A-Za-z0-9_-]/.exec(token)?.index ?? (token.length % 4 === 1 ? token.length - 1 : undefined);
-  if (bad !== undefined) throw invalidContinue(`illegal base64 data at input byte ${bad}`);
-  let value: unknown;
+function readToken(token: string): Continuation {
   try {
-    value = JSON.parse(Buffer.from(token, 'base64url').toString());
-  } catch (error) {
-    throw invalidContinue(error instanceof Error ? error.message : String(error));
+    const { revision, after } = JSON.parse(Buffer.from(token, 'base64url').toString()) as Partial<Continuation>;
+    if (typeof revision === 'number' && typeof after === 'string') return { revision, after };
+  } catch {
+    // Reported below, as is a token with other content.
   }
-  const { v, rv, start } = (value ?? {}) as { v?: unknown; rv?: unknown; start?: unknown };
-  if (v !== 'meta.k8s.io/v1') throw invalidToken('server does not recognize this encoded version');
-  if (typeof rv !== 'number' || rv <= 0)
-    throw invalidToken('incorrect encoded start resourceVersion (version meta.k8s.io/v1)');
-  if (typeof start !== 'string' || start === '') throw invalidToken('empty start key (version meta.k8s.io/v1)');
-  const key = start.replace(/^\//, '');
-  return { revision: rv, start: scope === '' ? key : `${scope}/${key}` };
-}
-
-function invalidContinue(cause: string): ApiError {
-  return invalidToken(`continue key is not valid: ${cause}`);
-}
-
-function invalidToken(cause: string): ApiError {
-  return new ApiError(badRequest(`invalid continue token: ${cause}`));
+  throw new ApiError(badRequest('invalid continue token: continue key is not valid'));
 }

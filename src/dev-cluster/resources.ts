@@ -1,45 +1,52 @@
-import { columnsOf } from './tables/index.ts';
-import type { ResourceInfo, Strategy } from './types.ts';
+import type { GroupVersionKind } from '../kube/types.ts';
+import { strategyOf } from './objects/index.ts';
+import { columnsOf } from './tables.ts';
+import { apiVersionOf, type ApiObject, type ResourceInfo, type ResourceKey } from './types.ts';
 
-/** A built-in resource, reduced to what does not follow from its kind. */
-interface Row {
-  readonly group: string;
-  readonly kind: string;
-  readonly resource: string;
-  readonly namespaced: boolean;
-  readonly shortNames?: readonly string[];
-  readonly categories?: readonly string[];
-  readonly subresources?: readonly string[];
-  readonly verbs?: readonly string[];
+/** The resources that the server serves. */
+export interface Registry {
+  find(group: string, version: string, resource: string): ResourceInfo | undefined;
+  /** Finds a resource in its preferred version, which for a custom resource is the first served version. */
+  preferred(key: ResourceKey): ResourceInfo | undefined;
+  list(): readonly ResourceInfo[];
+  /** Replaces the resources of a CustomResourceDefinition. */
+  define(definition: string, resources: readonly ResourceInfo[]): void;
+  /** A number that increases when resources are added or removed. */
+  revision(): number;
+}
+
+/** Creates a registry of the built-in resources. */
+export function createRegistry(): Registry {
+  const custom = new Map<string, readonly ResourceInfo[]>();
+  let all = BUILT_IN;
+  let revision = 1;
+  return {
+    find: (group, version, resource) =>
+      all.find((info) => info.group === group && info.version === version && info.resource === resource),
+    preferred: ({ group, resource }) => all.find((info) => info.group === group && info.resource === resource),
+    list: () => all,
+    define(definition, resources) {
+      custom.set(definition, resources);
+      all = [...BUILT_IN, ...[...custom.values()].flat()];
+      revision += 1;
+    },
+    revision: () => revision,
+  };
 }
 
 const ALL_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
+const POD_SUBRESOURCES = ['attach', 'ephemeralcontainers', 'exec', 'log', 'portforward', 'resize', 'status'];
+const POD_FIELDS = ['nodeName', 'restartPolicy', 'serviceAccountName', 'hostNetwork'].map((name) => `spec.${name}`);
+const EVENT_FIELDS = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'fieldPath'].map(
+  (name) => `involvedObject.${name}`,
+);
 
-const ALL = { categories: ['all'] };
-const STATUS = { subresources: ['status'] };
-const SCALE = { subresources: ['scale', 'status'] };
-/** Answered, never stored. */
-const REVIEW = { verbs: ['create'] };
+type Options = Partial<Pick<ResourceInfo, 'shortNames' | 'categories' | 'subresources' | 'verbs' | 'selectableFields'>>;
 
-function namespaced(group: string, kind: string, resource: string, more: Partial<Row> = {}): Row {
-  return { group, kind, resource, namespaced: true, ...more };
-}
-
-function clusterWide(group: string, kind: string, resource: string, more: Partial<Row> = {}): Row {
-  return { group, kind, resource, namespaced: false, ...more };
-}
-
-const POD_SUBRESOURCES = [
-  'attach',
-  'binding',
-  'ephemeralcontainers',
-  'eviction',
-  'exec',
-  'log',
-  'portforward',
-  'resize',
-  'status',
-];
+const STATUS: Options = { subresources: ['status'] };
+const WORKLOAD: Options = { categories: ['all'], ...STATUS };
+/** Reviews are answered and not stored. */
+const REVIEW: Options = { verbs: ['create'] };
 
 const APPS = 'apps';
 const RBAC = 'rbac.authorization.k8s.io';
@@ -47,90 +54,168 @@ const WEBHOOKS = 'admissionregistration.k8s.io';
 const AUTHORIZATION = 'authorization.k8s.io';
 const AUTHENTICATION = 'authentication.k8s.io';
 
-/** By group in the order of discovery, by name within. All are served in version v1. */
-const rows: readonly Row[] = [
-  namespaced('', 'ConfigMap', 'configmaps', { shortNames: ['cm'] }),
-  namespaced('', 'Endpoints', 'endpoints', { shortNames: ['ep'] }),
-  namespaced('', 'Event', 'events', { shortNames: ['ev'] }),
-  namespaced('', 'LimitRange', 'limitranges', { shortNames: ['limits'] }),
-  clusterWide('', 'Namespace', 'namespaces', {
+/** All built-in resources, in the order of discovery. Each is served in version v1. */
+const BUILT_IN: readonly ResourceInfo[] = [
+  namespaced('', 'ConfigMap', { shortNames: ['cm'] }),
+  namespaced('', 'Event', { shortNames: ['ev'], selectableFields: [...EVENT_FIELDS, 'reason', 'type'] }),
+  namespaced('', 'LimitRange', { shortNames: ['limits'] }),
+  clusterScoped('', 'Namespace', {
     shortNames: ['ns'],
     subresources: ['finalize', 'status'],
     verbs: ALL_VERBS.filter((verb) => verb !== 'deletecollection'),
+    selectableFields: ['status.phase'],
   }),
-  clusterWide('', 'Node', 'nodes', { shortNames: ['no'], ...STATUS }),
-  namespaced('', 'PersistentVolumeClaim', 'persistentvolumeclaims', { shortNames: ['pvc'], ...STATUS }),
-  clusterWide('', 'PersistentVolume', 'persistentvolumes', { shortNames: ['pv'], ...STATUS }),
-  namespaced('', 'Pod', 'pods', { shortNames: ['po'], ...ALL, subresources: POD_SUBRESOURCES }),
-  namespaced('', 'PodTemplate', 'podtemplates'),
-  namespaced('', 'ReplicationController', 'replicationcontrollers', { shortNames: ['rc'], ...ALL, ...SCALE }),
-  namespaced('', 'ResourceQuota', 'resourcequotas', { shortNames: ['quota'], ...STATUS }),
-  namespaced('', 'Secret', 'secrets'),
-  namespaced('', 'ServiceAccount', 'serviceaccounts', { shortNames: ['sa'] }),
-  namespaced('', 'Service', 'services', { shortNames: ['svc'], ...ALL, ...STATUS }),
-
-  namespaced(APPS, 'ControllerRevision', 'controllerrevisions'),
-  namespaced(APPS, 'DaemonSet', 'daemonsets', { shortNames: ['ds'], ...ALL, ...STATUS }),
-  namespaced(APPS, 'Deployment', 'deployments', { shortNames: ['deploy'], ...ALL, ...SCALE }),
-  namespaced(APPS, 'ReplicaSet', 'replicasets', { shortNames: ['rs'], ...ALL, ...SCALE }),
-  namespaced(APPS, 'StatefulSet', 'statefulsets', { shortNames: ['sts'], ...ALL, ...SCALE }),
-
-  namespaced('events.k8s.io', 'Event', 'events', { shortNames: ['ev'] }),
-
-  clusterWide(AUTHENTICATION, 'SelfSubjectReview', 'selfsubjectreviews', REVIEW),
-  clusterWide(AUTHENTICATION, 'TokenReview', 'tokenreviews', REVIEW),
-
-  namespaced(AUTHORIZATION, 'LocalSubjectAccessReview', 'localsubjectaccessreviews', REVIEW),
-  clusterWide(AUTHORIZATION, 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', REVIEW),
-  clusterWide(AUTHORIZATION, 'SelfSubjectRulesReview', 'selfsubjectrulesreviews', REVIEW),
-  clusterWide(AUTHORIZATION, 'SubjectAccessReview', 'subjectaccessreviews', REVIEW),
-
-  namespaced('batch', 'CronJob', 'cronjobs', { shortNames: ['cj'], ...ALL, ...STATUS }),
-  namespaced('batch', 'Job', 'jobs', { ...ALL, ...STATUS }),
-
-  namespaced('networking.k8s.io', 'NetworkPolicy', 'networkpolicies', { shortNames: ['netpol'] }),
-
-  namespaced('policy', 'PodDisruptionBudget', 'poddisruptionbudgets', { shortNames: ['pdb'], ...STATUS }),
-
-  clusterWide(RBAC, 'ClusterRoleBinding', 'clusterrolebindings'),
-  clusterWide(RBAC, 'ClusterRole', 'clusterroles'),
-  namespaced(RBAC, 'RoleBinding', 'rolebindings'),
-  namespaced(RBAC, 'Role', 'roles'),
-
-  clusterWide(WEBHOOKS, 'MutatingWebhookConfiguration', 'mutatingwebhookconfigurations', {
-    categories: ['api-extensions'],
+  clusterScoped('', 'Node', { shortNames: ['no'], ...STATUS, selectableFields: ['spec.unschedulable'] }),
+  namespaced('', 'PersistentVolumeClaim', { shortNames: ['pvc'], ...STATUS }),
+  clusterScoped('', 'PersistentVolume', { shortNames: ['pv'], ...STATUS }),
+  namespaced('', 'Pod', {
+    shortNames: ['po'],
+    categories: ['all'],
+    subresources: POD_SUBRESOURCES,
+    selectableFields: [...POD_FIELDS, 'status.phase', 'status.podIP'],
   }),
-  clusterWide(WEBHOOKS, 'ValidatingWebhookConfiguration', 'validatingwebhookconfigurations', {
-    categories: ['api-extensions'],
-  }),
+  namespaced('', 'PodTemplate'),
+  namespaced('', 'ReplicationController', { shortNames: ['rc'], ...WORKLOAD }),
+  namespaced('', 'ResourceQuota', { shortNames: ['quota'], ...STATUS }),
+  namespaced('', 'Secret', { selectableFields: ['type'] }),
+  namespaced('', 'ServiceAccount', { shortNames: ['sa'] }),
+  namespaced('', 'Service', { shortNames: ['svc'], ...WORKLOAD }),
 
-  clusterWide('apiextensions.k8s.io', 'CustomResourceDefinition', 'customresourcedefinitions', {
+  namespaced(APPS, 'DaemonSet', { shortNames: ['ds'], ...WORKLOAD }),
+  namespaced(APPS, 'Deployment', { shortNames: ['deploy'], ...WORKLOAD }),
+  namespaced(APPS, 'ReplicaSet', { shortNames: ['rs'], ...WORKLOAD }),
+  namespaced(APPS, 'StatefulSet', { shortNames: ['sts'], ...WORKLOAD }),
+
+  namespaced('events.k8s.io', 'Event', { shortNames: ['ev'] }),
+
+  clusterScoped(AUTHENTICATION, 'SelfSubjectReview', REVIEW),
+  clusterScoped(AUTHENTICATION, 'TokenReview', REVIEW),
+  namespaced(AUTHORIZATION, 'LocalSubjectAccessReview', REVIEW),
+  clusterScoped(AUTHORIZATION, 'SelfSubjectAccessReview', REVIEW),
+  clusterScoped(AUTHORIZATION, 'SelfSubjectRulesReview', REVIEW),
+  clusterScoped(AUTHORIZATION, 'SubjectAccessReview', REVIEW),
+
+  namespaced('batch', 'CronJob', { shortNames: ['cj'], ...WORKLOAD }),
+  namespaced('batch', 'Job', WORKLOAD),
+
+  namespaced('networking.k8s.io', 'NetworkPolicy', { shortNames: ['netpol'] }),
+
+  namespaced('policy', 'PodDisruptionBudget', { shortNames: ['pdb'], ...STATUS }),
+
+  clusterScoped(RBAC, 'ClusterRoleBinding'),
+  clusterScoped(RBAC, 'ClusterRole'),
+  namespaced(RBAC, 'RoleBinding'),
+  namespaced(RBAC, 'Role'),
+
+  clusterScoped(WEBHOOKS, 'MutatingWebhookConfiguration', { categories: ['api-extensions'] }),
+  clusterScoped(WEBHOOKS, 'ValidatingWebhookConfiguration', { categories: ['api-extensions'] }),
+  clusterScoped('apiextensions.k8s.io', 'CustomResourceDefinition', {
     shortNames: ['crd', 'crds'],
     categories: ['api-extensions'],
     ...STATUS,
   }),
 
-  clusterWide('scheduling.k8s.io', 'PriorityClass', 'priorityclasses', { shortNames: ['pc'] }),
-  namespaced('coordination.k8s.io', 'Lease', 'leases'),
-  clusterWide('node.k8s.io', 'RuntimeClass', 'runtimeclasses'),
+  clusterScoped('scheduling.k8s.io', 'PriorityClass', { shortNames: ['pc'] }),
+  namespaced('coordination.k8s.io', 'Lease'),
+  clusterScoped('node.k8s.io', 'RuntimeClass'),
 ];
 
-/** The built-in resources. */
-export function builtInResources(strategyOf: (group: string, kind: string) => Strategy): readonly ResourceInfo[] {
-  return rows.map((row) => ({
-    group: row.group,
+function namespaced(group: string, kind: string, options: Options = {}): ResourceInfo {
+  return { ...clusterScoped(group, kind, options), namespaced: true };
+}
+
+function clusterScoped(group: string, kind: string, options: Options = {}): ResourceInfo {
+  const singular = kind.toLowerCase();
+  return {
+    group,
     version: 'v1',
-    kind: row.kind,
-    listKind: `${row.kind}List`,
-    resource: row.resource,
-    singular: row.kind.toLowerCase(),
-    namespaced: row.namespaced,
-    shortNames: row.shortNames ?? [],
-    categories: row.categories ?? [],
-    verbs: row.verbs ?? ALL_VERBS,
-    subresources: row.subresources ?? [],
-    columns: columnsOf(row.kind),
-    strategy: strategyOf(row.group, row.kind),
+    kind,
+    listKind: `${kind}List`,
+    resource: singular.replace(/y$/, 'ie').replace(/s$/, 'se') + 's',
+    singular,
+    namespaced: false,
+    shortNames: [],
+    categories: [],
+    verbs: ALL_VERBS,
+    subresources: [],
+    columns: columnsOf(kind),
+    strategy: strategyOf(group, kind),
     custom: false,
-  }));
+    ...options,
+  };
+}
+
+/** A part of an object with its own URL. */
+export interface Subresource {
+  readonly name: string;
+  /** The kind of the objects that requests send. */
+  readonly kind: GroupVersionKind;
+  readonly verbs: readonly string[];
+}
+
+const CHANGE = ['get', 'patch', 'update'];
+const CONNECT = ['create', 'get'];
+
+/** A subresource without a kind has the kind of its resource. */
+const SUBRESOURCES: Readonly<Record<string, { readonly verbs: readonly string[]; readonly kind?: string }>> = {
+  attach: { verbs: CONNECT, kind: 'PodAttachOptions' },
+  ephemeralcontainers: { verbs: CHANGE },
+  exec: { verbs: CONNECT, kind: 'PodExecOptions' },
+  finalize: { verbs: ['update'] },
+  log: { verbs: ['get'] },
+  portforward: { verbs: CONNECT, kind: 'PodPortForwardOptions' },
+  resize: { verbs: CHANGE },
+  status: { verbs: CHANGE },
+};
+
+/** Returns a subresource of a resource; `undefined` if the resource has none of that name. */
+export function findSubresource(info: ResourceInfo, name: string): Subresource | undefined {
+  const row = info.subresources.includes(name) ? SUBRESOURCES[name] : undefined;
+  if (!row) return undefined;
+  const { group, version, kind } = info;
+  return {
+    name,
+    verbs: row.verbs,
+    kind: row.kind === undefined ? { group, version, kind } : { group: '', version: 'v1', kind: row.kind },
+  };
+}
+
+const EVENTS: ResourceKey = { group: '', resource: 'events' };
+
+/** Names of event fields in events.k8s.io and in the core group. Both groups serve the same objects. */
+const EVENT_FIELD_NAMES = [
+  ['regarding', 'involvedObject'],
+  ['note', 'message'],
+  ['reportingController', 'reportingComponent'],
+  ['deprecatedSource', 'source'],
+  ['deprecatedFirstTimestamp', 'firstTimestamp'],
+  ['deprecatedLastTimestamp', 'lastTimestamp'],
+  ['deprecatedCount', 'count'],
+] as const;
+
+function isConvertedEvent({ group, resource }: ResourceKey): boolean {
+  return group === 'events.k8s.io' && resource === 'events';
+}
+
+/** Returns the resource under which the objects are stored. */
+export function storageKey(info: ResourceInfo): ResourceKey {
+  return isConvertedEvent(info) ? EVENTS : info;
+}
+
+/** Converts a stored object to the version of a resource. */
+export function toServed(info: ResourceInfo, stored: ApiObject): ApiObject {
+  const apiVersion = apiVersionOf(info);
+  if (stored.apiVersion === apiVersion) return stored;
+  const names = new Map<string, string>(EVENT_FIELD_NAMES.map(([served, kept]) => [kept, served]));
+  return { ...(isConvertedEvent(info) ? renameFields(stored, names) : stored), apiVersion };
+}
+
+/** Converts an object of a resource to the form in which it is stored. */
+export function toStored(info: ResourceInfo, object: ApiObject): ApiObject {
+  if (!isConvertedEvent(info)) return object;
+  return { ...renameFields(object, new Map<string, string>(EVENT_FIELD_NAMES)), apiVersion: 'v1' };
+}
+
+function renameFields(object: ApiObject, names: ReadonlyMap<string, string>): ApiObject {
+  return Object.fromEntries(Object.entries(object).map(([field, value]) => [names.get(field) ?? field, value]));
 }

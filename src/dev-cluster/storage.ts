@@ -1,101 +1,117 @@
 import { compareBytes } from '../kube/text.ts';
-import { createHistory, type History, type StoredChange } from './history.ts';
-import { keyOf, keyOfObject } from './keys.ts';
-import type { ApiObject, Reader, ResourceKey } from './types.ts';
+import { metadataOf, type ApiObject, type ObjectReader, type ResourceKey } from './types.ts';
+
+/** One write, as watches report it. */
+export interface StoredChange {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
+  readonly resource: ResourceKey;
+  /** The new object; after a removal its last state, with the resource version of the removal. */
+  readonly object: ApiObject;
+  /** The previous object; absent for a new object. */
+  readonly before?: ApiObject;
+  readonly revision: number;
+}
 
 /**
- * Objects by resource, namespace and name, under one rising resource version. What is stored is frozen: a change puts a
- * new object in the place of the old one.
+ * Objects by resource, namespace and name, with one increasing resource version for all of them. Stored objects are
+ * frozen: a write replaces the whole object.
  */
-export interface Storage extends Reader {
+export interface Storage extends ObjectReader {
   /** The resource version of the latest write. */
   revision(): number;
   /** Stores a new object and returns it with its resource version; `undefined` if the name is taken. */
   create(resource: ResourceKey, object: ApiObject): ApiObject | undefined;
-  /** Replaces `before`; `undefined` if something else has been stored there since. */
+  /** Replaces `before`; returns `undefined` if `before` is no longer the stored object. */
   replace(resource: ResourceKey, before: ApiObject, object: ApiObject): ApiObject | undefined;
-  /** Removes `before` and returns `last`, its final state, with the resource version of the removal. */
+  /** Removes `before` and returns its final state `last` with the resource version of the removal. */
   remove(resource: ResourceKey, before: ApiObject, last?: ApiObject): ApiObject | undefined;
-  /** What happened to a resource, and how it was before. */
-  history(resource: ResourceKey): History;
+  /** The oldest resource version of which the history is complete. */
+  oldestRevision(): number;
+  /** Returns the changes of a resource after a resource version that is not older than `oldestRevision()`. */
+  changesSince(resource: ResourceKey, revision: number): readonly StoredChange[];
+  /** Returns all objects of a resource as of a resource version that is not older than `oldestRevision()`. */
+  listAt(resource: ResourceKey, revision: number): readonly ApiObject[];
   /** Calls the listener after each write, until the returned function is called. */
   subscribe(listener: (change: StoredChange) => void): () => void;
 }
 
-/** Resource versions start here, so that a watch from `1` is one from a past that nobody remembers. */
+/** The first resource version is above 1, so that a watch from version 1 fails as it does in an old cluster. */
 const FIRST_REVISION = 100;
 
-/** The fields of metadata in the order in which the API server writes them: messages that quote objects show it. */
-const METADATA = [
-  'name',
-  'generateName',
-  'namespace',
-  'uid',
-  'resourceVersion',
-  'generation',
-  'creationTimestamp',
-  'deletionTimestamp',
-  'deletionGracePeriodSeconds',
-  'labels',
-  'annotations',
-  'ownerReferences',
-  'finalizers',
-  'managedFields',
-];
+/** The number of changes that the history keeps. */
+const HISTORY_LIMIT = 5000;
 
 type Objects = Map<string, ApiObject>;
 
-/** Makes an empty storage. */
+/** Creates an empty storage. */
 export function createStorage(): Storage {
   const tables = new Map<string, Objects>();
-  const histories = new Map<string, History>();
+  const history: StoredChange[] = [];
   const listeners = new Set<(change: StoredChange) => void>();
   let revision = FIRST_REVISION;
+  let oldest = FIRST_REVISION;
 
-  const tableOf = (resource: ResourceKey): Objects => entry(tables, resource, () => new Map<string, ApiObject>());
-  const historyOf = (resource: ResourceKey): History => entry(histories, resource, () => createHistory(FIRST_REVISION));
-  const stamp = (object: ApiObject): ApiObject => {
-    revision += 1;
-    const metadata = inOrder({ ...object.metadata, resourceVersion: String(revision) });
-    return deepFreeze({ ...object, metadata });
+  const table = ({ group, resource }: ResourceKey): Objects => {
+    const key = `${resource}.${group}`;
+    const objects = tables.get(key) ?? new Map<string, ApiObject>();
+    tables.set(key, objects);
+    return objects;
   };
-  const tell = (change: StoredChange): void => {
-    historyOf(change.resource).add(change);
+  const withRevision = (object: ApiObject): ApiObject => {
+    revision += 1;
+    return deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } });
+  };
+  const publish = (change: StoredChange): void => {
+    history.push(change);
+    if (history.length > HISTORY_LIMIT) oldest = history.shift()?.revision ?? oldest;
     for (const listener of listeners) listener(change);
+  };
+  const changesSince = (resource: ResourceKey, after: number): readonly StoredChange[] => {
+    const start = history.findIndex((change) => change.revision > after);
+    return start < 0 ? [] : history.slice(start).filter((change) => isSameResource(change.resource, resource));
   };
 
   return {
     revision: () => revision,
-    get: (resource, namespace, name) => tableOf(resource).get(keyOf(namespace, name)),
-    list: (resource, namespace) => select(tableOf(resource), namespace),
+    get: (resource, namespace, name) => table(resource).get(objectKey(namespace, name)),
+    list: (resource, namespace) => sorted(table(resource), namespace),
     create(resource, object) {
-      const objects = tableOf(resource);
+      const objects = table(resource);
       const key = keyOfObject(object);
       if (objects.has(key)) return undefined;
-      const stored = stamp(object);
+      const stored = withRevision(object);
       objects.set(key, stored);
-      tell({ type: 'ADDED', resource, object: stored, revision });
+      publish({ type: 'ADDED', resource, object: stored, revision });
       return stored;
     },
     replace(resource, before, object) {
-      const objects = tableOf(resource);
+      const objects = table(resource);
       const key = keyOfObject(before);
       if (objects.get(key) !== before) return undefined;
-      const stored = stamp(object);
+      const stored = withRevision(object);
       objects.set(key, stored);
-      tell({ type: 'MODIFIED', resource, object: stored, before, revision });
+      publish({ type: 'MODIFIED', resource, object: stored, before, revision });
       return stored;
     },
     remove(resource, before, last = before) {
-      const objects = tableOf(resource);
+      const objects = table(resource);
       const key = keyOfObject(before);
       if (objects.get(key) !== before) return undefined;
       objects.delete(key);
-      const removed = stamp(last);
-      tell({ type: 'DELETED', resource, object: removed, before, revision });
+      const removed = withRevision(last);
+      publish({ type: 'DELETED', resource, object: removed, before, revision });
       return removed;
     },
-    history: historyOf,
+    oldestRevision: () => oldest,
+    changesSince,
+    listAt(resource, at) {
+      const objects = new Map(table(resource));
+      for (const { object, before } of changesSince(resource, at).toReversed()) {
+        if (before) objects.set(keyOfObject(before), before);
+        else objects.delete(keyOfObject(object));
+      }
+      return sorted(objects);
+    },
     subscribe(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -103,28 +119,29 @@ export function createStorage(): Storage {
   };
 }
 
-function entry<T>(map: Map<string, T>, { group, resource }: ResourceKey, make: () => T): T {
-  const key = `${resource}.${group}`;
-  const found = map.get(key);
-  if (found !== undefined) return found;
-  const made = make();
-  map.set(key, made);
-  return made;
+export function isSameResource(a: ResourceKey, b: ResourceKey): boolean {
+  return a.group === b.group && a.resource === b.resource;
 }
 
-/** In the order of the keys, as the API server lists: namespace first, then name. */
-function select(objects: Objects, namespace: string | undefined): readonly ApiObject[] {
-  const keys = [...objects.keys()].sort(compareBytes);
-  const wanted = namespace === undefined ? keys : keys.filter((key) => key.startsWith(`${namespace}/`));
-  return wanted.map((key) => objects.get(key)).filter((object) => object !== undefined);
+/** Returns the key that lists are ordered by: `namespace/name`, or `name` for cluster-scoped objects. */
+function objectKey(namespace: string, name: string): string {
+  return namespace === '' ? name : `${namespace}/${name}`;
 }
 
-function inOrder(metadata: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const known = METADATA.filter((name) => metadata[name] !== undefined).map((name) => [name, metadata[name]] as const);
-  return { ...Object.fromEntries(known), ...metadata };
+export function keyOfObject(object: ApiObject): string {
+  const { namespace, name } = metadataOf(object);
+  return objectKey(namespace ?? '', name ?? '');
 }
 
-/** Freezes an object in depth. Parts that are frozen already are taken as frozen below, too: they were stored before. */
+function sorted(objects: Objects, namespace?: string): readonly ApiObject[] {
+  const keys = [...objects.keys()].filter((key) => namespace === undefined || key.startsWith(`${namespace}/`));
+  return keys
+    .sort(compareBytes)
+    .map((key) => objects.get(key))
+    .filter((object) => object !== undefined);
+}
+
+/** Freezes an object deeply. Frozen parts are skipped: they come from a stored object. */
 function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   for (const part of Object.values(value)) deepFreeze(part);

@@ -1,17 +1,18 @@
-/**
- * The development cluster: a Kubernetes API in memory, to try, test and demonstrate with. It stores objects, admits them
- * through real webhooks and serves them to kubectl; it runs nothing, schedules nothing and never talks to a real cluster.
- */
 import type { FieldError } from '../kube/field-error.ts';
-import type { Operation } from '../kube/admission.ts';
-import type { ObjectMeta, UserInfo } from '../kube/types.ts';
+import { isObject, type JsonObject, type ObjectMeta } from '../kube/types.ts';
 
-/** An object while the development cluster works on it: JSON that may be changed. */
+/** An object that a request is processing: mutable JSON. Stored objects are frozen. */
 export interface ApiObject {
   apiVersion?: string;
   kind?: string;
   metadata?: Record<string, unknown>;
   [field: string]: unknown;
+}
+
+/** A resource in any of its versions. */
+export interface ResourceKey {
+  readonly group: string;
+  readonly resource: string;
 }
 
 /** One column of `kubectl get`. */
@@ -20,12 +21,12 @@ export interface TableColumn {
   readonly type: string;
   readonly format?: string;
   readonly description?: string;
-  /** 0: always shown; above: with `-o wide` only. */
+  /** 0: always shown. 1: shown with `-o wide`. */
   readonly priority: number;
   cell(object: ApiObject, now: Date): unknown;
 }
 
-/** A resource that is served, built in or by a CustomResourceDefinition. */
+/** A resource that the server serves, built in or added by a CustomResourceDefinition. */
 export interface ResourceInfo {
   /** `''` for the core group. */
   readonly group: string;
@@ -39,93 +40,89 @@ export interface ResourceInfo {
   readonly shortNames: readonly string[];
   readonly categories: readonly string[];
   readonly verbs: readonly string[];
-  /** For example `status`, `scale`, `ephemeralcontainers`, `exec`. */
   readonly subresources: readonly string[];
   readonly columns: readonly TableColumn[];
+  /** Fields that field selectors accept in addition to the name and the namespace. */
+  readonly selectableFields?: readonly string[];
   readonly strategy: Strategy;
   /** True for resources of CustomResourceDefinitions. */
   readonly custom: boolean;
 }
 
 /**
- * What the API does with objects of one kind besides storing them. Drafts are changed in place; nothing throws.
- * `defaults` runs after every decoding, also after each webhook's patch.
+ * The rules of one kind. The functions change the given object in place and do not throw.
+ * `defaults` runs after every decoding, and again after the patch of each webhook.
  */
 export interface Strategy {
   defaults(object: ApiObject): void;
-  /** Drops what a requester may not set (status, generation) and sets what the server sets. */
+  /** Removes fields that clients cannot set, such as `status`, and sets the fields that the server sets. */
   prepareForCreate(object: ApiObject): void;
-  /** Keeps what this request may not change, by subresource (`''`: the object itself); raises `generation`. */
+  /** Restores the fields that a request on this subresource (`''`: the object itself) cannot change. */
   prepareForUpdate(object: ApiObject, old: ApiObject, subresource: string): void;
   validateCreate(object: ApiObject): readonly FieldError[];
   validateUpdate(object: ApiObject, old: ApiObject, subresource: string): readonly FieldError[];
-  /** Texts for the requester about legal but useless content. */
+  /** Warnings about fields that are valid but have no effect. */
   warnings(object: ApiObject): readonly string[];
 }
 
-/** What admission knows of a request that writes or connects. */
-export interface Attributes {
-  readonly operation: Operation;
-  readonly resource: ResourceInfo;
-  readonly subresource: string;
-  /** `''` on a create with generateName until the name is made. */
-  readonly name: string;
-  readonly namespace: string;
-  /** Absent on DELETE; on CONNECT the options object (`PodExecOptions`, …). */
-  readonly object?: ApiObject;
-  readonly oldObject?: ApiObject;
-  /** `CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`, as the webhook sees them. */
-  readonly options: ApiObject;
-  readonly dryRun: boolean;
-  readonly user: UserInfo;
-}
-
-/** Where a request leaves its remarks while it runs. */
-export interface RequestContext {
-  /** Becomes a `Warning` header; equal ones are said once. */
-  warn(text: string): void;
-  /** An annotation of the audit event; kept for tests and the request log. */
-  audit(key: string, value: string): void;
-  readonly signal: AbortSignal;
-}
-
-/** The admission chain. Both reject with an `ApiError` to refuse. */
-export interface Admission {
-  /** Returns the object to go on with: plugins and mutating webhooks have changed it. */
-  mutate(attributes: Attributes, context: RequestContext): Promise<ApiObject | undefined>;
-  validate(attributes: Attributes, context: RequestContext): Promise<void>;
-}
-
-/** Reads of what is stored, past admission and authorization, for plugins and chores. Objects are not to be changed. */
-export interface Reader {
+/** Read access to the stored objects, without authorization and admission. The objects are frozen. */
+export interface ObjectReader {
   get(resource: ResourceKey, namespace: string, name: string): ApiObject | undefined;
+  /** Lists objects ordered by namespace and name; without a namespace, those of all namespaces. */
   list(resource: ResourceKey, namespace?: string): readonly ApiObject[];
 }
 
-/**
- * Requests of the cluster to itself, for chores, seed and the port: as a user of `system:masters`, through the same
- * pipeline as any other request. Everything rejects with an `ApiError`.
- */
-export interface Writer {
-  create(resource: ResourceKey, object: ApiObject, options?: WriterOptions): Promise<ApiObject>;
-  /** Replaces the object, or with a subresource (`status`, `finalize`, …) that part of it. */
-  update(resource: ResourceKey, object: ApiObject, options?: WriterOptions): Promise<ApiObject>;
-  remove(resource: ResourceKey, namespace: string, name: string): Promise<ApiObject>;
-}
-
-export interface WriterOptions {
-  readonly subresource?: string;
-  /** The name under which fields are owned; `kube-apiserver` unless said otherwise. */
-  readonly fieldManager?: string;
-}
-
-/** Names a resource whatever its version. */
-export interface ResourceKey {
-  readonly group: string;
-  readonly resource: string;
-}
-
-/** The typed view of the metadata of an object. */
+/** Returns the typed metadata of an object. */
 export function metadataOf(object: ApiObject | undefined): ObjectMeta {
   return object?.metadata ?? {};
+}
+
+/** Returns the mutable metadata of an object, which it adds if the object has none. */
+export function editMetadata(object: ApiObject): Record<string, unknown> {
+  object.metadata ??= {};
+  return object.metadata;
+}
+
+export function apiVersionOf({ group, version }: { readonly group: string; readonly version: string }): string {
+  return group === '' ? version : `${group}/${version}`;
+}
+
+/** Returns the value at a path of fields; `undefined` if a part of the path is missing, null or not an object. */
+export function at(object: unknown, ...path: readonly string[]): unknown {
+  let value = object;
+  for (const name of path) {
+    if (!isObject(value) || !Object.hasOwn(value, name)) return undefined;
+    value = value[name];
+  }
+  return value ?? undefined;
+}
+
+/** Returns the text at a path; `''` if the value is not a text. */
+export function textAt(object: unknown, ...path: readonly string[]): string {
+  const value = at(object, ...path);
+  return typeof value === 'string' ? value : '';
+}
+
+/** Returns the number at a path; 0 if the value is not a number. */
+export function numberAt(object: unknown, ...path: readonly string[]): number {
+  const value = at(object, ...path);
+  return typeof value === 'number' ? value : 0;
+}
+
+/** Returns the object at a path; an empty one if the value is not an object. */
+export function objectAt(object: unknown, ...path: readonly string[]): JsonObject {
+  const value = at(object, ...path);
+  return isObject(value) ? value : {};
+}
+
+/** Returns the objects of the list at a path. */
+export function itemsAt(object: unknown, ...path: readonly string[]): readonly JsonObject[] {
+  const value = at(object, ...path);
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+/** Returns the texts of the list at a path. */
+export function textsAt(object: unknown, ...path: readonly string[]): readonly string[] {
+  const value = at(object, ...path);
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }

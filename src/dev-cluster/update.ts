@@ -1,27 +1,205 @@
-import { applyDefaults, readBody } from './body.ts';
-import type { ApiResult, Call, Core } from './core.ts';
-import { matchName, matchNamespace } from './metadata.ts';
-import { readWriteOptions } from './options.ts';
-import { replaceObject } from './replace.ts';
-import { track } from './tracking.ts';
-import { allowsCreateOnUpdate } from './traits.ts';
-import { metadataOf } from './types.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { invalidValue } from '../kube/field-error.ts';
+import { ApiError, conflict, invalid, notFound } from '../kube/status.ts';
+import { requireAccess, requireGrantable } from './access.ts';
+import {
+  APPLY,
+  kindOf,
+  matchName,
+  matchNamespace,
+  mediaType,
+  ownershipOf,
+  readBody,
+  readWriteOptions,
+  trackFields,
+  typeOf,
+  unsupportedMediaType,
+  type WriteOptions,
+} from './body.ts';
+import { createObject } from './create.ts';
+import { applyConfiguration, applyPatch, decodeConfiguration, keepTimes, type PatchMediaType } from './fields/index.ts';
+import { attributesOf, type Call, type Core, type ObjectResult } from './request.ts';
+import { storageKey, toServed, toStored } from './resources.ts';
+import { editMetadata, metadataOf, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
 
-/** Replaces an object, or the part of it that a subresource stands for. */
-export async function update(core: Core, call: Call): Promise<ApiResult> {
+/** A change of one object. */
+interface ObjectChange {
+  readonly options: WriteOptions;
+  /** Returns the new object. Called again if another request has changed the object in the meantime. */
+  next(existing: ApiObject | undefined): ApiObject;
+}
+
+/** Replaces an object or, with a subresource, the part that it stands for. */
+export async function update(core: Core, call: Call): Promise<ObjectResult> {
   const options = readWriteOptions(call.query, 'UpdateOptions');
   const sent = readBody(core, call, options.fieldValidation);
-  applyDefaults(call, sent);
-  matchNamespace(sent, call.scope);
   matchName(sent, call.name);
-  return replaceObject(core, call, {
+  const { uid } = metadataOf(sent);
+  return changeObject(core, call, {
     options,
-    createsMissing: allowsCreateOnUpdate(call.info),
-    uid: metadataOf(sent).uid ?? '',
     next(existing) {
+      if (!existing) throw new ApiError(notFound(call.info, call.name));
+      requireUid(call, uid ?? '', existing);
       const object = structuredClone(sent);
-      track(core, call, options.fieldManager, object, existing);
+      trackFields(core, call, options, object, existing);
       return object;
     },
   });
+}
+
+const JSON_PATCHES = ['application/json-patch+json', 'application/merge-patch+json'];
+const STRATEGIC_MERGE_PATCH = 'application/strategic-merge-patch+json';
+
+/** Patches an object, or applies a configuration to it. */
+export async function patch(core: Core, call: Call): Promise<ObjectResult> {
+  const type = mediaType(call.contentType);
+  const accepted = [...JSON_PATCHES, ...(call.info.custom ? [] : [STRATEGIC_MERGE_PATCH]), APPLY];
+  if (!accepted.includes(type)) throw unsupportedMediaType(accepted);
+  const options = readWriteOptions(call.query, 'PatchOptions', type);
+  const next = type === APPLY ? applied(core, call, options) : patched(core, call, options, type as PatchMediaType);
+  return changeObject(core, call, { options, next });
+}
+
+function patched(core: Core, call: Call, options: WriteOptions, mediaType: PatchMediaType): ObjectChange['next'] {
+  const type = typeOf(core, call);
+  const { fieldValidation } = options;
+  return (existing) => {
+    if (!existing) throw new ApiError(notFound(call.info, call.name));
+    const { object, warnings } = applyPatch({ object: existing, text: call.body, mediaType, type, fieldValidation });
+    for (const warning of warnings) call.context.warn(warning);
+    call.info.strategy.defaults(object);
+    trackFields(core, call, options, object, existing);
+    return object;
+  };
+}
+
+function applied(core: Core, call: Call, options: WriteOptions): ObjectChange['next'] {
+  const { fieldManager, fieldValidation, force } = options;
+  const { object: config, warnings } = decodeConfiguration({ text: call.body });
+  for (const warning of warnings) call.context.warn(warning);
+  return (existing) => {
+    const ownership = ownershipOf(core, call, fieldManager);
+    const live = existing ? { live: existing } : {};
+    const object = applyConfiguration({ ...ownership, ...live, config, kind: kindOf(call), force });
+    call.info.strategy.defaults(object);
+    return object;
+  };
+}
+
+/**
+ * Changes a stored object, and retries if another request changes it in the meantime.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/registry/generic/registry/store.go (Update)
+ */
+async function changeObject(core: Core, call: Call, change: ObjectChange): Promise<ObjectResult> {
+  for (;;) {
+    const raw = core.storage.get(storageKey(call.info), call.scope, call.name);
+    const result = raw ? await changeExisting(core, call, change, raw) : await createMissing(core, call, change);
+    if (result) return result;
+  }
+}
+
+async function createMissing(core: Core, call: Call, change: ObjectChange): Promise<ObjectResult> {
+  const { info, user, namespace, name } = call;
+  if (call.subresource) throw new ApiError(notFound(info, name));
+  const object = matched(call, change.next(undefined));
+  requireAccess(core.access, user, { verb: 'create', apiGroup: info.group, resource: info.resource, name, namespace });
+  return { kind: 'object', code: 201, object: await createObject(core, call, object, change.options), info };
+}
+
+/** Returns `undefined` if another request has changed the object. */
+async function changeExisting(
+  core: Core,
+  call: Call,
+  { options, next }: ObjectChange,
+  raw: ApiObject,
+): Promise<ObjectResult | undefined> {
+  const { info, context } = call;
+  const oldObject = toServed(info, raw);
+  const change = {
+    operation: 'UPDATE',
+    oldObject,
+    options: options.toObject('UpdateOptions'),
+    dryRun: options.dryRun,
+  } as const;
+  const sent = matched(call, next(oldObject));
+  const object = (await core.admission.mutate(attributesOf(call, { ...change, object: sent }), context)) ?? sent;
+  requireGrantable(core, call, object, oldObject);
+  requireVersion(info, object, oldObject);
+  completeChanged(call, object, oldObject);
+  await core.admission.validate(attributesOf(call, { ...change, object }), context);
+  const stored = options.dryRun ? object : store(core, info, raw, object, oldObject);
+  return stored && { kind: 'object', code: 200, object: toServed(info, stored), info };
+}
+
+function store(core: Core, info: ResourceInfo, raw: ApiObject, object: ApiObject, old: ApiObject) {
+  if (isDeepStrictEqual(object, old)) return raw;
+  const key = storageKey(info);
+  const stored = toStored(info, object);
+  return isReleased(object, old) ? core.storage.remove(key, raw, stored) : core.storage.replace(key, raw, stored);
+}
+
+function matched(call: Call, object: ApiObject): ApiObject {
+  matchNamespace(object, call.scope);
+  matchName(object, call.name);
+  return object;
+}
+
+function requireUid({ info, name }: Call, uid: string, existing: ApiObject): void {
+  const { uid: own = '' } = metadataOf(existing);
+  if (uid === '' || uid === own) return;
+  const cause = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${own}`;
+  throw new ApiError(conflict(info, name, cause));
+}
+
+/** Throws ApiError 409 for an outdated resource version. Built-in resources accept updates without a version. */
+function requireVersion(info: ResourceInfo, object: ApiObject, existing: ApiObject): void {
+  const { resourceVersion = '' } = metadataOf(object);
+  const { resourceVersion: current = '', name = '' } = metadataOf(existing);
+  if (resourceVersion === current) return;
+  if (resourceVersion !== '' && resourceVersion !== '0') {
+    const cause = 'the object has been modified; please apply your changes to the latest version and try again';
+    throw new ApiError(conflict(info, name, cause));
+  }
+  if (info.custom) {
+    const missing = invalidValue('metadata.resourceVersion', 0, 'must be specified for an update');
+    throw new ApiError(invalid({ group: info.group, kind: info.resource }, name, [missing]));
+  }
+  editMetadata(object)['resourceVersion'] = current;
+}
+
+/** Restores the fields that an update cannot change, and validates the object. */
+function completeChanged(call: Call, object: ApiObject, existing: ApiObject): void {
+  const { info, context } = call;
+  const subresource = call.subresource?.name ?? '';
+  const metadata = editMetadata(object);
+  const restore = (field: string): void => {
+    const value = existing.metadata?.[field];
+    if (value === undefined) Reflect.deleteProperty(metadata, field);
+    else metadata[field] = value;
+  };
+  // A webhook can have changed the namespace.
+  matchNamespace(object, call.scope);
+  restore('generation');
+  info.strategy.prepareForUpdate(object, existing, subresource);
+  if ((metadata['uid'] ?? '') === '') restore('uid');
+  restore('creationTimestamp');
+  restore('deletionTimestamp');
+  if (metadata['deletionGracePeriodSeconds'] == null) restore('deletionGracePeriodSeconds');
+  const errors = info.strategy.validateUpdate(object, existing, subresource);
+  if (errors.length > 0) throw new ApiError(invalid(info, call.name, errors));
+  if (subresource === '') for (const warning of info.strategy.warnings(object)) context.warn(warning);
+  keepTimes(object, existing);
+}
+
+/** Returns the finalizers of an object, for a Namespace including those of its `spec`. */
+export function finalizersOf(object: ApiObject): readonly string[] {
+  const own = metadataOf(object).finalizers ?? [];
+  return object.kind === 'Namespace' ? [...own, ...textsAt(object, 'spec', 'finalizers')] : own;
+}
+
+/** Returns true if an update removes the last finalizer of an object that is being deleted. */
+function isReleased(object: ApiObject, existing: ApiObject): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds } = metadataOf(object);
+  if (deletionTimestamp === undefined || (deletionGracePeriodSeconds ?? 0) !== 0) return false;
+  return finalizersOf(existing).length > 0 && finalizersOf(object).length === 0;
 }

@@ -1,64 +1,62 @@
 import { createStatus } from '../kube/status.ts';
-import type { ApiResult, Call, Core, WatchEvent } from './core.ts';
-import type { StoredChange } from './history.ts';
-import { readListOptions, type ListOptions } from './list-options.ts';
-import { tooLarge } from './list.ts';
-import { metadataOf, type ApiObject, type ResourceInfo } from './types.ts';
-import { apiVersionOf, present, storageKey } from './views.ts';
+import { currentObjects, readListOptions, requireExisting, type ListOptions } from './list.ts';
+import type { Call, Core, WatchEvent, WatchResult } from './request.ts';
+import { storageKey, toServed } from './resources.ts';
+import { isSameResource, type StoredChange } from './storage.ts';
+import { apiVersionOf, metadataOf, type ResourceInfo } from './types.ts';
 
-/** A bookmark a minute, as the API server sends. */
+/** The interval of bookmarks, in milliseconds. */
 const BOOKMARK_MS = 60_000;
-/** Watches without a time limit of their own end after half an hour to an hour. */
-const MIN_TIMEOUT_S = 1800;
-const MAX_TIMEOUT_S = 24 * 3600;
-/** A watcher that is further behind is let go: it can start again from where it was. */
-const MAX_WAITING = 10_000;
+/** The duration of a watch without `timeoutSeconds`. */
+const TIMEOUT_S = 3600;
+/** A watch with more pending changes than this ends; the client resumes from its last resource version. */
+const MAX_PENDING = 10_000;
 
-/** Follows the selected objects of a resource from a resource version on. */
-export function watch(core: Core, call: Call): ApiResult {
-  const options = readListOptions(call.query, call.info, 'watch');
-  const latest = core.storage.revision();
-  const from = Number(options.resourceVersion);
-  if (from > latest) throw tooLarge(from, latest);
-  const signal = AbortSignal.any([call.context.signal, AbortSignal.timeout(timeoutMs(options.timeoutSeconds ?? 0))]);
-  return { kind: 'watch', info: call.info, events: follow(core, call, options, signal) };
+/** Streams the changes of the selected objects of a resource. Throws ApiError 400 or 504. */
+export function watch(core: Core, call: Call): WatchResult {
+  const options = readListOptions(call.query, call.info);
+  requireExisting(core, options.resourceVersion);
+  const timeout = AbortSignal.timeout((options.timeoutSeconds || TIMEOUT_S) * 1000);
+  const signal = AbortSignal.any([call.context.signal, timeout]);
+  return { kind: 'watch', info: call.info, events: watchEvents(core, call, options, signal) };
 }
 
-function timeoutMs(seconds: number): number {
-  const wanted = seconds > 0 ? seconds : MIN_TIMEOUT_S * (1 + Math.random());
-  return Math.round(Math.min(wanted, MAX_TIMEOUT_S) * 1000);
-}
-
-async function* follow(
+async function* watchEvents(
   core: Core,
   call: Call,
   options: ListOptions,
   signal: AbortSignal,
 ): AsyncGenerator<WatchEvent, void> {
-  const { info } = call;
+  const { storage } = core;
+  const { info, scope } = call;
   const key = storageKey(info);
   const queue = createQueue(signal);
-  const concerns = ({ resource, object }: StoredChange): boolean =>
-    resource.group === key.group &&
-    resource.resource === key.resource &&
-    (call.scope === '' || metadataOf(object).namespace === call.scope);
-  const unsubscribe = core.storage.subscribe((change) => {
-    if (concerns(change)) queue.push(change);
-    else if (info.custom && !isServed(core, info)) queue.wake();
+  const isServed = (): boolean => core.registry.find(info.group, info.version, info.resource) !== undefined;
+  const inScope = ({ resource, object }: StoredChange): boolean =>
+    isSameResource(resource, key) && (scope === '' || metadataOf(object).namespace === scope);
+  const unsubscribe = storage.subscribe((change) => {
+    if (inScope(change)) queue.push(change);
+    else if (info.custom && !isServed()) queue.wake();
   });
-  const bookmarks = setInterval(() => queue.wake(), BOOKMARK_MS);
-  bookmarks.unref();
+  const bookmarks = setInterval(queue.wake, BOOKMARK_MS).unref();
   try {
-    const { events, replayed, seen } = beginning(core, call, options);
-    yield* events;
-    for (const change of replayed.filter(concerns)) yield* shown(info, options, change);
-    if (seen === undefined) return;
+    const start = storage.revision();
+    const from = options.resourceVersion;
+    if (startsWithState(options)) yield* initialEvents(core, call, options);
+    else if (from > 0 && from < storage.oldestRevision()) {
+      yield expiredEvent(from, storage.oldestRevision());
+      return;
+    } else if (from > 0) {
+      const missed = storage.changesSince(key, from).filter(inScope);
+      yield* missed.flatMap((change) => eventsOf(info, options, change));
+    }
     for (;;) {
       const changes = await queue.next();
       if (changes === undefined) return;
-      for (const change of changes) if (change.revision > seen) yield* shown(info, options, change);
-      if (!isServed(core, info)) return;
-      if (changes.length === 0 && options.allowWatchBookmarks) yield bookmark(info, core.storage.revision());
+      const later = changes.filter(({ revision }) => revision > start);
+      yield* later.flatMap((change) => eventsOf(info, options, change));
+      if (!isServed()) return;
+      if (changes.length === 0 && options.allowWatchBookmarks) yield bookmark(info, storage.revision());
     }
   } finally {
     clearInterval(bookmarks);
@@ -66,88 +64,63 @@ async function* follow(
   }
 }
 
-/** False as soon as the definition of a custom resource is gone; then nothing is left to follow. */
-function isServed({ registry }: Core, { group, version, resource }: ResourceInfo): boolean {
-  return registry.find(group, version, resource) !== undefined;
+/** A watch without a resource version starts with an ADDED event for each object, unless the query declines them. */
+function startsWithState({ sendInitialEvents, resourceVersion, resourceVersionMatch }: ListOptions): boolean {
+  return sendInitialEvents ?? (resourceVersion === 0 && resourceVersionMatch === '');
 }
 
-/** How a watch begins; all of one moment, so that what comes later is later than `seen`. */
-interface Beginning {
-  readonly events: readonly WatchEvent[];
-  /** What has happened since the version asked for. */
-  readonly replayed: readonly StoredChange[];
-  /** The latest version that the above covers; absent where the watch cannot go on. */
-  readonly seen?: number;
-}
-
-function beginning(core: Core, call: Call, options: ListOptions): Beginning {
-  const seen = core.storage.revision();
-  const asked = Number(options.resourceVersion);
-  if (options.sendInitialEvents === true) return { events: initialEvents(core, call, options), replayed: [], seen };
-  if (asked === 0) return { events: [], replayed: [], seen };
-  const history = core.storage.history(storageKey(call.info));
-  if (asked >= history.oldest()) return { events: [], replayed: history.since(asked), seen };
-  const status = createStatus(410, 'Expired', `too old resource version: ${asked} (${history.oldest()})`);
-  return {
-    events: [{ type: 'ERROR', object: { kind: 'Status', apiVersion: 'v1', ...status, metadata: {} } }],
-    replayed: [],
-  };
-}
-
-function initialEvents(core: Core, { info, scope }: Call, options: ListOptions): WatchEvent[] {
-  const objects = core.storage
-    .list(storageKey(info), scope === '' ? undefined : scope)
-    .map((stored) => present(info, stored))
-    .filter(options.selects);
+function initialEvents(core: Core, call: Call, options: ListOptions): WatchEvent[] {
+  const objects = currentObjects(core, call).filter(options.selects);
   const events: WatchEvent[] = objects.map((object) => ({ type: 'ADDED', object }));
-  const end = bookmark(info, core.storage.revision(), { 'k8s.io/initial-events-end': 'true' });
+  const end = bookmark(call.info, core.storage.revision(), { 'k8s.io/initial-events-end': 'true' });
   return options.allowWatchBookmarks ? [...events, end] : events;
 }
 
-/** An object comes and goes with the selection, whatever happened to it. */
-function* shown(info: ResourceInfo, options: ListOptions, change: StoredChange): Generator<WatchEvent> {
-  const object = present(info, change.object);
-  const was = change.before !== undefined && options.selects(present(info, change.before));
+/** An object that starts or stops matching the selector is reported as added or deleted. */
+function eventsOf(info: ResourceInfo, options: ListOptions, change: StoredChange): WatchEvent[] {
+  const object = toServed(info, change.object);
+  const was = change.before !== undefined && options.selects(toServed(info, change.before));
   const is = change.type !== 'DELETED' && options.selects(object);
-  if (is) yield { type: was ? 'MODIFIED' : 'ADDED', object };
-  else if (was) yield { type: 'DELETED', object };
+  if (is) return [{ type: was ? 'MODIFIED' : 'ADDED', object }];
+  return was ? [{ type: 'DELETED', object }] : [];
+}
+
+function expiredEvent(from: number, oldest: number): WatchEvent {
+  const status = createStatus(410, 'Expired', `too old resource version: ${from} (${oldest})`);
+  return { type: 'ERROR', object: { kind: 'Status', apiVersion: 'v1', ...status } };
 }
 
 function bookmark(info: ResourceInfo, revision: number, annotations?: Record<string, string>): WatchEvent {
-  const object: ApiObject = {
-    kind: info.kind,
-    apiVersion: apiVersionOf(info),
-    metadata: { resourceVersion: String(revision), ...(annotations ? { annotations } : {}) },
-  };
-  return { type: 'BOOKMARK', object };
+  const metadata = { resourceVersion: String(revision), ...(annotations ? { annotations } : {}) };
+  return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: apiVersionOf(info), metadata } };
 }
 
-interface Queue {
+interface ChangeQueue {
   push(change: StoredChange): void;
-  /** Ends the waiting without a change. */
+  /** Makes `next` resolve even if there is no change. */
   wake(): void;
-  /** What has come since, when something has; `undefined` once the signal is aborted or too much has come. */
+  /** Resolves to the changes since the last call; to `undefined` after an abort or an overflow. */
   next(): Promise<readonly StoredChange[] | undefined>;
 }
 
-function createQueue(signal: AbortSignal): Queue {
-  let changes: StoredChange[] = [];
-  let { promise, resolve } = Promise.withResolvers<undefined>();
-  const wake = (): void => resolve(undefined);
+function createQueue(signal: AbortSignal): ChangeQueue {
+  let pending: StoredChange[] = [];
+  let woken = Promise.withResolvers<void>();
+  const wake = (): void => woken.resolve();
   signal.addEventListener('abort', wake, { once: true });
   return {
     push(change) {
-      changes.push(change);
+      pending.push(change);
       wake();
     },
     wake,
     async next() {
-      if (changes.length === 0 && !signal.aborted) await promise;
-      if (signal.aborted || changes.length > MAX_WAITING) return undefined;
-      ({ promise, resolve } = Promise.withResolvers<undefined>());
-      const taken = changes;
-      changes = [];
-      return taken;
+      if (pending.length === 0 && !signal.aborted) await woken.promise;
+      if (signal.aborted || pending.length > MAX_PENDING) return undefined;
+      woken = Promise.withResolvers<void>();
+      const changes = pending;
+      pending = [];
+      return changes;
     },
   };
 }

@@ -1,7 +1,7 @@
 /** Warnings as API servers send them. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { warningHeader } from '../../src/dev-cluster/http/warning-header.ts';
+import { warningHeader } from '../../src/dev-cluster/server.ts';
 import { parseWarnings } from '../../src/cluster/connection.ts';
 
 const CASES: readonly (readonly [name: string, headers: readonly string[], texts: readonly string[]])[] = [

@@ -1,7 +1,7 @@
 /** The default level of a cluster, published by one replica for all: up when labels are there, down at once. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { configObserver } from '../../src/controllers/config-observer.ts';
 import type { EnforcementMode } from '../../src/kube/psa-enforcement-config.ts';
 import {

@@ -1,7 +1,7 @@
 /** The Pod Security labels of namespaces, kept at what the SCCs of their service accounts ask for. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { labelSyncer } from '../../src/controllers/label-syncer.ts';
 import { runLevelZeroLabeler } from '../../src/controllers/run-level-zero-labeler.ts';
 import type { Kind, Namespace } from '../../src/kube/types.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { standardSccs } from '../../src/controllers/standard-sccs.ts';
 import { allow, deny } from '../../src/kube/admission.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';

@@ -1,7 +1,7 @@
 /** Many namespaces that come at once: nobody who creates a pod in the last of them has to wait for long. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { uidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import { createController, installCrds, runController, type ControllerRun } from '../support/controllers.ts';

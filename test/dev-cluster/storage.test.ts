@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createHistory, type StoredChange } from '../../src/dev-cluster/history.ts';
-import { keyOfObject } from '../../src/dev-cluster/keys.ts';
-import { createStorage, type Storage } from '../../src/dev-cluster/storage.ts';
+import { createStorage, keyOfObject, type Storage } from '../../src/dev-cluster/storage.ts';
 import type { ApiObject } from '../../src/dev-cluster/types.ts';
 
 const PODS = { group: '', resource: 'pods' };
@@ -68,18 +66,13 @@ test('keys of every kind are only keys', () => {
   }
 });
 
-test('a history forgets what is too old and says so', () => {
-  const history = createHistory(5);
-  const change = (revision: number): StoredChange => ({
-    type: 'ADDED',
-    resource: PODS,
-    object: pod('a', String(revision)),
-    revision,
-  });
-  for (let revision = 6; revision <= 1105; revision++) history.add(change(revision));
-  assert.equal(history.oldest(), 105);
-  assert.equal(history.since(105).length, 1000);
-  assert.equal(history.since(1105).length, 0);
+test('the history is limited', () => {
+  const storage = createStorage();
+  const first = storage.revision();
+  for (let index = 0; index < 5001; index++) storage.create(PODS, pod('a', String(index)));
+  assert.equal(storage.oldestRevision(), first + 1);
+  assert.equal(storage.changesSince(PODS, first + 1).length, 5000);
+  assert.equal(storage.changesSince(PODS, storage.revision()).length, 0);
 });
 
 /** What somebody does to a small storage. */
@@ -110,7 +103,7 @@ test('the past can be seen as it was, at every resource version', () => {
         moments.push({ revision: storage.revision(), objects: storage.list(PODS) });
       }
       for (const { revision, objects } of moments) {
-        const seen = storage.history(PODS).undo(storage.list(PODS), revision);
+        const seen = storage.listAt(PODS, revision);
         assert.deepEqual(new Set(seen), new Set(objects));
       }
     }),

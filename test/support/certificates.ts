@@ -1,5 +1,5 @@
 /** What tests of certificates share: configurations that ask for authorities, replicas and leaders whose clock stands still. */
-import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { installedConfigurations, replica } from '../../src/controllers/replica.ts';

@@ -2,7 +2,7 @@
 import { Writable } from 'node:stream';
 import { pino, type Logger } from 'pino';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
-import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Store } from '../../src/cluster/store.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';

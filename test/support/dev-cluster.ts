@@ -2,10 +2,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createHttpsCaller } from '../../src/dev-cluster/admission/index.ts';
-import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { writeKubeconfig } from '../../src/dev-cluster/http/kubeconfig.ts';
-import { createApiServer } from '../../src/dev-cluster/http/server.ts';
+import {
+  createApiServer,
+  createDevCluster,
+  createHttpsCaller,
+  writeKubeconfig,
+  type DevCluster,
+} from '../../src/dev-cluster/index.ts';
 import type { KeyPair } from '../../src/tls/key-pair.ts';
 import { createAuthority, createClient, createServing } from '../../src/tls/self-signed.ts';
 import { createApiClient, type ApiClient } from './api-client.ts';

@@ -1,6 +1,6 @@
 /** Writes of namespaces as an API server does them, without one: field ownership included, values unchecked. */
 import { applyConfiguration, loadSchemas, trackUpdate, type Ownership } from '../../src/dev-cluster/fields/index.ts';
-import type { ApiObject } from '../../src/dev-cluster/types.ts';
+import type { ApiObject } from '../../src/dev-cluster/index.ts';
 import { apply, type JsonPatchOp } from '../../src/kube/json-patch.ts';
 import type { FieldOwner } from '../../src/kube/managed-fields.ts';
 import { draft, type Namespace } from '../../src/kube/types.ts';

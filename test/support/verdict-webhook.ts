@@ -1,4 +1,4 @@
-import type { DevCluster } from '../../src/dev-cluster/cluster.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { startAdmissionServer } from './admission-server.ts';
 

@@ -31,10 +31,10 @@ export function openApiV2(): object {
   return { swagger: '2.0', info: INFO, paths: {}, definitions: {} };
 }
 
-function patchPath({ group, version, resource, kind, namespaced, custom }: ResourceInfo): [string, object] {
+function patchPath({ group, version, resource, kind, namespaced }: ResourceInfo): [string, object] {
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
+  // Without the type of strategic merge patches, kubectl computes them from its own types instead of these documents.
   const patchTypes = ['apply-patch+yaml', 'json-patch+json', 'merge-patch+json'];
-  if (!custom) patchTypes.push('strategic-merge-patch+json');
   const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({
     name,
     in: 'query',

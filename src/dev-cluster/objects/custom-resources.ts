@@ -16,8 +16,7 @@ import {
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { compileExpression, toCelValue } from '../match-conditions.ts';
-import { since } from '../tables/cells.ts';
-import { ageColumn, nameColumn } from '../tables/index.ts';
+import { age, ageColumn, nameColumn } from '../tables.ts';
 import type { ApiObject, ResourceInfo, TableColumn } from '../types.ts';
 import { hasField, numberAt, objectAt, objectsAt, textAt, textsAt } from './read.ts';
 import { createStrategy, restore, type KindRules } from './strategy.ts';
@@ -297,7 +296,7 @@ function formatCell(value: unknown, type: string, now: Date): unknown {
   if (value === undefined) return null;
   // Go's text for nil.
   if (value === null) return type === 'string' ? '<no value>' : null;
-  if (type === 'date') return since(value, now);
+  if (type === 'date') return age(value, now);
   if (type === 'string') return typeof value === 'string' ? value : JSON.stringify(value);
   return typeof value === 'number' || typeof value === 'boolean' ? value : null;
 }

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createAdmission } from '../../../src/dev-cluster/admission/index.ts';
+import { createPlugins } from '../../../src/dev-cluster/admission/plugins.ts';
 import { createStorage, type Storage } from '../../../src/dev-cluster/storage.ts';
-import type { ApiObject, Attributes } from '../../../src/dev-cluster/types.ts';
-import { attributes, listen, object, resource, statusOf } from './support.ts';
+import type { ApiObject } from '../../../src/dev-cluster/types.ts';
+import type { Status } from '../../../src/kube/status.ts';
+import { attributes, object, resource } from './support.ts';
 
-const { context } = listen();
+type Given = Parameters<typeof attributes>[0];
 
-/** A cluster with the namespaces `a` and `leaving`, and in `a` the service accounts `default`, `puller` and `quiet`. */
-function seeded(): Storage {
+/** A cluster with the namespaces `a` and `leaving`, and service accounts and a priority class in `a`. */
+function seededStorage(): Storage {
   const storage = createStorage();
   const put = (name: string, stored: ApiObject): unknown => storage.create(resource(name), stored);
   put('namespaces', object('Namespace', 'a', { status: { phase: 'Active' } }));
@@ -17,362 +18,157 @@ function seeded(): Storage {
   put('serviceaccounts', object('ServiceAccount', 'puller', { imagePullSecrets: [{ name: 's' }] }, 'a'));
   put('serviceaccounts', object('ServiceAccount', 'quiet', { automountServiceAccountToken: false }, 'a'));
   put('priorityclasses', object('PriorityClass', 'high', { value: 1000, preemptionPolicy: 'Never' }));
-  put('runtimeclasses', object('RuntimeClass', 'plain', { handler: 'plain' }));
-  put(
-    'runtimeclasses',
-    object('RuntimeClass', 'heavy', {
-      handler: 'heavy',
-      overhead: { podFixed: { cpu: '1' } },
-      scheduling: { nodeSelector: { disk: 'ssd' }, tolerations: [{ key: 'heavy', operator: 'Exists' }] },
-    }),
-  );
   return storage;
 }
 
-function admissionOf(storage: Storage) {
-  return createAdmission({
-    reader: storage,
-    versionsOf: () => [],
-    decode: (value) => ({ object: value as ApiObject }),
-    call: () => Promise.resolve({ ok: false, error: 'nobody listens' }),
-    uid: () => 'uid',
-    suffix: () => 'abcde',
-  });
+/** Runs the plugins; they change the object in place. */
+async function admit(given: Given): Promise<Status | undefined> {
+  const plugins = createPlugins(seededStorage(), () => 'abcde');
+  for (const plugin of plugins) {
+    const status = await plugin.admit?.(attributes(given));
+    if (status) return status;
+  }
+  return undefined;
 }
 
 function pod(spec: object, metadata: object = {}): ApiObject {
   const containers = [{ name: 'c', image: 'i' }];
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name: 'p', namespace: 'a', ...metadata },
-    spec: { containers, ...spec },
-  };
+  const whole = { name: 'p', namespace: 'a', ...metadata };
+  return { apiVersion: 'v1', kind: 'Pod', metadata: whole, spec: { containers, ...spec } };
 }
 
-describe('refusals', () => {
-  const cases: { name: string; given: Parameters<typeof attributes>[0]; code: number; message: string }[] = [
-    {
-      name: 'a namespace that is missing',
-      given: { resource: 'configmaps', namespace: 'b', object: object('ConfigMap', 'c') },
-      code: 404,
-      message: 'namespaces "b" not found',
-    },
-    {
-      name: 'an update in a namespace that is missing',
-      given: { resource: 'configmaps', operation: 'UPDATE', namespace: 'b', object: object('ConfigMap', 'c') },
-      code: 404,
-      message: 'namespaces "b" not found',
-    },
-    {
-      name: 'a namespace that goes away',
-      given: { resource: 'configmaps', namespace: 'leaving', object: object('ConfigMap', 'c') },
-      code: 403,
-      message:
-        'configmaps "c" is forbidden: unable to create new content in namespace leaving because it is being terminated',
-    },
-    {
-      name: 'deleting what must stay',
-      given: { resource: 'namespaces', operation: 'DELETE', name: 'kube-system', namespace: 'kube-system' },
-      code: 403,
-      message: 'namespaces "kube-system" is forbidden: this namespace may not be deleted',
-    },
-    {
-      name: 'a service account that is missing',
-      given: { resource: 'pods', object: pod({ serviceAccountName: 'ghost' }) },
-      code: 403,
-      message: 'pods "p" is forbidden: error looking up service account a/ghost: serviceaccount "ghost" not found',
-    },
-    {
-      name: 'a pod whose name is not known yet',
-      given: {
-        resource: 'pods',
-        object: pod({ serviceAccountName: 'ghost' }, { name: undefined, generateName: 'g-' }),
-      },
-      code: 403,
-      message: 'pods "g-" is forbidden: error looking up service account a/ghost: serviceaccount "ghost" not found',
-    },
-    {
-      name: 'a mirror pod with a service account',
-      given: {
-        resource: 'pods',
-        object: pod({ serviceAccountName: 'default' }, { annotations: { 'kubernetes.io/config.mirror': 'x' } }),
-      },
-      code: 403,
-      message: 'pods "p" is forbidden: a mirror pod may not reference service accounts',
-    },
-    {
-      name: 'a mirror pod with a secret',
-      given: {
-        resource: 'pods',
-        object: pod(
-          { volumes: [{ name: 'v', secret: { secretName: 's' } }] },
-          { annotations: { 'kubernetes.io/config.mirror': 'x' } },
-        ),
-      },
-      code: 403,
-      message: 'pods "p" is forbidden: a mirror pod may not reference secrets',
-    },
-    {
-      name: 'a priority class that is missing',
-      given: { resource: 'pods', object: pod({ priorityClassName: 'low' }) },
-      code: 403,
-      message: 'pods "p" is forbidden: no PriorityClass with name low was found',
-    },
-    {
-      name: 'a priority that contradicts its class',
-      given: { resource: 'pods', object: pod({ priorityClassName: 'high', priority: 1 }) },
-      code: 403,
-      message:
-        'pods "p" is forbidden: the integer value of priority (1) must not be provided in pod spec; priority admission controller computed 1000 from the given PriorityClass name',
-    },
-    {
-      name: 'a runtime class that is missing',
-      given: { resource: 'pods', object: pod({ runtimeClassName: 'none' }) },
-      code: 403,
-      message: 'pods "p" is forbidden: pod rejected: RuntimeClass "none" not found',
-    },
-    {
-      name: 'a node selector that contradicts the runtime class',
-      given: { resource: 'pods', object: pod({ runtimeClassName: 'heavy', nodeSelector: { disk: 'hdd' } }) },
-      code: 403,
-      message:
-        'pods "p" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[disk] = ssd; pod.spec.nodeSelector[disk] = hdd',
-    },
+describe('plugins deny', () => {
+  const MAP = { resource: 'configmaps', object: object('ConfigMap', 'c') };
+  const cases: readonly (readonly [name: string, given: Given, code: number, message: string])[] = [
+    ['a create in a missing namespace', { ...MAP, namespace: 'b' }, 404, 'namespaces "b" not found'],
+    [
+      'an update in a missing namespace',
+      { ...MAP, operation: 'UPDATE', namespace: 'b' },
+      404,
+      'namespaces "b" not found',
+    ],
+    [
+      'a create in a terminating namespace',
+      { ...MAP, namespace: 'leaving' },
+      403,
+      'configmaps "c" is forbidden: unable to create new content in namespace leaving because it is being terminated',
+    ],
+    [
+      'the deletion of a protected namespace',
+      { resource: 'namespaces', operation: 'DELETE', name: 'kube-system', namespace: 'kube-system' },
+      403,
+      'namespaces "kube-system" is forbidden: this namespace may not be deleted',
+    ],
+    [
+      'a pod with a missing service account',
+      { resource: 'pods', object: pod({ serviceAccountName: 'ghost' }) },
+      403,
+      'pods "p" is forbidden: error looking up service account a/ghost: serviceaccount "ghost" not found',
+    ],
+    [
+      'a pod whose name is not generated yet',
+      { resource: 'pods', object: pod({ serviceAccountName: 'ghost' }, { name: undefined, generateName: 'g-' }) },
+      403,
+      'pods "g-" is forbidden: error looking up service account a/ghost: serviceaccount "ghost" not found',
+    ],
+    [
+      'a pod with a missing priority class',
+      { resource: 'pods', object: pod({ priorityClassName: 'low' }) },
+      403,
+      'pods "p" is forbidden: no PriorityClass with name low was found',
+    ],
   ];
-  for (const { name, given, code, message } of cases) {
+  for (const [name, given, code, message] of cases) {
     test(name, async () => {
-      const status = await statusOf(() => admissionOf(seeded()).mutate(attributes(given), context));
+      const status = await admit(given);
       assert.deepEqual([status?.code, status?.message], [code, message]);
     });
   }
 
-  test('the cause of a refusal in a namespace that goes away', async () => {
-    const given = attributes({ resource: 'configmaps', namespace: 'leaving', object: object('ConfigMap', 'c') });
-    const status = await statusOf(() => admissionOf(seeded()).mutate(given, context));
-    assert.deepEqual(status?.details, {
-      name: 'c',
-      kind: 'configmaps',
-      causes: [
-        {
-          reason: 'NamespaceTerminating',
-          message: 'namespace leaving is being terminated',
-          field: 'metadata.namespace',
-        },
-      ],
-    });
-  });
-
-  test('overhead without a runtime class that has it', async () => {
-    const given = attributes({
-      resource: 'pods',
-      object: pod({ serviceAccountName: 'default', overhead: { cpu: '1' } }),
-    });
-    const status = await statusOf(() => admissionOf(seeded()).validate(given, context));
-    assert.equal(
-      status?.message,
-      'pods "p" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead',
-    );
-  });
-
-  test('a second default priority class', async () => {
-    const storage = seeded();
-    storage.create(resource('priorityclasses'), object('PriorityClass', 'usual', { value: 5, globalDefault: true }));
-    const given = (name: string, operation: 'CREATE' | 'UPDATE'): Attributes =>
-      attributes({
-        resource: 'priorityclasses',
-        operation,
-        namespace: '',
-        object: object('PriorityClass', name, { value: 6, globalDefault: true }),
-      });
-    const status = await statusOf(() => admissionOf(storage).validate(given('other', 'CREATE'), context));
-    assert.equal(
-      status?.message,
-      'priorityclasses.scheduling.k8s.io "other" is forbidden: PriorityClass usual is already marked as default. Only one default can exist',
-    );
-    assert.equal(await statusOf(() => admissionOf(storage).validate(given('usual', 'UPDATE'), context)), undefined);
+  test('with the cause, in a terminating namespace', async () => {
+    const message = 'namespace leaving is being terminated';
+    const causes = [{ reason: 'NamespaceTerminating', message, field: 'metadata.namespace' }];
+    const status = await admit({ ...MAP, namespace: 'leaving' });
+    assert.deepEqual(status?.details, { name: 'c', kind: 'configmaps', causes });
   });
 });
 
-describe('what passes', () => {
-  const cases: { name: string; given: Parameters<typeof attributes>[0] }[] = [
+describe('plugins allow', () => {
+  const cases: readonly (readonly [name: string, given: Given])[] = [
+    ['a deletion in a missing namespace', { resource: 'configmaps', operation: 'DELETE', namespace: 'b' }],
+    [
+      'an update in a terminating namespace',
+      { resource: 'configmaps', operation: 'UPDATE', namespace: 'leaving', object: object('ConfigMap', 'c') },
+    ],
+    ['the deletion of a namespace', { resource: 'namespaces', operation: 'DELETE', name: 'a', namespace: 'a' }],
+    [
+      'an access review in a missing namespace',
+      { resource: 'localsubjectaccessreviews', namespace: 'b', object: object('LocalSubjectAccessReview', 'r') },
+    ],
+    ['a cluster-scoped object', { resource: 'clusterroles', namespace: '', object: object('ClusterRole', 'r') }],
+  ];
+  for (const [name, given] of cases) test(name, async () => assert.equal(await admit(given), undefined));
+});
+
+describe('plugins complete pods', () => {
+  const sources = [
+    { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
+    { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
     {
-      name: 'deleting in a namespace that is missing',
-      given: { resource: 'configmaps', operation: 'DELETE', namespace: 'b' },
-    },
-    {
-      name: 'an update in a namespace that goes away',
-      given: { resource: 'configmaps', operation: 'UPDATE', namespace: 'leaving', object: object('ConfigMap', 'c') },
-    },
-    {
-      name: 'deleting another namespace',
-      given: { resource: 'namespaces', operation: 'DELETE', name: 'a', namespace: 'a' },
-    },
-    {
-      name: 'asking for access in a namespace that is missing',
-      given: { resource: 'localsubjectaccessreviews', namespace: 'b', object: object('LocalSubjectAccessReview', 'r') },
-    },
-    {
-      name: 'objects of the whole cluster',
-      given: { resource: 'clusterroles', namespace: '', object: object('ClusterRole', 'r') },
+      downwardAPI: { items: [{ path: 'namespace', fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.namespace' } }] },
     },
   ];
-  for (const { name, given } of cases) {
-    test(name, async () => {
-      assert.equal(await statusOf(() => admissionOf(seeded()).mutate(attributes(given), context)), undefined);
-    });
-  }
-});
-
-describe('what pods get', () => {
-  const TOKEN = {
-    name: 'kube-api-access-abcde',
-    projected: {
-      sources: [
-        { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
-        { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
-        {
-          downwardAPI: {
-            items: [{ path: 'namespace', fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.namespace' } }],
-          },
-        },
-      ],
-      defaultMode: 420,
-    },
-  };
-  const MOUNT = {
-    name: 'kube-api-access-abcde',
-    readOnly: true,
-    mountPath: '/var/run/secrets/kubernetes.io/serviceaccount',
-  };
-  const toleration = (key: string) => ({
-    key: `node.kubernetes.io/${key}`,
-    operator: 'Exists',
-    effect: 'NoExecute',
-    tolerationSeconds: 300,
+  const TOKEN = { name: 'kube-api-access-abcde', projected: { sources, defaultMode: 420 } };
+  const MOUNT = { name: TOKEN.name, readOnly: true, mountPath: '/var/run/secrets/kubernetes.io/serviceaccount' };
+  const tolerations = ['not-ready', 'unreachable'].map((taint) => {
+    return { key: `node.kubernetes.io/${taint}`, operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 };
   });
-  const ALWAYS = {
-    serviceAccountName: 'default',
-    serviceAccount: 'default',
-    priority: 0,
-    preemptionPolicy: 'PreemptLowerPriority',
-    tolerations: [toleration('not-ready'), toleration('unreachable')],
-  };
+  const ALWAYS = { priority: 0, preemptionPolicy: 'PreemptLowerPriority', tolerations };
+  const account = (name: string) => ({ serviceAccountName: name, serviceAccount: name });
   const MOUNTED = { containers: [{ name: 'c', image: 'i', volumeMounts: [MOUNT] }], volumes: [TOKEN] };
   const PLAIN = { containers: [{ name: 'c', image: 'i' }] };
+  const occupied = {
+    containers: [{ name: 'c', image: 'i', volumeMounts: [{ name: 'v', mountPath: MOUNT.mountPath }] }],
+    volumes: [{ name: 'v', emptyDir: {} }],
+  };
 
-  const cases: { name: string; given: object; expected: object }[] = [
-    { name: 'a plain pod', given: {}, expected: { ...ALWAYS, ...MOUNTED } },
-    {
-      name: 'the pod does not want a token',
-      given: { automountServiceAccountToken: false },
-      expected: { ...ALWAYS, ...PLAIN, automountServiceAccountToken: false },
-    },
-    {
-      name: 'the account does not give one',
-      given: { serviceAccountName: 'quiet' },
-      expected: { ...ALWAYS, ...PLAIN, serviceAccountName: 'quiet', serviceAccount: 'quiet' },
-    },
-    {
-      name: 'the pod wants one all the same',
-      given: { serviceAccountName: 'quiet', automountServiceAccountToken: true },
-      expected: {
-        ...ALWAYS,
-        ...MOUNTED,
-        serviceAccountName: 'quiet',
-        serviceAccount: 'quiet',
-        automountServiceAccountToken: true,
-      },
-    },
-    {
-      name: 'pull secrets of the account',
-      given: { serviceAccountName: 'puller' },
-      expected: {
-        ...ALWAYS,
-        ...MOUNTED,
-        serviceAccountName: 'puller',
-        serviceAccount: 'puller',
-        imagePullSecrets: [{ name: 's' }],
-      },
-    },
-    {
-      name: 'something else at the place of the token',
-      given: {
-        containers: [{ name: 'c', image: 'i', volumeMounts: [{ name: 'v', mountPath: MOUNT.mountPath }] }],
-        volumes: [{ name: 'v', emptyDir: {} }],
-      },
-      expected: {
-        ...ALWAYS,
-        containers: [{ name: 'c', image: 'i', volumeMounts: [{ name: 'v', mountPath: MOUNT.mountPath }] }],
-        volumes: [{ name: 'v', emptyDir: {} }],
-      },
-    },
-    {
-      name: 'a token volume that is there already',
-      given: { ...MOUNTED, containers: [...MOUNTED.containers, { name: 'late', image: 'i' }] },
-      expected: {
-        ...ALWAYS,
-        containers: [...MOUNTED.containers, { name: 'late', image: 'i', volumeMounts: [MOUNT] }],
-        volumes: [TOKEN],
-      },
-    },
-    {
-      name: 'a priority class',
-      given: { priorityClassName: 'high' },
-      expected: { ...ALWAYS, ...MOUNTED, priorityClassName: 'high', priority: 1000, preemptionPolicy: 'Never' },
-    },
-    {
-      name: 'tolerations of everything',
-      given: { tolerations: [{ operator: 'Exists' }] },
-      expected: { ...ALWAYS, ...MOUNTED, tolerations: [{ operator: 'Exists' }] },
-    },
-    {
-      name: 'a runtime class with overhead and nodes of its own',
-      given: { runtimeClassName: 'heavy', nodeSelector: { zone: 'a' } },
-      expected: {
-        ...ALWAYS,
-        ...MOUNTED,
-        runtimeClassName: 'heavy',
-        nodeSelector: { zone: 'a', disk: 'ssd' },
-        overhead: { cpu: '1' },
-        tolerations: [...ALWAYS.tolerations, { key: 'heavy', operator: 'Exists' }],
-      },
-    },
+  const cases: readonly (readonly [name: string, spec: object, expected: object])[] = [
+    ['without a service account', {}, { ...account('default'), ...MOUNTED }],
+    ['that decline the token', { automountServiceAccountToken: false }, { ...account('default'), ...PLAIN }],
+    ['whose account declines the token', { serviceAccountName: 'quiet' }, { ...account('quiet'), ...PLAIN }],
+    [
+      'that request the token their account declines',
+      { serviceAccountName: 'quiet', automountServiceAccountToken: true },
+      { ...account('quiet'), ...MOUNTED },
+    ],
+    [
+      'whose account has pull secrets',
+      { serviceAccountName: 'puller' },
+      { ...account('puller'), ...MOUNTED, imagePullSecrets: [{ name: 's' }] },
+    ],
+    ['with another volume at the path of the token', occupied, { ...account('default'), ...occupied }],
+    [
+      'with a priority class',
+      { priorityClassName: 'high' },
+      { ...account('default'), ...MOUNTED, priority: 1000, preemptionPolicy: 'Never' },
+    ],
+    [
+      'that tolerate all taints',
+      { tolerations: [{ operator: 'Exists' }] },
+      { ...account('default'), ...MOUNTED, tolerations: [{ operator: 'Exists' }] },
+    ],
   ];
-  for (const { name, given, expected } of cases) {
+  for (const [name, spec, expected] of cases) {
     test(name, async () => {
-      const given_ = pod(given);
-      const before = structuredClone(given_);
-      const admitted = await admissionOf(seeded()).mutate(attributes({ resource: 'pods', object: given_ }), context);
-      assert.deepEqual(admitted?.['spec'], expected);
-      assert.deepEqual(given_, before, 'what was given has been changed');
+      const given = pod(spec);
+      assert.equal(await admit({ resource: 'pods', object: given }), undefined);
+      assert.deepEqual(given['spec'], { ...spec, ...ALWAYS, ...expected });
     });
   }
 
-  test('mirror pods get nothing but what every pod gets', async () => {
+  test('that mirror a file of the kubelet, without a service account', async () => {
     const mirror = pod({}, { annotations: { 'kubernetes.io/config.mirror': 'x' } });
-    const admitted = await admissionOf(seeded()).mutate(attributes({ resource: 'pods', object: mirror }), context);
-    const { priority, preemptionPolicy, tolerations } = ALWAYS;
-    assert.deepEqual(admitted?.['spec'], { ...PLAIN, priority, preemptionPolicy, tolerations });
-  });
-
-  test('a default priority class', async () => {
-    const storage = seeded();
-    storage.create(resource('priorityclasses'), object('PriorityClass', 'usual', { value: 5, globalDefault: true }));
-    storage.create(resource('priorityclasses'), object('PriorityClass', 'more', { value: 6, globalDefault: true }));
-    const admitted = await admissionOf(storage).mutate(attributes({ resource: 'pods', object: pod({}) }), context);
-    const spec = admitted?.['spec'] as Record<string, unknown>;
-    assert.deepEqual([spec['priorityClassName'], spec['priority']], ['usual', 5]);
-  });
-
-  test('priority and preemption stay on an update that leaves them out', async () => {
-    const given = attributes({
-      resource: 'pods',
-      operation: 'UPDATE',
-      object: pod({}),
-      oldObject: pod({ priority: 7, preemptionPolicy: 'Never' }),
-    });
-    const spec = (await admissionOf(seeded()).mutate(given, context))?.['spec'] as Record<string, unknown>;
-    assert.deepEqual([spec['priority'], spec['preemptionPolicy']], [7, 'Never']);
+    assert.equal(await admit({ resource: 'pods', object: mirror }), undefined);
+    assert.deepEqual(mirror['spec'], { ...PLAIN, ...ALWAYS });
   });
 });

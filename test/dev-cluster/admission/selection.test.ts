@@ -1,71 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { matchesRule } from '../../../src/kube/webhooks.ts';
-import { isExempt, select } from '../../../src/dev-cluster/admission/webhooks/selection.ts';
+import { validateWithWebhooks, type WebhookOptions } from '../../../src/dev-cluster/admission/webhooks.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
-import type { ResourceInfo } from '../../../src/dev-cluster/types.ts';
-import { attributes, object, resource } from './support.ts';
+import { at, type ApiObject, type ResourceInfo } from '../../../src/dev-cluster/types.ts';
+import { attributes, listen, object, resource, statusOf } from './support.ts';
 
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 const POD = { resource: 'pods', object: object('Pod', 'p') };
-
-describe('rules', () => {
-  const cases: { name: string; rule: object; given?: Parameters<typeof attributes>[0]; expected: boolean }[] = [
-    { name: 'the very thing', rule: {}, expected: true },
-    { name: 'another group', rule: { apiGroups: ['apps'] }, expected: false },
-    { name: 'any group', rule: { apiGroups: ['*'] }, expected: true },
-    { name: 'another version', rule: { apiVersions: ['v2'] }, expected: false },
-    { name: 'any version', rule: { apiVersions: ['*'] }, expected: true },
-    { name: 'another operation', rule: { operations: ['DELETE', 'UPDATE'] }, expected: false },
-    { name: 'any operation', rule: { operations: ['*'] }, expected: true },
-    { name: 'another resource', rule: { resources: ['deployments'] }, expected: false },
-    { name: 'any resource', rule: { resources: ['*'] }, expected: true },
-    { name: 'any subresource is the whole, too', rule: { resources: ['pods/*'] }, expected: true },
-    { name: 'any of both', rule: { resources: ['*/*'] }, expected: true },
-    { name: 'a subresource is not the whole', rule: { resources: ['pods/exec'] }, expected: false },
-    { name: 'the whole is not a subresource', rule: {}, given: { ...POD, subresource: 'status' }, expected: false },
-    {
-      name: 'a subresource',
-      rule: { resources: ['pods/status'] },
-      given: { ...POD, subresource: 'status' },
-      expected: true,
-    },
-    {
-      name: 'a subresource of any',
-      rule: { resources: ['*/status'] },
-      given: { ...POD, subresource: 'status' },
-      expected: true,
-    },
-    {
-      name: 'any resource is no subresource',
-      rule: { resources: ['*'] },
-      given: { ...POD, subresource: 'status' },
-      expected: false,
-    },
-    { name: 'in namespaces', rule: { scope: 'Namespaced' }, expected: true },
-    { name: 'cluster-wide', rule: { scope: 'Cluster' }, expected: false },
-    {
-      name: 'a Namespace is cluster-wide',
-      rule: { resources: ['namespaces'], scope: 'Cluster' },
-      given: { resource: 'namespaces', namespace: 'a', object: object('Namespace', 'a') },
-      expected: true,
-    },
-    {
-      name: 'a Namespace lies in none',
-      rule: { resources: ['namespaces'], scope: 'Namespaced' },
-      given: { resource: 'namespaces', namespace: 'a', object: object('Namespace', 'a') },
-      expected: false,
-    },
-    { name: 'no scope is any', rule: { scope: undefined }, expected: true },
-    { name: 'an unknown scope is none', rule: { scope: 'Everywhere' }, expected: false },
-  ];
-  for (const { name, rule, given = POD, expected } of cases) {
-    test(name, () => {
-      const request = attributes(given);
-      assert.equal(matchesRule({ ...RULE, ...rule }, request, request.resource), expected);
-    });
-  }
-});
 
 describe('which requests a webhook hears of', () => {
   const storage = createStorage();
@@ -180,25 +121,51 @@ describe('which requests a webhook hears of', () => {
       expected: false,
     },
   ];
+  /** Resolves to the versions of the calls of a webhook, or to the message of a denial. */
+  const callsOf = async (
+    webhook: object,
+    given: Parameters<typeof attributes>[0],
+    versionsOf: WebhookOptions['versionsOf'] = () => [],
+  ): Promise<string | readonly unknown[]> => {
+    const versions: unknown[] = [];
+    const configuration = object('ValidatingWebhookConfiguration', 'c', {
+      webhooks: [{ name: 'h.example.com', rules: [RULE], sideEffects: 'None', ...webhook }],
+    });
+    const configurations = resource('validatingwebhookconfigurations');
+    const stored = storage.create(configurations, configuration);
+    assert.ok(stored);
+    const options: WebhookOptions = {
+      reader: storage,
+      versionsOf,
+      decode: (value) => ({ object: value as ApiObject }),
+      uid: () => 'uid',
+      call({ review }) {
+        versions.push(at(review, 'request', 'resource', 'version'));
+        return Promise.resolve({ ok: true, review: { response: { uid: 'uid', allowed: true } } });
+      },
+    };
+    const status = await statusOf(() => validateWithWebhooks(options, attributes(given), listen().context));
+    storage.remove(configurations, stored);
+    return status?.message ?? versions;
+  };
+
   for (const { name, webhook, given = POD, expected } of cases) {
-    test(name, () => {
-      const hook = { id: 'c/0', name: 'h.example.com', webhook: { rules: [RULE], ...webhook } };
-      const selection = select(hook, attributes(given), { reader: storage, versionsOf: () => [] });
-      assert.equal('refusal' in selection ? selection.refusal.message : selection.called, expected);
+    test(name, async () => {
+      const calls = await callsOf(webhook, given);
+      assert.deepEqual(calls, typeof expected === 'string' ? expected : expected === true ? ['v1'] : []);
     });
   }
 
-  test('another version of the resource, unless it must be exact', () => {
+  test('another version of the resource, unless it must be exact', async () => {
     const older: ResourceInfo = { ...resource('pods'), version: 'v0' };
-    const webhook = { rules: [{ ...RULE, apiVersions: ['v0'] }] };
-    const surroundings = { reader: storage, versionsOf: () => [older, resource('pods')] };
-    const hook = (matchPolicy: string) => ({ id: 'c/0', name: 'h.example.com', webhook: { ...webhook, matchPolicy } });
-    assert.deepEqual(select(hook('Equivalent'), attributes(POD), surroundings), { called: true, resource: older });
-    assert.deepEqual(select(hook('Exact'), attributes(POD), surroundings), { called: false });
+    const versionsOf = (): ResourceInfo[] => [older, resource('pods')];
+    const rules = [{ ...RULE, apiVersions: ['v0'] }];
+    assert.deepEqual(await callsOf({ rules, matchPolicy: 'Equivalent' }, POD, versionsOf), ['v0']);
+    assert.deepEqual(await callsOf({ rules, matchPolicy: 'Exact' }, POD, versionsOf), []);
   });
 
-  test('webhook configurations are no business of webhooks', () => {
-    assert.equal(isExempt(attributes({ resource: 'validatingwebhookconfigurations' })), true);
-    assert.equal(isExempt(attributes({ resource: 'pods' })), false);
+  test('webhook configurations are exempt', async () => {
+    const given = { resource: 'validatingwebhookconfigurations', namespace: '' };
+    assert.deepEqual(await callsOf(ALL, given), []);
   });
 });

@@ -1,11 +1,11 @@
 /** What tests of admission share: resources, requests and a place for what is said beside them. */
 import assert from 'node:assert/strict';
-import { strategyOf } from '../../../src/dev-cluster/objects/index.ts';
-import { builtInResources } from '../../../src/dev-cluster/resources.ts';
-import type { ApiObject, Attributes, RequestContext, ResourceInfo } from '../../../src/dev-cluster/types.ts';
+import type { Attributes, RequestContext } from '../../../src/dev-cluster/request.ts';
+import { createRegistry } from '../../../src/dev-cluster/resources.ts';
+import type { ApiObject, ResourceInfo } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
 
-const resources = builtInResources(strategyOf);
+const resources = createRegistry().list();
 
 export function resource(name: string): ResourceInfo {
   const found = resources.find((info) => info.resource === name);

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { writeKubeconfig } from '../../../src/dev-cluster/http/kubeconfig.ts';
+import { writeKubeconfig } from '../../../src/dev-cluster/index.ts';
 import type { KeyPair } from '../../../src/tls/key-pair.ts';
 import { createAuthority, createClient, createServing } from '../../../src/tls/self-signed.ts';
 import { createApiClient, type ApiClient } from '../api-client.ts';

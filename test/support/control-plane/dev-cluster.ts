@@ -1,8 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { createHttpsCaller } from '../../../src/dev-cluster/admission/index.ts';
-import { createDevCluster, type DevCluster } from '../../../src/dev-cluster/cluster.ts';
-import type { ApiRequest } from '../../../src/dev-cluster/core.ts';
-import { createApiServer, type ApiServer } from '../../../src/dev-cluster/http/server.ts';
+import { createApiServer, createDevCluster, createHttpsCaller, type DevCluster } from '../../../src/dev-cluster/index.ts';
+import type { ApiRequest } from '../../../src/dev-cluster/request.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 import { createCredentials } from './credentials.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';
@@ -18,7 +16,7 @@ export async function startDevControlPlane(): Promise<ControlPlane> {
   await cluster.start({ rootCertificate: authority.cert, onError });
   const calls: RecordedCall[] = [];
   const observed = observe(cluster, calls);
-  const serveOn = async (port: number): Promise<{ server: ApiServer; port: number }> => {
+  const serveOn = async (port: number): Promise<{ server: ReturnType<typeof createApiServer>; port: number }> => {
     const tls = { ...serving, clientAuthority: authority.cert };
     const server = createApiServer({ cluster: observed, tls, onError });
     return { server, port: await server.listen(port) };
@@ -63,17 +61,15 @@ function observe(cluster: DevCluster, calls: RecordedCall[]): DevCluster {
   };
   return {
     ...cluster,
-    api: {
-      async handle(request) {
-        try {
-          const result = await cluster.api.handle(request);
-          note(request, result?.kind === 'object' ? result.code : result ? 200 : 404);
-          return result;
-        } catch (error) {
-          note(request, error instanceof ApiError ? (error.status.code ?? 500) : 500);
-          throw error;
-        }
-      },
+    async handle(request) {
+      try {
+        const result = await cluster.handle(request);
+        note(request, result.kind === 'object' ? result.code : 200);
+        return result;
+      } catch (error) {
+        note(request, error instanceof ApiError ? error.status.code : 500);
+        throw error;
+      }
     },
   };
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { warningHeader } from '../../../src/dev-cluster/http/warning-header.ts';
+import { warningHeader } from '../../../src/dev-cluster/server.ts';
 import { parseWarnings } from '../../../src/cluster/connection.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/exemptions.ts';

@@ -1,0 +1,355 @@
+import { deepEqual } from '../kube/equality.ts';
+import { matchesLabelSelector } from '../kube/webhooks.ts';
+import { ApiError } from '../kube/status.ts';
+import { typeOfCrdSchema, type Schemas } from './fields/index.ts';
+import { resourcesOfDefinition } from './objects/custom-resources.ts';
+import type { Registry } from './resources.ts';
+import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from './roles.ts';
+import { isSameResource, type Storage, type StoredChange } from './storage.ts';
+import {
+  itemsAt,
+  metadataOf,
+  objectAt,
+  textAt,
+  type ApiObject,
+  type ObjectReader,
+  type ResourceInfo,
+  type ResourceKey,
+} from './types.ts';
+
+const NAMESPACES: ResourceKey = { group: '', resource: 'namespaces' };
+const SERVICES: ResourceKey = { group: '', resource: 'services' };
+const SERVICE_ACCOUNTS: ResourceKey = { group: '', resource: 'serviceaccounts' };
+const CONFIG_MAPS: ResourceKey = { group: '', resource: 'configmaps' };
+const CLUSTER_ROLE_KEY: ResourceKey = { group: 'rbac.authorization.k8s.io', resource: 'clusterroles' };
+const CLUSTER_ROLE_BINDING_KEY: ResourceKey = { ...CLUSTER_ROLE_KEY, resource: 'clusterrolebindings' };
+const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
+
+/** Writes of the server itself, as a member of `system:masters`. All writes are admitted and reject with an ApiError. */
+export interface Writer {
+  create(resource: ResourceKey, object: ApiObject, options?: { readonly fieldManager?: string }): Promise<ApiObject>;
+  update(resource: ResourceKey, object: ApiObject, subresource?: string): Promise<ApiObject>;
+  remove(resource: ResourceKey, namespace: string, name: string): Promise<ApiObject>;
+}
+
+/** A control loop that runs in the development cluster. */
+interface Controller {
+  readonly name: string;
+  /** Returns the key to reconcile after a change; `undefined` if the change does not concern the controller. */
+  keyOf(change: StoredChange): string | undefined;
+  /** Reconciles a key. If it rejects, the key is retried. */
+  reconcile(key: string): Promise<void>;
+}
+
+interface ControllerContext {
+  readonly reader: ObjectReader;
+  readonly registry: Registry;
+  readonly writer: Writer;
+}
+
+export interface ControllersOptions {
+  /** The CA certificate of the API server, in PEM, for the ConfigMap `kube-root-ca.crt` of each namespace. */
+  readonly rootCertificate?: string;
+  /** Receives the errors of reconciliations, which are retried. */
+  readonly onError?: (error: unknown, controller: string, key: string) => void;
+}
+
+export interface Controllers {
+  /** Resolves when all queued keys are reconciled. Keys that wait for a retry are not included. */
+  idle(): Promise<void>;
+  stop(): void;
+}
+
+/** Creates the default objects of a cluster, and starts the controllers. */
+export async function startControllers(
+  { storage, registry, writer }: { readonly storage: Storage; readonly registry: Registry; readonly writer: Writer },
+  { rootCertificate, onError }: ControllersOptions = {},
+): Promise<Controllers> {
+  const context: ControllerContext = { reader: storage, registry, writer };
+  const controllers = [
+    namespaceContent(context, rootCertificate),
+    namespaceDeletion(context),
+    garbageCollection(context),
+    roleAggregation(context),
+    definitionStatus(context),
+  ];
+  const queue = createQueue(onError ?? (() => undefined));
+  const unsubscribe = storage.subscribe((change) => {
+    for (const controller of controllers) {
+      const key = controller.keyOf(change);
+      if (key !== undefined) queue.add(controller, key);
+    }
+  });
+  for (const role of CLUSTER_ROLES) await createMissing(context, CLUSTER_ROLE_KEY, role);
+  for (const binding of CLUSTER_ROLE_BINDINGS) await createMissing(context, CLUSTER_ROLE_BINDING_KEY, binding);
+  for (const name of ['default', 'kube-node-lease', 'kube-public', 'kube-system']) {
+    await createMissing(context, NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+  }
+  await createMissing(context, SERVICES, API_SERVICE);
+  await queue.idle();
+  return {
+    idle: () => queue.idle(),
+    stop() {
+      unsubscribe();
+      queue.stop();
+    },
+  };
+}
+
+const API_SERVICE: ApiObject = {
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name: 'kubernetes', namespace: 'default', labels: { component: 'apiserver', provider: 'kubernetes' } },
+  spec: { clusterIP: '10.96.0.1', clusterIPs: ['10.96.0.1'], ports: [{ name: 'https', port: 443, targetPort: 6443 }] },
+};
+
+const FIRST_RETRY_MS = 10;
+const MAX_RETRY_MS = 1000;
+
+/** Creates a queue that reconciles one key at a time. Failed keys are retried with exponential backoff. */
+function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
+  const pending = new Map<string, () => Promise<void>>();
+  const delays = new Map<string, number>();
+  let running: Promise<void> | undefined;
+  let stopped = false;
+
+  const add = (controller: Controller, key: string): void => {
+    const id = `${controller.name} ${key}`;
+    if (stopped) return;
+    pending.set(id, async () => {
+      try {
+        await controller.reconcile(key);
+        delays.delete(id);
+      } catch (error) {
+        onError(error, controller.name, key);
+        const delayMs = delays.get(id) ?? FIRST_RETRY_MS;
+        delays.set(id, Math.min(delayMs * 2, MAX_RETRY_MS));
+        setTimeout(() => add(controller, key), delayMs).unref();
+      }
+    });
+    running ??= run();
+  };
+  const run = async (): Promise<void> => {
+    // All subscribers receive a change before it is reconciled.
+    await Promise.resolve();
+    for (let next = pending.entries().next(); !next.done && !stopped; next = pending.entries().next()) {
+      const [id, reconcile] = next.value;
+      pending.delete(id);
+      await reconcile();
+    }
+    running = undefined;
+  };
+  return {
+    add,
+    async idle() {
+      while (running) await running;
+    },
+    stop: () => void (stopped = true),
+  };
+}
+
+/** Creates an object unless it exists. */
+async function createMissing({ reader, writer }: ControllerContext, resource: ResourceKey, object: ApiObject) {
+  const { namespace = '', name = '' } = metadataOf(object);
+  if (!reader.get(resource, namespace, name)) await ignoreStatus(409, writer.create(resource, object));
+}
+
+/** Deletes an object, which can be gone already. */
+async function removeExisting({ writer }: ControllerContext, resource: ResourceKey, object: ApiObject) {
+  const { namespace = '', name = '' } = metadataOf(object);
+  await ignoreStatus(404, writer.remove(resource, namespace, name));
+}
+
+async function ignoreStatus(code: number, request: Promise<unknown>): Promise<void> {
+  try {
+    await request;
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status.code === code)) throw error;
+  }
+}
+
+function isDeleting(object: ApiObject): boolean {
+  return metadataOf(object).deletionTimestamp !== undefined;
+}
+
+const ROOT_CA = 'kube-root-ca.crt';
+
+/** Creates the default service account of each namespace and the ConfigMap with the CA certificate. */
+function namespaceContent(context: ControllerContext, rootCertificate: string | undefined): Controller {
+  return {
+    name: 'namespace-content',
+    keyOf({ type, resource, object }) {
+      const { name, namespace } = metadataOf(object);
+      if (isSameResource(resource, NAMESPACES)) return type === 'DELETED' ? undefined : name;
+      const isContent =
+        (isSameResource(resource, SERVICE_ACCOUNTS) && name === 'default') ||
+        (isSameResource(resource, CONFIG_MAPS) && name === ROOT_CA);
+      return type === 'DELETED' && isContent ? namespace : undefined;
+    },
+    async reconcile(namespace) {
+      const stored = context.reader.get(NAMESPACES, '', namespace);
+      if (!stored || isDeleting(stored)) return;
+      const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default', namespace } };
+      await createMissing(context, SERVICE_ACCOUNTS, account);
+      if (rootCertificate === undefined) return;
+      const metadata = { name: ROOT_CA, namespace };
+      const configMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'ca.crt': rootCertificate } };
+      await createMissing(context, CONFIG_MAPS, configMap);
+    },
+  };
+}
+
+/** Deletes the content of namespaces that are being deleted, and then removes their finalizer. */
+function namespaceDeletion(context: ControllerContext): Controller {
+  const { reader, registry, writer } = context;
+  return {
+    name: 'namespace-deletion',
+    keyOf({ type, resource, object }) {
+      const { name, namespace } = metadataOf(object);
+      if (isSameResource(resource, NAMESPACES)) return type === 'DELETED' ? undefined : name;
+      return type === 'DELETED' ? namespace : undefined;
+    },
+    async reconcile(name) {
+      const namespace = reader.get(NAMESPACES, '', name);
+      if (!namespace || !isDeleting(namespace)) return;
+      const resources = registry.list().filter(({ namespaced, verbs }) => namespaced && verbs.includes('delete'));
+      for (const resource of resources) {
+        for (const object of reader.list(resource, name)) {
+          if (!isDeleting(object)) await removeExisting(context, resource, object);
+        }
+      }
+      // The removal of an object with finalizers enqueues the namespace again.
+      if (resources.some((resource) => reader.list(resource, name).length > 0)) return;
+      const spec = { ...objectAt(namespace, 'spec'), finalizers: [] };
+      await writer.update(NAMESPACES, { ...namespace, spec }, 'finalize');
+    },
+  };
+}
+
+/** Deletes the dependents of deleted objects, unless they have another owner. */
+function garbageCollection(context: ControllerContext): Controller {
+  const { reader, registry, writer } = context;
+  const ownersOf = (object: ApiObject) => metadataOf(object).ownerReferences ?? [];
+  const exists = (owner: ReturnType<typeof ownersOf>[number], namespace: string): boolean => {
+    const group = owner.apiVersion.includes('/') ? owner.apiVersion.slice(0, owner.apiVersion.indexOf('/')) : '';
+    const info = registry.list().find((one) => one.group === group && one.kind === owner.kind);
+    const stored = info && reader.get(info, info.namespaced ? namespace : '', owner.name);
+    return metadataOf(stored).uid === owner.uid;
+  };
+  const collect = async (resource: ResourceInfo, object: ApiObject, uid: string): Promise<void> => {
+    const others = ownersOf(object).filter((owner) => owner.uid !== uid);
+    if (!others.some((owner) => exists(owner, metadataOf(object).namespace ?? ''))) {
+      return removeExisting(context, resource, object);
+    }
+    await writer.update(resource, { ...object, metadata: { ...object.metadata, ownerReferences: others } });
+  };
+  return {
+    name: 'garbage-collection',
+    keyOf: ({ type, object }) => (type === 'DELETED' ? metadataOf(object).uid : undefined),
+    async reconcile(uid) {
+      for (const resource of registry.list()) {
+        const dependents = reader
+          .list(resource)
+          .filter((object) => ownersOf(object).some((owner) => owner.uid === uid));
+        for (const object of dependents) await collect(resource, object, uid);
+      }
+    },
+  };
+}
+
+/**
+ * Writes the rules of aggregated cluster roles.
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/#aggregated-clusterroles
+ */
+function roleAggregation({ reader, writer }: ControllerContext): Controller {
+  return {
+    name: 'role-aggregation',
+    keyOf: ({ resource }) => (isSameResource(resource, CLUSTER_ROLE_KEY) ? '' : undefined),
+    async reconcile() {
+      // An aggregated role can be aggregated again: each write enqueues another reconciliation.
+      for (const role of reader.list(CLUSTER_ROLE_KEY)) {
+        const rules = aggregatedRules(role, reader.list(CLUSTER_ROLE_KEY));
+        const isCurrent = rules === undefined || deepEqual(rules, itemsAt(role, 'rules'));
+        if (!isCurrent) await writer.update(CLUSTER_ROLE_KEY, { ...role, rules });
+      }
+    },
+  };
+}
+
+/** Returns the distinct rules of the roles that a role aggregates; `undefined` for other roles. */
+function aggregatedRules(role: ApiObject, roles: readonly ApiObject[]): readonly unknown[] | undefined {
+  const selectors = itemsAt(role, 'aggregationRule', 'clusterRoleSelectors');
+  if (selectors.length === 0) return undefined;
+  const sources = selectors.flatMap((selector) =>
+    roles.filter((other) => other !== role && matchesLabelSelector(selector, metadataOf(other).labels)),
+  );
+  const rules = sources.flatMap((source) => itemsAt(source, 'rules'));
+  return rules.filter((rule, index) => rules.findIndex((other) => deepEqual(other, rule)) === index);
+}
+
+/** Serves the resources of CustomResourceDefinitions while they are stored. */
+export function serveDefinitions(storage: Storage, registry: Registry, schemas: Schemas): void {
+  storage.subscribe(({ type, resource, object }) => {
+    if (!isSameResource(resource, DEFINITIONS)) return;
+    const resources = type === 'DELETED' ? [] : resourcesOfDefinition(object);
+    for (const info of resources) {
+      const version = itemsAt(object, 'spec', 'versions').find(({ name }) => name === info.version);
+      schemas.put(info, typeOfCrdSchema(objectAt(version, 'schema', 'openAPIV3Schema')));
+    }
+    registry.define(metadataOf(object).name ?? '', resources);
+  });
+}
+
+const CLEANUP = 'customresourcecleanup.apiextensions.k8s.io';
+
+/** Reports CustomResourceDefinitions as established, and deletes their objects before the definition is removed. */
+function definitionStatus(context: ControllerContext): Controller {
+  const { reader, writer } = context;
+  return {
+    name: 'custom-resource-definitions',
+    keyOf({ type, resource, object }) {
+      if (isSameResource(resource, DEFINITIONS)) return type === 'DELETED' ? undefined : metadataOf(object).name;
+      return type === 'DELETED' ? `${resource.resource}.${resource.group}` : undefined;
+    },
+    async reconcile(name) {
+      const definition = reader.get(DEFINITIONS, '', name);
+      if (!definition) return;
+      const { finalizers = [], creationTimestamp } = metadataOf(definition);
+      const withFinalizers = (names: readonly string[]): Promise<ApiObject> =>
+        writer.update(DEFINITIONS, { ...definition, metadata: { ...definition.metadata, finalizers: names } });
+      if (isDeleting(definition)) {
+        const isEmpty = await removeAll(context, definition);
+        if (isEmpty) await withFinalizers(finalizers.filter((other) => other !== CLEANUP));
+      } else if (!finalizers.includes(CLEANUP)) await withFinalizers([...finalizers, CLEANUP]);
+      else if (itemsAt(definition, 'status', 'conditions').length === 0) {
+        const acceptedNames = objectAt(definition, 'spec', 'names');
+        const status = {
+          ...objectAt(definition, 'status'),
+          conditions: establishedAt(creationTimestamp),
+          acceptedNames,
+        };
+        await writer.update(DEFINITIONS, { ...definition, status }, 'status');
+      }
+    },
+  };
+}
+
+/** Deletes the objects of a CustomResourceDefinition. Resolves to true if none has a finalizer. */
+async function removeAll(context: ControllerContext, definition: ApiObject): Promise<boolean> {
+  const resource = {
+    group: textAt(definition, 'spec', 'group'),
+    resource: textAt(definition, 'spec', 'names', 'plural'),
+  };
+  for (const object of context.reader.list(resource)) await removeExisting(context, resource, object);
+  return context.reader.list(resource).length === 0;
+}
+
+function establishedAt(lastTransitionTime: unknown): readonly object[] {
+  const condition = (type: string, reason: string, message: string): object => {
+    return { type, status: 'True', lastTransitionTime, reason, message };
+  };
+  return [
+    condition('NamesAccepted', 'NoConflicts', 'no conflicts found'),
+    condition('Established', 'InitialNamesAccepted', 'the initial names have been accepted'),
+  ];
+}

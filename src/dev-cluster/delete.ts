@@ -1,0 +1,179 @@
+import { notSupported } from '../kube/field-error.ts';
+import { ApiError, badRequest, conflict, notFound } from '../kube/status.ts';
+import { isObject, type JsonObject } from '../kube/types.ts';
+import { dryRunErrors, readInteger, requireValid } from './body.ts';
+import { timestamp } from './create.ts';
+import { list } from './list.ts';
+import { attributesOf, type Call, type Core, type ListResult, type ObjectResult } from './request.ts';
+import { storageKey, toServed, toStored } from './resources.ts';
+import { metadataOf, textAt, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
+import { finalizersOf } from './update.ts';
+
+interface DeleteOptions {
+  readonly dryRun: boolean;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** True if dependents keep existing without their owner. */
+  readonly orphan: boolean;
+  /** The options object that webhooks receive. */
+  readonly object: ApiObject;
+}
+
+const POLICIES = ['Foreground', 'Background', 'Orphan'];
+
+/** Reads the options of a deletion from the body or, without a body, from the query. Throws ApiError 400 or 422. */
+function readDeleteOptions({ query, body }: Call): DeleteOptions {
+  const sent = body.trim() === '' ? optionsOfQuery(query) : optionsOfBody(body);
+  const dryRun = textsAt(sent, 'dryRun');
+  const policy = sent['propagationPolicy'] ?? 'Background';
+  const isKnown = typeof policy === 'string' && POLICIES.includes(policy);
+  const policyErrors = isKnown ? [] : [notSupported('propagationPolicy', policy, [...POLICIES, 'nil'])];
+  requireValid('DeleteOptions', [...policyErrors, ...dryRunErrors(dryRun)]);
+  return {
+    dryRun: dryRun.length > 0,
+    uid: textAt(sent, 'preconditions', 'uid'),
+    resourceVersion: textAt(sent, 'preconditions', 'resourceVersion'),
+    orphan: policy === 'Orphan' || sent['orphanDependents'] === true,
+    object: { ...sent, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
+  };
+}
+
+function optionsOfQuery(query: URLSearchParams): JsonObject {
+  const gracePeriodSeconds = readInteger(query, 'gracePeriodSeconds');
+  const propagationPolicy = query.get('propagationPolicy') ?? '';
+  const dryRun = query.getAll('dryRun');
+  return {
+    ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
+    ...(propagationPolicy === '' ? {} : { propagationPolicy }),
+    ...(dryRun.length === 0 ? {} : { dryRun }),
+  };
+}
+
+function optionsOfBody(body: string): JsonObject {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch (error) {
+    throw new ApiError(badRequest(`couldn't get version/kind; json parse error: ${String(error)}`), { cause: error });
+  }
+  if (isObject(value) && (value['kind'] ?? 'DeleteOptions') === 'DeleteOptions') return value;
+  throw new ApiError(badRequest('decoded object cannot be converted to DeleteOptions'));
+}
+
+/** The result of a deletion. An object with finalizers is not removed at once. */
+interface Deletion {
+  readonly object: ApiObject;
+  readonly removed: boolean;
+}
+
+/** Resources whose deletion returns the object instead of a Status. */
+const RETURNED = ['pods', 'podtemplates', 'services', 'serviceaccounts', 'persistentvolumes', 'resourcequotas'];
+
+/** Deletes an object, or marks it as being deleted while it has finalizers. */
+export async function remove(core: Core, call: Call): Promise<ObjectResult> {
+  const { info } = call;
+  const { object, removed } = await removeObject(core, call, readDeleteOptions(call));
+  const isReturned = !removed || (info.group === '' && RETURNED.includes(info.resource));
+  return { kind: 'object', code: 200, ...(isReturned ? { object, info } : { object: successStatus(info, object) }) };
+}
+
+/** Deletes the selected objects of a collection and returns them. */
+export async function removeCollection(core: Core, call: Call): Promise<ListResult> {
+  const options = readDeleteOptions(call);
+  const selected = list(core, call);
+  for (const object of selected.items) {
+    const { name = '', namespace = '' } = metadataOf(object);
+    try {
+      await removeObject(core, { ...call, name, namespace, scope: namespace }, options);
+    } catch (error) {
+      const isGone = error instanceof ApiError && error.status.code === 404;
+      if (!isGone) throw error;
+    }
+  }
+  return selected;
+}
+
+async function removeObject(core: Core, call: Call, options: DeleteOptions): Promise<Deletion> {
+  const { info, context } = call;
+  for (;;) {
+    const raw = core.storage.get(storageKey(info), call.scope, call.name);
+    if (!raw) throw new ApiError(notFound(info, call.name));
+    const oldObject = toServed(info, raw);
+    requirePreconditions(call, options, oldObject);
+    const { dryRun } = options;
+    const attributes = attributesOf(call, { operation: 'DELETE', oldObject, options: options.object, dryRun });
+    await core.admission.mutate(attributes, context);
+    await core.admission.validate(attributes, context);
+    if (options.orphan && !dryRun) orphanDependents(core, oldObject);
+    const deletion = deletionOf(core, info, oldObject);
+    const result = dryRun ? deletion : store(core, info, raw, deletion);
+    if (result) return result;
+  }
+}
+
+/** Pods and Namespaces are marked as being deleted even without finalizers. */
+function deletionOf(core: Core, info: ResourceInfo, existing: ApiObject): Deletion {
+  const removed = finalizersOf(existing).length === 0;
+  const isGraceful = info.group === '' && (info.resource === 'pods' || info.resource === 'namespaces');
+  const isMarked = metadataOf(existing).deletionTimestamp !== undefined;
+  if ((removed && !isGraceful) || isMarked) return { object: existing, removed };
+  return { object: markDeleted(existing, timestamp(core.clock())), removed };
+}
+
+function markDeleted(existing: ApiObject, deletionTimestamp: string): ApiObject {
+  const { generation } = metadataOf(existing);
+  const isNamespace = existing.kind === 'Namespace';
+  const metadata = {
+    ...existing.metadata,
+    deletionTimestamp,
+    ...(isNamespace ? {} : { deletionGracePeriodSeconds: 0 }),
+    ...(generation === undefined ? {} : { generation: generation + 1 }),
+  };
+  const status = isNamespace ? { status: { ...(existing['status'] as object), phase: 'Terminating' } } : {};
+  return { ...structuredClone(existing), metadata, ...status };
+}
+
+/** Returns `undefined` if another request has changed the object. */
+function store(core: Core, info: ResourceInfo, raw: ApiObject, { object, removed }: Deletion): Deletion | undefined {
+  const key = storageKey(info);
+  if (!removed && object === raw) return { object, removed };
+  const last = toStored(info, object);
+  const stored = removed ? core.storage.remove(key, raw, last) : core.storage.replace(key, raw, last);
+  return stored && { object: toServed(info, stored), removed };
+}
+
+function requirePreconditions({ info, name }: Call, options: DeleteOptions, existing: ApiObject): void {
+  const { uid = '', resourceVersion = '' } = metadataOf(existing);
+  const refuse = (field: string, sent: string, own: string, consequence: string): ApiError => {
+    const cause = `the ${field} in the precondition (${sent}) does not match the ${field} in record (${own}). ${consequence}`;
+    return new ApiError(conflict({ group: info.group, resource: info.kind }, name, cause));
+  };
+  if (options.uid !== '' && options.uid !== uid) {
+    throw refuse('UID', options.uid, uid, 'The object might have been deleted and then recreated');
+  }
+  if (options.resourceVersion !== '' && options.resourceVersion !== resourceVersion) {
+    throw refuse('ResourceVersion', options.resourceVersion, resourceVersion, 'The object might have been modified');
+  }
+}
+
+/** Removes the references of all objects to an owner. */
+function orphanDependents({ registry, storage }: Core, owner: ApiObject): void {
+  const { uid } = metadataOf(owner);
+  for (const info of registry.list()) {
+    for (const object of storage.list(storageKey(info))) {
+      const { ownerReferences = [] } = metadataOf(object);
+      const others = ownerReferences.filter((reference) => reference.uid !== uid);
+      if (others.length === ownerReferences.length) continue;
+      storage.replace(storageKey(info), object, {
+        ...object,
+        metadata: { ...object.metadata, ownerReferences: others },
+      });
+    }
+  }
+}
+
+function successStatus({ group, resource }: ResourceInfo, object: ApiObject): ApiObject {
+  const { name, uid } = metadataOf(object);
+  const details = { name, ...(group === '' ? {} : { group }), kind: resource, uid };
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details };
+}

@@ -1,0 +1,206 @@
+import type { Access } from '../cluster/access.ts';
+import type { Operation } from '../kube/admission.ts';
+import { ApiError, createStatus, notFound } from '../kube/status.ts';
+import type { UserInfo } from '../kube/types.ts';
+import { createReview, isReview, requireAccess } from './access.ts';
+import type { Admission } from './admission/index.ts';
+import { connect } from './connect.ts';
+import { create } from './create.ts';
+import { remove, removeCollection } from './delete.ts';
+import type { Schemas } from './fields/index.ts';
+import { list } from './list.ts';
+import { findSubresource, storageKey, toServed, type Registry, type Subresource } from './resources.ts';
+import type { Storage } from './storage.ts';
+import { metadataOf, type ApiObject, type ResourceInfo } from './types.ts';
+import { patch, update } from './update.ts';
+import { watch } from './watch.ts';
+
+/** The parts from which requests are served. */
+export interface Core {
+  readonly storage: Storage;
+  readonly registry: Registry;
+  readonly schemas: Schemas;
+  readonly admission: Admission;
+  readonly access: Access;
+  clock(): Date;
+}
+
+/** A request for a resource, independent of HTTP. */
+export interface ApiRequest {
+  /** The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. */
+  readonly verb: string;
+  readonly group: string;
+  readonly version: string;
+  readonly resource: string;
+  readonly subresource: string;
+  /** `''` for all namespaces and cluster-scoped objects. For requests on a Namespace, its name. */
+  readonly namespace: string;
+  /** `''` for requests on a collection, unless a field selector requires a name. */
+  readonly name: string;
+  readonly query: URLSearchParams;
+  readonly user: UserInfo;
+  readonly userAgent: string;
+  readonly contentType: string;
+  readonly body: string;
+  readonly context: RequestContext;
+}
+
+/** Receives the warnings and audit annotations of a request. */
+export interface RequestContext {
+  /** Adds a `Warning` header to the response. */
+  warn(text: string): void;
+  audit(key: string, value: string): void;
+  /** Aborted when the client disconnects or the server stops. */
+  readonly signal: AbortSignal;
+}
+
+/** A request on a known resource. */
+export interface Call extends Omit<ApiRequest, 'resource' | 'subresource'> {
+  readonly info: ResourceInfo;
+  readonly subresource: Subresource | undefined;
+  /** The namespace of the object; `''` for cluster-scoped objects, Namespaces included. */
+  readonly scope: string;
+}
+
+export interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
+  readonly object: ApiObject;
+}
+
+export interface ListResult {
+  readonly kind: 'list';
+  readonly info: ResourceInfo;
+  readonly items: readonly ApiObject[];
+  readonly metadata: {
+    readonly resourceVersion: string;
+    readonly continue?: string;
+    readonly remainingItemCount?: number;
+  };
+}
+
+export interface ObjectResult {
+  readonly kind: 'object';
+  readonly code: number;
+  readonly object: ApiObject;
+  /** Absent if the object is not of the resource, such as a Status. */
+  readonly info?: ResourceInfo;
+}
+
+export interface WatchResult {
+  readonly kind: 'watch';
+  readonly info: ResourceInfo;
+  readonly events: AsyncIterable<WatchEvent>;
+}
+
+export interface EmptyResult {
+  readonly kind: 'empty';
+}
+
+export type ApiResult = ObjectResult | ListResult | WatchResult | EmptyResult;
+
+/** A function that authorizes, admits and executes a request. It rejects with an ApiError. */
+export type HandleRequest = (request: ApiRequest) => Promise<ApiResult>;
+
+type Handler = (core: Core, call: Call) => ApiResult | Promise<ApiResult>;
+
+const HANDLERS: Readonly<Record<string, Handler>> = {
+  get: (core, call) => ({ kind: 'object', code: 200, object: getObject(core, call), info: call.info }),
+  list,
+  watch,
+  create,
+  update,
+  patch,
+  delete: remove,
+  deletecollection: removeCollection,
+};
+
+const CONNECT_SUBRESOURCES = ['exec', 'attach', 'portforward', 'log'];
+
+/** Creates the Kubernetes API on top of storage, registry and admission. */
+export function createRequestHandler(core: Core): HandleRequest {
+  return async (request) => {
+    const { verb, group: apiGroup, resource, subresource, namespace, name } = request;
+    requireAccess(core.access, request.user, { verb, apiGroup, resource, subresource, namespace, name });
+    const call = findResource(core, request);
+    const handler = findHandler(call);
+    if (!handler) throw methodNotAllowed();
+    return handler(core, call);
+  };
+}
+
+/** Throws ApiError 404 for an unknown resource, or one with another scope than the URL, and 405 for POST without a namespace. */
+function findResource(core: Core, request: ApiRequest): Call {
+  const { group, version, resource, subresource, namespace, name, ...rest } = request;
+  const info = core.registry.find(group, version, resource);
+  if (!info) throw noSuchResource();
+  const scope = group === '' && resource === 'namespaces' ? '' : namespace;
+  const isCollection = rest.verb === 'list' || rest.verb === 'watch';
+  if (!info.namespaced && scope !== '') throw noSuchResource();
+  if (info.namespaced && scope === '' && !isCollection) throw name === '' ? methodNotAllowed() : noSuchResource();
+  const part = findSubresource(info, subresource);
+  if (subresource !== '' && !part) throw noSuchResource();
+  return { ...rest, group, version, namespace, name, info, scope, subresource: part };
+}
+
+function findHandler(call: Call): Handler | undefined {
+  const { verb, info, subresource, name } = call;
+  if (!(subresource?.verbs ?? info.verbs).includes(verb)) return undefined;
+  if (subresource) {
+    if (name === '') return undefined;
+    return CONNECT_SUBRESOURCES.includes(subresource.name) ? connect : HANDLERS[verb];
+  }
+  const needsName = verb === 'update' || verb === 'patch';
+  if ((verb === 'create' && name !== '') || (needsName && name === '')) return undefined;
+  return isReview(info) ? createReview : HANDLERS[verb];
+}
+
+/** Returns ApiError 404 for an unknown resource or subresource. */
+export function noSuchResource(): ApiError {
+  return new ApiError(createStatus(404, 'NotFound', 'the server could not find the requested resource', {}));
+}
+
+function methodNotAllowed(): ApiError {
+  const message = 'the server does not allow this method on the requested resource';
+  return new ApiError(createStatus(405, 'MethodNotAllowed', message, {}));
+}
+
+/** Returns the object of a call. Throws ApiError 404. */
+export function getObject(core: Core, { info, scope, name }: Call): ApiObject {
+  const stored = core.storage.get(storageKey(info), scope, name);
+  if (!stored) throw new ApiError(notFound(info, name));
+  return toServed(info, stored);
+}
+
+/** The change that admission evaluates. */
+interface Change {
+  readonly operation: Operation;
+  /** The new object; absent on DELETE. On CONNECT, the options of the connection. */
+  readonly object?: ApiObject;
+  readonly oldObject?: ApiObject;
+  /** `CreateOptions`, `UpdateOptions` or `DeleteOptions`, as webhooks receive them. */
+  readonly options: ApiObject;
+  readonly dryRun: boolean;
+}
+
+/** A request as admission plugins and webhooks see it. */
+export interface Attributes extends Change {
+  readonly resource: ResourceInfo;
+  readonly subresource: string;
+  /** `''` for a create with `generateName` until the name is generated. */
+  readonly name: string;
+  readonly namespace: string;
+  readonly user: UserInfo;
+}
+
+export function attributesOf(call: Call, change: Change): Attributes {
+  const name = call.name === '' ? (metadataOf(change.object).name ?? '') : call.name;
+  const isNamespace = call.info.group === '' && call.info.resource === 'namespaces';
+  return {
+    ...change,
+    resource: call.info,
+    subresource: call.subresource?.name ?? '',
+    name,
+    namespace: isNamespace ? name : call.namespace,
+    user: call.user,
+  };
+}

@@ -1,0 +1,352 @@
+import { createHash } from 'node:crypto';
+import { chmod, writeFile } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
+import { ApiError, badRequest, createStatus, internalError, type Status } from '../kube/status.ts';
+import type { UserInfo } from '../kube/types.ts';
+import type { KeyPair } from '../tls/key-pair.ts';
+import { impersonate, requireAccess } from './access.ts';
+import { mediaType, readBoolean } from './body.ts';
+import type { DevCluster } from './cluster.ts';
+import { findDocument, HEALTH_PATHS, type Document } from './discovery.ts';
+import { decodeProtobuf, PROTOBUF } from './protobuf.ts';
+import type { ApiRequest, WatchResult } from './request.ts';
+import { selectedName } from './selectors.ts';
+import { renderEvent, renderList, renderObject, type Form, type RenderOptions } from './tables.ts';
+
+export interface ApiServerOptions {
+  readonly cluster: DevCluster;
+  /** PEM: the serving certificate with its key, and the CA of client certificates. */
+  readonly tls: { readonly cert: string; readonly key: string; readonly clientAuthority: string };
+  /** Receives unexpected errors, which are defects of the server. */
+  onError(error: unknown): void;
+}
+
+/** The Kubernetes REST API over TLS. */
+export interface ApiServer {
+  /** Listens on 127.0.0.1 and resolves to the port; port 0 selects a free one. */
+  listen(port: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** The size limit of request bodies, in bytes. */
+const BODY_LIMIT = 3 * 1024 * 1024;
+const REQUEST_TIMEOUT_MS = 60_000;
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+/** Longer than clients keep idle connections, so that they do not reuse a connection that is being closed. */
+const KEEP_ALIVE_MS = 180_000;
+
+export function createApiServer({ cluster, tls, onError }: ApiServerOptions): ApiServer {
+  const stopping = new AbortController();
+  const app = fastify({
+    https: {
+      cert: tls.cert,
+      key: tls.key,
+      ca: tls.clientAuthority,
+      requestCert: true,
+      rejectUnauthorized: false,
+      handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+    },
+    bodyLimit: BODY_LIMIT,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    forceCloseConnections: true,
+    frameworkErrors: (error, _request, reply) => void sendStatus(reply, badRequest(error.message)),
+  });
+  // Fastify does not close connections that have not completed the TLS handshake.
+  const sockets = new Set<Socket>();
+  app.server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  app.setErrorHandler((error: unknown, _request, reply) => {
+    const status = statusOf(error);
+    if (status.code >= 500 && !(error instanceof ApiError)) onError(error);
+    return sendStatus(reply, status);
+  });
+
+  app.all('*', async (request, reply) => {
+    const [path = '/', search = ''] = (request.raw.url ?? '/').split(/\?(.*)/s);
+    const query = new URLSearchParams(search);
+    const requester = authenticate(request.raw.socket, request.headers.authorization);
+    const user = impersonate(cluster.access, requester, request.raw.rawHeaders);
+    const target = parsePath(request.method, path, query);
+    if (target) return answerResource(request, reply, { ...target, query, user });
+    if (!HEALTH_PATHS.has(path)) {
+      requireAccess(cluster.access, user, { verb: request.method.toLowerCase(), nonResourceURL: path });
+    }
+    const document = findDocument(cluster.registry, path, request.headers.accept ?? '');
+    return document ? send(reply, 200, document) : sendText(reply, 404, '404 page not found\n');
+  });
+
+  const answerResource = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    target: ResourceTarget & Pick<ApiRequest, 'query' | 'user'>,
+  ): Promise<FastifyReply> => {
+    const gone = new AbortController();
+    reply.raw.on('close', () => gone.abort());
+    const warnings = createWarnings();
+    const { headers, body } = request;
+    const options = renderOptions(headers.accept ?? '', target.query, cluster.clock());
+    const result = await cluster
+      .handle({
+        ...target,
+        userAgent: headers['user-agent'] ?? '',
+        ...readContent(headers['content-type'] ?? '', body),
+        context: {
+          warn: warnings.add,
+          audit: () => undefined,
+          signal: AbortSignal.any([gone.signal, stopping.signal]),
+        },
+      })
+      .finally(() => {
+        if (warnings.list().length > 0) void reply.header('warning', warnings.list().map(warningHeader));
+      });
+    if (result.kind === 'empty') return reply.code(204).send();
+    if (result.kind === 'list') return sendJson(reply, 200, renderList(result, options));
+    if (result.kind === 'object') return sendJson(reply, result.code, renderObject(result, options));
+    reply.hijack();
+    await streamEvents(reply.raw, result, options, cluster.clock).catch((error: unknown) => {
+      onError(error);
+      reply.raw.destroy();
+    });
+    return reply;
+  };
+
+  return {
+    async listen(port) {
+      await app.listen({ host: '127.0.0.1', port });
+      return (app.server.address() as AddressInfo).port;
+    },
+    async close() {
+      stopping.abort();
+      const closed = app.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
+
+/** Returns the user of a client certificate, or the anonymous user. Throws ApiError 401 for other credentials. */
+function authenticate(socket: Socket, authorization: string | undefined): UserInfo {
+  const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
+  // A client without a certificate has an empty object. The server issues no tokens, so that no token is valid.
+  const hasCertificate = certificate !== undefined && Object.keys(certificate).length > 0;
+  const isTrusted = hasCertificate ? (socket as TLSSocket).authorized : authorization === undefined;
+  if (!isTrusted) throw new ApiError(createStatus(401, 'Unauthorized', 'Unauthorized'));
+  if (!hasCertificate) return { username: 'system:anonymous', groups: ['system:unauthenticated'] };
+  const { subject, raw } = certificate;
+  const organizations = [subject.O].flat().filter((name) => name !== undefined);
+  const digest = createHash('sha256').update(raw).digest('hex');
+  return {
+    username: [subject.CN].flat()[0] ?? '',
+    groups: [...organizations, 'system:authenticated'],
+    extra: { 'authentication.kubernetes.io/credential-id': [`X509SHA256=${digest}`] },
+  };
+}
+
+type ResourceTarget = Pick<
+  ApiRequest,
+  'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'
+>;
+
+const VERBS: Readonly<Record<string, string>> = {
+  POST: 'create',
+  GET: 'get',
+  HEAD: 'get',
+  PUT: 'update',
+  PATCH: 'patch',
+  DELETE: 'delete',
+};
+
+/**
+ * Parses the URL of a request for a resource; returns `undefined` for other paths.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/request/requestinfo.go
+ */
+function parsePath(method: string, path: string, query: URLSearchParams): ResourceTarget | undefined {
+  const [prefix, ...parts] = path
+    .split('/')
+    .filter((part) => part !== '')
+    .map(decodeURIComponent);
+  const group = prefix === 'apis' ? parts.shift() : '';
+  const [version, ...rest] = parts;
+  const isResource = (prefix === 'api' || prefix === 'apis') && rest.length > 0;
+  if (!isResource || group === undefined || version === undefined) return undefined;
+  const inNamespace = rest[0] === 'namespaces' && rest.length > 1;
+  const namespace = inNamespace ? (rest[1] ?? '') : '';
+  const isSubresource = rest[2] === 'status' || rest[2] === 'finalize';
+  const [resource = '', name = '', subresource = ''] =
+    inNamespace && rest.length > 2 && !isSubresource ? rest.slice(2) : rest;
+  const target = { verb: VERBS[method] ?? '', group, version, resource, subresource, namespace, name };
+  if (name !== '' || (target.verb !== 'get' && target.verb !== 'delete')) return target;
+  if (target.verb === 'delete') return { ...target, verb: 'deletecollection' };
+  const verb = readBoolean(query, 'watch') ? 'watch' : 'list';
+  return { ...target, verb, name: selectedName(query.get('fieldSelector') ?? '') };
+}
+
+function readContent(contentType: string, body: unknown): Pick<ApiRequest, 'contentType' | 'body'> {
+  if (!Buffer.isBuffer(body)) return { contentType, body: '' };
+  if (mediaType(contentType) !== PROTOBUF) return { contentType, body: body.toString('utf8') };
+  return { contentType: 'application/json', body: JSON.stringify(decodeProtobuf(body)) };
+}
+
+/** Returns the first acceptable representation. Throws ApiError 406 if the client accepts no JSON. */
+function renderOptions(accept: string, query: URLSearchParams, now: Date): RenderOptions {
+  const includeObject = query.get('includeObject');
+  const forms = accept.split(',').flatMap((clause) => formOf(clause.trim()) ?? []);
+  const form = accept.trim() === '' ? 'object' : forms[0];
+  if (form === undefined) {
+    throw new ApiError(
+      createStatus(406, 'NotAcceptable', 'only the following media types are accepted: application/json'),
+    );
+  }
+  return {
+    form,
+    includeObject: includeObject === 'Object' || includeObject === 'None' ? includeObject : 'Metadata',
+    now,
+  };
+}
+
+function formOf(clause: string): Form | undefined {
+  const [type = '', ...parameters] = clause.split(';').map((part) => part.trim());
+  if (!['application/json', 'application/*', '*/*'].includes(type)) return undefined;
+  const as = parameters.find((parameter) => parameter.startsWith('as='))?.slice('as='.length);
+  if (as === undefined) return 'object';
+  if (!parameters.includes('g=meta.k8s.io') || !parameters.includes('v=v1')) return undefined;
+  if (as === 'Table') return 'table';
+  return as.startsWith('PartialObjectMetadata') ? 'metadata' : undefined;
+}
+
+/** Writes one JSON document per event, as fast as the client reads, until the events end or the client disconnects. */
+async function streamEvents(
+  response: ServerResponse,
+  { info, events }: WatchResult,
+  options: RenderOptions,
+  clock: () => Date,
+): Promise<void> {
+  response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-cache, private' });
+  response.flushHeaders();
+  let isFirst = true;
+  for await (const event of events) {
+    const shown = renderEvent(info, event, { ...options, now: clock() }, isFirst);
+    isFirst = false;
+    if (!response.write(`${JSON.stringify(shown)}\n`) && !response.closed) await drained(response);
+    if (response.closed) break;
+  }
+  response.end();
+}
+
+/** Resolves when the client has read the buffered data or has disconnected. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done);
+      response.off('close', done);
+      resolve();
+    };
+    response.on('drain', done);
+    response.on('close', done);
+  });
+}
+
+/** The limits of the warnings of one response, in characters. */
+const WARNINGS_LIMIT = 4096;
+const WARNING_LIMIT = 256;
+
+/**
+ * Collects the distinct warnings of a request. If their total length exceeds the limit, each is truncated.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/filters/warning.go
+ */
+function createWarnings(): { add(text: string): void; list(): readonly string[] } {
+  const texts = new Set<string>();
+  return {
+    add(text) {
+      if (text !== '' && !/\p{Cc}/u.test(text)) texts.add(text);
+    },
+    list() {
+      const lengthOf = (list: readonly string[]): number =>
+        list.reduce((sum, text) => sum + Array.from(text).length, 0);
+      const all = [...texts];
+      if (lengthOf(all) <= WARNINGS_LIMIT) return all;
+      const truncated = all.map((text) => Array.from(text).slice(0, WARNING_LIMIT).join(''));
+      return truncated.filter((_text, index) => lengthOf(truncated.slice(0, index)) < WARNINGS_LIMIT);
+    },
+  };
+}
+
+/**
+ * Formats a warning as an HTTP header. Node writes header values as Latin-1, so that each character stands for one byte
+ * of the UTF-8 form.
+ * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
+ */
+export function warningHeader(text: string): string {
+  const quoted = text.replaceAll('\\', '\\\\').replaceAll('"', '\\"');
+  return `299 - "${Buffer.from(quoted, 'utf8').toString('latin1')}"`;
+}
+
+/** Sends the body as bytes: for a text, Node would encode the headers as UTF-8 as well. */
+function send(reply: FastifyReply, code: number, { contentType, body }: Document): FastifyReply {
+  const headers = { 'content-type': contentType, 'cache-control': 'no-cache, private' };
+  return reply.code(code).headers(headers).send(Buffer.from(body));
+}
+
+function sendText(reply: FastifyReply, code: number, body: string): FastifyReply {
+  return send(reply, code, { contentType: 'text/plain; charset=utf-8', body });
+}
+
+function sendJson(reply: FastifyReply, code: number, object: unknown): FastifyReply {
+  return send(reply, code, { contentType: 'application/json', body: `${JSON.stringify(object)}\n` });
+}
+
+function sendStatus(reply: FastifyReply, status: Status): FastifyReply {
+  const seconds = status.details?.retryAfterSeconds;
+  if (seconds !== undefined) void reply.header('retry-after', String(seconds));
+  return sendJson(reply, status.code, { kind: 'Status', apiVersion: 'v1', ...status, metadata: {} });
+}
+
+function statusOf(error: unknown): Status {
+  if (error instanceof ApiError) return error.status;
+  if (error instanceof URIError) return badRequest(error.message);
+  const { code, message } =
+    error instanceof Error ? (error as Error & { code?: unknown }) : { code: '', message: String(error) };
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return createStatus(413, 'RequestEntityTooLarge', `Request entity too large: limit is ${BODY_LIMIT}`);
+  }
+  const isClientError = typeof code === 'string' && code.startsWith('FST_ERR_CTP');
+  return isClientError ? badRequest(message) : internalError(message);
+}
+
+/** Writes a kubeconfig with one context. Only the owner can read the file, since it contains a private key. */
+export async function writeKubeconfig(
+  path: string,
+  config: { readonly server: string; readonly authority: string; readonly client: KeyPair },
+): Promise<void> {
+  const base64 = (text: string): string => Buffer.from(text).toString('base64');
+  const text = `apiVersion: v1
+kind: Config
+clusters:
+- name: portcullis
+  cluster:
+    server: ${config.server}
+    certificate-authority-data: ${base64(config.authority)}
+users:
+- name: portcullis-admin
+  user:
+    client-certificate-data: ${base64(config.client.cert)}
+    client-key-data: ${base64(config.client.key)}
+contexts:
+- name: portcullis
+  context:
+    cluster: portcullis
+    user: portcullis-admin
+current-context: portcullis
+`;
+  await writeFile(path, text, { mode: 0o600 });
+  // The mode option of writeFile applies to new files only.
+  await chmod(path, 0o600);
+}

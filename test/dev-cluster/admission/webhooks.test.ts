@@ -1,0 +1,400 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { WebhookCall, WebhookReply } from '../../../src/dev-cluster/admission/https.ts';
+import { createAdmission } from '../../../src/dev-cluster/admission/index.ts';
+import { createStorage } from '../../../src/dev-cluster/storage.ts';
+import type { ApiObject } from '../../../src/dev-cluster/types.ts';
+import { isObject, type JsonObject } from '../../../src/kube/types.ts';
+import { attributes, listen, object, resource, statusOf } from './support.ts';
+
+type Answer = (request: JsonObject) => JsonObject | string;
+
+const RULES = [{ apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*/*'], scope: '*' }];
+
+function patch(ops: unknown): JsonObject {
+  return { allowed: true, patchType: 'JSONPatch', patch: Buffer.from(JSON.stringify(ops)).toString('base64') };
+}
+
+interface Hook {
+  readonly name: string;
+  readonly answer: Answer;
+  readonly more?: object;
+}
+
+/** An admission chain whose webhooks answer in process; `calls` are their names in the order of the calls. */
+function chain(hooks: { readonly mutating?: readonly Hook[]; readonly validating?: readonly Hook[] }) {
+  const storage = createStorage();
+  const calls: string[] = [];
+  const answers = new Map<string, Answer>();
+  storage.create(resource('namespaces'), object('Namespace', 'a'));
+  storage.create(resource('serviceaccounts'), object('ServiceAccount', 'default', {}, 'a'));
+  for (const kind of ['mutating', 'validating'] as const) {
+    const webhooks = (hooks[kind] ?? []).map(({ name, answer, more }) => {
+      answers.set(name, answer);
+      const clientConfig = { url: `https://${name}` };
+      return { name, clientConfig, rules: RULES, sideEffects: 'None', failurePolicy: 'Fail', ...more };
+    });
+    const configuration = object(`${kind}WebhookConfiguration`, 'c', { webhooks });
+    storage.create(resource(`${kind}webhookconfigurations`), configuration);
+  }
+  const call = ({ clientConfig, review }: WebhookCall): Promise<WebhookReply> => {
+    const name = String(clientConfig['url']).slice('https://'.length);
+    calls.push(name);
+    const request = review['request'] as JsonObject;
+    const response = answers.get(name)?.(request) ?? 'unknown';
+    if (typeof response === 'string') return Promise.resolve({ ok: false, error: response });
+    return Promise.resolve({ ok: true, review: { response: { uid: request['uid'], ...response } } });
+  };
+  const admission = createAdmission({
+    reader: storage,
+    versionsOf: () => [],
+    decode: (value) => {
+      const wrong = isObject(value) && isObject(value['spec']) && typeof value['spec']['hostNetwork'] === 'string';
+      return { object: value as ApiObject, ...(wrong ? { error: 'json: cannot unmarshal string' } : {}) };
+    },
+    call,
+  });
+  return { admission, calls };
+}
+
+function pod(): ApiObject {
+  return object('Pod', 'p', { spec: { containers: [{ name: 'c', image: 'i' }] } }, 'a');
+}
+
+const mark: Answer = (request) => {
+  const given = request['object'] as ApiObject;
+  const annotations = (given.metadata?.['annotations'] ?? {}) as Record<string, string>;
+  const marks = Number(annotations['marks'] ?? 0) + 1;
+  return patch([{ op: 'add', path: '/metadata/annotations', value: { marks: String(marks) } }]);
+};
+const addSidecar: Answer = (request) => {
+  const { spec } = request['object'] as { spec: { containers: unknown[] } };
+  return spec.containers.length > 1
+    ? { allowed: true }
+    : patch([{ op: 'add', path: '/spec/containers/-', value: { name: 'sidecar', image: 's:1' } }]);
+};
+const allow: Answer = () => ({ allowed: true });
+
+describe('mutating webhooks', () => {
+  const IF_NEEDED = { reinvocationPolicy: 'IfNeeded' };
+  const cases: { name: string; hooks: readonly Hook[]; calls: string[]; marks?: string }[] = [
+    {
+      name: 'in order',
+      hooks: [
+        { name: 'b', answer: allow },
+        { name: 'a', answer: allow },
+      ],
+      calls: ['b', 'a'],
+    },
+    {
+      name: 'again, once something has changed after it',
+      hooks: [
+        { name: 'mark', answer: mark, more: IF_NEEDED },
+        { name: 'sidecar', answer: addSidecar },
+      ],
+      calls: ['mark', 'sidecar', 'mark'],
+      marks: '2',
+    },
+    {
+      name: 'not again without being asked for it',
+      hooks: [
+        { name: 'mark', answer: mark },
+        { name: 'sidecar', answer: addSidecar },
+      ],
+      calls: ['mark', 'sidecar'],
+      marks: '1',
+    },
+    {
+      name: 'not again for what it has changed itself',
+      hooks: [
+        { name: 'allow', answer: allow },
+        { name: 'mark', answer: mark, more: IF_NEEDED },
+      ],
+      calls: ['allow', 'mark'],
+      marks: '1',
+    },
+    {
+      name: 'again, once a plugin has changed something after it: the token of the sidecar',
+      hooks: [
+        { name: 'sidecar', answer: addSidecar },
+        { name: 'last', answer: allow, more: IF_NEEDED },
+      ],
+      calls: ['sidecar', 'last', 'last'],
+    },
+    {
+      name: 'one that was skipped first is not called in the second round',
+      hooks: [
+        { name: 'late', answer: allow, more: { ...IF_NEEDED, objectSelector: { matchLabels: { x: 'y' } } } },
+        {
+          name: 'label',
+          answer: () => patch([{ op: 'add', path: '/metadata/labels', value: { x: 'y' } }]),
+        },
+      ],
+      calls: ['label'],
+    },
+  ];
+  for (const { name, hooks, calls: expected, marks } of cases) {
+    test(name, async () => {
+      const { admission, calls } = chain({ mutating: hooks });
+      const admitted = await admission.mutate(attributes({ resource: 'pods', object: pod() }), listen().context);
+      assert.deepEqual(calls, expected);
+      const annotations = admitted?.metadata?.['annotations'] as Record<string, string> | undefined;
+      assert.equal(annotations?.['marks'], marks);
+    });
+  }
+
+  test('an added container gets its defaults and its token', async () => {
+    const { admission } = chain({ mutating: [{ name: 'sidecar', answer: addSidecar }] });
+    const admitted = await admission.mutate(attributes({ resource: 'pods', object: pod() }), listen().context);
+    const { containers } = admitted?.['spec'] as { containers: JsonObject[] };
+    assert.equal(containers[1]?.['imagePullPolicy'], 'IfNotPresent');
+    assert.deepEqual(containers[1]['volumeMounts'], containers[0]?.['volumeMounts']);
+  });
+
+  const refusals: { name: string; answer: Answer; code: number; message: string }[] = [
+    {
+      name: 'a refusal',
+      answer: () => ({ allowed: false, status: { code: 403, message: 'no' } }),
+      code: 403,
+      message: 'admission webhook "h" denied the request: no',
+    },
+    {
+      name: 'a call that fails',
+      answer: () => 'Post "x": EOF',
+      code: 500,
+      message: 'Internal error occurred: failed calling webhook "h": failed to call webhook: Post "x": EOF',
+    },
+    {
+      name: 'a patch without its type',
+      answer: () => ({ allowed: true, patch: 'W10=' }),
+      code: 500,
+      message:
+        'Internal error occurred: failed calling webhook "h": received invalid webhook response: webhook returned response.patch but not response.patchType',
+    },
+    {
+      name: 'the type of a patch without the patch',
+      answer: () => ({ allowed: true, patchType: 'JSONPatch' }),
+      code: 500,
+      message:
+        'Internal error occurred: failed calling webhook "h": received invalid webhook response: webhook returned response.patchType but not response.patch',
+    },
+    {
+      name: 'a patch that is no JSON',
+      answer: () => ({ allowed: true, patchType: 'JSONPatch', patch: Buffer.from('[{').toString('base64') }),
+      code: 500,
+      message:
+        'Internal error occurred: failed calling webhook "h": received undecodable patch in webhook response: it is not a list of operations',
+    },
+    {
+      name: 'a patch that does not apply',
+      answer: () => patch([{ op: 'remove', path: '/nothing/here' }]),
+      code: 500,
+      message:
+        'Internal error occurred: remove operation does not apply: doc is missing path: "/nothing/here": missing value',
+    },
+    {
+      name: 'a patch that makes a value of a wrong type',
+      answer: () => patch([{ op: 'add', path: '/spec/hostNetwork', value: 'yes' }]),
+      code: 500,
+      message: 'Internal error occurred: json: cannot unmarshal string',
+    },
+    {
+      name: 'another uid',
+      answer: () => ({ uid: 'other', allowed: true }),
+      code: 500,
+      message:
+        'Internal error occurred: failed calling webhook "h": received invalid webhook response: expected response.uid="UID", got "other"',
+    },
+  ];
+  for (const { name, answer, code, message } of refusals) {
+    test(name, async () => {
+      const { admission } = chain({ mutating: [{ name: 'h', answer }] });
+      const status = await statusOf(() =>
+        admission.mutate(attributes({ resource: 'pods', object: pod() }), listen().context),
+      );
+      const shown = status?.message.replace(/[0-9a-f-]{36}/, 'UID');
+      assert.deepEqual([status?.code, shown], [code, message]);
+    });
+  }
+
+  test('a patch where there is nothing to change', async () => {
+    const { admission } = chain({
+      mutating: [{ name: 'h', answer: () => patch([{ op: 'add', path: '/a', value: 1 }]) }],
+    });
+    const given = attributes({ resource: 'pods', operation: 'DELETE', name: 'p', oldObject: pod() });
+    const status = await statusOf(() => admission.mutate(given, listen().context));
+    assert.equal(
+      status?.message,
+      'Internal error occurred: admission webhook "h" attempted to modify the object, which is not supported for this operation',
+    );
+  });
+
+  test('an empty patch changes nothing', async () => {
+    const { admission } = chain({ mutating: [{ name: 'h', answer: () => patch([]) }] });
+    assert.equal(
+      await statusOf(() => admission.mutate(attributes({ resource: 'pods', object: pod() }), listen().context)),
+      undefined,
+    );
+  });
+
+  test('failures do not matter to those who say so, and are noted', async () => {
+    const broken: Answer = () => 'EOF';
+    const hooks = [
+      { name: 'h', answer: broken, more: { failurePolicy: 'Ignore' } },
+      { name: 'i', answer: mark },
+    ];
+    const { admission, calls } = chain({ mutating: hooks });
+    const said = listen();
+    await admission.mutate(
+      attributes({ resource: 'configmaps', object: object('ConfigMap', 'x', {}, 'a') }),
+      said.context,
+    );
+    assert.deepEqual(calls, ['h', 'i']);
+    assert.deepEqual(said.audit, { 'failed-open.mutation.webhook.admission.k8s.io/round_0_index_0': 'h' });
+  });
+});
+
+describe('validating webhooks', () => {
+  test('all are asked, the first refusal in their order counts', async () => {
+    const { admission, calls } = chain({
+      validating: [
+        { name: 'a', answer: () => ({ allowed: true, warnings: ['careful'], auditAnnotations: { k: 'v' } }) },
+        { name: 'b', answer: () => ({ allowed: false, warnings: ['really'], status: { message: 'b says no' } }) },
+        {
+          name: 'c',
+          answer: () => ({ allowed: false, status: { code: 422, reason: 'Invalid', message: 'c says no' } }),
+        },
+      ],
+    });
+    const said = listen();
+    const status = await statusOf(() =>
+      admission.validate(
+        attributes({ resource: 'configmaps', object: object('ConfigMap', 'x', {}, 'a') }),
+        said.context,
+      ),
+    );
+    assert.deepEqual(calls, ['a', 'b', 'c']);
+    assert.deepEqual(status, {
+      metadata: {},
+      status: 'Failure',
+      message: 'admission webhook "b" denied the request: b says no',
+      code: 400,
+    });
+    assert.deepEqual(said.warnings, ['careful', 'really']);
+    assert.deepEqual(said.audit, { 'a/k': 'v' });
+  });
+
+  const cases: { name: string; answer: Answer; message: string | undefined; more?: object; dryRun?: boolean }[] = [
+    {
+      name: 'a patch is not theirs to make',
+      answer: () => patch([]),
+      message:
+        'Internal error occurred: failed calling webhook "h": received invalid webhook response: validating webhook may not return response.patch',
+    },
+    {
+      name: 'nor the type of one',
+      answer: () => ({ allowed: true, patchType: 'JSONPatch' }),
+      message:
+        'Internal error occurred: failed calling webhook "h": received invalid webhook response: validating webhook may not return response.patchType',
+    },
+    {
+      name: 'a refusal without a word',
+      answer: () => ({ allowed: false }),
+      message: 'admission webhook "h" denied the request without explanation',
+    },
+    {
+      name: 'a refusal with a reason only',
+      answer: () => ({ allowed: false, status: { reason: 'Because' } }),
+      message: 'admission webhook "h" denied the request: Because',
+    },
+    { name: 'failures that do not matter', answer: () => 'EOF', more: { failurePolicy: 'Ignore' }, message: undefined },
+    { name: 'a dry run', answer: allow, dryRun: true, message: undefined },
+    {
+      name: 'a dry run that would not be one',
+      answer: allow,
+      dryRun: true,
+      more: { sideEffects: 'Some', failurePolicy: 'Ignore' },
+      message: 'admission webhook "h" does not support dry run',
+    },
+  ];
+  for (const { name, answer, message, more = {}, dryRun = false } of cases) {
+    test(name, async () => {
+      const { admission } = chain({ validating: [{ name: 'h', answer, more }] });
+      const given = attributes({ resource: 'configmaps', object: object('ConfigMap', 'x', {}, 'a'), dryRun });
+      const status = await statusOf(() => admission.validate(given, listen().context));
+      assert.equal(status?.message, message);
+    });
+  }
+
+  test('a request that nobody waits for any more', async () => {
+    const { admission, calls } = chain({ validating: [{ name: 'h', answer: allow }] });
+    const given = attributes({ resource: 'configmaps', object: object('ConfigMap', 'x', {}, 'a') });
+    const status = await statusOf(() => admission.validate(given, listen(AbortSignal.abort()).context));
+    assert.deepEqual(
+      [status?.code, status?.message, calls],
+      [504, 'Timeout: request did not complete within requested timeout', []],
+    );
+  });
+});
+
+describe('what webhooks are sent', () => {
+  test('a review with everything in it', async () => {
+    let seen: JsonObject = {};
+    const answer: Answer = (request) => {
+      seen = request;
+      return { allowed: true };
+    };
+    const { admission } = chain({ validating: [{ name: 'h', answer }] });
+    const exec = { kind: 'PodExecOptions', apiVersion: 'v1', command: ['ls'] };
+    const user = { username: 'eve', uid: 'u', groups: ['g'], extra: { scopes: ['x'] } };
+    const given = attributes({
+      resource: 'pods',
+      operation: 'CONNECT',
+      subresource: 'exec',
+      name: 'p',
+      object: exec,
+      user,
+    });
+    await admission.validate(given, listen().context);
+    assert.deepEqual(seen, {
+      uid: seen['uid'],
+      kind: { group: '', version: 'v1', kind: 'PodExecOptions' },
+      resource: { group: '', version: 'v1', resource: 'pods' },
+      subResource: 'exec',
+      requestKind: { group: '', version: 'v1', kind: 'PodExecOptions' },
+      requestResource: { group: '', version: 'v1', resource: 'pods' },
+      requestSubResource: 'exec',
+      name: 'p',
+      namespace: 'a',
+      operation: 'CONNECT',
+      userInfo: user,
+      object: exec,
+      oldObject: null,
+      dryRun: false,
+      options: null,
+    });
+  });
+
+  test('a deletion', async () => {
+    let seen: JsonObject = {};
+    const answer: Answer = (request) => {
+      seen = request;
+      return { allowed: true };
+    };
+    const { admission } = chain({ validating: [{ name: 'h', answer }] });
+    const options = { kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' };
+    const given = attributes({
+      resource: 'pods',
+      operation: 'DELETE',
+      name: 'p',
+      oldObject: pod(),
+      options,
+      dryRun: true,
+    });
+    await admission.validate(given, listen().context);
+    assert.deepEqual(
+      [seen['object'], seen['oldObject'], seen['options'], seen['userInfo'], seen['dryRun'], seen['kind']],
+      [null, pod(), options, {}, true, { group: '', version: 'v1', kind: 'Pod' }],
+    );
+  });
+});

@@ -1,0 +1,22 @@
+/** How the cluster parts from clients that do not play along. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startEmptyCluster } from '../support/dev-cluster.ts';
+
+test('a connection without a handshake does not keep the cluster from ending', { timeout: 10_000 }, async () => {
+  const cluster = await startEmptyCluster();
+  const sockets = ['', '\x16\x03\x01\x02'].map((said) => {
+    const socket = connect(cluster.port, '127.0.0.1').on('error', () => undefined);
+    if (said !== '') socket.write(said, 'latin1');
+    return socket;
+  });
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+  await sleep(50);
+  const startMs = performance.now();
+  await cluster.stop();
+  assert.ok(performance.now() - startMs < 5000);
+  for (const socket of sockets) socket.destroy();
+});

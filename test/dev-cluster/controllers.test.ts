@@ -1,0 +1,281 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
+import { metadataOf, type ApiObject, type ResourceKey } from '../../src/dev-cluster/types.ts';
+import { ApiError } from '../../src/kube/status.ts';
+
+const core = (resource: string): ResourceKey => ({ group: '', resource });
+const RBAC = 'rbac.authorization.k8s.io';
+const ROLES: ResourceKey = { group: RBAC, resource: 'clusterroles' };
+const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
+
+let cluster: DevCluster;
+let failures: unknown[] = [];
+
+beforeEach(async () => {
+  failures = [];
+  cluster = createDevCluster({ clock: () => new Date(), call: () => Promise.resolve({ ok: false, error: 'no' }) });
+  await cluster.start({ rootCertificate: 'PEM', onError: (error) => failures.push(error) });
+});
+
+afterEach(() => {
+  cluster.stop();
+  assert.deepEqual(failures, []);
+});
+
+function object(kind: string, name: string, more: object = {}, namespace?: string, metadata: object = {}): ApiObject {
+  const place = namespace === undefined ? {} : { namespace };
+  return { apiVersion: 'v1', kind, metadata: { name, ...place, ...metadata }, ...more };
+}
+
+function namesOf(resource: ResourceKey, namespace?: string): (string | undefined)[] {
+  return cluster.storage.list(resource, namespace).map((stored) => metadataOf(stored).name);
+}
+
+const createNamespace = (name: string): Promise<ApiObject> =>
+  cluster.writer.create(core('namespaces'), object('Namespace', name));
+
+describe('what every cluster has', () => {
+  test('namespaces, classes, roles', () => {
+    assert.deepEqual(namesOf(core('namespaces')), ['default', 'kube-node-lease', 'kube-public', 'kube-system']);
+    assert.deepEqual(namesOf(ROLES), [
+      'admin',
+      'cluster-admin',
+      'edit',
+      'system:aggregate-to-admin',
+      'system:aggregate-to-edit',
+      'system:aggregate-to-view',
+      'system:basic-user',
+      'system:discovery',
+      'system:public-info-viewer',
+      'view',
+    ]);
+    assert.deepEqual(namesOf(core('services'), 'default'), ['kubernetes']);
+  });
+
+  const access: { name: string; role: string; action: { verb: string } & Record<string, string>; expected: boolean }[] =
+    [
+      { name: 'view reads pods', role: 'view', action: { verb: 'list', resource: 'pods' }, expected: true },
+      { name: 'view reads no secrets', role: 'view', action: { verb: 'get', resource: 'secrets' }, expected: false },
+      { name: 'view writes nothing', role: 'view', action: { verb: 'create', resource: 'pods' }, expected: false },
+      { name: 'edit writes pods', role: 'edit', action: { verb: 'create', resource: 'pods' }, expected: true },
+      {
+        name: 'edit runs commands in them',
+        role: 'edit',
+        action: { verb: 'create', resource: 'pods', subresource: 'exec' },
+        expected: true,
+      },
+      {
+        name: 'edit reads what view does',
+        role: 'edit',
+        action: { verb: 'get', resource: 'pods', subresource: 'log' },
+        expected: true,
+      },
+      {
+        name: 'edit grants nothing',
+        role: 'edit',
+        action: { verb: 'create', apiGroup: RBAC, resource: 'rolebindings' },
+        expected: false,
+      },
+      {
+        name: 'admin grants',
+        role: 'admin',
+        action: { verb: 'create', apiGroup: RBAC, resource: 'rolebindings' },
+        expected: true,
+      },
+      {
+        name: 'admin does what edit does',
+        role: 'admin',
+        action: { verb: 'delete', apiGroup: 'apps', resource: 'deployments' },
+        expected: true,
+      },
+      {
+        name: 'admin labels no namespaces',
+        role: 'admin',
+        action: { verb: 'update', resource: 'namespaces' },
+        expected: false,
+      },
+    ];
+  for (const { name, role, action, expected } of access) {
+    test(name, async () => {
+      const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name: role };
+      const subjects = [{ apiGroup: RBAC, kind: 'User', name: 'eve' }];
+      const apiVersion = `${RBAC}/v1`;
+      const binding = { ...object('RoleBinding', 'eve', { roleRef, subjects }, 'default'), apiVersion };
+      await cluster.writer.create({ group: RBAC, resource: 'rolebindings' }, binding);
+      const asked = { namespace: 'default', ...action };
+      assert.equal(await cluster.reviewAccess({ username: 'eve', groups: ['system:authenticated'] }, asked), expected);
+    });
+  }
+
+  test('whoever is known may look around', async () => {
+    const eve = { username: 'eve', groups: ['system:authenticated'] };
+    assert.equal(await cluster.reviewAccess(eve, { verb: 'get', nonResourceURL: '/api/v1' }), true);
+    assert.equal(await cluster.reviewAccess(eve, { verb: 'list', resource: 'pods', namespace: 'default' }), false);
+    const nobody = { username: 'system:anonymous', groups: ['system:unauthenticated'] };
+    assert.equal(await cluster.reviewAccess(nobody, { verb: 'get', nonResourceURL: '/version' }), true);
+    assert.equal(await cluster.reviewAccess(nobody, { verb: 'get', nonResourceURL: '/api' }), false);
+  });
+});
+
+describe('namespaces', () => {
+  test('a pod can be made right after its namespace', async () => {
+    await createNamespace('a');
+    const pod = object('Pod', 'p', { spec: { containers: [{ name: 'c', image: 'i' }] } }, 'a');
+    assert.equal(metadataOf(await cluster.writer.create(core('pods'), pod)).name, 'p');
+  });
+
+  test('what every namespace has comes back', async () => {
+    await createNamespace('a');
+    await cluster.idle();
+    assert.deepEqual(cluster.storage.get(core('configmaps'), 'a', 'kube-root-ca.crt')?.['data'], { 'ca.crt': 'PEM' });
+    await cluster.writer.remove(core('configmaps'), 'a', 'kube-root-ca.crt');
+    await cluster.writer.remove(core('serviceaccounts'), 'a', 'default');
+    await cluster.idle();
+    assert.deepEqual(namesOf(core('configmaps'), 'a'), ['kube-root-ca.crt']);
+    assert.deepEqual(namesOf(core('serviceaccounts'), 'a'), ['default']);
+  });
+
+  test('a namespace goes with all that is in it', async () => {
+    await createNamespace('a');
+    await cluster.writer.create(core('configmaps'), object('ConfigMap', 'c', {}, 'a'));
+    await cluster.writer.create(
+      core('pods'),
+      object('Pod', 'p', { spec: { containers: [{ name: 'c', image: 'i' }] } }, 'a'),
+    );
+    const answer = await cluster.writer.remove(core('namespaces'), '', 'a');
+    assert.deepEqual(answer['status'], { phase: 'Terminating' });
+    await cluster.idle();
+    assert.equal(cluster.storage.get(core('namespaces'), '', 'a'), undefined);
+    for (const resource of ['configmaps', 'pods', 'serviceaccounts'])
+      assert.deepEqual(namesOf(core(resource), 'a'), []);
+  });
+
+  test('a namespace waits for what is held in it', async () => {
+    await createNamespace('a');
+    const held = object('ConfigMap', 'c', {}, 'a', { finalizers: ['example.com/hold'] });
+    await cluster.writer.create(core('configmaps'), held);
+    await cluster.writer.remove(core('namespaces'), '', 'a');
+    await cluster.idle();
+    assert.deepEqual(namesOf(core('configmaps'), 'a'), ['c']);
+    const stored = cluster.storage.get(core('configmaps'), 'a', 'c');
+    assert.ok(stored);
+    await cluster.writer.update(core('configmaps'), { ...stored, metadata: { ...stored.metadata, finalizers: [] } });
+    await cluster.idle();
+    assert.equal(cluster.storage.get(core('namespaces'), '', 'a'), undefined);
+  });
+});
+
+describe('garbage', () => {
+  const owned = async (...owners: ApiObject[]): Promise<void> => {
+    const ownerReferences = owners.map((owner) => {
+      const { name, uid } = metadataOf(owner);
+      return { apiVersion: 'v1', kind: 'ConfigMap', name, uid };
+    });
+    await cluster.writer.create(core('configmaps'), object('ConfigMap', 'child', {}, 'default', { ownerReferences }));
+  };
+  const parent = (name: string): Promise<ApiObject> =>
+    cluster.writer.create(core('configmaps'), object('ConfigMap', name, {}, 'default'));
+
+  test('goes with its owner', async () => {
+    await owned(await parent('a'));
+    await cluster.writer.remove(core('configmaps'), 'default', 'a');
+    await cluster.idle();
+    assert.deepEqual(namesOf(core('configmaps'), 'default'), ['kube-root-ca.crt']);
+  });
+
+  test('stays as long as one owner does', async () => {
+    await owned(await parent('a'), await parent('b'));
+    await cluster.writer.remove(core('configmaps'), 'default', 'a');
+    await cluster.idle();
+    const child = cluster.storage.get(core('configmaps'), 'default', 'child');
+    assert.deepEqual(
+      metadataOf(child).ownerReferences?.map(({ name }) => name),
+      ['b'],
+    );
+  });
+});
+
+describe('roles that gather rules', () => {
+  const role = (name: string, rules: object[], labels: object = {}): ApiObject => ({
+    ...object('ClusterRole', name, { rules }, undefined, { labels }),
+    apiVersion: `${RBAC}/v1`,
+  });
+  const rule = (resource: string): object => ({ apiGroups: ['example.com'], resources: [resource], verbs: ['get'] });
+  const rulesOf = (name: string): unknown => cluster.storage.get(ROLES, '', name)?.['rules'];
+
+  test('follow what they gather, through others too', async () => {
+    const label = { 'rbac.authorization.k8s.io/aggregate-to-view': 'true' };
+    await cluster.writer.create(ROLES, role('widgets', [rule('widgets')], label));
+    await cluster.idle();
+    for (const name of ['view', 'edit', 'admin']) {
+      assert.ok(JSON.stringify(rulesOf(name)).includes('widgets'), name);
+    }
+    await cluster.writer.remove(ROLES, '', 'widgets');
+    await cluster.idle();
+    for (const name of ['view', 'edit', 'admin']) {
+      assert.ok(!JSON.stringify(rulesOf(name)).includes('widgets'), name);
+    }
+  });
+
+  test('have no rules of their own', async () => {
+    const aggregationRule = { clusterRoleSelectors: [{ matchLabels: { mine: 'yes' } }] };
+    await cluster.writer.create(ROLES, { ...role('mine', [rule('own')]), aggregationRule });
+    await cluster.writer.create(ROLES, role('a', [rule('a')], { mine: 'yes' }));
+    await cluster.writer.create(ROLES, role('b', [rule('b'), rule('a')], { mine: 'yes' }));
+    await cluster.idle();
+    assert.deepEqual(rulesOf('mine'), [rule('a'), rule('b')]);
+  });
+});
+
+describe('custom resources', () => {
+  const GADGETS: ResourceKey = { group: 'example.com', resource: 'gadgets' };
+  const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+  const definition: ApiObject = {
+    ...object('CustomResourceDefinition', 'gadgets.example.com', {
+      spec: {
+        group: 'example.com',
+        scope: 'Namespaced',
+        names: { kind: 'Gadget', plural: 'gadgets' },
+        versions: [{ name: 'v1', served: true, storage: true, schema }],
+      },
+    }),
+    apiVersion: 'apiextensions.k8s.io/v1',
+  };
+  const gadget = (metadata: object = {}): ApiObject => ({
+    ...object('Gadget', 'g', {}, 'default', metadata),
+    apiVersion: 'example.com/v1',
+  });
+
+  test('are established', async () => {
+    await cluster.writer.create(DEFINITIONS, definition);
+    await cluster.idle();
+    const status = cluster.storage.get(DEFINITIONS, '', 'gadgets.example.com')?.['status'] as {
+      conditions: { type: string; status: string }[];
+      acceptedNames: { kind: string };
+    };
+    assert.deepEqual(
+      status.conditions.map((condition) => [condition.type, condition.status]),
+      [
+        ['NamesAccepted', 'True'],
+        ['Established', 'True'],
+      ],
+    );
+    assert.equal(status.acceptedNames.kind, 'Gadget');
+  });
+
+  test('go before their definition does', async () => {
+    await cluster.writer.create(DEFINITIONS, definition);
+    await cluster.idle();
+    await cluster.writer.create(GADGETS, gadget({ finalizers: ['example.com/hold'] }));
+    await cluster.writer.remove(DEFINITIONS, '', 'gadgets.example.com');
+    await cluster.idle();
+    const held = cluster.storage.get(GADGETS, 'default', 'g');
+    assert.ok(held && cluster.storage.get(DEFINITIONS, '', 'gadgets.example.com'));
+    await cluster.writer.update(GADGETS, { ...held, metadata: { ...held.metadata, finalizers: [] } });
+    await cluster.idle();
+    assert.equal(cluster.storage.get(GADGETS, 'default', 'g'), undefined);
+    assert.equal(cluster.storage.get(DEFINITIONS, '', 'gadgets.example.com'), undefined);
+    await assert.rejects(cluster.writer.create(GADGETS, gadget()), ApiError);
+  });
+});

@@ -1,0 +1,265 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { stat } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import { connect } from 'node:tls';
+import { createApiClient, type ApiAnswer } from '../support/api-client.ts';
+import { messageOf, objectOf } from '../support/answers.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
+import { createAuthority, createClient } from '../../src/tls/self-signed.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+
+describe('the API over HTTP', () => {
+  let cluster: TestCluster;
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+    cluster.admin.send(method, path, body, headers);
+  before(async () => {
+    cluster = await startCluster();
+  });
+  after(async () => {
+    await cluster.stop();
+    assert.deepEqual(cluster.errors, []);
+  });
+
+  describe('who asks', () => {
+    test('is nobody without a certificate', async () => {
+      const answer = await cluster.as().send('GET', '/api/v1/pods');
+      assert.equal(answer.status, 403);
+      assert.equal(
+        messageOf(answer),
+        'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope',
+      );
+    });
+
+    test('cannot be shown by a token, since there are none', async () => {
+      const answer = await cluster.as().send('GET', '/api', undefined, { authorization: 'Bearer x' });
+      assert.equal(answer.status, 401);
+      assert.equal(messageOf(answer), 'Unauthorized');
+    });
+
+    test('cannot be shown by a certificate of somebody else', async () => {
+      const validity = { now: new Date(), days: 1 };
+      const forged = createClient(
+        createAuthority(validity),
+        { username: 'admin', groups: ['system:masters'] },
+        validity,
+      );
+      const client = createApiClient({ port: cluster.port, authority: cluster.authority, client: forged });
+      const answer = await client.send('GET', '/api');
+      client.close();
+      assert.equal(answer.status, 401);
+    });
+
+    test('may see what is public', async () => {
+      const answer = await cluster.as().send('GET', '/version');
+      assert.equal(answer.status, 200);
+      for (const path of ['/healthz', '/livez', '/readyz']) {
+        assert.equal((await cluster.as().send('GET', path)).text, 'ok');
+      }
+    });
+
+    test('may not see other paths', async () => {
+      const answer = await cluster.as().send('GET', '/openapi/v2');
+      assert.equal(messageOf(answer), 'forbidden: User "system:anonymous" cannot get path "/openapi/v2"');
+      assert.equal(answer.status, 403);
+    });
+  });
+
+  describe('impersonation', () => {
+    const as = (headers: Record<string, string>): Promise<ApiAnswer> =>
+      send('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', whoami, headers);
+    const whoami = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' };
+    const cases: readonly [headers: Record<string, string>, user: object][] = [
+      [{ 'impersonate-user': 'bob' }, { username: 'bob', groups: ['system:authenticated'] }],
+      [
+        {
+          'impersonate-user': 'bob',
+          'impersonate-group': 'dev',
+          'impersonate-uid': 'u1',
+          'impersonate-extra-a%2fb': 'x',
+        },
+        { username: 'bob', uid: 'u1', groups: ['dev', 'system:authenticated'], extra: { 'a/b': ['x'] } },
+      ],
+      [
+        { 'impersonate-user': 'system:serviceaccount:default:app' },
+        {
+          username: 'system:serviceaccount:default:app',
+          groups: ['system:serviceaccounts', 'system:serviceaccounts:default', 'system:authenticated'],
+        },
+      ],
+      [
+        { 'impersonate-user': 'bob', 'impersonate-group': 'system:authenticated' },
+        { username: 'bob', groups: ['system:authenticated'] },
+      ],
+    ];
+    for (const [headers, user] of cases) {
+      test(JSON.stringify(headers), async () => {
+        assert.deepEqual((objectOf(await as(headers))['status'] as JsonObject)['userInfo'], user);
+      });
+    }
+
+    test('of nobody keeps nobody out', async () => {
+      const answer = await send('GET', '/api/v1/pods', undefined, { 'impersonate-user': 'system:anonymous' });
+      assert.match(String(messageOf(answer)), /^pods is forbidden: User "system:anonymous" cannot list/);
+    });
+
+    const refused: readonly [headers: Record<string, string>, status: number, message: string][] = [
+      [{ 'impersonate-group': 'dev' }, 400, 'requested [dev] without impersonating a user'],
+    ];
+    for (const [headers, status, message] of refused) {
+      test(`${JSON.stringify(headers)} is refused`, async () => {
+        const answer = await as(headers);
+        assert.equal(messageOf(answer), message);
+        assert.equal(answer.status, status);
+      });
+    }
+
+    const forbidden: readonly [headers: Record<string, string>, message: string][] = [
+      [
+        { 'impersonate-user': 'bob' },
+        'users "bob" is forbidden: User "carol" cannot impersonate resource "users" in API group "" at the cluster scope',
+      ],
+      [
+        { 'impersonate-user': 'system:serviceaccount:a:b' },
+        'serviceaccounts "b" is forbidden: User "carol" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "a"',
+      ],
+    ];
+    for (const [headers, message] of forbidden) {
+      test(`${JSON.stringify(headers)} takes a right`, async () => {
+        const answer = await cluster.as('carol').send('GET', '/api', undefined, headers);
+        assert.equal(messageOf(answer), message);
+        assert.equal(answer.status, 403);
+      });
+    }
+  });
+
+  describe('odd requests are answered', () => {
+    const cases: readonly [
+      what: string,
+      request: readonly [method: string, path: string, body?: string, headers?: Record<string, string>],
+      status: number,
+      message?: string,
+    ][] = [
+      ['an unknown path', ['GET', '/nothing'], 404],
+      ['a path with empty parts', ['GET', '//api//v1'], 404],
+      ['an unknown group', ['GET', '/apis/none.example.com/v1/things'], 404],
+      [
+        'an unknown method',
+        ['OPTIONS', '/api/v1/pods'],
+        405,
+        'the server does not allow this method on the requested resource',
+      ],
+      [
+        'a broken escape',
+        ['GET', '/api/v1/namespaces/%zz'],
+        400,
+        "'/api/v1/namespaces/%zz' is not a valid url component",
+      ],
+      ['a name with a slash in it', ['GET', '/api/v1/namespaces/a%2Fb'], 404, 'namespaces "a/b" not found'],
+      [
+        'a name like a member of all objects',
+        ['GET', '/api/v1/namespaces/__proto__'],
+        404,
+        'namespaces "__proto__" not found',
+      ],
+      [
+        'a resource like a member of all objects',
+        ['GET', '/api/v1/constructor'],
+        404,
+        'the server could not find the requested resource',
+      ],
+      [
+        'a body that is too large',
+        ['POST', '/api/v1/namespaces', 'x'.repeat(3 * 1024 * 1024 + 1)],
+        413,
+        'Request entity too large: limit is 3145728',
+      ],
+      [
+        'malformed protobuf',
+        ['POST', '/api/v1/namespaces', 'k8s', { 'content-type': 'application/vnd.kubernetes.protobuf' }],
+        400,
+        'the body is not a protobuf message',
+      ],
+      ['a list as a body', ['POST', '/api/v1/namespaces', '[]'], 400],
+      ['deep nesting', ['POST', '/api/v1/namespaces', `${'['.repeat(100_000)}${']'.repeat(100_000)}`], 400],
+      ['invalid UTF-8', ['POST', '/api/v1/namespaces', '{"metadata":{"name":"\ufffd"}}'], 422],
+    ];
+    for (const [what, request, status, message] of cases) {
+      test(what, async () => {
+        const answer = await send(...request);
+        assert.equal(answer.status, status, answer.text);
+        if (message !== undefined) assert.equal(messageOf(answer), message);
+        assert.equal((await send('GET', '/readyz')).status, 200);
+      });
+    }
+
+    test('bytes that are no HTTP', async () => {
+      const socket = connect({ host: '127.0.0.1', port: cluster.port, ca: cluster.authority });
+      socket.write('\0\x01\x02 garbage\r\n\r\n');
+      const [received] = (await once(socket, 'data')) as [Buffer];
+      socket.destroy();
+      assert.match(received.toString(), /^HTTP\/1.1 400 /);
+    });
+  });
+
+  describe('discovery', () => {
+    test('follows definitions as they come and go', async () => {
+      const definition = {
+        apiVersion: 'apiextensions.k8s.io/v1',
+        kind: 'CustomResourceDefinition',
+        metadata: { name: 'gadgets.example.com' },
+        spec: {
+          group: 'example.com',
+          scope: 'Namespaced',
+          names: { kind: 'Gadget', plural: 'gadgets', singular: 'gadget', listKind: 'GadgetList', shortNames: ['gg'] },
+          versions: [
+            { name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: { type: 'object' } } },
+            { name: 'v2', served: true, storage: false, schema: { openAPIV3Schema: { type: 'object' } } },
+          ],
+        },
+      };
+      const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+      assert.equal((await send('POST', path, definition)).status, 201);
+      await cluster.cluster.idle();
+      const group = objectOf(await send('GET', '/apis/example.com'));
+      assert.deepEqual(group['preferredVersion'], { groupVersion: 'example.com/v1', version: 'v1' });
+      const gadget = { apiVersion: 'example.com/v1', kind: 'Gadget', metadata: { name: 'g' } };
+      assert.equal((await send('POST', '/apis/example.com/v1/namespaces/default/gadgets', gadget)).status, 201);
+      const other = objectOf(await send('GET', '/apis/example.com/v2/namespaces/default/gadgets/g'));
+      assert.equal(other['apiVersion'], 'example.com/v2');
+      assert.match((await send('GET', '/openapi/v3')).text, /apis\/example.com\/v2/);
+      assert.equal((await send('DELETE', `${path}/gadgets.example.com`)).status, 200);
+      await cluster.cluster.idle();
+      assert.equal((await send('GET', '/apis/example.com')).status, 404);
+      assert.equal((await send('GET', '/apis/example.com/v1/gadgets')).status, 404);
+    });
+
+    test('has the old OpenAPI document in JSON, and an empty one in protobuf for those who take nothing else', async () => {
+      const protobuf = 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf';
+      const { status, headers, text } = await send('GET', '/openapi/v2', undefined, { accept: protobuf });
+      assert.deepEqual(
+        [status, headers['content-type'], text],
+        [
+          200,
+          'application/com.github.proto-openapi.spec.v2.v1.0+protobuf',
+          '\n\u00032.0\u0012\u0015\n\nKubernetes\u0012\u0007v1.36.0',
+        ],
+      );
+      const { swagger } = objectOf(
+        await send('GET', '/openapi/v2', undefined, { accept: `${protobuf},application/json` }),
+      );
+      assert.equal(swagger, '2.0');
+    });
+  });
+
+  test('a kubeconfig can be read by its owner only', async () => {
+    const { mode } = await stat(await cluster.kubeconfig());
+    assert.equal(mode & 0o777, 0o600);
+  });
+
+  test('a HEAD has no body', async () => {
+    const answer = await send('HEAD', '/api/v1/namespaces/default');
+    assert.equal(answer.status, 200);
+    assert.equal(answer.text, '');
+  });
+});
