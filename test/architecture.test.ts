@@ -18,7 +18,7 @@ describe('the rules name what breaks them', () => {
     { name: 'the top', path: 'main.ts', text: `import { x } from './cli/main.ts';`, expected: [] },
     {
       name: 'a subfolder of its own unit',
-      path: 'dev-cluster/http/a.ts',
+      path: 'dev-cluster/admission/a.ts',
       text: `import { x } from '../types.ts';`,
       expected: [],
     },
@@ -31,14 +31,14 @@ describe('the rules name what breaks them', () => {
     {
       name: 'sideways',
       path: 'server/a.ts',
-      text: `import { x } from '../dev-cluster/index.ts';`,
-      expected: ['src/server/a.ts: imports src/dev-cluster/index.ts: server may not import from dev-cluster'],
+      text: `import { x } from '../dev-cluster/types.ts';`,
+      expected: ['src/server/a.ts: imports src/dev-cluster/types.ts: server may not import from dev-cluster'],
     },
     {
       name: 'from a part below into the development cluster',
       path: 'cluster/a.ts',
-      text: `import { x } from '../dev-cluster/index.ts';`,
-      expected: ['src/cluster/a.ts: imports src/dev-cluster/index.ts: cluster may not import from dev-cluster'],
+      text: `import { x } from '../dev-cluster/types.ts';`,
+      expected: ['src/cluster/a.ts: imports src/dev-cluster/types.ts: cluster may not import from dev-cluster'],
     },
     {
       name: 'types only',
@@ -88,7 +88,7 @@ describe('the rules name what breaks them', () => {
       name: 'a package away from home',
       path: 'cli/a.ts',
       text: `import Fastify from 'fastify';`,
-      expected: ['src/cli/a.ts: imports fastify, whose home is src/server/ and src/dev-cluster/http/'],
+      expected: ['src/cli/a.ts: imports fastify, whose home is src/server/ and src/dev-cluster/server.ts'],
     },
     {
       name: 'a part of a package away from home',
@@ -195,7 +195,7 @@ describe('the rules name what breaks them', () => {
     },
     { name: 'errors', path: 'cli/a.ts', text: `class X extends Error {}`, expected: [] },
   ];
-  const house = ['kube/types.ts', 'cluster/store.ts', 'dev-cluster/index.ts', 'server/psa.ts', 'cli/main.ts'];
+  const house = ['kube/types.ts', 'cluster/store.ts', 'dev-cluster/types.ts', 'server/psa.ts', 'cli/main.ts'];
   for (const { name, path, text, expected } of cases) {
     test(name, () => {
       const sources = new Map([...house.map((file) => [file, ''] as const), [path, text] as const]);

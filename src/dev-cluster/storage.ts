@@ -39,7 +39,7 @@ export interface Storage extends ObjectReader {
 const FIRST_REVISION = 100;
 
 /** The number of changes that the history keeps. */
-const HISTORY_LIMIT = 5000;
+const HISTORY_LIMIT = 1000;
 
 type Objects = Map<string, ApiObject>;
 

@@ -25,7 +25,7 @@ const PURE_ROWS = 5;
 
 /** Where a package may be imported: a folder, or one file. */
 const HOMES: ReadonlyMap<string, readonly string[]> = new Map([
-  ['fastify', ['server/', 'dev-cluster/http/']],
+  ['fastify', ['server/', 'dev-cluster/server.ts']],
   ['node-forge', ['tls/']],
   ['commander', ['cli/program.ts']],
   ['pino', ['telemetry/']],
