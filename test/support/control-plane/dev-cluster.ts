@@ -1,5 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { createApiServer, createDevCluster, createHttpsCaller, type DevCluster } from '../../../src/dev-cluster/index.ts';
+import {
+  createApiServer,
+  createDevCluster,
+  createHttpsCaller,
+  type DevCluster,
+} from '../../../src/dev-cluster/index.ts';
 import type { ApiRequest } from '../../../src/dev-cluster/request.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 import { createCredentials } from './credentials.ts';
