@@ -63,7 +63,7 @@ ${RANGED}`);
       'the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings',
       'namespaces: default, shop',
       'service accounts: default/default, shop/web',
-      'ranges of ids: for the namespaces default, shop',
+      'UID ranges of namespaces: default, shop',
     ]);
     assert.deepEqual(namesOf(store.list('Namespace')), ['bank', 'default', 'shop']);
     assert.deepEqual(store.get('Namespace', 'shop')?.metadata?.annotations, {
@@ -237,7 +237,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
   test('and a cluster exclude each other', async () => {
     await assert.rejects(readText(DEPLOYMENT, { context: 'work' }), {
       name: 'UserError',
-      message: '--filename reads manifests instead of a cluster: leave out --kubeconfig and --context',
+      message: '--filename reads manifests instead of a cluster: remove --kubeconfig and --context',
     });
   });
 });
@@ -260,7 +260,7 @@ describe('a cluster', () => {
     assert.deepEqual([source, objects, namespace, user?.username], ['cluster', [], 'default', 'admin']);
     assert.deepEqual(assumptions, [
       'the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings',
-      'ranges of ids: for the namespaces default, kube-node-lease, kube-public, kube-system',
+      'UID ranges of namespaces: default, kube-node-lease, kube-public, kube-system',
       'no rangeallocations.security.internal.openshift.io: the cluster does not serve them',
       'no psaenforcementconfigs.config.openshift.io: the cluster does not serve them',
       'no featuregates.config.openshift.io: the cluster does not serve them',

@@ -33,7 +33,7 @@ const HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],
   ['yaml', ['config/yaml.ts']],
   ['@marcbachmann/cel-js', ['dev-cluster/']],
-  ['@kubernetes/client-node', ['cluster/', 'cli/check/judge.ts']],
+  ['@kubernetes/client-node', ['cluster/', 'cli/check/manifests.ts']],
 ]);
 
 /** Its types are everywhere: they are the words of the Kubernetes API. */

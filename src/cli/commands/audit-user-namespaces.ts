@@ -9,7 +9,7 @@ import {
   auditUserNamespaces,
 } from '../../policy/rollout/user-namespace-audit.ts';
 import { EXIT, defineCommand } from '../command.ts';
-import { assumptionBlocks } from '../inventory/assumptions.ts';
+import { assumptionBlocks } from '../output/print.ts';
 import { type Style, styleOf, printable, DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';

@@ -9,13 +9,14 @@ import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../kube
 import { withoutEphemeralContainers } from '../../kube/pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Pod, UserInfo, JsonObject, PodLike } from '../../kube/types.ts';
-import { namespaceOf, nameOf } from '../inventory/manifests.ts';
+import { manifestNamespace, manifestName } from '../inventory/manifests.ts';
 import { canUseScc } from '../../cluster/access.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
 import { changesOf, type Change } from '../../policy/scc/advice/suggestion.ts';
 import { explainScc, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
-import { findNamespace, type Inventory, readBeside } from '../inventory/inventory.ts';
-import { missingAccount, printAssumptions } from '../inventory/assumptions.ts';
+import { findNamespace, type Inventory, readSubjects } from '../inventory/inventory.ts';
+import { printAssumptions } from '../output/print.ts';
+import { serviceAccountError } from '../inventory/assumptions.ts';
 import {
   expectedMode,
   type ExpectedSettings,
@@ -61,7 +62,7 @@ interface PodContext {
 function podOf({ apiVersion, kind, value }: ManifestObject, context: PodContext): CreatedPod | undefined {
   const source = POD_SOURCES.find((one) => one === kind && getApiVersion(one) === apiVersion);
   if (source === undefined) return undefined;
-  const namespace = namespaceOf(value) ?? context.namespace;
+  const namespace = manifestNamespace(value) ?? context.namespace;
   const findAccount = (name: string) => context.store.get('ServiceAccount', name, namespace);
   if (source !== 'Pod') {
     const made = getControllerPod(value, source, findAccount);
@@ -101,11 +102,16 @@ function explainObjects(
     if (created === undefined) return [];
     const explanation = explainPod(created, { store, settings });
     const place = created.namespace;
-    const refusal = missingAccount(created.pod, place, (name) =>
+    const refusal = serviceAccountError(created.pod, place, (name) =>
       brought.has(`${place}/${name}`) ? {} : store.get('ServiceAccount', name, place),
     );
     return [
-      { kind: object.kind, name: nameOf(object.value), ...(refusal === undefined ? {} : { refusal }), ...explanation },
+      {
+        kind: object.kind,
+        name: manifestName(object.value),
+        ...(refusal === undefined ? {} : { refusal }),
+        ...explanation,
+      },
     ];
   });
   return { objects: explained, assumptions };
@@ -113,7 +119,7 @@ function explainObjects(
 
 /** `shop/builder` */
 function placeOf(value: JsonObject, fallback: string): string {
-  return `${namespaceOf(value) ?? fallback}/${nameOf(value)}`;
+  return `${manifestNamespace(value) ?? fallback}/${manifestName(value)}`;
 }
 
 function explainPod(
@@ -341,7 +347,7 @@ export const command = defineCommand({
     const settings = expectedSettings(options);
     const { as: user, 'as-group': groups } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group needs --as');
-    const { objects, inventory } = await readBeside(paths, options, { io, needs: { kinds: SCC_REVIEW_KINDS } });
+    const { objects, inventory } = await readSubjects(paths, options, { io, needs: { kinds: SCC_REVIEW_KINDS } });
     const namespace = options.namespace ?? inventory.namespace;
     const creator = creatorOf(user, groups, inventory);
     const explanation = explainObjects(objects, inventory, { settings, namespace, creator });

@@ -1,6 +1,6 @@
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
-import { assumptionBlocks } from '../inventory/assumptions.ts';
+import { assumptionBlocks } from '../output/print.ts';
 import { printData, styleOf } from '../output/print.ts';
 import { gatherRollout, rolloutOptions } from '../rollout/gather.ts';
 import {

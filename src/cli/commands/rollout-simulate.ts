@@ -22,7 +22,7 @@ import {
 import { number, namespaceBlocks, printCounts, countNamespaces, planNamespaces } from '../rollout/namespaces.ts';
 import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { assumptionBlocks } from '../inventory/assumptions.ts';
+import { assumptionBlocks } from '../output/print.ts';
 import { boolean, oneOf, option } from '../options.ts';
 import { printData, styleOf, type Style, printable } from '../output/print.ts';
 

@@ -10,7 +10,7 @@ import {
   gatherRollout,
   rolloutOptions,
 } from '../rollout/gather.ts';
-import { assumptionBlocks } from '../inventory/assumptions.ts';
+import { assumptionBlocks } from '../output/print.ts';
 import { type Style, styleOf, printable, printData } from '../output/print.ts';
 import { namespaceBlocks, printCounts, countNamespaces, planNamespaces } from '../rollout/namespaces.ts';
 import { defineCommand, EXIT } from '../command.ts';

@@ -20,7 +20,8 @@ import { quote, compareBytes } from '../../kube/text.ts';
 import { type PlannedRefusal, planPod } from '../../policy/scc/advice/explain.ts';
 import { useRoleNameOf, grantObjects } from '../../policy/scc/standard.ts';
 import { printObstacle } from '../../policy/scc/advice/warnings.ts';
-import { assumptionBlocks, missingAccount } from '../inventory/assumptions.ts';
+import { assumptionBlocks } from '../output/print.ts';
+import { serviceAccountError } from '../inventory/assumptions.ts';
 import {
   type Style,
   printable,
@@ -202,7 +203,7 @@ function planWorkload(
     preferUserNamespaces,
   });
   const place = object.metadata?.namespace ?? '';
-  const refusal = missingAccount(made.pod, place, (account) => store.get('ServiceAccount', account, place));
+  const refusal = serviceAccountError(made.pod, place, (account) => store.get('ServiceAccount', account, place));
   return { kind, name, ...accountOf(made), ...(refusal === undefined ? {} : { refusal }), result };
 }
 

@@ -17,7 +17,7 @@ import {
   selectedNamespace,
   selectionOptions,
 } from '../inventory/inventory.ts';
-import { printAssumptions } from '../inventory/assumptions.ts';
+import { printAssumptions } from '../output/print.ts';
 import { list, oneOf, option, text } from '../options.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
 

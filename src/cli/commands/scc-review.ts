@@ -6,17 +6,17 @@ import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { answerReview, REVIEW_KINDS } from '../../policy/scc/review.ts';
-import { type Inventory, readBeside } from '../inventory/inventory.ts';
-import { nameOf, namespaceOf, podPath } from '../inventory/manifests.ts';
+import { type Inventory, readSubjects } from '../inventory/inventory.ts';
+import { manifestName, manifestNamespace, podPath } from '../inventory/manifests.ts';
 import { printable, printColumns } from '../output/print.ts';
-import { printPlace } from '../output/findings.ts';
+import { printPosition } from '../output/findings.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { getPodTemplate } from '../../kube/pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { assumptionBlocks, printAssumptions } from '../inventory/assumptions.ts';
+import { assumptionBlocks, printAssumptions } from '../output/print.ts';
 import { list, objectName, option, text } from '../options.ts';
 import { expectedSettings, SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-options.ts';
 
@@ -34,7 +34,7 @@ function answer(
   { compatibility, preferUserNamespaces }: SccSettings,
 ): AnsweredReview {
   const namespace = store.get('Namespace', namespaceName);
-  const place = printPlace({ file: object.document.file, ...object.positionOf([]) });
+  const place = printPosition({ file: object.document.file, ...object.positionOf([]) });
   if (namespace === undefined) throw new UserError(`${place}: namespace ${quote(namespaceName)} not found`);
   const answered = answerReview({
     review,
@@ -49,7 +49,7 @@ function answer(
   });
   if ('error' in answered) throw new UserError(`${place}: ${answered.error.message}`);
   const { status, warnings } = answered;
-  return { resource: `${object.kind}/${nameOf(object.value)}`, review: { ...review, status }, warnings };
+  return { resource: `${object.kind}/${manifestName(object.value)}`, review: { ...review, status }, warnings };
 }
 
 /** Whom to ask about. */
@@ -71,7 +71,7 @@ function askAbout(
   { subjects, namespace: fallback }: { readonly subjects: Subjects; readonly namespace: string },
 ): AskedReview | undefined {
   const { apiVersion, kind, value } = object;
-  const namespace = namespaceOf(value) ?? fallback;
+  const namespace = manifestNamespace(value) ?? fallback;
   if (apiVersion === API_VERSION && REVIEW_KINDS.some((one) => one === kind)) {
     return { object, namespace, review: value };
   }
@@ -191,7 +191,7 @@ export const command = defineCommand({
         '--serviceaccount asks about service accounts, --user and --group about users: leave one out',
       );
     }
-    const { objects, inventory } = await readBeside(paths, options, { io, needs: { kinds: SCC_REVIEW_KINDS } });
+    const { objects, inventory } = await readSubjects(paths, options, { io, needs: { kinds: SCC_REVIEW_KINDS } });
     const namespace = options.namespace ?? inventory.namespace;
     const subjects = { user, groups, serviceAccounts };
     const asked = objects.map((object) => askAbout(object, { subjects, namespace })).filter((one) => one !== undefined);

@@ -3,7 +3,7 @@ import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, readInventory, inventoryOptions } from '../inventory/inventory.ts';
 import { objectName, option } from '../options.ts';
 import { printColumns, DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
-import { printAssumptions } from '../inventory/assumptions.ts';
+import { printAssumptions } from '../output/print.ts';
 import { findScc, printSubject, printThrough, sccGrants, type SccGrant } from '../scc-grants.ts';
 
 const DETAILS = `

@@ -1,120 +1,179 @@
-import type { AccessAttributes } from '../../cluster/cluster.ts';
-import { type Store, type WritableStore, createStore } from '../../cluster/store.ts';
-import type { ManifestObject } from '../../config/manifests.ts';
-import {
-  type Kind,
-  type UserInfo,
-  type Namespace,
-  isObject,
-  type JsonObject,
-  type ObjectMeta,
-  draft,
-  type Kinds,
-  type KubeObject,
-} from '../../kube/types.ts';
-import { flag, list, objectName, option, text, type Values } from '../options.ts';
-import { UserError } from '../../config/files.ts';
-import { quote } from '../../kube/text.ts';
-import { type Connection, connect } from '../../cluster/connection.ts';
-import { readCluster } from '../../cluster/lists.ts';
-import { ApiError } from '../../kube/status.ts';
-import { nameOf, namespaceOf, failOn, readObjects } from './manifests.ts';
+/** The inventory of a command: the objects of a cluster, or of manifests as if they were all objects of a cluster. */
 import { reviewAccess, reviewSelf } from '../../cluster/access.ts';
-import { RESOURCES, getApiVersion, resourcePath } from '../../kube/resources.ts';
-import { PROGRAM, type Io, VERSION } from '../command.ts';
-import { createProgress } from '../output/print.ts';
-import {
-  assumeRanges,
-  assumeStandardSccs,
-  assumeClusterAdmin,
-  assumeNamespaces,
-  assumeServiceAccounts,
-  hasStandardSccs,
-} from './assumptions.ts';
-import type { Path } from '../../config/yaml.ts';
-import { metadataProblem } from '../../kube/names.ts';
+import type { AccessAttributes } from '../../cluster/cluster.ts';
+import { findCluster } from '../../cluster/cluster-source.ts';
+import { connect, type Connection } from '../../cluster/connection.ts';
+import { readCluster } from '../../cluster/lists.ts';
+import { createStore, type Store, type WritableStore } from '../../cluster/store.ts';
+import { UserError } from '../../config/files.ts';
+import type { ManifestObject } from '../../config/manifests.ts';
+import type { ManifestError, Path } from '../../config/yaml.ts';
 import { completePod } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
+import { metadataProblem } from '../../kube/names.ts';
+import { getApiVersion, resourcePath, RESOURCES } from '../../kube/resources.ts';
+import { ApiError } from '../../kube/status.ts';
+import { quote } from '../../kube/text.ts';
+import {
+  draft,
+  isObject,
+  type JsonObject,
+  type Kind,
+  type Kinds,
+  type KubeObject,
+  type Namespace,
+  type ObjectMeta,
+  type UserInfo,
+} from '../../kube/types.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
-import type { Remark } from '../output/findings.ts';
-import { findCluster } from '../../cluster/cluster-source.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
+import { PROGRAM, VERSION, type Io } from '../command.ts';
+import { flag, list, objectName, option, text, type Values } from '../options.ts';
+import { createProgress } from '../output/print.ts';
+import {
+  assumeClusterAdmin,
+  assumeNamespaces,
+  assumeRanges,
+  assumeServiceAccounts,
+  assumeStandardSccs,
+  hasStandardSccs,
+} from './assumptions.ts';
+import { apiGroup, failOnErrors, manifestName, manifestNamespace, readObjects } from './manifests.ts';
 
-/** Everything that a decision may ask for. */
-export interface Inventory {
-  readonly store: Store;
-  readonly source: 'manifests' | 'cluster';
-  /** As they stand in the manifests; none of a cluster. */
-  readonly objects: readonly ManifestObject[];
-  /** What was not there, each in a few words without a full stop. */
-  readonly assumptions: readonly string[];
-  /** Where objects belong that name no namespace. */
-  readonly namespace: string;
-  /** Who reads the cluster; absent if the cluster does not say. */
-  readonly user?: UserInfo;
-  /** Asks the cluster whether a user may do something; absent for manifests. */
-  readonly reviewAccess?: (user: UserInfo, attributes: AccessAttributes) => Promise<boolean>;
-}
-
-/** An object by its name. */
-export interface ObjectName {
-  readonly kind: Kind;
-  readonly namespace: string;
-  readonly name: string;
-}
-
-interface InventoryNeeds {
-  /** What to read from a cluster; of manifests everything is read. */
-  readonly kinds: readonly Kind[];
-  /** Read only this namespace of a cluster, and what lies in none. */
-  readonly only?: string | undefined;
-  /** Namespaces that manifests which lack them are assumed to have, besides those that objects are in. */
-  readonly namespaces?: readonly string[];
-  /** Absent: namespaces that lack ranges of ids in manifests get those that would be allotted to them. */
-  readonly ranges?: 'leave';
-  /** Objects to read beside, of kinds of which not all are wanted; what they are may depend on the others. */
-  also?(store: Store): readonly ObjectName[];
-  /** What SCCs need and a cluster does not have: absent, it stays as it is; manifests never hold everything. */
-  readonly gaps?: 'fill';
-}
-
-/** Where a command reads from: manifests, or a cluster. */
+/** The source of the objects: manifests or a cluster. */
 export const inventoryOptions = {
   filename: list('PATH', text, {
     short: 'f',
     help: 'Manifests to read instead of a cluster: files, folders, - for the standard input',
   }),
   kubeconfig: option('FILE', text, undefined, {
-    help: 'Kubeconfig of the cluster to read; absent, $KUBECONFIG, ~/.kube/config, or the cluster around the process',
+    help: 'Kubeconfig of the cluster; by default $KUBECONFIG, ~/.kube/config, or the cluster of the pod',
   }),
-  context: option('NAME', text, undefined, { help: 'Context of the kubeconfig; absent, its current one' }),
+  context: option('NAME', text, undefined, { help: 'Context of the kubeconfig; by default the current context' }),
 };
 
-/** Of which namespaces a command tells. */
+/** The selection of namespaces. */
 export const selectionOptions = {
   namespace: option('NAME', objectName, undefined, {
     short: 'n',
-    help: 'This namespace only; of manifests, also the namespace of objects that name none',
+    help: 'Only this namespace; for manifests, also the namespace of objects without one',
   }),
-  'all-namespaces': flag({ short: 'A', help: 'All namespaces, which is the default' }),
+  'all-namespaces': flag({ short: 'A', help: 'All namespaces (the default)' }),
 };
 
-/** The only namespace of which to tell; `undefined`: all. */
-export function selectedNamespace({
-  namespace,
-  'all-namespaces': all,
-}: Values<typeof selectionOptions>): string | undefined {
-  return all ? undefined : namespace;
+/** Returns the only selected namespace; `undefined` for all. */
+export function selectedNamespace(values: Values<typeof selectionOptions>): string | undefined {
+  return values['all-namespaces'] ? undefined : values.namespace;
 }
 
 export type InventoryValues = Values<typeof inventoryOptions> & {
-  /** The namespace of objects in manifests that name none; absent: `default`. */
+  /** The namespace of objects in manifests without one; `default` if absent. */
   readonly namespace?: string | undefined;
 };
 
+export interface Inventory {
+  readonly store: Store;
+  readonly source: 'manifests' | 'cluster';
+  /** The objects as the manifests contain them; none for a cluster. */
+  readonly objects: readonly ManifestObject[];
+  /** Descriptions of missing objects and of their substitutes, without a full stop. */
+  readonly assumptions: readonly string[];
+  /** The namespace of objects without one. */
+  readonly namespace: string;
+  /** The user of the kubeconfig; absent for manifests, and if the cluster does not return it. */
+  readonly user?: UserInfo;
+  /** Asks the cluster for the permission of a user; absent for manifests. */
+  readonly reviewAccess?: (user: UserInfo, attributes: AccessAttributes) => Promise<boolean>;
+}
+
+/** The name of a namespaced object. */
+export interface ObjectName {
+  readonly kind: Kind;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface InventoryNeeds {
+  /** The kinds to read from a cluster. Manifests are read completely. */
+  readonly kinds: readonly Kind[];
+  /** The only namespace to read from a cluster, besides cluster-scoped objects. */
+  readonly only?: string | undefined;
+  /** Namespaces to assume for manifests, besides the namespaces of their objects. */
+  readonly namespaces?: readonly string[];
+  /** `leave`: namespaces in manifests without a UID range keep none. */
+  readonly ranges?: 'leave';
+  /** Returns single objects to read of other kinds, which may depend on the objects read so far. */
+  also?(store: Store): readonly ObjectName[];
+  /** `fill`: a cluster without SCCs or UID ranges is completed by assumptions, as manifests always are. */
+  readonly gaps?: 'fill';
+}
+
 /**
- * The namespace of that name.
- * @throws {UserError} if there is none
+ * Reads manifests if `--filename` names any, and otherwise the cluster of the kubeconfig.
+ * @throws {UserError} for a source that cannot be read
+ */
+export async function readInventory(values: InventoryValues, io: Io, needs: InventoryNeeds): Promise<Inventory> {
+  if (values.filename.length === 0) return await readFromCluster(values, io, needs);
+  checkSource(values);
+  return inventoryOf(await readObjects(values.filename, io), values.namespace, needs);
+}
+
+/** @throws {UserError} if the options name both manifests and a cluster */
+function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
+  if (filename.length === 0 || (kubeconfig === undefined && context === undefined)) return;
+  throw new UserError('--filename reads manifests instead of a cluster: remove --kubeconfig and --context');
+}
+
+/** The subjects of a command with the inventory that they are evaluated in. */
+interface SubjectInventory {
+  readonly objects: readonly ManifestObject[];
+  readonly inventory: Inventory;
+}
+
+/**
+ * Reads the manifests that a command evaluates, and their inventory: the manifests of `--filename`, otherwise a cluster,
+ * otherwise the evaluated manifests themselves. Without paths, the command evaluates the manifests of `--filename`.
+ * @throws {UserError} for a source that cannot be read
+ */
+export async function readSubjects(
+  paths: readonly string[],
+  values: InventoryValues,
+  { io, needs }: { readonly io: Io; readonly needs: InventoryNeeds },
+): Promise<SubjectInventory> {
+  checkSource(values);
+  const { kubeconfig, context, filename } = values;
+  const subjects = paths.length === 0 ? filename : paths;
+  if (subjects.length === 0) throw new UserError('no manifests: pass their paths');
+  if (subjects !== filename && [paths, filename].every((list) => list.includes('-'))) {
+    throw new UserError('the standard input can be read only once: remove - or --filename=-');
+  }
+  const objects = await readObjects(subjects, io);
+  if (filename.length === 0 && (await findCluster({ kubeconfig, context, env: io.env })) !== undefined) {
+    const [only, ...others] = subjectNamespaces(objects, values.namespace);
+    const scope = others.length === 0 ? { only } : {};
+    return { objects, inventory: await readFromCluster(values, io, { ...needs, ...scope }) };
+  }
+  const surroundings = subjects === filename || filename.length === 0 ? [] : await readObjects(filename, io);
+  const namespaces = subjectNamespaces(objects, values.namespace ?? 'default').filter((name) => name !== undefined);
+  return { objects, inventory: inventoryOf([...surroundings, ...objects], values.namespace, { ...needs, namespaces }) };
+}
+
+/** The namespaces of objects; `undefined` for the default namespace of the cluster. */
+function subjectNamespaces(
+  objects: readonly ManifestObject[],
+  fallback: string | undefined,
+): readonly (string | undefined)[] {
+  const namespaced = objects.filter(({ kind }) =>
+    Object.hasOwn(RESOURCES, kind)
+      ? RESOURCES[kind as Kind].scope === 'Namespaced'
+      : REVIEW_KINDS.some((one) => one === kind),
+  );
+  return [...new Set(namespaced.map(({ value }) => manifestNamespace(value) ?? fallback))];
+}
+
+/**
+ * Returns a namespace of the store.
+ * @throws {UserError} if it does not exist
  */
 export function findNamespace(store: Store, name: string): Namespace {
   const namespace = store.get('Namespace', name);
@@ -122,45 +181,6 @@ export function findNamespace(store: Store, name: string): Namespace {
   return namespace;
 }
 
-/**
- * Puts single objects of a cluster into a store; those that are not there are left out. Returns which may not be read, in a
- * few words. Rejects as `request` does.
- */
-async function readAlso(
-  names: readonly ObjectName[],
-  { connection, store, signal }: { connection: Connection; store: WritableStore; signal: AbortSignal },
-): Promise<readonly string[]> {
-  const problems = await Promise.all(
-    names.map(async ({ kind, namespace, name }) => {
-      const path = `${resourcePath(kind, namespace)}/${encodeURIComponent(name)}`;
-      try {
-        const object = await connection.request({ method: 'GET', path, signal });
-        if (object) store.put(kind, object);
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        if (error.status.code === 403) return [`no ${kind} ${namespace}/${name}: it may not be read`];
-        if (error.status.code !== 404) throw error;
-      }
-      return [];
-    }),
-  );
-  return problems.flat();
-}
-
-/** The same of manifests. */
-function findAlso(names: readonly ObjectName[], objects: readonly ManifestObject[], store: WritableStore): void {
-  for (const { kind, namespace, name } of names) {
-    const found = objects.find(
-      (object) => object.kind === kind && nameOf(object.value) === name && namespaceOf(object.value) === namespace,
-    );
-    if (found) store.put(kind, found.value);
-  }
-}
-
-/**
- * Reads the cluster of the kubeconfig, once.
- * Rejects with a UserError if there is none, or if it cannot be reached or read.
- */
 async function readFromCluster(
   { kubeconfig, context }: InventoryValues,
   { env, signal, stderr }: Io,
@@ -174,13 +194,15 @@ async function readFromCluster(
       readCluster(connection, kinds, { namespace: only, signal, onProgress }),
       reviewSelf(connection, signal),
     ]);
-    const unread = await readAlso(also?.(store) ?? [], { connection, store, signal });
+    const unread = await readSingleObjects(also?.(store) ?? [], { connection, store, signal });
     const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
     const assumptions = [
       ...(gaps === 'fill' && isWithoutSccs ? assumeStandardSccs(store) : []),
       ...(gaps === 'fill' ? assumeRanges(store) : []),
       ...unread,
-      ...unserved.filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints').map(absent),
+      ...unserved
+        .filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints')
+        .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`),
     ];
     return {
       store,
@@ -196,21 +218,105 @@ async function readFromCluster(
   }
 }
 
-function absent(kind: Kind): string {
-  const { group, resource } = RESOURCES[kind];
-  return `no ${resource}.${group}: the cluster does not serve them`;
+/** Reads single objects into the store, skips missing objects, and describes objects that the user may not read. */
+async function readSingleObjects(
+  names: readonly ObjectName[],
+  { connection, store, signal }: { connection: Connection; store: WritableStore; signal: AbortSignal },
+): Promise<readonly string[]> {
+  const problems = await Promise.all(
+    names.map(async ({ kind, namespace, name }) => {
+      const path = `${resourcePath(kind, namespace)}/${encodeURIComponent(name)}`;
+      try {
+        const object = await connection.request({ method: 'GET', path, signal });
+        if (object) store.put(kind, object);
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        if (error.status.code === 403) return [`no ${kind} ${namespace}/${name}: the user may not read it`];
+        if (error.status.code !== 404) throw error;
+      }
+      return [];
+    }),
+  );
+  return problems.flat();
 }
 
-/** The metadata of an object, or what is wrong with them and where. */
-type ReadMetadata = { readonly metadata: ObjectMeta } | { readonly path: Path; readonly message: string };
+/**
+ * Returns an inventory of the objects alone, completed by assumptions.
+ * @throws {UserError} for objects that no API server accepts
+ */
+function inventoryOf(
+  objects: readonly ManifestObject[],
+  namespace = 'default',
+  { kinds, namespaces, ranges, also }: InventoryNeeds,
+): Inventory {
+  const store = createStore();
+  failOnErrors(fillStore(store, objects, namespace));
+  const assumptions = [
+    ...(hasStandardSccs(store) ? [] : assumeStandardSccs(store)),
+    ...assumeClusterAdmin(store),
+    ...(kinds.includes('Namespace') ? assumeNamespaces(store, namespaces) : []),
+    ...(kinds.includes('ServiceAccount') ? assumeServiceAccounts(store) : []),
+    ...(kinds.includes('Namespace') && ranges !== 'leave' ? assumeRanges(store) : []),
+  ];
+  for (const { kind, namespace, name } of also?.(store) ?? []) {
+    const object = objects.find(
+      ({ kind: other, value }) =>
+        other === kind && manifestName(value) === name && manifestNamespace(value) === namespace,
+    );
+    if (object) store.put(kind, object.value);
+  }
+  store.markSynced();
+  return { store, source: 'manifests', objects, assumptions, namespace };
+}
+
+/** Kinds that only the server reads, and no command. */
+const SERVER_KINDS: ReadonlySet<Kind> = new Set([
+  'ConfigMap',
+  'Lease',
+  'MutatingWebhookConfiguration',
+  'Secret',
+  'ValidatingWebhookConfiguration',
+]);
+
+/** API groups that have or had these kinds. Kinds of the same names in other groups are unrelated. */
+const GROUPS: ReadonlySet<string> = new Set([...Object.values(RESOURCES).map(({ group }) => group), 'extensions']);
+
+/**
+ * Puts the objects of known kinds into the store as an API server would store them, and skips other kinds. Returns errors for
+ * objects that no API server accepts.
+ */
+function fillStore(store: WritableStore, objects: readonly ManifestObject[], namespace: string): ManifestError[] {
+  // The defaults of a pod depend on its service account.
+  const ordered = objects.toSorted((a, b) => Number(a.kind === 'Pod') - Number(b.kind === 'Pod'));
+  return ordered.flatMap((object) => {
+    const { apiVersion, kind: name, value } = object;
+    const kind = Object.hasOwn(RESOURCES, name) ? (name as Kind) : undefined;
+    if (kind === undefined || SERVER_KINDS.has(kind)) return [];
+    if (apiVersion !== getApiVersion(kind)) {
+      const message = `no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
+      return GROUPS.has(apiGroup(apiVersion)) ? [errorAt(object, ['apiVersion'], message)] : [];
+    }
+    const result = readMetadata(value, RESOURCES[kind].scope === 'Cluster' ? undefined : namespace);
+    if ('message' in result) return [errorAt(object, result.path, result.message)];
+    store.put(kind, withDefaults(kind, { ...value, metadata: result.metadata }, store));
+    return [];
+  });
+}
+
+function errorAt(object: ManifestObject, path: Path, message: string): ManifestError {
+  return { file: object.document.file, ...object.positionOf(path), message };
+}
 
 const NAMELESS = 'metadata.name: Required value: name or generateName is required';
 
 /**
- * Reads the metadata as they are stored: without nulls, with a namespace or, where `defaultNamespace` is `undefined`,
- * without. What has no name yet goes by the beginning of it.
+ * Returns the metadata as an API server stores them: without nulls, and with the default namespace unless that is `undefined`.
+ * An object with `generateName` alone gets the prefix as its name.
  */
-function readMetadata(value: JsonObject, defaultNamespace: string | undefined): ReadMetadata {
+function readMetadata(
+  value: JsonObject,
+  defaultNamespace: string | undefined,
+): { readonly metadata: ObjectMeta } | { readonly path: Path; readonly message: string } {
   const given = value['metadata'] ?? {};
   if (!isObject(given)) return { path: ['metadata'], message: 'metadata must be an object' };
   const metadata = Object.fromEntries(Object.entries(given).filter(([, field]) => field !== null));
@@ -219,152 +325,15 @@ function readMetadata(value: JsonObject, defaultNamespace: string | undefined): 
   const { namespace, ...others }: ObjectMeta = metadata;
   const name = others.name || others.generateName;
   if (!name) return { path: ['metadata'], message: NAMELESS };
-  const place = defaultNamespace === undefined ? {} : { namespace: namespace || defaultNamespace };
-  return { metadata: { ...others, name, ...place } };
+  const scope = defaultNamespace === undefined ? {} : { namespace: namespace || defaultNamespace };
+  return { metadata: { ...others, name, ...scope } };
 }
 
-/**
- * Puts the objects of known kinds into a store, as an API server would keep them; returns what no API server would
- * take. Other kinds are left out.
- */
-function fillStore(store: WritableStore, objects: readonly ManifestObject[], namespace: string): Remark[] {
-  // What a pod is completed with depends on its service account.
-  const ordered = objects.toSorted((a, b) => Number(a.kind === 'Pod') - Number(b.kind === 'Pod'));
-  return ordered.flatMap((object) => {
-    const kind = Object.hasOwn(RESOURCES, object.kind) ? (object.kind as Kind) : undefined;
-    if (kind === undefined || UNREAD.has(kind)) return [];
-    if (object.apiVersion !== getApiVersion(kind)) return mistakenVersion(object);
-    const read = readMetadata(object.value, RESOURCES[kind].scope === 'Cluster' ? undefined : namespace);
-    if ('message' in read) return [remarkOn(object, read.path, read.message)];
-    store.put(kind, completed(kind, { ...object.value, metadata: read.metadata }, store));
-    return [];
-  });
-}
-
-/** Of kinds that the server alone reads, and no command. */
-const UNREAD: ReadonlySet<Kind> = new Set([
-  'ConfigMap',
-  'Lease',
-  'MutatingWebhookConfiguration',
-  'Secret',
-  'ValidatingWebhookConfiguration',
-]);
-
-/** The groups that have, or had, these kinds. Other groups may have kinds of the same names. */
-const GROUPS: ReadonlySet<string> = new Set([...Object.values(RESOURCES).map(({ group }) => group), 'extensions']);
-
-function mistakenVersion(object: ManifestObject): Remark[] {
-  const { apiVersion, kind } = object;
-  const group = apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : '';
-  const message = `no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
-  return GROUPS.has(group) ? [remarkOn(object, ['apiVersion'], message)] : [];
-}
-
-function remarkOn(object: ManifestObject, path: Path, message: string): Remark {
-  return { file: object.document.file, ...object.positionOf(path), message };
-}
-
-/** The object as it is stored: with what is filled in on its way. */
-function completed(kind: Kind, object: KubeObject, store: WritableStore): Kinds[Kind] {
+/** Returns the object with the defaults of the API server. */
+function withDefaults(kind: Kind, object: KubeObject, store: WritableStore): Kinds[Kind] {
   const { namespace } = object.metadata ?? {};
   if (kind === 'Pod') return completePod(object, (name) => store.get('ServiceAccount', name, namespace));
   const complete = draft(object) as Record<string, unknown>;
   applyDefaults(complete);
   return kind === 'SecurityContextConstraints' ? defaultScc(complete) : complete;
-}
-
-/** Reads manifests as if they were all that there is in a cluster. Rejects with a UserError for what cannot be read. */
-async function readFromManifests(values: InventoryValues, io: Io, needs: InventoryNeeds): Promise<Inventory> {
-  checkSource(values);
-  return inventoryOf(await readObjects(values.filename, io), values.namespace, needs);
-}
-
-/**
- * The objects as if they were all that there is in a cluster.
- * @throws {UserError} for what no API server would take
- */
-function inventoryOf(
-  objects: readonly ManifestObject[],
-  namespace = 'default',
-  { kinds, namespaces, ranges, also }: InventoryNeeds,
-): Inventory {
-  const store = createStore();
-  failOn(fillStore(store, objects, namespace));
-  const assumptions = [
-    ...(hasStandardSccs(store) ? [] : assumeStandardSccs(store)),
-    ...assumeClusterAdmin(store),
-    ...(kinds.includes('Namespace') ? assumeNamespaces(store, namespaces) : []),
-    ...(kinds.includes('ServiceAccount') ? assumeServiceAccounts(store) : []),
-    ...(kinds.includes('Namespace') && ranges !== 'leave' ? assumeRanges(store) : []),
-  ];
-  findAlso(also?.(store) ?? [], objects, store);
-  store.markSynced();
-  return { store, source: 'manifests', objects, assumptions, namespace };
-}
-
-/** @throws {UserError} if both manifests and a cluster are named */
-function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
-  if (filename.length === 0 || (kubeconfig === undefined && context === undefined)) return;
-  throw new UserError('--filename reads manifests instead of a cluster: leave out --kubeconfig and --context');
-}
-
-// * What commands read: all objects of a cluster, or those of manifests as if they were one. What is missing for a
-// decision is assumed, and said. The folder decides nothing and writes nothing into clusters.
-
-/**
- * Reads manifests if there are any to read, else the cluster of the kubeconfig.
- * Rejects with a UserError that says what cannot be read and why.
- */
-export async function readInventory(values: InventoryValues, io: Io, needs: InventoryNeeds): Promise<Inventory> {
-  return values.filename.length > 0
-    ? await readFromManifests(values, io, needs)
-    : await readFromCluster(values, io, needs);
-}
-
-/** The objects that a command is asked about, and what surrounds them. */
-interface Surrounded {
-  readonly objects: readonly ManifestObject[];
-  readonly inventory: Inventory;
-}
-
-/**
- * Reads the manifests that a command is asked about, and beside them other manifests or a cluster. Where there is neither,
- * they are all that there is; where no paths are named, it is the other manifests that are asked about.
- * Rejects with a UserError for what cannot be read.
- */
-export async function readBeside(
-  paths: readonly string[],
-  values: InventoryValues,
-  { io, needs }: { readonly io: Io; readonly needs: InventoryNeeds },
-): Promise<Surrounded> {
-  checkSource(values);
-  const { kubeconfig, context, filename } = values;
-  const subjects = paths.length === 0 ? filename : paths;
-  if (subjects.length === 0) throw new UserError('no manifests: name their paths');
-  if (subjects !== filename && [paths, filename].every((some) => some.includes('-'))) {
-    throw new UserError('the standard input can be read only once: leave out one of - and --filename=-');
-  }
-  const objects = await readObjects(subjects, io);
-  if (filename.length === 0 && (await findCluster({ kubeconfig, context, env: io.env })) !== undefined) {
-    const [only, ...others] = namespacesOf(objects, values.namespace);
-    const scope = others.length === 0 ? { only } : {};
-    return { objects, inventory: await readFromCluster(values, io, { ...needs, ...scope }) };
-  }
-  const surroundings = subjects === filename || filename.length === 0 ? [] : await readObjects(filename, io);
-  const namespaces = namespacesOf(objects, values.namespace ?? 'default').filter((name) => name !== undefined);
-  return { objects, inventory: inventoryOf([...surroundings, ...objects], values.namespace, { ...needs, namespaces }) };
-}
-
-/** The namespaces in which objects are; `undefined` among them stands for one that only the cluster knows. */
-function namespacesOf(
-  objects: readonly ManifestObject[],
-  fallback: string | undefined,
-): readonly (string | undefined)[] {
-  return [...new Set(objects.filter(isNamespaced).map(({ value }) => namespaceOf(value) ?? fallback))];
-}
-
-/** Of other kinds nothing is asked. */
-function isNamespaced({ kind }: ManifestObject): boolean {
-  if (Object.hasOwn(RESOURCES, kind)) return RESOURCES[kind as Kind].scope === 'Namespaced';
-  return REVIEW_KINDS.some((one) => one === kind);
 }

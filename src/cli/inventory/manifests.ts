@@ -1,15 +1,17 @@
-import { readManifests, type Manifests, type ManifestObject } from '../../config/manifests.ts';
+/** Reading of manifests, and the parts of an object that manifests may lack or get wrong. */
 import { UserError } from '../../config/files.ts';
-import type { Io } from '../command.ts';
-import { createProgress, printable } from '../output/print.ts';
-import { printPlace, type Remark } from '../output/findings.ts';
+import { readManifests, type ManifestObject, type Manifests } from '../../config/manifests.ts';
+import type { ManifestError } from '../../config/yaml.ts';
+import { podTemplatePath } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { Labels } from '../../policy/psa/namespace-policy.ts';
-import { podTemplatePath } from '../../kube/pod.ts';
+import type { Io } from '../command.ts';
+import { printPosition } from '../output/findings.ts';
+import { createProgress, printable } from '../output/print.ts';
 
 /**
- * Reads all objects from files, folders and, for `-`, the standard input; shows how far it is on a terminal.
- * @throws {UserError} for a path that does not exist, and where there is nothing at all
+ * Reads all objects of files, folders and, for `-`, the standard input. Shows the progress on a terminal.
+ * @throws {UserError} for a path that does not exist, and if there are no objects
  */
 export async function readAllManifests(paths: readonly string[], { stdin, stderr, signal }: Io): Promise<Manifests> {
   const progress = createProgress(stderr);
@@ -28,36 +30,36 @@ export async function readAllManifests(paths: readonly string[], { stdin, stderr
 }
 
 /**
- * Reads all objects of files, folders and, for `-`, the standard input.
- * @throws {UserError} that names file, line and column of all that cannot be read
+ * Reads all objects as `readAllManifests` does.
+ * @throws {UserError} with file, line and column of every document that cannot be read
  */
 export async function readObjects(paths: readonly string[], io: Io): Promise<readonly ManifestObject[]> {
   const { objects, errors } = await readAllManifests(paths, io);
-  failOn(errors);
+  failOnErrors(errors);
   return objects;
 }
 
-/** @throws {UserError} if there are any remarks: one line each */
-export function failOn(remarks: readonly Remark[]): void {
-  if (remarks.length === 0) return;
-  throw new UserError(remarks.map((remark) => `${printPlace(remark)}: ${remark.message}`).join('\n'));
+/** @throws {UserError} with one line for each error, if there are any */
+export function failOnErrors(errors: readonly ManifestError[]): void {
+  if (errors.length === 0) return;
+  throw new UserError(errors.map((error) => `${printPosition(error)}: ${error.message}`).join('\n'));
 }
 
-/** The name of an object; with generateName its beginning and a star. */
-export function nameOf(object: JsonObject): string {
+/** Returns the name of an object; for `generateName`, the prefix with an asterisk. */
+export function manifestName(object: JsonObject): string {
   const { name, generateName } = metadataOf(object);
   if (typeof name === 'string' && name !== '') return name;
   return typeof generateName === 'string' && generateName !== '' ? `${generateName}*` : '';
 }
 
-/** The namespace that an object names; `undefined` if it leaves that to whoever creates it. */
-export function namespaceOf(object: JsonObject): string | undefined {
+/** Returns the namespace of an object; `undefined` if the manifest does not set it. */
+export function manifestNamespace(object: JsonObject): string | undefined {
   const { namespace } = metadataOf(object);
   return typeof namespace === 'string' && namespace !== '' ? namespace : undefined;
 }
 
-/** The labels of an object; none where it has something else in their place. */
-export function labelsOf(object: JsonObject): Labels {
+/** Returns the labels of an object; no labels if the field has another type. */
+export function manifestLabels(object: JsonObject): Labels {
   const { labels } = metadataOf(object);
   return isObject(labels) ? labels : {};
 }
@@ -66,14 +68,14 @@ function metadataOf(object: JsonObject): JsonObject {
   return isObject(object.metadata) ? object.metadata : {};
 }
 
-/** Where a kind keeps its pod or pod template; `undefined` if it has none. */
+/** Returns the path of the pod or pod template in objects of a kind; `undefined` for kinds without pods. */
 export function podPath(apiVersion: string, kind: string): readonly string[] | undefined {
-  const group = groupOf(apiVersion);
+  const group = apiGroup(apiVersion);
   return group === '' && kind === 'Pod' ? [] : podTemplatePath(group, kind);
 }
 
-/** The API group; the core group is empty. */
-export function groupOf(apiVersion: string): string {
+/** Returns the API group of an apiVersion; the core group is empty. */
+export function apiGroup(apiVersion: string): string {
   const slash = apiVersion.indexOf('/');
   return slash < 0 ? '' : apiVersion.slice(0, slash);
 }

@@ -1,104 +1,381 @@
-/** The texts that all formats have in common. */
-import type { Mode } from '../../policy/psa/policy.ts';
+/** Findings in manifests, and their output as a table, SARIF, JUnit XML, GitHub annotations, JSON and YAML. */
+import { isAbsolute } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { ManifestError, Position } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
+import type { Mode } from '../../policy/psa/policy.ts';
+import { checks } from '../../policy/pss/index.ts';
+import { EXIT, PROGRAM, VERSION } from '../command.ts';
+import { printable, printData, printTable, type Cell, type Style } from './print.ts';
 
-// * What `check` found, as plain data: judged here, written in one of several formats. The folder writes nothing out and
-// reads nothing in.
-
-/** The id of the check for fields that a kind does not have. */
-export const UNKNOWN_FIELD = 'unknownField';
-
-/** A place in a file; line and column count from 1. */
-export interface Place {
+/** A position in a file. Line and column count from 1. */
+export interface FilePosition extends Position {
   readonly file: string;
-  readonly line: number;
-  readonly column: number;
 }
 
-/** An offending field, by its path in the object; its place is that of the field or of its nearest parent. */
-export interface OffendingField extends Place {
+/** A field, by its path in the object, at its own position or at that of its nearest ancestor that exists. */
+export interface FieldPosition extends FilePosition {
   readonly path: string;
 }
 
-/** What one check holds against an object. */
+/** A violation of one check by one object. */
 export interface Finding {
-  /** The strongest mode in which it counts. */
+  /** The strongest mode in which the finding counts. */
   readonly mode: Mode;
-  /** `restricted:v1.30`; absent where it is no policy that is violated. */
+  /** The violated policy, such as `restricted:v1.30`; absent if the check belongs to no policy. */
   readonly policy?: string;
   readonly check: string;
   readonly reason: string;
   readonly detail: string;
-  /** What to do about it. */
-  readonly remedy: string;
-  /** At least one. */
-  readonly fields: readonly OffendingField[];
+  readonly fix: string;
+  /** The violating fields, at least one. */
+  readonly fields: readonly FieldPosition[];
 }
 
-/** One object that was judged. */
-export interface Judgement extends Place {
+/** An object that was checked. */
+export interface CheckedObject extends FilePosition {
   readonly apiVersion: string;
   readonly kind: string;
-  /** Absent for what lies in none. */
+  /** Absent for cluster-scoped objects. */
   readonly namespace?: string;
   readonly name: string;
-  /** Absent where none count, as for an SCC. */
+  /** The policies of the namespace by mode; absent for SCCs. */
   readonly policies?: Readonly<Record<Mode, string>>;
   readonly findings: readonly Finding[];
 }
 
-/** Something to know about a place: why it could not be read, or was not judged. */
-export interface Remark extends Place {
-  readonly message: string;
-}
-
 export interface Report {
-  readonly judgements: readonly Judgement[];
-  /** How many objects are of kinds that are not judged. */
-  readonly others: number;
-  /** Objects of kinds that are judged which no API server would take, and why. */
-  readonly unjudged: readonly Remark[];
-  /** What changes no verdict. */
-  readonly warnings: readonly Remark[];
-  /** What could not be read. */
-  readonly errors: readonly Remark[];
+  readonly objects: readonly CheckedObject[];
+  /** The number of objects of other kinds. */
+  readonly otherKinds: number;
+  /** Objects of checked kinds that no API server accepts. */
+  readonly notEvaluated: readonly ManifestError[];
+  /** Problems that do not affect the result. */
+  readonly warnings: readonly ManifestError[];
+  /** Documents that cannot be read. */
+  readonly errors: readonly ManifestError[];
   /** The weakest mode whose findings fail the check. */
   readonly failOn: Mode;
 }
 
+/** The modes from the strongest to the weakest. */
+export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
+
+/** The check for fields that a kind does not have. */
+export const UNKNOWN_FIELD = 'unknownField';
+
+/** The number of objects by result. */
+interface Summary {
+  readonly passed: number;
+  readonly failed: number;
+  /** Objects with findings in modes weaker than `failOn` only. */
+  readonly warned: number;
+  readonly notEvaluated: number;
+  readonly otherKinds: number;
+  readonly errors: number;
+}
+
+function summarize(report: Report): Summary {
+  const { objects, notEvaluated, otherKinds, errors } = report;
+  const failed = objects.filter(({ findings }) => findings.some((finding) => isFailure(finding, report))).length;
+  const passed = objects.filter(({ findings }) => findings.length === 0).length;
+  const warned = objects.length - passed - failed;
+  return { passed, failed, warned, notEvaluated: notEvaluated.length, otherKinds, errors: errors.length };
+}
+
+/** True if the finding counts in the mode that fails the check, or in a stronger mode. */
+function isFailure({ mode }: Finding, { failOn }: Report): boolean {
+  return MODES_BY_STRENGTH.indexOf(mode) <= MODES_BY_STRENGTH.indexOf(failOn);
+}
+
+/** The exit code: 2 for unreadable or invalid objects, otherwise 1 for failures, otherwise 0. */
+export function exitCode(report: Report): number {
+  const { failed, notEvaluated, errors } = summarize(report);
+  if (errors + notEvaluated > 0) return EXIT.usage;
+  return failed > 0 ? EXIT.violations : EXIT.passed;
+}
+
+/** `2 passed, 1 failed, 3 of other kinds` */
+function printSummary(report: Report): string {
+  const { passed, failed, warned, notEvaluated, otherKinds, errors } = summarize(report);
+  const parts = [
+    `${passed} passed`,
+    `${failed} failed`,
+    ...(warned > 0 ? [`${warned} with warnings`] : []),
+    ...(notEvaluated > 0 ? [`${notEvaluated} not evaluated`] : []),
+    ...(otherKinds > 0 ? [`${otherKinds} of other kinds`] : []),
+    ...(errors > 0 ? [`${errors} unreadable`] : []),
+  ];
+  return parts.join(', ');
+}
+
+/** Errors and objects that were not evaluated. */
+export function problems({ errors, notEvaluated }: Report): readonly ManifestError[] {
+  return [...errors, ...notEvaluated];
+}
+
 /** `web.yaml:12:7` */
-export function printPlace({ file, line, column }: Place): string {
+export function printPosition({ file, line, column }: FilePosition): string {
   return `${file}:${line}:${column}`;
 }
 
 /** `Deployment shop/web` */
-export function printObject({ kind, namespace, name }: Judgement): string {
+function printObject({ kind, namespace, name }: CheckedObject): string {
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name === '' ? '(no name)' : name}`;
 }
 
-/** What is wrong, as upstream words it in denials. */
-export function printWhy({ reason, detail }: Finding): string {
+/** The reason and the detail in the words of upstream's denials. */
+function printReason({ reason, detail }: Finding): string {
   return detail === '' ? reason : `${reason} (${detail})`;
 }
 
-/** Of checks that have nothing to do with a policy. */
-const VERDICTS: ReadonlyMap<string, string> = new Map([
+/** The results of checks that belong to no policy. */
+const RESULTS: ReadonlyMap<string, string> = new Map([
   ['labels', 'has invalid labels'],
-  ['scc-label', 'names no mode of security context constraints'],
+  ['scc-label', 'has an invalid SCC mode'],
   [UNKNOWN_FIELD, 'has unknown fields'],
-  ['unusable', 'can be used by no pod (warn)'],
+  ['unusable', 'cannot admit any pod (warn)'],
   ['mistyped', 'has values that match nothing (warn)'],
 ]);
 
-/** What the object does: `violates PodSecurity "restricted:latest"`, in words of the mode. */
-export function printVerdict({ mode, policy, check }: Finding): string {
-  if (policy === undefined) return VERDICTS.get(check) ?? 'is invalid';
+/** `violates PodSecurity "restricted:latest"`, in the words of the mode. */
+function printResult({ mode, policy, check }: Finding): string {
+  if (policy === undefined) return RESULTS.get(check) ?? 'is invalid';
   return mode === 'enforce'
     ? `violates PodSecurity ${quote(policy)}`
     : `would violate PodSecurity ${quote(policy)} (${mode})`;
 }
 
-/** All that could not be judged: what cannot be read, and what no API server would take. */
-export function problemsOf({ errors, unjudged }: Report): readonly Remark[] {
-  return [...errors, ...unjudged];
+/** Prints each object with its findings, their positions and fixes, and the summary. */
+export function printFindingTable(report: Report, style: Style): string {
+  const blocks = report.objects.flatMap((object) =>
+    [...Map.groupBy(object.findings, printResult)].map(([result, findings]) => {
+      const title = style('bold', printable(`${printObject(object)} ${result}`));
+      const rows = findings.flatMap((finding) => findingRows(finding, report));
+      return `${title}\n${printTable(rows, { style, indent: '  ', gap: '  ' })}`;
+    }),
+  );
+  return [...blocks, `${style('bold', printSummary(report))}\n`].join('\n');
 }
+
+/** One row with the reason, one with the fix, and more rows if the finding has more positions. */
+function findingRows(finding: Finding, report: Report): readonly (readonly Cell[])[] {
+  const positions = [...new Set(finding.fields.map(printPosition))];
+  const texts: readonly Cell[] = [
+    [printReason(finding), 'bold'],
+    [`Fix: ${finding.fix}`, 'dim'],
+  ];
+  return Array.from({ length: Math.max(positions.length, texts.length) }, (_, index) => [
+    positions[index] ?? '',
+    index === 0 ? [finding.check, isFailure(finding, report) ? 'red' : 'yellow'] : '',
+    texts[index] ?? '',
+  ]);
+}
+
+const GITHUB_LEVELS: Readonly<Record<Mode, string>> = { enforce: 'error', warn: 'warning', audit: 'notice' };
+
+/**
+ * Prints workflow commands of GitHub Actions, which annotate the violating lines.
+ * @see https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
+ */
+function printGithub(report: Report): string {
+  const lines = [
+    ...report.errors.map((error) => annotation('error', error, 'unreadable', error.message)),
+    ...report.notEvaluated.map((error) => annotation('error', error, 'not evaluated', error.message)),
+    ...report.warnings.map((warning) => annotation('warning', warning, 'warning', warning.message)),
+    ...report.objects.flatMap((object) => object.findings.flatMap((finding) => annotations(object, finding))),
+    printSummary(report),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function annotations(object: CheckedObject, finding: Finding): string[] {
+  const message = `${printObject(object)} ${printResult(finding)}: ${printReason(finding)}\nFix: ${finding.fix}`;
+  return finding.fields.map((field) => annotation(GITHUB_LEVELS[finding.mode], field, finding.check, message));
+}
+
+function annotation(level: string, { file, line, column }: FilePosition, title: string, message: string): string {
+  const escape = (text: string): string => text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
+  const property = (text: string): string => escape(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
+  return `::${level} file=${property(file)},line=${line},col=${column},title=${property(title)}::${escape(message)}`;
+}
+
+/** An XML element. Without content it is an empty element. */
+interface Element {
+  readonly name: string;
+  readonly attributes: Readonly<Record<string, string | number>>;
+  readonly content: readonly Element[] | string;
+}
+
+function element(name: string, attributes: Element['attributes'], content: Element['content'] = ''): Element {
+  return { name, attributes, content };
+}
+
+function printElement({ name, attributes, content }: Element, indent = ''): string {
+  const pairs = Object.entries(attributes).map(([key, value]) => ` ${key}="${escapeAttribute(String(value))}"`);
+  const start = `${indent}<${name}${pairs.join('')}`;
+  if (content.length === 0) return `${start}/>`;
+  if (typeof content === 'string') return `${start}>${escapeXml(content)}</${name}>`;
+  return [`${start}>`, ...content.map((child) => printElement(child, `${indent}  `)), `${indent}</${name}>`].join('\n');
+}
+
+/** Characters that XML 1.0 cannot represent, not even escaped. */
+const NOT_IN_XML = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
+
+function escapeXml(text: string): string {
+  return text
+    .replace(NOT_IN_XML, '\ufffd')
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('\r', '&#13;');
+}
+
+/** XML parsers replace unescaped line ends in attributes by spaces. */
+function escapeAttribute(text: string): string {
+  return escapeXml(text).replaceAll('"', '&quot;').replaceAll('\n', '&#10;').replaceAll('\t', '&#9;');
+}
+
+/**
+ * Prints JUnit XML: a suite for each file, and a test case for each object.
+ * @see https://github.com/testmoapp/junitxml
+ */
+function printJunit(report: Report): string {
+  const { passed, failed, warned } = summarize(report);
+  const errors = problems(report);
+  const counts = { tests: passed + failed + warned + errors.length, failures: failed, errors: errors.length };
+  const files = new Set([...report.objects, ...errors, ...report.warnings].map(({ file }) => file));
+  const suites = [...files].map((file) => testSuite(file, report));
+  const root = element('testsuites', { name: `${PROGRAM} check`, ...counts }, suites);
+  return `<?xml version="1.0" encoding="UTF-8"?>\n${printElement(root)}\n`;
+}
+
+function testSuite(file: string, all: Report): Element {
+  const isInFile = (position: FilePosition): boolean => position.file === file;
+  const report: Report = { ...all, objects: all.objects.filter(isInFile) };
+  const errors = [
+    ...all.errors.filter(isInFile).map((error) => errorCase(error, 'unreadable')),
+    ...all.notEvaluated.filter(isInFile).map((error) => errorCase(error, 'not evaluated')),
+  ];
+  const cases = [...report.objects.map((object) => testCase(object, report)), ...errors];
+  const warnings = all.warnings.filter(isInFile).map((warning) => `${printPosition(warning)}: ${warning.message}`);
+  const output = warnings.length === 0 ? [] : [element('system-err', {}, warnings.join('\n'))];
+  const counts = { tests: cases.length, failures: summarize(report).failed, errors: errors.length };
+  return element('testsuite', { name: file, ...counts }, [...cases, ...output]);
+}
+
+function testCase(object: CheckedObject, report: Report): Element {
+  const { true: failures = [], false: others = [] } = Object.groupBy(object.findings, (finding) =>
+    isFailure(finding, report) ? 'true' : 'false',
+  );
+  const { file, line } = object;
+  const message = [...new Set(failures.map(printResult))].join(', ');
+  return element('testcase', { name: printObject(object), classname: file, file, line }, [
+    ...(failures.length === 0 ? [] : [element('failure', { message, type: 'violation' }, printFindings(failures))]),
+    ...(others.length === 0 ? [] : [element('system-out', {}, printFindings(others))]),
+  ]);
+}
+
+function errorCase({ file, line, column, message }: ManifestError, type: string): Element {
+  const attributes = { name: `line ${line}, column ${column}`, classname: file, file, line };
+  return element('testcase', attributes, [element('error', { message, type })]);
+}
+
+function printFindings(findings: readonly Finding[]): string {
+  return findings
+    .map((finding) => {
+      const positions = [...new Set(finding.fields.map(printPosition))].join(', ');
+      return `${positions}: ${printResult(finding)}: ${finding.check}: ${printReason(finding)}\nFix: ${finding.fix}`;
+    })
+    .join('\n');
+}
+
+const SARIF_LEVELS: Readonly<Record<Mode, string>> = { enforce: 'error', warn: 'warning', audit: 'note' };
+const STANDARDS = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
+const SCCS = 'https://github.com/openshift/api/blob/master/security/v1/types.go';
+
+/** The documentation of checks outside of the Pod Security Standards. */
+const HELP: ReadonlyMap<string, string> = new Map([
+  ['labels', 'https://kubernetes.io/docs/concepts/security/pod-security-admission/'],
+  ['scc-label', 'https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/'],
+  [UNKNOWN_FIELD, 'https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation'],
+  ['scc', SCCS],
+  ['unusable', SCCS],
+  ['mistyped', SCCS],
+]);
+
+/**
+ * Prints SARIF for code scanning: a rule for each violated check, and a result for each violating field.
+ * @see https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+ */
+function printSarif(report: Report): string {
+  const findings = report.objects.flatMap(({ findings }) => findings);
+  const rules = [...new Map(findings.map((finding) => [finding.check, sarifRule(finding)])).values()];
+  const indexes = new Map(rules.map(({ id }, index) => [id, index]));
+  const run = {
+    tool: { driver: { name: PROGRAM, semanticVersion: VERSION, rules } },
+    columnKind: 'utf16CodeUnits',
+    invocations: [
+      {
+        executionSuccessful: problems(report).length === 0,
+        toolExecutionNotifications: [
+          ...problems(report).map((error) => notification('error', error)),
+          ...report.warnings.map((warning) => notification('warning', warning)),
+        ],
+      },
+    ],
+    results: report.objects.flatMap((object) => sarifResults(object, indexes)),
+  };
+  const log = { $schema: 'https://json.schemastore.org/sarif-2.1.0.json', version: '2.1.0', runs: [run] };
+  return `${JSON.stringify(log, undefined, 2)}\n`;
+}
+
+function sarifRule({ check, reason, fix }: Finding) {
+  const level = checks.find(({ id }) => id === check)?.level;
+  return {
+    id: check,
+    shortDescription: { text: level === undefined ? reason : `Pod Security Standards, level ${level}: ${check}` },
+    help: { text: fix },
+    helpUri: HELP.get(check) ?? (level === undefined ? STANDARDS : `${STANDARDS}#${level}`),
+    defaultConfiguration: { level: 'error' },
+  };
+}
+
+function sarifResults(object: CheckedObject, indexes: ReadonlyMap<string, number>) {
+  return object.findings.flatMap((finding) =>
+    finding.fields.map((field) => ({
+      ruleId: finding.check,
+      ruleIndex: indexes.get(finding.check),
+      level: SARIF_LEVELS[finding.mode],
+      message: { text: `${printObject(object)} ${printResult(finding)}: ${printReason(finding)}` },
+      locations: [
+        {
+          physicalLocation: physicalLocation(field),
+          logicalLocations: [{ fullyQualifiedName: `${printObject(object)} ${field.path}`.trim(), kind: 'object' }],
+        },
+      ],
+    })),
+  );
+}
+
+function notification(level: 'error' | 'warning', error: ManifestError) {
+  return { level, message: { text: error.message }, locations: [{ physicalLocation: physicalLocation(error) }] };
+}
+
+function physicalLocation({ file, line, column }: FilePosition) {
+  const uri = isAbsolute(file) ? pathToFileURL(file).href : file.split('/').map(encodeURIComponent).join('/');
+  return { artifactLocation: { uri }, region: { startLine: line, startColumn: column } };
+}
+
+function reportData({ objects, notEvaluated, warnings, errors, failOn }: Report, summary: Summary) {
+  return { summary, failOn, objects, notEvaluated, warnings, errors };
+}
+
+/** The formats for programs, which include errors and warnings. */
+export const FINDING_FORMATS = {
+  json: (report) => printData('json', reportData(report, summarize(report))),
+  yaml: (report) => printData('yaml', reportData(report, summarize(report))),
+  sarif: printSarif,
+  junit: printJunit,
+  github: printGithub,
+} as const satisfies Readonly<Record<string, (report: Report) => string>>;

@@ -1,68 +1,102 @@
+/** The output formats that all commands share: tables, JSON, YAML, colors and the progress line. */
 import { styleText } from 'node:util';
 import { printYaml } from '../../config/yaml.ts';
 import type { Io, Output } from '../command.ts';
 import { oneOf, type Option, option } from '../options.ts';
 
-/** Control characters, those beyond ASCII too, and what turns the direction of writing or ends a line. */
-const STEERING = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
+/** Control characters, characters that change the writing direction, and line ends beyond ASCII. */
+const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
-/** The text with such characters escaped: names come from files, and must neither steer the terminal nor deceive. */
+/** Escapes control characters, because names from files and clusters must not control the terminal. */
 export function printable(text: string): string {
-  return text.replace(STEERING, (character) => {
+  return text.replace(CONTROL_CHARACTERS, (character) => {
     const short = JSON.stringify(character).slice(1, -1);
     return short === character ? `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}` : short;
   });
 }
 
-/** How data for programs is written. */
 type DataFormat = 'json' | 'yaml';
 
-/** For programs: the value as indented JSON, or as a YAML document. */
+/** Prints a value as indented JSON or as a YAML document. */
 export function printData(format: DataFormat, value: unknown): string {
   return format === 'json' ? `${JSON.stringify(value, undefined, 2)}\n` : printYaml([value]);
 }
 
-/** Makes a text stand out, or leaves it as it is. */
-export type Style = (format: 'bold' | 'dim' | 'red' | 'yellow', text: string) => string;
+export type Tone = 'bold' | 'dim' | 'red' | 'yellow';
 
-export const PLAIN: Style = (_format, text) => text;
-const COLOURED: Style = (format, text) => styleText(format, text, { validateStream: false });
+/** Emphasizes a text on terminals with colors, and returns it unchanged elsewhere. */
+export type Style = (tone: Tone, text: string) => string;
 
-/** Colours on a terminal that can show them, unless they are not wanted. @see https://no-color.org */
+const PLAIN: Style = (_tone, text) => text;
+const COLORED: Style = (tone, text) => styleText(tone, text, { validateStream: false });
+
+/** Returns the style of the standard output. `NO_COLOR` turns colors off. @see https://no-color.org */
 export function styleOf({ stdout, env }: Pick<Io, 'stdout' | 'env'>): Style {
-  return stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb' ? COLOURED : PLAIN;
+  return stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb' ? COLORED : PLAIN;
 }
 
-/** A table as kubectl writes them: a header in capitals, and as many blanks between columns as it takes. */
-export function printColumns(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [header, ...rows.map((row) => row.map(printable))];
-  const widths = header.map((_title, column) => longest(lines, column));
-  return lines
-    .map(
-      (cells) =>
-        `${cells
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join('   ')
-          .trimEnd()}\n`,
-    )
+/** A cell of a table, optionally with emphasis. */
+export type Cell = string | readonly [text: string, tone: Tone];
+
+interface TableOptions {
+  readonly style?: Style;
+  /** The text before each line. */
+  readonly indent?: string;
+  /** The text between two columns. */
+  readonly gap?: string;
+}
+
+/** Prints rows in columns of equal width. Control characters in cells are escaped. */
+export function printTable(
+  rows: readonly (readonly Cell[])[],
+  { style = PLAIN, indent = '', gap = '   ' }: TableOptions = {},
+): string {
+  const lines = rows.map((row) => row.map((cell) => printable(typeof cell === 'string' ? cell : cell[0])));
+  const widths: number[] = [];
+  for (const line of lines) {
+    for (const [column, text] of line.entries()) widths[column] = Math.max(widths[column] ?? 0, text.length);
+  }
+  return rows
+    .map((row, index) => {
+      const texts = lines[index] ?? [];
+      const end = texts.findLastIndex((text) => text !== '');
+      const cells = row.slice(0, end + 1).map((cell, column) => {
+        const text = texts[column] ?? '';
+        const padding = column === end ? '' : ' '.repeat((widths[column] ?? 0) - text.length);
+        return `${typeof cell === 'string' ? text : style(cell[1], text)}${padding}`;
+      });
+      return `${indent}${cells.join(gap)}\n`;
+    })
     .join('');
 }
 
-function longest(lines: readonly (readonly string[])[], column: number): number {
-  return lines.reduce((width, cells) => Math.max(width, cells[column]?.length ?? 0), 0);
+/** Prints a table with a header, as kubectl does. */
+export function printColumns(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  return printTable([header, ...rows]);
 }
 
-/** How a command that finds something prints it: a table for people, data for programs. */
+/** The output formats of most commands. */
 export const DATA_AND_TABLE = ['table', 'json', 'yaml'] as const;
 
-/** `-o`: one of these formats, the first unless another is asked for. */
+/** The option `-o`; the first format is the default. */
 export function outputOption<const F extends readonly [string, ...string[]]>(formats: F): Option<F[number]> {
   const parse = oneOf<F[number]>(formats);
-  const help = `One of ${formats.join(', ')}`;
-  return option('FORMAT', parse, formats[0] as F[number], { short: 'o', help });
+  return option('FORMAT', parse, formats[0] as F[number], { short: 'o', help: 'Output format' });
 }
 
-/** Shows how far a long work is, in one line that goes away at the end; on a terminal only. */
+/** Prints the assumptions of a command in one line below an empty line; nothing without assumptions. */
+export function printAssumptions(assumptions: readonly string[]): string {
+  return assumptionBlocks(assumptions)
+    .map((block) => `\n${block}`)
+    .join('');
+}
+
+/** The line about assumptions alone, for output in blocks; no block without assumptions. */
+export function assumptionBlocks(assumptions: readonly string[]): readonly string[] {
+  return assumptions.length === 0 ? [] : [`Assumed: ${printable(assumptions.join('; '))}.\n`];
+}
+
+/** A line on the terminal that shows the progress of long work and that is cleared at the end. */
 interface Progress {
   show(text: string): void;
   clear(): void;

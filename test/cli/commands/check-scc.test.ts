@@ -12,8 +12,8 @@ const fixtures = join(import.meta.dirname, '../../fixtures/check');
 const sccs = await readFile(join(fixtures, 'sccs.yaml'), 'utf8');
 
 const UNJUDGED = [
-  'error: stdin:54:1: not judged: no kind "SecurityContextConstraints" is registered for version "v1"\n',
-  'error: stdin:59:1: not judged: no kind "securitycontextconstraints" is registered for version "security.openshift.io/v1"\n',
+  'error: stdin:54:1: not evaluated: no kind "SecurityContextConstraints" is registered for version "v1"\n',
+  'error: stdin:59:1: not evaluated: no kind "securitycontextconstraints" is registered for version "security.openshift.io/v1"\n',
 ].join('');
 
 describe('check writes what is wrong with SCCs', () => {
@@ -38,7 +38,7 @@ describe('check judges the label of a namespace that says its mode of SCCs', () 
       label: 'Report',
       code: 0,
       stdout:
-        'Namespace a names no mode of security context constraints\n' +
+        'Namespace a has an invalid SCC mode\n' +
         `  stdin:6:5  scc-label  invalid label (label portcullis.dev/scc: unknown mode "Report", taken for "enforce"; ${rule})\n` +
         `${fix}0 passed, 0 failed, 1 with warnings\n`,
     },
@@ -47,7 +47,7 @@ describe('check judges the label of a namespace that says its mode of SCCs', () 
       label: 'off',
       code: 1,
       stdout:
-        'Namespace a names no mode of security context constraints\n' +
+        'Namespace a has an invalid SCC mode\n' +
         '  stdin:6:5  scc-label  invalid label (metadata.labels[portcullis.dev/scc]: Invalid value: false: must be a string: put it in quotes)\n' +
         `${fix}0 passed, 1 failed\n`,
     },
@@ -109,13 +109,13 @@ test('values of SCCs that match nothing are warned of', async () => {
 mistyped  mistyped value (volumes[1]: "configmap" is no type of volume)
 Fix: Write "configMap".
 mistyped  mistyped value (volumes[2]: "disk" is no type of volume)
-Fix: Name a type of volume as pods name it.
+Fix: Use a volume type as it is named in pods.
 mistyped  mistyped value (allowedCapabilities[0]: "CAP_NET_ADMIN" is not how pods write a capability)
 Fix: Write "NET_ADMIN".
 mistyped  mistyped value (seccompProfiles[0]: "RuntimeDefault" is no seccomp profile)
 Fix: Write "runtime/default".
 mistyped  mistyped value (users[0]: "system:serviceaccount:payments" is no service account, which is system:serviceaccount:NAMESPACE:NAME)
-Fix: Name namespace and name of the service account.
+Fix: Use the namespace and the name of the service account.
 
 0 passed, 0 failed, 1 with warnings
 `,
@@ -149,13 +149,13 @@ metadatas: {}
 describe('fields that pods do not have', () => {
   test('do not matter', async () => {
     const { code, stdout } = await runProgram(['check', '-', '--level=privileged'], { stdin: POD });
-    assert.equal(stdout, '2 passed, 0 failed, 1 not a workload\n');
+    assert.equal(stdout, '2 passed, 0 failed, 1 of other kinds\n');
     assert.equal(code, 0);
   });
 
   test('unless asked for', async () => {
     const { code, stdout } = await runProgram(['check', '-', '--level=privileged', '--strict'], { stdin: POD });
-    const fix = 'Fix: Correct its name or remove it: API servers may drop it without a word.';
+    const fix = 'Fix: Correct the name or remove the field: API servers may drop it silently.';
     assert.equal(
       stdout,
       `Deployment shop/web has unknown fields
@@ -172,9 +172,32 @@ Namespace other has unknown fields
   stdin:18:1  unknownField  unknown field ("specs")
                             ${fix}
 
-0 passed, 2 failed, 1 not a workload
+0 passed, 2 failed, 1 of other kinds
 `,
     );
     assert.equal(code, 1);
   });
+});
+
+describe('check suggests the field that an unknown field of an SCC resembles', () => {
+  const drop = 'Correct the name or remove the field: API servers may drop it silently.';
+  const cases: readonly (readonly [name: string, suggestion: string | undefined])[] = [
+    ['allowHostNetworks', 'allowHostNetwork'],
+    ['AllowHostNetwork', 'allowHostNetwork'],
+    ['alowHostPort', 'allowHostPorts'],
+    ['user', 'users'],
+    ['colour', undefined],
+    ['__proto__', undefined],
+    ['x'.repeat(100_000), undefined],
+  ];
+  for (const [name, suggestion] of cases) {
+    test(name.slice(0, 40), async () => {
+      const stdin = `{"apiVersion":"security.openshift.io/v1","kind":"SecurityContextConstraints","metadata":{"name":"a"},${JSON.stringify(name)}:1}`;
+      const { stdout } = await runProgram(['check', '-', '-o', 'json'], { stdin });
+      const report = JSON.parse(stdout) as { objects: { findings: { check: string; fix: string }[] }[] };
+      const findings = report.objects.flatMap(({ findings }) => findings);
+      const fixes = findings.filter(({ check }) => check === 'unknownField').map(({ fix }) => fix);
+      assert.deepEqual(fixes, [suggestion === undefined ? drop : `Write "${suggestion}".`]);
+    });
+  }
 });

@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { PLAIN } from '../../../src/cli/output/print.ts';
-import { printTable } from '../../../src/cli/commands/check.ts';
+import { printFindingTable } from '../../../src/cli/output/findings.ts';
 import { VERSION } from '../../../src/cli/command.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
@@ -15,8 +14,8 @@ const shop = await readFile(join(fixtures, 'shop.yaml'), 'utf8');
 
 const REMARKS = [
   'error: stdin:61:1: Flow map in block collection must be sufficiently indented and end with a }\n',
-  'error: stdin:69:1: not judged: no kind "Deployment" is registered for version "extensions/v1beta1"\n',
-  'warning: stdin:47:5: key "runAsNonRoot" is repeated: the last one counts\n',
+  'error: stdin:69:1: not evaluated: no kind "Deployment" is registered for version "extensions/v1beta1"\n',
+  'warning: stdin:47:5: key "runAsNonRoot" is repeated: the last value counts\n',
 ].join('');
 
 describe('check writes all that it found', () => {
@@ -157,7 +156,7 @@ interface JsonReport {
       readonly detail: string;
     }[];
   }[];
-  readonly unjudged: readonly { readonly message: string }[];
+  readonly notEvaluated: readonly { readonly message: string }[];
 }
 
 async function report(args: readonly string[], stdin: string): Promise<JsonReport & { code: number }> {
@@ -193,35 +192,40 @@ const kinds: readonly (readonly [apiVersion: string, kind: string, body: string,
   ['batch/v1', 'CronJob', `"spec":{"jobTemplate":{"spec":{"template":{"spec":${SPEC}}}}}`, 'failed'],
   ['apps/v1', 'Deployment', '"spec":{}', 'passed'],
   ['apps/v1', 'Deployment', '"spec":{"template":null}', 'passed'],
-  ['v1', 'ConfigMap', '"data":{}', 'others'],
-  ['batch.volcano.sh/v1alpha1', 'Job', `"spec":{"template":{"spec":${SPEC}}}`, 'others'],
-  ['argoproj.io/v1alpha1', 'Rollout', `"spec":{"template":{"spec":${SPEC}}}`, 'others'],
+  ['v1', 'ConfigMap', '"data":{}', 'otherKinds'],
+  ['batch.volcano.sh/v1alpha1', 'Job', `"spec":{"template":{"spec":${SPEC}}}`, 'otherKinds'],
+  ['argoproj.io/v1alpha1', 'Rollout', `"spec":{"template":{"spec":${SPEC}}}`, 'otherKinds'],
   [
     'extensions/v1beta1',
     'DaemonSet',
     '"spec":{}',
-    'not judged: no kind "DaemonSet" is registered for version "extensions/v1beta1"',
+    'not evaluated: no kind "DaemonSet" is registered for version "extensions/v1beta1"',
   ],
   [
     'apps/v1beta2',
     'Deployment',
     '"spec":{}',
-    'not judged: no kind "Deployment" is registered for version "apps/v1beta2"',
+    'not evaluated: no kind "Deployment" is registered for version "apps/v1beta2"',
   ],
-  ['batch/v1beta1', 'CronJob', '"spec":{}', 'not judged: no kind "CronJob" is registered for version "batch/v1beta1"'],
-  ['v1', 'Deployment', '"spec":{}', 'not judged: no kind "Deployment" is registered for version "v1"'],
-  ['apps/v1', 'Pod', '"spec":{}', 'not judged: no kind "Pod" is registered for version "apps/v1"'],
-  ['v2', 'Pod', '"spec":{}', 'not judged: no kind "Pod" is registered for version "v2"'],
-  ['v1', 'pod', '"spec":{}', 'not judged: no kind "pod" is registered for version "v1"'],
-  ['apps/v1', 'DEPLOYMENT', '"spec":{}', 'not judged: no kind "DEPLOYMENT" is registered for version "apps/v1"'],
-  ['v1', 'namespace', '"metadata":{}', 'not judged: no kind "namespace" is registered for version "v1"'],
+  [
+    'batch/v1beta1',
+    'CronJob',
+    '"spec":{}',
+    'not evaluated: no kind "CronJob" is registered for version "batch/v1beta1"',
+  ],
+  ['v1', 'Deployment', '"spec":{}', 'not evaluated: no kind "Deployment" is registered for version "v1"'],
+  ['apps/v1', 'Pod', '"spec":{}', 'not evaluated: no kind "Pod" is registered for version "apps/v1"'],
+  ['v2', 'Pod', '"spec":{}', 'not evaluated: no kind "Pod" is registered for version "v2"'],
+  ['v1', 'pod', '"spec":{}', 'not evaluated: no kind "pod" is registered for version "v1"'],
+  ['apps/v1', 'DEPLOYMENT', '"spec":{}', 'not evaluated: no kind "DEPLOYMENT" is registered for version "apps/v1"'],
+  ['v1', 'namespace', '"metadata":{}', 'not evaluated: no kind "namespace" is registered for version "v1"'],
   [
     'v1',
     'SecurityContextConstraints',
     '"metadata":{}',
-    'not judged: no kind "SecurityContextConstraints" is registered for version "v1"',
+    'not evaluated: no kind "SecurityContextConstraints" is registered for version "v1"',
   ],
-  ['example.com/v1', 'pod', '"spec":{}', 'others'],
+  ['example.com/v1', 'pod', '"spec":{}', 'otherKinds'],
   ['v1', 'Pod', '"spec":[]', 'json: cannot unmarshal array into Go struct field Pod.spec of type v1.PodSpec'],
   [
     'v1',
@@ -238,11 +242,11 @@ describe('check judges every kind with pods', () => {
   for (const [apiVersion, kind, body, expected] of kinds) {
     test(`${apiVersion} ${kind} with ${body}`, async () => {
       const text = `{"apiVersion":"${apiVersion}","kind":"${kind}",${body}}`;
-      const { code, summary, objects, unjudged } = await report(['--level=baseline'], text);
+      const { code, summary, objects, notEvaluated } = await report(['--level=baseline'], text);
       const [finding] = objects.flatMap(({ findings }) => findings);
       const outcome = Object.entries(summary).find(([, count]) => count > 0)?.[0];
-      assert.equal(unjudged[0]?.message ?? (finding?.check === 'decode' ? finding.detail : outcome), expected);
-      assert.equal(code, unjudged.length > 0 ? 2 : finding ? 1 : 0);
+      assert.equal(notEvaluated[0]?.message ?? (finding?.check === 'decode' ? finding.detail : outcome), expected);
+      assert.equal(code, notEvaluated.length > 0 ? 2 : finding ? 1 : 0);
     });
   }
 
@@ -408,8 +412,8 @@ describe('what does not reach the terminal as it is', () => {
 
 test('a finding in very many places', () => {
   const fields = Array.from({ length: 200_000 }, (_, index) => ({ path: '', file: 'a.yaml', line: index, column: 1 }));
-  const finding = { check: 'c', mode: 'enforce', policy: 'p', reason: 'r', detail: '', remedy: 'Do.', fields } as const;
-  const judgement = {
+  const finding = { check: 'c', mode: 'enforce', policy: 'p', reason: 'r', detail: '', fix: 'Do.', fields } as const;
+  const object = {
     apiVersion: 'v1',
     kind: 'Pod',
     namespace: 'n',
@@ -421,14 +425,14 @@ test('a finding in very many places', () => {
     findings: [finding],
   };
   const report = {
-    judgements: [judgement],
-    others: 0,
-    unjudged: [],
+    objects: [object],
+    otherKinds: 0,
+    notEvaluated: [],
     warnings: [],
     errors: [],
     failOn: 'enforce',
   } as const;
-  assert.equal(printTable(report, PLAIN).split('\n').length, 200_004);
+  assert.equal(printFindingTable(report, (_tone, text) => text).split('\n').length, 200_004);
 });
 
 test('names from manifests do not break XML or workflow commands', async () => {

@@ -13,10 +13,10 @@ const explain = (args: string, surroundings?: Surroundings) =>
 
 describe('mistakes', () => {
   const cases: readonly { readonly args: string; readonly stderr: string; readonly stdin?: string }[] = [
-    { args: '', stderr: 'error: no manifests: name their paths\n' },
+    { args: '', stderr: 'error: no manifests: pass their paths\n' },
     {
       args: '- -f -',
-      stderr: 'error: the standard input can be read only once: leave out one of - and --filename=-\n',
+      stderr: 'error: the standard input can be read only once: remove - or --filename=-\n',
     },
     { args: 'none.yaml', stderr: 'error: the path "none.yaml" does not exist\n' },
     { args: 'mistaken.yaml', stderr: 'error: mistaken.yaml:3:1: metadata must be an object\n' },
@@ -24,7 +24,7 @@ describe('mistakes', () => {
     { args: 'root.yaml --as-group operators', stderr: 'error: --as-group needs --as\n' },
     {
       args: 'root.yaml -f cluster.yaml --kubeconfig x',
-      stderr: 'error: --filename reads manifests instead of a cluster: leave out --kubeconfig and --context\n',
+      stderr: 'error: --filename reads manifests instead of a cluster: remove --kubeconfig and --context\n',
     },
     { args: '-', stdin: 'a: [', stderr: 'error: stdin:1:5: ' },
   ];
@@ -176,7 +176,7 @@ Warning: SCC "root" would admit the pod: a cluster administrator can grant servi
     assert.match(stdout, /\n {2}anyuid {15}10 {8}154950 {3}- {21}yes\n/);
     assert.match(
       stdout,
-      /\n\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; namespaces: shop; service accounts: shop\/default; ranges of ids: for the namespaces shop\.\n$/,
+      /\n\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; namespaces: shop; service accounts: shop\/default; UID ranges of namespaces: shop\.\n$/,
     );
   });
   test('of manifests by --filename alone', async () => {

@@ -16,7 +16,7 @@ const runWith = (change: (text: string) => string, command: string, ...args: rea
   runProgram(['rollout', command, '-f', '-', ...args], { stdin: change(cluster) });
 
 const ASSUMED =
-  'Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; service accounts: apart/default, desk/default, portcullis/default, shop/default; ranges of ids: for the namespaces agents, apart, desk, exempt, portcullis and 1 more.\n';
+  'Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; service accounts: apart/default, desk/default, portcullis/default, shop/default; UID ranges of namespaces: agents, apart, desk, exempt, portcullis and 1 more.\n';
 const APART = `apart (restricted)
   Pod tool, 1 pod
     hostNamespaces: host namespaces (hostNetwork=true)
@@ -45,7 +45,7 @@ describe('the commands refuse', () => {
     [['status', '-f', CLUSTER, '--config', 'nowhere.yaml'], 'error: cannot read nowhere.yaml: there is no such file\n'],
     [
       ['status', '-f', CLUSTER, '--kubeconfig', 'x'],
-      'error: --filename reads manifests instead of a cluster: leave out --kubeconfig and --context\n',
+      'error: --filename reads manifests instead of a cluster: remove --kubeconfig and --context\n',
     ],
   ];
   for (const [args, stderr] of CASES) {

@@ -16,7 +16,7 @@ const NO_SUBJECT =
 
 describe('mistakes', () => {
   const cases: readonly { readonly args: string; readonly stderr: string; readonly stdin?: string }[] = [
-    { args: '', stderr: 'error: no manifests: name their paths\n' },
+    { args: '', stderr: 'error: no manifests: pass their paths\n' },
     { args: 'cluster.yaml', stderr: 'error: no pods, no workloads and no reviews in the manifests\n' },
     { args: 'nobody.yaml', stderr: `error: nobody.yaml:1:1: ${NO_SUBJECT}\n` },
     {
@@ -87,7 +87,7 @@ PodSecurityPolicyReview/   default           <none>
       stderr: `error: nobody.yaml:1:1: ${NO_SUBJECT}\n`,
     });
     const { stdout } = await review('-f review.yaml');
-    assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; ranges of ids: for the namespaces shop\.\n$/);
+    assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
   });
   test('an SCC that cannot work is told apart', async () => {
     const outcome = await review('root.yaml -f cluster.yaml -u olga -g system:masters');

@@ -1,0 +1,161 @@
+/** Checks SecurityContextConstraints in manifests against the validation of the API server. */
+import type { ManifestObject } from '../../config/manifests.ts';
+import type { Path } from '../../config/yaml.ts';
+import { formatFieldError, invalidValue, notSupported, type FieldError } from '../../kube/field-error.ts';
+import { findMisshapen, type FieldShape, type Misshapen } from '../../kube/field-shape.ts';
+import { getApiVersion } from '../../kube/resources.ts';
+import { SCC_FIELDS, USER_NAMESPACE_LEVELS, type SecurityContextConstraints } from '../../kube/scc.ts';
+import { quote } from '../../kube/text.ts';
+import { sccDefect, sccTypos, type SccTypo } from '../../policy/scc/advice/scc-warnings.ts';
+import { defaultScc, sccObjectErrors } from '../../policy/scc/objects.ts';
+import type { Finding } from '../output/findings.ts';
+import { fieldPosition, parseFieldPath, printFieldPath, unknownField } from './fields.ts';
+
+const SHAPE: FieldShape = { apiVersion: 'string', kind: 'string', metadata: 'any', ...SCC_FIELDS };
+
+/** True for an object that API servers accept as an SCC. */
+export function isScc({ apiVersion, kind }: ManifestObject): boolean {
+  return kind === 'SecurityContextConstraints' && apiVersion === getApiVersion(kind);
+}
+
+/**
+ * Returns unknown fields and values of wrong types. If all values can be decoded, also returns invalid fields after
+ * defaulting; if none is invalid, also fields and values that make the SCC useless.
+ */
+export function sccFindings(object: ManifestObject): readonly Finding[] {
+  const misshapen = findMisshapen(object.value, SHAPE);
+  const findings = misshapen.map((one) =>
+    'known' in one ? unknownField(object, one.path, unknownFieldFix(one.path, one.known)) : wrongType(object, one),
+  );
+  return misshapen.every((one) => 'known' in one) ? [...findings, ...contentFindings(object)] : findings;
+}
+
+function unknownFieldFix(path: Path, known: readonly string[]): string | undefined {
+  if (path.length === 1 && path[0] === 'spec') return 'SCCs have no spec: move its fields to the top level.';
+  const similar = findSimilar(String(path.at(-1)), known);
+  return similar === undefined ? undefined : `Write ${quote(similar)}.`;
+}
+
+const MAX_NAME_LENGTH = 64;
+
+/** Returns the most similar candidate: equal except for letter case, or with up to two wrong letters. */
+export function findSimilar(name: string, candidates: readonly string[]): string | undefined {
+  if (name.length > MAX_NAME_LENGTH) return undefined;
+  const limit = Math.min(2, Math.floor(name.length / 3));
+  const [nearest] = candidates
+    .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
+    .filter(({ distance }) => distance <= limit)
+    .sort((a, b) => a.distance - b.distance);
+  return nearest?.candidate;
+}
+
+/** The number of inserted, deleted and replaced letters. @see https://en.wikipedia.org/wiki/Levenshtein_distance */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
+function wrongType(
+  object: ManifestObject,
+  { path, value, expected }: Extract<Misshapen, { expected: string }>,
+): Finding {
+  return {
+    mode: 'enforce',
+    check: 'decode',
+    reason: 'wrong type',
+    detail: formatFieldError(invalidValue(printFieldPath(path), value, expected)),
+    fix: 'Use a value of the required type.',
+    fields: [fieldPosition(object, path)],
+  };
+}
+
+function contentFindings(object: ManifestObject): readonly Finding[] {
+  const scc = defaultScc(object.value);
+  const errors = [...sccObjectErrors(scc), ...levelErrors(scc)];
+  if (errors.length > 0) return errors.map((error) => invalidField(object, error));
+  const defect = sccDefect(scc);
+  const typos = sccTypos(object.value).map((typo) => mistypedValue(object, typo));
+  return defect === undefined ? typos : [unusableScc(object, defect), ...typos];
+}
+
+/** The schema of the CustomResourceDefinition rejects other levels. */
+function levelErrors({ userNamespaceLevel: level }: SecurityContextConstraints): readonly FieldError[] {
+  if (level == null || USER_NAMESPACE_LEVELS.includes(level)) return [];
+  return [notSupported('userNamespaceLevel', level, USER_NAMESPACE_LEVELS)];
+}
+
+const ONE_LIST = 'Keep the capability in one of the two lists.';
+const SYSCTLS =
+  'Keep each sysctl in one of the two lists. A trailing * matches a prefix; a single * must be the only entry.';
+const GROUPS = 'Use MustRunAs or RunAsAny, with ranges of group IDs of at least 0 whose min is at most their max.';
+
+/** The fixes of invalid fields, by the top-level field. */
+const FIXES: ReadonlyMap<string, string> = new Map([
+  ['metadata', 'Use a name of lower-case letters, digits, hyphens and dots.'],
+  ['priority', 'Use 0 or more, or remove the field.'],
+  ['runAsUser', 'Use one of the listed types, and a user ID of at least 0.'],
+  ['seLinuxContext', 'Use one of the listed types.'],
+  ['fsGroup', GROUPS],
+  ['supplementalGroups', GROUPS],
+  ['defaultAddCapabilities', ONE_LIST],
+  ['allowedCapabilities', ONE_LIST],
+  ['requiredDropCapabilities', 'Empty the list, or list the capabilities in allowedCapabilities instead of *.'],
+  ['defaultAllowPrivilegeEscalation', 'Set it to false, or set allowPrivilegeEscalation to true.'],
+  ['volumes', 'Remove none or all other types; allowHostDirVolumePlugin: true adds hostPath.'],
+  ['allowedFlexVolumes', 'Name each driver and add flexVolume to volumes, or remove the field.'],
+  ['allowedUnsafeSysctls', SYSCTLS],
+  ['forbiddenSysctls', SYSCTLS],
+  ['userNamespaceLevel', 'Use one of the listed levels, or remove the field.'],
+]);
+
+function invalidField(object: ManifestObject, error: FieldError): Finding {
+  const path = parseFieldPath(error.path);
+  return {
+    mode: 'enforce',
+    check: 'scc',
+    reason: 'invalid field',
+    detail: formatFieldError(error),
+    fix: FIXES.get(String(path[0])) ?? '',
+    fields: [fieldPosition(object, path)],
+  };
+}
+
+function unusableScc(object: ManifestObject, defect: string): Finding {
+  return {
+    mode: 'warn',
+    check: 'unusable',
+    reason: 'incomplete strategy',
+    detail: defect,
+    fix: 'Set a uid for MustRunAs; for MustRunAsRange, set both bounds in order or none.',
+    fields: [fieldPosition(object, ['runAsUser'])],
+  };
+}
+
+const TYPO_FIXES: Partial<Record<SccTypo['field'], string>> = {
+  volumes: 'Use a volume type as it is named in pods.',
+  seccompProfiles: 'Use runtime/default, unconfined, localhost/FILE, or * for all profiles.',
+  users: 'Use the namespace and the name of the service account.',
+};
+
+function mistypedValue(object: ManifestObject, { field, index, value, why, meant }: SccTypo): Finding {
+  const path = [field, index];
+  return {
+    mode: 'warn',
+    check: 'mistyped',
+    reason: 'mistyped value',
+    detail: `${printFieldPath(path)}: ${quote(value)} ${why}`,
+    fix:
+      meant === undefined
+        ? (TYPO_FIXES[field] ?? 'Use names of capabilities such as NET_ADMIN.')
+        : `Write ${quote(meant)}.`,
+    fields: [fieldPosition(object, path)],
+  };
+}
