@@ -5,13 +5,13 @@
 import type { AddressInfo } from 'node:net';
 import { createLogger } from '../src/telemetry/logger.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
-import { createAuthority, createServing } from '../src/tls/self-signed.ts';
-import { buildServer } from '../src/server/server.ts';
+import { createAuthority, createServing } from '../src/tls/issue.ts';
+import { createServer } from '../src/server/server.ts';
 import { fill, LARGE, objectsOf, SMALL } from './cluster.ts';
 import { mutateWebhook } from './scc.ts';
 
 const validity = { now: new Date(), days: 1 };
-const { app } = buildServer({
+const { app } = createServer({
   webhooks: [mutateWebhook()],
   store: fill(objectsOf(process.argv[2] === 'large' ? LARGE : SMALL)),
   logger: createLogger({ level: 'error', format: 'json' }).logger,

@@ -1,10 +1,10 @@
 import type { Store } from '../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../src/kube/admission.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
-import { withStoredAccess } from '../src/server/scc-access.ts';
-import { createSccRecorder } from '../src/server/scc-metrics.ts';
-import { createSccMutateWebhook } from '../src/server/webhooks/scc-mutate.ts';
+import { withStoredAccess } from '../src/server/access-reviews.ts';
+import { createSccRecorder } from '../src/server/scc-review.ts';
 import { createWaitingRoom } from '../src/server/waiting-room.ts';
+import { createSccMutateWebhook } from '../src/server/webhooks/scc-pods.ts';
 import type { Webhook } from '../src/server/webhook.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 

@@ -10,7 +10,7 @@ import { createSecureContext, getCACertificates } from 'node:tls';
 import { UserError } from '../config/files.ts';
 import { ApiError, createStatus, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
-import type { Tally } from '../telemetry/hot.ts';
+import type { Tally } from '../telemetry/counters.ts';
 import type { TokenBucket } from './clock.ts';
 import { resolveCluster, type ClusterSource, type ClusterTarget, type Credentials } from './cluster-source.ts';
 import { networkError } from './network-error.ts';

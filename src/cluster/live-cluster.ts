@@ -4,7 +4,7 @@
  */
 import { findKind, getApiVersion, objectPath, resourcePath, RESOURCES, type ResourceInfo } from '../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds, type KubeObject } from '../kube/types.ts';
-import type { ClusterMetrics } from '../telemetry/cluster.ts';
+import type { ClusterMetrics } from '../telemetry/metrics.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { reviewAccess } from './access.ts';
 import type { Clock } from './clock.ts';

@@ -11,9 +11,9 @@ import type { Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts
 import type { RangeSettings } from '../policy/uid-range/ranges.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { KeyPair } from '../tls/key-pair.ts';
-import type { ServerNames } from '../tls/self-signed.ts';
-import type { Service } from '../tls/served-trust.ts';
+import type { KeyPair } from '../tls/certificate-pair.ts';
+import type { ServerNames } from '../tls/issue.ts';
+import type { Service } from '../tls/trust.ts';
 
 /** A controller as the registry lists it. RBAC manifests, `--controllers` and the reference follow from it. */
 export interface ControllerDefinition {

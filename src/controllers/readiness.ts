@@ -37,7 +37,7 @@ import { type RolloutView, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { withTransitionTimes, type Condition, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
-import type { ReadinessMetrics } from '../telemetry/rollout.ts';
+import type { ReadinessMetrics } from '../telemetry/metrics.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Kind, KubeObject } from '../kube/types.ts';
 import {

@@ -20,9 +20,9 @@ import {
   isPartOfPortcullis,
   getWebhooks,
 } from '../kube/webhooks.ts';
-import { keyPairError, type KeyPair } from '../tls/key-pair.ts';
-import { fingerprintOf } from '../tls/pem.ts';
-import { findTrustProblems, type Service } from '../tls/served-trust.ts';
+import { keyPairProblem, type KeyPair } from '../tls/certificate-pair.ts';
+import { pemFingerprint } from '../tls/certificate-pair.ts';
+import { findTrustProblems, type Service } from '../tls/trust.ts';
 import {
   createStopwatch,
   FOLLOW,
@@ -130,7 +130,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       annotations: {
         ...known?.metadata?.annotations,
         ...rollout,
-        [SERVING_CERTIFICATE_ANNOTATION]: fingerprintOf(served.current().cert),
+        [SERVING_CERTIFICATE_ANNOTATION]: pemFingerprint(served.current().cert),
       },
     };
     const spec = heldSpec(known, { identity, durationMs: REPLICA_LEASE_MS, date: date() });
@@ -221,7 +221,7 @@ function readPair(secret: Secret | undefined, now: Date): KeyPair | { readonly p
   if (!secret) return { problem: 'the Secret does not exist yet' };
   const data = decodedData(secret);
   const pair = { cert: data.get('tls.crt') ?? '', key: data.get('tls.key') ?? '' };
-  const problem = keyPairError(pair, { cert: 'tls.crt', key: 'tls.key' }, now);
+  const problem = keyPairProblem(pair, { cert: 'tls.crt', key: 'tls.key' }, now);
   return problem === undefined ? pair : { problem };
 }
 
@@ -243,7 +243,7 @@ const PROPAGATION_MS = 10_000;
 function servingDelayMs(choice: ServingChoice): number | undefined {
   const { current, offered, unchangedMs } = choice;
   if (!current) return 0;
-  if (fingerprintOf(current.cert) === fingerprintOf(offered.cert)) return undefined;
+  if (pemFingerprint(current.cert) === pemFingerprint(offered.cert)) return undefined;
   const isTrusted = (pair: KeyPair): boolean => findTrustProblems({ ...choice, pair }).length === 0;
   if (!isTrusted(current)) return 0;
   return isTrusted(offered) ? Math.max(0, PROPAGATION_MS - unchangedMs) : undefined;

@@ -5,7 +5,7 @@ import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { WorkQueueMetrics } from '../telemetry/work-queue.ts';
+import type { WorkQueueMetrics } from '../telemetry/metrics.ts';
 import { createEventRecorder, type Controller, type ReconcileContext, type Source } from './controller.ts';
 
 /** Computes the delays of retries, in milliseconds. */

@@ -12,20 +12,20 @@ import {
   type ConfigurationKind,
   type RegisteredWebhook,
 } from '../kube/webhooks.ts';
-import type { CertificateMetrics } from '../telemetry/certificates.ts';
-import { holdSame, holdsAll, pemOf, planBundle, removedBy } from '../tls/bundle.ts';
-import { KEYRING_FILES, printKeyring, readKeyring, type Keyring } from '../tls/keyring.ts';
-import { fingerprint, fingerprintOf, readCertificates } from '../tls/pem.ts';
+import type { CertificateMetrics } from '../telemetry/metrics.ts';
+import { isSameBundle, bundleIncludes, decodeBundle, planBundle, removedCertificates } from '../tls/trust.ts';
+import { KEYRING_FILES, formatKeyring, readKeyring, type Keyring } from '../tls/keyring.ts';
+import { fingerprint, pemFingerprint, readCertificates } from '../tls/certificate-pair.ts';
 import {
-  ASKED_FOR,
+  ROTATION_REQUESTED,
   planKeyring,
   ROTATIONS,
   SETTLE_MS,
-  takeStep,
+  takeKeyringStep,
   type KeyringPlan,
   type Rotation,
-  type Step,
-} from '../tls/plan-keyring.ts';
+  type KeyringStep,
+} from '../tls/keyring.ts';
 import {
   createStopwatch,
   FOLLOW,
@@ -92,7 +92,7 @@ export function isSecret({ metadata }: Secret, { namespace, name }: SecretRef): 
 /** The data of a Secret, decoded, by key. */
 export function decodedData(secret: Secret | undefined): ReadonlyMap<string, string> {
   const data = Object.entries(secret?.data ?? {});
-  return new Map(data.map(([key, value]) => [key, pemOf(value)]));
+  return new Map(data.map(([key, value]) => [key, decodeBundle(value)]));
 }
 
 const KEY = 'serving-certificate';
@@ -148,26 +148,31 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
       logDamage(secret ? problems : [], 'problems', context);
 
       const current = authorities(keyring);
-      const isTrusted = decisiveBundles(configurations).every((bundle) => holdsAll(bundle, current));
-      const trustedMs = trusted.elapsedMs(isTrusted ? current.map(fingerprintOf).join() : undefined, nowMs);
+      const isTrusted = decisiveBundles(configurations).every((bundle) => bundleIncludes(bundle, current));
+      const trustedMs = trusted.elapsedMs(isTrusted ? current.map(pemFingerprint).join() : undefined, nowMs);
       const asked = requestedRotation(secret);
-      const plan = planKeyring({ keyring, problems, names, asked, trustedMs, settleMs: SETTLE_MS, now });
-      const next = plan.step === undefined ? keyring : takeStep(plan.step, { keyring, names, now });
-      const isAnswered = asked === undefined || plan.reason === ASKED_FOR || next.next !== undefined;
+      const plan = planKeyring({ keyring, problems, names, requested: asked, trustedMs, settleMs: SETTLE_MS, now });
+      const next = plan.step === undefined ? keyring : takeKeyringStep(plan.step, { keyring, names, now });
+      const isAnswered = asked === undefined || plan.reason === ROTATION_REQUESTED || next.next !== undefined;
       const written = await writeKeyring({ ref, secret, keyring: next, isAnswered }, context);
       if (written) reportStep(plan, written, metrics.certificates, context);
 
       const live = replicas.observe(store.list('Lease', ref.namespace), nowMs).filter(({ isLive }) => isLive);
-      const serving = fingerprintOf(next.serving?.cert ?? '');
+      const serving = pemFingerprint(next.serving?.cert ?? '');
       const isServed = live.length > 0 && live.every((replica) => replica.serving === serving);
       const servedMs = served.elapsedMs(isServed ? serving : undefined, nowMs);
       const isOursServed = servedMs !== undefined && servedMs >= SETTLE_MS;
-      const bundle = planBundle({ ours: authorities(next), held: trustedBundles, isOursServed, now });
+      const bundle = planBundle({
+        required: authorities(next),
+        current: trustedBundles,
+        isRequiredServed: isOursServed,
+        now,
+      });
       const removed = await applyBundle({ ref, configurations, bundle }, context);
       if (removed.size > 0) reportRetired(removed.size, written ?? secret, context);
 
       const untilServedMs = isOursServed ? MAX_REQUEUE_MS : SETTLE_MS - (servedMs ?? 0);
-      return { requeueAfterMs: Math.max(1, Math.min(plan.againMs, untilServedMs)) };
+      return { requeueAfterMs: Math.max(1, Math.min(plan.requeueAfterMs, untilServedMs)) };
     },
   };
 }
@@ -229,7 +234,7 @@ function decisiveBundles(configurations: readonly RequestingConfiguration[]): re
 }
 
 function distinctBundles(webhooks: readonly RegisteredWebhook[]): readonly string[] {
-  return [...new Set(webhooks.map(({ caBundle }) => caBundle))].map(pemOf);
+  return [...new Set(webhooks.map(({ caBundle }) => caBundle))].map(decodeBundle);
 }
 
 interface BundleWrite {
@@ -252,9 +257,9 @@ async function applyBundle(
   const errors: unknown[] = [];
   const removed = new Set<string>();
   for (const { kind, name, webhooks } of configurations) {
-    if (webhooks.every((webhook) => holdSame(pemOf(webhook.caBundle), bundle))) continue;
+    if (webhooks.every((webhook) => isSameBundle(decodeBundle(webhook.caBundle), bundle))) continue;
     try {
-      const removals = webhooks.flatMap((webhook) => removedBy(pemOf(webhook.caBundle), bundle));
+      const removals = webhooks.flatMap((webhook) => removedCertificates(decodeBundle(webhook.caBundle), bundle));
       if (removals.length > 0 && !(await isSecretCurrent(ref, context))) continue;
       // The object is too incomplete to be created, so a configuration that was deleted in the meantime stays deleted.
       const applied: JsonObject = {
@@ -330,7 +335,7 @@ function secretMetadata({ secret, isAnswered, ref }: KeyringWrite): NonNullable<
 /** The data of the Secret with the keyring. Other keys are kept. */
 function secretData(secret: Secret | undefined, keyring: Keyring): Readonly<Record<string, string>> {
   const others = Object.entries(secret?.data ?? {}).filter(([key]) => !KEYRING_FILES.includes(key));
-  const files = [...printKeyring(keyring)].map(([key, text]) => [key, Buffer.from(text).toString('base64')] as const);
+  const files = [...formatKeyring(keyring)].map(([key, text]) => [key, Buffer.from(text).toString('base64')] as const);
   return Object.fromEntries([...others, ...files]);
 }
 
@@ -344,22 +349,22 @@ function isSameData(a: Readonly<Record<string, string>>, b: Readonly<Record<stri
 /** The certificates that a step creates, and its event. */
 const STEPS: Readonly<
   Record<
-    Step,
+    KeyringStep,
     { readonly created: readonly ('authority' | 'serving')[]; readonly reason: string; readonly message: string }
   >
 > = {
-  'start over': {
+  Replace: {
     created: ['authority', 'serving'],
     reason: 'AuthorityCreated',
     message: 'created an authority and a serving certificate',
   },
-  sign: { created: ['serving'], reason: 'ServingCertificateRenewed', message: 'signed a serving certificate' },
-  prepare: {
+  Renew: { created: ['serving'], reason: 'ServingCertificateRenewed', message: 'signed a serving certificate' },
+  Prepare: {
     created: ['authority'],
     reason: 'AuthorityPrepared',
     message: 'created the next authority, which signs once all webhooks trust it',
   },
-  change: {
+  Promote: {
     created: ['serving'],
     reason: 'AuthorityChanged',
     message: 'signed a serving certificate with the next authority',

@@ -6,7 +6,7 @@ import { TLSSocket } from 'node:tls';
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError, badRequest, createStatus, internalError, type Status } from '../kube/status.ts';
 import type { UserInfo } from '../kube/types.ts';
-import type { KeyPair } from '../tls/key-pair.ts';
+import type { KeyPair } from '../tls/certificate-pair.ts';
 import { impersonate, requireAccess } from './access.ts';
 import { mediaType, readBoolean } from './body.ts';
 import type { DevCluster } from './cluster.ts';

@@ -1,71 +1,106 @@
+/** Whether users may use SCCs: by the RBAC index of the store, or by SubjectAccessReviews. */
 import type { Cluster } from '../cluster/cluster.ts';
+import { canUseScc } from '../cluster/access.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { keyOf, type AccessQuestion } from '../policy/scc/access.ts';
+import { decideOn, keyOf, type AccessQuestion } from '../policy/scc/access.ts';
+import type { CanUse, SccDecision } from '../policy/scc/request.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { WithAccess } from './scc-review.ts';
+import { remainingMs } from './waiting-room.ts';
+
+/** The values of `--authorization`: the roles and bindings in the store, or SubjectAccessReviews of the API server. */
+export const AUTHORIZATIONS = ['rbac', 'sar'] as const;
+export type Authorization = (typeof AUTHORIZATIONS)[number];
+
+/** Checks access by the roles and bindings in the store, without waiting. */
+export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUseScc(store));
+
+/** Limit of the concurrent SubjectAccessReviews of one request. */
+const MAX_CONCURRENT = 16;
+
+/** Checks access by SubjectAccessReviews, as few as the decision needs. Access that is not reviewed in time is denied. */
+export function withReviewedAccess(review: ReviewAccess): WithAccess {
+  return async (decide: (canUse: CanUse) => SccDecision, context) => {
+    const answers = new Map<string, boolean>();
+    const untilMs = context.now() + remainingMs(context);
+    const leftMs = (): number => (context.signal?.aborted ? 0 : untilMs - context.now());
+    do {
+      const step = decideOn(decide, (question) => answers.get(keyOf(question)));
+      if ('decision' in step) return step.decision;
+      const open = step.questions.values();
+      const reviewNext = async (): Promise<void> => {
+        for (const question of open) {
+          const timeoutMs = leftMs();
+          if (timeoutMs <= 0) return;
+          answers.set(keyOf(question), await review(question, timeoutMs));
+        }
+      };
+      await Promise.all(Array.from({ length: MAX_CONCURRENT }, reviewNext));
+    } while (leftMs() > 0);
+    return decide(
+      (subject, sccName, namespaceName) => answers.get(keyOf({ subject, sccName, namespaceName })) ?? false,
+    );
+  };
+}
+
+/** Reviews one access within a time in milliseconds. */
+export type ReviewAccess = (question: AccessQuestion, timeoutMs: number) => Promise<boolean>;
 
 export interface AccessReviewsDeps {
   readonly cluster: Pick<Cluster, 'reviewAccess'>;
   readonly logger: Logger;
   readonly metrics: Metrics['scc'];
-  /** A monotonic clock, in milliseconds. */
+  /** Monotonic clock in milliseconds. */
   now(): number;
 }
 
-/** How long answers count: as long as Kubernetes' own components keep those that they ask API servers for. */
+/** The default cache time of Kubernetes components for authorized and unauthorized requests. */
 const TTL_MS = 10_000;
-const MAX_KEPT = 10_000;
+const MAX_CACHED = 10_000;
 
 const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
 const USE_SCC = { verb: 'use', apiGroup, resource };
 
-interface Kept {
-  readonly allowed: boolean;
-  readonly untilMs: number;
-}
-
-/** Asks one question, within a time in milliseconds. */
-export type AskAccess = (question: AccessQuestion, timeoutMs: number) => Promise<boolean>;
-
 /**
- * Makes what asks the API server by SubjectAccessReviews. Answers are kept for a short while, and a question is on its way
- * only once; an error counts as a no, for this time only.
+ * Creates the client of SubjectAccessReviews. Results are cached, and equal concurrent reviews are sent once. An error
+ * denies access and is not cached.
  */
-export function createAccessReviews({ cluster, logger, metrics, now }: AccessReviewsDeps): AskAccess {
-  const kept = new Map<string, Kept>();
-  const asking = new Map<string, Promise<boolean>>();
+export function createAccessReviews({ cluster, logger, metrics, now }: AccessReviewsDeps): ReviewAccess {
+  const cache = new Map<string, { readonly allowed: boolean; readonly untilMs: number }>();
+  const pending = new Map<string, Promise<boolean>>();
   const log = logger.child({ logger: 'access' });
 
-  const keep = (key: string, allowed: boolean): void => {
-    kept.delete(key);
-    kept.set(key, { allowed, untilMs: now() + TTL_MS });
-    const [oldest] = kept.keys();
-    if (kept.size > MAX_KEPT && oldest !== undefined) kept.delete(oldest);
+  const store = (key: string, allowed: boolean): void => {
+    cache.delete(key);
+    cache.set(key, { allowed, untilMs: now() + TTL_MS });
+    const [oldest] = cache.keys();
+    if (cache.size > MAX_CACHED && oldest !== undefined) cache.delete(oldest);
   };
-  const ask = async (question: AccessQuestion, key: string): Promise<boolean> => {
+  const send = async (question: AccessQuestion, key: string): Promise<boolean> => {
     try {
       const { subject, sccName: name, namespaceName: namespace } = question;
       const allowed = await cluster.reviewAccess(subject, { ...USE_SCC, name, namespace });
       metrics.accessReviews.cell({ result: allowed ? 'allowed' : 'denied' }).count++;
-      keep(key, allowed);
+      store(key, allowed);
       return allowed;
     } finally {
-      asking.delete(key);
+      pending.delete(key);
     }
   };
 
   return async (question, timeoutMs) => {
     const key = keyOf(question);
-    const known = kept.get(key);
-    if (known && known.untilMs > now()) return known.allowed;
-    let answer = asking.get(key);
-    if (!answer) asking.set(key, (answer = ask(question, key)));
+    const cached = cache.get(key);
+    if (cached && cached.untilMs > now()) return cached.allowed;
+    let answer = pending.get(key);
+    if (!answer) pending.set(key, (answer = send(question, key)));
     try {
       return await withTimeout(answer, timeoutMs);
     } catch (err) {
       metrics.accessReviews.cell({ result: 'error' }).count++;
       const { subject, sccName: scc, namespaceName: namespace } = question;
-      log.warn({ err, user: subject.username, scc, namespace }, 'access not reviewed, taken for a no');
+      log.warn({ err, user: subject.username, scc, namespace }, 'access review failed; access is denied');
       return false;
     }
   };

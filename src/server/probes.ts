@@ -1,34 +1,35 @@
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 
-/** One named condition of health; `undefined` is healthy, a text says what is wrong. */
+/** A named health check. */
 export interface HealthCheck {
   readonly name: string;
+  /** Returns undefined if healthy, otherwise the reason. */
   check(): string | undefined;
-  /** What is worth knowing although nothing fails; `?verbose` tells it. */
+  /** Returns information that does not affect health; `?verbose` prints it. */
   note?(): string | undefined;
 }
 
 export interface ProbesDeps {
-  /** The process is worth keeping. */
+  /** Fails if the process must be restarted. */
   readonly livez: readonly HealthCheck[];
-  /** Reviews may be sent here. */
+  /** Fails if the replica must not receive reviews. */
   readonly readyz: readonly HealthCheck[];
-  /** Told to whoever asks for them by name, `/readyz/NAME`; they do not count for `/readyz`. */
-  readonly asked?: readonly HealthCheck[];
+  /** Served only under `/readyz/NAME`; they do not affect `/readyz`. */
+  readonly named?: readonly HealthCheck[];
   readonly metrics: { expose(): Promise<string>; readonly contentType: string };
 }
 
 /**
- * Builds the server for probes and metrics, on a port of its own so that TLS trouble does not hide them; it does not
- * listen. Paths and texts are those of the Kubernetes components.
+ * Builds the server of probes and metrics; it does not listen yet. It has its own port, so that it works without a serving
+ * certificate. Paths and texts are those of Kubernetes components.
  * @see https://kubernetes.io/docs/reference/using-api/health-checks/
  */
-export function buildProbes({ livez, readyz, asked = [], metrics }: ProbesDeps): FastifyInstance {
+export function buildProbes({ livez, readyz, named = [], metrics }: ProbesDeps): FastifyInstance {
   const app = Fastify({ logger: false, forceCloseConnections: true });
   serveChecks(app, 'livez', livez);
   serveChecks(app, 'healthz', livez);
   serveChecks(app, 'readyz', readyz);
-  for (const check of asked) serveCheck(app, 'readyz', check);
+  for (const check of named) serveCheck(app, 'readyz', check);
   app.get('/metrics', async (_request, reply) => reply.type(metrics.contentType).send(await metrics.expose()));
   app.get('/', (_request, reply) => plain(reply, 200, '/livez\n/readyz\n/healthz\n/metrics\n'));
   app.setNotFoundHandler((_request, reply) => plain(reply, 404, '404 page not found\n'));

@@ -1,52 +1,79 @@
-import { waitFor, type Store } from '../cluster/store.ts';
-import type { Decision } from '../kube/admission.ts';
+/** What the SCC webhooks for pods share: mode, access, waiting for new namespaces, and metrics. */
+import type { Store } from '../cluster/store.ts';
+import { waitFor } from '../cluster/store.ts';
+import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { quote } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
 import { sccModeOf, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { namespaceRangesOf } from '../policy/scc/namespace.ts';
 import { reportScc } from '../policy/scc/assign.ts';
 import type { CanUse, SccDecision, SccInput } from '../policy/scc/request.ts';
-import { andThen, type Later } from './later.ts';
+import type { Cell } from '../telemetry/counters.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { remainingMs, type WaitingRoom } from './waiting-room.ts';
-import type { WebhookContext } from './webhook.ts';
+import { andThen, type MaybePromise, type WebhookContext } from './webhook.ts';
 
-/** Lets a decision that asks for access be made; by whom access is known is its business. */
-export type WithAccess = (decide: (canUse: CanUse) => SccDecision, context: WebhookContext) => Later<SccDecision>;
+/** Calls a decision with an access check: the RBAC index, or SubjectAccessReviews. */
+export type WithAccess = (
+  decide: (canUse: CanUse) => SccDecision,
+  context: WebhookContext,
+) => MaybePromise<SccDecision>;
 
 export interface SccReviewDeps {
   readonly settings: SccSettings;
   readonly withAccess: WithAccess;
   readonly waitingRoom: WaitingRoom;
+  readonly record: SccRecorder;
 }
 
-/** Decides on one pod, given what the cluster has to say. */
-export type JudgePod = (
+/** Decides on one pod with the gathered state of the cluster. */
+export type DecidePod = (
   cluster: Pick<SccInput, 'namespace' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces'>,
 ) => SccDecision;
 
 export interface SccReview {
-  readonly namespaceName: string;
-  /** Those in which something is decided. */
+  readonly request: AdmissionRequest;
+  /** The modes in which the webhook decides. */
   readonly modes: readonly SccMode[];
   readonly context: WebhookContext;
-  readonly judge: JudgePod;
+  readonly decide: DecidePod;
+  /** Adapts the decision to the request; absent: the decision stays as it is. */
+  readonly adapt?: (decision: SccDecision) => SccDecision;
 }
 
-/** A decision, and what becomes of it in its namespace. */
+/** A decision and the SCC mode of its namespace. */
 export interface SccOutcome {
   readonly mode: NamespaceMode;
   readonly decision: SccDecision;
 }
 
+/** Reports whether a request concerns pods or their subresources. */
+export function isPodRequest({ resource }: Pick<AdmissionRequest, 'resource'>): boolean {
+  return resource.resource === 'pods' && (resource.group ?? '') === '';
+}
+
+/** Reviews a pod, records the outcome and returns the response. Returns undefined if the webhook does not apply. */
+export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<Decision | undefined> {
+  return andThen(decideOrWait(review, deps), (outcome) => {
+    if (outcome === undefined) return undefined;
+    const { mode } = outcome;
+    const decision = review.adapt ? review.adapt(outcome.decision) : outcome.decision;
+    deps.record(review.request, { mode, decision });
+    const response = mode.mode === 'report' ? reportScc(decision) : decision;
+    return mode.problem === undefined
+      ? response
+      : { ...response, warnings: [mode.problem, ...(response.warnings ?? [])] };
+  });
+}
+
 /**
- * Gathers and decides; `undefined` where the mode is none of those. A namespace that was created a moment ago is not there
- * yet, or has no ranges: where SCCs are enforced, the decision waits until it has, and is then made anew.
+ * Where SCCs are enforced and the namespace is not in the store yet or has no ranges, the decision waits for them. If the
+ * waiting room is full, the pod is denied at once. An HTTP error would admit it under `failurePolicy: Ignore`. Controllers
+ * retry in either case.
  */
-export function reviewScc(review: SccReview, deps: SccReviewDeps): Later<SccOutcome | undefined> {
-  return andThen(decide(review, deps), (first) => {
-    if (first?.mode.mode !== 'enforce' || !first.isEarly) return first;
-    // Without room, it is refused as if it had waited in vain: as an admission decision, since an HTTP error would let pods
-    // pass where the failure policy is `Ignore`. Controllers try again in either case.
+function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccOutcome | undefined> {
+  return andThen(decideNow(review, deps), (first) => {
+    if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
     const leave = deps.waitingRoom.enter(review.context.bodyBytes ?? 0);
     return leave ? waitAndDecide(review, deps, first).finally(leave) : first;
   });
@@ -57,7 +84,8 @@ async function waitAndDecide(
   deps: SccReviewDeps,
   first: FirstOutcome,
 ): Promise<SccOutcome | undefined> {
-  const { namespaceName: name, context } = review;
+  const { request, context } = review;
+  const { namespace: name = '' } = request;
   const { store, signal } = context;
   const find = (): Namespace | undefined => store.get('Namespace', name);
   const isReady = (): true | undefined => {
@@ -67,65 +95,79 @@ async function waitAndDecide(
     return mode !== 'enforce' || namespaceRangesOf(namespace).problem === undefined ? true : undefined;
   };
   await waitFor(store, { kind: 'Namespace', name }, isReady, { timeoutMs: remainingMs(context), signal });
-  if (find() === first.judged) return first;
+  if (find() === first.namespace) return first;
   await deps.waitingRoom.turn();
-  return signal?.aborted ? first : decide(review, deps);
+  return signal?.aborted ? first : decideNow(review, deps);
 }
 
 interface FirstOutcome extends SccOutcome {
-  /** The namespace as it was; absent if there was none. */
-  readonly judged: Namespace | undefined;
-  /** The decision might be another one once the namespace is there and has its ranges. */
-  readonly isEarly: boolean;
+  /** The namespace of the decision; undefined if the store did not contain it. */
+  readonly namespace: Namespace | undefined;
+  /** True if the decision may be different once the namespace is in the store and has its ranges. */
+  readonly mayChange: boolean;
 }
 
-function decide(
-  { namespaceName, modes, context, judge }: SccReview,
-  { settings, withAccess }: SccReviewDeps,
-): Later<FirstOutcome | undefined> {
+function decideNow(review: SccReview, { settings, withAccess }: SccReviewDeps): MaybePromise<FirstOutcome | undefined> {
+  const { request, modes, context, decide } = review;
+  const { namespace: name = '' } = request;
   const { store } = context;
-  const judged = store.get('Namespace', namespaceName);
-  const mode = modeIn(store, namespaceName, settings);
+  const namespace = store.get('Namespace', name);
+  const mode = namespaceMode(store, name, settings);
   if (!modes.includes(mode.mode)) return undefined;
-  const sccs = store.list('SecurityContextConstraints');
   const { compatibility, preferUserNamespaces } = settings;
-  const namespace = judged ?? withoutRanges(namespaceName);
+  const cluster = {
+    namespace: namespace ?? { metadata: { name } },
+    sccs: store.list('SecurityContextConstraints'),
+    compatibility,
+    preferUserNamespaces,
+  };
   return andThen(
-    withAccess((canUse) => judge({ namespace, sccs, canUse, compatibility, preferUserNamespaces }), context),
+    withAccess((canUse) => decide({ ...cluster, canUse }), context),
     (decision) => {
-      if (judged) return { mode, decision, judged, isEarly: isRefusedForRanges(decision, judged) };
-      return { mode, decision: namespaceNotFound(decision, namespaceName), judged, isEarly: !decision.allowed };
+      if (!namespace)
+        return { mode, decision: namespaceNotFound(decision, name), namespace, mayChange: !decision.allowed };
+      const mayChange = !decision.allowed && decision.status.message === namespaceRangesOf(namespace).problem;
+      return { mode, decision, namespace, mayChange };
     },
   );
 }
 
-/** The answer to the API server. */
-export function answerScc({ mode: { mode, problem }, decision }: SccOutcome): Decision {
-  const answer = mode === 'report' ? reportScc(decision) : decision;
-  return problem === undefined ? answer : { ...answer, warnings: [problem, ...(answer.warnings ?? [])] };
-}
-
-/**
- * The mode of a namespace. One that is not there may turn out to be one where SCCs are enforced: unless its name exempts it,
- * it is held to that.
- */
-export function modeIn(store: Store, namespaceName: string, settings: SccSettings): NamespaceMode {
-  const namespace = store.get('Namespace', namespaceName);
+/** Returns the SCC mode of a namespace. A namespace that the store lacks is enforced unless its name is exempt. */
+export function namespaceMode(store: Store, name: string, settings: SccSettings): NamespaceMode {
+  const namespace = store.get('Namespace', name);
   if (namespace) return sccModeOf(namespace, settings);
-  const { mode } = sccModeOf(withoutRanges(namespaceName), settings);
+  const { mode } = sccModeOf({ metadata: { name } }, settings);
   return { mode: mode === 'off' ? 'off' : 'enforce' };
-}
-
-function withoutRanges(name: string): Namespace {
-  return { metadata: { name } };
-}
-
-function isRefusedForRanges(decision: SccDecision, namespace: Namespace): boolean {
-  return !decision.allowed && decision.status.message === namespaceRangesOf(namespace).problem;
 }
 
 function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
   if (decision.allowed) return decision;
   const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;
   return { ...decision, warnings: [], status: { ...decision.status, message } };
+}
+
+/** Counts one decision. */
+export type SccRecorder = (request: AdmissionRequest, outcome: SccOutcome) => void;
+
+const SUBRESOURCES: ReadonlySet<string> = new Set(['attach', 'ephemeralcontainers', 'exec', 'resize']);
+
+/** Creates the recorder of SCC decisions. Only the first decision of a series looks up its counter. */
+export function createSccRecorder(decisions: Metrics['scc']['decisions']): SccRecorder {
+  const cells = new Map<string, Cell>();
+  return (request, { mode: { mode }, decision: { allowed, facts } }) => {
+    const operation = operationLabel(request);
+    const { scc = '', subjectType: subject_type = '' } = facts ?? {};
+    // SCCs do not apply to some pods, such as those for Windows: these have no facts.
+    const result = !allowed ? 'deny' : facts ? 'allow' : 'skip';
+    const key = `${operation} ${mode} ${result} ${subject_type} ${scc}`;
+    let cell = cells.get(key);
+    if (!cell) cells.set(key, (cell = decisions.cell({ operation, mode, decision: result, scc, subject_type })));
+    cell.count++;
+  };
+}
+
+/** Returns one of a fixed set of label values. */
+function operationLabel({ operation, subResource = '' }: AdmissionRequest): string {
+  if (subResource !== '') return SUBRESOURCES.has(subResource) ? subResource : 'other';
+  return operation === 'CREATE' || operation === 'UPDATE' ? operation.toLowerCase() : 'other';
 }

@@ -1,81 +1,183 @@
-/**
- * The admission server: Fastify over TLS. It reads the store and answers; it never writes to a cluster.
- */
+/** The admission server: Fastify over TLS. It reads the store and answers reviews. It never writes to the cluster. */
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import type { SecureContextOptions, Server } from 'node:tls';
-import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import type { ConnectionError } from 'fastify';
-import { registerAdmission, type AdmissionDeps } from './admission.ts';
-import type { Callers } from './callers.ts';
-import { trackConnections, type Connections } from './connections.ts';
+import { type SecureContextOptions, type Server, TLSSocket } from 'node:tls';
+import Fastify, {
+  type ConnectionError,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify';
+import { quote } from '../kube/text.ts';
+import { registerReviews, type ReviewDeps } from './review.ts';
 
-/** The largest review: an object of 3 MiB, the API server's limit, old and new, with room for the envelope. */
-const BODY_LIMIT_BYTES = 7 * 1024 * 1024;
+export interface ServerDeps extends ReviewDeps {
+  /** Certificate, key and protocol settings. */
+  readonly tls: SecureContextOptions;
+  /** Authenticates clients that send reviews; absent: every client may send them. */
+  readonly clientAuthentication?: ClientAuthentication | undefined;
+}
 
-type Done = (error: Error | null, body?: Buffer) => void;
+export interface AdmissionServer {
+  readonly app: FastifyInstance;
+  readonly connections: Connections;
+  /** Serves another certificate. Open connections close after their next response, so that clients reconnect to it. */
+  useCertificate(tls: SecureContextOptions): void;
+}
 
-/** Reads the body of a request. What comes in one piece, as reviews of pods do, is passed on as it is: Fastify copies it. */
-function readBody(request: FastifyRequest, payload: IncomingMessage, done: Done): void {
-  if (Number(request.headers['content-length']) > BODY_LIMIT_BYTES) {
-    done(tooLarge());
-    return;
+/** Builds the server; it does not listen yet. */
+export function createServer(deps: ServerDeps): AdmissionServer {
+  const app = Fastify({
+    https: {
+      ...deps.tls,
+      // A rejected client receives an HTTP response with the reason, which a failed handshake could not carry.
+      ...(deps.clientAuthentication ? { requestCert: true, rejectUnauthorized: false } : {}),
+      // API servers use HTTP/1.1 for Services.
+      ALPNProtocols: ['http/1.1'],
+      // The timeout of API servers for a handshake.
+      handshakeTimeout: 10_000,
+      headersTimeout: 32_000,
+      connectionsCheckingInterval: 5_000,
+      maxHeaderSize: 1024 * 1024,
+    },
+    // Longer than the 90 s after which API servers close idle connections, so that the server never closes first.
+    keepAliveTimeout: 100_000,
+    requestTimeout: 35_000,
+    // The server answers while it drains; `Connection: close` moves clients to another replica.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    exposeHeadRoutes: false,
+    logger: false,
+    clientErrorHandler: handleClientError,
+    frameworkErrors: (error, _request, reply) => void sendError(reply, error),
+  }) as unknown as FastifyInstance;
+  const connections = trackConnections(app);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', readBody);
+  app.addContentTypeParser('*', (_request, _payload, done) => done(withStatus(new Error(NOT_JSON), 400)));
+  if (deps.clientAuthentication) requireClientCertificate(app, deps.clientAuthentication);
+  registerReviews(app, deps, connections);
+  registerOtherRoutes(app, deps, connections);
+  return {
+    app,
+    connections,
+    useCertificate(tls) {
+      (app.server as unknown as Server).setSecureContext(tls);
+      connections.renew();
+    },
+  };
+}
+
+const NOT_JSON = 'unable to process a request with a non-json content type';
+
+function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps, connections: Connections): void {
+  const paths = deps.webhooks.map(({ path }) => path);
+  const list = paths.map((path) => `  ${path}\n`).join('');
+  app.get('/', (_request, reply) =>
+    sendText(
+      reply,
+      200,
+      `Portcullis pod security admission. Kubernetes API servers POST AdmissionReviews to:\n${list}`,
+    ),
+  );
+  const sendNotFound = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const [path = ''] = request.url.split('?');
+    const target = `${request.method} ${path}`;
+    return sendText(reply, 404, `no webhook at ${target}; POST an AdmissionReview to ${paths.join(' or ')}\n`);
+  };
+  app.setNotFoundHandler(sendNotFound);
+  app.setErrorHandler<FastifyError>((error, request, reply) => {
+    // Any other error of a request without a route is reported as 404, too.
+    if (request.is404) return sendNotFound(request, reply);
+    recordError(error, request, deps);
+    if (connections.shouldClose(request.raw.socket)) reply.header('connection', 'close');
+    return sendError(reply, error);
+  });
+}
+
+/** Counts and logs a request that fails before its body becomes a review. `registerReviews` does so for all others. */
+function recordError(error: FastifyError, request: FastifyRequest, { webhooks, logger, metrics }: ServerDeps): void {
+  const status = errorStatus(error);
+  const webhook = request.routeOptions.url ?? '';
+  if (webhooks.some(({ path }) => path === webhook)) {
+    metrics.webhook.requests.cell({ webhook, code: String(status) }).count++;
   }
-  const pieces: Buffer[] = [];
-  let length = 0;
-  const stop = (): void => {
-    payload.off('data', onData);
-    payload.off('end', onEnd);
-    payload.off('error', onError);
-  };
-  const onData = (piece: Buffer): void => {
-    pieces.push(piece);
-    length += piece.length;
-    if (length <= BODY_LIMIT_BYTES) return;
-    stop();
-    done(tooLarge());
-  };
-  const onEnd = (): void => {
-    stop();
-    done(null, pieces.length === 1 ? pieces[0] : Buffer.concat(pieces, length));
-  };
-  const onError = (error: Error): void => {
-    stop();
-    done(withStatus(error, 400));
-  };
-  payload.on('data', onData);
-  payload.on('end', onEnd);
-  payload.on('error', onError);
+  const fields = { logger: 'webhook', webhook, remoteAddress: request.ip };
+  if (status >= 500) logger.error({ ...fields, err: error }, 'request failed');
+  else
+    logger.warn(
+      { ...fields, reason: errorText(error) },
+      status === 401 || status === 403 ? 'client rejected' : 'malformed review',
+    );
 }
 
-/** The error of a request that cannot be read as it came. */
-function badRequest(message: string): Error {
-  return withStatus(new Error(message), 400);
+function sendError(reply: FastifyReply, error: FastifyError): FastifyReply {
+  return sendText(reply, errorStatus(error), `${errorText(error)}\n`);
 }
 
-function tooLarge(): Error {
-  return withStatus(new Error(`request entity is too large; limit is ${BODY_LIMIT_BYTES} bytes`), 413);
+function sendText(reply: FastifyReply, status: number, text: string): FastifyReply {
+  return reply.code(status).type('text/plain; charset=utf-8').send(text);
+}
+
+const INVALID_MEDIA_TYPE = 'FST_ERR_CTP_INVALID_MEDIA_TYPE';
+
+function errorStatus({ code, statusCode = 500 }: FastifyError): number {
+  return code === INVALID_MEDIA_TYPE ? 400 : statusCode;
+}
+
+function errorText(error: FastifyError): string {
+  if (error.code === INVALID_MEDIA_TYPE) return NOT_JSON;
+  return errorStatus(error) >= 500 ? 'internal server error' : error.message;
 }
 
 function withStatus(error: Error, statusCode: number): Error {
   return Object.assign(error, { statusCode });
 }
 
-/** What is answered to bytes that are no request: the status, and why. Whatever else is wrong with them is a 400. */
-const ANSWERS = new Map<string | undefined, readonly [status: number, reason: string]>([
-  ['HPE_HEADER_OVERFLOW', [431, 'the head of the request is too large']],
+// Request bodies
+
+/** The largest review: an object of 3 MiB, the API server's limit, in its old and new version, plus the envelope. */
+const MAX_BODY_BYTES = 7 * 1024 * 1024;
+
+type BodyDone = (error: Error | null, body?: Buffer) => void;
+
+/** Reads a body as bytes. A body that arrives as one chunk, as most reviews do, is not copied. */
+function readBody(request: FastifyRequest, payload: IncomingMessage, done: BodyDone): void {
+  const tooLarge = (): Error =>
+    withStatus(new Error(`request entity is too large; limit is ${MAX_BODY_BYTES} bytes`), 413);
+  if (Number(request.headers['content-length']) > MAX_BODY_BYTES) {
+    done(tooLarge());
+    return;
+  }
+  const chunks: Buffer[] = [];
+  let length = 0;
+  const finish = (error: Error | null, body?: Buffer): void => {
+    payload.off('data', onData).off('end', onEnd).off('error', onError);
+    done(error, body);
+  };
+  const onData = (chunk: Buffer): void => {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length > MAX_BODY_BYTES) finish(tooLarge());
+  };
+  const onEnd = (): void => finish(null, chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, length));
+  const onError = (error: Error): void => finish(withStatus(error, 400));
+  payload.on('data', onData).on('end', onEnd).on('error', onError);
+}
+
+/** Responses to bytes that are not a valid HTTP request, by error code. */
+const CLIENT_ERRORS = new Map<string | undefined, readonly [status: number, reason: string]>([
+  ['HPE_HEADER_OVERFLOW', [431, 'the request header is too large']],
   ['ERR_HTTP_REQUEST_TIMEOUT', [408, 'the request did not arrive in time']],
 ]);
-const NO_REQUEST = [400, 'this is no HTTP request'] as const;
+const INVALID_REQUEST = [400, 'invalid HTTP request'] as const;
 
-/**
- * Answers bytes that are no request, and closes the connection when the answer has gone out: what was written to a TLS
- * connection that is destroyed at once may never leave.
- */
-function answerClientError({ code }: ConnectionError, socket: Socket): void {
-  // It is called again for each further piece that arrives.
+/** Answers an invalid HTTP request and closes the connection once the response is flushed. */
+function handleClientError({ code }: ConnectionError, socket: Socket): void {
+  // Node calls the handler again for each further chunk.
   if (code === 'ECONNRESET' || !socket.writable) return;
-  const [status, reason] = ANSWERS.get(code) ?? NO_REQUEST;
+  const [status, reason] = CLIENT_ERRORS.get(code) ?? INVALID_REQUEST;
   socket.end(
     [
       `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
@@ -89,137 +191,135 @@ function answerClientError({ code }: ConnectionError, socket: Socket): void {
   socket.destroySoon();
 }
 
-interface ServerDeps extends AdmissionDeps {
-  /** Certificate, key and protocol settings. */
-  readonly tls: SecureContextOptions;
-  /** Who may send reviews; absent: whoever reaches the server. */
-  readonly callers?: Callers | undefined;
+// Connections
+
+/** The open connections of a server, and how they are closed without losing a request. */
+export interface Connections {
+  /** Closes all present connections after their next response, so that clients reconnect. */
+  renew(): void;
+  /** Closes every connection, present and future, after its next response. */
+  drain(): void;
+  isDraining(): boolean;
+  /** Closes the connections that have not received any byte. */
+  closeUnused(): void;
+  /** Reports whether the connection closes after its next response. */
+  shouldClose(socket: Socket): boolean;
 }
 
-export interface AdmissionServer {
-  readonly app: FastifyInstance;
-  readonly connections: Connections;
-  /** Serves another certificate from now on; open connections end with their next answer, so that clients see it. */
-  useCertificate(tls: SecureContextOptions): void;
-}
-
-/** Builds the server; it does not listen. */
-export function buildServer(deps: ServerDeps): AdmissionServer {
-  const app = Fastify({
-    // HTTP/1.1: the API server speaks nothing else to services.
-    https: {
-      ...deps.tls,
-      // A caller that is refused is told why, which TLS alone would not do.
-      ...(deps.callers ? { requestCert: true, rejectUnauthorized: false } : {}),
-      ALPNProtocols: ['http/1.1'],
-      // As long as an API server waits for it.
-      handshakeTimeout: 10_000,
-      headersTimeout: 32_000,
-      connectionsCheckingInterval: 5_000,
-      maxHeaderSize: 1024 * 1024,
-    },
-    // Longer than the 90 s after which the API server drops an idle connection, so that we are never the first.
-    keepAliveTimeout: 100_000,
-    requestTimeout: 35_000,
-    // While it drains, the server still answers; the connections are told to go elsewhere.
-    return503OnClosing: false,
-    forceCloseConnections: 'idle',
-    exposeHeadRoutes: false,
-    logger: false,
-    clientErrorHandler: answerClientError,
-    frameworkErrors: (error, _request, reply) => {
-      send(reply, error);
-    },
-  }) as unknown as FastifyInstance;
-  const connections = trackConnections(app);
-  acceptJson(app);
-  if (deps.callers) admitOnly(app, deps.callers);
-  registerAdmission(app, deps, connections);
-  const paths = deps.webhooks.map((webhook) => webhook.path);
-  app.get('/', (_request, reply) => reply.type('text/plain; charset=utf-8').send(greeting(paths)));
-  const sendNotFound = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
-    reply
-      .code(404)
-      .type('text/plain; charset=utf-8')
-      .send(
-        `no webhook at ${request.method} ${request.url.split('?')[0] ?? ''}; POST an AdmissionReview to ${paths.join(' or ')}\n`,
-      );
-  app.setNotFoundHandler(sendNotFound);
-  app.setErrorHandler<FastifyError>((error, request, reply) => {
-    // Whatever else is wrong with the request.
-    if (request.is404) {
-      sendNotFound(request, reply);
-      return;
-    }
-    note(error, request, deps);
-    if (connections.shouldClose(request.raw.socket)) reply.header('connection', 'close');
-    send(reply, error);
+/** Tracks the connections of a server that does not listen yet. */
+export function trackConnections(app: FastifyInstance): Connections {
+  const generations = new WeakMap<Socket, number>();
+  let generation = 0;
+  let draining = false;
+  /** TCP connections before their TLS handshake, by peer. */
+  const connecting = new Map<string, Socket>();
+  const open = new Set<Socket>();
+  app.server.on('connection', (socket: Socket) => {
+    const peer = peerAddress(socket);
+    connecting.set(peer, socket);
+    socket.once('close', () => {
+      if (connecting.get(peer) === socket) connecting.delete(peer);
+    });
+  });
+  app.server.on('secureConnection', (socket: Socket) => {
+    connecting.delete(peerAddress(socket));
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    generations.set(socket, generation);
   });
   return {
-    app,
-    connections,
-    useCertificate(tls) {
-      (app.server as unknown as Server).setSecureContext(tls);
-      connections.renew();
+    renew: () => {
+      generation++;
+    },
+    drain: () => {
+      draining = true;
+    },
+    isDraining: () => draining,
+    closeUnused() {
+      for (const socket of connecting.values()) socket.destroy();
+      for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
+    },
+    shouldClose: (socket) => draining || (generation > 0 && generations.get(socket) !== generation),
+  };
+}
+
+/** Identifies a connection by its peer, since the TCP socket and the TLS socket of a connection are different objects. */
+function peerAddress({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress}:${remotePort}`;
+}
+
+// Client certificates
+
+/** Why a client may not send reviews. */
+export interface ClientRejection {
+  readonly status: 401 | 403;
+  readonly reason: string;
+}
+
+export interface ClientAuthentication {
+  /** Returns undefined if the client of the connection may send reviews. */
+  reject(socket: Socket): ClientRejection | undefined;
+}
+
+/**
+ * Creates the check of client certificates, which TLS has verified against the trusted authorities. Without names, every
+ * certificate of these authorities is accepted.
+ */
+export function createClientAuthentication(names: readonly string[]): ClientAuthentication {
+  const allowed = new Set(names);
+  // A connection keeps its client certificate.
+  const known = new WeakMap<Socket, { readonly rejection: ClientRejection | undefined }>();
+  return {
+    reject(socket) {
+      const result = known.get(socket) ?? { rejection: rejectClient(socket, allowed) };
+      known.set(socket, result);
+      return result.rejection;
     },
   };
 }
 
-/** Refuses reviews of others before their bodies are read. */
-function admitOnly(app: FastifyInstance, callers: Callers): void {
+function rejectClient(socket: Socket, allowed: ReadonlySet<string>): ClientRejection | undefined {
+  if (!(socket instanceof TLSSocket) || !socket.getPeerX509Certificate()) {
+    return { status: 401, reason: 'a client certificate is required' };
+  }
+  if (!socket.authorized) {
+    // Node declares an Error but sets its code.
+    const code = String(socket.authorizationError);
+    return { status: 401, reason: `the client certificate is not accepted: ${CERTIFICATE_ERRORS.get(code) ?? code}` };
+  }
+  if (allowed.size === 0) return undefined;
+  // A certificate with several common names has none that counts.
+  const commonName: unknown = socket.getPeerCertificate().subject.CN;
+  if (typeof commonName !== 'string') {
+    return { status: 403, reason: 'the client certificate has no single common name and may not send reviews' };
+  }
+  if (allowed.has(commonName)) return undefined;
+  return { status: 403, reason: `the client certificate of ${quote(commonName)} may not send reviews` };
+}
+
+const UNKNOWN_AUTHORITY = 'it is signed by an unknown authority';
+const CERTIFICATE_ERRORS: ReadonlyMap<string, string> = new Map([
+  ['CERT_HAS_EXPIRED', 'it has expired'],
+  ['CERT_NOT_YET_VALID', 'it is not valid yet'],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', 'it is self-signed'],
+  ['INVALID_PURPOSE', 'it does not allow client authentication'],
+  ['SELF_SIGNED_CERT_IN_CHAIN', UNKNOWN_AUTHORITY],
+  ['UNABLE_TO_GET_ISSUER_CERT', UNKNOWN_AUTHORITY],
+  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', UNKNOWN_AUTHORITY],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNKNOWN_AUTHORITY],
+]);
+
+/** Rejects reviews of unauthenticated clients before their bodies are read. */
+function requireClientCertificate(app: FastifyInstance, authentication: ClientAuthentication): void {
   app.addHook('onRequest', (request, reply, done) => {
-    const refusal = request.method === 'POST' && !request.is404 ? callers.refuse(request.raw.socket) : undefined;
-    if (!refusal) {
+    const isReview = request.method === 'POST' && !request.is404;
+    const rejection = isReview ? authentication.reject(request.raw.socket) : undefined;
+    if (!rejection) {
       done();
       return;
     }
-    // What else comes on that connection is the body.
+    // The unread body follows on this connection.
     reply.header('connection', 'close');
-    done(Object.assign(new Error(refusal.reason), { statusCode: refusal.code }));
+    done(withStatus(new Error(rejection.reason), rejection.status));
   });
-}
-
-const NO_JSON = 'unable to process a request with a non-json content type';
-
-/** The body arrives as bytes: the envelope is read by `readEnvelope`, which says what is wrong with it. */
-function acceptJson(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', readBody);
-  app.addContentTypeParser('*', (_request, _payload, done) => {
-    done(badRequest(NO_JSON));
-  });
-}
-
-/** Counts and logs what never became a review, as `registerAdmission` does with all others. */
-function note(error: FastifyError, request: FastifyRequest, { webhooks, logger, metrics }: ServerDeps): void {
-  const code = codeOf(error);
-  const webhook = request.routeOptions.url ?? '';
-  if (webhooks.some(({ path }) => path === webhook))
-    metrics.webhook.requests.cell({ webhook, code: String(code) }).count++;
-  const line = { logger: 'webhook', webhook, remoteAddress: request.ip };
-  if (code >= 500) logger.error({ ...line, err: error }, 'request failed');
-  else logger.warn({ ...line, reason: printError(error) }, REFUSED.has(code) ? 'caller refused' : 'malformed review');
-}
-
-/** The answers to callers who may not send reviews. */
-const REFUSED: ReadonlySet<number> = new Set([401, 403]);
-
-function send(reply: FastifyReply, error: FastifyError): void {
-  void reply
-    .code(codeOf(error))
-    .type('text/plain; charset=utf-8')
-    .send(`${printError(error)}\n`);
-}
-
-function codeOf({ code, statusCode = 500 }: FastifyError): number {
-  return code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' ? 400 : statusCode;
-}
-
-function printError(error: FastifyError): string {
-  if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return NO_JSON;
-  return codeOf(error) >= 500 ? 'internal server error' : error.message;
-}
-
-function greeting(paths: readonly string[]): string {
-  return `Portcullis, pod security admission. Kubernetes API servers POST AdmissionReviews to:\n${paths.map((path) => `  ${path}\n`).join('')}`;
 }

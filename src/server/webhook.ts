@@ -1,23 +1,83 @@
+import type { V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import type { Wire } from '../kube/types.ts';
+import type { ConfigurationKind } from '../kube/webhooks.ts';
 
-/** What a webhook may use while it decides. It reads the store and never calls the API server. */
+/** What a webhook may use for a decision. It reads the store; it does not call the API server on its hot path. */
 export interface WebhookContext {
   readonly store: Store;
-  /** When the API server stops waiting, in milliseconds of `now()`; absent when it did not say. */
+  /** When the API server stops waiting, in milliseconds of `now()`; absent if the request has no timeout. */
   readonly deadlineMs?: number | undefined;
-  /** Aborted as soon as nobody waits for the answer any more. */
+  /** Aborted when the connection closes before the response. */
   readonly signal?: AbortSignal;
-  /** The length of the review as it came: what keeps it in memory. */
+  /** Length of the request body. */
   readonly bodyBytes?: number;
-  /** A monotonic clock, in milliseconds. */
+  /** Monotonic clock in milliseconds. */
   now(): number;
 }
 
-/** One admission webhook: gathers from the store, and makes one call into `policy/`. */
+/** One admission webhook: it gathers input from the store and calls a decision in `policy/`. */
 export interface Webhook {
-  /** The path of its URL, stable for ever: it stands in webhook configurations. */
+  /** The URL path, as in the webhook configurations. */
   readonly path: string;
-  /** Decides; a refusal is a value. Throwing is a bug and answers HTTP 500. */
-  decide(request: AdmissionRequest, context: WebhookContext): Decision | Promise<Decision>;
+  /** Decides. A denial is a value; an exception is a defect and answers HTTP 500. */
+  decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision>;
+}
+
+/** A value, or a promise of it. Most reviews are answered without waiting. */
+export type MaybePromise<T> = T | Promise<T>;
+
+/** Continues with a value as soon as it is available. */
+export function andThen<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+/** How API servers call a webhook. The webhook configurations are generated from it. */
+export interface WebhookRegistration {
+  /** The name of the webhook. The API server prefixes audit annotations with it. */
+  readonly name: string;
+  readonly path: string;
+  readonly configuration: { readonly kind: ConfigurationKind; readonly name: string };
+  readonly feature: 'psa' | 'scc';
+  readonly rules: readonly Wire<V1RuleWithOperations>[];
+  readonly matchConditions?: readonly Wire<V1MatchCondition>[];
+  readonly timeoutSeconds: number;
+  /**
+   * What happens to a request if no replica responds: it fails, it passes, or (`tiered`) it depends on the label
+   * `portcullis.dev/admission` of the namespace.
+   */
+  readonly failure: 'Fail' | 'Ignore' | 'tiered';
+  /** True if the webhook matches objects in namespaces. */
+  readonly isNamespaced: boolean;
+}
+
+/** The operations that write objects. */
+export const WRITES = ['CREATE', 'UPDATE'] as const;
+
+/** Returns the rule of a registration for resources of one API group. */
+export function rule(
+  operations: readonly string[],
+  group: string,
+  resources: readonly string[],
+  { version = 'v1', scope = 'Namespaced' } = {},
+): Wire<V1RuleWithOperations> {
+  return { apiGroups: [group], apiVersions: [version], operations, resources, scope };
+}
+
+/** A CEL expression that compares a metadata map with that of the old object. An absent map equals an empty one. */
+function isChanged(field: 'labels' | 'annotations'): string {
+  const map = (object: string): string => `(has(${object}.metadata.${field}) ? ${object}.metadata.${field} : {})`;
+  return `${map('object')} != ${map('oldObject')}`;
+}
+
+export const LABELS_CHANGED = isChanged('labels');
+export const ANNOTATIONS_CHANGED = isChanged('annotations');
+
+/**
+ * Returns the match condition that skips updates that cannot change the decision. Finalizers can then be removed from pods,
+ * and namespaces deleted, while no replica responds.
+ */
+export function relevantUpdate(expression: string): Wire<V1MatchCondition> {
+  return { name: 'relevant-update', expression: `request.operation != 'UPDATE' || ${expression}` };
 }

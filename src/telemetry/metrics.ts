@@ -1,11 +1,8 @@
-import { Registry, collectDefaultMetrics, Gauge } from 'prom-client';
-import { createRolloutMetrics, type RolloutMetrics } from './rollout.ts';
-import { createCertificateMetrics, type CertificateMetrics } from './certificates.ts';
-import { createClusterMetrics, type ClusterMetrics } from './cluster.ts';
-import { createTally, createTimings, type Tally, type Timing } from './hot.ts';
-import { createWorkQueueMetrics, type WorkQueueMetrics } from './work-queue.ts';
+/** All metrics of the program. Names and help texts of upstream metrics are upstream's. */
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { createTally, createTimings, type Tally, type Timing } from './counters.ts';
 
-/** What a metric is, apart from its values. */
+/** Describes a metric for the documentation. */
 export interface MetricDescription {
   readonly name: string;
   /** `counter`, `gauge`, `histogram` or `summary`. */
@@ -14,49 +11,21 @@ export interface MetricDescription {
   readonly help: string;
 }
 
-/** Describes the metrics of a registry, in the order in which they were made. */
-async function describeMetrics(registry: Registry): Promise<readonly MetricDescription[]> {
-  const metrics = await registry.getMetricsAsJSON();
-  return metrics.map(({ name, help, type }) => {
-    // The types of the package hide the labels, and have numbers for what it has words for.
-    const { labelNames = [] } = registry.getSingleMetric(name) as unknown as { labelNames?: readonly string[] };
-    return { name, type: String(type), labels: labelNames, help };
-  });
-}
-
-/** All metrics of this program; one registry, made once and handed down. */
+/** The metrics, in one registry that is created once and passed to the parts. */
 export interface Metrics {
-  /** The Prometheus text format, and its content type. */
+  /** Returns the Prometheus text format. */
   readonly expose: () => Promise<string>;
   readonly contentType: string;
+  /** Describes all metrics in the order of their registration. */
   readonly describe: () => Promise<readonly MetricDescription[]>;
-  /** @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/metrics/metrics.go */
-  readonly podSecurity: {
-    readonly evaluations: Tally<
-      'decision' | 'policy_level' | 'policy_version' | 'mode' | 'request_operation' | 'resource' | 'subresource'
-    >;
-    readonly exemptions: Tally<'request_operation' | 'resource' | 'subresource'>;
-    readonly errors: Tally<'fatal' | 'request_operation' | 'resource' | 'subresource'>;
-  };
-  readonly webhook: {
-    readonly requests: Tally<'webhook' | 'code'>;
-    /** By the path of the webhook. */
-    readonly duration: (webhook: string) => Timing;
-    readonly inFlight: Gauge;
-  };
-  readonly scc: {
-    readonly decisions: Tally<SccLabel>;
-    /** Of the second look at pods, after all changes. */
-    readonly validations: Tally<SccLabel>;
-    readonly accessReviews: Tally<'result'>;
-    readonly broken: Gauge<'scc'>;
-    readonly missing: Gauge<'scc'>;
-  };
+  readonly podSecurity: PodSecurityMetrics;
+  readonly webhook: WebhookMetrics;
+  readonly scc: SccMetrics;
   readonly workQueue: WorkQueueMetrics;
   readonly cluster: ClusterMetrics;
   readonly reconcileErrors: Tally<'controller'>;
   /**
-   * 1 for each lease by which this process leads, 0 for the others.
+   * 1 for each lease that this process holds, otherwise 0.
    * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/clientgo/leaderelection/metrics.go
    */
   readonly leading: Gauge<'name'>;
@@ -65,137 +34,413 @@ export interface Metrics {
   readonly rollout: RolloutMetrics;
 }
 
-const SCC_LABELS = ['operation', 'mode', 'decision', 'scc', 'subject_type'] as const;
-type SccLabel = (typeof SCC_LABELS)[number];
+/** Creates metrics in one registry. */
+interface Factory {
+  gauge<L extends string = never>(name: string, help: string, ...labelNames: readonly L[]): Gauge<L>;
+  tally<L extends string = never>(name: string, help: string, ...labelNames: readonly L[]): Tally<L>;
+  timings(name: string, help: string, label: string, buckets: readonly number[]): (value: string) => Timing;
+}
 
-/** Seconds; an in-process decision takes well under a millisecond, and the API server waits ten seconds at most. */
-const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+function createFactory(registry: Registry): Factory {
+  const registers = [registry];
+  return {
+    gauge: (name, help, ...labelNames) => new Gauge({ name, help, labelNames, registers }),
+    tally: (name, help, ...labelNames) => createTally({ name, help, labelNames, registers }),
+    timings: (name, help, label, buckets) => createTimings({ name, help, labelNames: [label], registers }, buckets),
+  };
+}
 
-/** Makes the metrics, those of the process included. */
+/** Creates the metrics, including those of the process. */
 export function createMetrics(build: { readonly version: string }): Metrics {
   const registry = new Registry();
-  const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  new Gauge({
-    name: 'portcullis_build_info',
-    help: 'Always 1; the version is in the label.',
-    labelNames: ['version', 'node_version'],
-    registers,
-  }).set({ version: build.version, node_version: process.version }, 1);
-
+  const create = createFactory(registry);
+  create
+    .gauge('portcullis_build_info', 'Always 1; the version is in the label.', 'version', 'node_version')
+    .set({ version: build.version, node_version: process.version }, 1);
   return {
     expose: () => registry.metrics(),
     contentType: registry.contentType,
     describe: () => describeMetrics(registry),
-    podSecurity: {
-      evaluations: createTally({
-        name: 'pod_security_evaluations_total',
-        help: '[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.',
-        labelNames: [
-          'decision',
-          'policy_level',
-          'policy_version',
-          'mode',
-          'request_operation',
-          'resource',
-          'subresource',
-        ],
-        registers,
-      }),
-      exemptions: createTally({
-        name: 'pod_security_exemptions_total',
-        help: '[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.',
-        labelNames: ['request_operation', 'resource', 'subresource'],
-        registers,
-      }),
-      errors: createTally({
-        name: 'pod_security_errors_total',
-        help: '[ALPHA] Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted profile being used for evaluation.',
-        labelNames: ['fatal', 'request_operation', 'resource', 'subresource'],
-        registers,
-      }),
-    },
-    webhook: {
-      requests: createTally({
-        name: 'portcullis_webhook_requests_total',
-        help: 'Admission reviews answered, by webhook path and HTTP status code.',
-        labelNames: ['webhook', 'code'],
-        registers,
-      }),
-      duration: createTimings(
-        {
-          name: 'portcullis_webhook_request_duration_seconds',
-          help: 'Time from the parsed review to its answer.',
-          labelNames: ['webhook'],
-          registers,
-        },
-        DURATION_BUCKETS,
-      ),
-      inFlight: new Gauge({
-        name: 'portcullis_webhook_requests_in_flight',
-        help: 'Admission reviews that wait for their answer.',
-        registers,
-      }),
-    },
-    scc: {
-      decisions: createTally({
-        name: 'portcullis_scc_decisions_total',
-        help: 'Decisions about the SCC of pods that are created, updated or entered; mode report: told, not enforced.',
-        labelNames: SCC_LABELS,
-        registers,
-      }),
-      validations: createTally({
-        name: 'portcullis_scc_validations_total',
-        help: 'Decisions whether pods, after all changes, still fit an SCC.',
-        labelNames: SCC_LABELS,
-        registers,
-      }),
-      accessReviews: createTally({
-        name: 'portcullis_access_reviews_total',
-        help: 'SubjectAccessReviews sent, with --authorization=sar; an error counts as a no.',
-        labelNames: ['result'],
-        registers,
-      }),
-      broken: new Gauge({
-        name: 'portcullis_scc_broken',
-        help: '1 for each SCC that works in no namespace; decisions do without it.',
-        labelNames: ['scc'],
-        registers,
-      }),
-      missing: new Gauge({
-        name: 'portcullis_scc_missing',
-        help: '1 for each standard SCC that is not there.',
-        labelNames: ['scc'],
-        registers,
-      }),
-    },
-    workQueue: createWorkQueueMetrics(registers),
-    cluster: createClusterMetrics(registers),
-    reconcileErrors: createTally({
-      name: 'portcullis_controller_reconcile_errors_total',
-      help: 'Reconciles that failed, conflicts not counted, by controller.',
-      labelNames: ['controller'],
-      registers,
-    }),
-    leading: new Gauge({
-      name: 'leader_election_master_status',
-      help: "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.",
-      labelNames: ['name'],
-      registers,
-    }),
+    podSecurity: createPodSecurityMetrics(create),
+    webhook: createWebhookMetrics(create),
+    scc: createSccMetrics(create),
+    workQueue: createWorkQueueMetrics(create, registry),
+    cluster: createClusterMetrics(create, registry),
+    reconcileErrors: create.tally(
+      'portcullis_controller_reconcile_errors_total',
+      'Failed reconciliations by controller, without conflicts.',
+      'controller',
+    ),
+    leading: create.gauge(
+      'leader_election_master_status',
+      "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.",
+      'name',
+    ),
     config: {
-      lastReloadSuccessful: new Gauge({
-        name: 'portcullis_config_last_reload_successful',
-        help: '1 if the configuration file, when last read, was valid; 0 if the last valid one stays in force.',
-        registers,
-      }),
-      lastReloadSuccess: new Gauge({
-        name: 'portcullis_config_last_reload_success_timestamp_seconds',
-        help: 'When a valid configuration was last taken into force, in Unix seconds.',
-        registers,
-      }),
+      lastReloadSuccessful: create.gauge(
+        'portcullis_config_last_reload_successful',
+        '1 if the last read of the configuration file was valid, 0 if the previous configuration stays in force.',
+      ),
+      lastReloadSuccess: create.gauge(
+        'portcullis_config_last_reload_success_timestamp_seconds',
+        'Unix time of the last successful load of the configuration.',
+      ),
     },
-    certificates: createCertificateMetrics(registers),
-    rollout: createRolloutMetrics(registers),
+    certificates: createCertificateMetrics(create),
+    rollout: createRolloutMetrics(create),
+  };
+}
+
+async function describeMetrics(registry: Registry): Promise<readonly MetricDescription[]> {
+  const metrics = await registry.getMetricsAsJSON();
+  return metrics.map(({ name, help, type }) => {
+    // The declarations of prom-client lack the labels, and declare `type` as a number.
+    const { labelNames = [] } = registry.getSingleMetric(name) as unknown as { labelNames?: readonly string[] };
+    return { name, type: String(type), labels: labelNames, help };
+  });
+}
+
+// Pod Security
+
+/** @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/metrics/metrics.go */
+interface PodSecurityMetrics {
+  readonly evaluations: Tally<
+    'decision' | 'policy_level' | 'policy_version' | 'mode' | 'request_operation' | 'resource' | 'subresource'
+  >;
+  readonly exemptions: Tally<'request_operation' | 'resource' | 'subresource'>;
+  readonly errors: Tally<'fatal' | 'request_operation' | 'resource' | 'subresource'>;
+}
+
+function createPodSecurityMetrics({ tally }: Factory): PodSecurityMetrics {
+  const request = ['request_operation', 'resource', 'subresource'] as const;
+  return {
+    evaluations: tally(
+      'pod_security_evaluations_total',
+      '[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.',
+      ...(['decision', 'policy_level', 'policy_version', 'mode', ...request] as const),
+    ),
+    exemptions: tally(
+      'pod_security_exemptions_total',
+      '[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.',
+      ...request,
+    ),
+    errors: tally(
+      'pod_security_errors_total',
+      '[ALPHA] Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted profile being used for evaluation.',
+      ...(['fatal', ...request] as const),
+    ),
+  };
+}
+
+// Webhooks
+
+interface WebhookMetrics {
+  readonly requests: Tally<'webhook' | 'code'>;
+  /** By webhook path. */
+  readonly duration: (webhook: string) => Timing;
+  readonly inFlight: Gauge;
+}
+
+/** In seconds. A decision takes well under a millisecond; API servers wait at most 30 seconds. */
+const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+function createWebhookMetrics({ gauge, tally, timings }: Factory): WebhookMetrics {
+  return {
+    requests: tally(
+      'portcullis_webhook_requests_total',
+      'Answered admission reviews by webhook path and HTTP status code.',
+      'webhook',
+      'code',
+    ),
+    duration: timings(
+      'portcullis_webhook_request_duration_seconds',
+      'Time from the parsed review to its response.',
+      'webhook',
+      DURATION_BUCKETS,
+    ),
+    inFlight: gauge('portcullis_webhook_requests_in_flight', 'Admission reviews that wait for their decision.'),
+  };
+}
+
+// SCC
+
+const SCC_LABELS = ['operation', 'mode', 'decision', 'scc', 'subject_type'] as const;
+type SccLabel = (typeof SCC_LABELS)[number];
+
+interface SccMetrics {
+  readonly decisions: Tally<SccLabel>;
+  /** Of the validating webhook, after all mutations. */
+  readonly validations: Tally<SccLabel>;
+  readonly accessReviews: Tally<'result'>;
+  readonly broken: Gauge<'scc'>;
+  readonly missing: Gauge<'scc'>;
+}
+
+function createSccMetrics({ gauge, tally }: Factory): SccMetrics {
+  return {
+    decisions: tally(
+      'portcullis_scc_decisions_total',
+      'SCC decisions for pods that are created, updated or connected to. In mode report they are not enforced.',
+      ...SCC_LABELS,
+    ),
+    validations: tally(
+      'portcullis_scc_validations_total',
+      'SCC validations of pods after all mutations.',
+      ...SCC_LABELS,
+    ),
+    accessReviews: tally(
+      'portcullis_access_reviews_total',
+      'SubjectAccessReviews with --authorization=sar; an error denies access.',
+      'result',
+    ),
+    broken: gauge('portcullis_scc_broken', '1 for each SCC that is invalid in every namespace and is skipped.', 'scc'),
+    missing: gauge('portcullis_scc_missing', '1 for each standard SCC that does not exist.', 'scc'),
+  };
+}
+
+// Work queues
+
+/** The state of a work queue. */
+export interface WorkQueueState {
+  /** Number of keys that wait. */
+  readonly depth: number;
+  /** For each key in work, the time since it was taken, in seconds. */
+  readonly runningSeconds: readonly number[];
+}
+
+/**
+ * Metrics of work queues, the same as in other Kubernetes controllers.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/workqueue/metrics.go
+ */
+export interface WorkQueueMetrics {
+  readonly adds: Tally<'name'>;
+  readonly retries: Tally<'name'>;
+  readonly queueDuration: (name: string) => Timing;
+  readonly workDuration: (name: string) => Timing;
+  /** Reads the state of a queue at each scrape until the returned function is called. */
+  follow(name: string, state: () => WorkQueueState): () => void;
+}
+
+/** In seconds: powers of ten from 10 nanoseconds. */
+const QUEUE_BUCKETS = Array.from({ length: 12 }, (_, index) => Number(`1e${index - 8}`));
+
+function createWorkQueueMetrics({ tally, timings }: Factory, registry: Registry): WorkQueueMetrics {
+  const queues = new Map<string, () => WorkQueueState>();
+  const stateGauge = (name: string, help: string, read: (state: WorkQueueState) => number): void => {
+    new Gauge({
+      name: `workqueue_${name}`,
+      help,
+      labelNames: ['name'],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const [queue, state] of queues) this.set({ name: queue }, read(state()));
+      },
+    });
+  };
+  stateGauge('depth', '[ALPHA] Current depth of workqueue', ({ depth }) => depth);
+  stateGauge(
+    'unfinished_work_seconds',
+    "[ALPHA] How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases.",
+    ({ runningSeconds }) => runningSeconds.reduce((sum, seconds) => sum + seconds, 0),
+  );
+  stateGauge(
+    'longest_running_processor_seconds',
+    '[ALPHA] How many seconds has the longest running processor for workqueue been running.',
+    ({ runningSeconds }) => runningSeconds.reduce((longest, seconds) => Math.max(longest, seconds), 0),
+  );
+  return {
+    adds: tally('workqueue_adds_total', '[ALPHA] Total number of adds handled by workqueue', 'name'),
+    retries: tally('workqueue_retries_total', '[ALPHA] Total number of retries handled by workqueue', 'name'),
+    queueDuration: timings(
+      'workqueue_queue_duration_seconds',
+      '[ALPHA] How long in seconds an item stays in workqueue before being requested.',
+      'name',
+      QUEUE_BUCKETS,
+    ),
+    workDuration: timings(
+      'workqueue_work_duration_seconds',
+      '[ALPHA] How long in seconds processing an item from workqueue takes.',
+      'name',
+      QUEUE_BUCKETS,
+    ),
+    follow(name, state) {
+      queues.set(name, state);
+      return () => {
+        if (queues.get(name) === state) queues.delete(name);
+      };
+    },
+  };
+}
+
+// Cluster
+
+type EventAges = () => ReadonlyMap<string, number>;
+
+/** Metrics of the connection to the API server. */
+export interface ClusterMetrics {
+  /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/restclient/metrics.go */
+  readonly requests: Tally<'code' | 'method' | 'host'>;
+  /** Reads the time since the last event of each kind, in milliseconds, at each scrape until the returned function is called. */
+  follow(agesMs: EventAges): () => void;
+}
+
+function createClusterMetrics({ tally }: Factory, registry: Registry): ClusterMetrics {
+  const sources = new Set<EventAges>();
+  new Gauge({
+    name: 'portcullis_cluster_last_event_age_seconds',
+    help: 'Time since the last event or bookmark of each watched kind; API servers send one at least every minute.',
+    labelNames: ['kind'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const agesMs of sources) for (const [kind, ageMs] of agesMs()) this.set({ kind }, ageMs / 1000);
+    },
+  });
+  return {
+    requests: tally(
+      'rest_client_requests_total',
+      'Requests to the API server, by HTTP status code, method and host.',
+      'code',
+      'method',
+      'host',
+    ),
+    follow(agesMs) {
+      sources.add(agesMs);
+      return () => void sources.delete(agesMs);
+    },
+  };
+}
+
+// Certificates
+
+/** Metrics of certificates and of the trust in them. */
+export interface CertificateMetrics {
+  /** Of the serving certificate, Unix seconds. */
+  readonly servingExpiry: Gauge;
+  /** Of each authority in the CA bundles, Unix seconds. */
+  readonly authorityExpiry: Gauge<'fingerprint'>;
+  /** 1 if the decisive webhooks trust the serving certificate. */
+  readonly trusted: Gauge;
+  /** Number of other webhooks that do not trust it. */
+  readonly distrusting: Gauge;
+  /** Certificates that this process issued as leader: `authority` or `serving`. */
+  readonly issued: Tally<'certificate'>;
+  readonly reloads: Tally<never>;
+}
+
+function createCertificateMetrics({ gauge, tally }: Factory): CertificateMetrics {
+  return {
+    servingExpiry: gauge(
+      'portcullis_serving_certificate_expiry_timestamp_seconds',
+      'Unix time at which the serving certificate expires.',
+    ),
+    authorityExpiry: gauge(
+      'portcullis_ca_expiry_timestamp_seconds',
+      'Unix time at which each authority in the caBundle of the webhook configurations expires, by the beginning of its SHA-256.',
+      'fingerprint',
+    ),
+    trusted: gauge(
+      'portcullis_serving_certificate_trusted',
+      '1 if the serving certificate chains to the caBundle of each webhook of the installation that fails closed. While it is 0 the replica is not ready.',
+    ),
+    distrusting: gauge(
+      'portcullis_serving_certificate_distrusting_webhooks',
+      'Webhooks that do not trust the serving certificate and do not affect readiness: those of the installation that fail open, and those in other configurations with the label of Portcullis.',
+    ),
+    issued: tally(
+      'portcullis_certificates_issued_total',
+      'Certificates issued for the Secret of the installation: authority or serving.',
+      'certificate',
+    ),
+    reloads: tally('portcullis_serving_certificate_reloads_total', 'Changes of the serving certificate in use.'),
+  };
+}
+
+// Rollout
+
+/** Metrics of the rollout of Pod Security enforcement. */
+export interface RolloutMetrics {
+  readonly syncer: {
+    /** By required level. */
+    readonly namespaces: Gauge<'level'>;
+    readonly unlabeledManaged: Gauge;
+    readonly errors: Tally<never>;
+    readonly conflicts: Tally<never>;
+  };
+  readonly readiness: ReadinessMetrics;
+}
+
+export interface ReadinessMetrics {
+  readonly lastEvaluation: Gauge;
+  readonly evaluationDuration: Gauge;
+  readonly evaluationErrors: Tally<never>;
+  readonly namespaces: Gauge<'category'>;
+  /** Of a bounded number of namespaces. */
+  readonly violatingWorkloads: Gauge<'namespace'>;
+  readonly enforcementMode: Gauge<'mode'>;
+  readonly enforcing: Gauge;
+  /** By the reason of the condition Progressing. */
+  readonly progressing: Gauge<'reason'>;
+  /** @see https://github.com/openshift/cluster-version-operator/blob/main/pkg/cvo/metrics.go */
+  readonly operatorConditions: Gauge<'name' | 'condition' | 'reason'>;
+}
+
+function createRolloutMetrics(create: Factory): RolloutMetrics {
+  const { gauge, tally } = create;
+  return {
+    readiness: createReadinessMetrics(create),
+    syncer: {
+      namespaces: gauge(
+        'psa_syncer_namespaces',
+        'Managed namespaces by the level that the SCCs of their service accounts require.',
+        'level',
+      ),
+      unlabeledManaged: gauge('psa_syncer_unlabeled_managed', 'Managed namespaces without an enforce label.'),
+      errors: tally('psa_syncer_sync_errors_total', 'Failed label writes, without conflicts.'),
+      conflicts: tally(
+        'psa_syncer_conflicts_total',
+        'Label writes that conflicted with another writer and are retried.',
+      ),
+    },
+  };
+}
+
+function createReadinessMetrics({ gauge, tally }: Factory): ReadinessMetrics {
+  return {
+    lastEvaluation: gauge(
+      'psa_rollout_last_evaluation_timestamp_seconds',
+      'Unix time at which the last evaluation of all namespaces ended, or 0.',
+    ),
+    evaluationDuration: gauge(
+      'psa_rollout_evaluation_duration_seconds',
+      'Duration of the last evaluation of all namespaces, including pauses.',
+    ),
+    evaluationErrors: tally('psa_rollout_evaluation_errors_total', 'Evaluations that failed for some namespaces.'),
+    namespaces: gauge(
+      'psa_rollout_namespaces',
+      'Namespaces with workloads that enforcement would deny, by category. A namespace can be in userSCC and unknown.',
+      'category',
+    ),
+    violatingWorkloads: gauge(
+      'psa_rollout_violating_workloads',
+      'Workloads that enforcement would deny, for the 100 namespaces with the most of them.',
+      'namespace',
+    ),
+    enforcementMode: gauge('psa_rollout_enforcement_mode', '1 for the decided mode, 0 for the others.', 'mode'),
+    enforcing: gauge('psa_rollout_enforcing', '1 while restricted is enforced in namespaces without a label.'),
+    progressing: gauge(
+      'psa_rollout_progressing',
+      '1 for the reason of the condition Progressing; absent if nothing progresses.',
+      'reason',
+    ),
+    operatorConditions: gauge(
+      'cluster_operator_conditions',
+      'Conditions of the rollout: 1 if true, 0 if not.',
+      'name',
+      'condition',
+      'reason',
+    ),
   };
 }

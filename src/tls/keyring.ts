@@ -1,35 +1,34 @@
+/** The keyring of a self-managed installation: the authority, the serving certificate and their rotation. */
 import { X509Certificate } from 'node:crypto';
-import { hasSubject } from './certificate.ts';
-import { keyPairError, type KeyPair } from './key-pair.ts';
-import { validityProblem } from './pem.ts';
-import { AUTHORITY_NAME } from './self-signed.ts';
-import { hasIssued } from './trust.ts';
+import { attempt, keyPairProblem, validityProblem, type KeyPair } from './certificate-pair.ts';
+import { AUTHORITY_NAME, createAuthority, createServing, hasSubject, type ServerNames } from './issue.ts';
+import { coversHost, hasIssued } from './trust.ts';
 
-/** An authority of ours. Without its key it signs no more, but what it has signed is good. */
+/** An authority of Portcullis. Without its key it signs no further certificates; those that it signed stay valid. */
 export interface Authority {
   readonly cert: string;
   readonly key?: string;
 }
 
-/** What a Secret of ours holds, as far as it can be used now. */
+/** The usable contents of the Secret. */
 export interface Keyring {
-  /** Has signed the serving certificate. */
+  /** The issuer of the serving certificate. */
   readonly authority?: Authority;
-  /** Will sign the serving certificate when API servers trust it. */
+  /** Issues serving certificates as soon as API servers trust it. */
   readonly next?: KeyPair;
-  /** Always with its authority. */
+  /** Present only together with its authority. */
   readonly serving?: KeyPair;
 }
 
 export interface ReadKeyring {
   readonly keyring: Keyring;
-  /** What cannot be used and why, one phrase each. */
+  /** Why parts of the Secret cannot be used, one phrase each. */
   readonly problems: readonly string[];
 }
 
-export interface ReadOptions {
+export interface ReadKeyringOptions {
   readonly now: Date;
-  /** Authorities that API servers trust: the one of the serving certificate may be lost in the Secret. */
+  /** Authorities in the CA bundles; one of them replaces a lost authority of the serving certificate. */
   readonly trusted: readonly X509Certificate[];
 }
 
@@ -39,51 +38,58 @@ const FILES = {
   serving: { cert: 'tls.crt', key: 'tls.key' },
 } as const;
 
-/** The names under which a Secret of ours holds what it holds. */
+/** The keys of the Secret. */
 export const KEYRING_FILES: readonly string[] = Object.values(FILES).flatMap(({ cert, key }) => [cert, key]);
 
-/** Reads the texts of a Secret by their names. Whatever else they hold, the result can be used. */
-export function readKeyring(texts: ReadonlyMap<string, string>, { now, trusted }: ReadOptions): ReadKeyring {
+type Texts = ReadonlyMap<string, string>;
+
+/** Reads the data of a Secret. The result is usable whatever the data is. */
+export function readKeyring(texts: Texts, { now, trusted }: ReadKeyringOptions): ReadKeyring {
   const problems: string[] = [];
   const note = (problem: string | undefined): boolean => {
     if (problem !== undefined) problems.push(problem);
     return problem === undefined;
   };
-  const pairOf = ({ cert, key }: KeyPair): KeyPair => ({ cert: texts.get(cert) ?? '', key: texts.get(key) ?? '' });
-
-  const authority = ((): Authority | undefined => {
-    const { cert, key } = pairOf(FILES.authority);
-    if (!note(authorityProblem(cert, FILES.authority.cert, now))) return undefined;
-    return note(keyPairError({ cert, key }, FILES.authority, now)) ? { cert, key } : { cert };
-  })();
-  const next = ((): KeyPair | undefined => {
-    const pair = pairOf(FILES.next);
-    if (pair.cert === '' && pair.key === '') return undefined;
-    const { cert } = FILES.next;
-    return note(authorityProblem(pair.cert, cert, now) ?? keyPairError(pair, FILES.next, now)) ? pair : undefined;
-  })();
-  const serving = pairOf(FILES.serving);
-  const others = { ...(next ? { next } : {}) };
-  if (!note(keyPairError(serving, FILES.serving, now))) {
-    return { keyring: { ...(authority ? { authority } : {}), ...others }, problems };
-  }
+  const authority = readAuthority(texts, now, note);
+  const next = readNext(texts, now, note);
+  const result = (serving?: { readonly authority: Authority; readonly serving: KeyPair }): ReadKeyring => ({
+    keyring: { ...(authority ? { authority } : {}), ...serving, ...(next ? { next } : {}) },
+    problems,
+  });
+  const serving = readPair(texts, FILES.serving);
+  if (!note(keyPairProblem(serving, FILES.serving, now))) return result();
   const leaf = new X509Certificate(serving.cert);
-  if (authority && hasIssued(new X509Certificate(authority.cert), leaf)) {
-    return { keyring: { authority, serving, ...others }, problems };
-  }
+  if (authority && hasIssued(new X509Certificate(authority.cert), leaf)) return result({ authority, serving });
+  note(`the certificate in ${FILES.serving.cert} is not signed by the certificate in ${FILES.authority.cert}`);
   const issuer = trusted.find((one) => isAuthority(one, now) && hasIssued(one, leaf));
-  note(`the certificate in ${FILES.serving.cert} is not signed by that in ${FILES.authority.cert}`);
-  // What is served stays good. If a key is missing, a new authority has one.
-  if (issuer && !authority) {
-    const found = { cert: issuer.toString(), key: pairOf(FILES.authority).key };
-    const isWhole = keyPairError(found, FILES.authority, now) === undefined;
-    return { keyring: { authority: isWhole ? found : { cert: found.cert }, serving, ...others }, problems };
-  }
-  return { keyring: { ...(authority ? { authority } : {}), ...others }, problems };
+  if (!issuer || authority) return result();
+  // The serving certificate stays in use. The recovered authority has its key only if the Secret still contains it.
+  const recovered = { cert: issuer.toString(), key: readPair(texts, FILES.authority).key };
+  const hasKey = keyPairProblem(recovered, FILES.authority, now) === undefined;
+  return result({ authority: hasKey ? recovered : { cert: recovered.cert }, serving });
 }
 
-/** The texts of a Secret by their names. */
-export function printKeyring(keyring: Keyring): ReadonlyMap<string, string> {
+type Note = (problem: string | undefined) => boolean;
+
+function readAuthority(texts: Texts, now: Date, note: Note): Authority | undefined {
+  const { cert, key } = readPair(texts, FILES.authority);
+  if (!note(authorityProblem(cert, FILES.authority.cert, now))) return undefined;
+  return note(keyPairProblem({ cert, key }, FILES.authority, now)) ? { cert, key } : { cert };
+}
+
+function readNext(texts: Texts, now: Date, note: Note): KeyPair | undefined {
+  const pair = readPair(texts, FILES.next);
+  if (pair.cert === '' && pair.key === '') return undefined;
+  const problem = authorityProblem(pair.cert, FILES.next.cert, now) ?? keyPairProblem(pair, FILES.next, now);
+  return note(problem) ? pair : undefined;
+}
+
+function readPair(texts: Texts, { cert, key }: KeyPair): KeyPair {
+  return { cert: texts.get(cert) ?? '', key: texts.get(key) ?? '' };
+}
+
+/** Returns the data of the Secret. */
+export function formatKeyring(keyring: Keyring): Texts {
   const texts = new Map<string, string>();
   for (const part of ['authority', 'next', 'serving'] as const) {
     const { cert, key }: Partial<KeyPair> = keyring[part] ?? {};
@@ -94,21 +100,117 @@ export function printKeyring(keyring: Keyring): ReadonlyMap<string, string> {
 }
 
 function authorityProblem(pem: string, name: string, now: Date): string | undefined {
-  const cert = read(pem);
-  if (!cert) return `${name} holds no PEM certificate`;
+  const cert = attempt(() => new X509Certificate(pem));
+  if (!cert) return `${name} contains no PEM certificate`;
   const problem = validityProblem(cert, now);
   if (problem !== undefined) return `the certificate in ${name} ${problem}`;
-  return isAuthority(cert, now) ? undefined : `the certificate in ${name} is not one of our authorities`;
+  return isAuthority(cert, now) ? undefined : `the certificate in ${name} is not an authority of Portcullis`;
 }
 
 function isAuthority(cert: X509Certificate, now: Date): boolean {
   return hasSubject(cert, AUTHORITY_NAME) && hasIssued(cert, cert) && validityProblem(cert, now) === undefined;
 }
 
-function read(pem: string): X509Certificate | undefined {
-  try {
-    return new X509Certificate(pem);
-  } catch {
-    return undefined;
+// Rotation
+
+const SERVING_DAYS = 7;
+const AUTHORITY_DAYS = 365;
+
+/** A certificate is renewed after this part of its lifetime. */
+const RENEW_AFTER = 2 / 3;
+
+/** Upper bound of the time in which API servers observe webhook configurations and replicas observe their Secret. */
+export const SETTLE_MS = 30_000;
+
+/** The values of the annotation that requests a rotation. */
+export const ROTATIONS = ['ca', 'serving'] as const;
+export type Rotation = (typeof ROTATIONS)[number];
+/** The reason of a step that a rotation request caused. */
+export const ROTATION_REQUESTED = 'rotation requested';
+
+export interface KeyringState {
+  readonly keyring: Keyring;
+  /** The problems of the Secret, which explain a missing serving certificate. */
+  readonly problems: readonly string[];
+  readonly names: ServerNames;
+  readonly requested: Rotation | undefined;
+  /** For how long all configurations have trusted the authorities of the keyring; undefined if not all do. */
+  readonly trustedMs: number | undefined;
+  readonly settleMs: number;
+  readonly now: Date;
+}
+
+/**
+ * - `Replace`: a new authority issues the serving certificate at once.
+ * - `Renew`: the authority issues a new serving certificate.
+ * - `Prepare`: the next authority is created and distributed before it issues.
+ * - `Promote`: the next authority becomes the authority and issues.
+ */
+export type KeyringStep = 'Replace' | 'Renew' | 'Prepare' | 'Promote';
+
+export interface KeyringPlan {
+  /** Absent if nothing is due. */
+  readonly step?: KeyringStep;
+  readonly reason: string;
+  /** When to plan again if no event arrives, in milliseconds. */
+  readonly requeueAfterMs: number;
+}
+
+/**
+ * Plans the next step of a keyring. While the serving certificate is valid, another authority issues only after all API
+ * servers have trusted it for `settleMs`. A lost key does not shorten that time.
+ */
+export function planKeyring(state: KeyringState): KeyringPlan {
+  const { keyring, problems, trustedMs = 0, settleMs, now } = state;
+  const { authority, next, serving } = keyring;
+  const plan = (step: KeyringStep, reason: string): KeyringPlan => ({ step, reason, requeueAfterMs: settleMs });
+  if (!serving || !authority) {
+    const reason = problems.join('; ');
+    if (authority?.key !== undefined) return plan('Renew', reason);
+    return plan(next ? 'Promote' : 'Replace', reason);
   }
+  if (next && trustedMs >= settleMs) return plan('Promote', 'all API servers trust the next authority');
+  const renewals = { authority: renewalMs(authority.cert), serving: renewalMs(serving.cert) };
+  const prepare = next ? undefined : prepareReason(state, authority, renewals.authority);
+  if (prepare !== undefined) return plan('Prepare', prepare);
+  const renew = authority.key === undefined ? undefined : renewReason(state, serving, renewals.serving);
+  if (renew !== undefined) return plan('Renew', renew);
+  const dueMs = Math.min(...(next ? [renewals.serving] : Object.values(renewals))) - now.getTime();
+  const waitMs = next && state.trustedMs !== undefined ? settleMs - trustedMs : Infinity;
+  return { reason: '', requeueAfterMs: Math.max(0, Math.min(dueMs < 0 ? settleMs : dueMs, waitMs)) };
+}
+
+function prepareReason({ requested, now }: KeyringState, { key }: Authority, dueMs: number): string | undefined {
+  if (key === undefined) return 'the key of the authority is lost';
+  if (requested === 'ca') return ROTATION_REQUESTED;
+  return now.getTime() >= dueMs ? 'two thirds of the lifetime of the authority have passed' : undefined;
+}
+
+function renewReason({ names, requested, now }: KeyringState, serving: KeyPair, dueMs: number): string | undefined {
+  if (requested === 'serving') return ROTATION_REQUESTED;
+  const cert = new X509Certificate(serving.cert);
+  const missing = [...names.dnsNames, ...names.ipAddresses].find((name) => !coversHost(cert, name));
+  if (missing !== undefined) return `the serving certificate is not valid for ${missing}`;
+  return now.getTime() >= dueMs ? 'two thirds of the lifetime of the serving certificate have passed' : undefined;
+}
+
+/** Returns the keyring after a step. Throws a RangeError for an invalid IP address in the names. */
+export function takeKeyringStep(
+  step: KeyringStep,
+  { keyring, names, now }: Pick<KeyringState, 'keyring' | 'names' | 'now'>,
+): Keyring {
+  const newAuthority = (): KeyPair => createAuthority({ now, days: AUTHORITY_DAYS });
+  if (step === 'Prepare') return { ...keyring, next: newAuthority() };
+  const { next, authority } = keyring;
+  const known = step === 'Promote' ? next : authority;
+  const issuer = step === 'Replace' || known?.key === undefined ? newAuthority() : { ...known, key: known.key };
+  const serving = createServing(issuer, names, { now, days: SERVING_DAYS });
+  return { authority: issuer, serving, ...(step === 'Renew' && next ? { next } : {}) };
+}
+
+/** Returns when to renew the certificate, in Unix milliseconds. */
+function renewalMs(pem: string): number {
+  const { validFromDate, validToDate } = new X509Certificate(pem);
+  const fromMs = validFromDate.getTime();
+  return fromMs + (validToDate.getTime() - fromMs) * RENEW_AFTER;
 }

@@ -1,13 +1,22 @@
+/** Whether API servers trust the serving certificate, and the CA bundles of webhook configurations. */
 import type { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
-import { readCertificates, validityProblem } from './pem.ts';
+import {
+  enforcingWebhooks,
+  hasCaInjection,
+  isPartOfPortcullis,
+  getWebhooks,
+  type RegisteredWebhook,
+  type WebhookConfiguration,
+} from '../kube/webhooks.ts';
+import { fingerprint, readCertificates, validityProblem, type KeyPair } from './certificate-pair.ts';
 
-export interface Trust {
-  /** What the server shows: its certificate, the chain behind it, in PEM. */
+export interface TrustInput {
+  /** The serving certificate followed by its chain, PEM. */
   readonly chain: string;
-  /** Whom the client trusts, in PEM. */
+  /** The authorities that the client trusts, PEM. */
   readonly authorities: string;
-  /** The name or address by which the client calls the server. */
+  /** The DNS name or IP address that the client connects to. */
   readonly host: string;
   readonly now: Date;
 }
@@ -16,51 +25,197 @@ const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 const ANY_USAGE = '2.5.29.37.0';
 
 /**
- * Why a client would not talk to a server; `undefined` if it would. It judges as Go's crypto/x509 does, which API servers
- * use: any trusted certificate ends a chain, whether it signed itself or not, and each of the chain has to be valid now.
+ * Returns why a client rejects a serving certificate, or undefined if it accepts it. The rules are those of Go's
+ * crypto/x509, which API servers use: any trusted certificate ends a chain, self-signed or not, and every certificate of
+ * the chain must be valid.
  * @see https://github.com/golang/go/blob/go1.25.0/src/crypto/x509/verify.go
  */
-export function trustProblem({ chain, authorities, host, now }: Trust): string | undefined {
+export function trustProblem({ chain, authorities, host, now }: TrustInput): string | undefined {
   const [leaf, ...intermediates] = readCertificates(chain);
   if (!leaf) return 'there is no serving certificate';
   const invalid = validityProblem(leaf, now);
   if (invalid !== undefined) return `the serving certificate ${invalid}`;
-  if (!isFor(leaf, host)) return `the serving certificate is not for ${host}`;
-  if (!mayServe(leaf)) return 'the serving certificate is not one for servers';
+  if (!coversHost(leaf, host)) return `the serving certificate is not valid for ${host}`;
+  if (!allowsServerAuth(leaf)) return 'the serving certificate does not allow server authentication';
   const roots = readCertificates(authorities);
-  if (roots.length === 0) return 'caBundle holds no certificate';
+  if (roots.length === 0) return 'caBundle contains no certificate';
   const isValid = (cert: X509Certificate): boolean => validityProblem(cert, now) === undefined;
-  const usable = { roots: roots.filter(isValid), intermediates: intermediates.filter(isValid) };
-  return leads(leaf, usable) ? undefined : 'the serving certificate is not signed by a valid authority in caBundle';
+  const candidates = { roots: roots.filter(isValid), intermediates: intermediates.filter(isValid) };
+  return hasChain(leaf, candidates)
+    ? undefined
+    : 'the serving certificate is not signed by a valid authority in caBundle';
 }
 
-interface Candidates {
+interface ChainCandidates {
   readonly roots: readonly X509Certificate[];
   readonly intermediates: readonly X509Certificate[];
 }
 
-/** True if a chain leads from the certificate to a root. */
-function leads(cert: X509Certificate, { roots, intermediates }: Candidates): boolean {
+/** Reports whether a chain leads from the certificate to a root. Each intermediate is used once, so recursion ends. */
+function hasChain(cert: X509Certificate, { roots, intermediates }: ChainCandidates): boolean {
   if (roots.some((root) => root.raw.equals(cert.raw) || hasIssued(root, cert))) return true;
-  // None is used twice, so this ends.
   return intermediates.some(
     (one) =>
-      hasIssued(one, cert) && leads(one, { roots, intermediates: intermediates.filter((other) => other !== one) }),
+      hasIssued(one, cert) && hasChain(one, { roots, intermediates: intermediates.filter((other) => other !== one) }),
   );
 }
 
-/** True if the one is an authority and has signed the other. */
+/** Reports whether an authority signed a certificate. */
 export function hasIssued(authority: X509Certificate, cert: X509Certificate): boolean {
   return authority.ca && cert.checkIssued(authority) && cert.verify(authority.publicKey);
 }
 
-/** True if the certificate says that the server has that name or address; the common name does not count. */
-export function isFor(cert: X509Certificate, host: string): boolean {
+/** Reports whether the subject alternative names cover the host. The common name does not count. */
+export function coversHost(cert: X509Certificate, host: string): boolean {
   return (isIP(host) === 0 ? cert.checkHost(host, { subject: 'never' }) : cert.checkIP(host)) !== undefined;
 }
 
-function mayServe({ keyUsage }: X509Certificate): boolean {
-  // Node gives the extended usages under this name; without any, all are allowed.
+function allowsServerAuth({ keyUsage }: X509Certificate): boolean {
+  // Node returns the extended key usages in this property. A certificate without any allows all.
   const usages = keyUsage as readonly string[] | undefined;
   return !usages || usages.includes(SERVER_AUTH) || usages.includes(ANY_USAGE);
+}
+
+// CA bundles
+
+/** Limit on the authorities of other origin that a bundle keeps. */
+const MAX_OTHER_AUTHORITIES = 16;
+
+export interface BundleInput {
+  /** PEM texts of the authorities that must be trusted. */
+  readonly required: readonly string[];
+  /** The present bundles of the webhooks, PEM. */
+  readonly current: readonly string[];
+  /** True if no replica serves a certificate of another authority. */
+  readonly isRequiredServed: boolean;
+  readonly now: Date;
+}
+
+/**
+ * Returns the CA bundle of the webhook configurations, PEM: the required authorities, and the valid ones of the present
+ * bundles as long as a replica may still serve a certificate that they signed.
+ */
+export function planBundle({ required, current, isRequiredServed, now }: BundleInput): string {
+  const authorities = distinctCertificates(required.flatMap(readCertificates));
+  const isUsable = (cert: X509Certificate): boolean => cert.ca && validityProblem(cert, now) === undefined;
+  const others = isRequiredServed ? [] : distinctCertificates(current.flatMap(readCertificates).filter(isUsable));
+  const kept = others.filter((cert) => !includes(authorities, cert)).slice(0, MAX_OTHER_AUTHORITIES);
+  return [...authorities, ...kept].map((cert) => cert.toString()).join('');
+}
+
+/** Decodes a `caBundle`. */
+export function decodeBundle(caBundle: string): string {
+  return Buffer.from(caBundle, 'base64').toString('latin1');
+}
+
+/** Reports whether two PEM bundles contain the same certificates in any order. */
+export function isSameBundle(a: string, b: string): boolean {
+  const [first, second] = [distinctCertificates(readCertificates(a)), distinctCertificates(readCertificates(b))];
+  return first.length === second.length && second.every((cert) => includes(first, cert));
+}
+
+/** Reports whether a PEM bundle contains all certificates of the given PEM texts. */
+export function bundleIncludes(bundle: string, required: readonly string[]): boolean {
+  const certs = readCertificates(bundle);
+  return required.flatMap(readCertificates).every((cert) => includes(certs, cert));
+}
+
+/** Returns the certificates of the first PEM bundle that the second lacks. */
+export function removedCertificates(before: string, after: string): readonly X509Certificate[] {
+  const kept = readCertificates(after);
+  return readCertificates(before).filter((cert) => !includes(kept, cert));
+}
+
+/** Returns each certificate once. */
+export function distinctCertificates(certs: readonly X509Certificate[]): X509Certificate[] {
+  return [...new Map(certs.map((cert) => [fingerprint(cert), cert])).values()];
+}
+
+function includes(certs: readonly X509Certificate[], cert: X509Certificate): boolean {
+  return certs.some(({ raw }) => raw.equals(cert.raw));
+}
+
+// Webhook configurations
+
+/** The Service through which API servers reach Portcullis. */
+export interface Service {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface ServedTrust {
+  readonly pair: Pick<KeyPair, 'cert'>;
+  readonly configurations: readonly WebhookConfiguration[];
+  readonly service: Service;
+  readonly now: Date;
+}
+
+/**
+ * Returns the decisive webhooks whose `caBundle` does not accept the serving certificate, one phrase each. Decisive are the
+ * webhooks that fail closed, or all if none does.
+ */
+export function findTrustProblems(served: ServedTrust): string[] {
+  return findProblems(decisiveWebhooks(served), served).map(({ name, problem }) => `${name}: ${problem}`);
+}
+
+/** Does the same for the remaining webhooks, and for those of configurations that others created. */
+export function findOtherTrustProblems(served: ServedTrust, further: readonly WebhookConfiguration[]): string[] {
+  const decisiveKeys = new Set(decisiveWebhooks(served).map(webhookKey));
+  const others = [
+    ...servedWebhooks(served).filter((webhook) => !decisiveKeys.has(webhookKey(webhook))),
+    ...servedWebhooks({ ...served, configurations: further }),
+  ];
+  return findProblems(others, served).map(
+    ({ name, configuration, problem }) => `${name} in ${configuration}: ${problem}`,
+  );
+}
+
+/** A webhook that this server answers. */
+interface ServedWebhook extends RegisteredWebhook {
+  /** The name of its configuration. */
+  readonly configuration: string;
+  /** True if a controller fills in `caBundle`. */
+  readonly isInjected: boolean;
+}
+
+function servedWebhooks({ configurations, service }: Pick<ServedTrust, 'configurations' | 'service'>): ServedWebhook[] {
+  return configurations.filter(isPartOfPortcullis).flatMap((configuration) =>
+    getWebhooks(configuration)
+      .filter((webhook) => isServed(webhook, service))
+      .map((webhook) => ({
+        ...webhook,
+        configuration: configuration.metadata?.name ?? '',
+        isInjected: hasCaInjection(configuration),
+      })),
+  );
+}
+
+function decisiveWebhooks(served: ServedTrust): readonly ServedWebhook[] {
+  return enforcingWebhooks(servedWebhooks(served));
+}
+
+function webhookKey({ configuration, name }: ServedWebhook): string {
+  return `${configuration} ${name}`;
+}
+
+function findProblems(webhooks: readonly ServedWebhook[], { pair, now }: ServedTrust) {
+  // Most webhooks have the same bundle.
+  const known = new Map<string, string | undefined>();
+  const findProblem = ({ caBundle, host = '', isInjected }: ServedWebhook): string | undefined => {
+    if (caBundle === '') return isInjected ? 'caBundle is still empty' : undefined;
+    const key = `${host} ${caBundle}`;
+    if (!known.has(key)) {
+      known.set(key, trustProblem({ chain: pair.cert, authorities: decodeBundle(caBundle), host, now }));
+    }
+    return known.get(key);
+  };
+  return webhooks.flatMap((webhook) => {
+    const problem = findProblem(webhook);
+    return problem === undefined ? [] : [{ name: webhook.name, configuration: webhook.configuration, problem }];
+  });
+}
+
+/** A webhook with a URL is taken to be served here, since its configuration carries the label of Portcullis. */
+function isServed({ service, host }: RegisteredWebhook, ours: Service): boolean {
+  return service ? service.namespace === ours.namespace && service.name === ours.name : host !== undefined;
 }

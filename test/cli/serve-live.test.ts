@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { newsCheck } from '../../src/cli/serve/cluster.ts';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { post } from '../support/https.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -137,7 +137,7 @@ suite('an API server that goes away', () => {
     assert.equal(await probe(cold, '/livez'), 'ok');
     assert.deepEqual(await ask(cold, 'strict'), {
       status: 503,
-      verdict: 'the cluster has not been read completely yet; try again\n',
+      verdict: 'the replica has not read the cluster completely yet; try again\n',
     });
     assert.equal((await cold.stop()).code, 0);
   });

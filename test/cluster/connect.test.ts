@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { connect, type Connection, type ConnectOptions } from '../../src/cluster/connection.ts';
 import { UserError } from '../../src/config/files.ts';
 import { ApiError } from '../../src/kube/status.ts';
-import { createAuthority } from '../../src/tls/self-signed.ts';
+import { createAuthority } from '../../src/tls/issue.ts';
 import { json, startScriptedServer, type Answer, type ScriptedServer } from '../support/scripted-server.ts';
 
 const GET = { method: 'GET', path: '/api/v1/pods' } as const;

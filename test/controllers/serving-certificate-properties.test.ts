@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import type { Kinds } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind } from '../../src/kube/webhooks.ts';
 import { installedConfigurations } from '../../src/controllers/replica.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
-import { findTrustProblems } from '../../src/tls/served-trust.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { findTrustProblems } from '../../src/tls/trust.ts';
 import {
   BY_TEST,
   CONFIGURATIONS,

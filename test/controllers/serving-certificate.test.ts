@@ -4,7 +4,7 @@ import { REPLICA_LEASE_MS } from '../../src/controllers/replica-leases.ts';
 import { servingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import {
   BY_TEST,
   configuration,
@@ -94,10 +94,10 @@ suite('the serving certificate of a cluster', () => {
     assert.deepEqual(events.map(({ reason, message }) => [String(reason), message]).toSorted(), [
       [
         'AuthorityChanged',
-        'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+        'signed a serving certificate with the next authority: all API servers trust the next authority',
       ],
       ['AuthorityCreated', `created an authority and a serving certificate: Secret ${SECRET} does not exist`],
-      ['AuthorityPrepared', 'created the next authority, which signs once all webhooks trust it: asked for'],
+      ['AuthorityPrepared', 'created the next authority, which signs once all webhooks trust it: rotation requested'],
       [
         'AuthorityRetired',
         'removed an authority from caBundle: expired, or no replica serves a certificate that it signed',
@@ -145,7 +145,7 @@ suite('the serving certificate of a cluster', () => {
     assert.equal(replica.current().cert, stage.texts()['tls.crt']);
     assert.equal(
       steps(leader).at(-1),
-      'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+      'signed a serving certificate with the next authority: all API servers trust the next authority',
     );
     assert.deepEqual(
       leader.log.filter(({ level }) => Number(level) >= 40).map(({ msg, configurations }) => [msg, configurations]),
@@ -187,7 +187,7 @@ suite('the serving certificate of a cluster', () => {
     assert.notEqual(sha('tls.crt'), first);
     assert.equal(sha('ca.crt'), authority);
     assert.equal(replica.current().cert, stage.texts()['tls.crt']);
-    assert.equal(steps(leader).at(-1), 'signed a serving certificate: two thirds of its life are over');
+    assert.equal(steps(leader).at(-1), 'signed a serving certificate: two thirds of the lifetime of the serving certificate have passed');
   });
 
   test('the authority changes without a moment in which anybody is refused', async () => {
@@ -208,8 +208,8 @@ suite('the serving certificate of a cluster', () => {
     assert.deepEqual(stage.trusted(), all(next));
     assert.ok(replica.isReady());
     assert.deepEqual(steps(leader).slice(1), [
-      'created the next authority, which signs once all webhooks trust it: asked for',
-      'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+      'created the next authority, which signs once all webhooks trust it: rotation requested',
+      'signed a serving certificate with the next authority: all API servers trust the next authority',
     ]);
     assert.match(await leader.metrics.expose(), /portcullis_certificates_issued_total\{certificate="authority"\} 2\n/);
   });
@@ -221,7 +221,7 @@ suite('the serving certificate of a cluster', () => {
     await stage.pass(1_000);
     assert.notEqual(sha('tls.crt'), first);
     assert.equal(replica.current().cert, stage.texts()['tls.crt']);
-    assert.equal(steps(leader).at(-1), 'signed a serving certificate: asked for');
+    assert.equal(steps(leader).at(-1), 'signed a serving certificate: rotation requested');
     await stage.askFor('nonsense');
     await stage.pass(1_000);
     assert.equal(stage.secret()?.metadata?.annotations?.['portcullis.dev/rotate'], undefined);
@@ -282,30 +282,30 @@ suite('the serving certificate of a cluster', () => {
     {
       name: 'the key of the serving certificate is lost',
       change: (texts) => without(texts, 'tls.key'),
-      problems: ['tls.key holds no PEM private key that can be read without a passphrase'],
-      steps: ['signed a serving certificate: tls.key holds no PEM private key that can be read without a passphrase'],
+      problems: ['tls.key contains no unencrypted PEM private key'],
+      steps: ['signed a serving certificate: tls.key contains no unencrypted PEM private key'],
     },
     {
       name: 'the key of the authority is lost',
       change: (texts) => without(texts, 'ca.key'),
-      problems: ['ca.key holds no PEM private key that can be read without a passphrase'],
+      problems: ['ca.key contains no unencrypted PEM private key'],
       steps: [
         'created the next authority, which signs once all webhooks trust it: the key of the authority is lost',
-        'signed a serving certificate with the next authority: the next authority is trusted everywhere',
+        'signed a serving certificate with the next authority: all API servers trust the next authority',
       ],
     },
     {
       name: 'the authority is damaged',
       change: (texts) => ({ ...texts, 'ca.crt': 'nonsense' }),
-      problems: ['ca.crt holds no PEM certificate', 'the certificate in tls.crt is not signed by that in ca.crt'],
+      problems: ['ca.crt contains no PEM certificate', 'the certificate in tls.crt is not signed by the certificate in ca.crt'],
       steps: [],
     },
     {
       name: 'nothing is left',
       change: () => ({}),
-      problems: ['ca.crt holds no PEM certificate', 'tls.crt holds no PEM certificate'],
+      problems: ['ca.crt contains no PEM certificate', 'tls.crt contains no PEM certificate'],
       steps: [
-        'created an authority and a serving certificate: ca.crt holds no PEM certificate; tls.crt holds no PEM certificate',
+        'created an authority and a serving certificate: ca.crt contains no PEM certificate; tls.crt contains no PEM certificate',
       ],
     },
   ];

@@ -6,7 +6,7 @@ import { strategyOf } from '../../src/dev-cluster/objects/index.ts';
 import type { ApiObject, ResourceInfo, Strategy } from '../../src/dev-cluster/types.ts';
 import { DEFINITIONS } from '../../src/install/definitions.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
-import { createAuthority } from '../../src/tls/self-signed.ts';
+import { createAuthority } from '../../src/tls/issue.ts';
 
 /** An object with defaults, by default with the name `x` in the namespace `a`. */
 function make(apiVersion: string, kind: string, rest: object = {}, metadata: object = {}): ApiObject {

@@ -6,7 +6,7 @@ import { connect } from 'node:tls';
 import { createApiClient, type ApiAnswer } from '../support/api-client.ts';
 import { messageOf, objectOf } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
-import { createAuthority, createClient } from '../../src/tls/self-signed.ts';
+import { createAuthority, createClient } from '../../src/tls/issue.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 
 describe('the API over HTTP', () => {

@@ -7,7 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { createAuthority } from '../../src/tls/self-signed.ts';
+import { createAuthority } from '../../src/tls/issue.ts';
 import { metadataOf, messageOf, objectOf } from '../support/answers.ts';
 import type { ApiAnswer } from '../support/api-client.ts';
 import {

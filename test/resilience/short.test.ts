@@ -35,7 +35,7 @@ suite('replicas behind one address', () => {
     const [question] = QUESTIONS;
     assert.ok(question);
     const answer = stage.clientOf(late, 'any certificate').call(question.path, question.review);
-    await assert.rejects(answer, /HTTP status 503: the cluster has not been read completely yet; try again/);
+    await assert.rejects(answer, /HTTP status 503: the replica has not read the cluster completely yet; try again/);
     await stage.proxy.set('none');
     await stage.settled(3);
     await stage.known(20_000);

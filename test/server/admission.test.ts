@@ -6,8 +6,8 @@ import { pino } from 'pino';
 import { createStore } from '../../src/cluster/store.ts';
 import { allow, deny, type Decision } from '../../src/kube/admission.ts';
 import { forbidden } from '../../src/kube/status.ts';
-import { createServing } from '../../src/tls/self-signed.ts';
-import { buildServer } from '../../src/server/server.ts';
+import { createServing } from '../../src/tls/issue.ts';
+import { createServer } from '../../src/server/server.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { NAMES, startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
@@ -118,7 +118,7 @@ suite('when there is no decision', () => {
   test('before the first complete reading of the cluster: HTTP 503', async (t) => {
     const server = await startAdmissionServer([{ path: '/x', decide: () => allow() }]);
     t.after(() => server.stop());
-    const cold = buildServer({
+    const cold = createServer({
       webhooks: [{ path: '/x', decide: () => allow() }],
       store: createStore(),
       metrics: server.metrics,
@@ -134,7 +134,7 @@ suite('when there is no decision', () => {
     });
     assert.deepEqual(
       [answer.statusCode, answer.body],
-      [503, 'the cluster has not been read completely yet; try again\n'],
+      [503, 'the replica has not read the cluster completely yet; try again\n'],
     );
     await cold.app.close();
   });

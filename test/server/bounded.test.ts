@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allow, deny } from '../../src/kube/admission.ts';
 import { forbidden } from '../../src/kube/status.ts';
-import { MAX_TEXT } from '../../src/server/admission.ts';
+import { MAX_TEXT } from '../../src/server/review.ts';
 import { startAdmissionServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';

@@ -6,11 +6,10 @@ import { after, before, suite, test } from 'node:test';
 import { createServedCertificate, type ServedCertificate } from '../../src/cli/serve/certificates.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { allow } from '../../src/kube/admission.ts';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { protocolSettings } from '../../src/tls/secure-context.ts';
-import { createAuthority, createClient, createServing } from '../../src/tls/self-signed.ts';
-import { createCallers } from '../../src/server/callers.ts';
-import { buildServer, type AdmissionServer } from '../../src/server/server.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { protocolSettings } from '../../src/tls/protocol.ts';
+import { createAuthority, createClient, createServing } from '../../src/tls/issue.ts';
+import { createClientAuthentication, createServer, type AdmissionServer } from '../../src/server/server.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
 import { podReview } from '../support/reviews.ts';
 
@@ -79,13 +78,13 @@ suite('callers', () => {
     });
     const store = createStore();
     store.markSynced();
-    server = buildServer({
+    server = createServer({
       webhooks: [{ path: '/psa/validate', decide: () => allow() }],
       store,
       ...recorder,
       now: () => performance.now(),
       tls: served.tls(),
-      callers: createCallers(['api', 'front']),
+      clientAuthentication: createClientAuthentication(['api', 'front']),
     });
     served.follow(server);
     await server.app.listen({ host: '127.0.0.1', port: 0 });
@@ -93,7 +92,7 @@ suite('callers', () => {
   });
   after(() => server.app.close());
 
-  const NOT_KNOWN = 'the client certificate is not accepted: no authority is known that has signed it\n';
+  const NOT_KNOWN = 'the client certificate is not accepted: it is signed by an unknown authority\n';
   const cases: readonly {
     readonly name: string;
     readonly pair?: KeyPair;
@@ -109,7 +108,7 @@ suite('callers', () => {
       name: 'somebody else',
       pair: client('eve'),
       status: 403,
-      body: 'the client certificate is for "eve", who may not send reviews\n',
+      body: 'the client certificate of "eve" may not send reviews\n',
     },
     { name: 'one of another authority', pair: client('api', others), status: 401, body: NOT_KNOWN },
     {
@@ -122,7 +121,7 @@ suite('callers', () => {
       name: 'a server',
       pair: createServing(clients, NAMES, validity),
       status: 401,
-      body: 'the client certificate is not accepted: it is not one for clients\n',
+      body: 'the client certificate is not accepted: it does not allow client authentication\n',
     },
     { name: 'one that has signed itself', pair: createAuthority(validity), status: 401 },
   ];
@@ -138,12 +137,12 @@ suite('callers', () => {
     const agent = new Agent({ keepAlive: true });
     assert.equal((await ask(port, client('eve'), '/psa/validate', agent)).connection, 'close');
     agent.destroy();
-    const line = recorder.log.filter(({ msg }) => msg === 'caller refused').at(-1);
+    const line = recorder.log.filter(({ msg }) => msg === 'client rejected').at(-1);
     assert.deepEqual(
       { webhook: line?.['webhook'], reason: line?.['reason'], remoteAddress: line?.['remoteAddress'] },
       {
         webhook: '/psa/validate',
-        reason: 'the client certificate is for "eve", who may not send reviews',
+        reason: 'the client certificate of "eve" may not send reviews',
         remoteAddress: '127.0.0.1',
       },
     );

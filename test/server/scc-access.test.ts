@@ -203,7 +203,7 @@ suite('no answer is a no', () => {
         user: ACCOUNT,
         scc: 'anyuid',
         namespace: 'shop',
-        msg: 'access not reviewed, taken for a no',
+        msg: 'access review failed; access is denied',
         time: undefined,
       },
     );

@@ -5,8 +5,10 @@ import { apply } from '../../src/kube/json-patch.ts';
 import { isObject, type JsonObject, type Pod } from '../../src/kube/types.ts';
 import { defaultScc } from '../../src/policy/scc/objects.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
-import { createSccObjectsDefaultWebhook } from '../../src/server/webhooks/scc-objects-default.ts';
-import { createSccObjectsValidateWebhook } from '../../src/server/webhooks/scc-objects-validate.ts';
+import {
+  createSccObjectsDefaultWebhook,
+  createSccObjectsValidateWebhook,
+} from '../../src/server/webhooks/scc-objects.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
 import { laxScc, namespaceWith } from '../support/scc.ts';

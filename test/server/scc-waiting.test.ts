@@ -127,7 +127,7 @@ suite('nobody waits for the answer any more', () => {
       namespace: 'shop',
       name: 'web',
       user: 'alice',
-      msg: 'client gone before the answer',
+      msg: 'client disconnected before the response',
     });
     assert.match(await server.metrics.expose(), /portcullis_webhook_requests_in_flight 0/);
     await eventually(() => {

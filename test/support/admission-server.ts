@@ -4,9 +4,9 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { buildServer, type AdmissionServer } from '../../src/server/server.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { createServer, type AdmissionServer } from '../../src/server/server.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import type { Endpoint } from './https.ts';
 
@@ -35,7 +35,7 @@ export async function startAdmissionServer(webhooks: readonly Webhook[]): Promis
       done();
     },
   });
-  const server = buildServer({
+  const server = createServer({
     webhooks,
     store,
     metrics,

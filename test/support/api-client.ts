@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, request } from 'node:https';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 
 export interface ApiClientOptions {
   readonly port: number;

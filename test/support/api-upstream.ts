@@ -5,7 +5,7 @@ import { Agent, request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 
 export interface ApiUpstream {
   /** Sends on what came, as the user of the kubeconfig; the caller sees to errors. */

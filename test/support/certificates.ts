@@ -9,11 +9,11 @@ import { servingCertificate } from '../../src/controllers/serving-certificate.ts
 import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import { draft, type Kind, type Kinds, type Secret } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
-import { pemOf } from '../../src/tls/bundle.ts';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { fingerprintOf, readCertificates } from '../../src/tls/pem.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
-import { findTrustProblems } from '../../src/tls/served-trust.ts';
+import { decodeBundle } from '../../src/tls/trust.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { pemFingerprint, readCertificates } from '../../src/tls/certificate-pair.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { findTrustProblems } from '../../src/tls/trust.ts';
 import { createController, createRecorder, createTestSettings, type Recorder } from './controllers.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 
@@ -126,7 +126,7 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
     clock,
     date,
     secret,
-    texts: () => Object.fromEntries(Object.entries(secret()?.data ?? {}).map(([name, value]) => [name, pemOf(value)])),
+    texts: () => Object.fromEntries(Object.entries(secret()?.data ?? {}).map(([name, value]) => [name, decodeBundle(value)])),
     async setTexts(texts) {
       const data = Object.fromEntries(
         Object.entries(texts).map(([name, text]) => [name, Buffer.from(text).toString('base64')]),
@@ -147,7 +147,7 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
         cluster.store
           .list(kind)
           .flatMap((one) =>
-            getWebhooks(one).map(({ caBundle }) => readCertificates(pemOf(caBundle)).map(printed).sort()),
+            getWebhooks(one).map(({ caBundle }) => readCertificates(decodeBundle(caBundle)).map(printed).sort()),
           ),
       ),
     replica(name, lagMs = 0) {
@@ -255,7 +255,7 @@ export function printed(cert: { readonly fingerprint256: string }): string {
 }
 
 /** SHA-256 of the first certificate of a text. */
-export const shaOf = fingerprintOf;
+export const shaOf = pemFingerprint;
 
 const LAGGING: readonly Kind[] = ['Secret', ...CONFIGURATION_KINDS];
 

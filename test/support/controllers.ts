@@ -20,7 +20,7 @@ import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/
 import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 
 /** Lets the cluster serve the kinds of our own that it does not serve yet. */

@@ -9,8 +9,8 @@ import {
   writeKubeconfig,
   type DevCluster,
 } from '../../src/dev-cluster/index.ts';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { createAuthority, createClient, createServing } from '../../src/tls/self-signed.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { createAuthority, createClient, createServing } from '../../src/tls/issue.ts';
 import { createApiClient, type ApiClient } from './api-client.ts';
 
 export interface TestCluster {

@@ -4,8 +4,8 @@ import type { Facts, NamespaceFact } from '../../src/cli/doctor/facts.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import type { Kinds, Lease } from '../../src/kube/types.ts';
 import { defaultSettings, buildManifests, webhookConfigurations } from '../../src/install/index.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 
 export const NOW = new Date('2026-01-15T12:00:00Z');
 export const SETTINGS = defaultSettings('1.2.3');

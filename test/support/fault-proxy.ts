@@ -5,8 +5,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { headersToPass, openUpstream, writeOpenKubeconfig } from './api-upstream.ts';
 
 /** What goes wrong. */

@@ -1,6 +1,6 @@
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import type { WebhookExchange } from './transcripts.ts';
 
 /** A call that the webhook got. */

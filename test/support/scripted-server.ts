@@ -5,7 +5,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
 export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
 

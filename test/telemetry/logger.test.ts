@@ -1,27 +1,26 @@
 import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { openSync } from 'node:fs';
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import { createLine } from '../../src/telemetry/line.ts';
 import { createLogger, type Logger, type LoggerOptions } from '../../src/telemetry/logger.ts';
 
 async function logged(t: TestContext, options: LoggerOptions, write: (logger: Logger) => void): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-log-'));
   t.after(() => rm(folder, { recursive: true }));
   const path = join(folder, 'log');
-  const file = await open(path, 'w');
-  const output = createLogger(options, file.fd);
+  const output = createLogger(options, openSync(path, 'w'));
   write(output.logger);
-  output.flush();
-  await file.close();
+  await output.close();
   return readFile(path, 'utf8');
 }
 
-suite('logger', () => {
-  test('json: time, level and message under the names that collectors expect', async (t) => {
+suite('createLogger', () => {
+  test('json: time, level and message under the names that log collectors expect', async (t) => {
     const text = await logged(t, { level: 'info', format: 'json' }, (logger) => {
-      logger.debug('not this');
+      logger.debug('below the level');
       logger.child({ logger: 'x' }).warn({ uid: '1', err: new TypeError('broken') }, 'constant message');
     });
     const { ts, err, ...line } = JSON.parse(text) as { ts: string; err: { type: string; message: string } };
@@ -30,34 +29,108 @@ suite('logger', () => {
     assert.deepEqual(line, { level: 'warn', logger: 'x', uid: '1', msg: 'constant message' });
   });
 
-  test('text: one line for people', async (t) => {
+  test('text: one readable line', async (t) => {
     const text = await logged(t, { level: 'debug', format: 'text' }, (logger) => {
       logger.info({ port: 8443, path: '/psa/validate', reason: 'two words' }, 'listening');
     });
     assert.match(text, /^\S+ INFO {2}listening port=8443 path=\/psa\/validate reason="two words"\n$/);
   });
 
-  const FACTS = { uid: 'a"\\b\u0001é😀', durationMs: 0.012, dryRun: true, reason: undefined, long: 'x'.repeat(200) };
-  for (const format of ['json', 'text'] as const) {
-    for (const facts of [FACTS, {}]) {
-      test(`${format}: a line of ${Object.keys(facts).length} facts is the same when it is written often`, async (t) => {
-        const text = await logged(t, { level: 'info', format }, (logger) => {
-          const log = logger.child({ logger: 'webhook', webhook: '/x' });
-          log.info(facts, 'reviewed "it"');
-          createLine(log, 'reviewed "it"')(facts);
-        });
-        const [pinos, ours] = text.split('\n').map((line) => line.replace(/\d{4}-\S+:[\d.]+Z/, ''));
-        assert.equal(ours, pinos);
-        assert.match(ours ?? '', /reviewed/);
-      });
-    }
-  }
+  test('silent: no line', async (t) => {
+    assert.equal(await logged(t, { level: 'silent', format: 'json' }, (logger) => logger.error('x')), '');
+  });
+});
 
-  test('a line below the level is not written, however often', async (t) => {
-    assert.equal(await logged(t, { level: 'warn', format: 'json' }, (logger) => createLine(logger, 'x')({ a: 1 })), '');
+const LOGGER = new URL('../../src/telemetry/logger.ts', import.meta.url).href;
+
+/** Starts a process that logs to its standard output. */
+function startWriter(body: string): ChildProcess {
+  const setup = `import { createLogger } from ${JSON.stringify(LOGGER)};
+    const { logger, close } = createLogger({ level: 'info', format: 'json' }, 1);
+    const write = (count) => { for (let line = 0; line < count; line++) logger.info({ line, text: 'x'.repeat(1000) }, 'm'); };`;
+  return spawn(process.execPath, ['--input-type=module', '-e', `${setup}${body}`], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+}
+
+interface LogLine {
+  readonly line?: number;
+  readonly lines?: number;
+  readonly msg: string;
+}
+
+function parseLines(text: string): readonly LogLine[] {
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as LogLine);
+}
+
+suite('the log of a process', () => {
+  test('contains every line in order, also for a slow reader at the end of the process', async () => {
+    const child = startWriter('write(400); await close();');
+    let text = '';
+    for await (const chunk of child.stdout ?? []) {
+      text += String(chunk);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    assert.deepEqual(
+      parseLines(text).map(({ line }) => line),
+      Array.from({ length: 400 }, (_, line) => line),
+    );
   });
 
-  test('silent: nothing', async (t) => {
-    assert.equal(await logged(t, { level: 'silent', format: 'json' }, (logger) => logger.error('x')), '');
+  test('bounds its memory while nothing reads, and reports the dropped lines afterwards', async () => {
+    const child = startWriter(
+      `write(10_000); process.stderr.write(String(process.memoryUsage().rss < 150e6)); setInterval(() => {}, 1000);`,
+    );
+    child.stdout?.pause();
+    const isBounded = await new Promise((resolve) => {
+      child.stderr?.once('data', (chunk: Buffer) => resolve(chunk.toString()));
+    });
+    assert.equal(isBounded, 'true');
+    let text = '';
+    for await (const chunk of child.stdout ?? []) {
+      text += String(chunk);
+      if (text.includes('log lines dropped') && text.endsWith('\n')) child.kill('SIGKILL');
+    }
+    const lines = parseLines(text);
+    const written = lines.filter(({ msg }) => msg === 'm');
+    assert.deepEqual(
+      written.filter(({ line }, index) => line !== index),
+      [],
+    );
+    const dropped = lines.find(({ msg }) => msg === 'log lines dropped: the destination did not accept them');
+    assert.equal(dropped?.lines, 10_000 - written.length);
+  });
+
+  test('does not keep the process alive when nothing reads', async () => {
+    const child = startWriter('write(1000); await close();');
+    child.stdout?.pause();
+    const code = await Promise.race([
+      new Promise((resolve) => child.once('exit', resolve)),
+      new Promise((resolve) => setTimeout(resolve, 10_000, 'still running').unref()),
+    ]);
+    child.kill('SIGKILL');
+    assert.equal(code, 0);
+  });
+
+  test('may be a full disk', async () => {
+    const full = await open('/dev/full', 'w');
+    const child = spawn(
+      process.execPath,
+      [
+        '--input-type=module',
+        '-e',
+        `import { createLogger } from ${JSON.stringify(LOGGER)};
+         const { logger, close } = createLogger({ level: 'info', format: 'json' }, 3);
+         logger.info('x'); await close(); process.stdout.write('survived');`,
+      ],
+      { stdio: ['ignore', 'pipe', 'inherit', full.fd] },
+    );
+    let text = '';
+    for await (const chunk of child.stdout ?? []) text += String(chunk);
+    await full.close();
+    assert.equal(text, 'survived');
   });
 });

@@ -4,12 +4,8 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import {
-  keepCertificates,
-  type CertificateFolderOptions,
-  type Certificates,
-} from '../../src/tls/certificate-folder.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import { ensureCertificates, type CertificateFolderOptions, type Certificates } from '../../src/tls/files.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const START = new Date('2026-11-20T12:00:00Z');
@@ -41,7 +37,7 @@ function renewed(before: Certificates, after: Certificates): string[] {
 }
 
 test('what is made can be used', async (t) => {
-  const { authority, serving, clients } = await keepCertificates(await options(t));
+  const { authority, serving, clients } = await ensureCertificates(await options(t));
   const [ca, server, client] = [authority, serving, clients.get('admin')].map((pair) => {
     assert.ok(pair);
     const cert = new X509Certificate(pair.cert);
@@ -68,7 +64,7 @@ test('what is made can be used', async (t) => {
 
 test('keys are for their owner, and nothing else is left in the folder', async (t) => {
   const given = await options(t);
-  await keepCertificates(given);
+  await ensureCertificates(given);
   const names = (await readdir(given.folder)).sort();
   assert.deepEqual(names, ['admin.crt', 'admin.key', 'ca.crt', 'ca.key', 'tls.crt', 'tls.key']);
   const modes = await Promise.all(names.map(async (name) => (await stat(join(given.folder, name))).mode & 0o777));
@@ -142,11 +138,11 @@ describe('pairs are renewed', () => {
   for (const { name, change, options: other, days = 0, expected } of cases) {
     test(name, async (t) => {
       const given = await options(t);
-      const before = await keepCertificates(given);
+      const before = await ensureCertificates(given);
       await change?.(given.folder);
-      const after = await keepCertificates({ ...given.at(days), ...other });
+      const after = await ensureCertificates({ ...given.at(days), ...other });
       assert.deepEqual(renewed(before, after), expected);
-      assert.deepEqual(renewed(after, await keepCertificates({ ...given.at(days), ...other })), []);
+      assert.deepEqual(renewed(after, await ensureCertificates({ ...given.at(days), ...other })), []);
     });
   }
 });
@@ -158,7 +154,7 @@ test('a time beyond 2049 is written in full', () => {
 
 test('an address that is none is refused', async (t) => {
   const given = await options(t);
-  await assert.rejects(keepCertificates({ ...given, ipAddresses: ['localhost'] }), {
+  await assert.rejects(ensureCertificates({ ...given, ipAddresses: ['localhost'] }), {
     name: 'RangeError',
     message: 'not an IP address: localhost',
   });
@@ -168,19 +164,19 @@ test('a folder that cannot be written is an error', async (t) => {
   const given = await options(t);
   await writeFile(given.folder, 'a file');
   await chmod(given.folder, 0o400);
-  await assert.rejects(keepCertificates(given), { code: 'EEXIST' });
+  await assert.rejects(ensureCertificates(given), { code: 'EEXIST' });
 });
 
 test('a folder within folders that do not exist yet', async (t) => {
   const { folder, ...rest } = await options(t);
-  await keepCertificates({ ...rest, folder: join(folder, 'a', 'b') });
+  await ensureCertificates({ ...rest, folder: join(folder, 'a', 'b') });
   assert.ok((await stat(join(folder, 'a', 'b', 'ca.crt'))).isFile());
 });
 
 test('a folder that cannot be made', { timeout: 10_000 }, async (t) => {
   const given = await options(t);
-  await assert.rejects(keepCertificates({ ...given, folder: '/proc/portcullis/certs' }), /^Error: ENOENT: .*mkdir/);
+  await assert.rejects(ensureCertificates({ ...given, folder: '/proc/portcullis/certs' }), /^Error: ENOENT: .*mkdir/);
   await writeFile(given.folder, '');
-  await assert.rejects(keepCertificates(given), /^Error: EEXIST: /);
-  await assert.rejects(keepCertificates({ ...given, folder: join(given.folder, 'x') }), /^Error: ENOTDIR: /);
+  await assert.rejects(ensureCertificates(given), /^Error: EEXIST: /);
+  await assert.rejects(ensureCertificates({ ...given, folder: join(given.folder, 'x') }), /^Error: ENOTDIR: /);
 });

@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { suite, test } from 'node:test';
-import { printKeyring, readKeyring, type Keyring } from '../../src/tls/keyring.ts';
-import { ASKED_FOR, planKeyring, SETTLE_MS, takeStep, type KeyringState } from '../../src/tls/plan-keyring.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import {
+  formatKeyring,
+  readKeyring,
+  type Keyring,
+  ROTATION_REQUESTED,
+  planKeyring,
+  SETTLE_MS,
+  takeKeyringStep,
+  type KeyringState,
+} from '../../src/tls/keyring.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
 const NOW = new Date('2026-01-01T00:00:00Z');
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -26,9 +34,9 @@ const FULL = {
 };
 
 suite('what is read of a Secret', () => {
-  const NO_CERT = (file: string) => `${file} holds no PEM certificate`;
-  const NO_KEY = (file: string) => `${file} holds no PEM private key that can be read without a passphrase`;
-  const UNSIGNED = 'the certificate in tls.crt is not signed by that in ca.crt';
+  const NO_CERT = (file: string) => `${file} contains no PEM certificate`;
+  const NO_KEY = (file: string) => `${file} contains no unencrypted PEM private key`;
+  const UNSIGNED = 'the certificate in tls.crt is not signed by the certificate in ca.crt';
   const keyless = { cert: authority.cert };
   const cases: readonly {
     readonly name: string;
@@ -55,7 +63,7 @@ suite('what is read of a Secret', () => {
       name: 'a next authority that is none',
       change: { 'next-ca.crt': serving.cert, 'next-ca.key': serving.key },
       keyring: { authority, serving },
-      problems: ['the certificate in next-ca.crt is not one of our authorities'],
+      problems: ['the certificate in next-ca.crt is not an authority of Portcullis'],
     },
     {
       name: 'no key of the authority',
@@ -67,7 +75,7 @@ suite('what is read of a Secret', () => {
       name: 'the key of another',
       change: { 'ca.key': other.key },
       keyring: { authority: keyless, next, serving },
-      problems: ['the key in ca.key is not that of the certificate in ca.crt'],
+      problems: ['the key in ca.key does not match the certificate in ca.crt'],
     },
     {
       name: 'no authority',
@@ -99,7 +107,7 @@ suite('what is read of a Secret', () => {
       name: 'the key of another served',
       change: { 'tls.key': foreign.key },
       keyring: { authority, next },
-      problems: ['the key in tls.key is not that of the certificate in tls.crt'],
+      problems: ['the key in tls.key does not match the certificate in tls.crt'],
     },
     {
       name: 'half of another pair',
@@ -112,7 +120,7 @@ suite('what is read of a Secret', () => {
       change: {},
       now: later(8),
       keyring: { authority, next },
-      problems: ['the certificate in tls.crt has expired at 2026-01-08T00:00:00Z'],
+      problems: ['the certificate in tls.crt expired at 2026-01-08T00:00:00Z'],
     },
     {
       name: 'the clock is slow',
@@ -139,9 +147,9 @@ suite('what is read of a Secret', () => {
   }
 
   test('what is printed is read again', () => {
-    const texts = printKeyring({ authority, next, serving });
+    const texts = formatKeyring({ authority, next, serving });
     assert.deepEqual(Object.fromEntries(texts), FULL);
-    assert.deepEqual([...printKeyring({ authority: keyless }).keys()], ['ca.crt']);
+    assert.deepEqual([...formatKeyring({ authority: keyless }).keys()], ['ca.crt']);
   });
 });
 
@@ -150,12 +158,12 @@ suite('what becomes of it', () => {
     keyring: { authority, serving },
     problems: [],
     names: NAMES,
-    asked: undefined,
+    requested: undefined,
     trustedMs: 10 * DAY_MS,
     settleMs: SETTLE_MS,
     now: NOW,
   };
-  const reason = 'tls.crt holds no PEM certificate';
+  const reason = 'tls.crt contains no PEM certificate';
   const damaged = [reason];
   const lost = { cert: authority.cert };
   const RENEW_MS = ((7 * DAY_MS + HOUR_MS) * 2) / 3 - HOUR_MS;
@@ -166,116 +174,124 @@ suite('what becomes of it', () => {
     readonly given: Partial<KeyringState>;
     readonly step?: string;
     readonly reason?: string;
-    readonly againMs?: number;
+    readonly requeueAfterMs?: number;
   }[] = [
-    { name: 'all is well', given: {}, againMs: RENEW_MS },
+    { name: 'nothing due', given: {}, requeueAfterMs: RENEW_MS },
     {
       name: 'there is nothing yet',
       given: { keyring: {}, problems: ['there is no Secret yet'] },
-      step: 'start over',
+      step: 'Replace',
       reason: 'there is no Secret yet',
     },
-    { name: 'nothing to serve', given: { keyring: { authority }, problems: damaged }, step: 'sign', reason },
+    { name: 'nothing to serve', given: { keyring: { authority }, problems: damaged }, step: 'Renew', reason },
     {
       name: 'nothing to serve, and a next authority',
       given: { keyring: { authority, next }, problems: damaged },
-      step: 'sign',
+      step: 'Renew',
       reason,
     },
     {
       name: 'nothing to serve, nor a key',
       given: { keyring: { authority: lost }, problems: damaged },
-      step: 'start over',
+      step: 'Replace',
       reason,
     },
     {
       name: 'nothing to serve, but a next authority',
       given: { keyring: { next }, problems: damaged },
-      step: 'change',
+      step: 'Promote',
       reason,
     },
     {
       name: 'two thirds of seven days',
       given: { now: later(4.7) },
-      step: 'sign',
-      reason: 'two thirds of its life are over',
+      step: 'Renew',
+      reason: 'two thirds of the lifetime of the serving certificate have passed',
     },
-    { name: 'not yet two thirds', given: { now: later(4.6) }, againMs: RENEW_MS - 4.6 * DAY_MS },
+    { name: 'not yet two thirds', given: { now: later(4.6) }, requeueAfterMs: RENEW_MS - 4.6 * DAY_MS },
     {
       name: 'a further name',
       given: { names: { dnsNames: ['x.example'], ipAddresses: [] } },
-      step: 'sign',
-      reason: 'the serving certificate is not for x.example',
+      step: 'Renew',
+      reason: 'the serving certificate is not valid for x.example',
     },
     {
       name: 'a further address',
       given: { names: { dnsNames: [], ipAddresses: ['::1'] } },
-      step: 'sign',
-      reason: 'the serving certificate is not for ::1',
+      step: 'Renew',
+      reason: 'the serving certificate is not valid for ::1',
     },
     {
       name: 'an old authority',
       given: { keyring: { authority: old, serving: oldServing } },
-      step: 'prepare',
-      reason: 'two thirds of the life of the authority are over',
+      step: 'Prepare',
+      reason: 'two thirds of the lifetime of the authority have passed',
     },
     {
       name: 'a lost key',
       given: { keyring: { authority: lost, serving } },
-      step: 'prepare',
+      step: 'Prepare',
       reason: 'the key of the authority is lost',
     },
     {
       name: 'a lost key, and the next authority not trusted',
       given: { keyring: { authority: lost, next, serving }, trustedMs: undefined, now: later(6) },
-      againMs: SETTLE_MS,
+      requeueAfterMs: SETTLE_MS,
     },
-    { name: 'asked for an authority', given: { asked: 'ca' }, step: 'prepare', reason: ASKED_FOR },
+    { name: 'authority rotation requested', given: { requested: 'ca' }, step: 'Prepare', reason: ROTATION_REQUESTED },
     {
-      name: 'asked for an authority while one is under way',
-      given: { asked: 'ca', keyring: { authority, next, serving }, trustedMs: 10_000 },
-      againMs: SETTLE_MS - 10_000,
+      name: 'authority rotation requested during a rotation',
+      given: { requested: 'ca', keyring: { authority, next, serving }, trustedMs: 10_000 },
+      requeueAfterMs: SETTLE_MS - 10_000,
     },
-    { name: 'asked for a serving certificate', given: { asked: 'serving' }, step: 'sign', reason: ASKED_FOR },
+    {
+      name: 'serving certificate rotation requested',
+      given: { requested: 'serving' },
+      step: 'Renew',
+      reason: ROTATION_REQUESTED,
+    },
     {
       name: 'the next authority is trusted nowhere',
       given: { keyring: { authority, next, serving }, trustedMs: undefined },
-      againMs: RENEW_MS,
+      requeueAfterMs: RENEW_MS,
     },
     {
       name: 'the next authority is trusted for long enough',
       given: { keyring: { authority, next, serving }, trustedMs: SETTLE_MS },
-      step: 'change',
-      reason: 'the next authority is trusted everywhere',
+      step: 'Promote',
+      reason: 'all API servers trust the next authority',
     },
     {
       name: 'renewal does not wait for the next authority',
       given: { keyring: { authority, next, serving }, trustedMs: 0, now: later(5) },
-      step: 'sign',
-      reason: 'two thirds of its life are over',
+      step: 'Renew',
+      reason: 'two thirds of the lifetime of the serving certificate have passed',
     },
   ];
-  for (const { name, given, step, reason: why = '', againMs = SETTLE_MS } of cases) {
+  for (const { name, given, step, reason: why = '', requeueAfterMs = SETTLE_MS } of cases) {
     test(name, () => {
       const plan = planKeyring({ ...state, ...given });
-      assert.deepEqual([plan.step, plan.reason, Math.round(plan.againMs)], [step, why, Math.round(againMs)]);
+      assert.deepEqual(
+        [plan.step, plan.reason, Math.round(plan.requeueAfterMs)],
+        [step, why, Math.round(requeueAfterMs)],
+      );
     });
   }
 
   test('steps keep what they do not change', () => {
     const whole = { keyring: { authority, next, serving }, names: NAMES, now: NOW };
-    const signed = takeStep('sign', whole);
+    const signed = takeKeyringStep('Renew', whole);
     assert.deepEqual([signed.authority, signed.next], [authority, next]);
     assert.notEqual(signed.serving?.cert, serving.cert);
-    const changed = takeStep('change', whole);
+    const changed = takeKeyringStep('Promote', whole);
     assert.deepEqual([changed.authority, changed.next], [next, undefined]);
-    const prepared = takeStep('prepare', { ...whole, keyring: { authority, serving } });
+    const prepared = takeKeyringStep('Prepare', { ...whole, keyring: { authority, serving } });
     assert.deepEqual([prepared.authority, prepared.serving], [authority, serving]);
     assert.ok(prepared.next);
-    const fresh = takeStep('start over', { ...whole, keyring: { authority: lost } });
+    const fresh = takeKeyringStep('Replace', { ...whole, keyring: { authority: lost } });
     assert.notEqual(fresh.authority?.cert, authority.cert);
     for (const keyring of [signed, changed, prepared, fresh]) {
-      assert.deepEqual(readKeyring(printKeyring(keyring), { now: NOW, trusted: [] }), { keyring, problems: [] });
+      assert.deepEqual(readKeyring(formatKeyring(keyring), { now: NOW, trusted: [] }), { keyring, problems: [] });
     }
   });
 });

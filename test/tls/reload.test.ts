@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../src/tls/reload.ts';
-import { protocolSettings } from '../../src/tls/secure-context.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../src/tls/files.ts';
+import { protocolSettings } from '../../src/tls/protocol.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const NOW = new Date();
@@ -78,22 +78,22 @@ describe('readKeyPair', () => {
       pair: { key: good.key },
       message: /^ENOENT: no such file or directory, open '.*tls\.crt'$/,
     },
-    { name: 'no certificate', pair: { ...good, cert: 'x' }, message: /^\S+tls\.crt holds no PEM certificate$/ },
+    { name: 'no certificate', pair: { ...good, cert: 'x' }, message: /^\S+tls\.crt contains no PEM certificate$/ },
     {
       name: 'no key',
       pair: { ...good, key: good.cert },
-      message: /^\S+tls\.key holds no PEM private key that can be read without a passphrase$/,
+      message: /^\S+tls\.key contains no unencrypted PEM private key$/,
     },
     {
       name: 'the key of another certificate',
       pair: { ...good, key: newPair().key },
-      message: /^the key in \S+tls\.key is not that of the certificate in \S+tls\.crt$/,
+      message: /^the key in \S+tls\.key does not match the certificate in \S+tls\.crt$/,
     },
     {
       name: 'expired',
       pair: good,
       now: new Date(NOW.getTime() + 2 * DAY_MS),
-      message: /^the certificate in \S+tls\.crt has expired at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/,
+      message: /^the certificate in \S+tls\.crt expired at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/,
     },
     {
       name: 'not yet valid',
@@ -145,7 +145,7 @@ describe('watchKeyPair', () => {
     await watched.write({ key: second.key });
     assert.match(
       messageOf(await watch.next()),
-      /^the key in \S+tls\.key is not that of the certificate in \S+tls\.crt$/,
+      /^the key in \S+tls\.key does not match the certificate in \S+tls\.crt$/,
     );
     await pause(30);
     assert.deepEqual(watch.told, []);

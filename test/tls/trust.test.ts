@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
-import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { suite, test } from 'node:test';
 import {
-  alternativeNames,
   authorityExtensions,
-  issueCertificate,
+  createAuthority,
+  createServing,
+  issue,
   leafExtensions,
+  subjectAltName,
   type Extension,
-} from '../../src/tls/certificate.ts';
-import type { KeyPair } from '../../src/tls/key-pair.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+} from '../../src/tls/issue.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { trustProblem } from '../../src/tls/trust.ts';
 
 const NOW = new Date('2026-01-01T00:00:00Z');
@@ -22,27 +22,33 @@ const authority = createAuthority({ now: NOW, days: 30 });
 const other = createAuthority({ now: NOW, days: 30 });
 const serving = createServing(authority, NAMES, { now: NOW, days: 7 });
 
-/** A certificate of an issuer that is not one of ours. */
-function issue(name: string, extensions: readonly Extension[], issuer?: KeyPair & { readonly name: string }) {
-  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const cert = issueCertificate({
+/** Issues a certificate of an authority that is not one of Portcullis. */
+function issueAs(name: string, extensions: readonly Extension[], issuer?: KeyPair & { readonly name: string }) {
+  const pair = issue({
     subject: { commonName: name },
-    issuer: { commonName: issuer?.name ?? name },
-    subjectKey: publicKey,
-    issuerKey: issuer ? createPrivateKey(issuer.key) : privateKey,
-    notBefore: NOW,
-    notAfter: later(10),
+    issuer: issuer && { name: { commonName: issuer.name }, key: issuer.key },
     extensions,
+    validity: { now: NOW, days: 10 },
   });
-  const key = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
-  assert.ok(createPublicKey(key));
-  return { name, cert, key };
+  return { name, ...pair };
 }
-const root = issue('root', authorityExtensions());
-const intermediate = issue('intermediate', authorityExtensions(), root);
-const leaf = issue('leaf', [...leafExtensions('serverAuth'), alternativeNames([HOST], [])], intermediate);
-const forClients = issue('leaf', [...leafExtensions('clientAuth'), alternativeNames([HOST], [])], root);
-const ofLeaf = issue('other leaf', [...leafExtensions('serverAuth'), alternativeNames([HOST], [])], leaf);
+const root = issueAs('root', authorityExtensions());
+const intermediate = issueAs('intermediate', authorityExtensions(), root);
+const leaf = issueAs(
+  'leaf',
+  [...leafExtensions('serverAuth'), subjectAltName({ dnsNames: [HOST], ipAddresses: [] })],
+  intermediate,
+);
+const forClients = issueAs(
+  'leaf',
+  [...leafExtensions('clientAuth'), subjectAltName({ dnsNames: [HOST], ipAddresses: [] })],
+  root,
+);
+const ofLeaf = issueAs(
+  'other leaf',
+  [...leafExtensions('serverAuth'), subjectAltName({ dnsNames: [HOST], ipAddresses: [] })],
+  leaf,
+);
 
 const UNSIGNED = 'the serving certificate is not signed by a valid authority in caBundle';
 const cases: readonly {
@@ -54,49 +60,53 @@ const cases: readonly {
   readonly expected?: string;
 }[] = [
   { name: 'signed by the authority' },
-  { name: 'by one of several', authorities: other.cert + authority.cert },
-  { name: 'beside what cannot be read', authorities: `nonsense\n${authority.cert}` },
+  { name: 'one of several authorities', authorities: other.cert + authority.cert },
+  { name: 'an unreadable block next to the authority', authorities: `nonsense\n${authority.cert}` },
   { name: 'another authority of the same name', authorities: other.cert, expected: UNSIGNED },
-  { name: 'no authority', authorities: 'nonsense', expected: 'caBundle holds no certificate' },
+  { name: 'no authority', authorities: 'nonsense', expected: 'caBundle contains no certificate' },
   { name: 'no certificate', chain: '', expected: 'there is no serving certificate' },
-  { name: 'an address', host: '127.0.0.1' },
-  { name: 'another address', host: '::1', expected: 'the serving certificate is not for ::1' },
-  { name: 'another name', host: 'x.svc', expected: 'the serving certificate is not for x.svc' },
-  { name: 'an asterisk', host: 'a.wild.example' },
-  { name: 'the common name', host: 'portcullis', expected: 'the serving certificate is not for portcullis' },
-  { name: 'expired', now: later(8), expected: 'the serving certificate has expired at 2026-01-08T00:00:00Z' },
-  { name: 'too early', now: later(-1), expected: 'the serving certificate is not valid before 2025-12-31T23:00:00Z' },
+  { name: 'an IP address', host: '127.0.0.1' },
+  { name: 'another IP address', host: '::1', expected: 'the serving certificate is not valid for ::1' },
+  { name: 'another DNS name', host: 'x.svc', expected: 'the serving certificate is not valid for x.svc' },
+  { name: 'a wildcard', host: 'a.wild.example' },
+  { name: 'the common name only', host: 'portcullis', expected: 'the serving certificate is not valid for portcullis' },
+  { name: 'expired', now: later(8), expected: 'the serving certificate expired at 2026-01-08T00:00:00Z' },
   {
-    name: 'an authority that has expired',
+    name: 'not valid yet',
+    now: later(-1),
+    expected: 'the serving certificate is not valid before 2025-12-31T23:00:00Z',
+  },
+  {
+    name: 'an expired authority',
     chain: createServing(authority, NAMES, { now: later(20), days: 30 }).cert,
     now: later(40),
     expected: UNSIGNED,
   },
-  { name: 'a chain over an intermediate', chain: leaf.cert + intermediate.cert, authorities: root.cert },
-  { name: 'the intermediate is missing', chain: leaf.cert, authorities: root.cert, expected: UNSIGNED },
-  { name: 'the intermediate is trusted itself', chain: leaf.cert, authorities: intermediate.cert },
-  { name: 'the certificate is trusted itself', chain: leaf.cert, authorities: leaf.cert },
+  { name: 'a chain with an intermediate', chain: leaf.cert + intermediate.cert, authorities: root.cert },
+  { name: 'a missing intermediate', chain: leaf.cert, authorities: root.cert, expected: UNSIGNED },
+  { name: 'a trusted intermediate', chain: leaf.cert, authorities: intermediate.cert },
+  { name: 'a trusted leaf', chain: leaf.cert, authorities: leaf.cert },
   {
-    name: 'an issuer that is no authority',
+    name: 'an issuer that is not an authority',
     chain: ofLeaf.cert + leaf.cert,
     authorities: leaf.cert,
     expected: UNSIGNED,
   },
   {
-    name: 'one for clients',
+    name: 'a client certificate',
     chain: forClients.cert,
     authorities: root.cert,
-    expected: 'the serving certificate is not one for servers',
+    expected: 'the serving certificate does not allow server authentication',
   },
   {
-    name: 'a chain of a chain that goes round',
+    name: 'a chain with repeated intermediates',
     chain: leaf.cert + intermediate.cert.repeat(40),
     authorities: other.cert,
     expected: UNSIGNED,
   },
 ];
 
-suite('whether a client that trusts authorities talks to a server', () => {
+suite('trustProblem', () => {
   for (const { name, expected, ...given } of cases) {
     test(name, () => {
       const trust = { chain: serving.cert, authorities: authority.cert, host: HOST, now: NOW, ...given };

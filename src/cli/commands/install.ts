@@ -8,7 +8,7 @@ import { PROFILES, type Profile, MINIMUM_MINOR } from '../../install/settings.ts
 import { namespaceName } from '../scc-options.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/enforcement.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
-import { AUTHORIZATIONS } from '../../server/scc-access.ts';
+import { AUTHORIZATIONS } from '../../server/access-reviews.ts';
 import { clusterOptions, withCluster } from '../installation.ts';
 import { boolean, integer, objectName, oneOf, type Option, option, type OptionText, type Values } from '../options.ts';
 import { printYaml } from '../../config/yaml.ts';

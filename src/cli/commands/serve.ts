@@ -7,10 +7,10 @@ import { createSettings, loadConfiguration, type LoadedConfiguration } from '../
 import { serveOptions, type ServeValues, logLevelOf, rangeSettings } from '../serve/options.ts';
 import { readSource, type Source, UserError, watchFile } from '../../config/files.ts';
 import { type Logger, createLogger } from '../../telemetry/logger.ts';
-import type { KeyPair } from '../../tls/key-pair.ts';
-import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../tls/reload.ts';
-import { readCertificates } from '../../tls/pem.ts';
-import { createCallers, type Callers } from '../../server/callers.ts';
+import type { KeyPair } from '../../tls/certificate-pair.ts';
+import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../tls/files.ts';
+import { readCertificates } from '../../tls/certificate-pair.ts';
+import { createClientAuthentication, type ClientAuthentication } from '../../server/server.ts';
 import { createEffectivePodSecurity } from '../../cluster/rollout.ts';
 import type { Features } from '../../controllers/controller.ts';
 import { createControllers, enabledControllers } from '../../controllers/index.ts';
@@ -18,16 +18,16 @@ import { standardSccs } from '../../controllers/standard-sccs.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
-import { type AdmissionServer, buildServer } from '../../server/server.ts';
+import { type AdmissionServer, createServer } from '../../server/server.ts';
 import { createServedCertificate, replicaIdentity, serverNames, trustCheck } from '../serve/certificates.ts';
 import { startDevCluster } from '../serve/dev-cluster.ts';
 import { isLive, reachLiveCluster } from '../serve/live-cluster.ts';
 import { listen, ping, readinessChecks } from '../serve/cluster.ts';
 import { canUseScc } from '../../cluster/access.ts';
-import { protocolSettings } from '../../tls/secure-context.ts';
+import { protocolSettings } from '../../tls/protocol.ts';
 import { createWebhooks } from '../../server/webhooks/index.ts';
 import { buildProbes } from '../../server/probes.ts';
-import { watchSccProblems } from '../../server/scc-problems.ts';
+import { watchSccHealth } from '../../server/scc-health.ts';
 
 const DETAILS = `
 Serves the admission reviews of a cluster: of the one that --kubeconfig names, or of the one in
@@ -108,8 +108,10 @@ export async function loadClientAuthorities(values: ServeValues): Promise<Source
 }
 
 /** Who may send reviews; `undefined` if nobody is asked. */
-export function callersOf(values: ServeValues): Callers | undefined {
-  return values['client-ca-file'] === undefined ? undefined : createCallers(values['client-allowed-names']);
+export function clientAuthentication(values: ServeValues): ClientAuthentication | undefined {
+  return values['client-ca-file'] === undefined
+    ? undefined
+    : createClientAuthentication(values['client-allowed-names']);
 }
 
 export interface FollowClientAuthoritiesOptions {
@@ -140,7 +142,7 @@ export function followClientAuthorities(options: FollowClientAuthoritiesOptions)
 }
 
 function checked(source: Source): Source {
-  if (readCertificates(source.text).length === 0) throw new UserError(`${source.file} holds no PEM certificate`);
+  if (readCertificates(source.text).length === 0) throw new UserError(`${source.file} contains no PEM certificate`);
   return source;
 }
 
@@ -171,7 +173,7 @@ export async function drain({ app, connections }: AdmissionServer, delayMs: numb
   connections.drain();
   await sleep(delayMs);
   const impatient = setTimeout(() => app.server.closeAllConnections(), GRACE_MS);
-  const tidy = setTimeout(() => connections.endUnused(), UNUSED_MS);
+  const tidy = setTimeout(() => connections.closeUnused(), UNUSED_MS);
   await app.close();
   clearTimeout(tidy);
   clearTimeout(impatient);
@@ -181,7 +183,7 @@ export async function drain({ app, connections }: AdmissionServer, delayMs: numb
 export async function run(values: ServeValues, configuration: LoadedConfiguration, io: Io): Promise<number> {
   const output = createLogger({ level: logLevelOf(values), format: values['logging-format'] });
   const stopping = new AbortController();
-  const closing: (() => unknown)[] = [() => output.flush(), () => stopping.abort()];
+  const closing: (() => unknown)[] = [() => output.close(), () => stopping.abort()];
   try {
     const { logger } = output;
     const metrics = createMetrics({ version: VERSION });
@@ -226,13 +228,13 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
       logger,
       metrics,
     });
-    const server = buildServer({
+    const server = createServer({
       webhooks: createWebhooks({
         podSecurity,
         scc,
         rollout: { place, settings: rollout, management: managementSettings(scc) },
         authorization: values.authorization,
-        standardSccs: definitions.includes(standardSccs) ? 'kept' : 'left alone',
+        restoresStandardSccs: definitions.includes(standardSccs),
         cluster,
         logger,
         metrics,
@@ -243,7 +245,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
       metrics,
       now,
       tls: certificate.tls(),
-      callers: callersOf(values),
+      clientAuthentication: clientAuthentication(values),
     });
     certificate.follow(server);
     if (files && ownCertificate) {
@@ -264,7 +266,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
       followClientAuthorities({ initial: clientAuthorities, logger, signal: stopping.signal, onChange });
     }
     const sccProblems =
-      scc.mode === 'off' ? undefined : watchSccProblems({ store, settings: scc, logger, metrics: metrics.scc });
+      scc.mode === 'off' ? undefined : watchSccHealth({ store, settings: scc, logger, metrics: metrics.scc });
     closing.push(() => sccProblems?.stop());
     const { service } = served;
     const date = (): Date => new Date();
@@ -272,7 +274,7 @@ export async function run(values: ServeValues, configuration: LoadedConfiguratio
     const probes = buildProbes({
       livez: [ping],
       readyz: readinessChecks({ checks: [...served.checks, ...trust], connections: server.connections, sccProblems }),
-      asked: served.askedChecks,
+      named: served.namedChecks,
       metrics,
     });
 

@@ -8,15 +8,15 @@ import type { ReplicaIdentity, ServedPair } from '../../controllers/controller.t
 import { getWebhooks, type WebhookConfiguration } from '../../kube/webhooks.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { distinct, pemOf } from '../../tls/bundle.ts';
-import type { KeyPair } from '../../tls/key-pair.ts';
-import { fingerprint, fingerprintOf, readCertificates } from '../../tls/pem.ts';
-import type { ProtocolSettings } from '../../tls/secure-context.ts';
-import { findOtherTrustProblems, findTrustProblems, type Service } from '../../tls/served-trust.ts';
+import { distinctCertificates, decodeBundle } from '../../tls/trust.ts';
+import type { KeyPair } from '../../tls/certificate-pair.ts';
+import { fingerprint, pemFingerprint, readCertificates } from '../../tls/certificate-pair.ts';
+import type { ProtocolSettings } from '../../tls/protocol.ts';
+import { findOtherTrustProblems, findTrustProblems, type Service } from '../../tls/trust.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { AdmissionServer } from '../../server/server.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
-import type { ServerNames } from '../../tls/self-signed.ts';
+import type { ServerNames } from '../../tls/issue.ts';
 import type { ServeValues } from './options.ts';
 
 /** The certificate of the server, and whom it trusts; it can change both while it serves. */
@@ -71,7 +71,7 @@ export function createServedCertificate(options: ServedOptions): ServedCertifica
       record();
       const [leaf] = readCertificates(pair.cert);
       log.info(
-        { notAfter: leaf?.validToDate.toISOString(), sha256: fingerprintOf(pair.cert) },
+        { notAfter: leaf?.validToDate.toISOString(), sha256: pemFingerprint(pair.cert) },
         'serving certificate loaded',
       );
     },
@@ -151,7 +151,7 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
 
 function authoritiesIn(configurations: readonly WebhookConfiguration[]) {
   const bundles = new Set(configurations.flatMap((one) => getWebhooks(one).map(({ caBundle }) => caBundle)));
-  return distinct([...bundles].flatMap((bundle) => readCertificates(pemOf(bundle))));
+  return distinctCertificates([...bundles].flatMap((bundle) => readCertificates(decodeBundle(bundle))));
 }
 
 /** By what names the server is called: those of its service, of this machine, and further ones. */

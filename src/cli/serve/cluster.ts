@@ -1,12 +1,12 @@
 import type { AddressInfo } from 'node:net';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { Controller } from '../../controllers/controller.ts';
-import type { KeyPair } from '../../tls/key-pair.ts';
-import type { Service } from '../../tls/served-trust.ts';
+import type { KeyPair } from '../../tls/certificate-pair.ts';
+import type { Service } from '../../tls/trust.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { LiveCluster } from '../../cluster/live-cluster.ts';
-import type { Connections } from '../../server/connections.ts';
-import type { SccProblemsWatch } from '../../server/scc-problems.ts';
+import type { Connections } from '../../server/server.ts';
+import type { SccHealth } from '../../server/scc-health.ts';
 import { UserError } from '../../config/files.ts';
 
 /** Where reviews are answered, and which authority, in PEM, has signed the certificate that is served there. */
@@ -26,7 +26,7 @@ export interface RunningCluster {
   /** What has to be true of the cluster for reviews to be sent here. */
   readonly checks: readonly HealthCheck[];
   /** What is told to whoever asks for it by name. */
-  readonly askedChecks: readonly HealthCheck[];
+  readonly namedChecks: readonly HealthCheck[];
   /** Goes to work, once reviews are answered at that address; controllers run from when the cluster has been read. */
   open(address: WebhookAddress, controllers: readonly Controller[]): Promise<void>;
   /** Lets the cluster trust webhooks whose certificates that authority has signed, in PEM. */
@@ -71,7 +71,7 @@ interface ReadinessOptions {
   readonly checks: readonly HealthCheck[];
   readonly connections: Connections;
   /** Absent where SCCs are off. */
-  readonly sccProblems: SccProblemsWatch | undefined;
+  readonly sccProblems: SccHealth | undefined;
 }
 
 /** What has to be true for reviews to be sent here. */
@@ -79,8 +79,8 @@ export function readinessChecks({ checks, connections, sccProblems }: ReadinessO
   return [
     ping,
     ...checks,
-    ...(sccProblems ? [{ name: 'scc', check: () => undefined, note: () => sccProblems.note() }] : []),
-    { name: 'shutdown', check: () => (connections.draining() ? 'the server drains' : undefined) },
+    ...(sccProblems ? [{ name: 'scc', check: () => undefined, note: () => sccProblems.summary() }] : []),
+    { name: 'shutdown', check: () => (connections.isDraining() ? 'the server drains' : undefined) },
   ];
 }
 

@@ -14,7 +14,7 @@ import { startControllers, type RunningController } from '../../controllers/runt
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { keepCertificates } from '../../tls/certificate-folder.ts';
+import { ensureCertificates } from '../../tls/files.ts';
 import { orAddressError, printHost, type RunningCluster } from './cluster.ts';
 import type { ServeValues } from './options.ts';
 
@@ -157,7 +157,7 @@ export async function startDevCluster({
     await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];
   const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, scc.mode);
-  const certificates = await keepCertificates({
+  const certificates = await ensureCertificates({
     folder,
     dnsNames: ['localhost', `${SERVICE.name}.${SERVICE.namespace}.svc`],
     ipAddresses: [HOST, '::1', ...(isIP(values['bind-address']) === 0 ? [] : [values['bind-address']])],
@@ -197,7 +197,7 @@ export async function startDevCluster({
     service: SERVICE,
     certificate: { serving: certificates.serving, authority: certificates.authority.cert },
     checks: [{ name: 'informer-sync', check: () => undefined }],
-    askedChecks: [{ name: 'cluster', check: () => undefined }],
+    namedChecks: [{ name: 'cluster', check: () => undefined }],
     async open({ authority, ...address }, controllers) {
       webhook = address;
       // Where replicas say what they run, and the leader what they are to run.

@@ -13,8 +13,8 @@ import type { Kind } from '../../kube/types.ts';
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { createAuthority, createServing } from '../../tls/self-signed.ts';
-import type { Service } from '../../tls/served-trust.ts';
+import { createAuthority, createServing } from '../../tls/issue.ts';
+import type { Service } from '../../tls/trust.ts';
 import { PROGRAM, type Io, VERSION } from '../command.ts';
 import { serverNames } from './certificates.ts';
 import type { ServeValues } from './options.ts';
@@ -100,7 +100,7 @@ function running({ connection, cluster, run, logger, service }: Parts): RunningC
     service,
     certificate,
     checks: [readCheck(cluster)],
-    askedChecks: [newsCheck(cluster)],
+    namedChecks: [newsCheck(cluster)],
     open(served, controllers) {
       address = served;
       const startedMs = performance.now();

@@ -14,8 +14,8 @@ import {
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
-import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/secure-context.ts';
-import { AUTHORIZATIONS } from '../../server/scc-access.ts';
+import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/protocol.ts';
+import { AUTHORIZATIONS } from '../../server/access-reviews.ts';
 import {
   decimal,
   durationMs,

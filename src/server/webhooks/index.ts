@@ -1,62 +1,90 @@
 import type { Cluster } from '../../cluster/cluster.ts';
-import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { PodSecurity } from '../../policy/psa/pod-security.ts';
+import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { createAccessReviews } from '../access-reviews.ts';
-import { createEnforcementConfigWebhook } from '../enforcement-config.ts';
-import type { RolloutInForce } from '../foresight.ts';
-import { createPsaWebhook } from './psa.ts';
-import { withAskedAccess, withStoredAccess, type Authorization } from '../scc-access.ts';
-import { createSccExecWebhook } from './scc-exec.ts';
-import { createSccRecorder } from '../scc-metrics.ts';
-import { createSccMutateWebhook } from './scc-mutate.ts';
-import { createSccObjectsDefaultWebhook } from './scc-objects-default.ts';
-import { createSccObjectsValidateWebhook } from './scc-objects-validate.ts';
-import { createSccValidateWebhook } from './scc-validate.ts';
+import { createAccessReviews, withReviewedAccess, withStoredAccess, type Authorization } from '../access-reviews.ts';
+import { createSccRecorder, type SccReviewDeps } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
-import type { Webhook } from '../webhook.ts';
+import type { Webhook, WebhookRegistration } from '../webhook.ts';
+import { createPsaWebhook, PSA, PSA_ADVISORY, type RolloutInForce } from './psa.ts';
+import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
+import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
+import {
+  createSccObjectsDefaultWebhook,
+  createSccObjectsValidateWebhook,
+  SCC_OBJECTS_DEFAULT,
+  SCC_OBJECTS_VALIDATE,
+} from './scc-objects.ts';
+import { createSccMutateWebhook, createSccValidateWebhook, SCC_MUTATE, SCC_VALIDATE } from './scc-pods.ts';
 
 export interface WebhooksOptions {
-  /** The Pod Security configuration in force. */
+  /** Returns the Pod Security configuration in force. */
   podSecurity(): PodSecurity;
   readonly scc: SccSettings;
-  /** How enforcement is rolled out; absent, it is not. */
+  /** The rollout of Pod Security enforcement; absent if there is none. */
   readonly rollout?: RolloutInForce | undefined;
   readonly authorization: Authorization;
-  /** What becomes of the SCCs that ship with the platform when they are changed; absent, nothing. */
-  readonly standardSccs?: 'kept' | 'left alone';
-  /** Asked for what the store cannot tell. */
+  /** True if a controller restores the standard SCCs after changes. */
+  readonly restoresStandardSccs?: boolean;
   readonly cluster: Pick<Cluster, 'get' | 'reviewAccess'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** A monotonic clock, in milliseconds. */
+  /** Monotonic clock in milliseconds. */
   now(): number;
 }
 
-/** All webhooks, in the order in which the API server meets them. */
+interface WebhookDeps extends WebhooksOptions {
+  readonly review: Omit<SccReviewDeps, 'record'>;
+}
+
+/** A webhook of the registry: how API servers call it, and how it is created. */
+interface WebhookEntry {
+  readonly registrations: readonly WebhookRegistration[];
+  create(deps: WebhookDeps): Webhook;
+}
+
+/** All webhooks. */
+const WEBHOOKS: readonly WebhookEntry[] = [
+  {
+    registrations: [PSA, PSA_ADVISORY],
+    create: ({ podSecurity, rollout, scc, review: { waitingRoom }, metrics }) =>
+      createPsaWebhook({ podSecurity, metrics: metrics.podSecurity, waitingRoom, scc, rollout }),
+  },
+  { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
+  {
+    registrations: [SCC_MUTATE],
+    create: ({ review, metrics }) =>
+      createSccMutateWebhook({ ...review, record: createSccRecorder(metrics.scc.decisions) }),
+  },
+  { registrations: [SCC_OBJECTS_DEFAULT], create: ({ scc }) => createSccObjectsDefaultWebhook({ settings: scc }) },
+  {
+    registrations: [SCC_VALIDATE],
+    create: ({ review, metrics }) =>
+      createSccValidateWebhook({ ...review, record: createSccRecorder(metrics.scc.validations) }),
+  },
+  {
+    registrations: [SCC_EXEC],
+    create: ({ review, cluster, metrics }) =>
+      createSccExecWebhook({ ...review, cluster, record: createSccRecorder(metrics.scc.decisions) }),
+  },
+  {
+    registrations: [SCC_OBJECTS_VALIDATE],
+    create: ({ scc, restoresStandardSccs = false }) =>
+      createSccObjectsValidateWebhook({ settings: scc, restoresStandardSccs }),
+  },
+];
+
+/** The registrations of all webhooks, from which the webhook configurations are generated. */
+export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = WEBHOOKS.flatMap((entry) => entry.registrations);
+
+/** Creates all webhooks. */
 export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
-  const { podSecurity, scc: settings, authorization, cluster, logger, metrics, now } = options;
+  const { scc: settings, authorization, cluster, logger, metrics, now } = options;
   const withAccess =
     authorization === 'rbac'
       ? withStoredAccess
-      : withAskedAccess(createAccessReviews({ cluster, logger, metrics: metrics.scc, now }));
-  const record = createSccRecorder(metrics.scc.decisions);
-  const waitingRoom = createWaitingRoom();
-  const review = { settings, withAccess, waitingRoom };
-  return [
-    createSccMutateWebhook({ ...review, record }),
-    createSccValidateWebhook({ ...review, record: createSccRecorder(metrics.scc.validations) }),
-    createPsaWebhook({
-      podSecurity,
-      metrics: metrics.podSecurity,
-      waitingRoom,
-      scc: settings,
-      ...(options.rollout === undefined ? {} : { rollout: options.rollout }),
-    }),
-    createEnforcementConfigWebhook(),
-    createSccExecWebhook({ ...review, record, cluster }),
-    createSccObjectsDefaultWebhook({ settings }),
-    createSccObjectsValidateWebhook({ settings, standardSccs: options.standardSccs }),
-  ];
+      : withReviewedAccess(createAccessReviews({ cluster, logger, metrics: metrics.scc, now }));
+  const deps = { ...options, review: { settings, withAccess, waitingRoom: createWaitingRoom() } };
+  return WEBHOOKS.map((entry) => entry.create(deps));
 }

@@ -1,26 +1,214 @@
+import { canUseScc } from '../../cluster/access.ts';
+import { createLevelPredictor, createRolloutViewCache, type RolloutScope } from '../../cluster/rollout.ts';
+import { waitFor, type Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
+import type { Exemptions } from '../../policy/psa/exemptions.ts';
 import { policyVersionLabel, requestLabels, type RequestLabels } from '../../policy/psa/metric-labels.ts';
+import type { PodSecurity } from '../../policy/psa/pod-security.ts';
+import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import {
-  type PodSecurityCount,
   DEFAULT_LIMITS,
   type PodReviewLimits,
+  type PodSecurityCount,
   type PodSecurityReview,
 } from '../../policy/psa/types.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
-import type { Cell } from '../../telemetry/hot.ts';
-import type { Metrics } from '../../telemetry/metrics.ts';
-import { type Store, waitFor } from '../../cluster/store.ts';
-import type { PodSecurity } from '../../policy/psa/pod-security.ts';
-import { reviewPodSecurity } from '../../policy/psa/review.ts';
-import { type SccSettings, warnOfModeLabel } from '../../policy/scc/mode.ts';
 import type { Version } from '../../policy/pss/policy.ts';
-import { createForesight, type RolloutInForce } from '../foresight.ts';
+import type { ManagementSettings } from '../../policy/rollout/label-sync.ts';
+import { previewEnforcement, formatPreviewWarning, isEnforcementPending } from '../../policy/rollout/preview.ts';
+import type { TemplateSurroundings } from '../../policy/rollout/readiness.ts';
+import type { RolloutSettings } from '../../policy/rollout/settings.ts';
+import { sccModeOf, warnOfModeLabel, type SccSettings } from '../../policy/scc/mode.ts';
+import type { Cell } from '../../telemetry/counters.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
 import { remainingMs, type WaitingRoom } from '../waiting-room.ts';
-import type { Webhook, WebhookContext } from '../webhook.ts';
+import {
+  ANNOTATIONS_CHANGED,
+  LABELS_CHANGED,
+  relevantUpdate,
+  rule,
+  WRITES,
+  type Webhook,
+  type WebhookContext,
+  type WebhookRegistration,
+} from '../webhook.ts';
+
+const COMMON = {
+  path: '/psa/validate',
+  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
+  feature: 'psa',
+  timeoutSeconds: 5,
+  isNamespaced: true,
+} as const;
+
+/** Enforces. Pod Security Admission evaluates the labels of namespaces, and the spec and annotations of pods. */
+export const PSA: WebhookRegistration = {
+  ...COMMON,
+  name: 'psa.portcullis.dev',
+  rules: [rule(WRITES, '', ['namespaces', 'pods', 'pods/ephemeralcontainers'], { scope: '*' })],
+  matchConditions: [
+    relevantUpdate(
+      `(request.resource.resource == 'namespaces' ? ${LABELS_CHANGED} : object.spec != oldObject.spec || ${ANNOTATIONS_CHANGED})`,
+    ),
+  ],
+  failure: 'tiered',
+};
+
+/** Warns and audits only; as upstream, a separate webhook that never blocks a request. */
+export const PSA_ADVISORY: WebhookRegistration = {
+  ...COMMON,
+  name: 'advise.psa.portcullis.dev',
+  rules: [
+    rule(WRITES, '', ['podtemplates', 'replicationcontrollers']),
+    rule(WRITES, 'apps', ['daemonsets', 'deployments', 'replicasets', 'statefulsets']),
+    rule(WRITES, 'batch', ['cronjobs', 'jobs']),
+  ],
+  failure: 'Ignore',
+};
+
+/** The rollout of Pod Security enforcement. */
+export interface RolloutInForce {
+  readonly place: Pick<RolloutScope, 'namespace' | 'version'>;
+  settings(): RolloutSettings;
+  readonly management: ManagementSettings;
+}
+
+interface PsaWebhookOptions {
+  /** Returns the configuration in force. */
+  podSecurity(): PodSecurity;
+  readonly metrics: Metrics['podSecurity'];
+  readonly waitingRoom: WaitingRoom;
+  /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
+  readonly scc?: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+  /** Previews planned enforcement in warnings; absent: none is planned. */
+  readonly rollout?: RolloutInForce | undefined;
+  /** Evaluates as that Kubernetes version; absent: the newest known rules. */
+  readonly emulationVersion?: Version;
+  readonly limits?: PodReviewLimits;
+}
+
+/** Creates the webhook that decides as the Pod Security Admission of an API server, from the store alone. */
+export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
+  const { emulationVersion, limits = DEFAULT_LIMITS, waitingRoom, scc } = options;
+  const record = createRecorder(options.metrics);
+  const preview = options.rollout && createPreview(options.rollout);
+  const fixed = emulationVersion === undefined ? { limits } : { limits, emulationVersion };
+
+  const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
+    let missing: string | undefined;
+    const { decision, counts } = reviewPodSecurity({
+      ...fixed,
+      request,
+      podSecurity: options.podSecurity(),
+      findNamespace(name) {
+        const namespace = store.get('Namespace', name);
+        // A request without a namespace does not wait for one.
+        if (!namespace && name !== '') missing = name;
+        return namespace;
+      },
+      listPods: (namespace) => store.list('Pod', namespace),
+      now,
+      ...(deadlineMs === undefined ? {} : { deadlineMs }),
+    });
+    return { decision, counts, missing };
+  };
+  const previewWarning = (request: AdmissionRequest, decision: Decision, store: Store): string | undefined => {
+    if (!preview || !decision.allowed) return undefined;
+    const { exemptions } = options.podSecurity();
+    return preview(request, { store, exemptions, warnings: decision.warnings ?? [] });
+  };
+  const conclude = (request: AdmissionRequest, { decision, counts }: Review, store: Store): Decision => {
+    record(request, counts);
+    const warning = (scc && warnOfModeLabel(request, scc)) ?? previewWarning(request, decision, store);
+    return warning === undefined ? decision : { ...decision, warnings: [...(decision.warnings ?? []), warning] };
+  };
+
+  return {
+    path: COMMON.path,
+    decide(request, context) {
+      const { store } = context;
+      const first = review(request, context);
+      const name = first.missing;
+      if (name === undefined) return conclude(request, first, store);
+      const leave = waitingRoom.enter(context.bodyBytes ?? 0);
+      if (!leave) return conclude(request, first, store);
+      return waitForNamespace(name, context, waitingRoom)
+        .then((isFound) => conclude(request, isFound ? review(request, context) : first, store))
+        .finally(leave);
+    },
+  };
+}
+
+interface Review extends PodSecurityReview {
+  /** The namespace that the store lacks. */
+  readonly missing: string | undefined;
+}
+
+/** Waits for a namespace that was created a moment ago: the API server has it, the store does not. */
+async function waitForNamespace(name: string, context: WebhookContext, waitingRoom: WaitingRoom): Promise<boolean> {
+  const { store, signal } = context;
+  const find = (): true | undefined => (store.get('Namespace', name) ? true : undefined);
+  const found = await waitFor(store, { kind: 'Namespace', name }, find, { timeoutMs: remainingMs(context), signal });
+  await waitingRoom.turn();
+  return found === true;
+}
+
+interface PreviewContext {
+  readonly store: Store;
+  readonly exemptions: Exemptions;
+  /** The warnings of the review, which the preview does not repeat. */
+  readonly warnings: readonly string[];
+}
+
+/** Creates the function that warns about pods that planned enforcement will deny. */
+function createPreview({
+  place,
+  management,
+  settings: getSettings,
+}: RolloutInForce): (request: AdmissionRequest, context: PreviewContext) => string | undefined {
+  const levelIn = createLevelPredictor(management);
+  const viewOf = createRolloutViewCache();
+  return (request, { store, exemptions, warnings }) => {
+    const settings = getSettings();
+    if (settings.phase === 'Disabled') return undefined;
+    if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
+    const view = viewOf({ ...place, store }, settings);
+    const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+    if (!isEnforcementPending({ settings, config, ...view })) return undefined;
+    const found = previewEnforcement({
+      request,
+      exemptions,
+      surroundingsOf: (name) => templateSurroundings(store, name, management),
+      levelOf: ({ namespace }) => levelIn(namespace, store),
+    });
+    return found === undefined
+      ? undefined
+      : formatPreviewWarning(found, { date: settings.enforcementDate, told: warnings });
+  };
+}
+
+function templateSurroundings(
+  store: Store,
+  name: string,
+  { scc }: ManagementSettings,
+): TemplateSurroundings | undefined {
+  const namespace = store.get('Namespace', name);
+  if (namespace === undefined) return undefined;
+  return {
+    namespace,
+    sccMode: sccModeOf(namespace, scc).mode,
+    sccs: store.list('SecurityContextConstraints'),
+    canUse: canUseScc(store),
+    findAccount: (account) => store.get('ServiceAccount', account, name),
+  };
+}
+
+// Metrics
 
 const OPERATIONS = ['create', 'update'] as const;
 
-/** Those of Kubernetes. Whoever reaches this server may send any other name, and a series lives for ever: they are one. */
+/** The subresources of Kubernetes. Clients may send others; all of them share one series, since a series is never removed. */
 const SUBRESOURCES: ReadonlySet<string> = new Set([
   '',
   'attach',
@@ -35,46 +223,37 @@ const SUBRESOURCES: ReadonlySet<string> = new Set([
   'scale',
   'status',
 ]);
-const OTHER = 'other';
 
 type Counts = readonly PodSecurityCount[];
 
-/** Records what reviews count; the series that upstream shows from the start begin at 0. */
-function createPodSecurityRecorder(
-  metrics: Metrics['podSecurity'],
-): (request: AdmissionRequest, counts: Counts) => void {
+/** Creates the recorder of evaluations. As upstream, some series exist from the start with the value 0. */
+function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionRequest, counts: Counts) => void {
   for (const request_operation of OPERATIONS) {
     const pod = { request_operation, resource: 'pod', subresource: '' };
-    metrics.evaluations.cell({
-      decision: 'allow',
-      policy_level: 'privileged',
-      policy_version: 'latest',
-      mode: 'enforce',
-      ...pod,
-    });
+    const privileged = { decision: 'allow', policy_level: 'privileged', policy_version: 'latest', mode: 'enforce' };
+    metrics.evaluations.cell({ ...privileged, ...pod });
     metrics.exemptions.cell(pod);
     metrics.exemptions.cell({ ...pod, resource: 'controller' });
   }
-  // Pods that pass share the counts of their namespace: what these mean for a kind of request is found out once.
+  // Compliant pods of a namespace share their counts, so that the series are looked up once for each kind of request.
   const known = new WeakMap<Counts, Map<string, readonly Cell[]>>();
   return (request, counts) => {
-    const labels = labelsOf(request);
+    const labels = boundedLabels(request);
     const key = `${labels.request_operation} ${labels.resource} ${labels.subresource}`;
     let byRequest = known.get(counts);
     if (!byRequest) known.set(counts, (byRequest = new Map<string, readonly Cell[]>()));
     let cells = byRequest.get(key);
-    if (!cells) byRequest.set(key, (cells = counts.map((count) => cellOf(metrics, labels, count))));
+    if (!cells) byRequest.set(key, (cells = counts.map((count) => findCell(metrics, labels, count))));
     for (const cell of cells) cell.count++;
   };
 }
 
-/** A bounded set of values, whatever is asked. */
-function labelsOf(request: AdmissionRequest): RequestLabels {
+function boundedLabels(request: AdmissionRequest): RequestLabels {
   const labels = requestLabels(request);
-  return SUBRESOURCES.has(labels.subresource) ? labels : { ...labels, subresource: OTHER };
+  return SUBRESOURCES.has(labels.subresource) ? labels : { ...labels, subresource: 'other' };
 }
 
-function cellOf(metrics: Metrics['podSecurity'], labels: RequestLabels, count: PodSecurityCount): Cell {
+function findCell(metrics: Metrics['podSecurity'], labels: RequestLabels, count: PodSecurityCount): Cell {
   switch (count.metric) {
     case 'exemptions':
       return metrics.exemptions.cell(labels);
@@ -89,84 +268,4 @@ function cellOf(metrics: Metrics['podSecurity'], labels: RequestLabels, count: P
         ...labels,
       });
   }
-}
-
-interface PsaWebhookOptions {
-  /** The configuration in force now; it may be another for the next request. */
-  podSecurity(): PodSecurity;
-  readonly metrics: Metrics['podSecurity'];
-  readonly waitingRoom: WaitingRoom;
-  /** How SCCs work: namespaces say their mode by a label, too. Absent, such labels mean nothing. */
-  readonly scc?: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** Whoever creates what enforcement will refuse is told once enforcement is to come. Absent, it never comes. */
-  readonly rollout?: RolloutInForce;
-  /** Judge as that Kubernetes version would; absent, the newest rules known hold. */
-  readonly emulationVersion?: Version;
-  readonly limits?: PodReviewLimits;
-}
-
-/** Makes the webhook that answers as the Pod Security Admission of an API server does, from the store alone. */
-export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { emulationVersion, limits = DEFAULT_LIMITS, waitingRoom, scc } = options;
-  const record = createPodSecurityRecorder(options.metrics);
-  const warnOfEnforcement = options.rollout && createForesight(options.rollout);
-  const fixed = emulationVersion === undefined ? { limits } : { limits, emulationVersion };
-
-  /** Reviews, and tells which namespace it would have needed and did not find. */
-  const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Reviewed => {
-    let missing: string | undefined;
-    const { decision, counts } = reviewPodSecurity({
-      ...fixed,
-      request,
-      podSecurity: options.podSecurity(),
-      findNamespace(name) {
-        const namespace = store.get('Namespace', name);
-        // A request without a namespace waits for none: there will never be one of that name.
-        if (!namespace && name !== '') missing = name;
-        return namespace;
-      },
-      listPods: (namespace) => store.list('Pod', namespace),
-      now,
-      ...(deadlineMs === undefined ? {} : { deadlineMs }),
-    });
-    return { decision, counts, missing };
-  };
-  const foresightOn = (request: AdmissionRequest, decision: Decision, store: Store): string | undefined => {
-    if (!warnOfEnforcement || !decision.allowed) return undefined;
-    const { exemptions } = options.podSecurity();
-    return warnOfEnforcement(request, { store, exemptions, told: decision.warnings ?? [] });
-  };
-  const conclude = (request: AdmissionRequest, { decision, counts }: Reviewed, store: Store): Decision => {
-    record(request, counts);
-    const warning = (scc && warnOfModeLabel(request, scc)) ?? foresightOn(request, decision, store);
-    return warning === undefined ? decision : { ...decision, warnings: [...(decision.warnings ?? []), warning] };
-  };
-
-  return {
-    path: '/psa/validate',
-    decide(request, context) {
-      const { store } = context;
-      const first = review(request, context);
-      const name = first.missing;
-      if (name === undefined) return conclude(request, first, store);
-      const leave = waitingRoom.enter(context.bodyBytes ?? 0);
-      if (!leave) return conclude(request, first, store);
-      return waitForNamespace(name, context, waitingRoom)
-        .then((found) => conclude(request, found ? review(request, context) : first, store))
-        .finally(leave);
-    },
-  };
-}
-
-interface Reviewed extends PodSecurityReview {
-  readonly missing: string | undefined;
-}
-
-/** A namespace that the API server knows and the store does not was created a moment ago. */
-async function waitForNamespace(name: string, context: WebhookContext, waitingRoom: WaitingRoom): Promise<boolean> {
-  const { store, signal } = context;
-  const find = (): true | undefined => (store.get('Namespace', name) ? true : undefined);
-  const found = await waitFor(store, { kind: 'Namespace', name }, find, { timeoutMs: remainingMs(context), signal });
-  await waitingRoom.turn();
-  return found === true;
 }

@@ -5,73 +5,76 @@ import { quote } from '../../kube/text.ts';
 import { ApiError, createStatus, notFound } from '../../kube/status.ts';
 import type { Pod } from '../../kube/types.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
-import type { SccMode } from '../../policy/scc/mode.ts';
 import type { SccDecision } from '../../policy/scc/request.ts';
-import { andThen, type Later } from '../later.ts';
-import type { SccWebhookOptions } from './scc-mutate.ts';
-import { isPodRequest } from '../scc-request.ts';
-import { answerScc, modeIn, reviewScc, type JudgePod } from '../scc-review.ts';
-import type { Webhook } from '../webhook.ts';
+import { isPodRequest, namespaceMode, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
+import { andThen, rule, type MaybePromise, type Webhook, type WebhookRegistration } from '../webhook.ts';
 
-export interface SccExecOptions extends SccWebhookOptions {
+export const SCC_EXEC: WebhookRegistration = {
+  name: 'exec.scc.portcullis.dev',
+  path: '/scc/exec',
+  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'scc.portcullis.dev' },
+  feature: 'scc',
+  rules: [rule(['CONNECT'], '', ['pods/attach', 'pods/exec'])],
+  timeoutSeconds: 10,
+  failure: 'tiered',
+  isNamespaced: true,
+};
+
+export interface SccExecDeps extends SccReviewDeps {
   /** Reads a pod that the store lacks. */
   readonly cluster: Pick<Cluster, 'get'>;
 }
 
-const MODES: readonly SccMode[] = ['enforce', 'report'];
 const SUBRESOURCES: readonly string[] = ['exec', 'attach'];
 
-/** True for requests for a stream into a container. */
+/** Reports whether the request opens a stream into a container. */
 export function isExecRequest(request: Pick<AdmissionRequest, 'operation' | 'resource' | 'subResource'>): boolean {
   return request.operation === 'CONNECT' && isPodRequest(request) && SUBRESOURCES.includes(request.subResource ?? '');
 }
 
 /**
- * Makes the webhook that lets nobody into a pod that they could not create themselves.
+ * Creates the webhook that denies exec and attach to pods that the user could not create.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_exec.go
  */
-export function createSccExecWebhook(options: SccExecOptions): Webhook {
+export function createSccExecWebhook(deps: SccExecDeps): Webhook {
   return {
-    path: '/scc/exec',
+    path: SCC_EXEC.path,
     decide(request, context) {
-      const { name = '', namespace: namespaceName = '', userInfo } = request;
+      const { name = '', namespace = '', userInfo } = request;
       if (!isExecRequest(request)) return allow();
-      const { mode } = modeIn(context.store, namespaceName, options.settings);
+      const { mode } = namespaceMode(context.store, namespace, deps.settings);
       if (mode === 'off') return allow();
-      return andThen(findPod(context.store, options.cluster, name, namespaceName), (found) => {
-        // Without a pod there is nothing to tell: the API server will not find it either.
+      return andThen(findPod(context.store, deps.cluster, name, namespace), (found) => {
+        // In report mode a missing pod is left to the API server, which will not find it either.
         if ('decision' in found) return mode === 'report' ? allow() : found.decision;
-        const judge: JudgePod = (cluster) =>
+        const decide: SccReview['decide'] = (cluster) =>
           assignScc({ operation: 'CREATE', object: found.pod, userInfo, ...cluster });
-        return andThen(reviewScc({ namespaceName, modes: MODES, context, judge }, options), (reviewed) => {
-          if (reviewed === undefined) return allow();
-          const outcome = { ...reviewed, decision: connecting(reviewed.decision, request) };
-          options.record(request, outcome);
-          return answerScc(outcome);
-        });
+        const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request);
+        const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
+        return andThen(reviewPod(review, deps), (decision) => decision ?? allow());
       });
     },
   };
 }
 
-type Found = { readonly pod: Pod } | { readonly decision: Decision };
+type FoundPod = { readonly pod: Pod } | { readonly decision: Decision };
 
-function findPod(store: Store, cluster: Pick<Cluster, 'get'>, name: string, namespace: string): Later<Found> {
+function findPod(store: Store, cluster: Pick<Cluster, 'get'>, name: string, namespace: string): MaybePromise<FoundPod> {
   const pod = store.get('Pod', name, namespace);
   if (pod) return { pod };
   return cluster.get('Pod', name, namespace).then(
-    (read) => ({ pod: read }),
-    (error: unknown) => ({ decision: deny(unreadable(error, name)) }),
+    (found) => ({ pod: found }),
+    (error: unknown) => ({ decision: deny(readFailure(error, name)) }),
   );
 }
 
-function unreadable(error: unknown, name: string): ReturnType<typeof notFound> {
+function readFailure(error: unknown, name: string): ReturnType<typeof notFound> {
   if (error instanceof ApiError && error.status.code === 404) return notFound({ group: '', resource: 'pods' }, name);
   return createStatus(403, 'Forbidden', `failed to get pod: ${error instanceof Error ? error.message : String(error)}`);
 }
 
-/** The decision about a pod as one about a stream into it: the pod stays as it is, and nobody creates it. */
-function connecting(decision: SccDecision, { subResource = '', name = '' }: AdmissionRequest): SccDecision {
+/** Turns the decision about the pod into one about the stream: the pod is not changed. */
+function execDecision(decision: SccDecision, { subResource = '', name = '' }: AdmissionRequest): SccDecision {
   const { auditAnnotations, facts } = decision;
   if (decision.allowed) return { allowed: true, warnings: [], auditAnnotations, ...(facts ? { facts } : {}) };
   const exceeds = `${subResource} operation is not allowed because the pod's security context exceeds your permissions`;

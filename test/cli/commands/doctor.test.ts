@@ -12,7 +12,7 @@ import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
 import { buildManifests, defaultSettings } from '../../../src/install/index.ts';
 import { allow } from '../../../src/kube/admission.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
-import { createAuthority } from '../../../src/tls/self-signed.ts';
+import { createAuthority } from '../../../src/tls/issue.ts';
 import { startAdmissionServer, type TestServer } from '../../support/admission-server.ts';
 import { configuration } from '../../support/certificates.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
@@ -623,7 +623,7 @@ const CASES: readonly Case[] = [
       'problem secrets/a: the serving certificate expired at 2026-01-14T12:00:00Z',
       'Impact: API servers reject connections to replicas that serve it',
       LOGS,
-      'problem psa.portcullis.dev, fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev and 9 more: secrets/a: the serving certificate has expired at 2026-01-14T12:00:00Z',
+      'problem psa.portcullis.dev, fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev and 9 more: secrets/a: the serving certificate expired at 2026-01-14T12:00:00Z',
       'Impact: API servers reject the connection, and the failure policy applies',
       RESTART,
     ],

@@ -9,13 +9,13 @@ import { after, suite, test } from 'node:test';
 import {
   certificateFiles,
   loadCertificate,
-  callersOf,
+  clientAuthentication,
   followClientAuthorities,
   loadClientAuthorities,
 } from '../../../src/cli/commands/serve.ts';
 import { serveOptions, type ServeValues } from '../../../src/cli/serve/options.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
-import { createAuthority } from '../../../src/tls/self-signed.ts';
+import { createAuthority } from '../../../src/tls/issue.ts';
 import { createRecorder } from '../../support/controllers.ts';
 import { eventually } from '../../support/eventually.ts';
 
@@ -66,7 +66,7 @@ suite('files of certificates', () => {
     {
       name: 'authorities that are none',
       given: { 'client-ca-file': import.meta.filename },
-      message: `${import.meta.filename} holds no PEM certificate`,
+      message: `${import.meta.filename} contains no PEM certificate`,
     },
     {
       name: 'names of clients who need show no certificate',
@@ -95,7 +95,7 @@ suite('files of certificates', () => {
   test('nobody is asked for a client certificate if there are no authorities', async () => {
     const values = valuesOf({});
     assert.equal(await loadClientAuthorities(values), undefined);
-    assert.equal(callersOf(values), undefined);
+    assert.equal(clientAuthentication(values), undefined);
   });
 
   test('authorities of clients are followed', async () => {
@@ -111,7 +111,7 @@ suite('files of certificates', () => {
     await writeFile(file, 'nonsense');
     await eventually(() => assert.ok(log.length > 0));
     assert.equal(log[0]?.['msg'], 'authorities of clients not loaded, the last good ones stay');
-    assert.equal(log[0]['reason'], `${file} holds no PEM certificate`);
+    assert.equal(log[0]['reason'], `${file} contains no PEM certificate`);
     const other = createAuthority({ now: new Date(), days: 1 }).cert;
     await writeFile(file, other);
     await eventually(() => assert.ok(told.length > 0));

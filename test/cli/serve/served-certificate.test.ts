@@ -4,8 +4,8 @@ import { serverNames, createServedCertificate, trustCheck } from '../../../src/c
 import { createStore } from '../../../src/cluster/store.ts';
 import { draft } from '../../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../../src/kube/webhooks.ts';
-import { protocolSettings } from '../../../src/tls/secure-context.ts';
-import { createAuthority, createServing } from '../../../src/tls/self-signed.ts';
+import { protocolSettings } from '../../../src/tls/protocol.ts';
+import { createAuthority, createServing } from '../../../src/tls/issue.ts';
 import { configuration, SERVICE, START } from '../../support/certificates.ts';
 import { createRecorder } from '../../support/controllers.ts';
 
@@ -123,13 +123,13 @@ suite('whether API servers take what is served', () => {
     {
       name: 'by a URL with another name',
       configurations: [byUrl('https://y.example/')],
-      problem: 'psa.portcullis.dev: the serving certificate is not for y.example',
+      problem: 'psa.portcullis.dev: the serving certificate is not valid for y.example',
     },
     {
       name: 'expired',
       configurations: [changed(keep, bundle)],
       now: new Date(START.getTime() + 8 * DAY_MS),
-      problem: 'psa.portcullis.dev: the serving certificate has expired at 2026-01-08T00:00:00Z',
+      problem: 'psa.portcullis.dev: the serving certificate expired at 2026-01-08T00:00:00Z',
     },
   ];
   for (const { name, configurations, now = START, problem, told = [] } of cases) {
@@ -171,7 +171,7 @@ suite('whether API servers take what is served', () => {
     assert.equal(served.isTemporary(), false);
     assert.equal(check.check(), undefined);
     now = new Date(START.getTime() + 8 * DAY_MS);
-    assert.match(check.check() ?? '', /has expired/);
+    assert.match(check.check() ?? '', /expired/);
     const { values } = await metrics.certificates.authorityExpiry.get();
     assert.deepEqual(
       values.map(({ value }) => value),

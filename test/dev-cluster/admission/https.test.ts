@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createHttpsCaller, type HttpsCaller } from '../../../src/dev-cluster/admission/https.ts';
 import { networkError } from '../../../src/cluster/network-error.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { createAuthority, createServing } from '../../../src/tls/self-signed.ts';
+import { createAuthority, createServing } from '../../../src/tls/issue.ts';
 
 const validity = { now: new Date(), days: 1 };
 const authority = createAuthority(validity);

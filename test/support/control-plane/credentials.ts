@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { writeKubeconfig } from '../../../src/dev-cluster/index.ts';
-import type { KeyPair } from '../../../src/tls/key-pair.ts';
-import { createAuthority, createClient, createServing } from '../../../src/tls/self-signed.ts';
+import type { KeyPair } from '../../../src/tls/certificate-pair.ts';
+import { createAuthority, createClient, createServing } from '../../../src/tls/issue.ts';
 import { createApiClient, type ApiClient } from '../api-client.ts';
 
 /** The certificates of a control plane, and the folder in which they and all else of it lie. */

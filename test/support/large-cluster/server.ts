@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { createAuthority, createServing } from '../../../src/tls/self-signed.ts';
+import { createAuthority, createServing } from '../../../src/tls/issue.ts';
 import { headersToPass, openUpstream, writeOpenKubeconfig } from '../api-upstream.ts';
 import { createTable, type Table } from './table.ts';
 import { collectionsOf, type Sizes } from './objects.ts';

@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { getWebhooks, hasCaInjection, isInstalled } from '../../../kube/webhooks.ts';
-import { readCertificates } from '../../../tls/pem.ts';
+import { readCertificates } from '../../../tls/certificate-pair.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import {
   evaluateFact,

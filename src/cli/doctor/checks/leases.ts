@@ -1,6 +1,6 @@
 import type { Lease } from '../../../kube/types.ts';
 import { COMPONENT_LABEL, INSTALLATION, SERVING_CERTIFICATE_ANNOTATION } from '../../../kube/well-known.ts';
-import { fingerprintOf } from '../../../tls/pem.ts';
+import { pemFingerprint } from '../../../tls/certificate-pair.ts';
 import {
   evaluateFact,
   factValue,
@@ -57,7 +57,7 @@ function evaluateReplicas(all: readonly Lease[], { now, certificate, namespace }
     return [problem(object, 'no replica renews its Lease', { impact, fix: FIXES.logs(namespace) })];
   }
   const chain = factValue(certificate)?.chain;
-  const expected = chain === undefined ? undefined : fingerprintOf(chain);
+  const expected = chain === undefined ? undefined : pemFingerprint(chain);
   const different = current.filter(({ metadata }) => {
     const reported = metadata?.annotations?.[SERVING_CERTIFICATE_ANNOTATION];
     return expected !== undefined && reported !== undefined && reported !== expected;

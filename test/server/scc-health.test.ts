@@ -4,7 +4,7 @@ import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { watchSccProblems } from '../../src/server/scc-problems.ts';
+import { watchSccHealth } from '../../src/server/scc-health.ts';
 import { createLogLines } from '../support/scc-webhooks.ts';
 import { laxScc } from '../support/scc.ts';
 
@@ -19,12 +19,12 @@ function factsOf(line: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(line).filter(([key]) => !['level', 'time', 'logger'].includes(key)));
 }
 
-test('problems are told once each, in log, metrics and note', async (t) => {
+test('reports each problem once in the log, and all in metrics and the summary', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = createStore();
   const { log, logger } = createLogLines();
   const metrics = createMetrics({ version: '0.0.0' });
-  const watch = watchSccProblems({
+  const health = watchSccHealth({
     store,
     settings: { compatibility: { requiredSccs: ['fine'] } },
     logger,
@@ -35,21 +35,21 @@ test('problems are told once each, in log, metrics and note', async (t) => {
     (await metrics.expose()).split('\n').filter((line) => /^portcullis_scc_(broken|missing)\{/.test(line));
 
   t.mock.timers.tick(5000);
-  assert.deepEqual([told(), watch.note()], [[], undefined], 'nothing is known of a cluster that has not been read');
+  assert.deepEqual([told(), health.summary()], [[], undefined], 'reports nothing before the store is synced');
 
   fill(store);
   store.put('SecurityContextConstraints', BROKEN);
   store.remove('SecurityContextConstraints', 'nonroot');
   store.markSynced();
   assert.equal(
-    watch.note(),
+    health.summary(),
     'no pod is admitted, since fine is required and missing; broken is broken (MustRunAs requires a UID); nonroot is missing',
   );
   t.mock.timers.tick(1000);
   assert.deepEqual(told(), [
-    { scc: 'broken', reason: 'MustRunAs requires a UID', msg: 'broken SCC, decisions do without it' },
+    { scc: 'broken', reason: 'MustRunAs requires a UID', msg: 'broken SCC; decisions skip it' },
     { sccs: ['nonroot'], msg: 'standard SCCs are missing' },
-    { sccs: ['fine'], msg: 'required SCCs are missing, no pod is admitted' },
+    { sccs: ['fine'], msg: 'required SCCs are missing; no pod is admitted' },
   ]);
   assert.deepEqual(await series(), [
     'portcullis_scc_broken{scc="broken"} 1',
@@ -59,20 +59,20 @@ test('problems are told once each, in log, metrics and note', async (t) => {
 
   store.put('SecurityContextConstraints', laxScc({ name: 'fine' }));
   t.mock.timers.tick(1000);
-  assert.deepEqual(told(), [], 'nothing new');
+  assert.deepEqual(told(), [], 'reports nothing again');
 
   store.put('SecurityContextConstraints', { ...BROKEN, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 1 } });
   t.mock.timers.tick(1000);
   assert.deepEqual(told(), [
-    { scc: 'broken', reason: 'MustRunAsRange requires a UIDRangeMax', msg: 'broken SCC, decisions do without it' },
+    { scc: 'broken', reason: 'MustRunAsRange requires a UIDRangeMax', msg: 'broken SCC; decisions skip it' },
   ]);
 
   fill(store);
   store.remove('SecurityContextConstraints', 'broken');
   t.mock.timers.tick(1000);
-  assert.deepEqual([told(), watch.note(), await series()], [[], undefined, []]);
+  assert.deepEqual([told(), health.summary(), await series()], [[], undefined, []]);
 
-  watch.stop();
+  health.stop();
   store.put('SecurityContextConstraints', BROKEN);
   t.mock.timers.tick(5000);
   assert.deepEqual(told(), []);

@@ -3,8 +3,8 @@ import { describe, test } from 'node:test';
 import { connect, createServer, type TLSSocket } from 'node:tls';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { protocolSettings, TLS_CIPHER_SUITES } from '../../src/tls/secure-context.ts';
-import { createAuthority, createServing } from '../../src/tls/self-signed.ts';
+import { protocolSettings, TLS_CIPHER_SUITES } from '../../src/tls/protocol.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
 const validity = { now: new Date(), days: 2 };
 const pair = createServing(createAuthority(validity), { dnsNames: ['localhost'], ipAddresses: [] }, validity);

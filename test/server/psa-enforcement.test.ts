@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
 import { allow, type AdmissionRequest } from '../../src/kube/admission.ts';
-import { createEnforcementConfigWebhook } from '../../src/server/enforcement-config.ts';
+import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
 
 const GROUP = { group: 'config.openshift.io', version: 'v1alpha1' };
 
@@ -15,7 +15,7 @@ function decide(change: Partial<AdmissionRequest>) {
     userInfo: { username: 'alice' },
     ...change,
   };
-  return createEnforcementConfigWebhook().decide(request, { store: createStore(), now: () => 0 });
+  return createPsaEnforcementWebhook().decide(request, { store: createStore(), now: () => 0 });
 }
 
 const VIOLATING = [{ name: 'shop', state: 'Current' }, { name: 'bank' }, { name: 'old', state: 'Previous' }];

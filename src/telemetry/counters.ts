@@ -1,6 +1,6 @@
 /**
- * Counters and histograms of the hot path: numbers in memory, which become metrics of the registry when they are scraped.
- * The registry's own look a series up by its labels each time, which costs more than the decision that is counted.
+ * Counters and histograms of the hot path: plain numbers that are copied to the registry when metrics are scraped. Those of
+ * prom-client look up a series by its labels at each increment, which costs more than a decision.
  */
 import { Counter, type Registry } from 'prom-client';
 
@@ -17,11 +17,11 @@ export interface Cell {
 }
 
 export interface Tally<Label extends string> {
-  /** Finds or makes the series with these labels; keep it, and raise its `count`. */
+  /** Returns the series with these labels. Keep it and increment its `count`. */
   cell(labels: Readonly<Record<Label, string>>): Cell;
 }
 
-/** Makes a counter whose series are cells. */
+/** Creates a counter whose series are cells. */
 export function createTally<Label extends string>(description: Description<Label>): Tally<Label> {
   const cells = new Map<string, Cell & { readonly labels: Readonly<Record<Label, string>>; scraped: number }>();
   const counter = new Counter({
@@ -46,11 +46,11 @@ export function createTally<Label extends string>(description: Description<Label
 }
 
 export interface Timing {
-  /** Counts one duration, in seconds. */
+  /** Records a duration in seconds. */
   observe(seconds: number): void;
 }
 
-/** Makes a histogram of durations, with one series for each value of its one label. */
+/** Creates a histogram of durations with one label. */
 export function createTimings<Label extends string>(
   { name, help, labelNames, registers }: Description<Label> & { readonly labelNames: readonly [Label] },
   buckets: readonly number[],
@@ -79,7 +79,7 @@ export function createTimings<Label extends string>(
       { metricName: `${name}_count`, labels: { [label]: value }, value: total },
     ];
   };
-  // The registry asks a metric for its values and nothing else; its type names the class that it would make itself.
+  // The registry only reads the values of a metric. Its type declares its own classes.
   for (const registry of registers) registry.registerMetric(metric as unknown as Counter);
   return (value) => {
     const one = series.get(value) ?? { counts: new Float64Array(buckets.length + 1), sum: 0 };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { Registry } from 'prom-client';
-import { createTally, createTimings } from '../../src/telemetry/hot.ts';
+import { createTally, createTimings } from '../../src/telemetry/counters.ts';
 
 suite('tally', () => {
   test('cells become series when they are scraped, each time with what has come since', async () => {

@@ -1,0 +1,322 @@
+/** The path of one review: bytes, AdmissionReview, decision, AdmissionReview; then metrics and a log line. */
+import { isUtf8 } from 'node:buffer';
+import type { ServerResponse } from 'node:http';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Store } from '../cluster/store.ts';
+import { compileSchema } from '../config/ajv.ts';
+import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import { parseDurationMs } from '../kube/units.ts';
+import { diff } from '../kube/json-patch.ts';
+import { truncate } from '../kube/text.ts';
+import { isObject } from '../kube/types.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { Connections } from './server.ts';
+import type { Webhook, WebhookContext } from './webhook.ts';
+
+export interface ReviewDeps {
+  readonly webhooks: readonly Webhook[];
+  readonly store: Store;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Monotonic clock in milliseconds. */
+  now(): number;
+}
+
+/** Registers one route for each webhook. */
+export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connections: Connections): void {
+  for (const webhook of deps.webhooks) app.post(webhook.path, createHandler(webhook, deps, connections));
+}
+
+type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
+
+const NO_BODY = Buffer.alloc(0);
+
+/** Creates the route handler of a webhook. It is synchronous where the webhook is. */
+function createHandler(webhook: Webhook, deps: ReviewDeps, connections: Connections): Handler {
+  const { store, logger, metrics, now } = deps;
+  const respond = createResponder(webhook, metrics, connections);
+  const log = logger.child({ logger: 'webhook', webhook: webhook.path });
+  const duration = metrics.webhook.duration(webhook.path);
+
+  const respondDecision = (
+    reply: FastifyReply,
+    review: AdmissionRequest,
+    decision: Decision,
+    startMs: number,
+  ): void => {
+    const durationMs = now() - startMs;
+    respond(reply, 200, formatReview(review, decision));
+    duration.observe(durationMs / 1000);
+    const level = decision.allowed ? 'debug' : 'info';
+    if (log.isLevelEnabled(level)) log[level](decisionFields(review, decision, durationMs), 'reviewed');
+  };
+  const respondDefect = (reply: FastifyReply, review: AdmissionRequest, err: unknown): void => {
+    log.error({ ...requestFields(review), err }, 'review failed');
+    respond(reply, 500, 'internal server error\n');
+  };
+
+  return (request, reply) => {
+    // A POST without content type and body bypasses the content type parsers.
+    const body = (request.body as Buffer | undefined) ?? NO_BODY;
+    const bodyBytes = body.length;
+    // The request object outlives the review. Its bytes are released here.
+    request.body = undefined;
+    const envelope = readReview(body);
+    if ('error' in envelope) {
+      log.warn({ reason: envelope.error, remoteAddress: request.ip }, 'malformed review');
+      respond(reply, 400, `${envelope.error}\n`);
+      return;
+    }
+    // An unsynced replica answers with an error, so that failurePolicy decides and a cold cluster can start.
+    if (!store.synced()) {
+      respond(reply, 503, 'the replica has not read the cluster completely yet; try again\n');
+      return;
+    }
+    const review = envelope.request;
+    const startMs = now();
+    try {
+      const decision = webhook.decide(review, createContext({ request, reply, deps, startMs, bodyBytes }));
+      if (!(decision instanceof Promise)) {
+        respondDecision(reply, review, decision, startMs);
+        return;
+      }
+      metrics.webhook.inFlight.inc();
+      return decision
+        .then((decided) => {
+          if (!reply.raw.destroyed) {
+            respondDecision(reply, review, decided, startMs);
+            return;
+          }
+          log.info(
+            { ...requestFields(review), durationMs: now() - startMs },
+            'client disconnected before the response',
+          );
+          reply.hijack();
+        })
+        .catch((error: unknown) => respondDefect(reply, review, error))
+        .finally(() => metrics.webhook.inFlight.dec());
+    } catch (error) {
+      respondDefect(reply, review, error);
+    }
+  };
+}
+
+type Respond = (reply: FastifyReply, status: number, body: string) => void;
+
+/** Writes responses directly: Fastify's serialisation of replies costs as much as a decision. */
+function createResponder(webhook: Webhook, metrics: Metrics, connections: Connections): Respond {
+  const success = metrics.webhook.requests.cell({ webhook: webhook.path, code: '200' });
+  return (reply, status, body) => {
+    const isSuccess = status === 200;
+    const requests = isSuccess
+      ? success
+      : metrics.webhook.requests.cell({ webhook: webhook.path, code: String(status) });
+    requests.count++;
+    const headers = {
+      'content-type': isSuccess ? 'application/json' : 'text/plain; charset=utf-8',
+      'content-length': Buffer.byteLength(body),
+    };
+    const isLast = connections.shouldClose(reply.request.raw.socket);
+    reply.hijack();
+    reply.raw.writeHead(status, isLast ? { ...headers, connection: 'close' } : headers).end(body);
+  };
+}
+
+interface ContextInput {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly deps: Pick<ReviewDeps, 'store' | 'now'>;
+  readonly startMs: number;
+  readonly bodyBytes: number;
+}
+
+/** API servers send their timeout as `?timeout=5s`. An invalid duration is ignored. */
+function createContext({ request, reply, deps: { store, now }, startMs, bodyBytes }: ContextInput): WebhookContext {
+  const { timeout } = request.query as { readonly timeout?: unknown };
+  const timeoutMs = typeof timeout === 'string' ? parseDurationMs(timeout) || undefined : undefined;
+  let signal: AbortSignal | undefined;
+  return {
+    store,
+    now,
+    deadlineMs: timeoutMs === undefined ? undefined : startMs + timeoutMs,
+    bodyBytes,
+    // Created on demand: only reviews that wait use it.
+    get signal() {
+      return (signal ??= disconnectSignal(reply.raw));
+    },
+  };
+}
+
+/** Returns a signal that aborts when the connection closes before the response. */
+function disconnectSignal(response: ServerResponse): AbortSignal {
+  if (response.destroyed) return AbortSignal.abort();
+  const controller = new AbortController();
+  response.once('close', () => controller.abort());
+  return controller.signal;
+}
+
+// AdmissionReview in
+
+const string = { type: 'string' };
+const nullable = (schema: object): object => ({ ...schema, nullable: true });
+const kind = { type: 'object', properties: { group: string, version: string, kind: string }, required: ['kind'] };
+const resource = {
+  type: 'object',
+  properties: { group: string, version: string, resource: string },
+  required: ['resource'],
+};
+
+/** The schema of the envelope. `object` and `oldObject` are decoded by the policies. */
+const request = {
+  type: 'object',
+  required: ['uid', 'kind', 'resource', 'operation'],
+  properties: {
+    uid: { type: 'string', minLength: 1 },
+    kind,
+    resource,
+    subResource: string,
+    requestKind: nullable(kind),
+    requestResource: nullable(resource),
+    requestSubResource: string,
+    name: string,
+    namespace: string,
+    operation: { type: 'string', enum: ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'] },
+    userInfo: {
+      type: 'object',
+      properties: {
+        username: string,
+        uid: string,
+        groups: nullable({ type: 'array', items: string }),
+        extra: nullable({ type: 'object', additionalProperties: nullable({ type: 'array', items: string }) }),
+      },
+    },
+    dryRun: nullable({ type: 'boolean' }),
+  },
+};
+const validateReview = compileSchema({ type: 'object', required: ['request'], properties: { request } });
+
+const API_VERSION = 'admission.k8s.io/v1';
+const KIND = 'AdmissionReview';
+
+type Envelope = { readonly request: AdmissionRequest } | { readonly error: string };
+
+/**
+ * Reads an AdmissionReview of `admission.k8s.io/v1`. The messages begin with those of the upstream webhook server.
+ * @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/cmd/webhook/server/server.go
+ */
+function readReview(body: Buffer): Envelope {
+  if (body.length === 0) return { error: 'request body is empty' };
+  if (!isUtf8(body)) return undecodable('the body is not valid UTF-8');
+  if (hasTooManyValues(body)) return undecodable(`the body has more than ${MAX_VALUES} objects and lists`);
+  let review: unknown;
+  try {
+    // JSON.parse treats a map key named `__proto__`, which is legal, as an ordinary property.
+    review = JSON.parse(body.toString());
+  } catch (error) {
+    return undecodable(error instanceof Error ? error.message : String(error));
+  }
+  if (!isObject(review)) return undecodable(`the body must be a JSON object of kind ${KIND}`);
+  // As upstream: apiVersion and kind may be absent.
+  const apiVersion = review.apiVersion ?? API_VERSION;
+  const reviewKind = review.kind ?? KIND;
+  if (apiVersion !== API_VERSION) {
+    return undecodable(`apiVersion: must be "${API_VERSION}"; set admissionReviewVersions: ["v1"] in the webhook`);
+  }
+  if (reviewKind !== KIND) return { error: `unexpected AdmissionReview kind: ${formatKind(reviewKind)}` };
+  const problem = validateReview(review);
+  return problem === undefined ? { request: review.request as AdmissionRequest } : undecodable(problem);
+}
+
+function undecodable(reason: string): Envelope {
+  return { error: `unable to decode the request: ${reason}` };
+}
+
+function formatKind(value: unknown): string {
+  return typeof value === 'string' ? `${API_VERSION}, Kind=${value}` : 'kind must be a string';
+}
+
+/** Far more than any object that etcd can store. Parsing millions of empty objects takes 0.5 s and 500 MiB. */
+const MAX_VALUES = 1_000_000;
+const BRACE = '{'.charCodeAt(0);
+const BRACKET = '['.charCodeAt(0);
+
+function hasTooManyValues(body: Buffer): boolean {
+  if (body.length < 2 * MAX_VALUES) return false;
+  let count = 0;
+  for (const byte of body) if (byte === BRACE || byte === BRACKET) count++;
+  return count > MAX_VALUES;
+}
+
+// AdmissionReview out
+
+/**
+ * Limit of each message, and of all audit annotations together, in characters. A pod can cause messages that are many
+ * times longer and that end up in logs.
+ */
+export const MAX_TEXT = 256 * 1024;
+
+/** Formats the response. Its patch is the difference between the object of the request and that of the decision. */
+function formatReview(request: AdmissionRequest, decision: Decision): string {
+  const { allowed, auditAnnotations, warnings = [] } = decision;
+  const uid = JSON.stringify(request.uid);
+  let text = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":${uid},"allowed":${allowed}`;
+  if (!allowed) {
+    text += `,"status":${JSON.stringify({ ...decision.status, message: limitText(decision.status.message) })}`;
+  } else if (decision.object !== undefined) {
+    text += formatPatch(request.object, decision.object);
+  }
+  if (auditAnnotations) text += `,"auditAnnotations":${JSON.stringify(limitValues(auditAnnotations))}`;
+  if (warnings.length > 0) text += `,"warnings":${JSON.stringify(warnings.map(limitText))}`;
+  return `${text}}}`;
+}
+
+function formatPatch(before: unknown, after: unknown): string {
+  const patch = diff(before, after);
+  if (patch.length === 0) return '';
+  return `,"patchType":"JSONPatch","patch":"${Buffer.from(JSON.stringify(patch)).toString('base64')}"`;
+}
+
+function limitText(text: string): string {
+  return truncate(text, MAX_TEXT);
+}
+
+/** Truncates audit annotations from the point at which they exceed the limit together. */
+function limitValues(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const length = Object.values(annotations).reduce((sum, value) => sum + value.length, 0);
+  if (length <= MAX_TEXT) return annotations;
+  let left = MAX_TEXT;
+  return Object.fromEntries(
+    Object.entries(annotations).map(([key, value]) => {
+      const limited = truncate(value, Math.max(left, 0));
+      left -= value.length;
+      return [key, limited];
+    }),
+  );
+}
+
+// Log line
+
+type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
+
+function decisionFields(request: AdmissionRequest, decision: Decision, durationMs: number): Fields {
+  return {
+    ...requestFields(request),
+    durationMs: Math.round(durationMs * 1000) / 1000,
+    decision: decision.allowed ? 'allow' : 'deny',
+    reason: decision.allowed ? undefined : limitText(decision.status.message),
+    ...decision.facts,
+  };
+}
+
+/** Identifies a review in the log. The object is never logged, since its environment may contain secrets. */
+function requestFields(request: AdmissionRequest): Fields {
+  return {
+    uid: request.uid,
+    operation: request.operation,
+    kind: request.kind.kind,
+    namespace: request.namespace,
+    name: request.name,
+    user: request.userInfo?.username,
+  };
+}

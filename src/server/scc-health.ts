@@ -1,0 +1,66 @@
+import type { Store } from '../cluster/store.ts';
+import type { SccSettings } from '../policy/scc/mode.ts';
+import { findSccProblems, printSccProblems, type SccProblems } from '../policy/scc/advice/scc-warnings.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+
+export interface SccHealthDeps {
+  readonly store: Store;
+  readonly settings: Pick<SccSettings, 'compatibility'>;
+  readonly logger: Logger;
+  readonly metrics: Metrics['scc'];
+}
+
+/** Reports SCCs that decisions skip, in the log and in metrics. */
+export interface SccHealth {
+  /** Returns the present problems in one line, or undefined. */
+  summary(): string | undefined;
+  stop(): void;
+}
+
+/** SCCs change in bursts, for example during installation. The check runs after a burst. */
+const DELAY_MS = 1000;
+
+/** Watches for broken SCCs and for missing standard SCCs. Decisions skip them instead of failing. */
+export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDeps): SccHealth {
+  const log = logger.child({ logger: 'scc' });
+  let reported: SccProblems = { broken: new Map(), missing: [], required: [] };
+  const findProblems = (): SccProblems =>
+    findSccProblems(store.list('SecurityContextConstraints'), settings.compatibility);
+  let timer: NodeJS.Timeout | undefined;
+
+  const check = (): void => {
+    timer = undefined;
+    if (!store.synced()) {
+      schedule();
+      return;
+    }
+    const problems = findProblems();
+    for (const [scc, reason] of problems.broken) {
+      if (reported.broken.get(scc) !== reason) log.warn({ scc, reason }, 'broken SCC; decisions skip it');
+    }
+    const missing = problems.missing.filter((scc) => !reported.missing.includes(scc));
+    if (missing.length > 0) log.warn({ sccs: missing }, 'standard SCCs are missing');
+    const required = problems.required.filter((scc) => !reported.required.includes(scc));
+    if (required.length > 0) log.error({ sccs: required }, 'required SCCs are missing; no pod is admitted');
+    reported = problems;
+    metrics.broken.reset();
+    for (const scc of problems.broken.keys()) metrics.broken.set({ scc }, 1);
+    metrics.missing.reset();
+    for (const scc of [...problems.required, ...problems.missing]) metrics.missing.set({ scc }, 1);
+  };
+  const schedule = (): void => {
+    timer ??= setTimeout(check, DELAY_MS).unref();
+  };
+  const unsubscribe = store.subscribe(({ kind }) => {
+    if (kind === 'SecurityContextConstraints') schedule();
+  });
+  schedule();
+  return {
+    summary: () => (store.synced() ? printSccProblems(findProblems()) : undefined),
+    stop() {
+      clearTimeout(timer);
+      unsubscribe();
+    },
+  };
+}

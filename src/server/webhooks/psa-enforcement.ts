@@ -1,0 +1,53 @@
+import { allow, type AdmissionRequest } from '../../kube/admission.ts';
+import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
+import { isObject } from '../../kube/types.ts';
+import { forcedWarning } from '../../policy/rollout/enforcement.ts';
+import { rule, WRITES, type Webhook, type WebhookRegistration } from '../webhook.ts';
+
+export const PSA_ENFORCEMENT: WebhookRegistration = {
+  name: 'enforcement.psa.portcullis.dev',
+  path: '/psa/enforcement',
+  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
+  feature: 'psa',
+  rules: [rule(WRITES, 'config.openshift.io', ['psaenforcementconfigs'], { version: 'v1alpha1', scope: 'Cluster' })],
+  timeoutSeconds: 5,
+  failure: 'Ignore',
+  isNamespaced: false,
+};
+
+/** Creates the webhook that warns when enforcement is requested although it would deny known workloads. */
+export function createPsaEnforcementWebhook(): Webhook {
+  return {
+    path: PSA_ENFORCEMENT.path,
+    decide(request) {
+      const warning = findWarning(request);
+      return warning === undefined ? allow() : allow({ warnings: [warning] });
+    },
+  };
+}
+
+function findWarning({ kind, operation, subResource, object, oldObject }: AdmissionRequest): string | undefined {
+  if (kind.kind !== 'PSAEnforcementConfig' || subResource) return undefined;
+  if (operation !== 'CREATE' && operation !== 'UPDATE') return undefined;
+  const config = readConfig(object);
+  return config && forcedWarning(config, readConfig(oldObject));
+}
+
+/** Reads the fields that the warning needs from an object of unchecked types. */
+function readConfig(value: unknown): PSAEnforcementConfig | undefined {
+  if (!isObject(value)) return undefined;
+  const { spec, status } = value;
+  const mode: unknown = isObject(spec) ? spec['enforcementMode'] : undefined;
+  const violating: unknown = isObject(status) ? status['violatingNamespaces'] : undefined;
+  const entries: readonly unknown[] = Array.isArray(violating) ? violating : [];
+  return {
+    spec: typeof mode === 'string' ? { enforcementMode: mode } : {},
+    status: {
+      violatingNamespaces: entries.flatMap((entry) =>
+        isObject(entry) && typeof entry['name'] === 'string'
+          ? [{ name: entry['name'], state: entry['state'] === 'Previous' ? 'Previous' : 'Current' }]
+          : [],
+      ),
+    },
+  };
+}

@@ -1,0 +1,121 @@
+import { canUseScc } from '../../cluster/access.ts';
+import type { Store } from '../../cluster/store.ts';
+import { allow, deny, type AdmissionRequest } from '../../kube/admission.ts';
+import type { FieldError } from '../../kube/field-error.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import { invalid, type Status } from '../../kube/status.ts';
+import { isObject, type Namespace } from '../../kube/types.ts';
+import { resolveCompatibility } from '../../policy/scc/mode.ts';
+import { defaultScc } from '../../policy/scc/objects.ts';
+import { sccModeOf, type SccSettings } from '../../policy/scc/mode.ts';
+import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
+import { sccObjectErrors, sccTypeError } from '../../policy/scc/objects.ts';
+import { rule, WRITES, type Webhook, type WebhookContext, type WebhookRegistration } from '../webhook.ts';
+
+const { group, resource } = RESOURCES.SecurityContextConstraints;
+const KIND = { group, kind: 'SecurityContextConstraints' };
+
+const SCCS: Omit<WebhookRegistration, 'path' | 'configuration'> = {
+  name: 'objects.scc.portcullis.dev',
+  feature: 'scc',
+  rules: [rule(WRITES, group, [resource], { scope: 'Cluster' })],
+  timeoutSeconds: 10,
+  failure: 'Fail',
+  isNamespaced: false,
+};
+
+export const SCC_OBJECTS_DEFAULT: WebhookRegistration = {
+  ...SCCS,
+  path: '/scc/objects/default',
+  configuration: { kind: 'MutatingWebhookConfiguration', name: 'objects.scc.portcullis.dev' },
+};
+
+export const SCC_OBJECTS_VALIDATE: WebhookRegistration = {
+  ...SCCS,
+  path: '/scc/objects/validate',
+  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'scc.portcullis.dev' },
+};
+
+/**
+ * Creates the webhook that completes SCCs. API servers apply the schema afterwards, which would list every field that a
+ * short SCC omits. A field of a wrong type cannot be completed and is denied here by its name.
+ */
+export function createSccObjectsDefaultWebhook({ settings }: { readonly settings: SccSettings }): Webhook {
+  return {
+    path: SCC_OBJECTS_DEFAULT.path,
+    decide(request) {
+      const scc = settings.mode === 'off' ? undefined : requestedScc(request);
+      if (scc === undefined) return allow();
+      const error = sccTypeError(scc);
+      return error ? deny(invalidScc(request, [error])) : allow({ object: defaultScc(scc) });
+    },
+  };
+}
+
+export interface SccObjectsDeps {
+  readonly settings: SccSettings;
+  /** True if a controller restores the standard SCCs after changes. */
+  readonly restoresStandardSccs?: boolean;
+  /** Limits of the pods that are evaluated for warnings, and of the time for it. */
+  readonly limits?: { readonly maxPods: number; readonly timeoutMs: number };
+}
+
+/** Creates the webhook that denies invalid SCCs, and warns about the effects of valid ones on existing pods. */
+export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
+  return {
+    path: SCC_OBJECTS_VALIDATE.path,
+    decide(request, context) {
+      const scc = deps.settings.mode === 'off' ? undefined : requestedScc(request);
+      if (scc === undefined) return allow();
+      const errors = sccObjectErrors(scc);
+      if (errors.length > 0) return deny(invalidScc(request, errors));
+      return allow({ warnings: findWarnings(scc, request, context, deps) });
+    },
+  };
+}
+
+const DEFAULT_LIMITS = { maxPods: 3000, timeoutMs: 1000 };
+
+function findWarnings(
+  scc: SecurityContextConstraints,
+  { oldObject }: AdmissionRequest,
+  { store, now, deadlineMs }: WebhookContext,
+  { settings, restoresStandardSccs = false, limits: { maxPods, timeoutMs } = DEFAULT_LIMITS }: SccObjectsDeps,
+): readonly string[] {
+  const startMs = now();
+  const endMs = startMs + Math.min(timeoutMs, deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2);
+  return sccWarnings({
+    scc,
+    ...(isObject(oldObject) ? { oldScc: oldObject } : {}),
+    sccs: store.list('SecurityContextConstraints'),
+    pods: store.list('Pod'),
+    findNamespace: (name) => findNamespace(store, name, settings),
+    canUse: canUseScc(store),
+    maxPods,
+    isOver: () => now() >= endMs,
+    standardSccs: restoresStandardSccs ? 'kept' : 'left alone',
+    brokenScc: resolveCompatibility(settings.compatibility).brokenScc,
+  });
+}
+
+/** Returns undefined for a namespace in which SCCs do not apply. */
+function findNamespace(store: Store, name: string, settings: SccSettings): Namespace | undefined {
+  const namespace = store.get('Namespace', name);
+  return namespace && sccModeOf(namespace, settings).mode !== 'off' ? namespace : undefined;
+}
+
+/** Returns the SCC that a request writes, with fields of any type, or undefined for other requests. */
+function requestedScc(request: AdmissionRequest): SecurityContextConstraints | undefined {
+  const { operation, subResource = '' } = request;
+  const isScc = request.resource.group === group && request.resource.resource === resource && subResource === '';
+  if (!isScc || (operation !== 'CREATE' && operation !== 'UPDATE')) return undefined;
+  return isObject(request.object) ? request.object : {};
+}
+
+/** Returns the API server's status 422 for an invalid object. */
+function invalidScc(request: AdmissionRequest, errors: readonly FieldError[]): Status {
+  const metadata = isObject(request.object) ? request.object['metadata'] : undefined;
+  const name = isObject(metadata) ? metadata['name'] : undefined;
+  return invalid(KIND, typeof name === 'string' ? name : (request.name ?? ''), errors);
+}

@@ -1,0 +1,75 @@
+/** Reading and checking of PEM certificates and key pairs. */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
+
+/** A certificate followed by its chain, and its private key, both PEM. */
+export interface KeyPair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Limit on the certificates that are read from one PEM text. */
+const MAX_CERTIFICATES = 500;
+
+/** Returns the certificates of a PEM text in order. Blocks that cannot be parsed are skipped, as API servers do. */
+export function readCertificates(pem: string): X509Certificate[] {
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  return blocks.slice(0, MAX_CERTIFICATES).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);
+}
+
+/** Returns the SHA-256 of the first certificate of a PEM text in lower-case hex, or `''` without one. */
+export function pemFingerprint(pem: string): string {
+  const [first] = readCertificates(pem);
+  return first ? fingerprint(first) : '';
+}
+
+/** Returns the SHA-256 of a certificate in lower-case hex. */
+export function fingerprint(cert: X509Certificate): string {
+  return cert.fingerprint256.replaceAll(':', '').toLowerCase();
+}
+
+/** Returns why a certificate is not valid at a time, as a verb phrase, or undefined if it is valid. */
+export function validityProblem(cert: X509Certificate, now: Date): string | undefined {
+  if (cert.validFromDate > now) return `is not valid before ${formatDate(cert.validFromDate)}`;
+  if (cert.validToDate <= now) return `expired at ${formatDate(cert.validToDate)}`;
+  return undefined;
+}
+
+/**
+ * Returns why a server cannot use a key pair at a time, or undefined if it can.
+ * @param names the names of the certificate and the key in the message, for example their file names
+ */
+export function keyPairProblem(pair: KeyPair, names: KeyPair, now: Date): string | undefined {
+  const cert = attempt(() => new X509Certificate(pair.cert));
+  if (!cert) return `${names.cert} contains no PEM certificate`;
+  const key = attempt(() => createPrivateKey(pair.key));
+  if (!key) return `${names.key} contains no unencrypted PEM private key`;
+  if (attempt(() => cert.checkPrivateKey(key)) !== true) {
+    return `the key in ${names.key} does not match the certificate in ${names.cert}`;
+  }
+  const problem = validityProblem(cert, now);
+  return problem === undefined ? openSslProblem(pair, names.cert) : `the certificate in ${names.cert} ${problem}`;
+}
+
+/** OpenSSL also rejects broken chains and keys that are too short. */
+function openSslProblem(pair: KeyPair, name: string): string | undefined {
+  try {
+    createSecureContext({ cert: pair.cert, key: pair.key });
+    return undefined;
+  } catch (error) {
+    return `${name} cannot be served: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+/** Returns undefined where the function throws. */
+export function attempt<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
+  }
+}
+
+function formatDate(date: Date): string {
+  return date.toISOString().replace(/\.\d+Z$/, 'Z');
+}

@@ -1,0 +1,211 @@
+/** Certificates in files: a folder of self-signed certificates, and watched pairs that others renew. */
+import { randomUUID, X509Certificate } from 'node:crypto';
+import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { keyPairProblem, type KeyPair } from './certificate-pair.ts';
+import {
+  AUTHORITY_NAME,
+  clientName,
+  createAuthority,
+  createClient,
+  createServing,
+  hasSubject,
+  type ClientIdentity,
+  type ServerNames,
+} from './issue.ts';
+
+export interface CertificateFolderOptions extends ServerNames {
+  readonly folder: string;
+  /** Client certificates by file name without extension. */
+  readonly clients?: ReadonlyMap<string, ClientIdentity>;
+  readonly now: () => Date;
+}
+
+/** The contents of a certificate folder; each pair is stored as `<name>.crt` and `<name>.key`. */
+export interface Certificates {
+  readonly authority: KeyPair;
+  readonly serving: KeyPair;
+  readonly clients: ReadonlyMap<string, KeyPair>;
+}
+
+const AUTHORITY_DAYS = 10 * 365;
+const LEAF_DAYS = 365;
+/** Certificates with less time left are renewed at start. */
+const RENEW_DAYS = 30;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * Returns the authority, the serving certificate and the client certificates of a folder. Pairs that are missing, damaged,
+ * lack a name or expire within 30 days are created again. Keys are readable by their owner only. Rejects if the folder
+ * cannot be read or written.
+ */
+export async function ensureCertificates(options: CertificateFolderOptions): Promise<Certificates> {
+  const { folder, clients = new Map<string, ClientIdentity>() } = options;
+  const now = options.now();
+  await makeFolder(folder);
+  const authority = await ensurePair(folder, 'ca', {
+    isGood: (pair) => lasts(pair, now) && hasSubject(new X509Certificate(pair.cert), AUTHORITY_NAME),
+    create: () => createAuthority({ now, days: AUTHORITY_DAYS }),
+  });
+  const validity = { now, days: LEAF_DAYS };
+  const isSigned = (pair: KeyPair): boolean => lasts(pair, now) && isSignedBy(pair, authority);
+  const serving = await ensurePair(folder, 'tls', {
+    isGood: (pair) => isSigned(pair) && hasNames(pair, options),
+    create: () => createServing(authority, options, validity),
+  });
+  const pairs = new Map<string, KeyPair>();
+  for (const [name, client] of clients) {
+    const pair = await ensurePair(folder, name, {
+      isGood: (pair) => isSigned(pair) && hasSubject(new X509Certificate(pair.cert), clientName(client)),
+      create: () => createClient(authority, client, validity),
+    });
+    pairs.set(name, pair);
+  }
+  return { authority, serving, clients: pairs };
+}
+
+interface PairRecipe {
+  isGood(pair: KeyPair): boolean;
+  create(): KeyPair;
+}
+
+async function ensurePair(folder: string, name: string, { isGood, create }: PairRecipe): Promise<KeyPair> {
+  const certFile = join(folder, `${name}.crt`);
+  const keyFile = join(folder, `${name}.key`);
+  const [cert, key] = await Promise.all([readIfExists(certFile), readIfExists(keyFile)]);
+  if (cert !== undefined && key !== undefined && isGood({ cert, key })) return { cert, key };
+  const pair = create();
+  await replaceFile(keyFile, pair.key, 0o600);
+  await replaceFile(certFile, pair.cert, 0o644);
+  return pair;
+}
+
+function lasts(pair: KeyPair, now: Date): boolean {
+  const renewal = new Date(now.getTime() + RENEW_DAYS * DAY_MS);
+  const names = { cert: 'certificate', key: 'key' };
+  return [now, renewal].every((time) => keyPairProblem(pair, names, time) === undefined);
+}
+
+function isSignedBy(pair: KeyPair, authority: KeyPair): boolean {
+  const issuer = new X509Certificate(authority.cert);
+  const cert = new X509Certificate(pair.cert);
+  return cert.checkIssued(issuer) && cert.verify(issuer.publicKey);
+}
+
+function hasNames(pair: KeyPair, { dnsNames, ipAddresses }: ServerNames): boolean {
+  const cert = new X509Certificate(pair.cert);
+  return (
+    dnsNames.every((name) => cert.checkHost(name, { subject: 'never' }) !== undefined) &&
+    ipAddresses.every((address) => cert.checkIP(address) !== undefined)
+  );
+}
+
+async function readIfExists(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** Replaces a file atomically: readers see the old content or the new one. */
+async function replaceFile(path: string, content: string, mode: number): Promise<void> {
+  const temporary = `${path}.${randomUUID()}`;
+  try {
+    await writeFile(temporary, content, { mode, flag: 'wx' });
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
+
+/** Creates a folder and its parents one by one. Node's recursive mkdir never returns for paths such as `/proc/x`. */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST' && (await stat(folder)).isDirectory()) return;
+    const parent = dirname(folder);
+    if (errorCode(error) !== 'ENOENT' || parent === folder) throw error;
+    await makeFolder(parent);
+    await mkdir(folder);
+  }
+}
+
+function errorCode(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+export interface KeyPairFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** Reads a file; rejects with an Error that names the file. */
+  readonly read: (file: string) => Promise<string>;
+}
+
+/** Reads a key pair. Rejects with an Error that gives the reason if the pair cannot be served at that time. */
+export async function readKeyPair(files: KeyPairFiles, now: Date): Promise<KeyPair> {
+  const pair = await readFiles(files);
+  const problem = keyPairProblem(pair, { cert: files.certFile, key: files.keyFile }, now);
+  if (problem !== undefined) throw new Error(problem);
+  return pair;
+}
+
+export interface WatchKeyPairOptions extends KeyPairFiles {
+  /** The pair in use. */
+  readonly current: KeyPair;
+  readonly now: () => Date;
+  /** How often the files are read, in milliseconds; default 1000. */
+  readonly intervalMs?: number;
+  /** Called with each new usable pair. */
+  onReload(pair: KeyPair): void;
+  /** Called once for each change that leaves an unusable pair; the previous pair stays in use. */
+  onError(error: Error): void;
+}
+
+/**
+ * Watches a key pair until the returned function is called. It compares contents: Kubernetes replaces a symbolic link
+ * above the files of a Secret, so that the files themselves do not change.
+ */
+export function watchKeyPair(options: WatchKeyPairOptions): () => void {
+  const { intervalMs = 1000 } = options;
+  let current = options.current;
+  let failure = { message: '', times: 0 };
+  let stopped = false;
+  let timer: NodeJS.Timeout;
+
+  const check = async (): Promise<void> => {
+    const pair = await readFiles(options);
+    if (pair.cert !== current.cert || pair.key !== current.key) {
+      const problem = keyPairProblem(pair, { cert: options.certFile, key: options.keyFile }, options.now());
+      if (problem !== undefined) throw new Error(problem);
+      if (!stopped) options.onReload(pair);
+      current = pair;
+    }
+    failure = { message: '', times: 0 };
+  };
+  const report = (error: unknown): void => {
+    const message = error instanceof Error ? error.message : String(error);
+    failure = { message, times: message === failure.message ? failure.times + 1 : 1 };
+    // At the first failure only one of the two files may have been replaced.
+    if (failure.times === 2 && !stopped) options.onError(new Error(message, { cause: error }));
+  };
+  const schedule = (): void => {
+    if (stopped) return;
+    timer = setTimeout(() => void check().catch(report).then(schedule), intervalMs);
+    timer.unref();
+  };
+  schedule();
+
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+  };
+}
+
+async function readFiles({ certFile, keyFile, read }: KeyPairFiles): Promise<KeyPair> {
+  const [cert, key] = await Promise.all([read(certFile), read(keyFile)]);
+  return { cert, key };
+}
