@@ -122,36 +122,37 @@ async function createKubeConfig(): Promise<KubeConfig> {
 
 async function kubeconfigTarget(
   sources: readonly Source[],
-  wanted: string | undefined,
+  context: string | undefined,
   files: string,
 ): Promise<ClusterTarget> {
   const raw = mergeKubeconfigs(sources);
   const config = await createKubeConfig();
   try {
     config.loadFromString(JSON.stringify(raw));
+    return chooseContext(config, context, raw.users);
   } catch (error) {
     throw new UserError(`${files}: ${errorMessage(error)}`, { cause: error });
   }
+}
+
+function chooseContext(config: KubeConfig, wanted: string | undefined, users: readonly JsonObject[]): ClusterTarget {
   const name = wanted ?? config.getCurrentContext();
   const names = config.getContexts().map((context) => context.name);
   const choices = names.length === 0 ? '' : `; the contexts are ${names.join(', ')}`;
-  if (!name) throw new UserError(`${files}: there is no current-context: choose one with --context${choices}`);
+  if (!name) throw new Error(`there is no current-context: choose one with --context${choices}`);
   const context = config.getContextObject(name);
-  if (!context) throw new UserError(`${files}: context ${quote(name)} does not exist${choices}`);
+  if (!context) throw new Error(`context ${quote(name)} does not exist${choices}`);
   const cluster = config.getCluster(context.cluster);
-  if (!cluster)
-    throw new UserError(`${files}: cluster ${quote(context.cluster)} of context ${quote(name)} does not exist`);
+  if (!cluster) throw new Error(`cluster ${quote(context.cluster)} of context ${quote(name)} does not exist`);
   const user = context.user ? config.getUser(context.user) : { name: 'anonymous' };
-  if (!user) throw new UserError(`${files}: user ${quote(context.user)} of context ${quote(name)} does not exist`);
-  for (const [field, value] of [
-    ['server', cluster.server],
-    ['proxy-url', cluster.proxyUrl],
-  ] as const) {
-    if (value !== undefined && !/^https?:$/.test(URL.parse(value)?.protocol ?? ''))
-      throw new UserError(`${files}: ${field} of cluster ${quote(cluster.name)} must be an HTTP or HTTPS URL`);
+  if (!user) throw new Error(`user ${quote(context.user)} of context ${quote(name)} does not exist`);
+  const urls = { server: cluster.server, 'proxy-url': cluster.proxyUrl };
+  for (const [field, url] of Object.entries(urls)) {
+    if (url !== undefined && !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
+      throw new Error(`${field} of cluster ${quote(cluster.name)} must be an HTTP or HTTPS URL`);
   }
   config.loadFromClusterAndUser(cluster, { ...user, exec: withExecutionInfo(user.exec, cluster) });
-  const entry = raw.users.find((one) => one['name'] === user.name)?.['user'];
+  const entry = users.find((one) => one['name'] === user.name)?.['user'];
   return createTarget(config, context.namespace, isObject(entry) ? entry : {});
 }
 

@@ -382,8 +382,10 @@ function createNodeReader(base: number): { read(node: Node | null): Parsed } {
     return { value: Object.fromEntries(values), location: { offset, members } };
   };
   const readKey = (key: Node): string => {
-    const value = isAlias(key) ? read(key).value : isScalar(key) ? key.value : undefined;
-    if (value == null || typeof value === 'object') throw new ReadError(offsetOf(key), 'unsupported map key');
+    const { value } = isScalar(key) ? key : read(key);
+    if (typeof value === 'string') return value;
+    if (typeof value !== 'number' && typeof value !== 'boolean')
+      throw new ReadError(offsetOf(key), 'unsupported map key');
     return String(value);
   };
   return { read: (node) => ({ ...read(node), duplicateKeys }) };

@@ -1,7 +1,7 @@
 /** What is said of SCCs themselves as they are written, through the real server. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { apply } from '../../src/kube/json-patch.ts';
+import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { isObject, type JsonObject, type Pod } from '../../src/kube/types.ts';
 import { defaultScc } from '../../src/policy/scc/objects.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
@@ -50,7 +50,7 @@ async function ask(server: TestServer, path: string, object: unknown, change: Js
 
 function patched(object: unknown, { patch = '' }: Response): unknown {
   const ops = JSON.parse(Buffer.from(patch, 'base64').toString()) as readonly JsonObject[];
-  return apply(object, ops);
+  return applyJsonPatch(object, ops);
 }
 
 function refusal(name: string, field: string, message: string, reason = 'FieldValueInvalid'): Response {

@@ -32,6 +32,7 @@ const HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],
   ['yaml', ['config/yaml.ts']],
+  ['rfc6902', ['dev-cluster/json-patch.ts']],
   ['@marcbachmann/cel-js', ['dev-cluster/']],
   ['@kubernetes/client-node', ['cluster/', 'cli/check/manifests.ts']],
 ]);

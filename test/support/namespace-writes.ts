@@ -1,7 +1,8 @@
 /** Writes of namespaces as an API server does them, without one: field ownership included, values unchecked. */
 import { applyConfiguration, loadSchemas, trackUpdate, type Ownership } from '../../src/dev-cluster/fields/index.ts';
 import type { ApiObject } from '../../src/dev-cluster/index.ts';
-import { apply, type JsonPatchOp } from '../../src/kube/json-patch.ts';
+import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
+import type { JsonPatchOp } from '../../src/kube/json-patch.ts';
 import type { FieldOwner } from '../../src/kube/managed-fields.ts';
 import { draft, type Namespace } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
@@ -40,7 +41,7 @@ export function updateAs(manager: string, namespace: Namespace, changed: Namespa
 }
 
 export function patchAs(manager: string, namespace: Namespace, ops: readonly JsonPatchOp[]): Namespace {
-  return updateAs(manager, namespace, apply(namespace, ops) as Namespace);
+  return updateAs(manager, namespace, applyJsonPatch(namespace, ops) as Namespace);
 }
 
 /** The namespace with other labels, `undefined` taking one away. */

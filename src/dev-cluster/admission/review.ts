@@ -1,4 +1,4 @@
-import { apply } from '../../kube/json-patch.ts';
+import { applyJsonPatch } from '../json-patch.ts';
 import { quote } from '../../kube/text.ts';
 import { ApiError, createStatus, internalError, type Status } from '../../kube/status.ts';
 import { isObject, type GroupVersionKind, type JsonObject } from '../../kube/types.ts';
@@ -183,7 +183,7 @@ export function applyWebhookPatch(
     throw new ApiError(internalError(`${cause}, which is not supported for this operation`));
   }
   try {
-    const patched = apply(convert(object, attributes, resource), patch);
+    const patched = applyJsonPatch(convert(object, attributes, resource), patch);
     const decoded = decode(patched, resource, attributes.subresource);
     if (decoded.error !== undefined) throw new ApiError(internalError(decoded.error));
     const { apiVersion } = object;

@@ -4,7 +4,7 @@
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
  */
 import { invalidValue, unmarshalError } from '../../kube/field-error.ts';
-import { apply } from '../../kube/json-patch.ts';
+import { applyJsonPatch } from '../json-patch.ts';
 import { ApiError, badRequest, createStatus, invalid } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { withoutNulls } from '../../kube/equality.ts';
@@ -61,7 +61,7 @@ function applyOperations(object: ApiObject, patch: unknown): unknown {
     throw new ApiError(createStatus(413, 'RequestEntityTooLarge', `Request entity too large: ${limit}`));
   }
   try {
-    return apply(object, patch);
+    return applyJsonPatch(object, patch);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     const message = 'the server rejected our request due to an error in our request';

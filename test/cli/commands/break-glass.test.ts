@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { planOff, planOn, webhookState } from '../../../src/cli/break-glass.ts';
 import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
-import { apply } from '../../../src/kube/json-patch.ts';
+import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import type { JsonObject, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
@@ -297,10 +297,10 @@ test('off restores every configuration', () => {
     fc.property(fc.record({ metadata, webhooks: fc.array(webhook) }), (object) => {
       const read = (value: unknown): ReturnType<typeof parseWebhookConfiguration> =>
         parseWebhookConfiguration('ValidatingWebhookConfiguration', value as ValidatingWebhookConfiguration);
-      const broken = apply(object, planOn(read(object), { since: 'now', by: 'me', reason: '' }));
+      const broken = applyJsonPatch(object, planOn(read(object), { since: 'now', by: 'me', reason: '' }));
       assert.ok(read(broken).webhooks.every((one) => webhookState(one) !== 'active'));
       assert.deepEqual(planOn(read(broken), { since: 'later' }), []);
-      const back = apply(broken, planOff(read(broken))) as { metadata: { annotations?: object } };
+      const back = applyJsonPatch(broken, planOff(read(broken))) as { metadata: { annotations?: object } };
       // An empty map equals an absent map.
       if (Object.keys(back.metadata.annotations ?? { '': '' }).length === 0) delete back.metadata.annotations;
       assert.deepEqual(back, JSON.parse(JSON.stringify(object)));

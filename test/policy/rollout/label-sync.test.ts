@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { apply } from '../../../src/kube/json-patch.ts';
+import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import {
   FORMER_LABEL_SYNC_MANAGER,
   LABEL_SYNC_LABEL,
@@ -456,7 +456,7 @@ suite('what early releases wrote', () => {
     assert.ok(patch);
     const [, version] = patch;
     assert.deepEqual(version, { op: 'replace', path: '/metadata/resourceVersion', value: '3' });
-    assert.equal((apply(former, patch) as Namespace).metadata?.labels?.[ENFORCE], 'baseline');
+    assert.equal((applyJsonPatch(former, patch) as Namespace).metadata?.labels?.[ENFORCE], 'baseline');
   });
 });
 

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { apply, diff } from '../../../src/kube/json-patch.ts';
+import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
+import { diff } from '../../../src/kube/json-patch.ts';
 import { POD_SCC_ANNOTATIONS } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { explainScc } from '../../../src/policy/scc/advice/explain.ts';
@@ -70,7 +71,7 @@ test('the patch makes the pod', () => {
   fc.assert(
     fc.property(create, (input) => {
       const object = assigned(input);
-      if (object !== undefined) assert.deepEqual(apply(input.object, diff(input.object, object)), object);
+      if (object !== undefined) assert.deepEqual(applyJsonPatch(input.object, diff(input.object, object)), object);
     }),
     RUNS,
   );
@@ -191,7 +192,7 @@ test('a value of the wrong type is refused wherever decisions read one', () => {
       const paths = pathsOf(input.object, '').filter((path) => !UNREAD.test(path));
       const path = paths[at % paths.length] ?? '/spec';
       const value = typeof getAt(input.object, path) === 'object' ? 'odd' : { odd: true };
-      const object = apply(input.object, [{ op: 'replace', path, value }]);
+      const object = applyJsonPatch(input.object, [{ op: 'replace', path, value }]);
       const decision = assignScc({ ...input, object, canUse: () => true });
       const message = decision.allowed ? '' : decision.status.message;
       assert.match(message, /^object was marked as kind pod but was unable to be converted: /, path);
