@@ -1,6 +1,6 @@
 /**
- * The configuration file of the server: a PortcullisConfiguration, or what upstream's own webhook takes, a
- * PodSecurityConfiguration, alone or within an AdmissionConfiguration.
+ * The configuration file of the server: a PortcullisConfiguration, or upstream's PodSecurityConfiguration, alone or in an
+ * AdmissionConfiguration. Decoding is strict: a file with any error is rejected as a whole.
  */
 import { dirname, resolve } from 'node:path';
 import {
@@ -59,17 +59,17 @@ const STRUCT: Struct = {
   },
 };
 
-/** The configuration of one plugin: here, or in a file that is named relative to this one, or neither. */
+/** The configuration of one plugin: inline, in a file with a path relative to this one, or neither. */
 interface PluginConfiguration {
   readonly inline?: ConfigNode;
   readonly path?: string;
 }
 
 /**
- * Finds a plugin's configuration in the file that an API server takes with `--admission-control-config-file`.
- * @throws {UserError} if the file is wrong or does not name the plugin
+ * Finds the configuration of a plugin in a file for `--admission-control-config-file` of the API server.
+ * @throws {UserError} if the file is invalid or does not contain the plugin
  */
-function pluginConfigurationOf(node: ConfigNode, name: string): PluginConfiguration {
+function findPluginConfiguration(node: ConfigNode, name: string): PluginConfiguration {
   requireKind(node, [ADMISSION_CONFIGURATION]);
   const types = typeIssues(node.value, STRUCT);
   if (types.length > 0) throw userError(node, '', types);
@@ -81,7 +81,7 @@ function pluginConfigurationOf(node: ConfigNode, name: string): PluginConfigurat
     throw userError(node, '', [{ message: `no plugin "${name}" in the AdmissionConfiguration`, path: ['plugins'] }]);
   }
   const inline = childNode(node, ['plugins', index, 'configuration']);
-  // As for the API server, what is written here wins over a path.
+  // As in the API server, the inline configuration precedes the path.
   if (inline.value != null) return { inline };
   const path = childNode(node, ['plugins', index, 'path']).value;
   return typeof path === 'string' && path !== '' ? { path } : {};
@@ -106,42 +106,42 @@ const POD_SECURITY_STRUCT: Struct = {
   },
 };
 
-/** The plugin's name in an AdmissionConfiguration. */
+/** The name of the plugin in an AdmissionConfiguration. */
 const PLUGIN = 'PodSecurity';
 
 /**
- * Reads the file that holds the configuration: this one, or the one to which its AdmissionConfiguration points.
- * @throws {UserError} if a file cannot be read or is no configuration
+ * Reads the configuration file, or the file to which its AdmissionConfiguration refers.
+ * @throws {UserError} if a file cannot be read or is not a configuration
  */
 export async function readPodSecuritySource(file: string): Promise<Source> {
   const source = await readSource(file);
   const node = source.text === '' ? undefined : firstDocument(source);
   if (!node || !isOfKind(node, ADMISSION_CONFIGURATION)) return source;
-  const { path } = pluginConfigurationOf(node, PLUGIN);
+  const { path } = findPluginConfiguration(node, PLUGIN);
   return path === undefined ? source : await readSource(resolve(dirname(file), path));
 }
 
 /**
- * Makes the configuration in a text ready for decisions; an empty text means the defaults.
- * @throws {UserError} that tells, line by line, what is wrong and where
+ * Parses a PodSecurityConfiguration. An empty text means the defaults.
+ * @throws {UserError} with file, line and column of each error
  */
 export function parsePodSecurity(source: Source): PodSecurity {
   const node = findConfiguration(source);
   return node ? readPodSecurity(node) : createPodSecurity(DEFAULT_CONFIGURATION);
 }
 
-/** Where the configuration stands in a text; `undefined` if none is given. */
+/** Finds the PodSecurityConfiguration in a text. */
 export function findConfiguration(source: Source): ConfigNode | undefined {
   if (source.text === '') return undefined;
   const root = firstDocument(source);
-  const node = isOfKind(root, ADMISSION_CONFIGURATION) ? pluginConfigurationOf(root, PLUGIN).inline : root;
+  const node = isOfKind(root, ADMISSION_CONFIGURATION) ? findPluginConfiguration(root, PLUGIN).inline : root;
   if (node) requireKind(node, [POD_SECURITY_CONFIGURATION]);
   return node;
 }
 
 /**
- * Makes a configuration that is part of a document ready for decisions; there, apiVersion and kind may be left out.
- * @throws {UserError} that tells, line by line, what is wrong and where
+ * Reads a PodSecurityConfiguration in a document, where it may omit apiVersion and kind.
+ * @throws {UserError} with file, line and column of each error
  */
 export function readPodSecurity(node: ConfigNode): PodSecurity {
   const configuration = decodeConfiguration(node);
@@ -159,8 +159,8 @@ export function readPodSecurity(node: ConfigNode): PodSecurity {
 }
 
 /**
- * Decodes a configuration and fills in what it leaves out; its values are not judged.
- * @throws {UserError} for wrong types, unknown fields, and keys that are given twice
+ * Decodes a configuration and sets defaults. It does not validate the values.
+ * @throws {UserError} for wrong types, unknown fields and duplicate keys
  */
 export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration {
   const types = typeIssues(node.value, POD_SECURITY_STRUCT);
@@ -172,7 +172,7 @@ export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration 
   return {
     defaults: recordOf(
       DEFAULTS_FIELDS,
-      // An empty text counts as none.
+      // An empty string counts as absent.
       (field) => (childNode(node, ['defaults', field]).value as Text) || DEFAULT_CONFIGURATION.defaults[field],
     ),
     exemptions: recordOf(EXEMPTIONS_FIELDS, (field) => {
@@ -182,7 +182,6 @@ export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration 
   };
 }
 
-/** As the types have been verified. */
 type Text = string | null | undefined;
 
 function recordOf<Key extends string, Value>(keys: readonly Key[], valueOf: (key: Key) => Value): Record<Key, Value> {
@@ -205,12 +204,12 @@ const ROLLOUT_STRUCT: Struct = {
   },
 };
 
-/** The features that can be switched. */
+/** The names of the known feature gates. */
 const FEATURES: readonly string[] = [ENFORCEMENT_GATE];
 
 /**
- * Reads how enforcement is rolled out; what is not said has its default.
- * @throws {UserError} that tells, line by line, what is wrong and where
+ * Reads the rollout settings and sets defaults.
+ * @throws {UserError} with file, line and column of each error
  */
 function readRollout(rollout: ConfigNode, featureGates: ConfigNode): RolloutSettings {
   const types = typeIssues(rollout.value, ROLLOUT_STRUCT);
@@ -221,9 +220,9 @@ function readRollout(rollout: ConfigNode, featureGates: ConfigNode): RolloutSett
   const at = <T>(name: string, read: (value: unknown) => Result<T>, fallback: T): T => {
     const { value } = childNode(rollout, [name]);
     if (value == null) return fallback;
-    const found = read(value);
-    if ('value' in found) return found.value;
-    issues.push({ message: `rollout.${name}: Invalid value: ${JSON.stringify(value)}: ${found.error}`, path: [name] });
+    const result = read(value);
+    if ('value' in result) return result.value;
+    issues.push({ message: `rollout.${name}: Invalid value: ${JSON.stringify(value)}: ${result.error}`, path: [name] });
     return fallback;
   };
   const enforcementDate = at('enforcementDate', date, undefined);
@@ -245,8 +244,7 @@ function readRollout(rollout: ConfigNode, featureGates: ConfigNode): RolloutSett
     featureGates: readFeatureGates(featureGates),
   };
   if (settings.maxEvaluationAgeMs < settings.evaluationIntervalMs) {
-    const detail =
-      'must not be less than evaluationInterval: what was found would be too old before it is looked at again';
+    const detail = 'must not be less than evaluationInterval, because results would expire before the next evaluation';
     issues.push({ message: `rollout.maxEvaluationAge: ${detail}`, path: ['maxEvaluationAge'] });
   }
   if (issues.length > 0) throw userError(rollout, 'invalid configuration: ', issues);
@@ -260,7 +258,10 @@ function readFeatureGates(node: ConfigNode): ReadonlyMap<string, boolean> {
   const gates = new Map<string, boolean>();
   for (const [name, value] of Object.entries(node.value)) {
     if (!FEATURES.includes(name)) {
-      issues.push({ message: `unknown feature ${quote(name)}; there is ${FEATURES.join(', ')}`, path: [name] });
+      issues.push({
+        message: `unknown feature ${quote(name)}; the known features are ${FEATURES.join(', ')}`,
+        path: [name],
+      });
     } else if (typeof value === 'boolean') gates.set(name, value);
     else issues.push({ message: 'must be true or false', path: [name] });
   }
@@ -275,12 +276,12 @@ function oneOf<T extends string>(words: readonly T[]): (value: unknown) => Resul
   };
 }
 
-/** A day that there is: others end up on another day of the calendar. */
+/** Date.parse accepts February 30 and returns a day of March. */
 function date(value: unknown): Result<string | undefined> {
   const text = String(value);
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : NaN;
   const isDay = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
-  return isDay ? { value: text } : { error: 'must be a day such as 2027-01-31' };
+  return isDay ? { value: text } : { error: 'must be a date such as 2027-01-31' };
 }
 
 const MIN_MS = 60_000;
@@ -319,17 +320,18 @@ const CONFIGURATION_STRUCT: Struct = {
   },
 };
 
-/** What a configuration file says. */
+/** The content of a configuration file. */
 export interface Configuration {
   readonly podSecurity: PodSecurity;
   readonly rollout: RolloutSettings;
-  /** Command line options by their names, each as the texts that one would type; read once, at start. */
+  /** Command line options by name, with their values as text. They are read once, at start. */
   readonly options: ReadonlyMap<string, readonly string[]>;
 }
 
 /**
- * Makes the content of a file ready for use; an empty one means the defaults. The options must be among those named.
- * @throws {UserError} that tells, line by line, what is wrong and where
+ * Parses a configuration file. An empty file means the defaults.
+ * @param optionNames the command line options that the file may set
+ * @throws {UserError} with file, line and column of each error
  */
 export function parseConfiguration(source: Source, optionNames: readonly string[]): Configuration {
   const root = source.text === '' ? undefined : firstDocument(source);
@@ -351,10 +353,10 @@ export function parseConfiguration(source: Source, optionNames: readonly string[
   };
 }
 
-/** Who rolls enforcement out raises the defaults; what else would set them is a mistake. */
+/** A rollout manages the defaults, so that the file must not set them. */
 function forbidDefaults(defaults: ConfigNode, { phase }: RolloutSettings): void {
   if (defaults.value == null) return;
-  const message = `podSecurity.defaults and rollout.phase ${phase} both say what holds where a namespace has no label: leave one of them out`;
+  const message = `podSecurity.defaults and rollout.phase ${phase} exclude each other: the rollout manages the defaults`;
   throw userError(defaults, 'invalid configuration: ', [{ message, path: [] }]);
 }
 
@@ -367,7 +369,7 @@ function readOptions(node: ConfigNode, names: readonly string[]): Map<string, re
     const items: readonly unknown[] = Array.isArray(value) ? value : [value];
     if (!names.includes(name)) issues.push({ message: `unknown option "${name}"`, path: [name] });
     else if (items.every(isScalar)) options.set(name, items.map(String));
-    else issues.push({ message: 'must be a text, a number, true, false, or a list of these', path: [name] });
+    else issues.push({ message: 'must be a string, a number, true, false, or a list of these', path: [name] });
   }
   if (issues.length > 0) throw userError(node, '', issues);
   return options;

@@ -4,25 +4,24 @@ import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 import { UserError, type Source } from './files.ts';
 import { quote } from '../kube/text.ts';
 
-/** A part of a document that was read from a file: the whole of it, where the path is empty. */
+/** A node of a configuration document; the whole document if the path is empty. */
 export interface ConfigNode {
   readonly document: ManifestDocument;
   readonly path: Path;
   readonly value: unknown;
 }
 
-/** What is wrong with a field; the path begins at the node. */
+/** An error of a field. The path is relative to the node. */
 export interface Issue {
   readonly message: string;
   readonly path: Path;
 }
 
-/** The whole of a document. */
 function rootOf(document: ManifestDocument): ConfigNode {
   return { document, path: [], value: document.value };
 }
 
-/** A part of a node; its value is `undefined` where there is none. */
+/** Returns the node at a path below a node. The value of a missing node is `undefined`. */
 export function childNode(node: ConfigNode, path: Path): ConfigNode {
   return { document: node.document, path: [...node.path, ...path], value: path.reduce(valueAt, node.value) };
 }
@@ -32,32 +31,32 @@ function valueAt(value: unknown, step: string | number): unknown {
   return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined;
 }
 
-/** One line for each issue: what is wrong, and in brackets where: file, line, column and the path of the field. */
+/** Creates the error for the issues of a node: one line each, with file, line, column and the path of the field. */
 export function userError(node: ConfigNode, prefix: string, issues: readonly Issue[]): UserError {
-  const lines = issues.map(({ message, path }) => `${prefix}${message} (${placeOf(childNode(node, path))})`);
+  const lines = issues.map(({ message, path }) => `${prefix}${message} (${formatLocation(childNode(node, path))})`);
   return new UserError(lines.join('\n'));
 }
 
-function placeOf({ document, path }: ConfigNode): string {
+function formatLocation({ document, path }: ConfigNode): string {
   const { line, column } = document.positionOf(path);
-  const place = `${document.file}:${line}:${column}`;
-  return path.length === 0 ? place : `${place}, ${printPath(path)}`;
+  const location = `${document.file}:${line}:${column}`;
+  return path.length === 0 ? location : `${location}, ${printPath(path)}`;
 }
 
-/** `exemptions.namespaces[1]` */
+/** Formats a path: `exemptions.namespaces[1]`. */
 function printPath(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('');
 }
 
-/** The steps of a printed path; names with dots or brackets cannot be told apart. */
+/** Parses a formatted path. Names must not contain dots or brackets. */
 export function parsePath(path: string): Path {
   return [...path.matchAll(/\[(\d+)\]|[^.[\]]+/g)].map(([name, index]) => (index === undefined ? name : Number(index)));
 }
 
-/** The type of a field: a struct names all its fields; `anything` is not looked into. */
+/** The schema of a field. A struct lists all its fields; `anything` is not validated. */
 type Shape = Scalar | 'anything' | readonly [Shape] | Struct;
 
-/** By their names in JSON, and as Go names them. */
+/** The scalar types with their names in Go. */
 const SCALARS = { string: 'string', boolean: 'bool', number: 'number' } as const;
 type Scalar = keyof typeof SCALARS;
 
@@ -67,7 +66,7 @@ export interface Struct {
   readonly fields: Readonly<Record<string, Shape>>;
 }
 
-/** The fields with a wrong type, in the words of the API server's decoder; null fits every type. */
+/** Returns the values of wrong types, in the words of the decoder of the API server. Null is valid for every type. */
 export function typeIssues(value: unknown, shape: Shape): Issue[] {
   return mismatches(value, shape, [], '');
 }
@@ -96,7 +95,7 @@ function isScalar(shape: Shape): shape is Scalar {
   return typeof shape === 'string' && Object.hasOwn(SCALARS, shape);
 }
 
-/** Fields that no struct has, and keys that an object has twice. */
+/** Returns unknown fields and duplicate keys. */
 export function strictIssues(node: ConfigNode, shape: Shape): Issue[] {
   return [...duplicates(node), ...unknownFields(node.value, shape, [])];
 }
@@ -137,35 +136,35 @@ function printShape(shape: Shape): string {
 }
 
 /**
- * The first document of a text, as configuration files are read: what follows it does not count.
- * @throws {UserError} if there is none or it cannot be read
+ * Parses the first document of a configuration file. Later documents are ignored, as by the API server.
+ * @throws {UserError} if there is no document, or for a syntax error
  */
 export function firstDocument({ file, text }: Source): ConfigNode {
   const { documents, errors } = readDocuments(text, file);
   const [document] = documents;
   const [error] = errors;
   if (error && (!document || error.line < document.line)) {
-    const place = `${file}:${error.line}:${error.column}`;
-    throw new UserError(`error converting YAML to JSON: yaml: ${error.message} (${place})`);
+    const location = `${file}:${error.line}:${error.column}`;
+    throw new UserError(`error converting YAML to JSON: yaml: ${error.message} (${location})`);
   }
   if (!document) throw new UserError(`Object 'Kind' is missing in 'null' (${file}:1:1)`);
   return rootOf(document);
 }
 
-/** The versions in which a kind of a configuration file exists. */
+/** A kind of configuration file and its versions. */
 export interface ConfigKind {
   readonly kind: string;
   readonly apiVersions: readonly string[];
 }
 
-/** True if the document says that it is of that kind, in whatever version. */
+/** Returns true if the document has that kind, in any version. */
 export function isOfKind({ value }: ConfigNode, { kind }: ConfigKind): boolean {
   return isObject(value) && value.kind === kind;
 }
 
 /**
- * Makes sure that a document is of one of these kinds.
- * @throws {UserError} with the API server's text if it is not
+ * Checks that a document has one of these kinds and versions.
+ * @throws {UserError} with the message of the API server
  */
 export function requireKind(node: ConfigNode, kinds: readonly ConfigKind[]): void {
   const issues = typeIssues(node.value, { type: 'TypeMeta', fields: { apiVersion: 'string', kind: 'string' } });

@@ -2,35 +2,35 @@ import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** The code of the error for what is no file. */
+/** The error code for a path that is not a regular file. */
 export const NOT_REGULAR = 'ENOTSUP';
 
 /**
- * Opens a file for reading. Rejects for what is no file, such as a named pipe: whoever opens one waits until somebody
- * writes into it, and cannot be interrupted.
+ * Opens a regular file for reading. Rejects for other files: opening a named pipe blocks until another process writes to
+ * it, and cannot be interrupted.
  */
 export async function openRegularFile(path: string): Promise<FileHandle> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const kind = await handle.stat();
-  // Of a folder, reading says so itself.
+  // Reading a folder fails with an error of its own.
   if (kind.isFile() || kind.isDirectory()) return handle;
   await handle.close();
   throw Object.assign(new Error(`not a regular file: ${path}`), { code: NOT_REGULAR });
 }
 
-/** A mistake of the person at the keyboard: a bad option, file or manifest. Shown as its message, without a stack. */
+/** An error in the input of the user: an option, a file or a manifest. It is printed as a message, without a stack. */
 export class UserError extends Error {
   override readonly name = 'UserError';
 }
 
-/** A text and the file that it is from. */
+/** The content of a file. */
 export interface Source {
   readonly file: string;
   readonly text: string;
 }
 
 /**
- * Reads a file as it is now.
+ * Reads a file.
  * @throws {UserError} if it cannot be read
  */
 export async function readSource(file: string): Promise<Source> {
@@ -42,60 +42,60 @@ export async function readSource(file: string): Promise<Source> {
   }
 }
 
-/** For what the system says in its own words. */
+/** Messages for error codes of the operating system. */
 const REASONS: ReadonlyMap<unknown, string> = new Map([
   ['ENOENT', 'there is no such file'],
   ['ENOTDIR', 'there is no such file'],
   ['EISDIR', 'it is a folder'],
   ['EACCES', 'permission denied'],
-  [NOT_REGULAR, 'it is no regular file'],
+  [NOT_REGULAR, 'it is not a regular file'],
 ]);
 
-/** Why a file cannot be read or written, without its name. */
+/** Returns the reason why a file cannot be read or written, without its name. */
 export function failureReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return ('code' in error ? REASONS.get(error.code) : undefined) ?? error.message;
 }
 
 interface FileWatch {
-  /** Reads the file; called again and again. */
+  /** Reads the file; called at each interval. */
   readonly read: () => Promise<Source>;
-  /** What was read before the watch began; it is no change. */
+  /** The content before the watch begins. */
   readonly initial: Source;
-  /** The content is another and stays so for an interval, or it can be read again after an error. */
+  /** Called when the content has changed and is stable for one interval, or is readable again after an error. */
   readonly onChange: (source: Source) => void;
-  /** The file cannot be read; told once, until that changes. */
+  /** Called when the file cannot be read; once while the reason stays the same. */
   readonly onError: (error: unknown) => void;
   /** Ends the watch. */
   readonly signal: AbortSignal;
-  /** How often the file is read; 500 if absent. */
+  /** The time between two reads; 500 if absent. */
   readonly intervalMs?: number;
 }
 
 /**
- * Watches the content of a file until the signal aborts. It is read over and over: Kubernetes updates a mounted ConfigMap
- * by swapping a symbolic link to its folder, which a watch on the file itself does not see. Only what is read twice alike
- * is told: who writes a file in place empties it first, and the beginning of a configuration may be one, of another meaning.
+ * Watches the content of a file until the signal is aborted. It polls, because Kubernetes updates a mounted ConfigMap by
+ * swapping a symbolic link of its folder, which fs.watch on the file does not report. A change counts after two equal reads:
+ * a file that is written in place is incomplete for a moment, and an incomplete configuration may be valid.
  */
 export async function watchFile(watch: FileWatch): Promise<void> {
   const { read, onChange, onError, signal, intervalMs = 500 } = watch;
-  let told: Source | undefined = watch.initial;
-  let last: Source | undefined = told;
-  let complaint: string | undefined;
-  while (await isTime(intervalMs, signal)) {
+  let reported: Source | undefined = watch.initial;
+  let last: Source | undefined = reported;
+  let lastError: string | undefined;
+  while (await waitInterval(intervalMs, signal)) {
     try {
       const source = await read();
       if (signal.aborted) return;
       const isSettled = areEqual(source, last);
       last = source;
-      complaint = undefined;
-      if (!isSettled || areEqual(source, told)) continue;
-      told = source;
+      lastError = undefined;
+      if (!isSettled || areEqual(source, reported)) continue;
+      reported = source;
       onChange(source);
     } catch (error) {
-      told = last = undefined;
-      if (complaint !== String(error)) onError(error);
-      complaint = String(error);
+      reported = last = undefined;
+      if (lastError !== String(error)) onError(error);
+      lastError = String(error);
     }
   }
 }
@@ -104,8 +104,8 @@ function areEqual(source: Source, other: Source | undefined): boolean {
   return source.file === other?.file && source.text === other.text;
 }
 
-/** False if the watch has ended. The process does not live on for the sake of the timer. */
-async function isTime(intervalMs: number, signal: AbortSignal): Promise<boolean> {
+/** Waits; returns false if the signal is aborted. The timer does not keep the process alive. */
+async function waitInterval(intervalMs: number, signal: AbortSignal): Promise<boolean> {
   try {
     await sleep(intervalMs, undefined, { signal, ref: false });
     return true;

@@ -4,7 +4,7 @@ import type { GroupVersionKind, GroupVersionResource, UserInfo } from './types.t
 export type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
 
 /**
- * The request inside an AdmissionReview, its envelope checked, the objects inside untouched.
+ * The request of an AdmissionReview. Its envelope has been validated; its objects have not.
  * @see https://github.com/kubernetes/api/blob/v0.36.0/admission/v1/types.go
  */
 export interface AdmissionRequest {
@@ -15,28 +15,28 @@ export interface AdmissionRequest {
   readonly requestKind?: GroupVersionKind;
   readonly requestResource?: GroupVersionResource;
   readonly requestSubResource?: string;
-  /** Absent on a create with generateName. */
+  /** Absent on CREATE with generateName. */
   readonly name?: string;
-  /** For a Namespace the API server puts its own name here. */
+  /** For a Namespace, its own name. */
   readonly namespace?: string;
   readonly operation: Operation;
   readonly userInfo: UserInfo;
-  /** Unknown on purpose: nothing has checked it. `null` on DELETE. */
+  /** Not validated; `null` on DELETE. */
   readonly object?: unknown;
   readonly oldObject?: unknown;
   readonly dryRun?: boolean;
   readonly options?: unknown;
 }
 
-/** What is said beside the verdict. Keys of audit annotations have no `/`: the API server puts the webhook's name in front. */
+/** The parts of a decision besides its result. The API server prefixes audit annotations with the name of the webhook. */
 interface DecisionDetails {
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;
-  /** For the log line of the review; nothing of it is sent. */
+  /** Fields of the log line of the review. They are not part of the response. */
   readonly facts?: Readonly<Record<string, string>>;
 }
 
-/** `object` is the changed object; absent, nothing changes. */
+/** `object` is the mutated object; if absent, the object does not change. */
 export interface Allowed extends DecisionDetails {
   readonly allowed: true;
   readonly object?: unknown;
@@ -47,22 +47,22 @@ export interface Denied extends DecisionDetails {
   readonly status: Status;
 }
 
-/** The answer to an AdmissionRequest. A refusal is a value, never an exception. */
+/** The decision about an AdmissionRequest. A denial is a value, never an exception. */
 export type Decision = Allowed | Denied;
 
-export function allow(remarks: Omit<Allowed, 'allowed'> = {}): Allowed {
-  return { allowed: true, ...remarks };
+export function allow(details: Omit<Allowed, 'allowed'> = {}): Allowed {
+  return { allowed: true, ...details };
 }
 
-export function deny(status: Status, remarks: DecisionDetails = {}): Denied {
-  return { allowed: false, status, ...remarks };
+export function deny(status: Status, details: DecisionDetails = {}): Denied {
+  return { allowed: false, status, ...details };
 }
 
 const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
 const AUTHENTICATED = 'system:authenticated';
 const UNAUTHENTICATED = 'system:unauthenticated';
 
-/** The namespace and the name of the service account that a user is; `undefined` for anybody else. */
+/** Parses the username of a service account; returns `undefined` for other users. */
 export function parseServiceAccountUsername(
   username: string,
 ): { readonly namespace: string; readonly name: string } | undefined {
@@ -71,8 +71,8 @@ export function parseServiceAccountUsername(
 }
 
 /**
- * The user that somebody becomes who acts as that user and as a member of those groups: a service account without groups
- * has its own, and who is somebody is authenticated, unless the groups say otherwise.
+ * Returns the user that the API server derives from impersonation headers. A service account without groups gets its own
+ * groups, and every user gets `system:authenticated` or `system:unauthenticated`.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 export function impersonatedUser(username: string, groups: readonly string[]): UserInfo {

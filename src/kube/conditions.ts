@@ -1,31 +1,31 @@
-/** One aspect of an object's state, as in `status.conditions`. */
+/** An item of `status.conditions`. */
 export interface Condition extends ConditionState {
-  /** RFC 3339, in seconds: when `status` last changed. */
+  /** The time of the last change of `status`: RFC 3339, in seconds. */
   readonly lastTransitionTime: string;
 }
 
-/** A condition as it is to be, without its past. */
+/** The desired state of a condition. */
 export interface ConditionState {
   readonly type: string;
   readonly status: 'True' | 'False' | 'Unknown';
-  /** One word. */
+  /** In CamelCase. */
   readonly reason: string;
   readonly message: string;
-  /** The generation of the object that it speaks of. */
+  /** The generation of the object that the condition describes. */
   readonly observedGeneration?: number;
 }
 
 /**
- * The conditions with their times: one keeps its time for as long as its status stays the same, whatever else changes.
- * Conditions that are not to be any more are gone.
+ * Adds transition times to conditions. A condition whose status does not change keeps its time. Previous conditions that
+ * are not in the list are dropped.
  * @param now RFC 3339, in seconds
  */
 export function withTransitionTimes(
   states: readonly ConditionState[],
-  before: readonly Condition[] | null | undefined,
+  previous: readonly Condition[] | null | undefined,
   now: string,
 ): Condition[] {
-  const known = new Map(before?.map((condition) => [condition.type, condition]));
+  const known = new Map(previous?.map((condition) => [condition.type, condition]));
   return states.map((state) => {
     const { status, lastTransitionTime = now } = known.get(state.type) ?? {};
     return { ...state, lastTransitionTime: status === state.status ? lastTransitionTime : now };

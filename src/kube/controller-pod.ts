@@ -14,13 +14,13 @@ import { RESOURCES } from './resources.ts';
 
 const PREFIX = 'kube-api-access-';
 const MOUNT_PATH = '/var/run/secrets/kubernetes.io/serviceaccount';
-/** 0644, as JSON has no octal numbers. */
+/** Mode 0644. */
 const FILE_MODE = 420;
 
-/** The token, the cluster's CA and the name of the namespace, as the kubelet would write them. */
+/** Returns the volume with the token, the CA of the cluster and the name of the namespace. */
 function tokenVolume(name: string): MutableObject {
   const sources = [
-    // Seven seconds beyond the hour: kubelets tell by it the tokens that nobody asked for.
+    // The API server recognizes injected tokens by these seven seconds.
     { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
     { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
     {
@@ -30,14 +30,14 @@ function tokenVolume(name: string): MutableObject {
   return { name, projected: { sources, defaultMode: FILE_MODE } };
 }
 
-/** True if a pod gets the token of its service account: the pod's wish counts first, then that of the account. */
+/** Returns true if a pod mounts the token of its service account. The field of the pod precedes that of the account. */
 export function mountsToken(spec: JsonObject, account: JsonObject | undefined): boolean {
-  const wish = spec['automountServiceAccountToken'] ?? account?.['automountServiceAccountToken'];
-  return wish == null || wish === true;
+  const automount = spec['automountServiceAccountToken'] ?? account?.['automountServiceAccountToken'];
+  return automount == null || automount === true;
 }
 
 /**
- * Mounts the service account's token, in place, into every container of a pod spec that has nothing at its place yet.
+ * Mounts the token of the service account into every container of a pod spec without a mount at its path. Mutates the spec.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
 export function mountToken(spec: MutableObject, suffix: () => string): void {
@@ -61,21 +61,21 @@ function nameOf(part: MutableObject): string {
   return typeof name === 'string' ? name : '';
 }
 
-/** A pod as its controller would create it, and as whom. */
+/** The pod that a controller creates, and the user of the controller. */
 export interface ControllerPod {
   readonly pod: Pod;
   readonly requester: UserInfo;
 }
 
-/** Finds the service account of that name in the namespace of the pod; an account that is missing mounts its token. */
+/** Finds a service account in the namespace of the pod. A pod with an unknown account mounts the token. */
 export type FindServiceAccount = (name: string) => ServiceAccount | undefined;
 
 const DEFAULT_ACCOUNT = 'default';
 const MIRROR = 'kubernetes.io/config.mirror';
 
 /**
- * The controllers that create pods, by the kind of what they work on; a Deployment has its pods made through a ReplicaSet,
- * a CronJob through a Job.
+ * The controllers that create pods, by the kind of the workload. The pods of a Deployment are created by the controller of
+ * its ReplicaSet, those of a CronJob by the controller of its Job.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go
  */
 const CONTROLLERS: Readonly<Partial<Record<Kind, string>>> = {
@@ -89,8 +89,8 @@ const CONTROLLERS: Readonly<Partial<Record<Kind, string>>> = {
 };
 
 /**
- * The pod that the controller of a workload would create, completed as by `completePod`; `undefined` for kinds that no
- * controller makes pods of, and for a workload without a template.
+ * Returns the pod that the controller of a workload creates, completed by `completePod`. Returns `undefined` for other
+ * kinds, and for a workload without a template.
  */
 export function getControllerPod(
   object: KubeObject,
@@ -112,8 +112,7 @@ export function getControllerPod(
 }
 
 /**
- * The pod with what the API server fills in before webhooks see it: defaults, the service account, its token. Mirror pods
- * get no account.
+ * Returns the pod as webhooks receive it: with defaults, service account and token. Mirror pods have no account.
  */
 export function completePod(pod: Pod, findAccount: FindServiceAccount = () => undefined): Pod {
   const complete: MutableObject = { ...draft(pod), apiVersion: 'v1', kind: 'Pod' };
@@ -123,12 +122,12 @@ export function completePod(pod: Pod, findAccount: FindServiceAccount = () => un
   return complete;
 }
 
-/** True for what the kubelet shows of a static pod. */
+/** Returns true for a mirror pod, which represents a static pod of the kubelet. */
 export function isMirrorPod({ metadata }: Pod): boolean {
   return metadata?.annotations?.[MIRROR] != null;
 }
 
-/** Who creates the mirror pods of a node. */
+/** Returns the user that creates the mirror pods of a node. */
 export function nodeUser(nodeName: string): UserInfo {
   return { username: `system:node:${nodeName}`, groups: ['system:nodes', 'system:authenticated'] };
 }
@@ -146,7 +145,7 @@ function setAccount(spec: MutableObject, findAccount: FindServiceAccount): void 
   if (mountsToken(spec, findAccount(name))) mountToken(spec, () => 'xxxxx');
 }
 
-/** The names of the claims that a StatefulSet makes for each of its pods. */
+/** Returns the names of the volume claim templates of a StatefulSet. */
 function claimsOf({ spec }: KubeObject & { readonly spec?: unknown }): readonly string[] {
   const claims: unknown = isObject(spec) ? spec['volumeClaimTemplates'] : undefined;
   if (!Array.isArray(claims)) return [];
@@ -156,7 +155,7 @@ function claimsOf({ spec }: KubeObject & { readonly spec?: unknown }): readonly 
   });
 }
 
-/** A claim takes the place of a volume of its name. */
+/** Adds the volumes of claims, which replace volumes of the same name. */
 function withClaims(spec: JsonObject, claims: readonly string[]): JsonObject {
   if (claims.length === 0) return spec;
   const given: readonly unknown[] = Array.isArray(spec['volumes']) ? spec['volumes'] : [];

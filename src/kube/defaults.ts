@@ -1,33 +1,32 @@
 import { isObject } from './types.ts';
 
-/** A part of an object that may be changed, nothing known about its members. */
+/** A mutable JSON object. */
 export type MutableObject = Record<string, unknown>;
 
-/** Sets a field that is absent, null or empty. */
+/** Sets a field that is absent, null or an empty string. */
 export function setDefault(part: MutableObject, field: string, value: unknown): void {
   if (part[field] == null || part[field] === '') part[field] = value;
 }
 
-/** The object in a field; `undefined` if there is none. */
 function getObject(part: MutableObject, field: string): MutableObject | undefined {
   const value = part[field];
   return isObject(value) ? value : undefined;
 }
 
-/** The object in a field, made if there is none. */
+/** Returns the object in a field; creates it if the field is empty. */
 function ensureObject(part: MutableObject, field: string): MutableObject {
   setDefault(part, field, {});
   return getObject(part, field) ?? {};
 }
 
-/** The objects in a list. */
+/** Returns the objects in a list; other items are ignored. */
 export function getObjects(part: MutableObject | undefined, field: string): MutableObject[] {
   const value = part?.[field];
   return Array.isArray(value) ? value.filter((item): item is MutableObject => isObject(item)) : [];
 }
 
 /**
- * Fills in what the API server fills in of a pod.
+ * Sets the defaults of a pod.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/v1/defaults.go
  */
 function defaultPod(pod: MutableObject): void {
@@ -40,7 +39,7 @@ function defaultPod(pod: MutableObject): void {
   }
 }
 
-/** Fills in what both pods and pod templates get. */
+/** Sets the defaults that pods and pod templates have in common. */
 function defaultPodSpec(spec: MutableObject): void {
   setDefault(spec, 'dnsPolicy', 'ClusterFirst');
   setDefault(spec, 'restartPolicy', 'Always');
@@ -54,7 +53,7 @@ function defaultPodSpec(spec: MutableObject): void {
   }
 }
 
-/** The name under which older clients know the service account is kept beside the current one. */
+/** The deprecated field serviceAccount has the same value as serviceAccountName. */
 function defaultServiceAccount(spec: MutableObject): void {
   if (spec['serviceAccount'] != null) setDefault(spec, 'serviceAccountName', spec['serviceAccount']);
   const name = spec['serviceAccountName'];
@@ -75,13 +74,13 @@ function defaultContainer(container: MutableObject): void {
 }
 
 function pullPolicy(image: unknown): string {
-  return typeof image === 'string' && tagOf(image) === 'latest' ? 'Always' : 'IfNotPresent';
+  return typeof image === 'string' && imageTag(image) === 'latest' ? 'Always' : 'IfNotPresent';
 }
 
 const IMAGE_PATH = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(\/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$/;
 
-/** The tag of an image, `latest` if it names neither tag nor digest; empty for what is no image name. */
-function tagOf(image: string): string {
+/** Returns the tag of an image: `latest` without tag and digest, and `''` for an invalid name. */
+function imageTag(image: string): string {
   const [reference = '', digest] = image.split('@', 2);
   const colon = reference.indexOf(':', reference.lastIndexOf('/') + 1);
   const name = colon < 0 ? reference : reference.slice(0, colon);
@@ -122,7 +121,7 @@ function defaultFieldRef(source: MutableObject | undefined): void {
 }
 
 const NO_SOURCE = new Set(['name']);
-/** 0644, as JSON has no octal numbers. */
+/** Mode 0644. */
 const FILE_MODE = 420;
 
 function defaultVolume(volume: MutableObject): void {
@@ -168,7 +167,7 @@ function defaultRequests(container: MutableObject): void {
   }
 }
 
-/** A resource may have any name, `__proto__` too. */
+/** Defines a member of any name, also `__proto__`. */
 const ORDINARY = { enumerable: true, configurable: true, writable: true };
 
 function defaultHostPorts(container: MutableObject): void {
@@ -178,17 +177,17 @@ function defaultHostPorts(container: MutableObject): void {
   }
 }
 
-/** Fills in the fields of an object of one kind. */
+/** Sets the defaults of an object of one kind. */
 type Defaulter = (object: MutableObject) => void;
 
 const RBAC_GROUP = 'rbac.authorization.k8s.io';
 
-/** What the API server fills in of kinds that have nothing to do with pods, by API group and kind. */
+/** The defaults of kinds without pods, by API group and kind. */
 const otherDefaults: Readonly<Record<string, Defaulter>> = {
   '/Namespace': (object) => {
     const metadata = ensureObject(object, 'metadata');
     const name = metadata['name'];
-    // A generated name is not known yet.
+    // The name is absent while generateName has not been resolved.
     if (typeof name === 'string' && name !== '') ensureObject(metadata, 'labels')['kubernetes.io/metadata.name'] = name;
     setDefault(ensureObject(object, 'status'), 'phase', 'Active');
   },
@@ -268,15 +267,12 @@ function defaultNetworkPolicy(object: MutableObject): void {
   setDefault(spec, 'policyTypes', egress.length > 0 ? ['Ingress', 'Egress'] : ['Ingress']);
 }
 
-/** Fills in the fields of a workload of one kind. */
-type DefaulterDefaultWorkload = (workload: MutableObject) => void;
-
 /**
- * What the API server fills in of workloads, by API group and kind.
+ * The defaults of workloads, by API group and kind.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/v1/defaults.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/v1/defaults.go
  */
-const workloadDefaults: Readonly<Record<string, DefaulterDefaultWorkload>> = {
+const workloadDefaults: Readonly<Record<string, Defaulter>> = {
   '/PodTemplate': (object) => defaultTemplate(object),
   '/ReplicationController': (object) => {
     const spec = ensureObject(object, 'spec');
@@ -395,8 +391,8 @@ const defaults: Readonly<Record<string, (object: MutableObject) => void>> = {
 };
 
 /**
- * Fills in, in place, what the API server fills in before admission; objects of unknown kinds stay as they are. Parts of a
- * wrong type are left alone. May be repeated.
+ * Sets the defaults that the API server sets before admission. Mutates the object. Fields of wrong types and objects of
+ * unknown kinds do not change. Idempotent.
  */
 export function applyDefaults(object: Record<string, unknown>): void {
   const apiVersion = typeof object['apiVersion'] === 'string' ? object['apiVersion'] : '';

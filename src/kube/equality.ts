@@ -1,27 +1,27 @@
 import { isObject, type JsonObject } from './types.ts';
 
-/** True if both are the same JSON: same members in any order, same elements in the same order. */
+/** Returns true if both values are the same JSON. The order of members does not matter. */
 export function deepEqual(a: unknown, b: unknown): boolean {
   return isEqual(a, b, EXACT);
 }
 
 /**
- * True if the API server takes both for the same: absent, null and an empty list are alike, and so are absent, null and
- * `{}` where the field is a map or a plain struct. Elsewhere `{}` is a choice (`emptyDir: {}`) and differs from absent.
- * Quantities and times are compared as texts, since the API server sends them in one form only.
+ * Returns true if the API server treats both values as equal: absent, null and an empty list are equal, and for maps and
+ * structs also `{}`. For pointers to structs `{}` is a value (`emptyDir: {}`). Quantities and times are compared as strings,
+ * because the API server sends them in canonical form.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/equality/semantic.go
  */
 export function semanticEqual(a: unknown, b: unknown): boolean {
   return (SEMANTIC(a, '') && SEMANTIC(b, '')) || isEqual(a, b, SEMANTIC);
 }
 
-/** Says whether a member is as good as absent. */
+/** Returns true if a member counts as absent. */
 type IsAbsent = (value: unknown, key: string) => boolean;
 
 const EXACT: IsAbsent = (value) => value === undefined;
 const SEMANTIC: IsAbsent = (value, key) => isEmpty(value, key, MAX_EMPTY_LEVELS);
 
-/** No API nests maps and structs deeper that may all be empty. */
+/** The deepest nesting of empty maps and structs in the API. */
 const MAX_EMPTY_LEVELS = 8;
 
 function isEmpty(value: unknown, key: string, levels: number): boolean {
@@ -30,7 +30,7 @@ function isEmpty(value: unknown, key: string, levels: number): boolean {
   return Object.entries(value).every(([name, item]) => isEmpty(item, name, levels - 1));
 }
 
-/** Fields of pods, their metadata and RBAC whose Go type is a map, or a struct that is no pointer. */
+/** Fields of pods, metadata and RBAC objects whose Go type is a map or a struct, not a pointer. */
 const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
   'annotations',
   'labels',
@@ -46,7 +46,7 @@ const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
   'volumeAttributes',
 ]);
 
-/** What is nested deeper is taken for different, so that nothing exhausts the stack. */
+/** Values with deeper nesting count as different, which limits the recursion. */
 const MAX_LEVELS = 500;
 
 function isEqual(a: unknown, b: unknown, isAbsent: IsAbsent, levels = MAX_LEVELS): boolean {
@@ -63,7 +63,7 @@ function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent, level
     Object.hasOwn(object, key) && !isAbsent(object[key], key) ? object[key] : undefined;
   let shared = 0;
   for (const key of Object.keys(a)) {
-    // Most members are the same in both; nothing that is inherited ever is.
+    // Most members are identical. An inherited property never equals a member.
     if (a[key] === b[key] && a[key] !== undefined) shared++;
     else if (!isEqual(memberOf(a, key), memberOf(b, key), isAbsent, levels)) return false;
   }
@@ -71,7 +71,7 @@ function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent, level
   return keys.length === shared || keys.every((key) => Object.hasOwn(a, key) || memberOf(b, key) === undefined);
 }
 
-/** The value without the fields of objects, at every depth, that are null; those of lists stay. */
+/** Returns the value without null members of objects at every depth. Null items of lists are kept. */
 export function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (!isObject(value)) return value;

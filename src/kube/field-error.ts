@@ -1,6 +1,6 @@
 import { printJson, quote, truncate } from './text.ts';
 
-/** The kinds of field error; the name is also the reason of a cause in a Status. */
+/** The types of field errors. The name is also the reason of a cause in a Status. */
 export type FieldErrorType =
   | 'FieldValueNotFound'
   | 'FieldValueRequired'
@@ -14,13 +14,13 @@ export type FieldErrorType =
   | 'InternalError';
 
 /**
- * What is wrong with one field.
+ * A validation error of one field.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
  */
 export interface FieldError {
   readonly type: FieldErrorType;
   readonly path: string;
-  /** The offending value as JSON; not printed when absent, nor for required, forbidden, too long and internal errors. */
+  /** The invalid value. It is not printed if absent, nor for required, forbidden, too long and internal errors. */
   readonly value?: unknown;
   readonly detail: string;
 }
@@ -45,7 +45,7 @@ const WITHOUT_VALUE: ReadonlySet<FieldErrorType> = new Set([
   'InternalError',
 ]);
 
-/** The error without its path, as in the message of a cause. */
+/** Formats the error without its path, as in the message of a cause. */
 export function describeFieldError(error: FieldError): string {
   const title = TITLES[error.type];
   const hidden = WITHOUT_VALUE.has(error.type) || !Object.hasOwn(error, 'value');
@@ -53,12 +53,12 @@ export function describeFieldError(error: FieldError): string {
   return error.detail === '' ? head : `${head}: ${truncate(error.detail)}`;
 }
 
-/** The whole error: `path: Invalid value: "x": detail`. */
+/** Formats the error: `path: Invalid value: "x": detail`. */
 export function formatFieldError(error: FieldError): string {
   return `${truncate(error.path)}: ${describeFieldError(error)}`;
 }
 
-/** Several errors as one text: equal ones once, in brackets if more than one is left. */
+/** Formats several errors without duplicates, in brackets if there is more than one. */
 export function formatFieldErrors(errors: readonly FieldError[]): string {
   const texts = [...new Set(errors.map(formatFieldError))];
   return texts.length === 1 ? (texts[0] ?? '') : `[${texts.join(', ')}]`;
@@ -76,12 +76,12 @@ export function duplicateValue(path: string, value: unknown): FieldError {
   return { type: 'FieldValueDuplicate', path, value, detail: '' };
 }
 
-/** A list with more items than there may be. */
+/** Returns the error for a list with too many items. */
 export function tooMany(path: string, count: number, max: number): FieldError {
   return { type: 'FieldValueTooMany', path, value: count, detail: `must have at most ${max} items` };
 }
 
-/** A value of more bytes than it may have. */
+/** Returns the error for a value with too many bytes. */
 export function tooLong(path: string, maxBytes: number): FieldError {
   return { type: 'FieldValueTooLong', path, detail: `may not be more than ${maxBytes} bytes` };
 }
@@ -90,7 +90,7 @@ export function forbiddenField(path: string, detail: string): FieldError {
   return { type: 'FieldValueForbidden', path, detail };
 }
 
-/** A value that is not one of a list, which is printed in the order given. */
+/** Returns the error for a value that is not in the list of supported values. */
 export function notSupported(path: string, value: unknown, supported: readonly string[]): FieldError {
   const values = supported.map(quote).join(', ');
   return { type: 'FieldValueNotSupported', path, value, detail: values === '' ? '' : `supported values: ${values}` };
@@ -103,24 +103,24 @@ function printValue(value: unknown): string {
   return truncate(printJson(value)).replaceAll(/[<>&\u2028\u2029]/g, escapeUnit);
 }
 
-/** Go's JSON is fit to stand in HTML. */
+/** Go escapes JSON for use in HTML. */
 function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 /**
- * What Go's JSON decoder says of a value with a wrong type, as users know it from the API server. `field` is the name of
- * the Go struct, a dot and the path; empty for the value as a whole.
+ * Formats the error of Go's JSON decoder for a value of a wrong type, as the API server returns it. `field` is the name of
+ * the Go struct, a dot and the path, or `''` for the whole value.
  * @see https://pkg.go.dev/encoding/json#UnmarshalTypeError
  */
 export function unmarshalError(value: unknown, field: string, type: string): string {
   const target = field === '' ? 'value' : `struct field ${field}`;
-  // A number that does not fit its integer type is named itself.
+  // For an integer type the message contains the number.
   const found = typeof value === 'number' && type.startsWith('int') ? `number ${value}` : jsonTypeName(value);
   return `json: cannot unmarshal ${found} into Go ${target} of type ${type}`;
 }
 
-/** The JSON type as Go names it: `string`, `number`, `bool`, `array` or `object`. */
+/** Returns Go's name of the JSON type: `string`, `number`, `bool`, `array` or `object`. */
 export function jsonTypeName(value: unknown): string {
   if (Array.isArray(value)) return 'array';
   return typeof value === 'boolean' ? 'bool' : typeof value;

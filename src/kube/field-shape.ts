@@ -1,6 +1,6 @@
 import { isObject } from './types.ts';
 
-/** The type of a field: a plain one, the items of a list, or the fields of an object. */
+/** The schema of a field: a scalar type, the items of a list, or the fields of an object. */
 export type FieldShape = PlainType | readonly [FieldShape] | FieldShapes;
 
 export interface FieldShapes {
@@ -11,12 +11,12 @@ type PlainType = 'any' | 'string' | 'boolean' | 'int32' | 'int64';
 
 type Path = readonly (string | number)[];
 
-/** A field that nobody knows, among those that are known there; or one with a value of another type than it should have. */
+/** An unknown field, with the known fields of its object; or a value of a wrong type. */
 export type Misshapen =
   | { readonly path: Path; readonly known: readonly string[] }
   | { readonly path: Path; readonly value: unknown; readonly expected: string };
 
-/** Finds what does not have the shape, in the order of the object. Null is absent and fits everywhere. */
+/** Returns the unknown fields and the values of wrong types, in the order of the object. Null counts as absent. */
 export function findMisshapen(value: unknown, shape: FieldShape, path: Path = []): readonly Misshapen[] {
   if (value == null) return [];
   if (typeof shape === 'string') return IS_OF_TYPE[shape](value) ? [] : [{ path, value, expected: EXPECTED[shape] }];
@@ -32,7 +32,7 @@ export function findMisshapen(value: unknown, shape: FieldShape, path: Path = []
   });
 }
 
-/** In a list nothing can be absent. */
+/** Items of lists must not be null. */
 function findInList(item: unknown, shape: FieldShape, path: Path): readonly Misshapen[] {
   return item == null ? [{ path, value: item, expected: expectedOf(shape) }] : findMisshapen(item, shape, path);
 }
@@ -51,7 +51,7 @@ const IS_OF_TYPE: Readonly<Record<PlainType, (value: unknown) => boolean>> = {
   string: (value) => typeof value === 'string',
   boolean: (value) => typeof value === 'boolean',
   int32: (value) => typeof value === 'number' && (value | 0) === value,
-  // Beyond 2^53 JSON numbers of JavaScript are not exact.
+  // Numbers beyond 2^53 are not exact.
   int64: (value) => typeof value === 'number' && Number.isInteger(value) && Math.abs(value) < 2 ** 63,
 };
 

@@ -1,19 +1,20 @@
 import { isObject, type JsonObject, type ObjectMeta } from './types.ts';
 
-/** The labels and annotations of an object that one entry of `managedFields` lists. */
+/** The labels and annotations of one entry of `managedFields`. */
 export interface FieldOwner {
   readonly manager: string;
   /** `Apply` or `Update`. */
   readonly operation: string;
   /** `''` for the object itself. */
   readonly subresource: string;
-  /** Keys; `.` stands for the map itself. */
+  /** The keys; `.` is the map itself. */
   readonly labels: ReadonlySet<string>;
   readonly annotations: ReadonlySet<string>;
 }
 
 /**
- * Who owns which labels and annotations, an owner for each entry, in their order; `undefined` if an entry cannot be read.
+ * Returns the owners of labels and annotations, one for each entry of `managedFields`, in order. Returns `undefined` if an
+ * entry is malformed.
  * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
  */
 export function getMetadataOwners(metadata: ObjectMeta | undefined): readonly FieldOwner[] | undefined {
@@ -38,7 +39,7 @@ function readEntry(entry: unknown): FieldOwner | undefined {
   };
 }
 
-/** What is absent is empty. */
+/** Returns the object at a path. An absent object counts as empty; any other type yields `undefined`. */
 function membersAt(object: JsonObject, ...path: readonly string[]): JsonObject | undefined {
   let value: unknown = object;
   for (const name of path) {

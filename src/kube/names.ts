@@ -11,8 +11,7 @@ const SUBDOMAIN_RULE =
   "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 
 /**
- * What is wrong with a name that must be a DNS label (of a namespace, for example), in the API server's words; empty if
- * nothing is.
+ * Returns the errors of a name that must be a DNS label, such as the name of a namespace, in the words of the API server.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.37.0/pkg/api/validate/content/dns.go
  */
 export function dnsLabelErrors(name: string): string[] {
@@ -22,7 +21,7 @@ export function dnsLabelErrors(name: string): string[] {
   return [...errors, IS_SUBDOMAIN.test(name) ? 'must not contain dots' : rule];
 }
 
-/** What is wrong with a name that must be a DNS subdomain (of most objects), in the API server's words. */
+/** Returns the errors of a name that must be a DNS subdomain, such as the names of most objects. */
 export function dnsSubdomainErrors(name: string): string[] {
   const errors = lengthErrors(name, 253);
   if (IS_SUBDOMAIN.test(name)) return errors;
@@ -42,8 +41,7 @@ const NAME_RULE = `must consist of alphanumeric characters, '-', '_' or '.', and
 const VALUE_RULE = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(${NAME})?')`;
 
 /**
- * What is wrong with a qualified name: the key of a label or an annotation, the name of a finalizer. In the API server's
- * words; empty if nothing is.
+ * Returns the errors of a qualified name: the key of a label or annotation, or the name of a finalizer.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/validate/content/kube.go
  */
 export function labelKeyErrors(key: string): string[] {
@@ -55,7 +53,7 @@ export function labelKeyErrors(key: string): string[] {
   return [...(parts.length === 2 ? prefixErrors(parts[0] ?? '') : []), ...nameErrors(name)];
 }
 
-/** What is wrong with the value of a label, in the API server's words. */
+/** Returns the errors of the value of a label. */
 export function labelValueErrors(value: string): string[] {
   return [
     ...(bytes(value) > MAX_BYTES ? [`must be no more than ${MAX_BYTES} bytes`] : []),
@@ -80,30 +78,29 @@ function bytes(text: string): number {
   return new TextEncoder().encode(text).length;
 }
 
-/** A field of the metadata of an object, and what it has to be. */
+/** A metadata field with a wrong type. */
 interface MetadataProblem {
   readonly field: string;
-  /** Such as `metadata.name must be a string`. */
+  /** For example `metadata.name must be a string`. */
   readonly message: string;
 }
 
-/** What a field of the metadata has to be, where it is there. */
-interface Form {
+interface FieldRule {
   readonly rule: string;
   matches(value: unknown): boolean;
 }
 
-const TEXT: Form = { rule: 'a string', matches: isText };
-const TEXTS: Form = {
+const TEXT: FieldRule = { rule: 'a string', matches: isText };
+const TEXTS: FieldRule = {
   rule: 'an object that holds strings',
   matches: (value) => isObject(value) && Object.values(value).every(isText),
 };
-const OBJECTS: Form = {
+const OBJECTS: FieldRule = {
   rule: 'a list of objects',
   matches: (value) => Array.isArray(value) && value.every((item) => isObject(item)),
 };
 
-const FORMS: readonly (readonly [field: string, form: Form])[] = [
+const FIELD_RULES: readonly (readonly [field: string, rule: FieldRule])[] = [
   ['name', TEXT],
   ['generateName', TEXT],
   ['namespace', TEXT],
@@ -114,9 +111,9 @@ const FORMS: readonly (readonly [field: string, form: Form])[] = [
   ['ownerReferences', OBJECTS],
 ];
 
-/** The first field of the metadata that is of a wrong type; fields that are null count as absent. */
+/** Returns the first metadata field with a wrong type. A null field counts as absent. */
 export function metadataProblem(metadata: JsonObject): MetadataProblem | undefined {
-  for (const [field, { rule, matches }] of FORMS) {
+  for (const [field, { rule, matches }] of FIELD_RULES) {
     const value = Object.hasOwn(metadata, field) ? metadata[field] : undefined;
     if (value != null && !matches(value)) return { field, message: `metadata.${field} must be ${rule}` };
   }

@@ -9,16 +9,16 @@ import {
   type PodTemplateSpec,
 } from './types.ts';
 
-/** The three lists of containers in the order in which the API server visits them, each with its field name. */
+/** The fields with containers, in the order in which the API server visits them. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
-/** All containers of a pod: init, regular, ephemeral. */
+/** Returns all containers of a pod: init, regular, ephemeral. */
 export function allContainers(spec: PodSpec | undefined): readonly (Container | EphemeralContainer)[] {
   if (spec == null) return [];
   return [...(spec.initContainers ?? []), ...(spec.containers ?? []), ...(spec.ephemeralContainers ?? [])];
 }
 
-/** The pod as it can be created: ephemeral containers are added later, and API servers refuse them in a new pod. */
+/** Returns the pod without ephemeral containers, which the API server does not accept in a new pod. */
 export function withoutEphemeralContainers(pod: Pod): Pod {
   if (pod.spec?.ephemeralContainers == null) return pod;
   const spec: PodSpec = { ...pod.spec };
@@ -26,12 +26,12 @@ export function withoutEphemeralContainers(pod: Pod): Pod {
   return { ...pod, spec };
 }
 
-/** True if the pod says that it runs on Windows; node selectors do not count. */
+/** Returns true if `spec.os` is Windows. Node selectors are not evaluated. */
 export function isWindows(spec: PodSpec | undefined): boolean {
   return spec?.os?.name === 'windows';
 }
 
-/** True if the pod asks for a user namespace of its own. */
+/** Returns true if the pod requests its own user namespace. */
 export function hasUserNamespace(spec: PodSpec | undefined): boolean {
   return spec?.hostUsers === false;
 }
@@ -42,7 +42,7 @@ export function podTemplatePath(group: string, kind: string): readonly string[] 
   return info?.group === group ? info.podTemplate : undefined;
 }
 
-/** The pod template of a workload; `undefined` where it has none or a part of the way there is no object. */
+/** Returns the pod template at a path of a workload, if there is an object. */
 export function getPodTemplate(object: unknown, path: readonly string[]): PodTemplateSpec | undefined {
   let value: unknown = object;
   for (const name of path) {
@@ -53,25 +53,25 @@ export function getPodTemplate(object: unknown, path: readonly string[]): PodTem
 }
 
 /**
- * What is read of one object. An object that can be stored (etcd takes 1.5 MiB) could hold several times more, which no
- * node could run, and which would keep everybody else waiting while it is judged.
+ * Limits of one object. An object that etcd accepts (1.5 MiB) could contain many more items than any node can run, and its
+ * evaluation would delay other reviews.
  * @see https://etcd.io/docs/v3.6/dev-guide/limit/
  */
 
-/** All containers of a pod together; the largest that run have some dozens. */
+/** The maximum number of containers of a pod. */
 export const MAX_CONTAINERS = 5000;
 
-/** Other elements of lists (volumes, ports, capabilities and the like), together. */
+/** The maximum number of all other list items, such as volumes, ports and capabilities. */
 export const MAX_ITEMS = 20_000;
 
-/** Keys of one map, like labels or annotations. */
+/** The maximum number of keys of one map, such as labels. */
 export const MAX_KEYS = 10_000;
 
-/** No object of the API has as many fields; maps have their own bounds. */
+/** The maximum number of fields of a struct. */
 export const MAX_FIELDS = 1000;
 
 /**
- * Keys and values of all annotations, in bytes.
+ * The maximum size of all keys and values of annotations, in bytes.
  * @see https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/
  */
 export const MAX_ANNOTATIONS_BYTES = 256 * 1024;

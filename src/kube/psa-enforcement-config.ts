@@ -1,29 +1,29 @@
 import type { Condition } from './conditions.ts';
 import type { KubeObject } from './types.ts';
 
-/** `''`: nobody has decided. */
+/** `''` means that no mode has been chosen. */
 export const ENFORCEMENT_MODES = ['', 'Restricted', 'Legacy'] as const;
 export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 
-/** A namespace with workloads that enforcement would refuse. */
+/** A namespace with workloads that enforcement would deny. */
 export interface ViolatingNamespace {
   readonly name: string;
   readonly reason?: string | null;
-  /** Whether the newest evaluation found it, or only an earlier one. */
+  /** Whether the latest evaluation or only an earlier one found the violation. */
   readonly state?: 'Current' | 'Previous' | null;
-  /** RFC 3339: when `state` last changed. */
+  /** The time of the last change of `state`: RFC 3339. */
   readonly lastTransitionTime?: string | null;
 }
 
-/** Whether a cluster holds its workloads to the Pod Security Standards, and what is in the way. */
+/** The enforcement mode of the Pod Security Standards in a cluster, and the namespaces that block it. */
 export interface PSAEnforcementConfig extends KubeObject {
   readonly spec?: {
-    /** One of `ENFORCEMENT_MODES`, unless it was stored before there was a schema. */
+    /** One of `ENFORCEMENT_MODES`. Objects that were stored before the schema existed may have other values. */
     readonly enforcementMode?: string | null;
   } | null;
   readonly status?: {
     readonly enforcementMode?: string | null;
-    /** RFC 3339: the end of the last evaluation that judged every namespace. */
+    /** The end of the last complete evaluation: RFC 3339. */
     readonly lastEvaluationTime?: string | null;
     readonly violatingNamespaces?: readonly ViolatingNamespace[] | null;
     readonly conditions?: readonly Condition[] | null;
@@ -31,13 +31,13 @@ export interface PSAEnforcementConfig extends KubeObject {
   } | null;
 }
 
-/** The name of the only one. */
+/** The name of the only object. */
 export const PSA_ENFORCEMENT_CONFIG = 'cluster';
 
-/** What the list of violating namespaces holds at most. */
+/** The maximum number of violating namespaces in the status. */
 export const MAX_VIOLATING_NAMESPACES = 1000;
 
-/** True for a mode that the schema knows. */
+/** Returns true for a mode of the schema. */
 export function isEnforcementMode(mode: string): mode is EnforcementMode {
   return (ENFORCEMENT_MODES as readonly string[]).includes(mode);
 }

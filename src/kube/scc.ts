@@ -1,7 +1,7 @@
 import type { KubeObject, Result } from './types.ts';
 import type { FieldShape, FieldShapes } from './field-shape.ts';
 
-/** A closed range of ids; a bound that is absent is 0. */
+/** A range of ids that includes both ends. An absent end is 0. */
 interface IdRange {
   readonly min?: number | null;
   readonly max?: number | null;
@@ -37,21 +37,21 @@ export interface GroupStrategyOptions {
 type Strings = readonly string[] | null;
 
 /**
- * What pods may ask for, and what they get where they ask for nothing.
+ * The permissions of pods, and the defaults of fields that pods do not set.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 export interface SecurityContextConstraints extends KubeObject {
-  /** Higher comes first; absent is 0. */
+  /** SCCs with a higher priority come first; 0 if absent. */
   readonly priority?: number | null;
   readonly allowPrivilegedContainer?: boolean | null;
   readonly defaultAddCapabilities?: Strings;
   readonly requiredDropCapabilities?: Strings;
-  /** `*` stands for all. */
+  /** `*` means all. */
   readonly allowedCapabilities?: Strings;
-  /** Overrides what `volumes` says of `hostPath`. */
+  /** Overrides `hostPath` in `volumes`. */
   readonly allowHostDirVolumePlugin?: boolean | null;
   readonly volumes?: Strings;
-  /** Empty: every driver. */
+  /** If empty, all drivers are allowed. */
   readonly allowedFlexVolumes?: readonly { readonly driver?: string | null }[] | null;
   readonly allowHostNetwork?: boolean | null;
   readonly allowHostPorts?: boolean | null;
@@ -60,7 +60,7 @@ export interface SecurityContextConstraints extends KubeObject {
   /** `AllowHostLevel` or `RequirePodLevel`. */
   readonly userNamespaceLevel?: string | null;
   readonly defaultAllowPrivilegeEscalation?: boolean | null;
-  /** Absent: true. */
+  /** True if absent. */
   readonly allowPrivilegeEscalation?: boolean | null;
   readonly seLinuxContext?: SeLinuxContextStrategyOptions | null;
   readonly runAsUser?: RunAsUserStrategyOptions | null;
@@ -69,26 +69,26 @@ export interface SecurityContextConstraints extends KubeObject {
   readonly readOnlyRootFilesystem?: boolean | null;
   readonly users?: Strings;
   readonly groups?: Strings;
-  /** `*` stands for all; empty: pods may not set a profile. */
+  /** `*` means all. If empty, pods may not set a profile. */
   readonly seccompProfiles?: Strings;
-  /** A trailing `*` makes a prefix. */
+  /** A trailing `*` matches a prefix. */
   readonly allowedUnsafeSysctls?: Strings;
   readonly forbiddenSysctls?: Strings;
 }
 
 /**
- * Which blocks of ids are taken; the only one is named `scc-uid`.
+ * The allocated blocks of ids. The only object is named `scc-uid`.
  * @see https://github.com/openshift/api/blob/master/securityinternal/v1/types.go
  */
 export interface RangeAllocation extends KubeObject {
-  /** `<start>-<end>/<size of a block>` */
+  /** `<start>-<end>/<block size>` */
   readonly range?: string | null;
-  /** In base64 a big-endian unsigned integer without leading zero bytes: a bit that is set is a block that is taken. */
+  /** A bitmap of allocated blocks: a big-endian unsigned integer without leading zero bytes, in base64. */
   readonly data?: string | null;
 }
 
 /**
- * Annotations of pods: the SCC that admitted it, who was allowed to use that SCC, and the only one that may be used.
+ * Annotations of pods: the SCC that admitted the pod, the type of its subject, and the SCC that the pod requires.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */
 export const POD_SCC_ANNOTATIONS = {
@@ -98,7 +98,7 @@ export const POD_SCC_ANNOTATIONS = {
 } as const;
 
 /**
- * Annotations of namespaces: the ids and the SELinux level that are theirs.
+ * Annotations of namespaces: their ids and SELinux level.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */
 export const NAMESPACE_RANGE_ANNOTATIONS = {
@@ -108,21 +108,21 @@ export const NAMESPACE_RANGE_ANNOTATIONS = {
 } as const;
 
 /**
- * The annotations that seccomp profiles had before they became fields; a container's has its name behind the prefix.
+ * The deprecated annotations of seccomp profiles. That of a container is the prefix and the name of the container.
  * @see https://github.com/kubernetes/api/blob/v0.36.0/core/v1/annotation_key_constants.go
  */
 export const SECCOMP_POD_ANNOTATION = 'seccomp.security.alpha.kubernetes.io/pod';
 export const SECCOMP_CONTAINER_ANNOTATION_PREFIX = 'container.seccomp.security.alpha.kubernetes.io/';
 
-/** Ids in a row, both ends included; there are none if `min` is above `max`. */
+/** A block of ids that includes both ends. It is empty if `min` is greater than `max`. */
 export interface IdBlock {
   readonly min: number;
   readonly max: number;
 }
 
 /**
- * A block of ids, written as `<start>/<size>` or `<start>-<end>`, as Go scans it: in 32 bits without a sign, which may
- * wrap; blanks before a number and anything behind the second one do not count.
+ * Parses a block of ids, `<start>/<size>` or `<start>-<end>`, as Go scans it: unsigned 32-bit integers, which may overflow.
+ * Spaces before a number and text after the second number are ignored.
  * @see https://github.com/openshift/library-go/blob/master/pkg/security/uid/uid.go
  */
 export function parseIdBlock(text: string): Result<IdBlock> {
@@ -138,7 +138,7 @@ export function parseIdBlock(text: string): Result<IdBlock> {
   return { value: { min: start, max: isSized ? (start + value - 1) >>> 0 : value } };
 }
 
-/** Blocks joined by commas; the first that is wrong is told. */
+/** Parses blocks separated by commas. Returns the first error. */
 export function parseIdBlocks(text: string): Result<readonly IdBlock[]> {
   const blocks: IdBlock[] = [];
   for (const part of text.split(',')) {
@@ -162,7 +162,7 @@ function scanNumber(text: string): Result<{ readonly value: number; readonly res
 const STRINGS = ['string'] as const;
 const GROUPS = { type: 'string', ranges: [{ min: 'int64', max: 'int64' }] } as const satisfies FieldShapes;
 
-/** All fields of an SCC beside those that every object has, with their types: what the schema of the API server says. */
+/** The fields of an SCC and their types, without those of every object, as in the schema of the API server. */
 export const SCC_FIELDS: Readonly<Record<Exclude<keyof SecurityContextConstraints, keyof KubeObject>, FieldShape>> = {
   priority: 'int32',
   allowPrivilegedContainer: 'boolean',
@@ -194,5 +194,5 @@ export const SCC_FIELDS: Readonly<Record<Exclude<keyof SecurityContextConstraint
   forbiddenSysctls: STRINGS,
 };
 
-/** The values of `userNamespaceLevel`; the first is the default of the schema. */
+/** The values of `userNamespaceLevel`. The first is the default. */
 export const USER_NAMESPACE_LEVELS: readonly string[] = ['AllowHostLevel', 'RequirePodLevel'];

@@ -18,7 +18,7 @@ export interface StatusDetails {
 }
 
 /**
- * A failure as the API server words it.
+ * An error of the API server.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go
  */
 export interface Status {
@@ -32,7 +32,7 @@ export interface Status {
   readonly code: number;
 }
 
-/** A failed call of the Kubernetes API; its `status` is what the API server answered. */
+/** A failed request to the Kubernetes API, with the Status of the response. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: Status;
@@ -43,13 +43,13 @@ export class ApiError extends Error {
   }
 }
 
-/** A resource in messages: `pods`, `deployments.apps`. */
+/** A resource as messages name it: `pods`, `deployments.apps`. */
 export interface ResourceName {
   readonly group: string;
   readonly resource: string;
 }
 
-/** 403: the requester may not, or a policy refuses. Without a name (generateName) the message has none either. */
+/** 403: the user lacks a permission, or a policy denies the request. The name is empty with generateName. */
 export function forbidden(resource: ResourceName, name: string, cause: string): Status {
   const what = printResource(resource);
   const subject = name === '' ? what : `${what} ${quote(name)}`;
@@ -57,7 +57,7 @@ export function forbidden(resource: ResourceName, name: string, cause: string): 
   return createStatus(403, 'Forbidden', `${head}: ${cause}`, detailsOf(resource, name));
 }
 
-/** 422: field errors in an object; its details name the kind, not the resource. */
+/** 422: the object has field errors. The details name the kind, not the resource. */
 export function invalid(kind: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {
   const kindName = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
   const cause = errors.length === 0 ? '' : `: ${formatFieldErrors(errors)}`;
@@ -87,7 +87,7 @@ export function notFound(resource: ResourceName, name: string): Status {
   );
 }
 
-/** 409: an object of that name exists. */
+/** 409: an object of this name exists. */
 export function alreadyExists(resource: ResourceName, name: string): Status {
   const message = `${printResource(resource)} ${quote(name)} already exists`;
   return createStatus(409, 'AlreadyExists', message, detailsOf(resource, name));
@@ -99,17 +99,17 @@ export function conflict(resource: ResourceName, name: string, cause: string): S
   return createStatus(409, 'Conflict', message, detailsOf(resource, name));
 }
 
-/** 400: the request cannot be understood. */
+/** 400: the request is malformed. */
 export function badRequest(message: string): Status {
   return createStatus(400, 'BadRequest', message);
 }
 
-/** 500: something broke on the way; the cause is repeated in the details. */
+/** 500: an internal error. The details repeat the cause. */
 export function internalError(cause: string): Status {
   return createStatus(500, 'InternalError', `Internal error occurred: ${cause}`, { causes: [{ message: cause }] });
 }
 
-/** Builds a Status from its parts. */
+/** Creates a Status. */
 export function createStatus(code: number, reason: string, message: string, details?: StatusDetails): Status {
   return { metadata: {}, status: 'Failure', message, reason, ...(details ? { details } : {}), code };
 }

@@ -1,10 +1,10 @@
-/** Returns the text as Go prints it with `%q`, which is how the API server quotes values in its messages. */
+/** Quotes a text as Go's `%q` does, which the API server uses in messages. */
 export function quote(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : `"${Array.from(text, escapeRune).join('')}"`;
 }
 
 const PLAIN = /^[ !#-[\]-~]*$/;
-/** What Go's strconv.IsPrint calls printable: letters, marks, numbers, punctuation, symbols and the ASCII space. */
+/** The printable characters of Go's strconv.IsPrint: letters, marks, numbers, punctuation, symbols and the ASCII space. */
 const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
 const NAMED: Readonly<Record<string, string>> = {
   '"': '\\"',
@@ -23,7 +23,7 @@ function escapeRune(rune: string): string {
   if (named !== undefined) return named;
   if (PRINTABLE.test(rune)) return rune;
   const code = rune.codePointAt(0) ?? 0;
-  // A lone surrogate is no UTF-8; Go, reading it from JSON, sees the replacement character, which is printable.
+  // Go decodes a lone surrogate in JSON as the replacement character, which is printable.
   if (code >= 0xd800 && code <= 0xdfff) return '\ufffd';
   if (code < 0x80) return `\\x${hex(code, 2)}`;
   return code < 0x10000 ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
@@ -33,17 +33,17 @@ function hex(code: number, digits: number): string {
   return code.toString(16).padStart(digits, '0');
 }
 
-/** Nobody reads more, and a text may be as long as a request. */
+/** The maximum length of a value in a message. A value may be as long as a request. */
 const MAX_SHOWN = 16_384;
 
-/** The text, or the beginning of a very long one; for messages that repeat what somebody sent. */
+/** Truncates a text for a message. */
 export function truncate(text: string, maxLength = MAX_SHOWN): string {
   return text.length <= maxLength ? text : `${text.slice(0, maxLength)}…`;
 }
 
 /**
- * Compares by the bytes of the UTF-8 form, as Go sorts strings. JavaScript's own order compares UTF-16 units and
- * differs where a character lies outside the Basic Multilingual Plane.
+ * Compares the UTF-8 bytes, as Go does. JavaScript compares UTF-16 units, which differs for characters outside the Basic
+ * Multilingual Plane.
  */
 export function compareBytes(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
@@ -55,17 +55,17 @@ export function compareBytes(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Distinct texts in byte order. */
+/** Returns the distinct texts in byte order. */
 export function sortedSet(texts: Iterable<string>): string[] {
   return [...new Set(texts)].sort(compareBytes);
 }
 
-/** Surrogates stand for code points above every other unit. */
+/** Surrogates represent code points that are greater than those of all other units. */
 function rank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
 
-/** The value as JSON; a value nested thousands of levels deep, which no API server sends, has no text but `…`. */
+/** Formats a value as JSON. A value that is nested too deeply for the stack becomes `…`. */
 export function printJson(value: unknown): string {
   try {
     return JSON.stringify(value);

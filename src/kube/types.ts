@@ -29,11 +29,7 @@ import type {
 import type { PSAEnforcementConfig } from './psa-enforcement-config.ts';
 import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 
-// * The objects of the Kubernetes API as this program sees them: JSON as sent.
-//
-// The folder `kube/` holds the words of the Kubernetes API. It is pure: no clock, no I/O, no packages at run time.
-
-/** A client-node model as it is on the wire: dates are strings, nothing may be changed, `null` is as good as absent. */
+/** A model of client-node as JSON: dates are strings, members are read-only, and null means absent. */
 export type Wire<T> = T extends Date
   ? string
   : T extends (infer Item)[]
@@ -42,22 +38,22 @@ export type Wire<T> = T extends Date
       ? { readonly [Key in keyof T]: Wire<T[Key]> }
       : T;
 
-/** The changeable form of a wire object; obtained from `draft()` only. */
+/** The mutable copy of an object that `draft` returns. */
 export type Draft<T> = T extends readonly (infer Item)[]
   ? Draft<Item>[]
   : T extends object
     ? { -readonly [Key in keyof T]: Draft<T[Key]> }
     : T;
 
-/** Returns a deep copy that may be changed. */
+/** Returns a mutable deep copy. */
 export function draft<T>(object: T): Draft<T> {
   return copyOf(object, 0) as Draft<T>;
 }
 
-/** No object of the API is as deep; whoever takes its time can copy that too. */
+/** Deeper parts are copied by structuredClone, which does not recurse on the stack. */
 const MAX_DEPTH = 64;
 
-/** JSON by hand, for that is many times faster than to clone whatever there may be. */
+/** Copies JSON, which is several times faster than structuredClone. */
 function copyOf(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (depth > MAX_DEPTH) return structuredClone(value);
@@ -96,7 +92,7 @@ export type Secret = Wire<V1Secret>;
 export type MutatingWebhookConfiguration = Wire<V1MutatingWebhookConfiguration>;
 export type ValidatingWebhookConfiguration = Wire<V1ValidatingWebhookConfiguration>;
 
-/** What a pod and a pod template have in common; all that a check may read. */
+/** A pod or a pod template. */
 export interface PodLike {
   readonly metadata?: ObjectMeta;
   readonly spec?: PodSpec;
@@ -109,7 +105,7 @@ export interface KubeObject {
   readonly metadata?: ObjectMeta;
 }
 
-/** Every kind that this program keeps in its store. */
+/** The kinds that the program reads or writes. */
 export interface Kinds extends WorkloadKinds {
   Namespace: Namespace;
   Node: Node;
@@ -145,21 +141,21 @@ interface WorkloadKinds {
   CronJob: Wire<V1CronJob>;
 }
 
-/** Group, version and kind, as in an AdmissionReview; the core group is `''`. */
+/** Group, version and kind; the core group is `''`. */
 export interface GroupVersionKind {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
 }
 
-/** Group, version and resource (the lower-case plural), as in an AdmissionReview. */
+/** Group, version and resource (the lower-case plural). */
 export interface GroupVersionResource {
   readonly group: string;
   readonly version: string;
   readonly resource: string;
 }
 
-/** The requester, as the API server authenticated it. */
+/** An authenticated user. */
 export interface UserInfo {
   readonly username?: string;
   readonly uid?: string;
@@ -167,10 +163,10 @@ export interface UserInfo {
   readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** A plain JSON object, nothing known about its members. */
+/** A JSON object whose members have not been validated. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** True for a JSON object: neither null nor a list. */
+/** Returns true for a JSON object: neither null nor a list. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -180,21 +176,21 @@ interface GateName {
 }
 
 /**
- * The features of a cluster that are switched on; the only one is named `cluster`.
+ * The enabled features of a cluster. The only object is named `cluster`.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
  */
 export interface FeatureGate extends KubeObject {
   readonly spec?: {
     /** `''`, `TechPreviewNoUpgrade`, `DevPreviewNoUpgrade`, `OKD` or `CustomNoUpgrade`. */
     readonly featureSet?: string | null;
-    /** Counts for `CustomNoUpgrade` only. */
+    /** In effect only for `CustomNoUpgrade`. */
     readonly customNoUpgrade?: {
       readonly enabled?: readonly string[] | null;
       readonly disabled?: readonly string[] | null;
     } | null;
   } | null;
   readonly status?: {
-    /** One entry for each version that components run in. */
+    /** One item for each version of the components. */
     readonly featureGates?:
       | readonly {
           readonly version?: string | null;
@@ -205,7 +201,7 @@ export interface FeatureGate extends KubeObject {
   } | null;
 }
 
-/** What something refers to, as far as reports tell. */
+/** The object that a report or a result refers to. */
 interface ReportSubject {
   readonly apiVersion?: string;
   readonly kind: string;
@@ -227,7 +223,7 @@ export interface ReportResult {
 }
 
 /**
- * What is wrong in a namespace, in the form that tools for many policy engines read.
+ * The policy violations of a namespace, in a format of several policy engines.
  * @see https://github.com/openreports/reports-api/blob/main/docs/api-docs.md
  */
 export interface Report extends KubeObject {
@@ -237,5 +233,5 @@ export interface Report extends KubeObject {
   readonly results: readonly ReportResult[];
 }
 
-/** A value, or why there is none. */
+/** A value, or the reason why there is none. */
 export type Result<T> = { readonly value: T } | { readonly error: string };

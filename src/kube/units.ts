@@ -13,7 +13,8 @@ const PART = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g;
 const DURATION = new RegExp(`^(?:${PART.source})+$`);
 
 /**
- * A Go duration such as `5s`, `1m30s` or `0`, in milliseconds; `undefined` if the text is none, or a negative one.
+ * Parses a Go duration such as `5s`, `1m30s` or `0` into milliseconds. Returns `undefined` for other texts and negative
+ * durations.
  * @see https://pkg.go.dev/time#ParseDuration
  */
 export function parseDurationMs(text: string): number | undefined {
@@ -24,17 +25,17 @@ export function parseDurationMs(text: string): number | undefined {
   return Number.isFinite(total) ? total : undefined;
 }
 
-/** What the suffixes of quantities stand for, as powers: of 10 or, with an `i`, of 2. */
+/** The exponents of the suffixes of quantities: of 10 or, with an `i`, of 2. */
 const DECIMAL: Readonly<Record<string, number>> = { n: -9, u: -6, m: -3, '': 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 };
 const BINARY: Readonly<Record<string, bigint>> = { Ki: 10n, Mi: 20n, Gi: 30n, Ti: 40n, Pi: 50n, Ei: 60n };
 
 const QUANTITY = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE])([+-]?\d{1,3})|([KMGTPE]i|[numkMGTPE]?))$/;
 
-/** Everything is counted in billionths, the smallest unit that there is. */
+/** The unit of parsed quantities is the billionth, the smallest unit of quantities. */
 const SCALE = 9;
 
 /**
- * A quantity such as `100m`, `1.5Gi` or `2e3` in billionths, rounded up; `undefined` for what is none.
+ * Parses a quantity such as `100m`, `1.5Gi` or `2e3` into billionths, rounded up. Returns `undefined` for other values.
  * @see https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
  */
 export function parseQuantity(value: unknown): bigint | undefined {
@@ -54,12 +55,12 @@ function scale(amount: bigint, shift: number): bigint {
   return (amount + divisor - 1n) / divisor;
 }
 
-/** A time as objects hold it: RFC 3339 in UTC, in whole seconds. */
+/** Formats a time as RFC 3339 in UTC, in seconds. */
 export function formatTimestamp(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-/** Milliseconds since 1970; `undefined` for what is absent or no time. */
+/** Parses a time into milliseconds since 1970. Returns `undefined` for an absent or malformed time. */
 export function parseTimestamp(text: string | null | undefined): number | undefined {
   const ms = text == null ? NaN : Date.parse(text);
   return Number.isNaN(ms) ? undefined : ms;

@@ -13,8 +13,8 @@ export const CONFIGURATION_KINDS = ['ValidatingWebhookConfiguration', 'MutatingW
 export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
 
 /**
- * The configurations of an installation, by kind and name. Replicas look after these alone, and may write no others: what
- * somebody has copied from them, labels and all, is somebody's own.
+ * The configurations of an installation, by kind and name. Replicas update only these, and their role permits only these.
+ * A copy with the same labels belongs to its creator.
  */
 export const INSTALLED_CONFIGURATIONS = {
   ValidatingWebhookConfiguration: ['psa.portcullis.dev', 'scc.portcullis.dev'],
@@ -23,30 +23,29 @@ export const INSTALLED_CONFIGURATIONS = {
 
 export type WebhookConfiguration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration;
 
-/** What is read of a webhook. */
+/** A webhook of a configuration. */
 export interface RegisteredWebhook {
   readonly name: string;
-  /** Whom the API server trusts, PEM in base64; `''`: whom it trusts anyway. */
+  /** The trusted authorities: PEM in base64, or `''` for those of the API server. */
   readonly caBundle: string;
-  /** By what name the API server calls it; `undefined` where that cannot be told. */
+  /** The host name that the API server connects to; `undefined` for an invalid URL. */
   readonly host: string | undefined;
-  /** What becomes of a request that it cannot be asked about. */
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly service?: { readonly namespace: string; readonly name: string };
 }
 
-/** True if the configuration says that it belongs to this program. */
+/** Returns true if the labels of the configuration name this program. */
 export function isPartOfPortcullis({ metadata }: WebhookConfiguration): boolean {
   return metadata?.labels?.[PART_OF_LABEL] === PART_OF;
 }
 
-/** True if the configuration is one of those of an installation. */
+/** Returns true for a configuration of the installation. */
 export function isInstalled(kind: ConfigurationKind, name: string | undefined): boolean {
   const names: readonly (string | undefined)[] = INSTALLED_CONFIGURATIONS[kind];
   return names.includes(name);
 }
 
-/** `<namespace>/<name>` of the Secret whose authorities the configuration asks for. */
+/** Returns `<namespace>/<name>` of the Secret whose authorities are to be injected. */
 export function caSecretReference({ metadata }: WebhookConfiguration): string | undefined {
   return metadata?.annotations?.[INJECT_CA_ANNOTATION];
 }
@@ -54,13 +53,13 @@ export function caSecretReference({ metadata }: WebhookConfiguration): string | 
 /** @see https://cert-manager.io/docs/concepts/ca-injector/ */
 const CERT_MANAGER = 'cert-manager.io/inject-';
 
-/** True if somebody fills in whom the API server is to trust. */
+/** Returns true if this program or cert-manager injects the authorities. */
 export function hasCaInjection(configuration: Pick<WebhookConfiguration, 'metadata'>): boolean {
   const { annotations = {} } = configuration.metadata ?? {};
   return Object.keys(annotations).some((key) => key === INJECT_CA_ANNOTATION || key.startsWith(CERT_MANAGER));
 }
 
-/** The webhooks of a configuration. */
+/** Returns the webhooks of a configuration. */
 export function getWebhooks({ webhooks }: WebhookConfiguration): RegisteredWebhook[] {
   return (webhooks ?? []).map(({ name, clientConfig, failurePolicy }) => {
     const { caBundle, service, url } = clientConfig;
@@ -75,8 +74,8 @@ export function getWebhooks({ webhooks }: WebhookConfiguration): RegisteredWebho
 }
 
 /**
- * Those that hold requests up when they cannot be asked, or all if none does. What is made of their trust may not hang on
- * the others: one of those that goes wrong would take along what works.
+ * Returns the webhooks with failurePolicy Fail, or all if there is none. A problem of a webhook that fails open must not
+ * affect the decision about the certificates of the others.
  */
 export function enforcingWebhooks<T extends Pick<RegisteredWebhook, 'failurePolicy'>>(
   webhooks: readonly T[],
@@ -89,7 +88,7 @@ function hostOf(url: string): string | undefined {
   return URL.parse(url)?.hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
-/** The parts of a request that rules of a webhook select by. */
+/** The properties of a request that the rules of a webhook match. */
 interface RuleTarget {
   readonly operation: Operation;
   /** `''` for cluster-scoped objects. For requests on a Namespace, its name. */
@@ -137,15 +136,15 @@ function texts(list: unknown): readonly string[] {
 type Labels = Readonly<Record<string, string>>;
 
 /**
- * True if the labels satisfy a LabelSelector object; an empty one matches everything, an absent one nothing.
+ * Returns true if a LabelSelector matches the labels. An empty selector matches all objects, an absent one none.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/apis/meta/v1/types.go
  */
 export function matchesLabelSelector(selector: unknown, labels: Labels | undefined): boolean {
   if (!isObject(selector)) return false;
-  const wanted = isObject(selector['matchLabels']) ? Object.entries(selector['matchLabels']) : [];
+  const required = isObject(selector['matchLabels']) ? Object.entries(selector['matchLabels']) : [];
   const expressions = Array.isArray(selector['matchExpressions']) ? selector['matchExpressions'] : [];
   return (
-    wanted.every(([key, value]) => valueOf(labels, key) === value) &&
+    required.every(([key, value]) => valueOf(labels, key) === value) &&
     expressions.every((expression) => isObject(expression) && matchesExpression(expression, labels))
   );
 }

@@ -1,7 +1,7 @@
-/** Names that Kubernetes gives a meaning: labels, annotations, users, groups; each with its source. */
+/** Well-known labels, annotations and names of Kubernetes, OpenShift and this program. */
 
 /**
- * The labels of a namespace that set its policies.
+ * The labels of a namespace that set its Pod Security policies.
  * @see https://kubernetes.io/docs/concepts/security/pod-security-admission/#pod-security-admission-labels-for-namespaces
  */
 export const POD_SECURITY_LABELS = {
@@ -14,75 +14,74 @@ export const POD_SECURITY_LABELS = {
 } as const;
 
 /**
- * The label of a namespace that asks for its Pod Security labels to be kept by the program (`"true"`) or to be left alone
- * (`"false"`); any other value says nothing.
+ * The label of a namespace that enables (`"true"`) or disables (`"false"`) the synchronization of its Pod Security labels.
+ * Other values have no effect.
  * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
  */
 export const LABEL_SYNC_LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
 
 /**
- * The annotation of a namespace that holds the strictest level which all pods satisfy that its service accounts may run.
+ * The annotation of a namespace with the strictest level that admits all pods of its service accounts.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */
 export const SUFFICIENT_LEVEL_ANNOTATION = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
 
-/** Under this name labels are kept: the name of the controller, and the owner of the fields it applies. */
+/** The name of the label syncer, also as field manager. */
 export const LABEL_SYNC_MANAGER = 'pod-security-admission-label-synchronization-controller';
 
-/** The owner of the labels that early releases wrote by plain updates. */
+/** The field manager of labels that early OpenShift releases wrote by updates. */
 export const FORMER_LABEL_SYNC_MANAGER = 'cluster-policy-controller';
 
-/** Keeps the labels of the namespaces where SCCs never count. */
+/** The field manager of labels of namespaces in which SCC admission is disabled. */
 export const RUN_LEVEL_ZERO_MANAGER = 'privileged-namespaces-psa-label-syncer';
 
-/** The names of an installation of this program in a cluster, as its manifests have them. */
+/** The names of objects in the generated manifests. */
 export const INSTALLATION = {
   namespace: 'portcullis',
-  /** Of the service, the service account, the Deployment, and the Lease by which one replica leads. */
+  /** The name of the Service, the ServiceAccount, the Deployment and the Lease of the leader. */
   name: 'portcullis',
-  /** Holds the authority and the serving certificate where the program makes them itself. */
+  /** The Secret with the generated authority and serving certificate. */
   certificateSecret: 'portcullis-serving-certificate',
 } as const;
 
-/** Marks all that belongs to this program, configurations of webhooks among them. */
+/** The label of all objects of this program. */
 export const PART_OF_LABEL = 'app.kubernetes.io/part-of';
 export const PART_OF = 'portcullis';
 
-/** `replica` on the Leases in which each replica says what it serves. */
+/** The label with the value `replica` on the Leases of replicas. */
 export const COMPONENT_LABEL = 'app.kubernetes.io/component';
 export const REPLICA = 'replica';
 
-/** On a configuration of webhooks: `<namespace>/<name>` of the Secret whose authorities its webhooks are to trust. */
+/** On a webhook configuration: `<namespace>/<name>` of the Secret whose authorities are injected. */
 export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';
 
-/** On the Secret of the certificates: `ca` or `serving`, for a new authority or serving certificate before its time. */
+/** On the Secret of the certificates: `ca` or `serving` requests a new authority or serving certificate. */
 export const ROTATE_ANNOTATION = 'portcullis.dev/rotate';
 
-/** On the Lease of a replica: SHA-256 of the certificate that it serves, in hex. */
+/** On the Lease of a replica: the SHA-256 fingerprint of its serving certificate, in hex. */
 export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificate';
 
-/** `fail-open` on a namespace whose pods must start while nobody answers reviews: networking, DNS, storage. */
+/** The label with the value `fail-open` on namespaces whose pods must start without webhooks: networking, DNS, storage. */
 export const TIER_LABEL = 'portcullis.dev/admission';
 export const FAIL_OPEN = 'fail-open';
 
-/** The ConfigMap with the configuration of Pod Security that follows from the rollout. */
+/** The ConfigMap with the Pod Security configuration that the rollout publishes. */
 export const POD_SECURITY_CONFIG_MAP = 'portcullis-pod-security';
 
 /**
- * On that ConfigMap the level that namespaces without a label are to be held to, on the Lease of a replica the one that it
- * holds them to.
+ * On that ConfigMap: the desired default level. On the Lease of a replica: the default level that it enforces.
  */
 export const POD_SECURITY_DEFAULT_ANNOTATION = 'portcullis.dev/pod-security-default';
 
 /**
- * On the PSAEnforcementConfig: a time (RFC 3339) at which somebody wants all namespaces to be evaluated. One that is later
- * than the last evaluation has them evaluated at once.
+ * On the PSAEnforcementConfig: a time (RFC 3339) that requests an evaluation of all namespaces, if it is later than the
+ * last evaluation.
  */
 export const EVALUATE_ANNOTATION = 'portcullis.dev/evaluate';
 
-/** On both: the number of that configuration; it rises with each change. */
+/** On both: the generation of that configuration, which increases with each change. */
 export const POD_SECURITY_GENERATION_ANNOTATION = 'portcullis.dev/pod-security-generation';
 
-/** On the ConfigMap what becomes of labels that enforce: `Enforce`, `Hold` or `Advise`; and when the level was last raised. */
+/** On the ConfigMap: the handling of enforce labels (`Enforce`, `Hold` or `Advise`), and the time of the last raise. */
 export const LABEL_SYNC_MODE_ANNOTATION = 'portcullis.dev/label-sync-mode';
 export const RAISED_AT_ANNOTATION = 'portcullis.dev/raised-at';

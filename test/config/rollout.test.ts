@@ -68,11 +68,11 @@ suite('what cannot be is refused', () => {
     ],
     [
       'rollout: {enforcementDate: 2027-02-29}\n',
-      'invalid configuration: rollout.enforcementDate: Invalid value: "2027-02-29": must be a day such as 2027-01-31 (c.yaml:3:11, rollout.enforcementDate)',
+      'invalid configuration: rollout.enforcementDate: Invalid value: "2027-02-29": must be a date such as 2027-01-31 (c.yaml:3:11, rollout.enforcementDate)',
     ],
     [
       'rollout: {enforcementDate: soon}\n',
-      'invalid configuration: rollout.enforcementDate: Invalid value: "soon": must be a day such as 2027-01-31 (c.yaml:3:11, rollout.enforcementDate)',
+      'invalid configuration: rollout.enforcementDate: Invalid value: "soon": must be a date such as 2027-01-31 (c.yaml:3:11, rollout.enforcementDate)',
     ],
     ['rollout: {fase: Enforce}\n', 'strict decoding error: unknown field "fase" (c.yaml:3:11, rollout.fase)'],
     [
@@ -87,11 +87,11 @@ invalid configuration: rollout.clientQPS: Invalid value: 0: must be greater than
     ],
     [
       'rollout: {maxEvaluationAge: 1h}\n',
-      'invalid configuration: rollout.maxEvaluationAge: must not be less than evaluationInterval: what was found would be too old before it is looked at again (c.yaml:3:11, rollout.maxEvaluationAge)',
+      'invalid configuration: rollout.maxEvaluationAge: must not be less than evaluationInterval, because results would expire before the next evaluation (c.yaml:3:11, rollout.maxEvaluationAge)',
     ],
     [
       'featureGates: {Other: true}\n',
-      'unknown feature "Other"; there is OpenShiftPodSecurityAdmission (c.yaml:3:16, featureGates.Other)',
+      'unknown feature "Other"; the known features are OpenShiftPodSecurityAdmission (c.yaml:3:16, featureGates.Other)',
     ],
     [
       'featureGates: {OpenShiftPodSecurityAdmission: "true"}\n',
@@ -99,7 +99,7 @@ invalid configuration: rollout.clientQPS: Invalid value: 0: must be greater than
     ],
     [
       'rollout: {phase: Evaluate}\npodSecurity: {defaults: {enforce: baseline}}\n',
-      'invalid configuration: podSecurity.defaults and rollout.phase Evaluate both say what holds where a namespace has no label: leave one of them out (c.yaml:4:15, podSecurity.defaults)',
+      'invalid configuration: podSecurity.defaults and rollout.phase Evaluate exclude each other: the rollout manages the defaults (c.yaml:4:15, podSecurity.defaults)',
     ],
   ];
   for (const [text, message] of CASES) {

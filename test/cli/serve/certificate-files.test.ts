@@ -46,7 +46,7 @@ suite('files of certificates', () => {
     {
       name: 'a pipe',
       given: { 'tls-cert-file': pipe, 'tls-private-key-file': pipe },
-      message: `cannot read ${pipe}: it is no regular file`,
+      message: `cannot read ${pipe}: it is not a regular file`,
     },
     {
       name: 'a folder',
@@ -61,7 +61,7 @@ suite('files of certificates', () => {
     {
       name: 'authorities in a pipe',
       given: { 'client-ca-file': pipe },
-      message: `cannot read ${pipe}: it is no regular file`,
+      message: `cannot read ${pipe}: it is not a regular file`,
     },
     {
       name: 'authorities that are none',
