@@ -15,7 +15,7 @@ const INFO = { title: 'Kubernetes', version: 'unversioned' } as const;
 /** The OpenAPI v3 document of a group version: the patch operation of each of its resources. */
 export function openApiV3({ group, version }: GroupVersion, resources: readonly ResourceInfo[]): object {
   const own = resources.filter((resource) => resource.group === group && resource.version === version);
-  return { openapi: '3.0.0', info: INFO, paths: Object.fromEntries(own.map(patchPath)) };
+  return { openapi: '3.0.0', info: INFO, paths: Object.fromEntries(own.map(patchPath)), components: { schemas: {} } };
 }
 
 /** `/openapi/v3`: the paths of the documents of the group versions. */
@@ -31,23 +31,10 @@ export function openApiV2(): object {
   return { swagger: '2.0', info: INFO, paths: {}, definitions: {} };
 }
 
+/** Without a request body, kubectl computes strategic merge patches from its own types instead of the document. */
 function patchPath({ group, version, resource, kind, namespaced }: ResourceInfo): [string, object] {
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
-  // Without the type of strategic merge patches, kubectl computes them from its own types instead of these documents.
-  const patchTypes = ['apply-patch+yaml', 'json-patch+json', 'merge-patch+json'];
-  const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({
-    name,
-    in: 'query',
-    schema: { type: name === 'force' ? 'boolean' : 'string', uniqueItems: true },
-  }));
-  const operation = {
-    'x-kubernetes-action': 'patch',
-    'x-kubernetes-group-version-kind': { group, version, kind },
-    parameters,
-    requestBody: {
-      content: Object.fromEntries(patchTypes.map((type) => [`application/${type}`, { schema: { type: 'object' } }])),
-    },
-    responses: { 200: { description: 'OK' } },
-  };
+  const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({ name, in: 'query' }));
+  const operation = { 'x-kubernetes-group-version-kind': { group, version, kind }, parameters };
   return [`${root}${namespaced ? '/namespaces/{namespace}' : ''}/${resource}/{name}`, { patch: operation }];
 }
