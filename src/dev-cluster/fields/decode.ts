@@ -7,7 +7,7 @@ import { metadataProblem } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import { isObject, type GroupVersionKind } from '../../kube/types.ts';
-import { jsonTypeName, unmarshalError } from '../../kube/field-error.ts';
+import { unmarshalError } from '../../kube/field-error.ts';
 import type { ApiObject } from '../types.ts';
 import type { Schema } from './schema.ts';
 
@@ -49,7 +49,7 @@ export function decodeBody({ text, contentType, type, kind: expected }: Body): D
   const sent = 'error' in parsed ? parsed : readKind(parsed.value, expected);
   if ('error' in sent) {
     const subject = `the object provided is unrecognized (must be of type ${expected.kind})`;
-    throw new ApiError(badRequest(`${subject}: ${sent.error} (${summarize(text)})`));
+    throw new ApiError(badRequest(`${subject}: ${sent.error}`));
   }
   const decoding = decodeValue('value' in parsed ? parsed.value : {}, type);
   const error = findKindError(sent, expected) ?? decoding.error;
@@ -98,11 +98,7 @@ function parseYaml(text: string): Parsed {
 /** The API version and kind of a body, completed from the URL. */
 function readKind(value: unknown, expected: GroupVersionKind): GroupVersionKind | { readonly error: string } {
   if (value !== null && !isObject(value)) {
-    const struct =
-      'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }';
-    return {
-      error: `couldn't get version/kind; json parse error: json: cannot unmarshal ${jsonTypeName(value)} into Go value of type ${struct}`,
-    };
+    return { error: `couldn't get version/kind; json parse error: ${unmarshalError(value, '', 'struct')}` };
   }
   const { apiVersion = '', kind = '' } = value ?? {};
   for (const [field, text] of Object.entries({ apiVersion, kind })) {
@@ -123,16 +119,6 @@ function findKindError(sent: GroupVersionKind, { group, version, kind }: GroupVe
   }
   const apiVersion = sent.group === '' ? sent.version : `${sent.group}/${sent.version}`;
   return `no kind ${quote(sent.kind)} is registered for version ${quote(apiVersion)} in scheme "pkg/api/legacyscheme/scheme.go:30"`;
-}
-
-const SUMMARY_BYTES = 30;
-
-/** The start of a body in error messages: text if it looks like JSON, hexadecimal otherwise. */
-function summarize(text: string): string {
-  const bytes = Buffer.from(text);
-  if (bytes.length === 0) return '<empty>';
-  const start = bytes.subarray(0, SUMMARY_BYTES).toString(text.startsWith('{') ? 'utf8' : 'hex');
-  return bytes.length > SUMMARY_BYTES ? `${start} ...` : start;
 }
 
 /**

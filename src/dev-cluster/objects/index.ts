@@ -3,7 +3,7 @@
  * are checked. The functions know neither storage nor requests.
  */
 import { semanticEqual } from '../../kube/equality.ts';
-import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
+import { invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors } from '../../kube/names.ts';
 import { matchesLabelSelector } from '../../kube/webhooks.ts';
 import type { JsonObject } from '../../kube/types.ts';
@@ -56,7 +56,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     namespaced: true,
     generation: 'counted',
     initialStatus: () => ({ replicas: 0 }),
-    validate: (object) => replicationControllerErrors(objectAt(object, 'spec')),
+    validate: (object) => templateErrors(objectAt(objectAt(object, 'spec'), 'template'), 'spec.template'),
     warnings: (object) => templateWarnings('', 'ReplicationController', object),
   },
   '/ResourceQuota': { namespaced: true, initialStatus: () => ({}) },
@@ -106,10 +106,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   },
   // Go always writes the spec.
   'coordination.k8s.io/Lease': { namespaced: true, defaults: (lease) => void (lease['spec'] ??= {}) },
-  'node.k8s.io/RuntimeClass': {
-    namespaced: false,
-    validate: (object) => (textAt(object, 'handler') === '' ? [requiredField('handler', '')] : []),
-  },
+  'node.k8s.io/RuntimeClass': { namespaced: false },
   'policy/PodDisruptionBudget': {
     namespaced: true,
     generation: 'counted',
@@ -123,7 +120,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   [`${RBAC}/ClusterRoleBinding`]: roleBinding(false, ['ClusterRole']),
   [`${RBAC}/Role`]: { namespaced: true, nameErrors: pathSegmentErrors, validate: (role) => roleErrors(role, true) },
   [`${RBAC}/RoleBinding`]: roleBinding(true, ['Role', 'ClusterRole']),
-  'scheduling.k8s.io/PriorityClass': { namespaced: false, generation: 'counted', validate: priorityClassErrors },
+  'scheduling.k8s.io/PriorityClass': { namespaced: false, generation: 'counted' },
 };
 
 /** Returns the strategy of a built-in kind. Kinds without rules are namespaced and not validated. */
@@ -169,23 +166,6 @@ function serviceErrors(service: ApiObject): FieldError[] {
     ...(SERVICE_TYPES.includes(type) ? [] : [notSupported('spec.type', type, SERVICE_TYPES)]),
     ...ports.flatMap((port, index) => portNumberErrors(`spec.ports[${index}].port`, numberAt(port, 'port') ?? 0)),
   ];
-}
-
-const HIGHEST_USER_PRIORITY = 1_000_000_000;
-const SYSTEM_PRIORITIES: Readonly<Record<string, number>> = {
-  'system-node-critical': 2_000_001_000,
-  'system-cluster-critical': 2_000_000_000,
-};
-
-function priorityClassErrors(object: ApiObject): FieldError[] {
-  const name = textAt(object.metadata, 'name');
-  const value = numberAt(object, 'value') ?? 0;
-  if (name.startsWith('system-')) {
-    const detail = `priority class names with 'system-' prefix are reserved for system use only. error: ${name} is not a known system priority class`;
-    return SYSTEM_PRIORITIES[name] === value ? [] : [forbiddenField('metadata.name', detail)];
-  }
-  const detail = `maximum allowed value of a user defined priority is ${HIGHEST_USER_PRIORITY}`;
-  return value <= HIGHEST_USER_PRIORITY ? [] : [forbiddenField('value', detail)];
 }
 
 /**
@@ -243,18 +223,6 @@ function changed(object: ApiObject, old: ApiObject, fields: readonly string[]): 
   return fields
     .filter((field) => !semanticEqual(spec[field], before[field]))
     .map((field) => invalidValue(`spec.${field}`, spec[field] ?? null, 'field is immutable'));
-}
-
-function replicationControllerErrors(spec: JsonObject): FieldError[] {
-  const selector = objectAt(spec, 'selector');
-  return [
-    ...(Object.keys(selector).length === 0 ? [requiredField('spec.selector', '')] : []),
-    ...nonNegativeErrors(spec, ['replicas'], 'spec'),
-    ...(hasField(spec, 'template')
-      ? templateErrors(objectAt(spec, 'template'), 'spec.template')
-      : [requiredField('spec.template', '')]),
-    ...selectorMismatch({ matchLabels: selector }, objectAt(spec, 'template')),
-  ];
 }
 
 /** The pods of a job have its name and UID as labels. The UID selects them unless the job has its own selector. */

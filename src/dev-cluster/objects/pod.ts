@@ -102,7 +102,6 @@ function podSpecErrors(spec: JsonObject, path: string): FieldError[] {
     ...supported(spec, 'dnsPolicy', path, ['ClusterFirstWithHostNet', 'ClusterFirst', 'Default', 'None']),
     ...labelErrors(spec['nodeSelector'], `${path}.nodeSelector`),
     ...idErrors(context, ['fsGroup', 'runAsUser', 'runAsGroup'], `${path}.securityContext`),
-    ...sysctlErrors(context, spec, `${path}.securityContext.sysctls`),
     ...seccompErrors(context, `${path}.securityContext.seccompProfile`),
     ...hostUserErrors(spec, path),
     ...['serviceAccountName', 'nodeName', 'priorityClassName', 'runtimeClassName'].flatMap((field) => {
@@ -258,22 +257,6 @@ function seccompErrors(context: JsonObject, path: string): FieldError[] {
   ];
 }
 
-/** The sysctls of a kernel namespace cannot be set in a pod that shares the namespace of the node. */
-function sysctlErrors(context: JsonObject, spec: JsonObject, path: string): FieldError[] {
-  return objectsAt(context, 'sysctls').flatMap((sysctl, index) => {
-    const name = textAt(sysctl, 'name');
-    const dotted = name.replaceAll('/', '.');
-    const flags = [
-      ['hostNetwork', dotted.startsWith('net.')],
-      ['hostIPC', /^(kernel\.(shm|msg|sem)|fs\.mqueue\.)/.test(dotted)],
-    ] as const;
-    if (name === '') return [requiredField(`${path}[${index}].name`, '')];
-    return flags
-      .filter(([flag, isAffected]) => isAffected && spec[flag] === true)
-      .map(([flag]) => invalidValue(`${path}[${index}].name`, name, `may not be specified when '${flag}' is true`));
-  });
-}
-
 function hostUserErrors(spec: JsonObject, path: string): FieldError[] {
   if (spec['hostUsers'] !== false) return [];
   const flags = { hostNetwork: 'hostNetwork', hostPID: 'HostPID', hostIPC: 'HostIPC' };
@@ -400,7 +383,7 @@ const SECCOMP_CONTAINER = 'container.seccomp.security.alpha.kubernetes.io/';
 const APP_ARMOR = 'container.apparmor.security.beta.kubernetes.io/';
 
 /**
- * Warnings about annotations without effect and about hidden environment variables. `path` leads to the pod.
+ * Warnings about annotations without effect. `path` leads to the pod.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/api/pod/warnings.go
  */
 function podWarnings(metadata: JsonObject | undefined, spec: JsonObject, path: string): string[] {
@@ -414,27 +397,13 @@ function podWarnings(metadata: JsonObject | undefined, spec: JsonObject, path: s
   return [
     ...seccomp(SECCOMP, spec),
     ...CONTAINER_LISTS.flatMap((list) =>
-      objectsAt(spec, list).flatMap((container, index) => {
+      objectsAt(spec, list).flatMap((container) => {
         const name = textAt(container, 'name');
         return [
           ...seccomp(`${SECCOMP_CONTAINER}${name}`, container),
           ...warn(`${APP_ARMOR}${name}`, container, 'appArmorProfile', 'deprecated since v1.30'),
-          ...envWarnings(container, `${path}spec.${list}[${index}]`),
         ];
       }),
     ),
   ];
-}
-
-/** A variable hides an earlier one with the same name, unless its value refers to the earlier one. */
-function envWarnings(container: JsonObject, path: string): string[] {
-  const seen = new Set<string>();
-  return objectsAt(container, 'env').flatMap((variable, index) => {
-    const name = textAt(variable, 'name');
-    const isHidden = seen.has(name) && !textAt(variable, 'value').includes(`$(${name})`);
-    seen.add(name);
-    return isHidden
-      ? [`${path}.env[${index}]: hides previous definition of ${quote(name)}, which may be dropped when using apply`]
-      : [];
-  });
 }

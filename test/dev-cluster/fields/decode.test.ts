@@ -90,31 +90,23 @@ suite('malformed bodies', () => {
   const unrecognized =
     "the object provided is unrecognized (must be of type Pod): couldn't get version/kind; json parse error: ";
   const cases: [name: string, text: string, message: string][] = [
-    ['empty', '', `${unrecognized}Unexpected end of JSON input (<empty>)`],
+    ['empty', '', `${unrecognized}Unexpected end of JSON input`],
+    ['not JSON', 'kind: Pod', `${unrecognized}Unexpected token 'k', "kind: Pod" is not valid JSON`],
     [
-      'not JSON',
-      'kind: Pod',
-      `${unrecognized}Unexpected token 'k', "kind: Pod" is not valid JSON (6b696e643a20506f64)`,
-    ],
-    [
-      'truncated, with a long text',
+      'truncated',
       '{"metadata":{"name":"abcdefghijklmnopqrstuvwxyz"',
-      `${unrecognized}Expected ',' or '}' after property value in JSON at position 48 (line 1 column 49) ({"metadata":{"name":"abcdefghi ...)`,
+      `${unrecognized}Expected ',' or '}' after property value in JSON at position 48 (line 1 column 49)`,
     ],
-    [
-      'a list',
-      '[]',
-      `${unrecognized}json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" } (5b5d)`,
-    ],
+    ['a list', '[]', `${unrecognized}json: cannot unmarshal array into Go value of type struct`],
     [
       'a kind of a wrong type',
       '{"kind":1}',
-      `${unrecognized}json: cannot unmarshal number into Go struct field .kind of type string ({"kind":1})`,
+      `${unrecognized}json: cannot unmarshal number into Go struct field .kind of type string`,
     ],
     [
       'an API version with two slashes',
       '{"apiVersion":"a/b/c"}',
-      'the object provided is unrecognized (must be of type Pod): unexpected GroupVersion string: a/b/c ({"apiVersion":"a/b/c"})',
+      'the object provided is unrecognized (must be of type Pod): unexpected GroupVersion string: a/b/c',
     ],
     [
       'another kind',
