@@ -1,14 +1,14 @@
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
-/** Reads of decoded objects: what is missing or has another type reads as empty. */
+/** Access to the fields of decoded objects. A missing value and a value of another type are empty. */
 
 export function objectAt(parent: JsonObject | undefined, field: string): JsonObject {
   const value = parent?.[field];
-  // A new one each time: whoever writes into it must not write into that of others.
+  // A new object each time, because callers may change it.
   return isObject(value) ? value : {};
 }
 
-/** The objects in a list; anything else in it is left out. */
+/** The objects in a list; other items are omitted. */
 export function objectsAt(parent: JsonObject | undefined, field: string): readonly JsonObject[] {
   const value = parent?.[field];
   return Array.isArray(value) ? value.filter(isObject) : [];
@@ -29,7 +29,7 @@ export function numberAt(parent: JsonObject | undefined, field: string): number 
   return typeof value === 'number' ? value : undefined;
 }
 
-/** True if the field holds anything but null. */
+/** True if the field has a value other than null. */
 export function hasField(parent: JsonObject | undefined, field: string): boolean {
   return parent?.[field] != null;
 }
