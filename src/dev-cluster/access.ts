@@ -14,7 +14,6 @@ import {
   at,
   editMetadata,
   itemsAt,
-  metadataOf,
   textAt,
   textsAt,
   type ApiObject,
@@ -152,7 +151,6 @@ type ReviewStatus = (core: Core, call: Call, review: ApiObject) => unknown;
 const REVIEWS: Readonly<Record<string, ReviewStatus>> = {
   SelfSubjectAccessReview: (core, call, review) => ({ allowed: core.access(call.user, reviewedAction(review)) }),
   SubjectAccessReview: subjectAccess,
-  LocalSubjectAccessReview: subjectAccess,
   SelfSubjectRulesReview: (core, { user }, review) => {
     const namespace = textAt(review, 'spec', 'namespace');
     if (namespace === '') throw new ApiError(badRequest('no namespace on request'));
@@ -193,17 +191,9 @@ export async function createReview(core: Core, call: Call): Promise<ObjectResult
 
 function subjectAccess(core: Core, { info }: Call, review: ApiObject): object {
   const user = { username: textAt(review, 'spec', 'user'), groups: textsAt(review, 'spec', 'groups') };
-  const action = reviewedAction(review);
-  const { namespace } = metadataOf(review);
-  const invalidReview = (path: string, value: unknown, detail: string): ApiError =>
-    new ApiError(invalid(info, '', [invalidValue(path, value, detail)]));
-  if (user.username === '' && user.groups.length === 0) {
-    throw invalidReview('spec.user', '', 'at least one of user or group must be specified');
-  }
-  if (info.namespaced && action.namespace !== namespace) {
-    throw invalidReview('spec.resourceAttributes.namespace', action.namespace, 'must match metadata.namespace');
-  }
-  return { allowed: core.access(user, action) };
+  if (user.username !== '' || user.groups.length > 0) return { allowed: core.access(user, reviewedAction(review)) };
+  const error = invalidValue('spec.user', '', 'at least one of user or group must be specified');
+  throw new ApiError(invalid(info, '', [error]));
 }
 
 /** Throws ApiError 400 for a review without the attributes of an action. */

@@ -1,4 +1,4 @@
-import { forbiddenField, notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
+import { notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
 import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
 import type { GroupVersionKind } from '../kube/types.ts';
@@ -32,11 +32,7 @@ export function readWriteOptions(
     ...(patchType === APPLY && fieldManager === ''
       ? [requiredField('fieldManager', 'is requiredField for apply patch')]
       : []),
-    ...(patchType !== undefined && patchType !== APPLY && query.has('force')
-      ? [forbiddenField('force', 'may not be specified for non-apply patch')]
-      : []),
     ...dryRunErrors(dryRun),
-    ...(VALIDATIONS.includes(fieldValidation) ? [] : [notSupported('fieldValidation', fieldValidation, VALIDATIONS)]),
   ]);
   const sent = {
     ...(dryRun.length > 0 ? { dryRun } : {}),
@@ -51,8 +47,6 @@ export function readWriteOptions(
     toObject: (name) => ({ kind: name, apiVersion: 'meta.k8s.io/v1', ...sent }),
   };
 }
-
-const VALIDATIONS = ['', 'Ignore', 'Strict', 'Warn'];
 
 export function dryRunErrors(dryRun: readonly string[]): FieldError[] {
   return dryRun.every((value) => value === 'All') ? [] : [notSupported('dryRun', dryRun, ['All'])];

@@ -1,7 +1,7 @@
-import { ApiError, badRequest, notFound } from '../kube/status.ts';
+import { ApiError, badRequest } from '../kube/status.ts';
 import { requireAccess } from './access.ts';
 import { attributesOf, getObject, type ApiResult, type Call, type Core } from './request.ts';
-import { itemsAt, textAt, type ApiObject } from './types.ts';
+import { textAt, type ApiObject } from './types.ts';
 
 /** The boolean options of each connection to a container. */
 const FLAGS: Readonly<Record<string, readonly string[]>> = {
@@ -17,12 +17,9 @@ export async function connect(core: Core, call: Call): Promise<ApiResult> {
   const name = call.subresource?.name ?? '';
   if (name !== 'log') await admitConnection(core, call, name);
   const pod = getObject(core, call);
-  if (name !== 'portforward') requireContainer(pod, call.query.get('container') ?? '');
   const nodeName = textAt(pod, 'spec', 'nodeName');
   if (nodeName === '' && name === 'log') return { kind: 'empty' };
   if (nodeName === '') throw new ApiError(badRequest(`pod ${call.name} does not have a host assigned`));
-  const nodes = { group: '', resource: 'nodes' };
-  if (!core.storage.get(nodes, '', nodeName)) throw new ApiError(notFound(nodes, nodeName));
   throw new ApiError(badRequest(`node ${nodeName} has no kubelet: this is a development cluster, which runs no pods`));
 }
 
@@ -50,19 +47,4 @@ function connectOptions({ query, subresource }: Call, name: string): ApiObject {
     ...(command.length === 0 ? {} : { command }),
     ...(ports.length === 0 ? {} : { ports }),
   };
-}
-
-/** Throws ApiError 400 unless the pod has the container; without a container name, unless it has only one. */
-function requireContainer(pod: ApiObject, container: string): void {
-  const name = textAt(pod, 'metadata', 'name');
-  const lists = ['initContainers', 'containers', 'ephemeralContainers'];
-  const names = lists.flatMap((list) => itemsAt(pod, 'spec', list).map((item) => textAt(item, 'name')));
-  if (container === '' && itemsAt(pod, 'spec', 'containers').length === 1) return;
-  if (container === '') {
-    const choice = `choose one of: [${names.join(' ')}]`;
-    throw new ApiError(badRequest(`a container name must be specified for pod ${name}, ${choice}`));
-  }
-  if (!names.includes(container)) {
-    throw new ApiError(badRequest(`container ${container} is not valid for pod ${name}`));
-  }
 }

@@ -18,11 +18,11 @@ import {
 } from './types.ts';
 
 const NAMESPACES: ResourceKey = { group: '', resource: 'namespaces' };
-const SERVICES: ResourceKey = { group: '', resource: 'services' };
 const SERVICE_ACCOUNTS: ResourceKey = { group: '', resource: 'serviceaccounts' };
 const CONFIG_MAPS: ResourceKey = { group: '', resource: 'configmaps' };
 const CLUSTER_ROLE_KEY: ResourceKey = { group: 'rbac.authorization.k8s.io', resource: 'clusterroles' };
 const CLUSTER_ROLE_BINDING_KEY: ResourceKey = { ...CLUSTER_ROLE_KEY, resource: 'clusterrolebindings' };
+const PRIORITY_CLASSES: ResourceKey = { group: 'scheduling.k8s.io', resource: 'priorityclasses' };
 const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
 /** Writes of the server itself, as a member of `system:masters`. All writes are admitted and reject with an ApiError. */
@@ -82,10 +82,13 @@ export async function startControllers(
   });
   for (const role of CLUSTER_ROLES) await createMissing(context, CLUSTER_ROLE_KEY, role);
   for (const binding of CLUSTER_ROLE_BINDINGS) await createMissing(context, CLUSTER_ROLE_BINDING_KEY, binding);
+  for (const [name, value] of Object.entries(SYSTEM_PRIORITIES)) {
+    const priorityClass = { apiVersion: 'scheduling.k8s.io/v1', kind: 'PriorityClass', metadata: { name }, value };
+    await createMissing(context, PRIORITY_CLASSES, priorityClass);
+  }
   for (const name of ['default', 'kube-node-lease', 'kube-public', 'kube-system']) {
     await createMissing(context, NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
   }
-  await createMissing(context, SERVICES, API_SERVICE);
   await queue.idle();
   return {
     idle: () => queue.idle(),
@@ -96,12 +99,7 @@ export async function startControllers(
   };
 }
 
-const API_SERVICE: ApiObject = {
-  apiVersion: 'v1',
-  kind: 'Service',
-  metadata: { name: 'kubernetes', namespace: 'default', labels: { component: 'apiserver', provider: 'kubernetes' } },
-  spec: { clusterIP: '10.96.0.1', clusterIPs: ['10.96.0.1'], ports: [{ name: 'https', port: 443, targetPort: 6443 }] },
-};
+const SYSTEM_PRIORITIES = { 'system-cluster-critical': 2_000_000_000, 'system-node-critical': 2_000_001_000 };
 
 const FIRST_RETRY_MS = 10;
 const MAX_RETRY_MS = 1000;

@@ -13,13 +13,11 @@ interface DeleteOptions {
   readonly dryRun: boolean;
   readonly uid: string;
   readonly resourceVersion: string;
-  /** True if dependents keep existing without their owner. */
-  readonly orphan: boolean;
   /** The options object that webhooks receive. */
   readonly object: ApiObject;
 }
 
-const POLICIES = ['Foreground', 'Background', 'Orphan'];
+const POLICIES = ['Foreground', 'Background'];
 
 /** Reads the options of a deletion from the body or, without a body, from the query. Throws ApiError 400 or 422. */
 function readDeleteOptions({ query, body }: Call): DeleteOptions {
@@ -33,7 +31,6 @@ function readDeleteOptions({ query, body }: Call): DeleteOptions {
     dryRun: dryRun.length > 0,
     uid: textAt(sent, 'preconditions', 'uid'),
     resourceVersion: textAt(sent, 'preconditions', 'resourceVersion'),
-    orphan: policy === 'Orphan' || sent['orphanDependents'] === true,
     object: { ...sent, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
   };
 }
@@ -104,7 +101,6 @@ async function removeObject(core: Core, call: Call, options: DeleteOptions): Pro
     const attributes = attributesOf(call, { operation: 'DELETE', oldObject, options: options.object, dryRun });
     await core.admission.mutate(attributes, context);
     await core.admission.validate(attributes, context);
-    if (options.orphan && !dryRun) orphanDependents(core, oldObject);
     const deletion = deletionOf(core, info, oldObject);
     const result = dryRun ? deletion : store(core, info, raw, deletion);
     if (result) return result;
@@ -143,32 +139,13 @@ function store(core: Core, info: ResourceInfo, raw: ApiObject, { object, removed
 }
 
 function requirePreconditions({ info, name }: Call, options: DeleteOptions, existing: ApiObject): void {
-  const { uid = '', resourceVersion = '' } = metadataOf(existing);
-  const refuse = (field: string, sent: string, own: string, consequence: string): ApiError => {
-    const cause = `the ${field} in the precondition (${sent}) does not match the ${field} in record (${own}). ${consequence}`;
-    return new ApiError(conflict({ group: info.group, resource: info.kind }, name, cause));
-  };
-  if (options.uid !== '' && options.uid !== uid) {
-    throw refuse('UID', options.uid, uid, 'The object might have been deleted and then recreated');
-  }
-  if (options.resourceVersion !== '' && options.resourceVersion !== resourceVersion) {
-    throw refuse('ResourceVersion', options.resourceVersion, resourceVersion, 'The object might have been modified');
-  }
-}
-
-/** Removes the references of all objects to an owner. */
-function orphanDependents({ registry, storage }: Core, owner: ApiObject): void {
-  const { uid } = metadataOf(owner);
-  for (const info of registry.list()) {
-    for (const object of storage.list(storageKey(info))) {
-      const { ownerReferences = [] } = metadataOf(object);
-      const others = ownerReferences.filter((reference) => reference.uid !== uid);
-      if (others.length === ownerReferences.length) continue;
-      storage.replace(storageKey(info), object, {
-        ...object,
-        metadata: { ...object.metadata, ownerReferences: others },
-      });
-    }
+  const own = metadataOf(existing);
+  for (const field of ['uid', 'resourceVersion'] as const) {
+    const sent = options[field];
+    if (sent === '' || sent === own[field]) continue;
+    const label = field === 'uid' ? 'UID' : 'ResourceVersion';
+    const cause = `the ${label} in the precondition (${sent}) does not match the ${label} in record (${own[field]})`;
+    throw new ApiError(conflict({ group: info.group, resource: info.kind }, name, cause));
   }
 }
 

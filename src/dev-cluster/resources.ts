@@ -90,7 +90,6 @@ const BUILT_IN: readonly ResourceInfo[] = [
 
   clusterScoped(AUTHENTICATION, 'SelfSubjectReview', REVIEW),
   clusterScoped(AUTHENTICATION, 'TokenReview', REVIEW),
-  namespaced(AUTHORIZATION, 'LocalSubjectAccessReview', REVIEW),
   clusterScoped(AUTHORIZATION, 'SelfSubjectAccessReview', REVIEW),
   clusterScoped(AUTHORIZATION, 'SelfSubjectRulesReview', REVIEW),
   clusterScoped(AUTHORIZATION, 'SubjectAccessReview', REVIEW),

@@ -39,10 +39,7 @@ const EDIT: readonly Rule[] = [
   rule([...WRITE, ...READ], 'coordination.k8s.io', 'leases'),
 ];
 
-const ADMIN: readonly Rule[] = [
-  rule(['create'], 'authorization.k8s.io', 'localsubjectaccessreviews'),
-  rule([...WRITE, ...READ], GROUP, 'roles', 'rolebindings'),
-];
+const ADMIN: readonly Rule[] = [rule([...WRITE, ...READ], GROUP, 'roles', 'rolebindings')];
 
 const HEALTH = ['/livez', '/readyz', '/healthz', '/version', '/version/'];
 

@@ -137,7 +137,8 @@ function authenticate(socket: Socket, authorization: string | undefined): UserIn
   const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
   // A client without a certificate has an empty object. The server issues no tokens, so that no token is valid.
   const hasCertificate = certificate !== undefined && Object.keys(certificate).length > 0;
-  const isTrusted = hasCertificate ? (socket as TLSSocket).authorized : authorization === undefined;
+  const isAuthorized = socket instanceof TLSSocket && socket.authorized;
+  const isTrusted = hasCertificate ? isAuthorized : authorization === undefined;
   if (!isTrusted) throw new ApiError(createStatus(401, 'Unauthorized', 'Unauthorized'));
   if (!hasCertificate) return { username: 'system:anonymous', groups: ['system:unauthenticated'] };
   const { subject, raw } = certificate;

@@ -35,8 +35,12 @@ export function renderList({ info, items, metadata }: ListResult, options: Rende
     const partial = items.map(metadataOnly);
     return { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1', metadata, items: partial };
   }
-  const shown = info.custom ? items : items.map(({ kind: _kind, apiVersion: _apiVersion, ...rest }) => rest);
+  const shown = info.custom ? items : items.map(withoutType);
   return { kind: info.listKind, apiVersion: apiVersionOf(info), metadata, items: shown };
+}
+
+function withoutType(object: ApiObject): object {
+  return Object.fromEntries(Object.entries(object).filter(([name]) => name !== 'kind' && name !== 'apiVersion'));
 }
 
 /** Renders a watch event. Only the first table of a watch contains the column definitions. */
@@ -111,8 +115,6 @@ const BINDING = [
 
 const TEMPLATE = templateColumns('spec', 'template');
 
-const SELECTOR = wide(column('Selector', (object) => formatSelector(at(object, 'spec', 'selector'))));
-
 const READY_REPLICAS = column(
   'Ready',
   (object) => `${numberAt(object, 'status', 'readyReplicas')}/${numberAt(object, 'spec', 'replicas')}`,
@@ -125,7 +127,6 @@ const REPLICAS = [
   count('Ready', 'status.readyReplicas'),
   ageColumn,
   ...TEMPLATE,
-  SELECTOR,
 ];
 
 const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
@@ -133,10 +134,8 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
   CronJob: [
     nameColumn,
     field('Schedule', 'spec.schedule'),
-    field('Timezone', 'spec.timeZone', '<none>'),
     column('Suspend', (object) => (at(object, 'spec', 'suspend') === true ? 'True' : 'False')),
     column('Active', (object) => itemsAt(object, 'status', 'active').length, 'integer'),
-    column('Last Schedule', (object, now) => age(at(object, 'status', 'lastScheduleTime'), now, '<none>')),
     ageColumn,
     ...templateColumns('spec', 'jobTemplate', 'spec', 'template'),
   ],
@@ -148,10 +147,8 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
     count('Ready', 'status.numberReady'),
     count('Up-to-date', 'status.updatedNumberScheduled'),
     count('Available', 'status.numberAvailable'),
-    column('Node Selector', (object) => formatLabels(at(object, 'spec', 'template', 'spec', 'nodeSelector'))),
     ageColumn,
     ...TEMPLATE,
-    SELECTOR,
   ],
   Deployment: [
     nameColumn,
@@ -160,7 +157,6 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
     count('Available', 'status.availableReplicas'),
     ageColumn,
     ...TEMPLATE,
-    SELECTOR,
   ],
   Event: [
     column('Last Seen', (event, now) => age(lastSeen(event), now)),
@@ -180,20 +176,13 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
     ),
     ageColumn,
     ...TEMPLATE,
-    SELECTOR,
   ],
   Lease: [nameColumn, field('Holder', 'spec.holderIdentity'), ageColumn],
   MutatingWebhookConfiguration: WEBHOOKS,
   Namespace: [nameColumn, field('Status', 'status.phase'), ageColumn],
-  NetworkPolicy: [
-    nameColumn,
-    column('Pod-Selector', (object) => formatSelector(at(object, 'spec', 'podSelector'))),
-    ageColumn,
-  ],
   Node: [
     nameColumn,
     column('Status', (node) => (trueConditions(node).includes('Ready') ? 'Ready' : 'NotReady')),
-    column('Roles', nodeRoles),
     ageColumn,
     field('Version', 'status.nodeInfo.kubeletVersion'),
   ],
@@ -219,7 +208,6 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
     column('External-IP', (service) => textsAt(service, 'spec', 'externalIPs').join(',') || '<none>'),
     column('Port(s)', servicePorts),
     ageColumn,
-    wide(column('Selector', (object) => formatLabels(at(object, 'spec', 'selector')))),
   ],
   ServiceAccount: [nameColumn, ageColumn],
   StatefulSet: [nameColumn, READY_REPLICAS, ageColumn, ...TEMPLATE],
@@ -281,14 +269,6 @@ function involvedObject(event: ApiObject): string {
   return name === '' ? kind : `${kind}/${name}`;
 }
 
-const ROLE_PREFIX = 'node-role.kubernetes.io/';
-
-function nodeRoles(node: ApiObject): string {
-  const labels = Object.keys(at(node, 'metadata', 'labels') ?? {});
-  const roles = labels.filter((key) => key.startsWith(ROLE_PREFIX)).map((key) => key.slice(ROLE_PREFIX.length));
-  return roles.sort().join(',') || '<none>';
-}
-
 function containerStatuses(pod: ApiObject): readonly JsonObject[] {
   return itemsAt(pod, 'status', 'containerStatuses');
 }
@@ -315,26 +295,6 @@ function servicePorts(service: ApiObject): string {
     return `${numberAt(port, 'port')}${nodePort > 0 ? `:${nodePort}` : ''}/${textAt(port, 'protocol')}`;
   });
   return ports.join(',') || '<none>';
-}
-
-function formatLabels(labels: unknown): string {
-  if (!isObject(labels)) return '<none>';
-  const pairs = Object.entries(labels).map(([key, value]) => `${key}=${String(value)}`);
-  return pairs.sort().join(',') || '<none>';
-}
-
-/** Formats a label selector, or the label map of a ReplicationController. */
-function formatSelector(selector: unknown): string {
-  const isMap = isObject(selector) && !('matchLabels' in selector) && !('matchExpressions' in selector);
-  const labels = formatLabels(isMap ? selector : at(selector, 'matchLabels'));
-  const terms = itemsAt(selector, 'matchExpressions').map((expression) => {
-    const key = textAt(expression, 'key');
-    const values = [...textsAt(expression, 'values')].sort().join(',');
-    const operator = textAt(expression, 'operator');
-    if (operator === 'DoesNotExist') return `!${key}`;
-    return operator === 'Exists' ? key : `${key} ${operator.toLowerCase()} (${values})`;
-  });
-  return [...(labels === '<none>' ? [] : [labels]), ...terms].join(',') || '<none>';
 }
 
 /** Formats the time since a timestamp. */

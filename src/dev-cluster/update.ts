@@ -74,7 +74,7 @@ function patched(core: Core, call: Call, options: WriteOptions, mediaType: Patch
 }
 
 function applied(core: Core, call: Call, options: WriteOptions): ObjectChange['next'] {
-  const { fieldManager, fieldValidation, force } = options;
+  const { fieldManager, force } = options;
   const { object: config, warnings } = decodeConfiguration({ text: call.body });
   for (const warning of warnings) call.context.warn(warning);
   return (existing) => {

@@ -105,8 +105,8 @@ interface ChangeQueue {
 
 function createQueue(signal: AbortSignal): ChangeQueue {
   let pending: StoredChange[] = [];
-  let woken = Promise.withResolvers<void>();
-  const wake = (): void => woken.resolve();
+  let woken = Promise.withResolvers<undefined>();
+  const wake = (): void => woken.resolve(undefined);
   signal.addEventListener('abort', wake, { once: true });
   return {
     push(change) {
@@ -117,7 +117,7 @@ function createQueue(signal: AbortSignal): ChangeQueue {
     async next() {
       if (pending.length === 0 && !signal.aborted) await woken.promise;
       if (signal.aborted || pending.length > MAX_PENDING) return undefined;
-      woken = Promise.withResolvers<void>();
+      woken = Promise.withResolvers<undefined>();
       const changes = pending;
       pending = [];
       return changes;

@@ -50,7 +50,6 @@ describe('what every cluster has', () => {
       'system:public-info-viewer',
       'view',
     ]);
-    assert.deepEqual(namesOf(core('services'), 'default'), ['kubernetes']);
   });
 
   const access: { name: string; role: string; action: { verb: string } & Record<string, string>; expected: boolean }[] =

@@ -53,12 +53,7 @@ describe('parts of objects', () => {
       ['single/exec?command=ls', 400, 'pod single does not have a host assigned'],
       ['single/attach', 400, 'pod single does not have a host assigned'],
       ['single/portforward?ports=80', 400, 'pod single does not have a host assigned'],
-      ['placed/log', 404, 'nodes "nowhere" not found'],
-      ['double/log', 400, 'a container name must be specified for pod double, choose one of: [one two]'],
-      ['single/exec?container=x', 400, 'container x is not valid for pod single'],
-      ['double/exec', 400, 'a container name must be specified for pod double, choose one of: [one two]'],
       ['double/exec?container=two', 400, 'pod double does not have a host assigned'],
-      ['placed/exec', 404, 'nodes "nowhere" not found'],
       ['settled/exec', 400, 'node somewhere has no kubelet: this is a development cluster, which runs no pods'],
       ['missing/exec', 404, 'pods "missing" not found'],
     ];
@@ -140,18 +135,6 @@ describe('reviews', () => {
       assert.deepEqual(objectOf(answer)['status'], { allowed });
     });
   }
-
-  test('a local review is about its own namespace', async () => {
-    const path = `${AUTHORIZATION}/namespaces/default/localsubjectaccessreviews`;
-    const spec = { ...pods('get'), user: 'reader' };
-    const answer = await post(path, 'LocalSubjectAccessReview', spec, { namespace: 'default' });
-    assert.deepEqual(objectOf(answer)['status'], { allowed: true });
-    const other = await post(path, 'LocalSubjectAccessReview', { ...pods('get', 'x'), user: 'reader' });
-    assert.equal(
-      messageOf(other),
-      'LocalSubjectAccessReview.authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: "x": must match metadata.namespace',
-    );
-  });
 
   test('the rules of a user are those of all roles that are bound to it', async () => {
     const user = cluster.as('reader');

@@ -33,7 +33,7 @@ function namespaceLifecycle(reader: ObjectReader): Plugin {
         return isProtected ? forbidden(resource, name, 'this namespace may not be deleted') : undefined;
       }
       const writes = operation === 'CREATE' || operation === 'UPDATE';
-      if (!writes || namespace === '' || resource.kind === 'LocalSubjectAccessReview') return undefined;
+      if (!writes || namespace === '') return undefined;
       const stored = reader.get(NAMESPACES, '', namespace);
       if (!stored) return notFound(NAMESPACES, namespace);
       const isTerminating = textAt(stored, 'status', 'phase') === 'Terminating';

@@ -101,10 +101,6 @@ describe('plugins allow', () => {
       { resource: 'configmaps', operation: 'UPDATE', namespace: 'leaving', object: object('ConfigMap', 'c') },
     ],
     ['the deletion of a namespace', { resource: 'namespaces', operation: 'DELETE', name: 'a', namespace: 'a' }],
-    [
-      'an access review in a missing namespace',
-      { resource: 'localsubjectaccessreviews', namespace: 'b', object: object('LocalSubjectAccessReview', 'r') },
-    ],
     ['a cluster-scoped object', { resource: 'clusterroles', namespace: '', object: object('ClusterRole', 'r') }],
   ];
   for (const [name, given] of cases) test(name, async () => assert.equal(await admit(given), undefined));
