@@ -1,38 +1,38 @@
-/** Who may use an SCC, and why: what the SCC says itself, and what roles and bindings add. */
+/** The grants of the use of an SCC: by the SCC itself, and by roles and bindings. */
 import type { Store } from '../cluster/store.ts';
 import { UserError } from '../config/files.ts';
-import { sortedSet, quote } from '../kube/text.ts';
-import type { SecurityContextConstraints } from '../kube/scc.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { grantsAnywhere, isMeant, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
+import type { SecurityContextConstraints } from '../kube/scc.ts';
+import { quote, sortedSet } from '../kube/text.ts';
 import type { User } from '../policy/rbac/rules.ts';
+import { grantsAnywhere, isMeant, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
+
+/** A grant of the use of an SCC to a subject. */
+export interface SccGrant {
+  readonly subject: SubjectName;
+  /** The only namespace of the grant; absent for all namespaces. */
+  readonly namespace?: string;
+  readonly through: GrantSource;
+}
+
+/** A list in the SCC, a binding with its role, or the group that may do everything. */
+export type GrantSource =
+  | { readonly field: 'users' | 'groups' }
+  | { readonly binding: ObjectName; readonly role: ObjectName }
+  | { readonly group: 'system:masters' };
 
 /**
- * The SCC of that name.
- * @throws {UserError} that names the SCCs that there are
+ * Returns the SCC of that name.
+ * @throws {UserError} with the existing SCCs if it does not exist
  */
 export function findScc(store: Store, name: string): SecurityContextConstraints {
   const scc = store.get('SecurityContextConstraints', name);
   if (scc) return scc;
   const names = sortedSet(store.list('SecurityContextConstraints').map(({ metadata }) => metadata?.name ?? ''));
-  throw new UserError(`there is no SCC ${quote(name)}; there are ${names.length === 0 ? 'none' : names.join(', ')}`);
+  throw new UserError(`SCC ${quote(name)} not found; existing SCCs: ${names.length === 0 ? 'none' : names.join(', ')}`);
 }
 
-/** That somebody may use an SCC. */
-export interface SccGrant {
-  readonly subject: SubjectName;
-  /** The only namespace in which it counts; absent: in all. */
-  readonly namespace?: string;
-  readonly through: Through;
-}
-
-/** A list in the SCC, a binding to a role, or the group that may do everything. */
-export type Through =
-  | { readonly field: 'users' | 'groups' }
-  | { readonly binding: ObjectName; readonly role: ObjectName }
-  | { readonly group: 'system:masters' };
-
-/** Everybody who may use the SCC anywhere: first what the SCC says. */
+/** Returns all grants of the use of an SCC, starting with those of the SCC itself. */
 export function sccGrants(store: Store, scc: SecurityContextConstraints): readonly SccGrant[] {
   const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
   const objects = {
@@ -42,38 +42,33 @@ export function sccGrants(store: Store, scc: SecurityContextConstraints): readon
     clusterRoleBindings: store.list('ClusterRoleBinding'),
   };
   const action = { verb: 'use', apiGroup, resource, name: scc.metadata?.name ?? '' };
-  const byRbac = grantsAnywhere(objects, action).map(({ subject, role, binding }): SccGrant => {
-    const { namespace } = binding;
-    return { subject, ...(namespace === undefined ? {} : { namespace }), through: { binding, role } };
-  });
   return [
-    ...textsOf(scc.users).map((name): SccGrant => ({ subject: { kind: 'User', name }, through: { field: 'users' } })),
-    ...textsOf(scc.groups).map((name): SccGrant => ({
+    ...strings(scc.users).map((name): SccGrant => ({ subject: { kind: 'User', name }, through: { field: 'users' } })),
+    ...strings(scc.groups).map((name): SccGrant => ({
       subject: { kind: 'Group', name },
       through: { field: 'groups' },
     })),
     { subject: { kind: 'Group', name: 'system:masters' }, through: { group: 'system:masters' } },
-    ...byRbac,
+    ...grantsAnywhere(objects, action).map(({ subject, role, binding }): SccGrant => {
+      const { namespace } = binding;
+      return { subject, ...(namespace === undefined ? {} : { namespace }), through: { binding, role } };
+    }),
   ];
 }
 
-/** True if the grant lets the user use the SCC in the namespace. */
-export function holds({ subject, namespace }: SccGrant, user: User, where: string): boolean {
-  return (namespace === undefined || namespace === where) && isMeant(subject, user);
+function strings(list: unknown): readonly string[] {
+  return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : [];
 }
 
-/** `Group system:masters`, `ServiceAccount shop/app` */
-export function printSubject({ kind, name, namespace }: SubjectName): string {
-  return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
+/** True if the grant allows the user to use the SCC in the namespace. */
+export function isGrantedTo({ subject, namespace }: SccGrant, user: User, podNamespace: string): boolean {
+  return (namespace === undefined || namespace === podNamespace) && isMeant(subject, user);
 }
 
-export function printThrough(through: Through): string {
+/** `RoleBinding a, ClusterRole b` */
+export function printGrantSource(through: GrantSource): string {
   if ('field' in through) return `${through.field} of the SCC`;
-  if ('group' in through) return 'may do everything';
+  if ('group' in through) return 'all permissions';
   const { binding, role } = through;
   return `${binding.kind} ${binding.name}, ${role.kind} ${role.name}`;
-}
-
-function textsOf(list: unknown): readonly string[] {
-  return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : [];
 }

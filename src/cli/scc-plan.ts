@@ -1,46 +1,52 @@
-import type { ProposedScc, PlannedPod } from '../policy/scc/advice/explain.ts';
-import type { ClusterRole, RoleBinding } from '../kube/types.ts';
-import type { ExpectedMode } from './scc-options.ts';
-import { SCC_MODE_LABEL } from '../policy/scc/mode.ts';
-import { EXIT } from './command.ts';
-import type { Change } from '../policy/scc/advice/suggestion.ts';
+/** Predicts the decisions of SCC admission about existing workloads, and the bindings that would admit refused workloads. */
+import { canUseScc } from '../cluster/access.ts';
+import type { Store } from '../cluster/store.ts';
+import { listPodSources, type PodSource } from '../cluster/workloads.ts';
+import { completePod, getControllerPod, isMirrorPod, nodeUser, type ControllerPod } from '../kube/controller-pod.ts';
+import { withoutEphemeralContainers } from '../kube/pod.ts';
+import { compareBytes } from '../kube/text.ts';
+import type { ClusterRole, Kinds, Namespace, RoleBinding } from '../kube/types.ts';
+import { createAuthorizer } from '../policy/rbac/index.ts';
+import { planPod, type PlannedPod, type ProposedScc } from '../policy/scc/advice/explain.ts';
+import type { CanUse } from '../policy/scc/request.ts';
+import { grantObjects, useRoleNameOf } from '../policy/scc/standard.ts';
+import { serviceAccountError } from './inventory/assumptions.ts';
+import { expectedMode, type ExpectedMode, type ExpectedSettings } from './scc-options.ts';
 
-/** A namespace with what runs in it. */
+/** A namespace with its workloads, sorted by kind and name. */
 export interface PlannedNamespace extends ExpectedMode {
   readonly name: string;
-  /** Sorted by kind and name. */
   readonly workloads: readonly PlannedWorkload[];
 }
 
-/** `off`: SCCs do not count in the namespace. */
+/** `off`: SCC admission is off in the namespace. */
 export type Outcome = PlannedPod | { readonly outcome: 'off' };
 
-/** An object that pods come from, and what becomes of its pods. */
+/** An object that creates pods, or a pod, with the decision about its pods. */
 export interface PlannedWorkload {
   readonly kind: string;
   readonly name: string;
-  /** Of its pods; absent for mirror pods, and where none can be told. */
+  /** The service account of the pods; absent for mirror pods and for objects without a pod template. */
   readonly serviceAccount?: string;
-  /** Why the API server refuses its pods whatever SCCs say. */
+  /** The error of the API server for pods whose service account does not exist. */
   readonly refusal?: string;
   readonly result: Outcome;
 }
 
-/** How a workload is called in its namespace. */
 export type WorkloadName = Pick<PlannedWorkload, 'kind' | 'name'>;
 
-/** The use of an SCC, to be granted to a service account in its namespace. */
+/** A grant of the use of an SCC to a service account in its namespace. */
 export interface PlannedGrant {
   readonly namespace: string;
   readonly serviceAccount: string;
   readonly scc: string;
-  /** Which it admits. */
+  /** The refused workloads that the grant admits. */
   readonly workloads: readonly WorkloadName[];
-  /** Which were admitted before, and come under this SCC then. */
+  /** The admitted workloads that the grant moves to this SCC. */
   readonly moves: readonly (WorkloadName & { readonly from: string })[];
 }
 
-/** A workload that only an SCC would admit which allows everything, and what should be written instead. */
+/** A workload that only an unrestricted SCC admits, and a custom SCC that should be written instead. */
 export interface NeededScc {
   readonly namespace: string;
   readonly workload: WorkloadName;
@@ -48,44 +54,189 @@ export interface NeededScc {
   readonly scc: ProposedScc;
 }
 
-/** A plan for a cluster. */
 export interface Plan {
-  /** Sorted by name; only those in which something runs. */
+  /** The namespaces with workloads, sorted by name. */
   readonly namespaces: readonly PlannedNamespace[];
-  /** What would admit all pods that grants can help; `bindings` as what is applied. */
   readonly grants: readonly PlannedGrant[];
+  /** The grants as objects to apply. */
   readonly bindings: readonly (ClusterRole | RoleBinding)[];
-  /** What was not there and had to be assumed. */
   readonly assumptions: readonly string[];
 }
 
-/** How many workloads there are of each kind of result. */
-interface PlanSummary {
+export interface PlanInput {
+  readonly store: Store;
+  readonly settings: ExpectedSettings;
+  /** By default, the grants in the store. */
+  readonly canUse?: CanUse;
+}
+
+/** Returns the decisions about all workloads of a namespace; `undefined` for a namespace without workloads. */
+export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNamespace | undefined {
+  const name = namespace.metadata?.name ?? '';
+  const sources = listPodSources(input.store, name);
+  if (sources.length === 0) return undefined;
+  const mode = expectedMode(namespace, input.settings);
+  const workloads = sources.map((source): PlannedWorkload => {
+    if (mode.mode !== 'off') return planWorkload(source, namespace, input);
+    return { kind: source.kind, name: source.object.metadata?.name ?? '', result: { outcome: 'off' } };
+  });
+  return { name, ...mode, workloads };
+}
+
+function planWorkload(
+  source: PodSource,
+  namespace: Namespace,
+  { store, settings, canUse = canUseScc(store) }: PlanInput,
+): PlannedWorkload {
+  const { kind, object } = source;
+  const { name = '', namespace: namespaceName = '' } = object.metadata ?? {};
+  const created = createPod(source, store);
+  if (created === undefined) return { kind, name, result: { outcome: 'ignored' } };
+  const { compatibility, preferUserNamespaces } = settings;
+  const result = planPod({
+    object: created.pod,
+    namespace,
+    userInfo: created.requester,
+    sccs: store.list('SecurityContextConstraints'),
+    canUse,
+    compatibility,
+    preferUserNamespaces,
+  });
+  const account: unknown = created.pod.spec?.serviceAccountName;
+  const refusal = serviceAccountError(created.pod, namespaceName, (name) =>
+    store.get('ServiceAccount', name, namespaceName),
+  );
+  return {
+    kind,
+    name,
+    ...(typeof account === 'string' && account !== '' ? { serviceAccount: account } : {}),
+    ...(refusal === undefined ? {} : { refusal }),
+    result,
+  };
+}
+
+/** Returns the pod that a controller would create. The creator of a pod without a controller is unknown: it has no grants. */
+function createPod({ kind, object }: PodSource, store: Store): ControllerPod | undefined {
+  const findAccount = (account: string) => store.get('ServiceAccount', account, object.metadata?.namespace);
+  if (kind !== 'Pod') return getControllerPod(object, kind, findAccount);
+  const pod = withoutEphemeralContainers(object as Kinds['Pod']);
+  const requester = isMirrorPod(pod) ? nodeUser(pod.spec?.nodeName ?? '') : {};
+  return { pod: completePod(pod, findAccount), requester };
+}
+
+/** Returns the grants that admit refused workloads, sorted by namespace, service account and SCC. */
+export function planGrants(namespaces: readonly PlannedNamespace[], input: PlanInput): readonly PlannedGrant[] {
+  return namespaces.flatMap((namespace) => {
+    const grants = neededGrants(namespace);
+    return grants.length === 0 ? [] : withMoves(grants, namespace, input);
+  });
+}
+
+interface NeededGrant extends Omit<PlannedGrant, 'moves'> {
+  readonly workloads: WorkloadName[];
+}
+
+function neededGrants({ name: namespace, workloads }: PlannedNamespace): readonly NeededGrant[] {
+  const needed = new Map<string, NeededGrant>();
+  for (const workload of workloads) {
+    const { kind, name, serviceAccount, result } = workload;
+    if (!isGrantable(workload) || result.outcome !== 'refused') continue;
+    const { grantable: scc } = result;
+    if (serviceAccount === undefined || scc === undefined) continue;
+    const key = `${serviceAccount}/${scc}`;
+    const grant = needed.get(key) ?? { namespace, serviceAccount, scc, workloads: [] };
+    grant.workloads.push({ kind, name });
+    needed.set(key, grant);
+  }
+  return [...needed.values()].sort(
+    (a, b) => compareBytes(a.serviceAccount, b.serviceAccount) || compareBytes(a.scc, b.scc),
+  );
+}
+
+/** Adds the admitted workloads with the same service account that the grants move to another SCC. */
+function withMoves(
+  grants: readonly NeededGrant[],
+  { name, workloads }: PlannedNamespace,
+  input: PlanInput,
+): readonly PlannedGrant[] {
+  const namespace = input.store.get('Namespace', name);
+  const accounts = new Set(grants.map(({ serviceAccount }) => serviceAccount));
+  const canUse = withGrants(input.store, grants);
+  const sources = listPodSources(input.store, name);
+  const moves = workloads.flatMap(({ kind, name: workload, serviceAccount = '', result }, index) => {
+    if (namespace === undefined || result.outcome !== 'admitted' || !accounts.has(serviceAccount)) return [];
+    const source = sources[index];
+    const after = source && planWorkload(source, namespace, { ...input, canUse }).result;
+    if (after?.outcome !== 'admitted' || after.scc === result.scc) return [];
+    return [{ serviceAccount, to: after.scc, move: { kind, name: workload, from: result.scc } }];
+  });
+  return grants.map((grant) => ({
+    ...grant,
+    moves: moves
+      .filter(({ serviceAccount, to }) => serviceAccount === grant.serviceAccount && to === grant.scc)
+      .map(({ move }) => move),
+  }));
+}
+
+function withGrants(store: Store, grants: readonly NeededGrant[]): CanUse {
+  const canUse = canUseScc(store);
+  const key = (...names: readonly string[]): string => JSON.stringify(names);
+  const granted = new Set(
+    grants.map(({ namespace, serviceAccount, scc }) =>
+      key(`system:serviceaccount:${namespace}:${serviceAccount}`, scc, namespace),
+    ),
+  );
+  return (subject, scc, namespace) =>
+    granted.has(key(subject.username, scc, namespace)) || canUse(subject, scc, namespace);
+}
+
+/** Returns the grants as objects to apply. */
+export function grantBindings(grants: readonly PlannedGrant[], store: Store): Plan['bindings'] {
+  return grantObjects(grants, { hasRole: (scc) => hasUseRole(store, scc) });
+}
+
+/** True if the ClusterRole for the use of an SCC exists and grants it. */
+function hasUseRole(store: Store, scc: string): boolean {
+  const role = store.get('ClusterRole', useRoleNameOf(scc));
+  if (role === undefined) return false;
+  const user = { username: 'test' };
+  const binding = {
+    roleRef: { kind: 'ClusterRole', name: useRoleNameOf(scc) },
+    subjects: [{ kind: 'User', name: user.username }],
+  };
+  const objects = { roles: [], clusterRoles: [role], roleBindings: [], clusterRoleBindings: [binding] };
+  const resource = { apiGroup: 'security.openshift.io', resource: 'securitycontextconstraints' };
+  return createAuthorizer(objects)(user, { verb: 'use', ...resource, name: scc });
+}
+
+/** The number of workloads by result. */
+export interface PlanSummary {
   readonly workloads: number;
   readonly admitted: number;
-  /** Of those that are refused, how many a binding would help. */
   readonly refused: number;
+  /** The refused workloads that a binding would admit. */
   readonly grantable: number;
   /** Windows pods, and objects without a pod template. */
   readonly ignored: number;
-  /** In namespaces where SCCs do not count. */
+  /** Workloads in namespaces without SCC admission. */
   readonly off: number;
 }
 
 export function summarizePlan({ namespaces }: Plan): PlanSummary {
-  const results = namespaces.flatMap(({ workloads }) => workloads);
-  const count = (test: (workload: PlannedWorkload) => boolean): number => results.filter(test).length;
+  const workloads = namespaces.flatMap((namespace) => namespace.workloads);
+  const count = (outcome: Outcome['outcome']): number =>
+    workloads.filter(({ result }) => result.outcome === outcome).length;
   return {
-    workloads: results.length,
-    admitted: count(({ result }) => result.outcome === 'admitted'),
-    refused: count(({ result }) => result.outcome === 'refused'),
-    grantable: count(isGrantable),
-    ignored: count(({ result }) => result.outcome === 'ignored'),
-    off: count(({ result }) => result.outcome === 'off'),
+    workloads: workloads.length,
+    admitted: count('admitted'),
+    refused: count('refused'),
+    grantable: workloads.filter(isGrantable).length,
+    ignored: count('ignored'),
+    off: count('off'),
   };
 }
 
-/** True for what is refused and would be admitted with a binding that allows no more than it should. */
+/** True for a refused workload that a grant would admit without allowing everything. */
 export function isGrantable({ result, serviceAccount }: PlannedWorkload): boolean {
   return (
     result.outcome === 'refused' &&
@@ -95,82 +246,12 @@ export function isGrantable({ result, serviceAccount }: PlannedWorkload): boolea
   );
 }
 
-/** What needs an SCC that is not there. */
-export function neededSccsOf({ namespaces }: Pick<Plan, 'namespaces'>): readonly NeededScc[] {
+/** Returns the custom SCCs that refused workloads need. */
+export function neededSccs({ namespaces }: Pick<Plan, 'namespaces'>): readonly NeededScc[] {
   return namespaces.flatMap(({ name: namespace, workloads }) =>
     workloads.flatMap(({ kind, name, result }): NeededScc[] => {
       if (result.outcome !== 'refused' || result.ownScc === undefined) return [];
       return [{ namespace, workload: { kind, name }, instead: result.grantable ?? '', scc: result.ownScc }];
     }),
   );
-}
-
-export function exitCodeOfPlan(plan: Plan): number {
-  return summarizePlan(plan).refused === 0 ? EXIT.passed : EXIT.violations;
-}
-
-/** `5 workloads: 3 admitted, 1 refused, 1 ignored, 2 not judged (off)` */
-export function printPlanSummary(plan: Plan): string {
-  const { workloads, admitted, refused, ignored, off } = summarizePlan(plan);
-  const parts = [
-    `${admitted} admitted`,
-    `${refused} refused`,
-    ...(ignored === 0 ? [] : [`${ignored} ignored`]),
-    ...(off === 0 ? [] : [`${off} not judged (off)`]),
-  ];
-  return `${workloads} ${workloads === 1 ? 'workload' : 'workloads'}: ${parts.join(', ')}`;
-}
-
-/** What to do next; `bindingsFile` is where the bindings were written, if they were. */
-export function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
-  const { workloads, refused, grantable } = summarizePlan(plan);
-  if (workloads === 0) return 'Nothing runs here.';
-  const own = neededSccsOf(plan).length;
-  const rest = refused - grantable - own;
-  const isAccountMissing = plan.namespaces.some(({ workloads }) =>
-    workloads.some(({ refusal }) => refusal !== undefined),
-  );
-  const advice = [
-    ...(isAccountMissing ? ['create the service accounts that are missing'] : []),
-    ...(own === 0 ? [] : [`write and grant the ${own === 1 ? 'SCC that is' : 'SCCs that are'} needed`]),
-    ...(grantable === 0 ? [] : [printBindingStep(bindingsFile)]),
-    ...(rest === 0 ? [] : [`change what no binding would help`]),
-  ];
-  return advice.length === 0 ? printEnforceStep(plan) : `Next: ${advice.join('; ')}; then plan again.`;
-}
-
-function printBindingStep(file: string | undefined): string {
-  if (file === undefined) return 'write the bindings with --bindings FILE, review and apply them';
-  return file === '-' ? 'review and apply the bindings' : `review ${file}, and kubectl apply -f ${file}`;
-}
-
-const SHOWN = 3;
-
-function printEnforceStep({ namespaces }: Plan): string {
-  const reporting = namespaces.filter(({ mode }) => mode === 'report').map(({ name }) => name);
-  if (reporting.length === 0) return 'Nothing stands in the way of what is enforced.';
-  const rest = reporting.length - SHOWN;
-  const names = [...reporting.slice(0, SHOWN), ...(rest > 0 ? [`${rest} more`] : [])].join(', ');
-  return `Next: nothing stands in the way of ${SCC_MODE_LABEL}=enforce on ${names}.`;
-}
-
-const OWNERS = /^(?:.*\.)?securityContext\./;
-
-/**
- * Changes of a pod, those of one security context in one line:
- * `spec.securityContext: fsGroup=1 seccompProfile.type="RuntimeDefault"`.
- */
-export function printChanges(changes: readonly Change[]): readonly string[] {
-  const byOwner = Map.groupBy(changes, ({ path }) => OWNERS.exec(path)?.[0] ?? '');
-  return [...byOwner].flatMap(([owner, ofOwner]) =>
-    owner === ''
-      ? ofOwner.map((change) => printChange(change))
-      : [`${owner.slice(0, -1)}: ${ofOwner.map((change) => printChange(change, owner.length)).join(' ')}`],
-  );
-}
-
-function printChange({ path, before, after }: Change, from = 0): string {
-  const name = path.slice(from);
-  if (after === undefined) return `${name} removed (was ${JSON.stringify(before)})`;
-  return `${name}=${JSON.stringify(after)}${before === undefined ? '' : ` (was ${JSON.stringify(before)})`}`;
 }

@@ -8,15 +8,22 @@ import {
   type Severity,
   auditUserNamespaces,
 } from '../../policy/rollout/user-namespace-audit.ts';
+import {
+  assumptionBlocks,
+  type Cell,
+  DATA_AND_TABLE,
+  outputOption,
+  printData,
+  printTable,
+  styleOf,
+  type Style,
+} from '../output/print.ts';
 import { EXIT, defineCommand } from '../command.ts';
-import { assumptionBlocks } from '../output/print.ts';
-import { type Style, styleOf, printable, DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { readInventory, inventoryOptions } from '../inventory/inventory.ts';
 import { flag } from '../options.ts';
 
-/** Everything that the audit of user namespaces reads. */
 function gatherAudit(store: Store, include: AuditInput['include']): AuditInput {
   const namespaces = store.list('Namespace');
   return {
@@ -35,104 +42,72 @@ function gatherAudit(store: Store, include: AuditInput['include']): AuditInput {
   };
 }
 
-/** What an audit found, and what it took for granted. */
-interface AuditReport {
-  /** Sorted by namespace, kind and name. */
-  readonly findings: readonly AuditFinding[];
-  readonly assumptions: readonly string[];
+/** Controllers come before their pods, because they would create the pods again, and pods before grants. */
+const FIX_ORDER: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];
+
+/** Returns the fixes of the findings in the order in which they have to be applied. */
+function orderedFixes(
+  findings: readonly AuditFinding[],
+): readonly { readonly code: AuditCode; readonly fix: string }[] {
+  const codes = new Set(findings.map(({ code }) => code));
+  return FIX_ORDER.filter((code) => codes.has(code)).map((code) => ({ code, fix: AUDIT_RULES[code].remedy }));
 }
 
-type AuditSummary = Readonly<Record<Severity, number>>;
-
-function summarizeAudit({ findings }: AuditReport): AuditSummary {
+function summarizeFindings(findings: readonly AuditFinding[]): Readonly<Record<Severity, number>> {
   const count = (severity: Severity): number => findings.filter((one) => one.severity === severity).length;
   return { high: count('high'), medium: count('medium'), info: count('info') };
 }
 
-/** What is for information alone is no violation. */
-function exitCodeOfAudit(report: AuditReport): number {
-  const { high, medium } = summarizeAudit(report);
-  return high + medium === 0 ? EXIT.passed : EXIT.violations;
-}
+const TONES = { high: 'red', medium: 'yellow', info: 'dim' } as const;
 
-/** First what starts pods, lest it start them again, then the pods, then what lets others start such. */
-const ORDER_OF_REPAIR: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];
-
-/** What to do about the findings, in the order in which it has to be done. */
-function remediesFor({ findings }: AuditReport): readonly { readonly code: AuditCode; readonly remedy: string }[] {
-  const found = new Set(findings.map(({ code }) => code));
-  return ORDER_OF_REPAIR.filter((code) => found.has(code)).map((code) => ({ code, remedy: AUDIT_RULES[code].remedy }));
-}
-
-/** For people: a line for each finding, the summary, and what to do in which order. */
-function printAuditTable(report: AuditReport, style: Style): string {
-  const { findings, assumptions } = report;
-  const { high, medium, info } = summarizeAudit(report);
+function printAudit(findings: readonly AuditFinding[], assumptions: readonly string[], style: Style): string {
+  const { high, medium, info } = summarizeFindings(findings);
+  const rows = findings.map(({ code, severity, kind, namespace, name, message }): readonly Cell[] => {
+    const subject = `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
+    return [code, [severity, TONES[severity]], subject, message];
+  });
+  const fixes = orderedFixes(findings).map(({ code, fix }, index) => `  ${index + 1}. ${code}: ${fix}\n`);
   const blocks = [
-    ...(findings.length === 0 ? [] : [printFindings(findings, style)]),
+    ...(rows.length === 0 ? [] : [printTable(rows, { style, gap: '  ' })]),
     ...assumptionBlocks(assumptions),
-    `${style('bold', `${high} high, ${medium} medium, ${info} info`)}\n${printRemedies(report)}`,
+    `${style('bold', `${high} high, ${medium} medium, ${info} info`)}\n${
+      fixes.length === 0
+        ? 'No action is needed.\n'
+        : `Before user namespaces are no longer in effect, in this order:\n${fixes.join('')}`
+    }`,
   ];
   return blocks.join('\n');
 }
 
-const EMPHASIS = { high: 'red', medium: 'yellow', info: 'dim' } as const;
-
-function printFindings(findings: readonly AuditFinding[], style: Style): string {
-  const width = findings.reduce((longest, one) => Math.max(longest, printSubject(one).length), 0);
-  const lines = findings.map((one) => {
-    const severity = style(EMPHASIS[one.severity], one.severity.padEnd('medium'.length));
-    return `${one.code}  ${severity}  ${printSubject(one).padEnd(width)}  ${printable(one.message)}\n`;
-  });
-  return lines.join('');
-}
-
-function printSubject({ kind, namespace, name }: AuditFinding): string {
-  return printable(`${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`);
-}
-
-function printRemedies(report: AuditReport): string {
-  const remedies = remediesFor(report);
-  if (remedies.length === 0) return 'Nothing has to be done.\n';
-  const lines = remedies.map(({ code, remedy }, index) => `  ${index + 1}. ${code}: ${remedy}\n`);
-  return `Before user namespaces cease to count, in this order:\n${lines.join('')}`;
-}
-
-/** For programs: everything that is known. */
-function dataOfAudit(report: AuditReport): unknown {
-  const { findings, assumptions } = report;
-  return { summary: summarizeAudit(report), findings, remedies: remediesFor(report), assumptions };
-}
-
 const DETAILS = `
-A pod with spec.hostUsers=false may be given rights that are harmless in its user namespace and not
-outside of it. Before a cluster goes where user namespaces do not count (an older release, other
-features), this finds what would gain rights:
+A pod with spec.hostUsers=false may have permissions that are harmless in its user namespace only. Before
+you move a cluster to a release or to feature gates without user namespaces, this command finds the
+objects that would gain permissions:
 
-  UN001  high    a pod that an SCC admitted which is safe in a user namespace only
-  UN002  high    a workload that asks for such an SCC
-  UN003  medium  who may use such an SCC
+  UN001  high    a pod that was admitted by an SCC which is safe in a user namespace only
+  UN002  high    a workload that requests such an SCC
+  UN003  medium  subjects that may use such an SCC
   UN004  medium  a pod that is root, unmasks /proc or has capabilities in its user namespace
-  UN005  medium  a pod that violates the level of its namespace if its user namespace does not count
+  UN005  medium  a pod that violates the level of its namespace without its user namespace
   UN006  high    a node whose kubelet ignores spec.hostUsers
-  UN007  info    a pod that an SCC admitted which is as safe without a user namespace
-  UN008  info    that Portcullis may use such an SCC, as it has to where it grants it
+  UN007  info    a pod that was admitted by an SCC which is equally safe without a user namespace
+  UN008  info    the permission of Portcullis itself to use such an SCC, which it needs to grant it
 
 Exit codes:
-  0  nothing of severity high or medium
-  1  something is
-  2  wrong usage, or what cannot be read
+  0  no findings of severity high or medium
+  1  findings of severity high or medium
+  2  wrong usage, or sources that cannot be read
 `;
 
 const KINDS: readonly Kind[] = ['Namespace', 'Node', ...POD_SOURCES, ...RBAC_KINDS, 'SecurityContextConstraints'];
 
-/** Finds what would gain rights if user namespaces did not count. */
+/** Finds objects that would gain permissions if user namespaces were not in effect. */
 export const command = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
-    'include-completed': flag({ help: 'Look at pods that have ended, too' }),
-    'include-mirror': flag({ help: 'Look at static pods, too' }),
+    'include-completed': flag({ help: 'Include completed pods' }),
+    'include-mirror': flag({ help: 'Include mirror pods of static pods' }),
     output: outputOption(DATA_AND_TABLE),
   },
   async run({ output, ...options }, _operands, io) {
@@ -141,8 +116,10 @@ export const command = defineCommand({
       ...(options['include-completed'] ? (['completed'] as const) : []),
       ...(options['include-mirror'] ? (['mirror'] as const) : []),
     ];
-    const report: AuditReport = { findings: auditUserNamespaces(gatherAudit(store, include)), assumptions };
-    io.stdout.write(output === 'table' ? printAuditTable(report, styleOf(io)) : printData(output, dataOfAudit(report)));
-    return exitCodeOfAudit(report);
+    const findings = auditUserNamespaces(gatherAudit(store, include));
+    const summary = summarizeFindings(findings);
+    const data = { summary, findings, fixes: orderedFixes(findings), assumptions };
+    io.stdout.write(output === 'table' ? printAudit(findings, assumptions, styleOf(io)) : printData(output, data));
+    return summary.high + summary.medium === 0 ? EXIT.passed : EXIT.violations;
   },
 });

@@ -15,7 +15,7 @@ import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
 import { changesOf, type Change } from '../../policy/scc/advice/suggestion.ts';
 import { explainScc, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
 import { findNamespace, type Inventory, readSubjects } from '../inventory/inventory.ts';
-import { printAssumptions } from '../output/print.ts';
+import { printAssumptions, printChanges } from '../output/print.ts';
 import { serviceAccountError } from '../inventory/assumptions.ts';
 import {
   expectedMode,
@@ -27,7 +27,6 @@ import {
 } from '../scc-options.ts';
 import { EXIT, defineCommand } from '../command.ts';
 import type { SccMode } from '../../policy/scc/mode.ts';
-import { printChanges } from '../scc-plan.ts';
 import { type Style, styleOf, printable, printData } from '../output/print.ts';
 import { UserError } from '../../config/files.ts';
 import { impersonatedUser } from '../../kube/admission.ts';

@@ -1,97 +1,101 @@
-import { setImmediate } from 'node:timers/promises';
 import { writeFile } from 'node:fs/promises';
-import {
-  type NeededScc,
-  type PlannedGrant,
-  type WorkloadName,
-  printChanges,
-  printNextStep,
-  printPlanSummary,
-  summarizePlan,
-  type Plan,
-  type PlannedNamespace,
-  type PlannedWorkload,
-  type Outcome,
-  isGrantable,
-  neededSccsOf,
-  exitCodeOfPlan,
-} from '../scc-plan.ts';
-import { quote, compareBytes } from '../../kube/text.ts';
-import { type PlannedRefusal, planPod } from '../../policy/scc/advice/explain.ts';
-import { useRoleNameOf, grantObjects } from '../../policy/scc/standard.ts';
+import { setImmediate } from 'node:timers/promises';
+import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { failureReason, UserError } from '../../config/files.ts';
+import { printYaml } from '../../config/yaml.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
+import type { Kind, Namespace } from '../../kube/types.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
+import type { PlannedRefusal } from '../../policy/scc/advice/explain.ts';
 import { printObstacle } from '../../policy/scc/advice/warnings.ts';
-import { assumptionBlocks } from '../output/print.ts';
-import { serviceAccountError } from '../inventory/assumptions.ts';
+import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
+import { useRoleNameOf } from '../../policy/scc/standard.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
 import {
-  type Style,
-  printable,
+  findNamespace,
+  inventoryOptions,
+  readInventory,
+  selectedNamespace,
+  selectionOptions,
+  type Inventory,
+} from '../inventory/inventory.ts';
+import { option, text } from '../options.ts';
+import {
+  assumptionBlocks,
   createProgress,
   DATA_AND_TABLE,
   outputOption,
+  printable,
   printData,
   styleOf,
+  type Style,
+  printChanges,
 } from '../output/print.ts';
-import { canUseScc } from '../../cluster/access.ts';
-import type { Store } from '../../cluster/store.ts';
-import { type PodSource, listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
-import { completePod, getControllerPod, isMirrorPod, nodeUser, type ControllerPod } from '../../kube/controller-pod.ts';
-import { withoutEphemeralContainers } from '../../kube/pod.ts';
-import type { Kinds, Namespace, Kind } from '../../kube/types.ts';
-import type { CanUse } from '../../policy/scc/request.ts';
-import { type ExpectedSettings, expectedMode, expectedSettings, sccOptions } from '../scc-options.ts';
-import { createAuthorizer } from '../../policy/rbac/index.ts';
-import { type Io, defineCommand } from '../command.ts';
+import { expectedSettings, sccOptions, type ExpectedSettings } from '../scc-options.ts';
 import {
-  findNamespace,
-  type Inventory,
-  readInventory,
-  inventoryOptions,
-  selectedNamespace,
-  selectionOptions,
-} from '../inventory/inventory.ts';
-import { printYaml } from '../../config/yaml.ts';
-import { failureReason, UserError } from '../../config/files.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import { option, text } from '../options.ts';
+  grantBindings,
+  neededSccs,
+  planGrants,
+  planNamespace,
+  summarizePlan,
+  type NeededScc,
+  type Plan,
+  type PlannedGrant,
+  type PlannedNamespace,
+  type PlannedWorkload,
+  type WorkloadName,
+} from '../scc-plan.ts';
 
-// What there is to know of the bindings of a plan, in sentences.
-
-const SHOWN = 5;
-
-/** Of a binding: for what it is, and what else it does. */
-export function remarksOn({ serviceAccount, scc, workloads, moves }: PlannedGrant): readonly string[] {
-  const byScc = Map.groupBy(moves, ({ from }) => from);
-  return [
-    `for ${enumerate(workloads)}`,
-    ...Array.from(byScc, ([from, moved]) => `moves ${enumerate(moved)} from ${from} to ${scc}`),
-    ...(serviceAccount === 'default'
-      ? ['all pods without an account of their own get it: better give these workloads one']
-      : []),
-  ];
+interface PlanOptions {
+  readonly settings: ExpectedSettings;
+  /** The only namespace to plan; by default all. */
+  readonly namespace: string | undefined;
 }
 
-/** What is granted to nobody, since it would be too much. */
-export function remarkOnNeeded({ namespace, workload, instead, scc }: NeededScc): string {
-  const { like, fields } = scc;
-  return `${namespace}: ${workload.kind} ${workload.name} needs an SCC of its own, like ${like} with ${fields.join(', ')}: of those that there are only ${instead} would admit it, which allows everything`;
+/**
+ * Plans the namespaces one by one, shows the progress on a terminal, and stops when the process is stopped.
+ * @throws {UserError} for a namespace that does not exist
+ */
+async function createPlan(inventory: Inventory, { settings, namespace }: PlanOptions, io: Io): Promise<Plan> {
+  const { store, assumptions } = inventory;
+  const nameOf = ({ metadata }: Namespace): string => metadata?.name ?? '';
+  const namespaces =
+    namespace === undefined
+      ? store.list('Namespace').toSorted((a, b) => compareBytes(nameOf(a), nameOf(b)))
+      : [findNamespace(store, namespace)];
+  const progress = createProgress(io.stderr);
+  const planned: PlannedNamespace[] = [];
+  try {
+    for (const [index, one] of namespaces.entries()) {
+      progress.show(`Planning ${printable(nameOf(one))} (${index + 1} of ${namespaces.length})`);
+      const result = planNamespace(one, { store, settings });
+      if (result) planned.push(result);
+      // Planning does not wait otherwise, and signals are handled only while it waits.
+      await setImmediate(undefined, { signal: io.signal });
+    }
+  } finally {
+    progress.clear();
+  }
+  const grants = planGrants(planned, { store, settings });
+  return { namespaces: planned, grants, bindings: grantBindings(grants, store), assumptions };
 }
 
-function enumerate(workloads: readonly WorkloadName[]): string {
-  const shown = workloads.slice(0, SHOWN).map(({ kind, name }) => `${kind} ${name}`);
-  const rest = workloads.length - SHOWN;
-  return `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+function planData(plan: Plan): unknown {
+  return {
+    summary: summarizePlan(plan),
+    assumptions: plan.assumptions,
+    namespaces: plan.namespaces.map(({ workloads: _, ...namespace }) => namespace),
+    workloads: plan.namespaces.flatMap(({ name: namespace, mode, workloads }) =>
+      workloads.map(({ result, ...workload }) => ({ namespace, mode, ...workload, ...result })),
+    ),
+    grants: plan.grants,
+    bindings: plan.bindings,
+  };
 }
 
-interface TableOptions {
-  readonly style: Style;
-  /** Where the bindings were written, if they were. */
-  readonly bindingsFile: string | undefined;
-}
-
-/** For people: of each workload what becomes of its pods and why; at the end the bindings, the summary, the next step. */
-export function printPlan(plan: Plan, { style, bindingsFile }: TableOptions): string {
+/** Prints the decision and its reasons for each workload, the bindings, the summary and the next step. */
+function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): string {
   const blocks = [
-    // What the plan is for, if it is not for what is there.
     ...assumptionBlocks(plan.assumptions),
     ...plan.namespaces.map((namespace) => printNamespace(namespace, style)),
     ...printBindings(plan, style),
@@ -104,61 +108,60 @@ function printNamespace({ name, mode, modeFrom, problem, workloads }: PlannedNam
   const title = style('bold', printable(`${name} (${mode}${modeFrom === undefined ? '' : ', assumed'})`));
   const [first] = workloads;
   if (first?.result.outcome === 'off') {
-    return `${title}\n  ${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}, not judged\n`;
+    return `${title}\n  ${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}, not evaluated\n`;
   }
-  const width = workloads.reduce((longest, workload) => Math.max(longest, titleOf(workload).length), 0);
-  const rows = workloads.flatMap((workload) => printWorkload(workload, width, style));
-  const remarks = problem === undefined ? [] : [`  ${style('yellow', printable(problem))}`];
-  return `${[title, ...remarks, ...rows].join('\n')}\n`;
+  const width = Math.max(...workloads.map((workload) => printName(workload).length));
+  const rows = workloads.flatMap((workload) => {
+    const { verdict, details } = describeResult(workload);
+    return [
+      `  ${printName(workload).padEnd(width)}  ${workload.result.outcome === 'refused' ? style('red', verdict) : verdict}`,
+      ...[...details, ...(workload.refusal === undefined ? [] : [workload.refusal])].map(
+        (line) => `    ${style('dim', printable(line))}`,
+      ),
+    ];
+  });
+  return `${[title, ...(problem === undefined ? [] : [`  ${style('yellow', printable(problem))}`]), ...rows].join('\n')}\n`;
 }
 
-function printWorkload(workload: PlannedWorkload, width: number, style: Style): readonly string[] {
-  const { verdict, details } = tell(workload);
-  const emphasis = workload.result.outcome === 'refused' ? style('red', verdict) : verdict;
-  const lines = [...details, ...(workload.refusal === undefined ? [] : [workload.refusal])].map(
-    (line) => `    ${style('dim', printable(line))}`,
-  );
-  return [`  ${titleOf(workload).padEnd(width)}  ${emphasis}`, ...lines];
-}
-
-function titleOf({ kind, name }: PlannedWorkload): string {
+function printName({ kind, name }: PlannedWorkload): string {
   return printable(`${kind} ${name}`);
 }
 
-interface Told {
+interface Description {
   readonly verdict: string;
   readonly details: readonly string[];
 }
 
-function tell(workload: PlannedWorkload): Told {
-  const { result, serviceAccount } = workload;
+function describeResult({ result, serviceAccount }: PlannedWorkload): Description {
   switch (result.outcome) {
     case 'off':
-      return { verdict: 'not judged', details: [] };
+      return { verdict: 'not evaluated', details: [] };
     case 'ignored':
-      return { verdict: 'ignored: pods of Windows, or no template', details: [] };
+      return { verdict: 'ignored: Windows pod, or no pod template', details: [] };
     case 'admitted':
       return { verdict: result.scc, details: printChanges(result.changes) };
     case 'refused':
-      return tellRefusal(result, serviceAccount);
+      return describeRefusal(result, serviceAccount);
   }
 }
 
-function tellRefusal(
+function describeRefusal(
   { nearest, grantable, ownScc, message }: PlannedRefusal,
   serviceAccount: string | undefined,
-): Told {
+): Description {
   const obstacles = nearest?.obstacles.map(printObstacle).join(', ');
   const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
   const details = [
-    ...(nearest ? [`nearest is ${nearest.scc}; in its way: ${obstacles}`] : []),
-    ...(ownScc ? [`an SCC of its own would admit it, like ${ownScc.like} with ${ownScc.fields.join(', ')}`] : []),
+    ...(nearest ? [`The closest SCC is ${quote(nearest.scc)}. It does not allow: ${obstacles}`] : []),
+    ...(ownScc ? [`Needs a custom SCC: copy ${ownScc.like} and allow ${ownScc.fields.join(', ')}`] : []),
     ...(grantable === undefined
       ? []
-      : [`${grantable} would admit it, if ${subject} might use it${ownScc ? ', but allows everything' : ''}`]),
+      : [
+          `${grantable} would admit it if ${subject} were granted its use${ownScc ? ', but it allows everything' : ''}`,
+        ]),
   ];
   return {
-    verdict: grantable === undefined ? 'refused, and no binding would help' : 'refused',
+    verdict: grantable === undefined ? 'refused; no binding would admit it' : 'refused',
     details: details.length === 0 ? [message] : details,
   };
 }
@@ -166,257 +169,94 @@ function tellRefusal(
 function printBindings(plan: Plan, style: Style): readonly string[] {
   if (plan.grants.length === 0) return [];
   const { refused, grantable } = summarizePlan(plan);
-  const title = style('bold', `Bindings that admit ${grantable} of the ${refused} refused`);
-  return [`${[title, ...plan.grants.flatMap((grant) => printGrant(grant, style))].join('\n')}\n`];
-}
-
-function printGrant(grant: PlannedGrant, style: Style): readonly string[] {
-  const { namespace, serviceAccount, scc } = grant;
-  const binding = `${namespace}: service account ${quote(serviceAccount)} to ClusterRole ${quote(useRoleNameOf(scc))}`;
-  return [`  ${printable(binding)}`, ...remarksOn(grant).map((remark) => `    ${style('dim', printable(remark))}`)];
-}
-
-interface PlanInput {
-  readonly store: Store;
-  readonly settings: ExpectedSettings;
-  /** Absent: what is granted in the store. */
-  readonly canUse?: CanUse;
-}
-
-/** What becomes of the pods of one object, judged as its controller would create them. */
-function planWorkload(
-  { kind, object }: PodSource,
-  namespace: Namespace,
-  { store, settings, canUse = canUseScc(store) }: PlanInput,
-): PlannedWorkload {
-  const name = object.metadata?.name ?? '';
-  const made = podOf({ kind, object }, store);
-  if (made === undefined) return { kind, name, result: { outcome: 'ignored' } };
-  const { compatibility, preferUserNamespaces } = settings;
-  const result = planPod({
-    object: made.pod,
-    namespace,
-    userInfo: made.requester,
-    sccs: store.list('SecurityContextConstraints'),
-    canUse,
-    compatibility,
-    preferUserNamespaces,
+  const title = style('bold', `Bindings that admit ${grantable} of the ${refused} refused workloads`);
+  const lines = plan.grants.flatMap((grant) => {
+    const { namespace, serviceAccount, scc } = grant;
+    const binding = `${namespace}: service account ${quote(serviceAccount)} to ClusterRole ${quote(useRoleNameOf(scc))}`;
+    return [`  ${printable(binding)}`, ...describeGrant(grant).map((line) => `    ${style('dim', printable(line))}`)];
   });
-  const place = object.metadata?.namespace ?? '';
-  const refusal = serviceAccountError(made.pod, place, (account) => store.get('ServiceAccount', account, place));
-  return { kind, name, ...accountOf(made), ...(refusal === undefined ? {} : { refusal }), result };
+  return [`${[title, ...lines].join('\n')}\n`];
 }
 
-/** An object of a namespace where SCCs do not count. */
-function passWorkload({ kind, object }: PodSource): PlannedWorkload {
-  const result: Outcome = { outcome: 'off' };
-  return { kind, name: object.metadata?.name ?? '', result };
+/** The workloads that a binding admits, and its other effects. */
+function describeGrant({ serviceAccount, scc, workloads, moves }: PlannedGrant): readonly string[] {
+  const byScc = Map.groupBy(moves, ({ from }) => from);
+  return [
+    `for ${enumerate(workloads)}`,
+    ...Array.from(byScc, ([from, moved]) => `moves ${enumerate(moved)} from ${from} to ${scc}`),
+    ...(serviceAccount === 'default'
+      ? ['applies to all pods with the default service account: give these workloads their own']
+      : []),
+  ];
 }
 
-/** Who creates pods that no controller makes is not known: only their service account counts. */
-function podOf({ kind, object }: PodSource, store: Store): ControllerPod | undefined {
-  const findAccount = (account: string) => store.get('ServiceAccount', account, object.metadata?.namespace);
-  if (kind !== 'Pod') return getControllerPod(object, kind, findAccount);
-  const pod = withoutEphemeralContainers(object as Kinds['Pod']);
-  const requester = isMirrorPod(pod) ? nodeUser(pod.spec?.nodeName ?? '') : {};
-  return { pod: completePod(pod, findAccount), requester };
+function describeNeededScc({ namespace, workload, instead, scc: { like, fields } }: NeededScc): string {
+  return `${namespace}: ${workload.kind} ${workload.name} needs a custom SCC: copy ${like} and allow ${fields.join(', ')}. Of the existing SCCs, only ${instead} would admit it, which allows everything.`;
 }
 
-function accountOf({ pod }: ControllerPod): Pick<PlannedWorkload, 'serviceAccount'> {
-  const name: unknown = pod.spec?.serviceAccountName;
-  return typeof name === 'string' && name !== '' ? { serviceAccount: name } : {};
+const MAX_WORKLOADS = 5;
+
+function enumerate(workloads: readonly WorkloadName[]): string {
+  const shown = workloads.slice(0, MAX_WORKLOADS).map(({ kind, name }) => `${kind} ${name}`);
+  const rest = workloads.length - MAX_WORKLOADS;
+  return `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
-/**
- * What to grant for the pods that are refused, and what becomes of others that share their service account; sorted by
- * namespace, service account and SCC.
- */
-export function grantsFor(namespaces: readonly PlannedNamespace[], input: PlanInput): readonly PlannedGrant[] {
-  return namespaces.flatMap((namespace) => {
-    const grants = neededIn(namespace);
-    return grants.length === 0 ? [] : withMoves(grants, namespace, input);
-  });
+/** `5 workloads: 3 admitted, 1 refused, 1 ignored, 2 not evaluated (off)` */
+function printPlanSummary(plan: Plan): string {
+  const { workloads, admitted, refused, ignored, off } = summarizePlan(plan);
+  const parts = [
+    `${admitted} admitted`,
+    `${refused} refused`,
+    ...(ignored === 0 ? [] : [`${ignored} ignored`]),
+    ...(off === 0 ? [] : [`${off} not evaluated (off)`]),
+  ];
+  return `${workloads} ${workloads === 1 ? 'workload' : 'workloads'}: ${parts.join(', ')}`;
 }
 
-interface Needed extends Omit<PlannedGrant, 'moves'> {
-  readonly workloads: WorkloadName[];
-}
-
-function neededIn({ name: namespace, workloads }: PlannedNamespace): readonly Needed[] {
-  const needed = new Map<string, Needed>();
-  for (const workload of workloads) {
-    const { kind, name, serviceAccount, result } = workload;
-    if (!isGrantable(workload) || result.outcome !== 'refused') continue;
-    const { grantable: scc } = result;
-    if (serviceAccount === undefined || scc === undefined) continue;
-    const key = `${serviceAccount}/${scc}`;
-    const grant = needed.get(key) ?? { namespace, serviceAccount, scc, workloads: [] };
-    grant.workloads.push({ kind, name });
-    needed.set(key, grant);
-  }
-  return [...needed.values()].sort(
-    (a, b) => compareBytes(a.serviceAccount, b.serviceAccount) || compareBytes(a.scc, b.scc),
+function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
+  const { workloads, refused, grantable } = summarizePlan(plan);
+  if (workloads === 0) return 'There are no workloads.';
+  const custom = neededSccs(plan).length;
+  const rest = refused - grantable - custom;
+  const isAccountMissing = plan.namespaces.some(({ workloads }) =>
+    workloads.some(({ refusal }) => refusal !== undefined),
   );
+  const steps = [
+    ...(isAccountMissing ? ['create the missing service accounts'] : []),
+    ...(custom === 0 ? [] : [`write and grant the custom ${custom === 1 ? 'SCC' : 'SCCs'}`]),
+    ...(grantable === 0 ? [] : [printBindingStep(bindingsFile)]),
+    ...(rest === 0 ? [] : ['change the workloads that no binding would admit']),
+  ];
+  return steps.length === 0 ? printEnforceStep(plan) : `Next: ${steps.join('; ')}; then plan again.`;
 }
 
-/** Only what was admitted under another SCC, and shares the account, can move. */
-function withMoves(
-  grants: readonly Needed[],
-  { name, workloads }: PlannedNamespace,
-  input: PlanInput,
-): readonly PlannedGrant[] {
-  const namespace = input.store.get('Namespace', name);
-  const accounts = new Set(grants.map(({ serviceAccount }) => serviceAccount));
-  const canUse = withGrants(input.store, grants);
-  const sources = listPodSources(input.store, name);
-  const moves = workloads.flatMap(({ kind, name: workload, serviceAccount = '', result }, index) => {
-    if (namespace === undefined || result.outcome !== 'admitted' || !accounts.has(serviceAccount)) return [];
-    const source = sources[index];
-    const after = source && planWorkload(source, namespace, { ...input, canUse }).result;
-    if (after?.outcome !== 'admitted' || after.scc === result.scc) return [];
-    return [{ serviceAccount, to: after.scc, move: { kind, name: workload, from: result.scc } }];
-  });
-  return grants.map((grant) => ({
-    ...grant,
-    moves: moves
-      .filter(({ serviceAccount, to }) => serviceAccount === grant.serviceAccount && to === grant.scc)
-      .map(({ move }) => move),
-  }));
+function printBindingStep(file: string | undefined): string {
+  if (file === undefined) return 'write the bindings with --bindings FILE, review and apply them';
+  return file === '-' ? 'review and apply the bindings' : `review ${file}, and kubectl apply -f ${file}`;
 }
 
-/** Who may use which SCC once these are granted. */
-function withGrants(store: Store, grants: readonly Needed[]): CanUse {
-  const before = canUseScc(store);
-  const granted = new Set(
-    grants.map(({ namespace, serviceAccount, scc }) =>
-      keyOf(`system:serviceaccount:${namespace}:${serviceAccount}`, scc, namespace),
-    ),
-  );
-  return (subject, scc, namespace) =>
-    granted.has(keyOf(subject.username, scc, namespace)) || before(subject, scc, namespace);
+const MAX_NAMESPACES = 3;
+
+function printEnforceStep({ namespaces }: Plan): string {
+  const reporting = namespaces.filter(({ mode }) => mode === 'report').map(({ name }) => name);
+  if (reporting.length === 0) return 'Enforcement refuses none of the workloads.';
+  const rest = reporting.length - MAX_NAMESPACES;
+  const names = [...reporting.slice(0, MAX_NAMESPACES), ...(rest > 0 ? [`${rest} more`] : [])].join(', ');
+  return `Next: set ${SCC_MODE_LABEL}=enforce on ${names}; no workload would be refused.`;
 }
 
-function keyOf(username: string, scc: string, namespace: string): string {
-  return JSON.stringify([username, scc, namespace]);
-}
-
-/** Says what becomes of all that runs in a namespace; `undefined` where nothing does. */
-export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNamespace | undefined {
-  const name = namespace.metadata?.name ?? '';
-  const sources = listPodSources(input.store, name);
-  if (sources.length === 0) return undefined;
-  const mode = expectedMode(namespace, input.settings);
-  const workloads = sources.map((source) =>
-    mode.mode === 'off' ? passWorkload(source) : planWorkload(source, namespace, input),
-  );
-  return { name, ...mode, workloads };
-}
-
-/** The namespaces to plan, sorted by name. */
-function namespacesOf(store: Store, only: string | undefined): readonly Namespace[] {
-  const nameOf = ({ metadata }: Namespace): string => metadata?.name ?? '';
-  return store
-    .list('Namespace')
-    .filter((namespace) => only === undefined || nameOf(namespace) === only)
-    .toSorted((a, b) => compareBytes(nameOf(a), nameOf(b)));
-}
-
-/** What grants are as objects to apply. */
-export function bindingsOf(grants: readonly PlannedGrant[], store: Store): Plan['bindings'] {
-  return grantObjects(grants, { hasRole: (scc) => hasRole(store, scc) });
-}
-
-/** True if the role for the use of an SCC is there and does what its name says. */
-function hasRole(store: Store, scc: string): boolean {
-  const role = store.get('ClusterRole', useRoleNameOf(scc));
-  if (role === undefined) return false;
-  const user = { username: 'anybody' };
-  const binding = {
-    roleRef: { kind: 'ClusterRole', name: useRoleNameOf(scc) },
-    subjects: [{ kind: 'User', name: user.username }],
-  };
-  const authorize = createAuthorizer({
-    roles: [],
-    clusterRoles: [role],
-    roleBindings: [],
-    clusterRoleBindings: [binding],
-  });
-  return authorize(user, {
-    verb: 'use',
-    apiGroup: 'security.openshift.io',
-    resource: 'securitycontextconstraints',
-    name: scc,
-  });
-}
-
-interface MakeOptions {
-  readonly settings: ExpectedSettings;
-  /** The only namespace to plan; absent: all. */
-  readonly namespace: string | undefined;
-}
-
-/**
- * Plans namespace by namespace; shows how far it is on a terminal, and ends when the process is asked to.
- * @throws {UserError} for a namespace that does not exist
- */
-async function makePlan(inventory: Inventory, { settings, namespace }: MakeOptions, io: Io): Promise<Plan> {
-  const { store, assumptions } = inventory;
-  if (namespace !== undefined) findNamespace(store, namespace);
-  const namespaces = namespacesOf(store, namespace);
-  const progress = createProgress(io.stderr);
-  const planned: PlannedNamespace[] = [];
-  try {
-    for (const [index, one] of namespaces.entries()) {
-      progress.show(`Planning ${printable(one.metadata?.name ?? '')} (${index + 1} of ${namespaces.length})`);
-      const found = planNamespace(one, { store, settings });
-      if (found) planned.push(found);
-      // Planning is work without pause: let signals in.
-      await setImmediate(undefined, { signal: io.signal });
-    }
-  } finally {
-    progress.clear();
-  }
-  const grants = grantsFor(planned, { store, settings });
-  return { namespaces: planned, grants, bindings: bindingsOf(grants, store), assumptions };
-}
-
-/** For programs: everything that is known. */
-function dataOfPlan(plan: Plan): unknown {
-  return {
-    summary: summarizePlan(plan),
-    assumptions: plan.assumptions,
-    namespaces: plan.namespaces.map(({ name, mode, modeFrom, problem }) => ({
-      name,
-      mode,
-      ...(modeFrom === undefined ? {} : { modeFrom }),
-      ...(problem === undefined ? {} : { problem }),
-    })),
-    workloads: plan.namespaces.flatMap(({ name: namespace, mode, workloads }) =>
-      workloads.map(({ kind, name, serviceAccount, refusal, result }) => ({
-        namespace,
-        mode,
-        kind,
-        name,
-        ...(serviceAccount === undefined ? {} : { serviceAccount }),
-        ...(refusal === undefined ? {} : { refusal }),
-        ...result,
-      })),
-    ),
-    grants: plan.grants,
-    bindings: plan.bindings,
-  };
-}
-
-/** The bindings of a plan as manifests, each with what there is to know of it; a comment if there are none. */
+/** Prints the bindings as manifests, with their effects and the needed custom SCCs as comments. */
 function printBindingManifests(plan: Plan): string {
-  const needed = neededSccsOf(plan).map((one) => comment(`${remarkOnNeeded(one)}.`));
+  const comment = (text: string): string => `# ${printable(text)}\n`;
+  const custom = neededSccs(plan).map((one) => comment(describeNeededScc(one)));
   const manifests = plan.bindings.map((binding) => {
     const grant = plan.grants.find((one) => isBindingOf(binding, one));
-    const remarks = grant === undefined ? [] : remarksOn(grant);
-    return `${remarks.map(comment).join('')}${printYaml([binding])}`;
+    const comments = grant === undefined ? [] : describeGrant(grant);
+    return `${comments.map(comment).join('')}${printYaml([binding])}`;
   });
-  if (manifests.length === 0 && needed.length === 0) return '# Nothing has to be granted.\n';
-  return `${needed.join('')}${manifests.join('---\n')}`;
+  if (manifests.length === 0 && custom.length === 0) return '# No grants are needed.\n';
+  return `${custom.join('')}${manifests.join('---\n')}`;
 }
 
 function isBindingOf({ kind, metadata, ...binding }: Plan['bindings'][number], grant: PlannedGrant): boolean {
@@ -424,43 +264,32 @@ function isBindingOf({ kind, metadata, ...binding }: Plan['bindings'][number], g
   return binding.roleRef.name === useRoleNameOf(grant.scc) && binding.subjects?.[0]?.name === grant.serviceAccount;
 }
 
-/** Names in it may hold anything. */
-function comment(text: string): string {
-  return `# ${printable(text)}\n`;
-}
-
-/** Writes them into a file. Rejects with a UserError if that fails. */
+/** @throws {UserError} if the file cannot be written */
 async function writeBindings(file: string, plan: Plan): Promise<void> {
   try {
     await writeFile(file, printBindingManifests(plan));
   } catch (error) {
-    throw new UserError(
-      `cannot write ${file}: ${isFolderMissing(error) ? 'there is no such folder' : failureReason(error)}`,
-      {
-        cause: error,
-      },
-    );
+    // The file itself is created if it is missing.
+    const isFolderMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    const reason = isFolderMissing ? 'the folder does not exist' : failureReason(error);
+    throw new UserError(`cannot write ${file}: ${reason}`, { cause: error });
   }
 }
 
-/** A file that is not there is made. */
-function isFolderMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
-}
-
 const DETAILS = `
-Says of every workload, and of every pod that no workload made, which SecurityContextConstraints
-(SCC) its pods would get and what would change in them, or why none admits them. Pods are judged as
-their controller would create them; a pod that nobody made, by its service account alone.
+Prints for every workload, and for every pod without a controller, the SecurityContextConstraints (SCC)
+that its pods would get and the fields that it would change, or the reasons why no SCC admits them. Pods
+are evaluated as their controller would create them; a pod without a controller, by the grants of its
+service account alone.
 
-For workloads that are refused, --bindings writes what would admit them: the least permissive SCC
-that they fit, granted to their service account in their namespace. Review it before you apply it.
-What only privileged would admit, though no container is privileged, needs an SCC of its own.
+For refused workloads, --bindings writes the bindings that would admit them: the least permissive SCC
+that fits, granted to the service account in its namespace. Review the file before you apply it. A
+workload that only privileged would admit, without a privileged container, needs a custom SCC.
 
 Exit codes:
-  0  everything is admitted, where SCCs count
-  1  something is refused
-  2  wrong usage, or what cannot be read
+  0  all workloads are admitted, where SCC admission is on
+  1  workloads are refused
+  2  wrong usage, or sources that cannot be read
 
 Examples:
   portcullis scc plan
@@ -477,14 +306,14 @@ const KINDS: readonly Kind[] = [
   'SecurityContextConstraints',
 ];
 
-/** Says what security context constraints would do to a cluster, before they are enforced. */
+/** Predicts the decisions of SCC admission before it is enforced. */
 export const command = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
     ...selectionOptions,
     bindings: option('FILE', text, undefined, {
-      help: 'Write the bindings that would help to this file; - writes them instead of the plan',
+      help: 'File for the bindings that admit refused workloads; - prints them instead of the plan',
     }),
     output: outputOption(DATA_AND_TABLE),
     ...sccOptions,
@@ -494,23 +323,17 @@ export const command = defineCommand({
     const { bindings: file, output } = options;
     if (file === '-' && output !== 'table') {
       throw new UserError(
-        `--bindings=- writes the bindings instead of the plan: leave out --output=${output}, or name a file`,
+        `--bindings=- prints the bindings instead of the plan: remove --output=${output}, or name a file`,
       );
     }
     const inventory = await readInventory(options, io, { kinds: KINDS, only: namespace, gaps: 'fill' });
-    const plan = await makePlan(inventory, { settings: expectedSettings(options), namespace }, io);
-    if (file === '-') writeBindingsOnly(plan, io);
-    else {
-      if (file !== undefined) await writeBindings(file, plan);
-      if (output === 'table') io.stdout.write(printPlan(plan, { style: styleOf(io), bindingsFile: file }));
-      else io.stdout.write(printData(output, dataOfPlan(plan)));
-    }
-    return exitCodeOfPlan(plan);
+    const plan = await createPlan(inventory, { settings: expectedSettings(options), namespace }, io);
+    if (file !== undefined && file !== '-') await writeBindings(file, plan);
+    if (file === '-') {
+      io.stdout.write(printBindingManifests(plan));
+      io.stderr.write(`${printPlanSummary(plan)}\n${printNextStep(plan, '-')}\n`);
+    } else if (output === 'table') io.stdout.write(printPlan(plan, styleOf(io), file));
+    else io.stdout.write(printData(output, planData(plan)));
+    return summarizePlan(plan).refused === 0 ? EXIT.passed : EXIT.violations;
   },
 });
-
-/** The summary goes where it does not get among the manifests. */
-function writeBindingsOnly(plan: Plan, { stdout, stderr }: Io): void {
-  stdout.write(printBindingManifests(plan));
-  stderr.write(`${printPlanSummary(plan)}\n${printNextStep(plan, '-')}\n`);
-}

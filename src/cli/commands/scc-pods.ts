@@ -6,7 +6,7 @@ import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { misfitsOf } from '../../policy/scc/advice/explain.ts';
 import { sccModeOf, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
-import { holds, sccGrants, type SccGrant, type Through, printThrough, findScc } from '../scc-grants.ts';
+import { isGrantedTo, sccGrants, type SccGrant, type GrantSource, printGrantSource, findScc } from '../scc-grants.ts';
 import { printColumns, DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
@@ -21,79 +21,78 @@ import { printAssumptions } from '../output/print.ts';
 import { list, oneOf, option, text } from '../options.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
 
-/** What is known of the SCC of a pod. */
+/** A pod with the SCC that admitted it. */
 interface AuditedPod {
   readonly namespace: string;
   readonly name: string;
-  /** The SCC that admitted it; absent: none did. */
+  /** Absent for a pod that no SCC admitted. */
   readonly scc?: string;
-  /** Who was allowed to use the SCC, as the pod says: `serviceaccount` or `user`. */
+  /** The subject with the permission to use the SCC, as recorded on the pod: `serviceaccount` or `user`. */
   readonly subject?: string;
   readonly serviceAccount?: string;
-  /** Through what the service account may use the SCC now; empty if it may not. */
-  readonly through: readonly Through[];
-  /** What there is to know beside that, or instead. */
-  readonly remark?: string;
+  /** The current grants of the SCC to the service account. */
+  readonly through: readonly GrantSource[];
+  /** An explanation of a missing SCC, a missing grant or fields that the SCC does not allow. */
+  readonly note?: string;
   /** When the pod was created, in RFC 3339. */
   readonly since?: string;
   readonly owner?: { readonly kind: string; readonly name: string };
 }
 
-/** Which pods to look at; what is absent does not matter. */
+/** The selection of pods. Absent fields select all pods. */
 interface PodFilter {
   readonly namespace?: string | undefined;
-  /** Empty: pods without an SCC, too. */
+  /** An empty list also selects pods without an SCC. */
   readonly sccs: readonly string[];
   readonly subject?: string | undefined;
 }
 
-/** The store, and how SCCs work. */
-interface Audited {
+interface AuditContext {
   readonly store: Store;
   readonly settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
 }
 
-/** Says of each pod which SCC admitted it, and through what it may use it now; sorted by namespace and name. */
-export function auditPods(audited: Audited, { namespace, sccs, subject }: PodFilter): readonly AuditedPod[] {
-  const grantsFor = createGrantLookup(audited.store);
-  return audited.store
+/** Returns the pods with their SCCs and current grants, sorted by namespace and name. */
+export function auditPods(context: AuditContext, { namespace, sccs, subject }: PodFilter): readonly AuditedPod[] {
+  const grantsFor = createGrantLookup(context.store);
+  return context.store
     .list('Pod', namespace)
-    .map((pod) => auditPod(pod, audited, grantsFor))
+    .map((pod) => auditPod(pod, context, grantsFor))
     .filter((pod) => sccs.length === 0 || (pod.scc !== undefined && sccs.includes(pod.scc)))
     .filter((pod) => subject === undefined || pod.subject === subject)
     .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
 }
 
-/** Through what a service account may use an SCC in its namespace; `undefined` if there is no such SCC. */
-type GrantLookup = (scc: string, namespace: string, account: string) => readonly Through[] | undefined;
+/** Returns the grants of an SCC to a service account in its namespace; `undefined` if the SCC does not exist. */
+type GrantLookup = (scc: string, namespace: string, account: string) => readonly GrantSource[] | undefined;
 
 function createGrantLookup(store: Store): GrantLookup {
-  const bySubject = new Map<string, readonly Through[] | undefined>();
+  const bySubject = new Map<string, readonly GrantSource[] | undefined>();
   const byScc = new Map<string, ReadonlyMap<string, readonly SccGrant[]> | undefined>();
-  const grantsOf = (name: string): ReadonlyMap<string, readonly SccGrant[]> | undefined => {
+  const grantsByNamespace = (name: string): ReadonlyMap<string, readonly SccGrant[]> | undefined => {
     const scc = store.get('SecurityContextConstraints', name);
-    // A cluster has far more bindings than any one namespace.
+    // A cluster has far more bindings than each of its namespaces.
     if (!byScc.has(name)) byScc.set(name, scc && Map.groupBy(sccGrants(store, scc), (grant) => grant.namespace ?? ''));
     return byScc.get(name);
   };
   return (scc, namespace, account) => {
     const key = JSON.stringify([scc, namespace, account]);
     if (!bySubject.has(key)) {
-      const grants = grantsOf(scc);
+      const grants = grantsByNamespace(scc);
       const user = impersonatedUser(`system:serviceaccount:${namespace}:${account}`, []);
       const near = grants && [...(grants.get('') ?? []), ...(grants.get(namespace) ?? [])];
       bySubject.set(
         key,
-        near?.filter((grant) => holds(grant, user, namespace)).map(({ through }) => through),
+        near?.filter((grant) => isGrantedTo(grant, user, namespace)).map(({ through }) => through),
       );
     }
     return bySubject.get(key);
   };
 }
 
-function auditPod(pod: Pod, audited: Audited, grantsFor: GrantLookup): AuditedPod {
-  const namespaceObject = audited.store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
-  const mode = modeAround(pod, namespaceObject, audited);
+function auditPod(pod: Pod, context: AuditContext, grantsFor: GrantLookup): AuditedPod {
+  const namespaceObject = context.store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
+  const mode = isWindows(pod.spec) ? 'windows' : sccModeOf(namespaceObject, context.settings).mode;
   const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
   const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
   const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType];
@@ -106,59 +105,56 @@ function auditPod(pod: Pod, audited: Audited, grantsFor: GrantLookup): AuditedPo
     ...(since === undefined ? {} : { since }),
     ...(controller === undefined ? {} : { owner: { kind: controller.kind, name: controller.name } }),
   };
-  if (!scc) return { ...facts, through: [], remark: NONE[mode] };
-  const named = audited.store.get('SecurityContextConstraints', scc);
-  const misfits = named === undefined ? [] : misfitsOf(pod, named, namespaceObject);
+  if (!scc) return { ...facts, through: [], note: NOTES[mode] };
+  const sccObject = context.store.get('SecurityContextConstraints', scc);
+  const misfits = sccObject === undefined ? [] : misfitsOf(pod, sccObject, namespaceObject);
   const through = serviceAccount === undefined ? [] : grantsFor(scc, namespace, serviceAccount);
-  const remarks = [remarkOn(subject, through, mode), misfitRemark(scc, misfits)].filter((one) => one !== undefined);
+  const notes = [grantNote(subject, through, mode), misfitNote(scc, misfits)].filter((note) => note !== undefined);
   return {
     ...facts,
     scc,
     ...(subject ? { subject } : {}),
     through: through ?? [],
-    ...(remarks.length === 0 ? {} : { remark: remarks.join('; ') }),
+    ...(notes.length === 0 ? {} : { note: notes.join('; ') }),
   };
 }
 
-/** What becomes of decisions on a pod. */
+/** The SCC mode of a pod. Windows pods have none. */
 type PodMode = SccMode | 'windows';
 
-function modeAround(pod: Pod, namespace: Namespace, { settings }: Audited): PodMode {
-  if (isWindows(pod.spec)) return 'windows';
-  return sccModeOf(namespace, settings).mode;
-}
-
-/** Why a pod carries no SCC. */
-const NONE: Readonly<Record<PodMode, string>> = {
-  windows: 'Windows: SCCs do not count',
+/** The reasons for pods without an SCC. */
+const NOTES: Readonly<Record<PodMode, string>> = {
+  windows: 'Windows pod: exempt from SCC admission',
   off: 'exempt namespace',
-  report: 'SCCs are only reported here',
-  enforce: 'created before SCCs were enforced here',
+  report: 'SCC admission only reports here',
+  enforce: 'created before SCC admission was enforced here',
 };
 
-const SHOWN = 3;
+const MAX_FIELDS = 3;
 
-/** What only an ephemeral container does was added later, under another SCC; anything else nobody can have admitted. */
-function misfitRemark(scc: string, misfits: readonly string[]): string | undefined {
+/** Ephemeral containers may have been added under another SCC. Other fields must have been admitted by the recorded SCC. */
+function misfitNote(scc: string, misfits: readonly string[]): string | undefined {
   if (misfits.length === 0) return undefined;
-  const more = misfits.length > SHOWN ? ` and ${misfits.length - SHOWN} more` : '';
-  const fields = `${misfits.slice(0, SHOWN).join(', ')}${more}`;
+  const more = misfits.length > MAX_FIELDS ? ` and ${misfits.length - MAX_FIELDS} more` : '';
+  const fields = `${misfits.slice(0, MAX_FIELDS).join(', ')}${more}`;
   const isAddedLater = misfits.every((field) => field.startsWith('spec.ephemeralContainers['));
   return isAddedLater ? `added under another SCC: ${fields}` : `does not fit ${scc}: ${fields}`;
 }
 
-function remarkOn(
+function grantNote(
   subject: string | undefined,
-  through: readonly Through[] | undefined,
+  through: readonly GrantSource[] | undefined,
   mode: PodMode,
 ): string | undefined {
-  if (mode !== 'enforce') return 'SCCs are not enforced here: whoever created the pod may have written this';
-  if (through === undefined) return 'the SCC is gone';
+  if (mode !== 'enforce')
+    return 'SCC admission is not enforced here: the creator of the pod may have written the annotation';
+  if (through === undefined) return 'the SCC no longer exists';
   if (through.length > 0) return undefined;
-  return subject === 'serviceaccount' ? 'the grant is gone' : 'granted to whoever created the pod';
+  return subject === 'serviceaccount'
+    ? 'the grant no longer exists'
+    : "admitted only because of its creator's permissions";
 }
 
-/** For people. */
 function printPodTable(pods: readonly AuditedPod[]): string {
   const header = ['NAMESPACE', 'POD', 'SCC', 'SUBJECT', 'GRANTED THROUGH', 'SINCE', 'OWNER'];
   return printColumns(
@@ -168,7 +164,7 @@ function printPodTable(pods: readonly AuditedPod[]): string {
 }
 
 /**
- * For spreadsheets: a header, one line per pod.
+ * Prints CSV with a header and one line for each pod.
  * @see https://www.rfc-editor.org/rfc/rfc4180
  */
 function printPodCsv(pods: readonly AuditedPod[]): string {
@@ -177,29 +173,29 @@ function printPodCsv(pods: readonly AuditedPod[]): string {
   return [header, ...rows].map((cells) => `${cells.map(printCell).join(',')}\r\n`).join('');
 }
 
-function cellsOf({ namespace, name, scc, subject, through, remark, since, owner }: AuditedPod): string[] {
-  const [first, ...others] = through.map(printThrough);
+function cellsOf({ namespace, name, scc, subject, through, note, since, owner }: AuditedPod): string[] {
+  const [first, ...others] = through.map(printGrantSource);
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
-  const granted = [...(first === undefined ? [] : [`${first}${more}`]), ...(remark === undefined ? [] : [remark])].join(
+  const granted = [...(first === undefined ? [] : [`${first}${more}`]), ...(note === undefined ? [] : [note])].join(
     '; ',
   );
   return [namespace, name, scc ?? '', subject ?? '', granted, since ?? '', owner ? `${owner.kind}/${owner.name}` : ''];
 }
 
-/** Annotations are free text: what begins like a formula must not become one. */
+/** Annotations are free text. A spreadsheet must not evaluate them as formulas. */
 function printCell(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 const DETAILS = `
-Lists pods with the SCC (SecurityContextConstraints) that admitted them, as their annotations say:
-whether the service account of the pod or the user who created it was allowed to use the SCC, through
-what the service account is allowed to use it now, since when the pod runs, and what owns it.
+Lists the pods with the SCC (SecurityContextConstraints) that admitted them, as recorded in their
+annotations: the subject with the permission to use the SCC (the service account of the pod or the user
+that created it), the current grants of the service account, the creation time and the owner.
 
-A pod without an SCC was never judged: its namespace is exempt or SCCs are only reported there, it runs
-on Windows, or it is older than the enforcement of SCCs. Where SCCs are not enforced, whoever creates a
-pod can write the annotations.
+A pod without an SCC was not evaluated: its namespace is exempt or in report mode, the pod runs on
+Windows, or it is older than the enforcement. Where SCC admission is not enforced, the creator of a pod
+can write the annotations.
 
 Examples:
   portcullis scc pods
@@ -209,15 +205,15 @@ Examples:
 
 const KINDS = ['Namespace', 'Pod', 'SecurityContextConstraints', ...RBAC_KINDS] as const;
 
-/** Tells auditors which pod runs under which SCC. */
+/** Lists the pods with the SCCs that admitted them, for auditors. */
 export const command = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
     ...selectionOptions,
-    scc: list('NAME', text, { help: 'Only pods that these SCCs admitted' }),
+    scc: list('NAME', text, { help: 'Only pods that were admitted by these SCCs' }),
     subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
-      help: 'Only pods whose user, or whose service account, was allowed to use the SCC: user, serviceaccount',
+      help: 'Only pods that were admitted by the permissions of their creator (user) or of their service account',
     }),
     'scc-mode': sccOptions['scc-mode'],
     'scc-exempt-namespaces': sccOptions['scc-exempt-namespaces'],
@@ -239,15 +235,15 @@ export const command = defineCommand({
   },
 });
 
-/** How the program runs is not seen from outside. */
-const MODE_ASSUMPTION = `mode ${DEFAULT_SCC_MODE} of namespaces whose label names none (--scc-mode names another)`;
+/** The SCC mode of a running server is not visible in the cluster. */
+const MODE_ASSUMPTION = `SCC mode ${DEFAULT_SCC_MODE} for namespaces without the label (set --scc-mode)`;
 
-/** @throws {UserError} for a namespace that does not exist, and for an SCC that neither exists nor admitted any pod */
+/** @throws {UserError} for a namespace that does not exist, and for an SCC that neither exists nor admitted a pod */
 function checkFilter(store: Store, namespace: string | undefined, sccs: readonly string[]): void {
   if (namespace !== undefined) findNamespace(store, namespace);
-  const named = new Set(store.list('Pod').map(({ metadata }) => metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc]));
+  const recorded = new Set(store.list('Pod').map(({ metadata }) => metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc]));
   for (const scc of sccs) {
-    if (!named.has(scc)) findScc(store, scc);
+    if (!recorded.has(scc)) findScc(store, scc);
   }
 }
 
@@ -255,7 +251,7 @@ type Print = (pods: readonly AuditedPod[], assumptions: readonly string[]) => st
 
 const PRINT: Readonly<Record<'table' | 'json' | 'yaml' | 'csv', Print>> = {
   table: (pods, assumptions) =>
-    `${pods.length === 0 ? 'no pods\n' : printPodTable(pods)}${printAssumptions(assumptions)}`,
+    `${pods.length === 0 ? 'No pods found.\n' : printPodTable(pods)}${printAssumptions(assumptions)}`,
   json: (pods, assumptions) => printData('json', { pods, assumptions }),
   yaml: (pods, assumptions) => printData('yaml', { pods, assumptions }),
   csv: (pods) => printPodCsv(pods),

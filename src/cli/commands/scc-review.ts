@@ -1,6 +1,3 @@
-/**
- * What `scc-review` asks and is answered, as plain data. The folder reads nothing in and writes nothing out.
- */
 import { canUseScc } from '../../cluster/access.ts';
 import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
@@ -20,17 +17,16 @@ import { assumptionBlocks, printAssumptions } from '../output/print.ts';
 import { list, objectName, option, text } from '../options.ts';
 import { expectedSettings, SCC_REVIEW_KINDS, sccReviewOptions } from '../scc-options.ts';
 
-/** Nothing more is known of whoever asks about himself. */
-const ANYBODY = { groups: ['system:authenticated'] };
+/** The user of self subject reviews without a cluster. */
+const AUTHENTICATED_USER = { groups: ['system:authenticated'] };
 
 /**
- * Answers a review as an API server would, from what has been read. Of manifests that hold no service accounts, the
- * namespace is taken to have those that are asked about.
- * @throws {UserError} that says where the review is wrong
+ * Answers a review as an API server would. For manifests, all service accounts of the review are assumed to exist.
+ * @throws {UserError} with the position of an invalid review
  */
 function answer(
-  { object, namespace: namespaceName, review }: AskedReview,
-  { store, source, user = ANYBODY }: Inventory,
+  { object, namespace: namespaceName, review }: Review,
+  { store, source, user = AUTHENTICATED_USER }: Inventory,
   { compatibility, preferUserNamespaces }: SccSettings,
 ): AnsweredReview {
   const namespace = store.get('Namespace', namespaceName);
@@ -52,24 +48,24 @@ function answer(
   return { resource: `${object.kind}/${manifestName(object.value)}`, review: { ...review, status }, warnings };
 }
 
-/** Whom to ask about. */
+/** The subjects of the options. */
 interface Subjects {
   readonly user: string | undefined;
   readonly groups: readonly string[];
   readonly serviceAccounts: readonly string[];
 }
 
-/** The API version of reviews is that of SCCs. */
+/** Reviews have the same API version as SCCs. */
 const API_VERSION = getApiVersion('SecurityContextConstraints');
 
 /**
- * The review that an object is, or that asks about its pod; `undefined` for kinds without pods. Without a user or a group
- * it is about service accounts: those named, else that of the pod.
+ * Returns an object that is a review, or a review for its pod; `undefined` for kinds without pods. Without a user and a group,
+ * the review is about service accounts: those of the options, otherwise that of the pod.
  */
-function askAbout(
+function createReview(
   object: ManifestObject,
   { subjects, namespace: fallback }: { readonly subjects: Subjects; readonly namespace: string },
-): AskedReview | undefined {
+): Review | undefined {
   const { apiVersion, kind, value } = object;
   const namespace = manifestNamespace(value) ?? fallback;
   if (apiVersion === API_VERSION && REVIEW_KINDS.some((one) => one === kind)) {
@@ -79,10 +75,10 @@ function askAbout(
   if (path === undefined) return undefined;
   const { metadata, spec } = getPodTemplate(value, path) ?? {};
   const template = path.length === 0 ? { metadata: { annotations: metadata?.annotations }, spec } : { metadata, spec };
-  return { object, namespace, review: { apiVersion: API_VERSION, ...questionOf(subjects, template) } };
+  return { object, namespace, review: { apiVersion: API_VERSION, ...reviewSpec(subjects, template) } };
 }
 
-function questionOf({ user, groups, serviceAccounts }: Subjects, template: unknown) {
+function reviewSpec({ user, groups, serviceAccounts }: Subjects, template: unknown) {
   if (user === undefined && groups.length === 0) {
     const names = serviceAccounts.length === 0 ? {} : { serviceAccountNames: serviceAccounts };
     return { kind: 'PodSecurityPolicyReview', spec: { template, ...names } };
@@ -91,81 +87,83 @@ function questionOf({ user, groups, serviceAccounts }: Subjects, template: unkno
   return { kind: 'PodSecurityPolicySubjectReview', spec };
 }
 
-/** As `oc policy scc-subject-review` and `oc policy scc-review` print them: one table for subjects, one for accounts. */
+/** Prints a table of subject reviews and one of service accounts, as `oc policy scc-subject-review` and `oc policy scc-review` do. */
 function printReviews(reviews: readonly AnsweredReview[]): string {
-  const subjects = reviews.filter((one) => !isAboutAccounts(one)).map((one) => [one.resource, sccIn(statusOf(one))]);
-  const accounts = reviews.filter(isAboutAccounts).flatMap(accountRows);
+  const subjects = reviews
+    .filter((one) => !isAccountReview(one))
+    .map((one) => [one.resource, allowedBy(reviewStatus(one))]);
+  const accounts = reviews.filter(isAccountReview).flatMap(accountRows);
   return [
     ...(subjects.length === 0 ? [] : [printColumns(['RESOURCE', 'ALLOWED BY'], subjects)]),
     ...(accounts.length === 0 ? [] : [printColumns(['RESOURCE', 'SERVICE ACCOUNT', 'ALLOWED BY'], accounts)]),
   ].join('\n');
 }
 
-/** True if an SCC admits the pod for whoever the review asks about, for each of several service accounts. */
+/** True if an SCC admits the pod for the user, or for every service account of the review. */
 function isAllowed(answered: AnsweredReview): boolean {
-  const rows = isAboutAccounts(answered) ? accountRows(answered) : [[sccIn(statusOf(answered))]];
+  const rows = isAccountReview(answered) ? accountRows(answered) : [[allowedBy(reviewStatus(answered))]];
   return rows.every((row) => row.at(-1) !== NONE);
 }
 
 const NONE = '<none>';
 
-function isAboutAccounts({ review }: AnsweredReview): boolean {
+function isAccountReview({ review }: AnsweredReview): boolean {
   return review['kind'] === 'PodSecurityPolicyReview';
 }
 
 function accountRows(answered: AnsweredReview): readonly (readonly string[])[] {
   const { resource } = answered;
-  return accountsIn(answered).flatMap((name) => {
-    const entries = entriesOf(answered).filter((entry) => entry['name'] === name);
-    return entries.length === 0 ? [[resource, name, NONE]] : entries.map((entry) => [resource, name, sccIn(entry)]);
+  return reviewedAccounts(answered).flatMap((name) => {
+    const entries = allowedAccounts(answered).filter((entry) => entry['name'] === name);
+    return entries.length === 0 ? [[resource, name, NONE]] : entries.map((entry) => [resource, name, allowedBy(entry)]);
   });
 }
 
-/** The service accounts that a review asks about: the list, else that of the template, else the default one. */
-function accountsIn({ review }: AnsweredReview): readonly string[] {
-  const spec = memberOf(review, 'spec');
+/** The service accounts of a review: the list, otherwise that of the template, otherwise `default`. */
+function reviewedAccounts({ review }: AnsweredReview): readonly string[] {
+  const spec = objectMember(review, 'spec');
   const names: unknown = spec['serviceAccountNames'];
-  if (Array.isArray(names) && names.length > 0) return names.map(textOf);
-  const name = textOf(memberOf(memberOf(spec, 'template'), 'spec')['serviceAccountName']);
+  if (Array.isArray(names) && names.length > 0) return names.map(stringValue);
+  const name = stringValue(objectMember(objectMember(spec, 'template'), 'spec')['serviceAccountName']);
   return [name === '' ? 'default' : name];
 }
 
-function entriesOf(answered: AnsweredReview): readonly JsonObject[] {
-  const entries = statusOf(answered)['allowedServiceAccounts'];
+function allowedAccounts(answered: AnsweredReview): readonly JsonObject[] {
+  const entries = reviewStatus(answered)['allowedServiceAccounts'];
   return Array.isArray(entries) ? entries.filter(isObject) : [];
 }
 
-function statusOf({ review }: AnsweredReview): JsonObject {
-  return memberOf(review, 'status');
+function reviewStatus({ review }: AnsweredReview): JsonObject {
+  return objectMember(review, 'status');
 }
 
-function memberOf(owner: JsonObject, key: string): JsonObject {
+function objectMember(owner: JsonObject, key: string): JsonObject {
   const member = owner[key];
   return isObject(member) ? member : {};
 }
 
-function sccIn({ allowedBy }: JsonObject): string {
-  return isObject(allowedBy) ? textOf(allowedBy['name']) : NONE;
+function allowedBy({ allowedBy }: JsonObject): string {
+  return isObject(allowedBy) ? stringValue(allowedBy['name']) : NONE;
 }
 
-function textOf(value: unknown): string {
+function stringValue(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
 const DETAILS = `
-Says which SCC (SecurityContextConstraints) admits a pod for a user, or which SCCs do for service
-accounts, as the review APIs of OpenShift answer it. A user without groups is in no group. Without
---user and --group it is about service accounts: those of --serviceaccount, else that of the pod, else
-default.
+Prints the SCC (SecurityContextConstraints) that admits a pod for a user, or the SCCs that admit it for
+service accounts, with the semantics of OpenShift's review APIs. A user without --group is in no group.
+Without --user and --group, the service accounts of --serviceaccount are reviewed, otherwise the service
+account of the pod, otherwise default.
 
-Manifests may also be reviews: PodSecurityPolicySubjectReview, PodSecurityPolicySelfSubjectReview and
-PodSecurityPolicyReview. They are answered as they ask; -o yaml writes them with their status. A review
-of oneself is about the user of the kubeconfig, or with manifests about anybody who is authenticated.
+Manifests may also contain reviews: PodSecurityPolicySubjectReview, PodSecurityPolicySelfSubjectReview
+and PodSecurityPolicyReview; -o yaml prints them with their status. A self subject review is about the
+user of the kubeconfig, or for manifests about a user in the group system:authenticated.
 
 Exit codes:
   0  an SCC admits every pod
-  1  none admits one of them
-  2  wrong usage, or what cannot be read
+  1  no SCC admits some pod
+  2  wrong usage, or sources that cannot be read
 
 Examples:
   portcullis scc-review pod.yaml --user alice --group developers
@@ -173,14 +171,14 @@ Examples:
   portcullis scc-review review.yaml -o yaml
 `;
 
-/** Answers the review APIs of OpenShift. */
+/** Answers the pod security policy reviews of OpenShift. */
 export const command = defineCommand({
   operands: '[path...]',
   details: DETAILS,
   options: {
-    user: option('USER', text, undefined, { short: 'u', help: 'User to ask about' }),
-    group: list('GROUP', text, { short: 'g', help: 'Groups of the user, or groups alone' }),
-    serviceaccount: list('NAME', objectName, { short: 'z', help: 'Service accounts to ask about' }),
+    user: option('USER', text, undefined, { short: 'u', help: 'Reviewed user' }),
+    group: list('GROUP', text, { short: 'g', help: 'Groups of the user, or reviewed groups without a user' }),
+    serviceaccount: list('NAME', objectName, { short: 'z', help: 'Reviewed service accounts' }),
     ...sccReviewOptions,
   },
   async run(options, paths, io) {
@@ -188,28 +186,33 @@ export const command = defineCommand({
     const settings = expectedSettings(options);
     if (serviceAccounts.length > 0 && (user !== undefined || groups.length > 0)) {
       throw new UserError(
-        '--serviceaccount asks about service accounts, --user and --group about users: leave one out',
+        '--serviceaccount cannot be combined with --user and --group: review service accounts or users',
       );
     }
     const { objects, inventory } = await readSubjects(paths, options, { io, needs: { kinds: SCC_REVIEW_KINDS } });
     const namespace = options.namespace ?? inventory.namespace;
     const subjects = { user, groups, serviceAccounts };
-    const asked = objects.map((object) => askAbout(object, { subjects, namespace })).filter((one) => one !== undefined);
-    if (asked.length === 0) throw new UserError('no pods, no workloads and no reviews in the manifests');
-    const answered = asked.map((review) => answer(review, inventory, settings));
+    const reviews = objects
+      .map((object) => createReview(object, { subjects, namespace }))
+      .filter((one) => one !== undefined);
+    if (reviews.length === 0) throw new UserError('no pods, workloads or reviews in the manifests');
+    const answered = reviews.map((review) => answer(review, inventory, settings));
     write(answered, { assumptions: inventory.assumptions, format: options.output, io });
     return answered.every(isAllowed) ? EXIT.passed : EXIT.violations;
   },
 });
 
-interface Writing {
+interface WriteOptions {
   readonly assumptions: readonly string[];
   readonly format: 'table' | 'json' | 'yaml';
   readonly io: Io;
 }
 
-/** Reviews have no field for warnings and assumptions. */
-function write(answered: readonly AnsweredReview[], { assumptions, format, io: { stdout, stderr } }: Writing): void {
+/** Warnings and assumptions go to the standard error, because reviews have no field for them. */
+function write(
+  answered: readonly AnsweredReview[],
+  { assumptions, format, io: { stdout, stderr } }: WriteOptions,
+): void {
   const warnings = new Set(answered.flatMap((one) => one.warnings));
   for (const warning of warnings) stderr.write(`warning: ${printable(warning)}\n`);
   if (format !== 'table') for (const block of assumptionBlocks(assumptions)) stderr.write(block);
@@ -219,8 +222,8 @@ function write(answered: readonly AnsweredReview[], { assumptions, format, io: {
   else stdout.write(`${JSON.stringify(reviews.length === 1 ? reviews[0] : reviews, undefined, 2)}\n`);
 }
 
-/** A review that is asked about an object, or that the object is. */
-interface AskedReview {
+/** A review with the object that it comes from. */
+interface Review {
   readonly object: ManifestObject;
   readonly namespace: string;
   readonly review: JsonObject;
@@ -228,7 +231,7 @@ interface AskedReview {
 
 /** A review with its `status`. */
 interface AnsweredReview {
-  /** `Deployment/web`, whom the review is about. */
+  /** The reviewed object, such as `Deployment/web`. */
   readonly resource: string;
   readonly review: JsonObject;
   readonly warnings: readonly string[];

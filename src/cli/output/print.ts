@@ -1,6 +1,7 @@
 /** The output formats that all commands share: tables, JSON, YAML, colors and the progress line. */
 import { styleText } from 'node:util';
 import { printYaml } from '../../config/yaml.ts';
+import type { Change } from '../../policy/scc/advice/suggestion.ts';
 import type { Io, Output } from '../command.ts';
 import { oneOf, type Option, option } from '../options.ts';
 
@@ -119,4 +120,25 @@ export function createProgress(output: Output): Progress {
       isShown = false;
     },
   };
+}
+
+const SECURITY_CONTEXT = /^(?:.*\.)?securityContext\./;
+
+/**
+ * Prints the changes of a pod, with one line for each security context:
+ * `spec.securityContext: fsGroup=1 seccompProfile.type="RuntimeDefault"`.
+ */
+export function printChanges(changes: readonly Change[]): readonly string[] {
+  const byOwner = Map.groupBy(changes, ({ path }) => SECURITY_CONTEXT.exec(path)?.[0] ?? '');
+  return [...byOwner].flatMap(([owner, owned]) =>
+    owner === ''
+      ? owned.map((change) => printChange(change))
+      : [`${owner.slice(0, -1)}: ${owned.map((change) => printChange(change, owner.length)).join(' ')}`],
+  );
+}
+
+function printChange({ path, before, after }: Change, from = 0): string {
+  const name = path.slice(from);
+  if (after === undefined) return `${name} removed (was ${JSON.stringify(before)})`;
+  return `${name}=${JSON.stringify(after)}${before === undefined ? '' : ` (was ${JSON.stringify(before)})`}`;
 }

@@ -56,12 +56,12 @@ describe('all that is found is written', () => {
     assert.match(stdout, /^UN001 {2}high {4}Pod ci\/done {2,}SCC "nested-container" admitted it/m);
   });
 
-  test('in colours on a terminal', async () => {
+  test('in colors on a terminal', async () => {
     const { stdout } = await runProgram(['audit', 'user-namespaces', '-f', '-'], {
       stdin: cluster,
       terminals: ['stdout'],
     });
-    assert.ok(stdout.startsWith('UN006  \u001b[31mhigh  \u001b[39m  Node old'), stdout);
+    assert.ok(stdout.startsWith('UN006  \u001b[31mhigh\u001b[39m    Node old'), stdout);
   });
 
   test('without letting names steer the terminal', async () => {
@@ -81,13 +81,13 @@ describe('the exit code', () => {
   const assumed =
     'Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings';
   const cases: readonly (readonly [name: string, stdin: string, code: number, stdout: string])[] = [
-    ['nothing', nothing, 0, `${assumed}.\n\n0 high, 0 medium, 0 info\nNothing has to be done.\n`],
+    ['nothing', nothing, 0, `${assumed}.\n\n0 high, 0 medium, 0 info\nNo action is needed.\n`],
     [
       'what is for information alone',
       JSON.stringify(harmless),
       0,
-      'UN007  info    Pod default/p  SCC "restricted-v3" admitted it, which allows no more without the user namespace\n\n' +
-        `${assumed}; namespaces: default.\n\n0 high, 0 medium, 1 info\nNothing has to be done.\n`,
+      'UN007  info  Pod default/p  SCC "restricted-v3" admitted it, which allows no more without the user namespace\n\n' +
+        `${assumed}; namespaces: default.\n\n0 high, 0 medium, 1 info\nNo action is needed.\n`,
     ],
   ];
   for (const [name, stdin, code, stdout] of cases) {

@@ -68,12 +68,12 @@ describe('what cannot be planned', () => {
     {
       name: 'bindings instead of a plan for programs',
       args: ['--bindings', '-', '-o', 'json'],
-      stderr: 'error: --bindings=- writes the bindings instead of the plan: leave out --output=json, or name a file\n',
+      stderr: 'error: --bindings=- prints the bindings instead of the plan: remove --output=json, or name a file\n',
     },
     {
       name: 'bindings into a folder that is not there',
       args: ['--bindings', '/nonexistent/bindings.yaml'],
-      stderr: 'error: cannot write /nonexistent/bindings.yaml: there is no such folder\n',
+      stderr: 'error: cannot write /nonexistent/bindings.yaml: the folder does not exist\n',
     },
   ];
   for (const { name, args, stdin, stderr } of cases) {
@@ -96,8 +96,8 @@ describe('all that is planned is written', () => {
 
   test('as bindings alone', async () => {
     const stderr = [
-      '7 workloads: 1 admitted, 4 refused, 1 ignored, 1 not judged (off)\n',
-      'Next: review and apply the bindings; change what no binding would help; then plan again.\n',
+      '7 workloads: 1 admitted, 4 refused, 1 ignored, 1 not evaluated (off)\n',
+      'Next: review and apply the bindings; change the workloads that no binding would admit; then plan again.\n',
     ].join('');
     assert.deepEqual(await plan(['--bindings', '-']), { code: 1, stdout: expectedBindings, stderr });
   });
@@ -128,32 +128,32 @@ describe('the summary and the next step', () => {
       name: 'nothing runs',
       stdin: '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}',
       code: 0,
-      last: '0 workloads: 0 admitted, 0 refused\nNothing runs here.\n',
+      last: '0 workloads: 0 admitted, 0 refused\nThere are no workloads.\n',
     },
     {
       name: 'all is admitted',
       stdin: namespaceWith({}),
       code: 0,
-      last: '1 workload: 1 admitted, 0 refused\nNext: nothing stands in the way of portcullis.dev/scc=enforce on one.\n',
+      last: '1 workload: 1 admitted, 0 refused\nNext: set portcullis.dev/scc=enforce on one; no workload would be refused.\n',
     },
     {
       name: 'all is admitted where it is enforced already',
       stdin: namespaceWith({ 'portcullis.dev/scc': 'enforce' }),
       code: 0,
-      last: '1 workload: 1 admitted, 0 refused\nNothing stands in the way of what is enforced.\n',
+      last: '1 workload: 1 admitted, 0 refused\nEnforcement refuses none of the workloads.\n',
     },
     {
       name: 'SCCs are off',
       stdin: namespaceWith({ 'portcullis.dev/scc': 'off' }, privileged),
       code: 0,
-      last: '1 workload: 0 admitted, 0 refused, 1 not judged (off)\nNothing stands in the way of what is enforced.\n',
+      last: '1 workload: 0 admitted, 0 refused, 1 not evaluated (off)\nEnforcement refuses none of the workloads.\n',
     },
     {
       name: 'the namespace is exempt',
       stdin: namespaceWith({}, privileged),
       args: ['--scc-exempt-namespaces=one'],
       code: 0,
-      last: '1 workload: 0 admitted, 0 refused, 1 not judged (off)\nNothing stands in the way of what is enforced.\n',
+      last: '1 workload: 0 admitted, 0 refused, 1 not evaluated (off)\nEnforcement refuses none of the workloads.\n',
     },
     {
       name: 'what would be refused counts in mode report, too',
@@ -197,7 +197,7 @@ describe('the summary and the next step', () => {
     const refused = await plan([], [pod, own].map((object) => JSON.stringify(object)).join('\n'));
     assert.ok(
       refused.stdout.includes(
-        '.\n\none (report, assumed)\n  Pod proxy  refused\n    privileged would admit it, if its node might use it\n',
+        '.\n\none (report, assumed)\n  Pod proxy  refused\n    privileged would admit it if its node were granted its use\n',
       ),
       refused.stdout,
     );
@@ -236,7 +236,7 @@ describe('a plan grants no more than it has to', () => {
   const adding = (capability: string) => ({
     containers: [{ name: 'a', image: 'a', securityContext: { capabilities: { add: [capability] } } }],
   });
-  const nearest = (what: string) => `    nearest is restricted-v2; in its way: ${what}`;
+  const nearest = (what: string) => `    The closest SCC is "restricted-v2". It does not allow: ${what}`;
 
   test('what only privileged would admit needs an SCC of its own', async () => {
     const stdin = shopWith(['Pod', 'ntp', adding('SYS_TIME')]);
@@ -244,17 +244,17 @@ describe('a plan grants no more than it has to', () => {
       'shop (report)',
       '  Pod ntp  refused',
       nearest('spec.containers[0].securityContext.capabilities.add=SYS_TIME'),
-      '    an SCC of its own would admit it, like restricted-v2 with allowedCapabilities=SYS_TIME',
-      '    privileged would admit it, if service account "default" might use it, but allows everything',
+      '    Needs a custom SCC: copy restricted-v2 and allow allowedCapabilities=SYS_TIME',
+      '    privileged would admit it if service account "default" were granted its use, but it allows everything',
       '',
       '1 workload: 0 admitted, 1 refused',
-      'Next: write and grant the SCC that is needed; then plan again.',
+      'Next: write and grant the custom SCC; then plan again.',
       '',
     ]);
     const { stdout } = await plan(['--bindings', '-'], stdin);
     assert.equal(
       stdout,
-      '# shop: Pod ntp needs an SCC of its own, like restricted-v2 with allowedCapabilities=SYS_TIME: of those that there are only privileged would admit it, which allows everything.\n',
+      '# shop: Pod ntp needs a custom SCC: copy restricted-v2 and allow allowedCapabilities=SYS_TIME. Of the existing SCCs, only privileged would admit it, which allows everything.\n',
     );
   });
 
@@ -272,12 +272,12 @@ describe('a plan grants no more than it has to', () => {
       ['Deployment', 'own', { serviceAccountName: 'own' }],
     );
     const lines = await linesOf(stdin);
-    assert.deepEqual(lines.slice(lines.indexOf('Bindings that admit 1 of the 1 refused')), [
-      'Bindings that admit 1 of the 1 refused',
+    assert.deepEqual(lines.slice(lines.indexOf('Bindings that admit 1 of the 1 refused workloads')), [
+      'Bindings that admit 1 of the 1 refused workloads',
       '  shop: service account "default" to ClusterRole "system:openshift:scc:anyuid"',
       '    for Deployment root',
       '    moves Deployment web from restricted-v2 to anyuid',
-      '    all pods without an account of their own get it: better give these workloads one',
+      '    applies to all pods with the default service account: give these workloads their own',
       '',
       '3 workloads: 2 admitted, 1 refused',
       'Next: write the bindings with --bindings FILE, review and apply them; then plan again.',
@@ -288,7 +288,7 @@ describe('a plan grants no more than it has to', () => {
     assert.deepEqual(comments, [
       '# for Deployment root',
       '# moves Deployment web from restricted-v2 to anyuid',
-      '# all pods without an account of their own get it: better give these workloads one',
+      '# applies to all pods with the default service account: give these workloads their own',
       'apiVersion: rbac.authorization.k8s.io/v1',
     ]);
     const json = JSON.parse((await plan(['-o', 'json'], stdin)).stdout) as { readonly grants: unknown };
@@ -315,10 +315,10 @@ describe('with the bindings applied', () => {
 
   test('the plan is clean where bindings are all that it takes', async () => {
     const { code, stdout, stderr } = await plan(['-n', 'shop', '--bindings', '-'], `${shop}---\n${expectedBindings}`);
-    assert.deepEqual([code, stdout], [0, '# Nothing has to be granted.\n']);
+    assert.deepEqual([code, stdout], [0, '# No grants are needed.\n']);
     assert.equal(
       stderr,
-      '4 workloads: 4 admitted, 0 refused\nNext: nothing stands in the way of portcullis.dev/scc=enforce on shop.\n',
+      '4 workloads: 4 admitted, 0 refused\nNext: set portcullis.dev/scc=enforce on shop; no workload would be refused.\n',
     );
   });
 });
@@ -356,8 +356,8 @@ describe('of a cluster that never had SCCs', () => {
       /^Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; .*\n\nshop \(report, assumed\)\n/,
     );
     const missing = 'error looking up service account shop/agent: serviceaccount "agent" not found';
-    assert.ok(table.stdout.includes(`might use it\n    ${missing}\n`), table.stdout);
-    assert.ok(table.stdout.includes('\nNext: create the service accounts that are missing; '), table.stdout);
+    assert.ok(table.stdout.includes(`were granted its use\n    ${missing}\n`), table.stdout);
+    assert.ok(table.stdout.includes('\nNext: create the missing service accounts; '), table.stdout);
     const before = await runProgram([...args, '--bindings', file]);
     assert.equal(before.code, 1, before.stderr);
     const { summary, bindings } = JSON.parse(before.stdout) as {

@@ -37,7 +37,7 @@ describe('scc pods refuses', () => {
     [
       'an SCC that is not there, and that no pod names',
       ['--scc', 'our-own,constructor', ...CLUSTER],
-      'error: there is no SCC "constructor"; there are anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted, restricted-v2, restricted-v3\n',
+      'error: SCC "constructor" not found; existing SCCs: anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted, restricted-v2, restricted-v3\n',
     ],
     ['a path that does not exist', ['-f', 'nowhere'], 'error: the path "nowhere" does not exist\n'],
   ];
@@ -51,14 +51,14 @@ describe('scc pods refuses', () => {
 describe('scc pods shows', () => {
   test('which SCC admitted each pod, and through what', async () => {
     const stdout = `NAMESPACE     POD       SCC                                       SUBJECT          GRANTED THROUGH                                                                                         SINCE                  OWNER
-bank          custom    our-own                                   <none>           the SCC is gone                                                                                         <none>                 <none>
-bank          iis       <none>                                    <none>           Windows: SCCs do not count                                                                              <none>                 <none>
-bank          left      hostaccess                                serviceaccount   the grant is gone                                                                                       2025-12-31T23:59:59Z   <none>
+bank          custom    our-own                                   <none>           the SCC no longer exists                                                                                <none>                 <none>
+bank          iis       <none>                                    <none>           Windows pod: exempt from SCC admission                                                                  <none>                 <none>
+bank          left      hostaccess                                serviceaccount   the grant no longer exists                                                                              2025-12-31T23:59:59Z   <none>
 kube-system   dns       <none>                                    <none>           exempt namespace                                                                                        <none>                 <none>
-kube-system   forged    =HYPERLINK("https://example.com","a,b")   <none>           SCCs are not enforced here: whoever created the pod may have written this                               <none>                 <none>
+kube-system   forged    =HYPERLINK("https://example.com","a,b")   <none>           SCC admission is not enforced here: the creator of the pod may have written the annotation              <none>                 <none>
 shop          build-1   anyuid                                    serviceaccount   RoleBinding build, ClusterRole system:openshift:scc:anyuid                                              2026-01-02T03:04:05Z   Job/build
-shop          debug     privileged                                user             granted to whoever created the pod                                                                      2026-02-03T04:05:06Z   <none>
-shop          old       <none>                                    <none>           created before SCCs were enforced here                                                                  <none>                 <none>
+shop          debug     privileged                                user             admitted only because of its creator's permissions                                                      2026-02-03T04:05:06Z   <none>
+shop          old       <none>                                    <none>           created before SCC admission was enforced here                                                          <none>                 <none>
 shop          web-1     restricted-v2                             user             ClusterRoleBinding system:openshift:scc:restricted-v2, ClusterRole system:openshift:scc:restricted-v2   2026-02-03T04:05:06Z   <none>
 ${ASSUMED}`;
     assert.deepEqual(await runProgram(['scc', 'pods', '--scc-mode=enforce', ...CLUSTER]), {
@@ -74,7 +74,7 @@ ${ASSUMED}`;
     assert.equal(lines[0], 'namespace,pod,scc,subject,granted through,since,owner,service account');
     assert.equal(
       lines[5],
-      `kube-system,forged,"'=HYPERLINK(""https://example.com"",""a,b"")",,SCCs are not enforced here: whoever created the pod may have written this,,,default`,
+      `kube-system,forged,"'=HYPERLINK(""https://example.com"",""a,b"")",,SCC admission is not enforced here: the creator of the pod may have written the annotation,,,default`,
     );
     assert.equal(
       lines[6],
@@ -141,7 +141,7 @@ ${ASSUMED}`;
 
   test('that there are none', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '--scc-mode=enforce', '--scc', 'nonroot', ...CLUSTER]);
-    assert.equal(stdout, `no pods\n${ASSUMED}`);
+    assert.equal(stdout, `No pods found.\n${ASSUMED}`);
   });
 
   test('where SCCs do not count', async () => {
@@ -150,7 +150,7 @@ ${ASSUMED}`;
     assert.match(stdout, /^shop,old,,,exempt namespace,/m);
     assert.match(
       stdout,
-      /^shop,web-1,.*; SCCs are not enforced here: whoever created the pod may have written this",/m,
+      /^shop,web-1,.*; SCC admission is not enforced here: the creator of the pod may have written the annotation",/m,
     );
   });
 });
@@ -176,27 +176,27 @@ describe('scc pods doubts', () => {
   const through =
     'ClusterRoleBinding system:openshift:scc:restricted-v2, ClusterRole system:openshift:scc:restricted-v2';
   const enforced = { 'portcullis.dev/scc': 'enforce' };
-  const reported = 'SCCs are not enforced here: whoever created the pod may have written this';
+  const reported = 'SCC admission is not enforced here: the creator of the pod may have written the annotation';
   const path = 'securityContext.privileged=true';
-  const cases: readonly { name: string; stdin: string; args?: readonly string[]; remark: string }[] = [
-    { name: 'nothing where SCCs are enforced', stdin: claiming({}, enforced), remark: '' },
-    { name: 'nothing where that is said', stdin: claiming({}), args: ['--scc-mode=enforce'], remark: '' },
-    { name: 'what is only reported', stdin: claiming({}, { 'portcullis.dev/scc': 'report' }), remark: reported },
-    { name: 'what is only reported unless told otherwise', stdin: claiming({}), remark: reported },
+  const cases: readonly { name: string; stdin: string; args?: readonly string[]; note: string }[] = [
+    { name: 'nothing where SCCs are enforced', stdin: claiming({}, enforced), note: '' },
+    { name: 'nothing where that is said', stdin: claiming({}), args: ['--scc-mode=enforce'], note: '' },
+    { name: 'what is only reported', stdin: claiming({}, { 'portcullis.dev/scc': 'report' }), note: reported },
+    { name: 'what is only reported unless told otherwise', stdin: claiming({}), note: reported },
     {
       name: 'an annotation that cannot be true',
       stdin: claiming({ containers: [{ name: 'c', ...privileged }] }, enforced),
-      remark: `does not fit restricted-v2: spec.containers[0].${path}`,
+      note: `does not fit restricted-v2: spec.containers[0].${path}`,
     },
     {
       name: 'a forgery where SCCs are only reported',
       stdin: claiming({ containers: [{ name: 'c', ...privileged }] }),
-      remark: `${reported}; does not fit restricted-v2: spec.containers[0].${path}`,
+      note: `${reported}; does not fit restricted-v2: spec.containers[0].${path}`,
     },
     {
       name: 'what was added to debug the pod',
       stdin: claiming({ ephemeralContainers: [{ name: 'd', ...privileged }] }, enforced),
-      remark: `added under another SCC: spec.ephemeralContainers[0].${path}`,
+      note: `added under another SCC: spec.ephemeralContainers[0].${path}`,
     },
     {
       name: 'only the first of many fields',
@@ -204,13 +204,13 @@ describe('scc pods doubts', () => {
         { hostPID: true, hostIPC: true, hostNetwork: true, containers: [{ name: 'c', ...privileged }] },
         enforced,
       ),
-      remark: 'does not fit restricted-v2: spec.hostNetwork=true, spec.hostPID=true, spec.hostIPC=true and 1 more',
+      note: 'does not fit restricted-v2: spec.hostNetwork=true, spec.hostPID=true, spec.hostIPC=true and 1 more',
     },
   ];
-  for (const { name, stdin, args = [], remark } of cases) {
+  for (const { name, stdin, args = [], note } of cases) {
     test(name, async () => {
       const outcome = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv', ...args], { stdin });
-      const granted = `"${[through, remark].filter((part) => part !== '').join('; ')}"`;
+      const granted = `"${[through, note].filter((part) => part !== '').join('; ')}"`;
       assert.deepEqual(outcome, {
         code: 0,
         stdout: `namespace,pod,scc,subject,granted through,since,owner,service account\r\none,web,restricted-v2,serviceaccount,${granted},,,default\r\n`,
@@ -221,11 +221,8 @@ describe('scc pods doubts', () => {
 
   test('that pods without an SCC were ever judged, where SCCs are only reported', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '-n', 'shop', ...CLUSTER]);
-    assert.match(stdout, /^shop +old +<none> +<none> +SCCs are only reported here /m);
-    assert.ok(
-      stdout.endsWith('; mode report of namespaces whose label names none (--scc-mode names another).\n'),
-      stdout,
-    );
+    assert.match(stdout, /^shop +old +<none> +<none> +SCC admission only reports here /m);
+    assert.ok(stdout.endsWith('; SCC mode report for namespaces without the label (set --scc-mode).\n'), stdout);
   });
 });
 
@@ -248,7 +245,7 @@ describe('scc pods asks a cluster', () => {
     assert.equal(code, 0);
     assert.match(
       stdout,
-      /\ndefault,web,anyuid,,granted to whoever created the pod,\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ,,default\r\n$/,
+      /\ndefault,web,anyuid,,admitted only because of its creator's permissions,\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ,,default\r\n$/,
     );
     // How far it is, and nothing left of it.
     assert.match(stderr, /Reading https:\/\/127\.0\.0\.1:\d+: \d+ objects/);

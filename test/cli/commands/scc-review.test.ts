@@ -17,11 +17,11 @@ const NO_SUBJECT =
 describe('mistakes', () => {
   const cases: readonly { readonly args: string; readonly stderr: string; readonly stdin?: string }[] = [
     { args: '', stderr: 'error: no manifests: pass their paths\n' },
-    { args: 'cluster.yaml', stderr: 'error: no pods, no workloads and no reviews in the manifests\n' },
+    { args: 'cluster.yaml', stderr: 'error: no pods, workloads or reviews in the manifests\n' },
     { args: 'nobody.yaml', stderr: `error: nobody.yaml:1:1: ${NO_SUBJECT}\n` },
     {
       args: 'root.yaml --user olga --serviceaccount builder',
-      stderr: 'error: --serviceaccount asks about service accounts, --user and --group about users: leave one out\n',
+      stderr: 'error: --serviceaccount cannot be combined with --user and --group: review service accounts or users\n',
     },
     {
       args: 'odd.yaml',

@@ -16,11 +16,11 @@ describe('who-can refuses', () => {
       ['a', 'b', ...CLUSTER],
       "error: too many arguments for 'who-can'. Expected 1 argument but got 2: a, b.\nSee 'portcullis who-can --help' for usage.\n",
     ],
-    ['an unknown SCC', ['any', ...CLUSTER], `error: there is no SCC "any"; there are ${NAMES}\n`],
+    ['an unknown SCC', ['any', ...CLUSTER], `error: SCC "any" not found; existing SCCs: ${NAMES}\n`],
     [
       'an SCC of a name that objects have',
       ['constructor', ...CLUSTER],
-      `error: there is no SCC "constructor"; there are ${NAMES}\n`,
+      `error: SCC "constructor" not found; existing SCCs: ${NAMES}\n`,
     ],
     [
       'an empty namespace',
@@ -45,9 +45,9 @@ describe('who-can shows', () => {
     [
       'who may use an SCC anywhere',
       ['anyuid'],
-      `SUBJECT                       NAMESPACE   THROUGH
+      `SUBJECT                       NAMESPACE   GRANTED THROUGH
 Group system:cluster-admins   <all>       groups of the SCC
-Group system:masters          <all>       may do everything
+Group system:masters          <all>       all permissions
 User root                     <all>       ClusterRoleBinding admins, ClusterRole cluster-admin
 User alice                    bank        RoleBinding teller, Role any-scc
 ServiceAccount shop/builder   bank        RoleBinding teller, Role any-scc
@@ -58,13 +58,13 @@ Group shop:admins             shop        RoleBinding build, ClusterRole system:
     [
       'who may use it in a namespace',
       ['privileged', '-n', 'bank'],
-      `SUBJECT                                                       NAMESPACE   THROUGH
+      `SUBJECT                                                       NAMESPACE   GRANTED THROUGH
 User system:admin                                             <all>       users of the SCC
 User system:serviceaccount:openshift-infra:build-controller   <all>       users of the SCC
 Group system:cluster-admins                                   <all>       groups of the SCC
 Group system:nodes                                            <all>       groups of the SCC
 Group system:masters                                          <all>       groups of the SCC
-Group system:masters                                          <all>       may do everything
+Group system:masters                                          <all>       all permissions
 User root                                                     <all>       ClusterRoleBinding admins, ClusterRole cluster-admin
 User alice                                                    bank        RoleBinding teller, Role any-scc
 ServiceAccount shop/builder                                   bank        RoleBinding teller, Role any-scc

@@ -2,17 +2,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createStore, type WritableStore } from '../../../src/cluster/store.ts';
-import { grantsFor, bindingsOf, planNamespace } from '../../../src/cli/commands/scc-plan.ts';
-import { isGrantable, type Outcome } from '../../../src/cli/scc-plan.ts';
-import type { JsonObject, Kinds } from '../../../src/kube/types.ts';
+import { createStore, type WritableStore } from '../../src/cluster/store.ts';
+
+import { grantBindings, isGrantable, planGrants, planNamespace, type Outcome } from '../../src/cli/scc-plan.ts';
+import type { JsonObject, Kinds } from '../../src/kube/types.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-} from '../../../src/policy/scc/standard.ts';
-import { pod, scc } from '../../policy/scc/arbitrary.ts';
-import { DEMO } from '../../policy/scc/requests.ts';
+} from '../../src/policy/scc/standard.ts';
+import { pod, scc } from '../policy/scc/arbitrary.ts';
+import { DEMO } from '../policy/scc/requests.ts';
 
 const settings = { mode: 'report', exemptNamespaces: [], preferUserNamespaces: false } as const;
 
@@ -67,13 +67,13 @@ test('with the bindings applied, all that they were for is admitted, and all tha
       const input = { store, settings: { ...settings, compatibility: { identity: given.identity } } };
       const before = planNamespace(DEMO, input);
       assert.ok(before);
-      const grants = grantsFor([before], input);
-      for (const object of bindingsOf(grants, store)) {
+      const grants = planGrants([before], input);
+      for (const object of grantBindings(grants, store)) {
         store.put(object.kind as 'ClusterRole' | 'RoleBinding', object);
       }
       const after = planNamespace(DEMO, input);
       assert.ok(after);
-      assert.deepEqual(grantsFor([after], input), []);
+      assert.deepEqual(planGrants([after], input), []);
       const moved = new Map(grants.flatMap(({ scc, moves }) => moves.map(({ name }) => [name, scc])));
       for (const [index, one] of before.workloads.entries()) {
         const isHelped = isGrantable(one);
