@@ -1,24 +1,35 @@
-import { applyPatch, type Operation } from 'rfc6902';
-import type { JsonObject } from '../kube/types.ts';
+import { applyPatch, Pointer, type Operation } from 'rfc6902';
+import { isObject, type JsonObject } from '../kube/types.ts';
 
 /**
- * Applies a JSON patch to a copy of the document. The operations may be malformed.
+ * Applies a JSON patch to a copy of the document. The operations may be malformed. As in the API server, `replace` creates
+ * a missing member, and `test` treats a missing member as null.
  * @throws {RangeError} for the first operation that does not apply, in the words of the API server
+ * @see https://github.com/evanphx/json-patch/blob/v4.12.0/patch.go
  */
 export function applyJsonPatch(document: unknown, operations: readonly JsonObject[]): unknown {
   // As a member, the document itself can be replaced.
   const root = { document: structuredClone(document) };
   for (const operation of operations) {
-    const { op, path, from } = operation;
-    const { value = null } = operation;
-    const located = { op, path: locate(path), ...(from === undefined ? {} : { from: locate(from) }), value };
-    const [error] = applyPatch(root, [located as Operation]);
+    const located = locate(root, operation);
+    const [error] = located ? applyPatch(root, [located]) : [];
     if (error) throw new RangeError(errorMessage(error, operation));
   }
   return root.document;
 }
 
-function locate(pointer: unknown): unknown {
+/** Returns the operation on the root, or `undefined` for a test that a missing member passes. */
+function locate(root: object, { op, path, from, value = null }: JsonObject): Operation | undefined {
+  const located = { op, path: prefix(path), ...(from === undefined ? {} : { from: prefix(from) }), value };
+  if (typeof located.path === 'string' && isObject(Pointer.fromJSON(located.path).evaluate(root).parent)) {
+    const isMissing = Pointer.fromJSON(located.path).get(root) === undefined;
+    if (op === 'test' && value === null && isMissing) return undefined;
+    if (op === 'replace') return { ...located, op: 'add' } as Operation;
+  }
+  return located as Operation;
+}
+
+function prefix(pointer: unknown): unknown {
   if (typeof pointer !== 'string') return pointer;
   if (pointer !== '' && !pointer.startsWith('/')) throw new RangeError(`invalid JSON pointer: ${pointer}`);
   return `/document${pointer}`;

@@ -125,6 +125,18 @@ describe('apply', () => {
       ops: [{ op: 'test', path: '/a', value: { y: [{}], x: 1 } }],
       expected: '{"a":{"x":1,"y":[{}]}}',
     },
+    {
+      name: 'replaces a missing member',
+      document: '{"spec":{}}',
+      ops: [{ op: 'replace', path: '/spec/nowhere', value: 1 }],
+      expected: '{"spec":{"nowhere":1}}',
+    },
+    {
+      name: 'tests a missing member for null',
+      document: '{}',
+      ops: [{ op: 'test', path: '/a', value: null }],
+      expected: '{}',
+    },
     { name: 'tests the whole', document: '[1]', ops: [{ op: 'test', path: '', value: [1] }], expected: '[1]' },
   ];
   for (const { name, document, ops, expected } of cases) {
