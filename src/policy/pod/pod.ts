@@ -5,7 +5,7 @@
  */
 import { tooLong, tooMany, unmarshalError, type FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
-import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, MAX_FIELDS, MAX_KEYS, type CONTAINER_LISTS } from '../../kube/pod.ts';
+import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, MAX_FIELDS, MAX_KEYS, CONTAINER_LISTS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import {
   booleanAt,
@@ -214,12 +214,25 @@ function findTooManyFields(objects: readonly (readonly [path: string, value: unk
 /** A record that a reader fills, field by field in the order of the JSON: most of the fields are absent in most pods. */
 type Filled<T> = { -readonly [Key in keyof T]: T[Key] };
 
+interface PodBuilder extends Filled<PodFields> {
+  containers: Filled<ContainerFields>[];
+  hostPorts: HostPort[];
+  handlerHosts: HandlerHost[];
+}
+
 function readPod(source: Source): PodFields {
   const metadata = objectAt(source, 'metadata', 'ObjectMeta');
   const annotations = metadata ? stringMapAt(metadata, 'annotations') : {};
-  const pod: Filled<PodFields> = {
-    ...NO_SECURITY_CONTEXT,
+  const pod: PodBuilder = {
     json: source.json,
+    location: '',
+    hasSecurityContext: false,
+    runAsUser: undefined,
+    runAsNonRoot: undefined,
+    seLinuxOptions: undefined,
+    seccompProfile: undefined,
+    appArmorProfile: undefined,
+    hostProcess: false,
     annotations,
     seccompAnnotation: annotations[SECCOMP_POD_ANNOTATION] ?? '',
     serviceAccountName: '',
@@ -233,18 +246,19 @@ function readPod(source: Source): PodFields {
     supplementalGroups: undefined,
     sysctls: NONE,
     volumes: NONE,
-    containers: NONE,
-    hostPorts: NONE,
-    handlerHosts: NONE,
+    containers: [],
+    hostPorts: [],
+    handlerHosts: [],
     nullElement: undefined,
   };
   const spec = objectAt(source, 'spec', 'PodSpec');
   if (spec) readPodSpec(spec, pod);
+  readSeccompAnnotations(pod);
   pod.nullElement = source.state.nullElement;
   return pod;
 }
 
-function readPodSpec(spec: Source, pod: Filled<PodFields>): void {
+function readPodSpec(spec: Source, pod: PodBuilder): void {
   const lists: Record<ContainerList, readonly Source[]> = {
     initContainers: NONE,
     containers: NONE,
@@ -279,17 +293,24 @@ function readPodSpec(spec: Source, pod: Filled<PodFields>): void {
         readPodSecurityContext(objectAt(spec, key, 'PodSecurityContext'), pod);
     }
   }
-  const sources = [...lists.initContainers, ...lists.containers, ...lists.ephemeralContainers];
-  const count = sources.length;
+  const count = lists.initContainers.length + lists.containers.length + lists.ephemeralContainers.length;
   if (count > MAX_CONTAINERS) reportTooMany(spec, 'containers', { count, max: MAX_CONTAINERS });
-  else readContainers(sources, pod);
+  else for (const list of CONTAINER_LISTS) for (const source of lists[list]) readContainer(source, pod);
+}
+
+/** Looks for annotations of containers only if there are any, since few pods have them. */
+function readSeccompAnnotations({ annotations, containers }: PodBuilder): void {
+  if (!Object.keys(annotations).some((key) => key.startsWith(SECCOMP_CONTAINER_ANNOTATION_PREFIX))) return;
+  for (const container of containers) {
+    container.seccompAnnotation = annotations[SECCOMP_CONTAINER_ANNOTATION_PREFIX + container.name];
+  }
 }
 
 function readOsName(os: Source | undefined): string {
   return os ? stringAt(os, 'name', 'v1.OSName') : '';
 }
 
-function readPodSecurityContext(context: Source | undefined, pod: Filled<PodFields>): void {
+function readPodSecurityContext(context: Source | undefined, pod: PodBuilder): void {
   if (context === undefined) return;
   pod.hasSecurityContext = true;
   for (const key in context.json) {
@@ -310,17 +331,6 @@ function readPodSecurityContext(context: Source | undefined, pod: Filled<PodFiel
     }
   }
 }
-
-const NO_SECURITY_CONTEXT: SecurityContextFields = {
-  location: '',
-  hasSecurityContext: false,
-  runAsUser: undefined,
-  runAsNonRoot: undefined,
-  seLinuxOptions: undefined,
-  seccompProfile: undefined,
-  appArmorProfile: undefined,
-  hostProcess: false,
-};
 
 /** Reads a field that the security contexts of pods and of containers share, and ignores other fields. */
 function readSharedField(context: Source, key: string, into: Filled<SecurityContextFields>): void {
@@ -370,67 +380,51 @@ function readSeccompProfile(context: Source): SeccompProfile | undefined {
   return localhostProfile === undefined ? { type } : { type, localhostProfile };
 }
 
-function readContainers(sources: readonly Source[], pod: Filled<PodFields>): void {
-  const hostPorts: HostPort[] = [];
-  const handlerHosts: HandlerHost[] = [];
-  const hasSeccompAnnotations = Object.keys(pod.annotations).some(isContainerSeccomp);
-  const annotations = hasSeccompAnnotations ? pod.annotations : undefined;
-  const reading: ContainerReading = { annotations, hostPorts, handlerHosts };
-  pod.containers = sources.map((source) => readContainer(source, reading));
-  pod.hostPorts = hostPorts;
-  pod.handlerHosts = handlerHosts;
-}
-
-function isContainerSeccomp(annotation: string): boolean {
-  return annotation.startsWith(SECCOMP_CONTAINER_ANNOTATION_PREFIX);
-}
-
-/** The annotations of the pod, if one of them is for a container, and the lists to which its containers add. */
-interface ContainerReading {
-  readonly annotations: PodFields['annotations'] | undefined;
-  readonly hostPorts: HostPort[];
-  readonly handlerHosts: HandlerHost[];
-}
-
-function readContainer(source: Source, { annotations, hostPorts, handlerHosts }: ContainerReading): ContainerFields {
+function readContainer(source: Source, pod: PodBuilder): void {
   const { json, key: list, index = 0 } = source;
-  const name = stringAt(source, 'name');
   const container: Filled<ContainerFields> = {
-    ...NO_SECURITY_CONTEXT,
-    location: `${list}[${index}]`,
     json,
+    location: `${list}[${index}]`,
     list: list as ContainerList,
     index,
-    name,
+    hasSecurityContext: false,
+    runAsUser: undefined,
+    runAsNonRoot: undefined,
+    seLinuxOptions: undefined,
+    seccompProfile: undefined,
+    appArmorProfile: undefined,
+    hostProcess: false,
+    name: '',
     image: '',
     privileged: false,
     procMount: undefined,
     allowPrivilegeEscalation: undefined,
     readOnlyRootFilesystem: undefined,
     capabilities: undefined,
-    seccompAnnotation: annotations?.[SECCOMP_CONTAINER_ANNOTATION_PREFIX + name],
+    seccompAnnotation: undefined,
   };
+  pod.containers.push(container);
   for (const key in json) {
     switch (key) {
+      case 'name':
       case 'image':
-        container.image = stringAt(source, key);
+        container[key] = stringAt(source, key);
         break;
       case 'securityContext':
         readSecurityContext(objectAt(source, key, 'SecurityContext'), container);
         break;
       case 'ports':
-        readPorts(source, container, hostPorts);
+        readPorts(source, container, pod.hostPorts);
         break;
       case 'livenessProbe':
       case 'readinessProbe':
       case 'startupProbe':
-        readHandler(objectAt(source, key, 'Probe'), { container, path: key, hosts: handlerHosts });
+        readHandler(objectAt(source, key, 'Probe'), { container, path: key, hosts: pod.handlerHosts });
         break;
       case 'lifecycle':
-        readLifecycle(objectAt(source, key, 'Lifecycle'), container, handlerHosts);
+        readLifecycle(objectAt(source, key, 'Lifecycle'), container, pod.handlerHosts);
     }
   }
-  return container;
 }
 
 function readSecurityContext(context: Source | undefined, container: Filled<ContainerFields>): void {

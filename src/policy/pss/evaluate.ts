@@ -7,7 +7,7 @@ import type { FieldError } from '../../kube/field-error.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { decodePod, type DecodedPod, type PodFields } from '../pod/pod.ts';
 import type { DecodeError } from '../pod/reader.ts';
-import type { Check, Revision } from './check.ts';
+import { joinTexts, type Check, type Revision } from './check.ts';
 import { checks } from './checks/index.ts';
 import { compareVersions, parseVersion, type Level, type Policy, type Version } from './policy.ts';
 
@@ -108,15 +108,15 @@ export function checkFix(id: string): string {
 
 /** Runs all checks, without an early exit. */
 function runChecks(selection: readonly SelectedCheck[], pod: PodFields, options: EvaluateOptions): Evaluation {
-  const violations: Violation[] = [];
+  let violations: Violation[] | undefined;
   for (const { id, check } of selection) {
     const finding = check(pod);
     if (finding === undefined) continue;
     const { detail, reason } = finding;
     const violation = { check: id, reason, detail };
-    violations.push(options.fields === true ? { ...violation, fields: finding.fields() } : violation);
+    (violations ??= []).push(options.fields === true ? { ...violation, fields: finding.fields() } : violation);
   }
-  return violations.length === 0 ? ALLOWED : denied(violations);
+  return violations ? denied(violations) : ALLOWED;
 }
 
 function denied(violations: readonly Violation[]): Evaluation {
@@ -124,9 +124,9 @@ function denied(violations: readonly Violation[]): Evaluation {
   let details = '';
   for (const violation of violations) {
     const reason = violation.reason || 'unknown forbidden reason';
-    const separator = reasons === '' ? '' : ', ';
-    reasons += separator + reason;
-    details += separator + (violation.detail === '' ? reason : `${reason} (${violation.detail})`);
+    const { detail } = violation;
+    reasons = joinTexts(reasons, ', ', reason);
+    details = joinTexts(details, ', ', detail === '' ? reason : `${reason} (${detail})`);
   }
   return { allowed: false, violations, reason: reasons, detail: details };
 }
@@ -140,15 +140,20 @@ function undecodable({ field, message: detail }: DecodeError, { fields }: Evalua
 function createSelector(registry: readonly Check[], newest: Version): Selector {
   const starts = registry.flatMap(({ versions }) => versions.map(({ since }) => since));
   const versions = [...new Set<Version>([...starts, 'v1.0'])].sort(compareVersions);
-  const selectAll = (level: Level) =>
-    new Map(versions.map((version) => [version, selectChecks(registry, level, version)]));
-  const baseline = selectAll('baseline');
-  const restricted = selectAll('restricted');
+  const createTable = (level: Level): ReadonlyMap<Version, readonly SelectedCheck[]> =>
+    new Map([
+      ...versions.map((version) => [version, selectChecks(registry, level, version)] as const),
+      ['latest', selectChecks(registry, level, newest)],
+    ]);
+  const baseline = createTable('baseline');
+  const restricted = createTable('restricted');
   return ({ level, version, emulationVersion }) => {
     if (level === 'privileged') return [];
+    const table = level === 'baseline' ? baseline : restricted;
+    const selected = emulationVersion === undefined ? table.get(version) : undefined;
+    if (selected !== undefined) return selected;
     const effective = effectiveVersion(version, newest, emulationVersion);
-    const start = versions.findLast((candidate) => compareVersions(candidate, effective) <= 0) ?? 'v1.0';
-    return (level === 'baseline' ? baseline : restricted).get(start) ?? [];
+    return table.get(versions.findLast((start) => compareVersions(start, effective) <= 0) ?? 'v1.0') ?? [];
   };
 }
 

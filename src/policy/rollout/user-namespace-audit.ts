@@ -11,7 +11,7 @@ import { compareVersions, type Policy, type Version } from '../pss/policy.ts';
 import { resolvePolicies } from '../psa/namespace-policy.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
 import { printPolicy } from '../psa/policy.ts';
-import { decodePod, fieldPath, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
+import { decodePod, fieldPath, type ContainerFields, type PodFields } from '../pod/pod.ts';
 import { hasUserNamespace, getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { misfitsOf } from '../scc/advice/explain.ts';
 import { psaLevelOf } from './scc-level.ts';
@@ -229,7 +229,7 @@ function fieldsOf(container: ContainerFields, pod: PodFields): readonly string[]
   ];
 }
 
-function print(owner: SecurityContextFields, field: string, value: unknown): string {
+function print(owner: PodFields | ContainerFields, field: string, value: unknown): string {
   return `${fieldPath(owner, `securityContext.${field}`)}=${JSON.stringify(value)}`;
 }
 

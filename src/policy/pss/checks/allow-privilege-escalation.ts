@@ -1,5 +1,5 @@
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { forbidden, formatNames, missing, unlessWindows, type Check, type Finding } from '../check.ts';
+import { findContainers, forbidden, formatNames, missing, unlessWindows, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.allowPrivilegeEscalation';
 
@@ -21,11 +21,11 @@ export const allowPrivilegeEscalation: Check = {
 };
 
 function mustBeFalse(pod: PodFields): Finding | undefined {
-  const offenders = pod.containers.filter(isNotFalse);
+  const offenders = findContainers(pod, isNotFalse);
   if (offenders.length === 0) return undefined;
   return {
     reason: 'allowPrivilegeEscalation != false',
-    detail: `${formatNames('container', offenders)} must set ${FIELD}=false`,
+    detail: `${formatNames('container', offenders)} must set securityContext.allowPrivilegeEscalation=false`,
     fields: () =>
       offenders.map((container) => {
         const error = container.hasSecurityContext ? forbidden : missing;

@@ -1,12 +1,13 @@
-import { quote, sortedSet } from '../../../kube/text.ts';
+import { quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
 import {
+  distinct,
   findAnnotations,
   findSetters,
   forbidden,
   forbiddenAnnotation,
   formatSetters,
-  joinParts,
+  joinTexts,
   plural,
   quotedList,
   type Check,
@@ -37,11 +38,11 @@ function onlySafeProfiles(pod: PodFields): Finding | undefined {
   const annotations = findAnnotations(pod, isUnsafeAnnotation);
   if (setters.length === 0 && annotations.length === 0) return undefined;
   const values = [
-    ...sortedSet(setters.map(profileType)),
-    ...sortedSet(annotations.map(({ key, value }) => `${key}=${quote(value)}`)),
+    ...distinct(setters.map(profileType)),
+    ...distinct(annotations.map(({ key, value }) => `${key}=${quote(value)}`)),
   ];
   const annotationsText = annotations.length === 0 ? '' : plural(annotations.length, 'annotation', 'annotations');
-  const offenders = joinParts([formatSetters(setters), annotationsText], ' and ');
+  const offenders = joinTexts(formatSetters(setters), ' and ', annotationsText);
   return {
     reason: plural(values.length, 'forbidden AppArmor profile', 'forbidden AppArmor profiles'),
     detail: `${offenders} must not set AppArmor profile type to ${quotedList(values)}`,

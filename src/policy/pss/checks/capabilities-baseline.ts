@@ -1,6 +1,5 @@
-import { sortedSet } from '../../../kube/text.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { forbidden, formatNames, quotedSet, type Check, type Finding } from '../check.ts';
+import { distinct, findContainers, forbidden, formatNames, quotedList, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.capabilities.add';
 
@@ -42,16 +41,16 @@ function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {
 
 /** Returns the violation of adding other capabilities than the allowed ones. Names are compared exactly. */
 export function findAddedCapabilities(
-  { containers }: PodFields,
+  pod: PodFields,
   allowed: ReadonlySet<string>,
 ): Omit<Finding, 'reason'> | undefined {
   const isForbidden = (name: string): boolean => !allowed.has(name);
-  const offenders = containers.filter(({ capabilities }) => capabilities?.add.some(isForbidden));
+  const offenders = findContainers(pod, ({ capabilities }) => capabilities?.add.some(isForbidden) === true);
   if (offenders.length === 0) return undefined;
   const forbiddenNames = ({ capabilities }: ContainerFields) => capabilities?.add.filter(isForbidden) ?? [];
-  const names = quotedSet(offenders.flatMap(forbiddenNames));
+  const names = quotedList(distinct(offenders.flatMap(forbiddenNames)));
   return {
-    detail: `${formatNames('container', offenders)} must not include ${names} in ${FIELD}`,
-    fields: () => offenders.map((container) => forbidden(container, FIELD, sortedSet(forbiddenNames(container)))),
+    detail: `${formatNames('container', offenders)} must not include ${names} in securityContext.capabilities.add`,
+    fields: () => offenders.map((container) => forbidden(container, FIELD, distinct(forbiddenNames(container)))),
   };
 }

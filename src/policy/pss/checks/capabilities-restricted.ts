@@ -1,7 +1,16 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import { sortedSet } from '../../../kube/text.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { forbidden, formatNames, joinParts, missing, unlessWindows, type Check, type Finding } from '../check.ts';
+import {
+  distinct,
+  findContainers,
+  forbidden,
+  formatNames,
+  joinTexts,
+  missing,
+  unlessWindows,
+  type Check,
+  type Finding,
+} from '../check.ts';
 import { findAddedCapabilities } from './capabilities-baseline.ts';
 
 const DROP = 'securityContext.capabilities.drop';
@@ -27,22 +36,25 @@ export const capabilitiesRestricted: Check = {
 };
 
 function mustDropAll(pod: PodFields): Finding | undefined {
-  const keeping = pod.containers.filter(keepsCapabilities);
+  const keeping = findContainers(pod, keepsCapabilities);
   const added = findAddedCapabilities(pod, ALLOWED);
   if (keeping.length === 0 && added === undefined) return undefined;
-  const dropText = keeping.length === 0 ? '' : `${formatNames('container', keeping)} must set ${DROP}=["ALL"]`;
+  const dropText =
+    keeping.length === 0
+      ? ''
+      : `${formatNames('container', keeping)} must set securityContext.capabilities.drop=["ALL"]`;
   return {
     reason: 'unrestricted capabilities',
-    detail: joinParts([dropText, added?.detail ?? ''], '; '),
+    detail: joinTexts(dropText, '; ', added?.detail ?? ''),
     fields: () => [...keeping.map(dropError), ...(added?.fields() ?? [])],
   };
 }
 
 function keepsCapabilities({ capabilities }: ContainerFields): boolean {
-  return !capabilities?.drop.includes('ALL');
+  return !capabilities?.drop.some((name) => name === 'ALL');
 }
 
 function dropError(container: ContainerFields): FieldError {
   const drop = container.capabilities?.drop ?? [];
-  return drop.length === 0 ? missing(container, DROP) : forbidden(container, DROP, sortedSet(drop));
+  return drop.length === 0 ? missing(container, DROP) : forbidden(container, DROP, distinct(drop));
 }

@@ -18,8 +18,8 @@ export const hostNamespaces: Check = {
 };
 
 function noHostNamespaces(pod: PodFields): Finding | undefined {
+  if (!pod.hostNetwork && !pod.hostPID && !pod.hostIPC) return undefined;
   const set = FIELDS.filter((field) => pod[field]);
-  if (set.length === 0) return undefined;
   return {
     reason: 'host namespaces',
     detail: set.map((field) => `${field}=true`).join(', '),

@@ -1,6 +1,5 @@
-import { sortedSet } from '../../../kube/text.ts';
 import type { PodFields } from '../../pod/pod.ts';
-import { forbidden, formatNames, plural, type Check, type Finding } from '../check.ts';
+import { distinct, forbidden, formatNames, plural, type Check, type Finding } from '../check.ts';
 
 /**
  * Ports of the host must not be used.
@@ -19,7 +18,7 @@ export const hostPorts: Check = {
 function noHostPorts({ hostPorts: offenders }: PodFields): Finding | undefined {
   if (offenders.length === 0) return undefined;
   const containers = [...new Set(offenders.map(({ container }) => container))];
-  const ports = sortedSet(offenders.map(({ port }) => String(port)));
+  const ports = distinct(offenders.map(({ port }) => String(port)));
   const verb = plural(containers.length, 'uses', 'use');
   const noun = plural(ports.length, 'hostPort', 'hostPorts');
   return {

@@ -1,6 +1,5 @@
-import { sortedSet } from '../../../kube/text.ts';
 import type { PodFields } from '../../pod/pod.ts';
-import { forbidden, plural, quotedList, type Check, type Finding } from '../check.ts';
+import { distinct, forbidden, plural, quotedList, type Check, type Finding } from '../check.ts';
 
 /**
  * Probes and lifecycle hooks must not make the kubelet send requests to arbitrary hosts.
@@ -20,8 +19,8 @@ export const hostProbesAndHostLifecycle: Check = {
 /** Unlike in other checks, the names of containers are distinct and sorted, as upstream. */
 function noHosts({ handlerHosts: offenders }: PodFields): Finding | undefined {
   if (offenders.length === 0) return undefined;
-  const containers = sortedSet(offenders.map(({ container }) => container.name));
-  const hosts = sortedSet(offenders.map(({ host }) => host));
+  const containers = distinct(offenders.map(({ container }) => container.name));
+  const hosts = distinct(offenders.map(({ host }) => host));
   const subject = plural(containers.length, 'container', 'containers');
   const verb = plural(containers.length, 'uses', 'use');
   const noun = plural(hosts.length, 'host', 'hosts');

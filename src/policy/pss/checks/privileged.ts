@@ -1,5 +1,5 @@
 import type { PodFields } from '../../pod/pod.ts';
-import { forbidden, formatNames, type Check, type Finding } from '../check.ts';
+import { findContainers, forbidden, formatNames, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.privileged';
 
@@ -18,11 +18,11 @@ export const privileged: Check = {
 };
 
 function notPrivileged(pod: PodFields): Finding | undefined {
-  const offenders = pod.containers.filter((container) => container.privileged);
+  const offenders = findContainers(pod, (container) => container.privileged);
   if (offenders.length === 0) return undefined;
   return {
     reason: 'privileged',
-    detail: `${formatNames('container', offenders)} must not set ${FIELD}=true`,
+    detail: `${formatNames('container', offenders)} must not set securityContext.privileged=true`,
     fields: () => offenders.map((container) => forbidden(container, FIELD, true)),
   };
 }

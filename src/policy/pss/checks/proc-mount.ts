@@ -1,5 +1,14 @@
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { forbidden, formatNames, quotedSet, unlessUserNamespace, type Check, type Finding } from '../check.ts';
+import {
+  distinct,
+  findContainers,
+  forbidden,
+  formatNames,
+  quotedList,
+  unlessUserNamespace,
+  type Check,
+  type Finding,
+} from '../check.ts';
 
 const FIELD = 'securityContext.procMount';
 
@@ -22,12 +31,12 @@ export const procMount: Check = {
 
 /** Denies every type other than `Default`, the empty string included. */
 export function onlyDefaultProcMount(pod: PodFields): Finding | undefined {
-  const offenders = pod.containers.filter(isNotDefault);
+  const offenders = findContainers(pod, isNotDefault);
   if (offenders.length === 0) return undefined;
-  const types = quotedSet(offenders.map((container) => container.procMount ?? ''));
+  const types = quotedList(distinct(offenders.map((container) => container.procMount ?? '')));
   return {
     reason: 'procMount',
-    detail: `${formatNames('container', offenders)} must not set ${FIELD} to ${types}`,
+    detail: `${formatNames('container', offenders)} must not set securityContext.procMount to ${types}`,
     fields: () => offenders.map((container) => forbidden(container, FIELD, container.procMount)),
   };
 }

@@ -1,6 +1,5 @@
-import { sortedSet } from '../../../kube/text.ts';
 import type { PodFields, VolumeFields } from '../../pod/pod.ts';
-import { forbidden, formatNames, plural, quotedList, type Check, type Finding } from '../check.ts';
+import { distinct, forbidden, formatNames, plural, quotedList, type Check, type Finding } from '../check.ts';
 
 const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
   'configMap',
@@ -31,7 +30,7 @@ export const restrictedVolumes: Check = {
 function onlyAllowedSources(pod: PodFields): Finding | undefined {
   const offenders = pod.volumes.filter(isRestricted);
   if (offenders.length === 0) return undefined;
-  const types = sortedSet(offenders.map(({ sources }) => sources[0] ?? 'unknown'));
+  const types = distinct(offenders.map(({ sources }) => sources[0] ?? 'unknown'));
   const verb = plural(offenders.length, 'uses', 'use');
   const noun = plural(types.length, 'type', 'types');
   return {

@@ -1,5 +1,6 @@
 import type { PodFields } from '../../pod/pod.ts';
 import {
+  findContainers,
   findSetters,
   forbidden,
   formatNames,
@@ -37,15 +38,15 @@ function mustRunAsNonRoot(pod: PodFields): Finding | undefined {
   if (explicit.length > 0) {
     return {
       reason: REASON,
-      detail: `${formatSetters(explicit)} must not set ${FIELD}=false`,
+      detail: `${formatSetters(explicit)} must not set securityContext.runAsNonRoot=false`,
       fields: () => explicit.map((setter) => forbidden(setter, FIELD, false)),
     };
   }
-  const implicit = pod.runAsNonRoot ? [] : pod.containers.filter((container) => container.runAsNonRoot === undefined);
+  const implicit = pod.runAsNonRoot ? [] : findContainers(pod, (container) => container.runAsNonRoot === undefined);
   if (implicit.length === 0) return undefined;
   return {
     reason: REASON,
-    detail: `pod or ${formatNames('container', implicit)} must set ${FIELD}=true`,
+    detail: `pod or ${formatNames('container', implicit)} must set securityContext.runAsNonRoot=true`,
     fields: () => implicit.map((container) => missing(container, FIELD)),
   };
 }

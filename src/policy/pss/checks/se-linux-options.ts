@@ -1,11 +1,11 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import { sortedSet } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
 import {
+  distinct,
   findSetters,
   forbidden,
   formatSetters,
-  joinParts,
+  joinTexts,
   plural,
   quotedList,
   type Check,
@@ -40,15 +40,14 @@ function onlyTypes(pod: PodFields, allowedTypes: readonly string[]): Finding | u
     options !== undefined && !allowedTypes.includes(options.type);
   const setters = findSetters(pod, (setter) => hasBadType(setter) || setsUser(setter) || setsRole(setter));
   if (setters.length === 0) return undefined;
-  const types = sortedSet(setters.filter(hasBadType).map((setter) => setter.seLinuxOptions?.type ?? ''));
-  const data = [
-    types.length === 0 ? '' : `${plural(types.length, 'type', 'types')} ${quotedList(types)}`,
-    setters.some(setsUser) ? 'user may not be set' : '',
-    setters.some(setsRole) ? 'role may not be set' : '',
-  ];
+  const types = distinct(setters.filter(hasBadType).map((setter) => setter.seLinuxOptions?.type ?? ''));
+  const typeText = types.length === 0 ? '' : `${plural(types.length, 'type', 'types')} ${quotedList(types)}`;
+  const userText = setters.some(setsUser) ? 'user may not be set' : '';
+  const roleText = setters.some(setsRole) ? 'role may not be set' : '';
+  const data = joinTexts(joinTexts(typeText, '; ', userText), '; ', roleText);
   return {
     reason: 'seLinuxOptions',
-    detail: `${formatSetters(setters)} set forbidden ${FIELD}: ${joinParts(data, '; ')}`,
+    detail: `${formatSetters(setters)} set forbidden securityContext.seLinuxOptions: ${data}`,
     fields: () => setters.flatMap((setter) => fieldErrors(setter, hasBadType(setter))),
   };
 }

@@ -1,14 +1,15 @@
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import { quote, sortedSet } from '../../../kube/text.ts';
+import { quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
 import {
+  distinct,
   findAnnotations,
   findSetters,
   forbidden,
   forbiddenAnnotation,
   formatSetters,
   plural,
-  quotedSet,
+  quotedList,
   type Check,
   type Finding,
 } from '../check.ts';
@@ -38,7 +39,7 @@ export const seccompProfileBaseline: Check = {
 function onlySafeAnnotations(pod: PodFields): Finding | undefined {
   const offenders = findAnnotations(pod, (key, value) => isUnsafeValue(value) && isProfile(pod, key));
   if (offenders.length === 0) return undefined;
-  const items = sortedSet(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
+  const items = distinct(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
   return {
     reason: 'seccompProfile',
     detail: `forbidden ${plural(items.length, 'annotation', 'annotations')} ${items.join(', ')}`,
@@ -63,10 +64,10 @@ function isProfile(pod: PodFields, key: string): boolean {
 export function onlySafeSeccompProfiles(pod: PodFields): Finding | undefined {
   const setters = findSetters(pod, isUnsafe);
   if (setters.length === 0) return undefined;
-  const types = quotedSet(setters.map(({ seccompProfile }) => seccompProfile?.type ?? ''));
+  const types = quotedList(distinct(setters.map(({ seccompProfile }) => seccompProfile?.type ?? '')));
   return {
     reason: 'seccompProfile',
-    detail: `${formatSetters(setters)} must not set ${FIELD} to ${types}`,
+    detail: `${formatSetters(setters)} must not set securityContext.seccompProfile.type to ${types}`,
     fields: () => setters.map((setter) => forbidden(setter, FIELD, setter.seccompProfile?.type)),
   };
 }

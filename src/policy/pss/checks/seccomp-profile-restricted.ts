@@ -1,5 +1,5 @@
 import type { PodFields } from '../../pod/pod.ts';
-import { formatNames, missing, unlessWindows, type Check, type Finding } from '../check.ts';
+import { findContainers, formatNames, missing, unlessWindows, type Check, type Finding } from '../check.ts';
 import { onlySafeSeccompProfiles } from './seccomp-profile-baseline.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';
@@ -27,11 +27,11 @@ export const seccompProfileRestricted: Check = {
 function mustHaveProfile(pod: PodFields): Finding | undefined {
   const unsafe = onlySafeSeccompProfiles(pod);
   if (unsafe !== undefined || pod.seccompProfile !== undefined) return unsafe;
-  const offenders = pod.containers.filter((container) => container.seccompProfile === undefined);
+  const offenders = findContainers(pod, (container) => container.seccompProfile === undefined);
   if (offenders.length === 0) return undefined;
   return {
     reason: 'seccompProfile',
-    detail: `pod or ${formatNames('container', offenders)} must set ${FIELD} to "RuntimeDefault" or "Localhost"`,
+    detail: `pod or ${formatNames('container', offenders)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"`,
     fields: () => offenders.map((container) => missing(container, FIELD)),
   };
 }

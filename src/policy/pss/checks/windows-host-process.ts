@@ -23,7 +23,7 @@ function noHostProcess(pod: PodFields): Finding | undefined {
   if (setters.length === 0) return undefined;
   return {
     reason: 'hostProcess',
-    detail: `${formatSetters(setters)} must not set ${FIELD}=true`,
+    detail: `${formatSetters(setters)} must not set securityContext.windowsOptions.hostProcess=true`,
     fields: () => setters.map((setter) => forbidden(setter, FIELD, true)),
   };
 }
