@@ -17,7 +17,7 @@ import {
   type DefaultLevel,
   type SyncerMode,
 } from '../policy/rollout/enforcement.ts';
-import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
+import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { Store } from './store.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';

@@ -27,7 +27,7 @@ import {
   validateConfiguration,
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
-import { createPodSecurity, type PodSecurity } from '../policy/psa/pod-security.ts';
+import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
 import { readSource, type Source } from './files.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { quote } from '../kube/text.ts';

@@ -3,7 +3,7 @@
  * read the current value from one observable, so that a change of the file takes effect without polling or a restart.
  */
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
-import type { PodSecurity } from '../policy/psa/pod-security.ts';
+import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { SccSettings } from '../policy/scc/mode.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';

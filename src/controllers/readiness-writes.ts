@@ -7,7 +7,7 @@ import { isSaid, type Decision } from './readiness.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { REPORT_NAME, buildReport, type NamespaceEvaluation } from '../policy/rollout/readiness.ts';
 import type { Namespace } from '../kube/types.ts';
-import { printSome } from '../policy/psa/some.ts';
+import { summarizeNames } from '../kube/text.ts';
 
 const metadata = { name: PSA_ENFORCEMENT_CONFIG };
 
@@ -144,7 +144,7 @@ export function violationNote(
   recordEvent: RecordEvent,
 ): void {
   const count = `${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}`;
-  const names = printSome(workloads.map(({ kind, name }) => `${kind}/${name}`));
+  const names = summarizeNames(workloads.map(({ kind, name }) => `${kind}/${name}`));
   recordEvent('Namespace', namespace, {
     type: 'Warning',
     reason: 'PodSecurityViolations',

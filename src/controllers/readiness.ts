@@ -7,6 +7,7 @@ import {
   summarize,
   type EvaluationStatus,
   countFindings,
+  REPORT_NAME,
 } from '../policy/rollout/readiness.ts';
 import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
 import {
@@ -46,7 +47,6 @@ import {
   type ObjectChange,
 } from '../policy/rollout/affected-namespaces.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
-import { REPORT_NAME } from '../policy/rollout/readiness.ts';
 import {
   rule,
   statusRule,

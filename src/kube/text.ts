@@ -76,3 +76,12 @@ export function printJson(value: unknown): string {
 }
 
 const TOO_DEEP = '…';
+
+const MAX_NAMES = 10;
+
+/** The first ten names in byte order, and the number of other names: `a, b and 2 more`. */
+export function summarizeNames(names: readonly string[]): string {
+  const sorted = [...names].sort(compareBytes);
+  const rest = sorted.length - MAX_NAMES;
+  return sorted.slice(0, MAX_NAMES).join(', ') + (rest > 0 ? ` and ${rest} more` : '');
+}

@@ -14,10 +14,9 @@ import {
   validateConfiguration,
   type PodSecurityConfiguration,
 } from '../../src/policy/psa/configuration.ts';
-import { resolvePolicies } from '../../src/policy/psa/namespace-policy.ts';
-import { printPolicy } from '../../src/policy/psa/policy.ts';
-import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
-import { DEFAULT_LIMITS, type PodSecurityCount } from '../../src/policy/psa/types.ts';
+import { resolvePolicies, printPolicy } from '../../src/policy/psa/policy.ts';
+import { reviewPodSecurity, DEFAULT_LIMITS } from '../../src/policy/psa/review.ts';
+import type { PodSecurityCount } from '../../src/policy/psa/metrics.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
 
 const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';

@@ -6,7 +6,7 @@ import { readiness } from '../../src/controllers/readiness.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Kind, Kinds, Namespace, Pod } from '../../src/kube/types.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
+import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';

@@ -5,7 +5,7 @@ import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
+import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
 import {

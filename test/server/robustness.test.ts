@@ -10,7 +10,7 @@ import { Agent } from 'node:https';
 import { drain } from '../../src/cli/commands/serve.ts';
 import { allow, type Decision } from '../../src/kube/admission.ts';
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
+import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';

@@ -5,7 +5,7 @@ import { createStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
+import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';

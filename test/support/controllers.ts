@@ -17,7 +17,7 @@ import { startController, type RunningController } from '../../src/controllers/r
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
+import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';

@@ -2,9 +2,13 @@
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import type { Namespace, Pod } from '../../src/kube/types.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/pod-security.ts';
-import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
-import { DEFAULT_LIMITS, type PodSecurityInput, type PodSecurityReview } from '../../src/policy/psa/types.ts';
+import {
+  reviewPodSecurity,
+  DEFAULT_LIMITS,
+  type PodSecurityInput,
+  type PodSecurityReview,
+} from '../../src/policy/psa/review.ts';
+import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
 
 export type Labels = Readonly<Record<string, string>>;

@@ -1,7 +1,7 @@
 import { UserError } from '../../config/files.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { resolvePolicies, type Labels } from '../../policy/psa/namespace-policy.ts';
+import { resolvePolicies, type Labels } from '../../policy/psa/policy.ts';
 import { LEVEL_RULE, MODES, VERSION_RULE } from '../../policy/psa/policy.ts';
 import { isLevel, parseVersion, type Level, type Version } from '../../policy/pss/index.ts';
 import { checkManifests, createUnknownFieldFinder } from '../check/manifests.ts';

@@ -1,5 +1,5 @@
 import { type EnforcementMode, isEnforcementMode } from '../../kube/psa-enforcement-config.ts';
-import { quote } from '../../kube/text.ts';
+import { quote, summarizeNames } from '../../kube/text.ts';
 import {
   planEffect,
   planEnforcement,
@@ -9,7 +9,6 @@ import {
   type RolloutPhase,
 } from '../../policy/rollout/enforcement.ts';
 import { getSyncState } from '../../policy/rollout/label-sync.ts';
-import { printSome } from '../../policy/psa/some.ts';
 import { LEVELS } from '../../policy/pss/policy.ts';
 import {
   type RolloutFacts,
@@ -125,7 +124,7 @@ function effectEvents(
     ...(released.length === 0
       ? []
       : [
-          `${number(released.length, 'namespace')} lose${released.length === 1 ? 's' : ''} the label that this program gave: ${printSome(released)}.`,
+          `${number(released.length, 'namespace')} lose${released.length === 1 ? 's' : ''} the label that this program gave: ${summarizeNames(released)}.`,
         ]),
   ];
 }
@@ -157,7 +156,7 @@ function raiseEvents(
     ...(others.length === 0
       ? []
       : [
-          `${number(others.length, 'namespace')} without a label ${others.length === 1 ? 'is' : 'are'} held to it: ${printSome(others)}.`,
+          `${number(others.length, 'namespace')} without a label ${others.length === 1 ? 'is' : 'are'} held to it: ${summarizeNames(others)}.`,
         ]),
   ];
 }

@@ -1,8 +1,7 @@
 import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
-import { quote } from '../../kube/text.ts';
+import { quote, summarizeNames } from '../../kube/text.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
-import { printSome } from '../../policy/psa/some.ts';
 import {
   type NamespaceCounts,
   type RolloutState,
@@ -64,7 +63,7 @@ function onItsWay({ gate, unlabelled, raiseSettleMs }: RolloutState): Outlook {
     return outlook(`the feature ${ENFORCEMENT_GATE} is off`, [`Switch the feature ${ENFORCEMENT_GATE} on.`]);
   }
   if (unlabelled.length > 0) {
-    return outlook(`${namespaces(unlabelled.length)} without a label yet: ${printSome(unlabelled)}`, [
+    return outlook(`${namespaces(unlabelled.length)} without a label yet: ${summarizeNames(unlabelled)}`, [
       'Wait for the labels; where they do not come, the events of the namespace say why.',
     ]);
   }

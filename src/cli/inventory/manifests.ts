@@ -4,7 +4,7 @@ import { readManifests, type ManifestObject, type Manifests } from '../../config
 import type { ManifestError } from '../../config/yaml.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import type { Labels } from '../../policy/psa/namespace-policy.ts';
+import type { Labels } from '../../policy/psa/policy.ts';
 import type { Io } from '../command.ts';
 import { printPosition } from '../output/findings.ts';
 import { createProgress, printable } from '../output/print.ts';

@@ -30,7 +30,7 @@ import {
   getSyncState,
   type ManagementSettings,
 } from '../../policy/rollout/label-sync.ts';
-import type { PodSecurity } from '../../policy/psa/pod-security.ts';
+import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import { type Io, VERSION } from '../command.ts';
 
 /** What the commands about the rollout have in common. */

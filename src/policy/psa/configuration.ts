@@ -1,7 +1,19 @@
-import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
+import { allow, type AdmissionRequest } from '../../kube/admission.ts';
 import { duplicateValue, invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
+import type { Namespace } from '../../kube/types.ts';
 import { isLevel, parseVersion, type Level, type Policy, type Version } from '../pss/policy.ts';
-import { LEVEL_RULE, VERSION_RULE, type Mode, type Policies } from './policy.ts';
+import {
+  isFullyPrivileged,
+  LEVEL_RULE,
+  printPolicy,
+  resolvePolicies,
+  VERSION_RULE,
+  type Mode,
+  type NamespacePolicy,
+  type Policies,
+} from './policy.ts';
+import type { PodSecurityReview } from './review.ts';
 
 /** The fields of `defaults`, in the order of the labels. */
 export const DEFAULTS_FIELDS = [
@@ -12,11 +24,11 @@ export const DEFAULTS_FIELDS = [
   'warn',
   'warn-version',
 ] as const;
-export type DefaultsField = (typeof DEFAULTS_FIELDS)[number];
+type DefaultsField = (typeof DEFAULTS_FIELDS)[number];
 
 /** The fields of `exemptions`. */
 export const EXEMPTIONS_FIELDS = ['usernames', 'namespaces', 'runtimeClasses'] as const;
-export type ExemptionsField = (typeof EXEMPTIONS_FIELDS)[number];
+type ExemptionsField = (typeof EXEMPTIONS_FIELDS)[number];
 
 /**
  * A PodSecurityConfiguration, defaulted; its values need not be valid.
@@ -27,7 +39,7 @@ export interface PodSecurityConfiguration {
   readonly exemptions: Readonly<Record<ExemptionsField, readonly string[]>>;
 }
 
-/** What holds without a configuration: nothing is asked for, nobody is exempt. */
+/** The configuration of a cluster without one: everything is privileged, and there are no exemptions. */
 export const DEFAULT_CONFIGURATION: PodSecurityConfiguration = {
   defaults: {
     enforce: 'privileged',
@@ -40,20 +52,19 @@ export const DEFAULT_CONFIGURATION: PodSecurityConfiguration = {
   exemptions: { usernames: [], namespaces: [], runtimeClasses: [] },
 };
 
-/** A default that is no level or version; `field` is relative to `defaults`. */
-export interface DefaultsError {
+/** A default that is not a level or version. `field` is relative to `defaults`. */
+interface DefaultsError {
   readonly field: DefaultsField;
   readonly detail: string;
 }
 
-/** The policies that defaults ask for; those with errors have a substitute that must not be used. */
-export interface CompletedDefaults {
+/** The policies of the defaults. A default with an error has a substitute, which must not be used. */
+interface CompletedDefaults {
   readonly policies: Policies;
   /** In the order of the labels. */
   readonly errors: readonly DefaultsError[];
 }
 
-/** Turns defaults into policies. */
 export function completeDefaults(defaults: PodSecurityConfiguration['defaults']): CompletedDefaults {
   const errors: DefaultsError[] = [];
   const policy = (mode: Mode): Policy => ({
@@ -79,7 +90,7 @@ function readVersion(field: `${Mode}-version`, value: string, errors: DefaultsEr
 const VALIDATION_ORDER = ['enforce', 'enforce-version', 'warn', 'warn-version', 'audit', 'audit-version'] as const;
 
 /**
- * What is wrong with a configuration, in upstream's order and words.
+ * Returns the errors of a configuration, in upstream's order and words.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/api/validation/validation.go
  */
 export function validateConfiguration({ defaults, exemptions }: PodSecurityConfiguration): FieldError[] {
@@ -98,11 +109,11 @@ function validateDefault(field: DefaultsField, value: string): FieldError[] {
   return isLevel(value) ? [] : [invalidValue(`defaults.${field}`, value, LEVEL_RULE)];
 }
 
-/** An item that is wrong in itself is not looked at for repetition. */
-function validateNames(path: string, names: readonly string[], errorsOf: (name: string) => string[]): FieldError[] {
+/** An invalid item is not reported as a duplicate. */
+function validateNames(path: string, names: readonly string[], findErrors: (name: string) => string[]): FieldError[] {
   const seen = new Set<string>();
   return names.flatMap((name, index) => {
-    const errors = errorsOf(name);
+    const errors = findErrors(name);
     if (errors.length > 0) return [invalidValue(`${path}[${index}]`, name, errors.join(', '))];
     if (seen.has(name)) return [duplicateValue(`${path}[${index}]`, name)];
     seen.add(name);
@@ -112,4 +123,70 @@ function validateNames(path: string, names: readonly string[], errorsOf: (name: 
 
 function usernameErrors(name: string): string[] {
   return name === '' ? ['username must not be empty'] : [];
+}
+
+/** The reason for an exemption. It is also the value of the audit annotation `exempt`. */
+export type Exemption = 'namespace' | 'user' | 'runtimeClass';
+
+/** True for exempt names. Matches are exact; an empty or absent name is not exempt. */
+export type Exemptions = Readonly<Record<Exemption, (name: string | null | undefined) => boolean>>;
+
+export function createExemptions(lists: PodSecurityConfiguration['exemptions']): Exemptions {
+  return {
+    namespace: createMatcher(lists.namespaces),
+    user: createMatcher(lists.usernames),
+    runtimeClass: createMatcher(lists.runtimeClasses),
+  };
+}
+
+function createMatcher(names: readonly string[]): Exemptions[Exemption] {
+  const exempt = new Set<string | null | undefined>(names);
+  return (name) => name !== '' && exempt.has(name);
+}
+
+/** The exemption of a request that does not depend on its object. Groups of the user are not read. */
+export function findExemption(request: AdmissionRequest, exemptions: Exemptions): 'namespace' | 'user' | undefined {
+  if (exemptions.namespace(request.namespace)) return 'namespace';
+  return exemptions.user(request.userInfo?.username) ? 'user' : undefined;
+}
+
+/** The policies of a namespace, and the answer for pods that satisfy all of them. */
+export interface NamespaceRules extends NamespacePolicy {
+  readonly passed: PodSecurityReview;
+}
+
+/** A configuration, prepared for reviews. */
+export interface PodSecurity {
+  readonly configuration: PodSecurityConfiguration;
+  readonly defaults: Policies;
+  readonly exemptions: Exemptions;
+  /** Resolves the policies once per object: the store replaces namespaces that change. */
+  namespaceRules(namespace: Namespace): NamespaceRules;
+}
+
+/** Prepares a valid configuration. */
+export function createPodSecurity(configuration: PodSecurityConfiguration): PodSecurity {
+  const defaults = completeDefaults(configuration.defaults).policies;
+  const resolved = new WeakMap<Namespace, NamespaceRules>();
+  return {
+    configuration,
+    defaults,
+    exemptions: createExemptions(configuration.exemptions),
+    namespaceRules(namespace) {
+      const known = resolved.get(namespace);
+      if (known !== undefined) return known;
+      const policies = resolvePolicies(namespace.metadata?.labels, defaults);
+      const rules = { ...policies, passed: createPassed(policies) };
+      resolved.set(namespace, rules);
+      return rules;
+    },
+  };
+}
+
+function createPassed(policies: Policies): PodSecurityReview {
+  const enforced = isFullyPrivileged(policies) ? 'privileged:latest' : printPolicy(policies.enforce);
+  return {
+    decision: allow({ auditAnnotations: { 'enforce-policy': enforced } }),
+    counts: [{ metric: 'evaluations', decision: 'allow', mode: 'enforce', policy: policies.enforce }],
+  };
 }

@@ -1,59 +1,46 @@
-import { isObject, type JsonObject, type GroupVersionKind, type KubeObject } from '../../kube/types.ts';
+/** The objects of admission requests, decoded as the API server decodes them. */
+import { deny, type Decision } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
-import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
+import { podTemplatePath } from '../../kube/pod.ts';
+import { badRequest, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import { decodeError } from '../pss/evaluate.ts';
-import { isKnownKind } from './known-kinds.ts';
+import { isObject, type GroupVersionKind, type JsonObject, type KubeObject } from '../../kube/types.ts';
+import { decodePod, decodePodAt, type ContainerFields, type ContainerList, type PodFields } from '../pod/pod.ts';
+import { createSource, int32At, objectAt, stringAt, stringMapAt, type Source } from '../pod/reader.ts';
 
-/** The types of some fields; `*` stands for every key. Fields that a shape does not name may hold anything. */
-export type Shape = 'string' | 'int32' | { readonly [field: string]: Shape };
-
-/** Names the first field that has a wrong type, in the words of the API server's decoder; null fits every type. */
-export function wrongType(value: unknown, shape: Shape, path: string): string | undefined {
-  if (value == null) return undefined;
-  if (typeof shape === 'string') return isOfType(value, shape) ? undefined : unmarshalError(value, path, shape);
-  if (!isObject(value)) return unmarshalError(value, path, Object.hasOwn(shape, '*') ? 'map[string]string' : 'struct');
-  for (const [field, type] of Object.entries(shape)) {
-    for (const key of field === '*' ? Object.keys(value) : [field]) {
-      const error = wrongType(own(value, key), type, `${path}.${key}`);
-      if (error !== undefined) return error;
-    }
-  }
-  return undefined;
-}
-
-function own(object: JsonObject, key: string): unknown {
-  return Object.hasOwn(object, key) ? object[key] : undefined;
-}
-
-function isOfType(value: unknown, type: 'string' | 'int32'): boolean {
-  return type === 'string' ? typeof value === 'string' : typeof value === 'number' && (value | 0) === value;
-}
-
-/** The object of a request: there is none, or it cannot be decoded, or here it is with its own kind. */
+/** The result of decoding: the request has no object, the object is invalid, or the object with its own kind. */
 export type Decoded = { readonly outcome: 'absent' } | { readonly outcome: 'failed'; readonly error: string } | Found;
 
 interface Found {
   readonly outcome: 'decoded';
   readonly kind: GroupVersionKind;
   readonly object: KubeObject;
+  /**
+   * The pod or pod template. It is `undefined` for kinds without a template, and for a ReplicationController without
+   * one, where it is optional. An absent template of other kinds is an empty one, as in Go.
+   */
+  readonly pod: PodFields | undefined;
 }
-
-const ABSENT: Decoded = { outcome: 'absent' };
 
 /**
- * Decodes an object by its own apiVersion and kind, or where it has none by those of the request. Unknown fields are
- * ignored, as by the API server; a wrong type in a field that decisions read is a failure.
+ * Decodes an object by its own apiVersion and kind; the kind of the request completes them. Unknown fields are ignored,
+ * as by the API server. A wrong type in a field that reviews read is an error, in the words of the API server.
  */
 export function decodeObject(raw: unknown, requestKind: GroupVersionKind): Decoded {
-  if (raw == null) return ABSENT;
-  const kind = kindOf(raw, requestKind);
-  if (typeof kind === 'string') return { outcome: 'failed', error: kind };
-  const error = isKnownKind(printVersion(kind), kind.kind) ? wrongTypeIn(raw, kind) : notRegistered(kind);
-  return error === undefined ? { outcome: 'decoded', kind, object: raw } : { outcome: 'failed', error };
+  if (raw == null) return { outcome: 'absent' };
+  const kind = readKind(raw, requestKind);
+  if (typeof kind === 'string') return failed(kind);
+  if (!isKnownKind(formatGroupVersion(kind), kind.kind)) return failed(notRegistered(kind));
+  const object = raw as KubeObject & JsonObject;
+  const { pod, error } = readObject(object, kind);
+  return error === undefined ? { outcome: 'decoded', kind, object, pod } : failed(error);
 }
 
-/** True for an object of that kind of the core group. */
+function failed(error: string): Decoded {
+  return { outcome: 'failed', error };
+}
+
+/** True for an object of a kind of the core group. */
 export function isCore(decoded: Decoded, kind: string): decoded is Found {
   return decoded.outcome === 'decoded' && decoded.kind.group === '' && decoded.kind.kind === kind;
 }
@@ -63,45 +50,130 @@ export function printKind({ group, version, kind }: GroupVersionKind): string {
   return `${group}/${version}, Kind=${kind}`;
 }
 
-const TYPE_META: Shape = { apiVersion: 'string', kind: 'string' };
-
-/** The kind, or what is wrong with what stands in its place. */
-function kindOf(raw: unknown, requestKind: GroupVersionKind): GroupVersionKind | string {
-  if (
-    isObject(raw) &&
-    raw.apiVersion === requestKind.version &&
-    raw.kind === requestKind.kind &&
-    requestKind.group === ''
-  ) {
-    return requestKind;
-  }
-  const error = wrongType(raw, TYPE_META, '');
-  if (error !== undefined) return `couldn't get version/kind; json parse error: ${error}`;
-  const { apiVersion, kind } = raw as KubeObject;
-  const parts = apiVersion == null || apiVersion === '' ? undefined : apiVersion.split('/');
-  if (parts && parts.length > 2) return `unexpected GroupVersion string: ${apiVersion ?? ''}`;
-  const [version = '', group = ''] = parts?.reverse() ?? [requestKind.version, requestKind.group];
-  return { group, version, kind: kind == null || kind === '' ? requestKind.kind : kind };
+/** The audit annotation contains the cause, the answer does not. */
+export function denyWithError(status: Status, cause?: string): Decision {
+  const error = cause === undefined ? status.message : `${status.message}: ${cause}`;
+  return deny(status, { auditAnnotations: { error } });
 }
 
-function printVersion({ group, version }: GroupVersionKind): string {
+/**
+ * Denies a request whose object is not of the expected kind. `kind` starts with `old ` for the object before an update.
+ */
+export function denyUndecodable(decoded: Decoded, kind: string): Decision {
+  if (decoded.outcome !== 'failed') return denyWithError(badRequest(`failed to decode ${kind}`));
+  const old = kind.slice(0, kind.lastIndexOf(' ') + 1);
+  return denyWithError(badRequest(`failed to decode ${old}object`), decoded.error);
+}
+
+/** Returns the kind, or an error. */
+function readKind(raw: unknown, requestKind: GroupVersionKind): GroupVersionKind | string {
+  const prefix = `couldn't get version/kind; json parse error: `;
+  if (!isObject(raw)) return prefix + unmarshalError(raw, '', 'struct');
+  const source = createSource(raw, '');
+  const apiVersion = stringAt(source, 'apiVersion');
+  const kind = stringAt(source, 'kind') || requestKind.kind;
+  if (source.state.error !== undefined) return prefix + source.state.error.message;
+  if (apiVersion === '') return { ...requestKind, kind };
+  const parts = apiVersion.split('/');
+  if (parts.length > 2) return `unexpected GroupVersion string: ${apiVersion}`;
+  const [version = '', group = ''] = parts.reverse();
+  return { group, version, kind };
+}
+
+function formatGroupVersion({ group, version }: GroupVersionKind): string {
   return group === '' ? version : `${group}/${version}`;
 }
 
 function notRegistered(kind: GroupVersionKind): string {
-  return `no kind ${quote(kind.kind)} is registered for version ${quote(printVersion(kind))}`;
+  return `no kind ${quote(kind.kind)} is registered for version ${quote(formatGroupVersion(kind))}`;
 }
 
-/** What is read of objects of every kind. */
-const OBJECT: Shape = { metadata: { name: 'string', labels: { '*': 'string' } } };
-const WORKLOAD: Shape = { ...OBJECT, spec: { replicas: 'int32' } };
+interface ReadObject {
+  readonly pod?: PodFields | undefined;
+  readonly error?: string | undefined;
+}
 
-function wrongTypeIn(object: KubeObject, { group, kind }: GroupVersionKind): string | undefined {
-  if (group === '' && kind === 'Pod') return decodeError(object);
+function readObject(object: JsonObject, { group, kind }: GroupVersionKind): ReadObject {
+  if (group === '' && kind === 'Pod') return toResult(decodePod(object));
+  const source = createSource(object, kind);
+  const metadata = objectAt(source, 'metadata', 'ObjectMeta');
+  if (metadata) {
+    stringAt(metadata, 'name');
+    stringMapAt(metadata, 'labels');
+  }
   const path = podTemplatePath(group, kind);
-  if (!path) return wrongType(object, OBJECT, kind);
-  // The way to the template is paved with objects; the template itself is decoded as a pod.
-  const way = path.reduceRight<Shape>((inner, name) => ({ [name]: inner }), {});
-  const template = getPodTemplate(object, path);
-  return wrongType(object, WORKLOAD, kind) ?? wrongType(object, way, kind) ?? (template && decodeError(template));
+  const template = path && findTemplate(source, path);
+  if (source.state.error !== undefined) return { error: source.state.error.message };
+  if (path === undefined) return {};
+  if (template === undefined) return kind === 'ReplicationController' ? {} : toResult(decodePod({}));
+  return toResult(decodePodAt(template));
+}
+
+function toResult({ pod, error }: ReturnType<typeof decodePod>): ReadObject {
+  return { pod, error: error?.message };
+}
+
+/** Follows the path to the template, and verifies the number of replicas. */
+function findTemplate(source: Source, path: readonly string[]): Source | undefined {
+  const [key, ...rest] = path;
+  if (key === undefined) return source;
+  const inner = objectAt(source, key, getStructName(source.struct, key));
+  if (inner && source.parent === undefined && key === 'spec') int32At(inner, 'replicas');
+  return inner && findTemplate(inner, rest);
+}
+
+/** The Go type of a field on the path to a template: `DeploymentSpec` for `spec` of `Deployment`. */
+function getStructName(struct: string, key: string): string {
+  if (key === 'template') return 'PodTemplateSpec';
+  if (key === 'jobTemplate') return 'JobTemplateSpec';
+  return struct === 'JobTemplateSpec' ? 'JobSpec' : `${struct}Spec`;
+}
+
+/**
+ * The kinds that the upstream webhook decodes, by apiVersion. It reports objects of other kinds as undecodable.
+ */
+const KINDS: Readonly<Record<string, string>> = {
+  v1: `Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node NodeProxyOptions PersistentVolume
+    PersistentVolumeClaim Pod PodAttachOptions PodExecOptions PodLogOptions PodPortForwardOptions PodProxyOptions
+    PodStatusResult PodTemplate RangeAllocation ReplicationController ResourceQuota Secret SerializedReference Service
+    ServiceAccount ServiceProxyOptions Status`,
+  'apps/v1': 'ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet',
+  'batch/v1': 'CronJob Job',
+  'admission.k8s.io/v1': 'AdmissionReview',
+};
+
+const KNOWN = new Map(Object.entries(KINDS).map(([apiVersion, kinds]) => [apiVersion, new Set(kinds.split(/\s+/))]));
+
+/** True if the upstream webhook decodes objects of the kind. Lists of known kinds are known too. */
+export function isKnownKind(apiVersion: string, kind: string): boolean {
+  const kinds = KNOWN.get(apiVersion);
+  if (kinds === undefined) return false;
+  return kinds.has(kind) || (kind.endsWith('List') && kinds.has(kind.slice(0, -'List'.length)));
+}
+
+/**
+ * True if an update can add violations: a container was added or removed, or an image changed. Containers and init
+ * containers are compared by position, ephemeral containers by name. The other fields of checks are immutable.
+ * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
+ */
+export function isSignificantUpdate(pod: PodFields, old: PodFields): boolean {
+  return (
+    differByPosition(containersIn(pod, 'containers'), containersIn(old, 'containers')) ||
+    differByPosition(containersIn(pod, 'initContainers'), containersIn(old, 'initContainers')) ||
+    differByName(containersIn(pod, 'ephemeralContainers'), containersIn(old, 'ephemeralContainers'))
+  );
+}
+
+function containersIn({ containers }: PodFields, list: ContainerList): readonly ContainerFields[] {
+  return containers.filter((container) => container.list === list);
+}
+
+function differByPosition(containers: readonly ContainerFields[], old: readonly ContainerFields[]): boolean {
+  return containers.length !== old.length || containers.some(({ image }, index) => image !== old[index]?.image);
+}
+
+/** A removed container is not significant. The first of several containers with one name counts. */
+function differByName(containers: readonly ContainerFields[], old: readonly ContainerFields[]): boolean {
+  const images = new Map(old.toReversed().map(({ name, image }) => [name, image]));
+  return containers.some(({ name, image }) => images.get(name) !== image);
 }

@@ -1,17 +1,16 @@
-/**
- * Pod Security Admission: what a namespace's labels and the configuration ask for, and the answer to a request.
- * Everything here is a pure function of values given; nothing reads a clock, a store or a file by itself.
- */
-import type { Level, Policy } from '../pss/policy.ts';
+/** The policies of a namespace: its labels, resolved over the configured defaults. */
+import { invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { isLevel, parseVersion, type Level, type Policy, type Version } from '../pss/policy.ts';
 
-/** What a policy is for: to refuse, to note in the audit log, to tell the requester; in the order of the labels. */
+/** The modes in the order of the labels. Each has a policy: one denies, one records audit annotations, one warns. */
 export const MODES = ['enforce', 'audit', 'warn'] as const;
 export type Mode = (typeof MODES)[number];
 
 /** One policy for each mode. */
 export type Policies = Readonly<Record<Mode, Policy>>;
 
-/** What upstream says of a level and of a version that are none. */
+/** Upstream's details of field errors for invalid levels and versions. */
 export const LEVEL_RULE = 'must be one of privileged, baseline, restricted';
 export const VERSION_RULE = 'must be "latest" or "v1.x"';
 
@@ -22,17 +21,17 @@ export function isStricter(level: Level, than: Level): boolean {
   return STRICTNESS[level] > STRICTNESS[than];
 }
 
-/** True if level and version are equal, for privileged policies too. */
+/** True if level and version are equal, also for privileged policies. */
 export function isSamePolicy(a: Policy, b: Policy): boolean {
   return a.level === b.level && a.version === b.version;
 }
 
-/** True if no mode asks for anything; versions do not matter. */
+/** True if every mode is privileged, at any version. */
 export function isFullyPrivileged({ enforce, audit, warn }: Policies): boolean {
   return enforce.level === 'privileged' && audit.level === 'privileged' && warn.level === 'privileged';
 }
 
-/** True if both ask for the same in every mode: versions of privileged policies do not matter. */
+/** True if the policies have equal effects in every mode. Versions of privileged policies have no effect. */
 export function areEquivalent(a: Policies, b: Policies): boolean {
   return MODES.every(
     (mode) => (a[mode].level === 'privileged' && b[mode].level === 'privileged') || isSamePolicy(a[mode], b[mode]),
@@ -42,4 +41,81 @@ export function areEquivalent(a: Policies, b: Policies): boolean {
 /** `restricted:v1.30` */
 export function printPolicy({ level, version }: Policy): string {
   return `${level}:${version}`;
+}
+
+export type Labels = Readonly<Record<string, unknown>>;
+
+/** The policies of a namespace, and the errors of its labels. An invalid label has a substitute. */
+export interface NamespacePolicy extends Policies {
+  /** In the order enforce, enforce-version, audit, audit-version, warn, warn-version. */
+  readonly errors: readonly FieldError[];
+}
+
+const LABELS: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
+  enforce: { level: POD_SECURITY_LABELS.enforce, version: POD_SECURITY_LABELS.enforceVersion },
+  audit: { level: POD_SECURITY_LABELS.audit, version: POD_SECURITY_LABELS.auditVersion },
+  warn: { level: POD_SECURITY_LABELS.warn, version: POD_SECURITY_LABELS.warnVersion },
+};
+
+/** The levels that replace invalid ones: an invalid label must neither disable enforcement nor cause warnings. */
+const SUBSTITUTES: Readonly<Record<Mode, Level>> = { enforce: 'restricted', audit: 'privileged', warn: 'privileged' };
+
+/**
+ * Resolves the labels of a namespace over the configured defaults. Equal policies in the result are the same object.
+ * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/api/helpers.go
+ */
+export function resolvePolicies(labels: Labels | null | undefined, defaults: Policies): NamespacePolicy {
+  const errors: FieldError[] = [];
+  const read = (mode: Mode): Policy => readPolicy(labels ?? {}, mode, defaults[mode], errors);
+  const enforce = read('enforce');
+  const audit = share(read('audit'), [enforce]);
+  const warn = share(raiseWarn(labels ?? {}, read('warn'), enforce), [enforce, audit]);
+  return { enforce, audit, warn, errors };
+}
+
+/** True if the namespace has a label for the mode, valid or not. */
+export function setsMode(labels: Labels | null | undefined, mode: Mode): boolean {
+  const names = LABELS[mode];
+  return labels != null && (labels[names.level] !== undefined || labels[names.version] !== undefined);
+}
+
+/** Level and version are independent: a version label alone keeps the default level. */
+function readPolicy(labels: Labels, mode: Mode, fallback: Policy, errors: FieldError[]): Policy {
+  const names = LABELS[mode];
+  const level = readLevel(labels, names.level, SUBSTITUTES[mode], errors);
+  const version = readVersion(labels, names.version, errors);
+  return { level: level ?? fallback.level, version: version ?? fallback.version };
+}
+
+function readLevel(labels: Labels, name: string, substitute: Level, errors: FieldError[]): Level | undefined {
+  const value = getLabel(labels, name);
+  if (value === undefined || isLevel(value)) return value;
+  errors.push(invalidValue(`metadata.labels[${name}]`, value, LEVEL_RULE));
+  return substitute;
+}
+
+function readVersion(labels: Labels, name: string, errors: FieldError[]): Version | undefined {
+  const value = getLabel(labels, name);
+  if (value === undefined) return undefined;
+  const version = typeof value === 'string' ? parseVersion(value) : undefined;
+  if (version === undefined) errors.push(invalidValue(`metadata.labels[${name}]`, value, VERSION_RULE));
+  return version ?? 'latest';
+}
+
+/** Go decodes a null label as an empty value. */
+function getLabel(labels: Labels, name: string): unknown {
+  const value = labels[name];
+  return value === null ? '' : value;
+}
+
+/** Without a warn label, warn is at least as strict as a valid enforce label. */
+function raiseWarn(labels: Labels, warn: Policy, enforce: Policy): Policy {
+  const { level, version } = LABELS.warn;
+  if (getLabel(labels, level) !== undefined || !isLevel(getLabel(labels, LABELS.enforce.level))) return warn;
+  if (!isStricter(enforce.level, warn.level)) return warn;
+  return { level: enforce.level, version: getLabel(labels, version) === undefined ? enforce.version : warn.version };
+}
+
+function share(policy: Policy, others: readonly Policy[]): Policy {
+  return others.find((other) => isSamePolicy(policy, other)) ?? policy;
 }

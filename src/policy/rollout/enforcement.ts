@@ -9,8 +9,7 @@ import {
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
 import type { ConditionState } from '../../kube/conditions.ts';
-import { quote } from '../../kube/text.ts';
-import { printSome } from '../psa/some.ts';
+import { quote, summarizeNames } from '../../kube/text.ts';
 import { type FeatureGate, isObject } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 
@@ -178,7 +177,7 @@ function violationsDetected({ input, violating = [] }: EnforcementFacts): State 
   if (incomplete) return { status: 'Unknown', ...incomplete };
   if (input.evaluation === 'clean') return no('NoViolations', 'no workload would be refused');
   const count = `${violating.length} ${violating.length === 1 ? 'namespace' : 'namespaces'}`;
-  return yes('ViolatingNamespaces', `workloads in ${count} would be refused: ${printSome(violating)}`);
+  return yes('ViolatingNamespaces', `workloads in ${count} would be refused: ${summarizeNames(violating)}`);
 }
 
 function enforcing({ input, plan, unlabelled }: EnforcementFacts): State {
@@ -211,7 +210,7 @@ function progressing(facts: EnforcementFacts): State {
     return yes('LabelingNamespaces', `namespaces get their labels${missing(unlabelled)}`);
   }
   if (want === false && unreleased.length > 0) {
-    return yes('ReleasingLabels', `labels are given up in ${printSome(unreleased)}`);
+    return yes('ReleasingLabels', `labels are given up in ${summarizeNames(unreleased)}`);
   }
   if (isWaiting(input, plan)) return yes('EvaluationPending', 'an evaluation of all namespaces is to decide');
   return no('AsExpected');
@@ -241,7 +240,7 @@ function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | unde
 }
 
 function missing(unlabelled: readonly string[] = []): string {
-  return unlabelled.length === 0 ? '' : `; still without: ${printSome(unlabelled)}`;
+  return unlabelled.length === 0 ? '' : `; still without: ${summarizeNames(unlabelled)}`;
 }
 
 function yes(reason: string, message = ''): State {
@@ -308,7 +307,7 @@ export function forcedWarning(
   const names = violating.filter(({ state }) => state !== 'Previous').map(({ name }) => name);
   if (!isForced || names.length === 0) return undefined;
   const which = `${names.length} ${names.length === 1 ? 'namespace' : 'namespaces'}`;
-  return `spec.enforcementMode: Restricted enforces at once, although workloads in ${which} would be refused: ${printSome(names)}`;
+  return `spec.enforcementMode: Restricted enforces at once, although workloads in ${which} would be refused: ${summarizeNames(names)}`;
 }
 
 /** When the default may be raised. All times are in milliseconds on one clock. */

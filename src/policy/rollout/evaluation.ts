@@ -11,7 +11,7 @@ import type { SccMode } from '../scc/mode.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { evaluatePod, checkFix } from '../pss/evaluate.ts';
 import type { Level, Version } from '../pss/policy.ts';
-import type { Exemptions } from '../psa/exemptions.ts';
+import type { Exemptions } from '../psa/configuration.ts';
 import { getControllerPod, type FindServiceAccount } from '../../kube/controller-pod.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';

@@ -6,15 +6,15 @@ import { quote } from '../../kube/text.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, type GroupVersionKind, type Kind, type KubeObject, type PodLike } from '../../kube/types.ts';
+import { decodePod } from '../pod/pod.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
 import type { Level } from '../pss/policy.ts';
-import { decodeObject } from '../psa/decode.ts';
+import { decodeObject, isSignificantUpdate } from '../psa/decode.ts';
 import { readEnforcement, type DefaultLevel } from './enforcement.ts';
-import { exemptionOf, type Exemptions } from '../psa/exemptions.ts';
+import { findExemption, type Exemptions } from '../psa/configuration.ts';
 import { printPolicy } from '../psa/policy.ts';
 import { isSelected, templatePodOf, type TemplateSurroundings } from './readiness.ts';
 import type { RolloutSettings } from './settings.ts';
-import { isSignificantUpdate } from '../psa/significant-update.ts';
 
 /** What tells whether enforcement is still to come. */
 export interface PreviewState {
@@ -56,7 +56,7 @@ export function previewEnforcement(input: PreviewInput): string | undefined {
   const { operation, kind } = request;
   if ((operation !== 'CREATE' && operation !== 'UPDATE') || request.subResource) return undefined;
   const subject = kindOfPods(kind);
-  if (subject === undefined || exemptionOf(request, exemptions)) return undefined;
+  if (subject === undefined || findExemption(request, exemptions)) return undefined;
   const object = decoded(request.object, kind);
   if (object === undefined || hasController(object)) return undefined;
   if (operation === 'UPDATE' && !isChanged(object, decoded(request.oldObject, kind), kind)) return undefined;
@@ -103,8 +103,14 @@ function hasController({ metadata }: KubeObject): boolean {
 function isChanged(object: KubeObject, old: KubeObject | undefined, { group, kind }: GroupVersionKind): boolean {
   const path = podTemplatePath(group, kind);
   if (old === undefined) return true;
-  if (path === undefined) return isSignificantUpdate(object, old);
+  if (path === undefined) return isSignificantPodUpdate(object, old);
   return !deepEqual(getPodTemplate(object, path), getPodTemplate(old, path));
+}
+
+function isSignificantPodUpdate(object: KubeObject, old: KubeObject): boolean {
+  const { pod } = decodePod(object);
+  const { pod: oldPod } = decodePod(old);
+  return pod === undefined || oldPod === undefined || isSignificantUpdate(pod, oldPod);
 }
 
 /** Pods come as SCCs have completed them; templates do not, and until SCCs can do so there is no telling. */

@@ -13,7 +13,7 @@ import { SUFFICIENT_LEVEL_ANNOTATION, POD_SECURITY_LABELS, PART_OF, PART_OF_LABE
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import type { Namespace, Report, ReportResult } from '../../kube/types.ts';
 import { isLevel, type Level } from '../pss/policy.ts';
-import type { Exemptions } from '../psa/exemptions.ts';
+import type { Exemptions } from '../psa/configuration.ts';
 import { type LabelSyncPlan, isTerminating, getOwnFields } from './label-sync.ts';
 import { isStricter } from '../psa/policy.ts';
 import { getApiVersion } from '../../kube/resources.ts';

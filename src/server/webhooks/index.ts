@@ -1,5 +1,5 @@
 import type { Cluster } from '../../cluster/cluster.ts';
-import type { PodSecurity } from '../../policy/psa/pod-security.ts';
+import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';

@@ -3,16 +3,19 @@ import { createLevelPredictor, createRolloutViewCache, type RolloutScope } from 
 import { waitFor, type Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
-import type { Exemptions } from '../../policy/psa/exemptions.ts';
-import { policyVersionLabel, requestLabels, type RequestLabels } from '../../policy/psa/metric-labels.ts';
-import type { PodSecurity } from '../../policy/psa/pod-security.ts';
-import { reviewPodSecurity } from '../../policy/psa/review.ts';
+import {
+  policyVersionLabel,
+  requestLabels,
+  type PodSecurityCount,
+  type RequestLabels,
+} from '../../policy/psa/metrics.ts';
+import type { Exemptions, PodSecurity } from '../../policy/psa/configuration.ts';
 import {
   DEFAULT_LIMITS,
+  reviewPodSecurity,
   type PodReviewLimits,
-  type PodSecurityCount,
   type PodSecurityReview,
-} from '../../policy/psa/types.ts';
+} from '../../policy/psa/review.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import type { ManagementSettings } from '../../policy/rollout/label-sync.ts';

@@ -2,8 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { formatFieldErrors } from '../../../src/kube/field-error.ts';
 import { completeDefaults, DEFAULT_CONFIGURATION } from '../../../src/policy/psa/configuration.ts';
-import { resolvePolicies, setsMode } from '../../../src/policy/psa/namespace-policy.ts';
-import { areEquivalent, isFullyPrivileged, MODES, printPolicy } from '../../../src/policy/psa/policy.ts';
+import {
+  resolvePolicies,
+  setsMode,
+  areEquivalent,
+  isFullyPrivileged,
+  MODES,
+  printPolicy,
+} from '../../../src/policy/psa/policy.ts';
 import { namespaceWith, type Labels } from '../../support/pod-security.ts';
 
 interface Case {

@@ -110,7 +110,7 @@ const CASES: readonly Case[] = [
     given: { request: namespaceRequest('CREATE', { metadata: { labels: { a: 1 } } }, null) },
     expected: refused(
       'failed to decode object',
-      'json: cannot unmarshal number into Go struct field Namespace.metadata.labels.a of type string',
+      'json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string',
     ),
   },
   {
@@ -133,7 +133,7 @@ const CASES: readonly Case[] = [
     given: { request: namespaceRequest('UPDATE', namespaceWith({}), { metadata: 1 }) },
     expected: refused(
       'failed to decode  old object',
-      'json: cannot unmarshal number into Go struct field Namespace.metadata of type struct',
+      'json: cannot unmarshal number into Go struct field Namespace.metadata of type v1.ObjectMeta',
     ),
   },
   {

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { allow, deny, type AdmissionRequest } from '../../../src/kube/admission.ts';
 import { badRequest, createStatus } from '../../../src/kube/status.ts';
-import type { PodSecurityCount, PodSecurityReview } from '../../../src/policy/psa/types.ts';
+import type { PodSecurityReview } from '../../../src/policy/psa/review.ts';
+import type { PodSecurityCount } from '../../../src/policy/psa/metrics.ts';
 import type { Policy } from '../../../src/policy/pss/policy.ts';
 import {
   compliantPod,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { allow } from '../../../src/kube/admission.ts';
-import type { PodSecurityReview } from '../../../src/policy/psa/types.ts';
+import type { PodSecurityReview } from '../../../src/policy/psa/review.ts';
 import {
   compliantPod,
   deploymentRequest,
@@ -168,21 +168,21 @@ const CASES: readonly Case[] = [
     name: 'a template that is a list',
     given: { labels: { warn: 'baseline' }, request: deploymentRequest(deployment([])) },
     expected: letThrough(
-      'failed to decode object: json: cannot unmarshal array into Go struct field Deployment.spec.template of type struct',
+      'failed to decode object: json: cannot unmarshal array into Go struct field DeploymentSpec.spec.template of type v1.PodTemplateSpec',
     ),
   },
   {
     name: 'a wrong type in the template',
     given: { labels: { warn: 'baseline' }, request: deploymentRequest(deployment({ spec: { hostPID: 1 } })) },
     expected: letThrough(
-      'failed to decode object: json: cannot unmarshal number into Go struct field PodSpec.spec.hostPID of type bool',
+      'failed to decode object: json: cannot unmarshal number into Go struct field PodSpec.spec.template.spec.hostPID of type bool',
     ),
   },
   {
     name: 'a wrong type beside the template',
     given: { labels: { warn: 'baseline' }, request: deploymentRequest(deployment(plainPod(), { replicas: '3' })) },
     expected: letThrough(
-      'failed to decode object: json: cannot unmarshal string into Go struct field Deployment.spec.replicas of type int32',
+      'failed to decode object: json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32',
     ),
   },
 ];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PodLike } from '../../../src/kube/types.ts';
-import { isSignificantUpdate } from '../../../src/policy/psa/significant-update.ts';
+import { decodePod } from '../../../src/policy/pod/pod.ts';
+import { isSignificantUpdate } from '../../../src/policy/psa/decode.ts';
 
 interface Case {
   readonly name: string;
@@ -70,6 +70,8 @@ const CASES: readonly Case[] = [
 
 for (const { name, old, pod, expected } of CASES) {
   test(`${name}: ${expected ? 'significant' : 'not significant'}`, () => {
-    assert.equal(isSignificantUpdate({ spec: pod } as PodLike, { spec: old } as PodLike), expected);
+    const [after, before] = [pod, old].map((spec) => decodePod({ spec }).pod);
+    assert.ok(after && before);
+    assert.equal(isSignificantUpdate(after, before), expected);
   });
 }

@@ -4,7 +4,7 @@ import type { Condition } from '../../../src/kube/conditions.ts';
 import { LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/well-known.ts';
 import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
-import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
+import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import {
   readinessCondition,
   nextViolatingNamespaces,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { warningHeader } from '../../../src/dev-cluster/server.ts';
 import { parseWarnings } from '../../../src/cluster/connection.ts';
 import type { Pod } from '../../../src/kube/types.ts';
-import { createExemptions } from '../../../src/policy/psa/exemptions.ts';
+import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import { classify } from '../../../src/policy/rollout/evaluation.ts';
 import {
   readinessCondition,

@@ -1,5 +1,18 @@
 import type { AdmissionRequest } from '../../kube/admission.ts';
-import { type Policy, type Version, compareVersions } from '../pss/policy.ts';
+import { compareVersions, type Policy, type Version } from '../pss/policy.ts';
+import type { Mode } from './policy.ts';
+
+/** An event that the metrics of Pod Security Admission count. */
+export type PodSecurityCount =
+  | {
+      readonly metric: 'evaluations';
+      readonly decision: 'allow' | 'deny';
+      readonly mode: Mode;
+      readonly policy: Policy;
+    }
+  | { readonly metric: 'exemptions' }
+  /** `fatal` means that no policy was evaluated. */
+  | { readonly metric: 'errors'; readonly fatal: boolean };
 
 /** The labels that all counters share. */
 export interface RequestLabels {
@@ -22,7 +35,7 @@ export function requestLabels({ operation, resource, requestSubResource }: Admis
   };
 }
 
-/** A bounded set of values: versions that this program does not know yet are one. */
+/** The version label has a bounded set of values: all versions newer than the newest known are `future`. */
 export function policyVersionLabel({ level, version }: Policy, newest: Version): string {
   if (level === 'privileged' || version === 'latest') return 'latest';
   return compareVersions(version, newest) <= 0 ? version : 'future';

@@ -1,0 +1,171 @@
+import { allow, deny, type Decision } from '../../kube/admission.ts';
+import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
+import { invalid } from '../../kube/status.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
+import type { Namespace, Pod } from '../../kube/types.ts';
+import { evaluatePod } from '../pss/evaluate.ts';
+import { decodeObject, denyUndecodable, isCore } from './decode.ts';
+import {
+  areEquivalent,
+  isFullyPrivileged,
+  isSamePolicy,
+  isStricter,
+  MODES,
+  printPolicy,
+  resolvePolicies,
+  setsMode,
+  type NamespacePolicy,
+} from './policy.ts';
+import type { PodSecurityInput } from './review.ts';
+
+/**
+ * Answers a request for a namespace: denies invalid labels, and warns about existing pods that violate a stricter
+ * policy. These reviews are not counted, and users are not exempt.
+ */
+export function reviewNamespace(input: PodSecurityInput): Decision {
+  const { request } = input;
+  if (request.requestSubResource) return allow();
+  if (request.operation === 'CREATE') return reviewCreate(input);
+  return request.operation === 'UPDATE' ? reviewUpdate(input) : allow();
+}
+
+function reviewCreate(input: PodSecurityInput): Decision {
+  const { request, podSecurity } = input;
+  const decoded = decodeObject(request.object, request.kind);
+  if (!isCore(decoded, 'Namespace')) return denyUndecodable(decoded, 'namespace');
+  const namespace: Namespace = decoded.object;
+  const policies = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults);
+  if (policies.errors.length > 0) return denyLabels(input, policies);
+  return podSecurity.exemptions.namespace(request.namespace) ? warnOfExemption(namespace, policies, input) : allow();
+}
+
+function reviewUpdate(input: PodSecurityInput): Decision {
+  const { request, podSecurity } = input;
+  const decoded = decodeObject(request.object, request.kind);
+  if (!isCore(decoded, 'Namespace')) return denyUndecodable(decoded, 'namespace');
+  const old = decodeObject(request.oldObject, request.kind);
+  // Two spaces, as upstream.
+  if (!isCore(old, 'Namespace')) return denyUndecodable(old, ' old namespace');
+  const namespace: Namespace = decoded.object;
+  const policies = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults);
+  const oldPolicies = resolvePolicies(old.object.metadata?.labels, podSecurity.defaults);
+  if (policies.errors.length > 0 && !areEqual(policies.errors, oldPolicies.errors)) return denyLabels(input, policies);
+  if (!canAddViolations(policies, oldPolicies)) return allow();
+  if (podSecurity.exemptions.namespace(request.namespace)) return warnOfExemption(namespace, policies, input);
+  return allowWithWarnings(findPodWarnings(namespace.metadata?.name ?? '', policies, input));
+}
+
+/** Existing errors do not prevent other changes. */
+function areEqual(errors: readonly FieldError[], old: readonly FieldError[]): boolean {
+  return (
+    errors.length === old.length &&
+    errors.every((error, index) => formatFieldError(error) === formatFieldError(old[index] ?? error))
+  );
+}
+
+/** False if pods that passed the old policy pass the new one too. Different versions are not comparable. */
+function canAddViolations({ enforce }: NamespacePolicy, { enforce: old }: NamespacePolicy): boolean {
+  if (isSamePolicy(enforce, old) || enforce.level === 'privileged') return false;
+  return enforce.version !== old.version || isStricter(enforce.level, old.level);
+}
+
+/** The list of policies contains only modes with labels, so that it may be empty, as upstream. */
+function warnOfExemption(namespace: Namespace, policies: NamespacePolicy, input: PodSecurityInput): Decision {
+  if (isFullyPrivileged(policies) || areEquivalent(policies, input.podSecurity.defaults)) return allow();
+  const list = MODES.filter(
+    (mode) => policies[mode].level !== 'privileged' && setsMode(namespace.metadata?.labels, mode),
+  )
+    .map((mode) => `${mode}=${printPolicy(policies[mode])}`)
+    .join(', ');
+  const name = quote(namespace.metadata?.name ?? '');
+  return allow({
+    warnings: [`namespace ${name} is exempt from Pod Security, and the policy (${list}) will be ignored`],
+  });
+}
+
+function denyLabels({ request }: PodSecurityInput, { errors }: NamespacePolicy): Decision {
+  return deny(invalid({ group: '', kind: 'Namespace' }, request.name ?? '', errors));
+}
+
+function allowWithWarnings(warnings: readonly string[]): Decision {
+  return warnings.length === 0 ? allow() : allow({ warnings });
+}
+
+/**
+ * Returns warnings about existing pods that violate the new policy. Pods with equal violations share a warning.
+ * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
+ */
+function findPodWarnings(namespace: string, { enforce }: NamespacePolicy, input: PodSecurityInput): readonly string[] {
+  const { podSecurity, limits } = input;
+  const isOver = createTimeLimit(input);
+  const pods = input.listPods(namespace);
+  if (!pods) return ['failed to list pods while checking new PodSecurity enforce level'];
+  const candidates = onePerControllerFirst(
+    pods.filter((pod) => !podSecurity.exemptions.runtimeClass(pod.spec?.runtimeClassName)),
+  );
+  const groups = new Map<string, Group>();
+  let checked = 0;
+  for (const pod of candidates.slice(0, limits.maxPods)) {
+    const { allowed, reason } = evaluatePod(pod, { ...enforce, ...emulation(input) });
+    if (!allowed) addToGroup(groups, reason, pod.metadata?.name ?? '');
+    checked++;
+    if (isOver()) break;
+  }
+  const warnings: string[] = [];
+  if (checked < candidates.length) {
+    warnings.push(
+      `new PodSecurity enforce level only checked against the first ${checked} of ${candidates.length} existing pods`,
+    );
+  }
+  if (groups.size > 0) {
+    const policy = quote(printPolicy(enforce));
+    warnings.push(`existing pods in namespace ${quote(namespace)} violate the new PodSecurity enforce level ${policy}`);
+  }
+  return [...warnings, ...[...groups].map(printGroup).sort(compareBytes)];
+}
+
+function emulation({ emulationVersion }: PodSecurityInput): Pick<PodSecurityInput, 'emulationVersion'> {
+  return emulationVersion === undefined ? {} : { emulationVersion };
+}
+
+/** Returns a function that becomes true after the timeout, or after half of the time until the deadline. */
+function createTimeLimit({ limits, now, deadlineMs }: PodSecurityInput): () => boolean {
+  const startMs = now();
+  const halfMs = deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2;
+  const endMs = startMs + Math.min(limits.timeoutMs, halfMs);
+  return () => now() >= endMs;
+}
+
+/** Pods of one controller are alike: the first one keeps its position, the others move to the end. */
+function onePerControllerFirst(pods: readonly Pod[]): readonly Pod[] {
+  const seen = new Set<string>();
+  const siblings: Pod[] = [];
+  const firsts = pods.filter((pod) => {
+    const owner = pod.metadata?.ownerReferences?.find((reference) => reference.controller === true);
+    if (!owner) return true;
+    if (!seen.has(owner.uid)) return seen.add(owner.uid);
+    siblings.push(pod);
+    return false;
+  });
+  return siblings.length === 0 ? firsts : [...firsts, ...siblings];
+}
+
+/** Pods with the same violations, represented by the first name in byte order. */
+interface Group {
+  name: string;
+  pods: number;
+}
+
+function addToGroup(groups: Map<string, Group>, violations: string, name: string): void {
+  const group = groups.get(violations);
+  if (!group) groups.set(violations, { name, pods: 1 });
+  else {
+    group.pods++;
+    if (compareBytes(name, group.name) < 0) group.name = name;
+  }
+}
+
+function printGroup([violations, { name, pods }]: readonly [string, Group]): string {
+  if (pods === 1) return `${name}: ${violations}`;
+  return `${name} (and ${pods - 1} other ${pods === 2 ? 'pod' : 'pods'}): ${violations}`;
+}
