@@ -92,6 +92,7 @@ suite('JSON patch', () => {
   test('applies operations in order', () => {
     const { object } = patch(JSON_PATCH, [
       { op: 'test', path: '/metadata/name', value: 'p' },
+      { op: 'test', path: '/metadata/annotations', value: null },
       { op: 'add', path: '/spec/containers/-', value: { name: 'c' } },
       { op: 'remove', path: '/spec/containers/0' },
     ]);
