@@ -6,7 +6,7 @@ import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-  useRoleNameOf,
+  useRoleName,
 } from '../src/policy/scc/standard.ts';
 
 /** What a cluster consists of; `bindings` counts those of the platform, too. */
@@ -83,7 +83,7 @@ function roleFor(scc: string): ClusterRole {
   return {
     apiVersion: `${RBAC}/v1`,
     kind: 'ClusterRole',
-    metadata: { name: useRoleNameOf(scc) },
+    metadata: { name: useRoleName(scc) },
     rules: [
       {
         apiGroups: ['security.openshift.io'],
@@ -105,7 +105,7 @@ function binding(index: number, place: number, teams: number): RoleBinding {
     roleRef: {
       apiGroup: RBAC,
       kind: 'ClusterRole',
-      name: useRoleNameOf(teams === 0 ? 'anyuid' : sccNameOf(index % teams)),
+      name: useRoleName(teams === 0 ? 'anyuid' : sccNameOf(index % teams)),
     },
     subjects: [{ kind: 'ServiceAccount', name: `worker-${index}`, namespace }],
   };

@@ -5,7 +5,7 @@ import { RESOURCES } from '../kube/resources.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
 import type { User } from '../policy/rbac/rules.ts';
-import { grantsAnywhere, isMeant, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
+import { findGrants, matchesUser, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
 
 /** A grant of the use of an SCC to a subject. */
 export interface SccGrant {
@@ -49,7 +49,7 @@ export function sccGrants(store: Store, scc: SecurityContextConstraints): readon
       through: { field: 'groups' },
     })),
     { subject: { kind: 'Group', name: 'system:masters' }, through: { group: 'system:masters' } },
-    ...grantsAnywhere(objects, action).map(({ subject, role, binding }): SccGrant => {
+    ...findGrants(objects, action).map(({ subject, role, binding }): SccGrant => {
       const { namespace } = binding;
       return { subject, ...(namespace === undefined ? {} : { namespace }), through: { binding, role } };
     }),
@@ -62,7 +62,7 @@ function strings(list: unknown): readonly string[] {
 
 /** True if the grant allows the user to use the SCC in the namespace. */
 export function isGrantedTo({ subject, namespace }: SccGrant, user: User, podNamespace: string): boolean {
-  return (namespace === undefined || namespace === podNamespace) && isMeant(subject, user);
+  return (namespace === undefined || namespace === podNamespace) && matchesUser(subject, user);
 }
 
 /** `RoleBinding a, ClusterRole b` */

@@ -5,12 +5,12 @@ import type { Namespace, Kind } from '../kube/types.ts';
 import {
   DEFAULT_EXEMPT_NAMESPACES,
   SCC_MODES,
-  sccModeOf,
+  sccMode,
   type NamespaceMode,
   type SccMode,
   type SccSettings,
 } from '../policy/scc/mode.ts';
-import type { Compatibility, Deviations } from '../policy/scc/request.ts';
+import type { Compatibility, Deviations } from '../policy/scc/mode.ts';
 import { flag, list, mapped, oneOf, option, text, type Option, type Values, objectName } from './options.ts';
 import { RBAC_KINDS } from '../policy/rbac/rules.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
@@ -135,9 +135,9 @@ export function expectedMode(
   namespace: Namespace,
   settings: Pick<ExpectedSettings, 'mode' | 'modeFrom' | 'exemptNamespaces'>,
 ): ExpectedMode {
-  const result = sccModeOf(namespace, settings);
+  const result = sccMode(namespace, settings);
   if (settings.modeFrom === undefined) return result;
-  const dependsOnMode = sccModeOf(namespace, { ...settings, mode: 'enforce' }).mode !== result.mode;
+  const dependsOnMode = sccMode(namespace, { ...settings, mode: 'enforce' }).mode !== result.mode;
   return dependsOnMode ? { ...result, modeFrom: settings.modeFrom } : result;
 }
 

@@ -7,9 +7,9 @@ import { withoutEphemeralContainers } from '../kube/pod.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { ClusterRole, Kinds, Namespace, RoleBinding } from '../kube/types.ts';
 import { createAuthorizer } from '../policy/rbac/index.ts';
-import { planPod, type PlannedPod, type ProposedScc } from '../policy/scc/advice/explain.ts';
-import type { CanUse } from '../policy/scc/request.ts';
-import { grantObjects, useRoleNameOf } from '../policy/scc/standard.ts';
+import { planPod, type PlannedPod, type SuggestedScc } from '../policy/scc/advice/explain.ts';
+import type { CanUse } from '../policy/scc/access.ts';
+import { grantObjects, useRoleName } from '../policy/scc/standard.ts';
 import { serviceAccountError } from './inventory/assumptions.ts';
 import { expectedMode, type ExpectedMode, type ExpectedSettings } from './scc-options.ts';
 
@@ -51,7 +51,7 @@ export interface NeededScc {
   readonly namespace: string;
   readonly workload: WorkloadName;
   readonly instead: string;
-  readonly scc: ProposedScc;
+  readonly scc: SuggestedScc;
 }
 
 export interface Plan {
@@ -197,11 +197,11 @@ export function grantBindings(grants: readonly PlannedGrant[], store: Store): Pl
 
 /** True if the ClusterRole for the use of an SCC exists and grants it. */
 function hasUseRole(store: Store, scc: string): boolean {
-  const role = store.get('ClusterRole', useRoleNameOf(scc));
+  const role = store.get('ClusterRole', useRoleName(scc));
   if (role === undefined) return false;
   const user = { username: 'test' };
   const binding = {
-    roleRef: { kind: 'ClusterRole', name: useRoleNameOf(scc) },
+    roleRef: { kind: 'ClusterRole', name: useRoleName(scc) },
     subjects: [{ kind: 'User', name: user.username }],
   };
   const objects = { roles: [], clusterRoles: [role], roleBindings: [], clusterRoleBindings: [binding] };
@@ -241,7 +241,7 @@ export function isGrantable({ result, serviceAccount }: PlannedWorkload): boolea
   return (
     result.outcome === 'refused' &&
     result.grantable !== undefined &&
-    result.ownScc === undefined &&
+    result.suggestedScc === undefined &&
     serviceAccount !== undefined
   );
 }
@@ -250,8 +250,8 @@ export function isGrantable({ result, serviceAccount }: PlannedWorkload): boolea
 export function neededSccs({ namespaces }: Pick<Plan, 'namespaces'>): readonly NeededScc[] {
   return namespaces.flatMap(({ name: namespace, workloads }) =>
     workloads.flatMap(({ kind, name, result }): NeededScc[] => {
-      if (result.outcome !== 'refused' || result.ownScc === undefined) return [];
-      return [{ namespace, workload: { kind, name }, instead: result.grantable ?? '', scc: result.ownScc }];
+      if (result.outcome !== 'refused' || result.suggestedScc === undefined) return [];
+      return [{ namespace, workload: { kind, name }, instead: result.grantable ?? '', scc: result.suggestedScc }];
     }),
   );
 }

@@ -4,9 +4,10 @@ import { ApiError } from '../kube/status.ts';
 import { isObject, type UserInfo } from '../kube/types.ts';
 import { createRbac, type Rbac } from '../policy/rbac/authorizer.ts';
 import { RBAC_KINDS, type Action, type RbacKind } from '../policy/rbac/rules.ts';
-import type { CanUse, Subject } from '../policy/scc/request.ts';
+import type { CanUse, Subject } from '../policy/scc/access.ts';
 import type { AccessAttributes } from './cluster.ts';
 import type { Connection } from './connection.ts';
+import { createSccSet, type SccSet } from '../policy/scc/order.ts';
 import type { Store } from './store.ts';
 
 /** Returns true if RBAC permits the action. */
@@ -43,13 +44,13 @@ function storeAccess(store: Store): StoreAccess {
   const existing = accesses.get(store);
   if (existing) return existing;
   const rbac = indexRbac(store);
-  const isAllowed = (subject: Subject, name: string, namespace: string): boolean =>
+  const isMutationAllowed = (subject: Subject, name: string, namespace: string): boolean =>
     isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace });
   const namesFor: CanUse['namesFor'] = (subject, namespace) =>
     isMaster(subject) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
   const created = {
     access: (user: UserInfo, action: Action) => isMaster(user) || rbac.allows(user, action),
-    canUse: Object.assign(isAllowed, { namesFor }),
+    canUse: Object.assign(isMutationAllowed, { namesFor }),
   };
   accesses.set(store, created);
   return created;
@@ -68,6 +69,18 @@ function indexRbac(store: Store): Rbac {
 
 function isRbacKind(kind: string): kind is RbacKind {
   return (RBAC_KINDS as readonly string[]).includes(kind);
+}
+
+const sccSets = new WeakMap<Store, SccSet>();
+
+/** Returns the prepared SCCs of a store. The set is created again after an SCC changes. */
+export function getSccSet(store: Store): SccSet {
+  const objects = store.list('SecurityContextConstraints');
+  const known = sccSets.get(store);
+  if (known?.objects === objects) return known;
+  const created = createSccSet(objects);
+  sccSets.set(store, created);
+  return created;
 }
 
 function isMaster({ groups }: Pick<UserInfo, 'groups'>): boolean {

@@ -13,11 +13,11 @@ import {
 } from '../policy/rollout/readiness.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import { createLevelPredictor } from '../cluster/rollout.ts';
-import { canUseScc } from '../cluster/access.ts';
+import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
 import { type PodSecurityConfiguration, createExemptions, type Exemptions } from '../policy/psa/configuration.ts';
-import { sccModeOf } from '../policy/scc/mode.ts';
+import { sccMode } from '../policy/scc/mode.ts';
 import { type ReconcileContext, forEachYielding } from './controller.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { getApiVersion } from '../kube/resources.ts';
@@ -139,10 +139,10 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
     isSelected: (namespace) => isSelected(namespace, exemptionsOfNow()),
     *steps(namespace, store) {
       const name = namespace.metadata?.name ?? '';
-      const sccMode = sccModeOf(namespace, management.scc).mode;
+      const mode = sccMode(namespace, management.scc).mode;
       const pods = store.list('Pod', name);
       const sccs = store.list('SecurityContextConstraints');
-      const missing = sccMode === 'enforce' ? missingFor(namespace, sccs) : undefined;
+      const missing = mode === 'enforce' ? missingFor(namespace, sccs) : undefined;
       if (missing !== undefined) {
         const isEmpty = pods.length === 0 && listPodSources(store, name, TEMPLATE_KINDS).length === 0;
         if (!isEmpty) return unknown(name, missing);
@@ -154,10 +154,17 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
         namespace,
         level,
         pods,
-        ...templates.in(store, level ?? 'restricted', { namespace, sccMode, sccs, canUse, findAccount }),
+        ...templates.in(store, level ?? 'restricted', {
+          namespace,
+          sccMode: mode,
+          sccs,
+          sccSet: getSccSet(store),
+          canUse,
+          findAccount,
+        }),
         exemptions: exemptionsOfNow(),
         exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
-        sccMode,
+        sccMode: mode,
         mayUse(account, sccName) {
           const scc = store.get('SecurityContextConstraints', sccName);
           return scc !== undefined && createSccAccess(account, name, canUse)(scc);

@@ -3,7 +3,7 @@ import {
   planClusterRole,
   planClusterRoleBinding,
   planStandardScc,
-  type Write,
+  type PlannedWrite,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
@@ -80,7 +80,7 @@ function objectKey(kind: Kind, name = ''): string {
 function entry<K extends Kind>(
   kind: K,
   { metadata: { name = '' } = {} }: Kinds[K],
-  plan: (existing: Kinds[K] | undefined) => Write<Kinds[K]> | undefined,
+  plan: (existing: Kinds[K] | undefined) => PlannedWrite<Kinds[K]> | undefined,
 ): readonly [key: string, Reconcile] {
   return [
     objectKey(kind, name),
@@ -94,7 +94,7 @@ function entry<K extends Kind>(
 async function write<K extends Kind>(
   kind: K,
   name: string,
-  { verb, object, fields }: Write<Kinds[K]>,
+  { verb, object, fields }: PlannedWrite<Kinds[K]>,
   { cluster, logger, recordEvent }: ReconcileContext,
 ): Promise<void> {
   if (verb === 'replace') await cluster.remove(kind, name);

@@ -6,18 +6,18 @@ import type { Namespace } from '../kube/types.ts';
 import { truncate } from '../kube/text.ts';
 import {
   createAllocator,
-  annotationsOfBlock,
-  needOf,
-  rangeProblems,
+  blockAnnotations,
+  findNamespaceNeed,
+  findRangeProblems,
   ORPHANED_MS,
   planRepair,
   type Repair,
-  printState,
+  formatState,
   RANGE_ALLOCATION_NAME,
   readState,
 } from '../policy/uid-range/allocation.ts';
 import type { Bitmap } from '../policy/uid-range/bitmap.ts';
-import { type RangeSettings, printUidRange } from '../policy/uid-range/ranges.ts';
+import { type RangeSettings, formatUidRange } from '../policy/uid-range/ranges.ts';
 import {
   createObject,
   isNotFound,
@@ -111,7 +111,7 @@ function createRangeState(settings: RangeSettings): RangeState {
     object: RangeAllocation | undefined,
     taken: Bitmap,
   ): Promise<HeldState> => {
-    const fields = printState(uidRange, taken);
+    const fields = formatState(uidRange, taken);
     if (object?.range === fields.range && object.data === fields.data) return { object, taken };
     const written = await (object
       ? updateState(cluster, { ...object, ...fields })
@@ -265,12 +265,12 @@ function createAllocatorReconciler(settings: RangeSettings): Reconciler {
     const reservation = await take(name, context);
     if (!reservation) return;
     const namespace = context.cluster.store.get('Namespace', name);
-    if (!namespace || needOf(namespace, settings) !== 'block') {
+    if (!namespace || findNamespaceNeed(namespace, settings) !== 'block') {
       release(reservation, context);
       return;
     }
     try {
-      await annotate(namespace, annotationsOfBlock(reservation.block, namespace, settings), context);
+      await annotate(namespace, blockAnnotations(reservation.block, namespace, settings), context);
     } catch (error) {
       // After an error of the client nothing was written. After any other error the namespace may have the block.
       const isUnwritten = error instanceof ApiError && error.status.code < 500;
@@ -293,7 +293,7 @@ function createAllocatorReconciler(settings: RangeSettings): Reconciler {
       if (key === CHECK_RANGES) reported = reportProblems(reported, context);
       if (key === RANGES_CHANGED) context.enqueue(CHECK_RANGES, CHECK_DELAY_MS);
       const namespace = isRepaired ? context.cluster.store.get('Namespace', key) : undefined;
-      const need = namespace && needOf(namespace, settings);
+      const need = namespace && findNamespaceNeed(namespace, settings);
       if (need === 'block') await allocate(key, context);
       else if (namespace && need) await annotate(namespace, need.annotations, context);
       return undefined;
@@ -302,7 +302,7 @@ function createAllocatorReconciler(settings: RangeSettings): Reconciler {
 }
 
 function namespaceKeys(namespace: Namespace, settings: RangeSettings): readonly string[] {
-  return needOf(namespace, settings) ? [namespace.metadata?.name ?? ''] : [];
+  return findNamespaceNeed(namespace, settings) ? [namespace.metadata?.name ?? ''] : [];
 }
 
 /** Applies the annotations of a namespace. Fails with a conflict if it has changed since it was read. */
@@ -328,12 +328,12 @@ async function annotate(
 }
 
 /** Problems of the ranges of namespaces, by name. */
-type RangeProblems = ReturnType<typeof rangeProblems>;
+type RangeProblems = ReturnType<typeof findRangeProblems>;
 
 /** Reports problems that are new, since the allocator does not change existing ranges. Returns all problems. */
 function reportProblems(reported: RangeProblems, { cluster, logger, recordEvent }: ReconcileContext): RangeProblems {
   const { store } = cluster;
-  const found = rangeProblems(store.list('Namespace'));
+  const found = findRangeProblems(store.list('Namespace'));
   for (const [name, problems] of found) {
     const reason = problems.join('; ');
     if (reported.get(name)?.join('; ') === reason) continue;
@@ -349,7 +349,7 @@ function reportProblems(reported: RangeProblems, { cluster, logger, recordEvent 
 }
 
 function reportFull({ uidRange }: RangeSettings, { logger, recordEvent }: ReconcileContext): void {
-  const message = `the UID range ${printUidRange(uidRange)} is full; you must widen the range in order to allocate more UIDs`;
+  const message = `the UID range ${formatUidRange(uidRange)} is full; you must widen the range in order to allocate more UIDs`;
   logger.error({ reason: message }, 'new namespaces receive no ranges');
   recordEvent(
     KIND,

@@ -5,7 +5,7 @@ import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission
 import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, forbidden, invalid, notFound } from '../kube/status.ts';
 import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
-import { missingRights } from '../policy/rbac/rules.ts';
+import { findMissingRules } from '../policy/rbac/rules.ts';
 import type { Action } from '../policy/rbac/index.ts';
 import { readWriteOptions } from './body.ts';
 import { decodeNew, timestamp } from './create.ts';
@@ -101,7 +101,7 @@ export function requireGrantable(core: Core, call: Call, object: ApiObject, old?
   const escalates = { verb: 'escalate', apiGroup: RBAC, resource: info.resource, name, namespace };
   if (role === object && core.access(user, escalates)) return;
   const held = userRules(core.storage, user, namespace);
-  const missing = missingRights(held, itemsAt(role, 'rules'));
+  const missing = findMissingRules(held, itemsAt(role, 'rules'));
   if (missing.length === 0) return;
   const groups = (user.groups ?? []).map(quote).join(' ');
   const subject = `user ${quote(user.username ?? '')} (groups=[${groups}])`;

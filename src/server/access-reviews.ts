@@ -2,8 +2,9 @@
 import type { Cluster } from '../cluster/cluster.ts';
 import { canUseScc } from '../cluster/access.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { decideOn, keyOf, type AccessQuestion } from '../policy/scc/access.ts';
-import type { CanUse, SccDecision } from '../policy/scc/request.ts';
+import { decideWithKnownAccess, accessQuestionKey, type AccessQuestion } from '../policy/scc/access.ts';
+import type { CanUse } from '../policy/scc/access.ts';
+import type { SccDecision } from '../policy/scc/request.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WithAccess } from './scc-review.ts';
@@ -26,20 +27,20 @@ export function withReviewedAccess(review: ReviewAccess): WithAccess {
     const untilMs = context.now() + remainingMs(context);
     const leftMs = (): number => (context.signal?.aborted ? 0 : untilMs - context.now());
     do {
-      const step = decideOn(decide, (question) => answers.get(keyOf(question)));
+      const step = decideWithKnownAccess(decide, (question) => answers.get(accessQuestionKey(question)));
       if ('decision' in step) return step.decision;
       const open = step.questions.values();
       const reviewNext = async (): Promise<void> => {
         for (const question of open) {
           const timeoutMs = leftMs();
           if (timeoutMs <= 0) return;
-          answers.set(keyOf(question), await review(question, timeoutMs));
+          answers.set(accessQuestionKey(question), await review(question, timeoutMs));
         }
       };
       await Promise.all(Array.from({ length: MAX_CONCURRENT }, reviewNext));
     } while (leftMs() > 0);
     return decide(
-      (subject, sccName, namespaceName) => answers.get(keyOf({ subject, sccName, namespaceName })) ?? false,
+      (subject, sccName, namespaceName) => answers.get(accessQuestionKey({ subject, sccName, namespaceName })) ?? false,
     );
   };
 }
@@ -90,7 +91,7 @@ export function createAccessReviews({ cluster, logger, metrics, now }: AccessRev
   };
 
   return async (question, timeoutMs) => {
-    const key = keyOf(question);
+    const key = accessQuestionKey(question);
     const cached = cache.get(key);
     if (cached && cached.untilMs > now()) return cached.allowed;
     let answer = pending.get(key);

@@ -1,6 +1,6 @@
 import type { Store } from '../cluster/store.ts';
 import type { SccSettings } from '../policy/scc/mode.ts';
-import { findSccProblems, printSccProblems, type SccProblems } from '../policy/scc/advice/scc-warnings.ts';
+import { findSccProblems, formatSccProblems, type SccProblems } from '../policy/scc/advice/scc-warnings.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -57,7 +57,7 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
   });
   schedule();
   return {
-    summary: () => (store.synced() ? printSccProblems(findProblems()) : undefined),
+    summary: () => (store.synced() ? formatSccProblems(findProblems()) : undefined),
     stop() {
       clearTimeout(timer);
       unsubscribe();

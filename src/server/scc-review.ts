@@ -1,13 +1,15 @@
+import { getSccSet } from '../cluster/access.ts';
 /** What the SCC webhooks for pods share: mode, access, waiting for new namespaces, and metrics. */
 import type { Store } from '../cluster/store.ts';
 import { waitFor } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { quote } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
-import { sccModeOf, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
-import { namespaceRangesOf } from '../policy/scc/namespace.ts';
+import { sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
+import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import { reportScc } from '../policy/scc/assign.ts';
-import type { CanUse, SccDecision, SccInput } from '../policy/scc/request.ts';
+import type { CanUse } from '../policy/scc/access.ts';
+import type { SccDecision, SccInput } from '../policy/scc/request.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { remainingMs, type WaitingRoom } from './waiting-room.ts';
@@ -28,7 +30,7 @@ export interface SccReviewDeps {
 
 /** Decides on one pod with the gathered state of the cluster. */
 export type DecidePod = (
-  cluster: Pick<SccInput, 'namespace' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces'>,
+  cluster: Pick<SccInput, 'namespace' | 'sccs' | 'sccSet' | 'canUse' | 'compatibility' | 'preferUserNamespaces'>,
 ) => SccDecision;
 
 export interface SccReview {
@@ -91,8 +93,8 @@ async function waitAndDecide(
   const isReady = (): true | undefined => {
     const namespace = find();
     if (!namespace) return undefined;
-    const { mode } = sccModeOf(namespace, deps.settings);
-    return mode !== 'enforce' || namespaceRangesOf(namespace).problem === undefined ? true : undefined;
+    const { mode } = sccMode(namespace, deps.settings);
+    return mode !== 'enforce' || readNamespaceRanges(namespace).problem === undefined ? true : undefined;
   };
   await waitFor(store, { kind: 'Namespace', name }, isReady, { timeoutMs: remainingMs(context), signal });
   if (find() === first.namespace) return first;
@@ -118,6 +120,7 @@ function decideNow(review: SccReview, { settings, withAccess }: SccReviewDeps): 
   const cluster = {
     namespace: namespace ?? { metadata: { name } },
     sccs: store.list('SecurityContextConstraints'),
+    sccSet: getSccSet(store),
     compatibility,
     preferUserNamespaces,
   };
@@ -126,7 +129,7 @@ function decideNow(review: SccReview, { settings, withAccess }: SccReviewDeps): 
     (decision) => {
       if (!namespace)
         return { mode, decision: namespaceNotFound(decision, name), namespace, mayChange: !decision.allowed };
-      const mayChange = !decision.allowed && decision.status.message === namespaceRangesOf(namespace).problem;
+      const mayChange = !decision.allowed && decision.status.message === readNamespaceRanges(namespace).problem;
       return { mode, decision, namespace, mayChange };
     },
   );
@@ -135,8 +138,8 @@ function decideNow(review: SccReview, { settings, withAccess }: SccReviewDeps): 
 /** Returns the SCC mode of a namespace. A namespace that the store lacks is enforced unless its name is exempt. */
 export function namespaceMode(store: Store, name: string, settings: SccSettings): NamespaceMode {
   const namespace = store.get('Namespace', name);
-  if (namespace) return sccModeOf(namespace, settings);
-  const { mode } = sccModeOf({ metadata: { name } }, settings);
+  if (namespace) return sccMode(namespace, settings);
+  const { mode } = sccMode({ metadata: { name } }, settings);
   return { mode: mode === 'off' ? 'off' : 'enforce' };
 }
 

@@ -80,7 +80,7 @@ test('with the bindings applied, all that they were for is admitted, and all tha
         if (isHelped) helped++;
         const { result } = one;
         // What was meant for another workload of the same account may help, too.
-        if (result.outcome === 'refused' && result.ownScc) continue;
+        if (result.outcome === 'refused' && result.suggestedScc) continue;
         const expected = isHelped ? 'admitted' : result.outcome;
         const now: Outcome | undefined = after.workloads[index]?.result;
         assert.equal(now?.outcome, expected, one.name);

@@ -6,7 +6,7 @@ import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { Kinds } from '../../src/kube/types.ts';
 import { createAuthorizer } from '../../src/policy/rbac/index.ts';
 import { RBAC_KINDS, type RbacKind } from '../../src/policy/rbac/rules.ts';
-import type { Subject } from '../../src/policy/scc/request.ts';
+import type { Subject } from '../../src/policy/scc/access.ts';
 
 const GROUP = 'security.openshift.io';
 const RESOURCE = 'securitycontextconstraints';

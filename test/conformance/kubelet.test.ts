@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
-import { parseKubeletVersion, parseVersion, printKubeletVersion } from '../../src/policy/kubelet/version.ts';
+import { parseKubeletVersion, parseVersion, formatKubeletVersion } from '../../src/policy/kubelet/version.ts';
 import { psaLevelOf } from '../../src/policy/rollout/scc-level.ts';
 import { auditUserNamespaces } from '../../src/policy/rollout/user-namespace-audit.ts';
-import { orderSccs, preferUserNamespaces } from '../../src/policy/scc/order.ts';
+import { createSccSet, findCandidates } from '../../src/policy/scc/order.ts';
 import { evaluatePod, type Version } from '../../src/policy/pss/index.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
@@ -101,10 +101,11 @@ const AREAS: Readonly<Record<string, Area>> = {
   'scc-user-namespace': area<LevelInput, { readonly error?: string }>('POD_STRATEGIES', (input, { error }) => {
     assert.deepEqual(levelErrors(input), error === undefined ? [] : [error]);
   }),
-  'scc-order': area<OrderInput, OrderExpect>('orderSccs, preferUserNamespaces', (input, { order, scores }) => {
-    const { sccs } = orderSccs(input.sccs.map((name) => STANDARD.get(name)));
-    const isPreferred = input.preferUserNamespaceProfiles === true && input.hostUsers === false;
-    const ordered = isPreferred ? preferUserNamespaces(sccs) : sccs;
+  'scc-order': area<OrderInput, OrderExpect>('findCandidates', (input, { order, scores }) => {
+    const sccs = createSccSet(input.sccs.flatMap((name) => STANDARD.get(name) ?? []));
+    const preferUserNamespaces = input.preferUserNamespaceProfiles === true && input.hostUsers === false;
+    const candidates = findCandidates(sccs, { preferUserNamespaces });
+    const ordered = 'error' in candidates ? [] : candidates.sccs;
     const names = ordered.map(({ name }) => name);
     assert.deepEqual(names, order);
     if (scores) assert.deepEqual(Object.fromEntries(ordered.map(({ name, score }) => [name, score])), scores);
@@ -112,7 +113,7 @@ const AREAS: Readonly<Record<string, Area>> = {
   'version-parse': area<VersionInput, unknown>('parseVersion, parseKubeletVersion', (input, expected) => {
     const parsed =
       input.version === undefined ? parseKubeletVersion(input.kubeletVersion ?? '') : parseVersion(input.version);
-    assert.deepEqual('value' in parsed ? { normalised: printKubeletVersion(parsed.value) } : parsed, expected);
+    assert.deepEqual('value' in parsed ? { normalised: formatKubeletVersion(parsed.value) } : parsed, expected);
   }),
   'scc-to-pss': area<{ readonly scc: string }, unknown>('psaLevelOf', ({ scc: name }, expected) => {
     const scc = name === 'nested-container-design' ? DESIGN : STANDARD.get(name);

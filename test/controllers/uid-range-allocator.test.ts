@@ -132,9 +132,9 @@ suite('the allocation of ranges', () => {
       const told = (): unknown[] => events('InvalidSCCRanges').map(({ type, message }) => [type, message]);
       assert.deepEqual(told(), [], 'bursts are waited for');
       const FIX = 'correct the annotations, or remove them to allocate new ranges';
-      const root = `${UIDS}="0/10" begins with 0, the id of root; ${MCS}="rubbish" is no level of SELinux; ${FIX}`;
-      const odd = `${UIDS}="rubbish" cannot be read (expected integer); ${GROUPS}="9-1" has no ids, since 9 is above 1; ${FIX}`;
-      const shared = (other: string): string => `shares ids with namespace "${other}"; ${FIX}`;
+      const root = `${UIDS}="0/10" includes 0, the UID of root; ${MCS}="rubbish" is not an SELinux level; ${FIX}`;
+      const odd = `${UIDS}="rubbish" is invalid (expected integer); ${GROUPS}="9-1" contains no IDs: 9 is greater than 1; ${FIX}`;
+      const shared = (other: string): string => `shares IDs with namespace "${other}"; ${FIX}`;
       const messages = [odd, root, shared('taken'), shared('taken'), shared('default')];
       await one.pass(1000);
       assert.deepEqual(told().toSorted(), messages.map((message) => ['Warning', message]).toSorted());
@@ -200,7 +200,7 @@ suite('the allocation of ranges', () => {
       for (const index of [0, 2]) data.add(index);
       await cluster.create(
         'RangeAllocation',
-        { metadata: { name: 'scc-uid' }, range: '1000-1119/10', data: data.print() },
+        { metadata: { name: 'scc-uid' }, range: '1000-1119/10', data: data.toBase64() },
         BY_TEST,
       );
       await run();
@@ -357,7 +357,7 @@ suite('the allocation of ranges', () => {
     await create('shop');
     await again.idle();
     await again.pass(5);
-    assert.deepEqual(again.errors(), ['data of RangeAllocation "scc-uid" is no base64']);
+    assert.deepEqual(again.errors(), ['data of RangeAllocation "scc-uid" is not base64']);
     assert.deepEqual([blocks(), taken()], [{ ...FOUR, shop: '1040/10' }, [0, 1, 2, 3, 4]]);
     assert.deepEqual(one.errors(), []);
   });

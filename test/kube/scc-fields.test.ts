@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { findMisshapen, type FieldShape } from '../../src/kube/field-shape.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../src/kube/scc.ts';
 import { type Schema, securityContextConstraints } from '../../src/install/definitions.ts';
-import { defaultScc, sccTypeError } from '../../src/policy/scc/objects.ts';
+import { defaultScc, findSccTypeError } from '../../src/policy/scc/objects.ts';
 
 const [version] = securityContextConstraints.spec.versions;
 assert.ok(version);
@@ -113,11 +113,11 @@ describe('what the decision cannot read does not have the shape, and the other w
       for (const value of wrongValues(shape)) {
         const scc = { [name]: value };
         assert.equal(findMisshapen(scc, SCC_FIELDS).length, 1, JSON.stringify(scc));
-        assert.notEqual(sccTypeError(scc), undefined, JSON.stringify(scc));
+        assert.notEqual(findSccTypeError(scc), undefined, JSON.stringify(scc));
       }
       for (const value of [null, undefined]) {
         assert.deepEqual(findMisshapen({ [name]: value }, SCC_FIELDS), []);
-        assert.equal(sccTypeError({ [name]: value }), undefined);
+        assert.equal(findSccTypeError({ [name]: value }), undefined);
       }
     });
   }

@@ -10,7 +10,7 @@ import { defaultSettings, webhookConfigurations } from '../../src/install/index.
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { reviewPodSecurity, DEFAULT_LIMITS } from '../../src/policy/psa/review.ts';
 import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, sccModeOf, type SccSettings } from '../../src/policy/scc/mode.ts';
+import { DEFAULT_EXEMPT_NAMESPACES, sccMode, type SccSettings } from '../../src/policy/scc/mode.ts';
 import { readRequest } from '../../src/policy/scc/request.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
@@ -197,7 +197,7 @@ suite('tiers', () => {
     for (const path of ['/scc/mutate', '/scc/validate', '/scc/exec']) {
       fc.assert(
         fc.property(anyNamespace, (namespace) => {
-          const isOff = sccModeOf(namespace, SETTINGS).mode === 'off';
+          const isOff = sccMode(namespace, SETTINGS).mode === 'off';
           const expected = isOff ? [] : [isFailOpen(namespace) ? 'Ignore' : 'Fail'];
           assert.deepEqual(policiesFor(path, namespace), expected);
         }),

@@ -126,7 +126,7 @@ suite('what is asked', () => {
     const decision = await rig.ask('/scc/mutate', podRequest(ROOT));
     assert.deepEqual(decision.facts, { scc: 'anyuid', subjectType: 'user' });
     assert.deepEqual(decision.warnings, [
-      'SCC "anyuid" admits the pod because its creator may use it; service account "default" may not: such pods fail when a controller creates them.',
+      'SCC "anyuid" admits the pod only because its creator may use it. Service account "default" may not use it, so such pods fail when a controller creates them.',
     ]);
   });
 });

@@ -41,8 +41,8 @@ const whyNot = (operation: string, name: string): string =>
     .map((scc) => `provider "${scc}": Forbidden: not usable by user or serviceaccount`)
     .join(', ')}]`;
 const ADVICE = [
-  'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
-  'SCC "anyuid" would admit the pod: a cluster administrator, or whoever may bind ClusterRole "system:openshift:scc:anyuid", can grant it to service account "default".',
+  'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
+  'SCC "anyuid" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:anyuid".',
 ];
 const forbidden = (message: string): NonNullable<ExecCase['status']> => ({ code: 403, reason: 'Forbidden', message });
 const get = (answer: () => Promise<unknown>): SccRigOptions => ({

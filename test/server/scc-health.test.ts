@@ -43,7 +43,7 @@ test('reports each problem once in the log, and all in metrics and the summary',
   store.markSynced();
   assert.equal(
     health.summary(),
-    'no pod is admitted, since fine is required and missing; broken is broken (MustRunAs requires a UID); nonroot is missing',
+    'no pod is admitted because required SCC fine is missing; SCC broken is invalid (MustRunAs requires a UID); standard SCC nonroot is missing',
   );
   t.mock.timers.tick(1000);
   assert.deepEqual(told(), [

@@ -14,7 +14,7 @@ import { namespaceRequest, plainPod, podRequest } from '../support/pod-security.
 
 const LABEL = 'portcullis.dev/scc';
 const warningOn = (mode: string): string =>
-  `label portcullis.dev/scc: unknown mode "${mode}", taken for "enforce"; must be one of enforce, report, off`;
+  `label portcullis.dev/scc: unknown mode "${mode}", "enforce" applies; must be one of enforce, report, off`;
 
 function namespace(labels: Readonly<Record<string, string>>): Namespace {
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns', labels } };

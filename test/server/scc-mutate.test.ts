@@ -30,11 +30,11 @@ const ROOT_REFUSED = `${REFUSED}[${[
   ...NO_ACCESS,
 ].join(', ')}]`;
 const ROOT_WARNINGS = [
-  'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
-  'SCC "anyuid" would admit the pod: a cluster administrator, or whoever may bind ClusterRole "system:openshift:scc:anyuid", can grant it to service account "default".',
+  'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
+  'SCC "anyuid" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:anyuid".',
 ];
 const UNKNOWN_MODE =
-  'label portcullis.dev/scc: unknown mode "on", taken for "enforce"; must be one of enforce, report, off';
+  'label portcullis.dev/scc: unknown mode "on", "enforce" applies; must be one of enforce, report, off';
 
 interface Answer {
   readonly allowed: boolean;
@@ -119,7 +119,7 @@ const MODES: readonly ModeCase[] = [
     expected: {
       allowed: true,
       warnings: [
-        'SCC "anyuid" admits the pod because its creator may use it; service account "default" may not: such pods fail when a controller creates them.',
+        'SCC "anyuid" admits the pod only because its creator may use it. Service account "default" may not use it, so such pods fail when a controller creates them.',
       ],
       facts: { mode: 'report', scc: 'anyuid', subjectType: 'user' },
     },
@@ -196,7 +196,7 @@ const MODES: readonly ModeCase[] = [
       message:
         'failed to retrieve the required SCC "none": securitycontextconstraints.security.openshift.io "none" not found',
       warnings: [
-        'Annotation openshift.io/required-scc asks for SCC "none"; there are only: anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted, restricted-v2, restricted-v3.',
+        'Annotation openshift.io/required-scc requires SCC "none", which does not exist. Existing SCCs: anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted and 2 more.',
       ],
     },
   },
@@ -234,9 +234,9 @@ suite('modes', () => {
 suite('waiting for the ranges of a namespace', () => {
   const request = podRequest(podOf());
   const NOT_YET =
-    'Namespace "shop" has no annotation openshift.io/sa.scc.uid-range yet: try again in a few seconds; if that does not help, the controller that allocates it does not run, or has none left (event UIDRangeFull).';
+    'Namespace "shop" has no annotation openshift.io/sa.scc.uid-range yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).';
   const NO_LEVEL =
-    'Namespace "shop" has no annotation openshift.io/sa.scc.mcs: set it, or remove openshift.io/sa.scc.uid-range=1000660000/10000, so that both are allocated.';
+    'Namespace "shop" has no annotation openshift.io/sa.scc.mcs. Set it, or remove openshift.io/sa.scc.uid-range=1000660000/10000 so that both are allocated.';
 
   const LACKING: readonly { readonly name: string; readonly namespace?: object; readonly expected: Answer }[] = [
     {

@@ -283,7 +283,7 @@ suite('warnings', () => {
       { name: 'mine', priority: 1 },
       {},
       [
-        'SCC "mine" would win 2 pods of SCC "lax" in namespaces bank and shop when created again: it has higher priority',
+        'SCC "mine" would admit 2 pods instead of SCC "lax" in namespaces bank and shop when created again: it has higher priority',
       ],
     ],
     ['an SCC that nobody may use', { name: 'other', priority: 1 }, {}, []],
@@ -297,7 +297,7 @@ suite('warnings', () => {
       'an SCC that stops all others',
       { name: 'mine', runAsUser: { type: 'MustRunAs' } },
       {},
-      ['SCC "mine" stops every pod of the cluster: MustRunAs requires a UID'],
+      ['SCC "mine" blocks every pod of the cluster: MustRunAs requires a UID'],
     ],
   ];
   for (const [name, fields, change, warnings] of cases) {

@@ -46,8 +46,8 @@ suite('the second look at pods', () => {
       message:
         /^unable to validate against any security context constraint: \[.*provider restricted-v2: \.containers\[1\]\.privileged: Invalid value: true: Privileged containers are not allowed .*\]$/,
       warnings: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.containers[1].securityContext.privileged=true.',
-        'SCC "privileged" would admit the pod: a cluster administrator, or whoever may bind ClusterRole "system:openshift:scc:privileged", can grant it to service account "default".',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[1].securityContext.privileged=true.',
+        'SCC "privileged" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:privileged".',
       ],
     },
     {

@@ -1,6 +1,6 @@
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { VOLUME_TYPES } from '../../src/policy/scc/decode/volume.ts';
+import { VOLUME_TYPES } from '../../src/policy/scc/pod.ts';
 
 /**
  * Pods that each ask for one thing more than nothing, of all that an SCC may allow: where it allows a thing, one of them has

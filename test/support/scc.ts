@@ -2,8 +2,8 @@
 import { type FieldError, formatFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
-import { ownContainerValues, ownPodValues, writePod } from '../../src/policy/scc/attempt.ts';
-import { decodePod, type PodFields } from '../../src/policy/scc/decode/pod.ts';
+import { ownContainerValues, ownPodValues, writePod } from '../../src/policy/scc/complete.ts';
+import { decodeSccPod, type SccPod } from '../../src/policy/scc/pod.ts';
 import { decodeScc } from '../../src/policy/scc/scc.ts';
 import {
   CONTAINER_STRATEGIES,
@@ -11,7 +11,7 @@ import {
   type ContainerContext,
   type PodContext,
 } from '../../src/policy/scc/strategies/index.ts';
-import type { CanUse } from '../../src/policy/scc/request.ts';
+import type { CanUse } from '../../src/policy/scc/access.ts';
 
 /** Who may use which SCCs, in place of RBAC; without a namespace in all of them, `*` for every SCC. */
 export interface Grant {
@@ -77,8 +77,8 @@ export function containerErrors(context: ContainerContext): string[] {
   return errors.map(formatFieldError);
 }
 
-export function podFieldsOf(pod: unknown): PodFields {
-  const decoded = decodePod(pod as JsonObject);
+export function podFieldsOf(pod: unknown): SccPod {
+  const decoded = decodeSccPod(pod);
   if ('error' in decoded) throw new TypeError(formatFieldError(decoded.error));
   return decoded.pod;
 }

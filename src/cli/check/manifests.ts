@@ -9,7 +9,7 @@ import { isKnownKind } from '../../policy/psa/decode.ts';
 import { resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/policy.ts';
 import { printPolicy, type Policies } from '../../policy/psa/policy.ts';
 import { checkFix, decodeError, evaluatePod, type Level, type Version } from '../../policy/pss/index.ts';
-import { SCC_MODE_LABEL, SCC_MODES, sccModeOf } from '../../policy/scc/mode.ts';
+import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { apiGroup, manifestLabels, manifestName, manifestNamespace, podPath } from '../inventory/manifests.ts';
 import { MODES_BY_STRENGTH, type CheckedObject, type Finding, type Report } from '../output/findings.ts';
 import { fieldPosition, parseFieldPath, unknownField } from './fields.ts';
@@ -220,7 +220,7 @@ function sccModeFindings(object: ManifestObject): Finding[] {
     return [{ mode: 'enforce', ...finding, detail }];
   }
   const namespace = { metadata: { labels: { [SCC_MODE_LABEL]: label } } };
-  const { problem } = sccModeOf(namespace, { mode: 'report', exemptNamespaces: [] });
+  const { problem } = sccMode(namespace, { mode: 'report', exemptNamespaces: [] });
   return problem === undefined ? [] : [{ mode: 'warn', ...finding, detail: problem }];
 }
 

@@ -6,8 +6,8 @@ import { findMisshapen, type FieldShape, type Misshapen } from '../../kube/field
 import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
-import { sccDefect, sccTypos, type SccTypo } from '../../policy/scc/advice/scc-warnings.ts';
-import { defaultScc, sccObjectErrors } from '../../policy/scc/objects.ts';
+import { findSccDefect, findInvalidValues, type InvalidValue } from '../../policy/scc/advice/scc-warnings.ts';
+import { defaultScc, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Finding } from '../output/findings.ts';
 import { fieldPosition, parseFieldPath, printFieldPath, unknownField } from './fields.ts';
 
@@ -79,10 +79,10 @@ function wrongType(
 
 function contentFindings(object: ManifestObject): readonly Finding[] {
   const scc = defaultScc(object.value);
-  const errors = [...sccObjectErrors(scc), ...levelErrors(scc)];
+  const errors = [...validateSccObject(scc), ...levelErrors(scc)];
   if (errors.length > 0) return errors.map((error) => invalidField(object, error));
-  const defect = sccDefect(scc);
-  const typos = sccTypos(object.value).map((typo) => mistypedValue(object, typo));
+  const defect = findSccDefect(scc);
+  const typos = findInvalidValues(object.value).map((typo) => mistypedValue(object, typo));
   return defect === undefined ? typos : [unusableScc(object, defect), ...typos];
 }
 
@@ -139,23 +139,23 @@ function unusableScc(object: ManifestObject, defect: string): Finding {
   };
 }
 
-const TYPO_FIXES: Partial<Record<SccTypo['field'], string>> = {
+const TYPO_FIXES: Partial<Record<InvalidValue['field'], string>> = {
   volumes: 'Use a volume type as it is named in pods.',
   seccompProfiles: 'Use runtime/default, unconfined, localhost/FILE, or * for all profiles.',
   users: 'Use the namespace and the name of the service account.',
 };
 
-function mistypedValue(object: ManifestObject, { field, index, value, why, meant }: SccTypo): Finding {
+function mistypedValue(object: ManifestObject, { field, index, value, problem, suggestion }: InvalidValue): Finding {
   const path = [field, index];
   return {
     mode: 'warn',
     check: 'mistyped',
     reason: 'mistyped value',
-    detail: `${printFieldPath(path)}: ${quote(value)} ${why}`,
+    detail: `${printFieldPath(path)}: ${quote(value)} ${problem}`,
     fix:
-      meant === undefined
+      suggestion === undefined
         ? (TYPO_FIXES[field] ?? 'Use names of capabilities such as NET_ADMIN.')
-        : `Write ${quote(meant)}.`,
+        : `Write ${quote(suggestion)}.`,
     fields: [fieldPosition(object, path)],
   };
 }

@@ -12,7 +12,7 @@ import type { Pod, UserInfo, JsonObject, PodLike } from '../../kube/types.ts';
 import { manifestNamespace, manifestName } from '../inventory/manifests.ts';
 import { canUseScc } from '../../cluster/access.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
-import { changesOf, type Change } from '../../policy/scc/advice/suggestion.ts';
+import { findChanges, type Change } from '../../policy/scc/advice/changes.ts';
 import { explainScc, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
 import { findNamespace, type Inventory, readSubjects } from '../inventory/inventory.ts';
 import { printAssumptions, printChanges } from '../output/print.ts';
@@ -150,7 +150,7 @@ function explainPod(
 }
 
 function rowOf({ object, ...scc }: ExplainedScc, pod: unknown): SccRow {
-  return object === undefined ? scc : { ...scc, changes: changesOf(pod, object) };
+  return object === undefined ? scc : { ...scc, changes: findChanges(pod, object) };
 }
 
 /** The strictest level that the pod keeps, by the newest version. */

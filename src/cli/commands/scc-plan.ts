@@ -7,9 +7,9 @@ import { compareBytes, quote } from '../../kube/text.ts';
 import type { Kind, Namespace } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import type { PlannedRefusal } from '../../policy/scc/advice/explain.ts';
-import { printObstacle } from '../../policy/scc/advice/warnings.ts';
+import { formatDisallowedField } from '../../policy/scc/advice/suggestion.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
-import { useRoleNameOf } from '../../policy/scc/standard.ts';
+import { useRoleName } from '../../policy/scc/standard.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import {
   findNamespace,
@@ -146,18 +146,18 @@ function describeResult({ result, serviceAccount }: PlannedWorkload): Descriptio
 }
 
 function describeRefusal(
-  { nearest, grantable, ownScc, message }: PlannedRefusal,
+  { closest, grantable, suggestedScc, message }: PlannedRefusal,
   serviceAccount: string | undefined,
 ): Description {
-  const obstacles = nearest?.obstacles.map(printObstacle).join(', ');
+  const disallowed = closest?.disallowedFields.map(formatDisallowedField).join(', ');
   const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
   const details = [
-    ...(nearest ? [`The closest SCC is ${quote(nearest.scc)}. It does not allow: ${obstacles}`] : []),
-    ...(ownScc ? [`Needs a custom SCC: copy ${ownScc.like} and allow ${ownScc.fields.join(', ')}`] : []),
+    ...(closest ? [`The closest SCC is ${quote(closest.scc)}. It does not allow: ${disallowed}`] : []),
+    ...(suggestedScc ? [`Needs a custom SCC: copy ${suggestedScc.copyOf} and ${suggestedScc.changes.join(', ')}`] : []),
     ...(grantable === undefined
       ? []
       : [
-          `${grantable} would admit it if ${subject} were granted its use${ownScc ? ', but it allows everything' : ''}`,
+          `${grantable} would admit it if ${subject} were granted its use${suggestedScc ? ', but it allows everything' : ''}`,
         ]),
   ];
   return {
@@ -172,7 +172,7 @@ function printBindings(plan: Plan, style: Style): readonly string[] {
   const title = style('bold', `Bindings that admit ${grantable} of the ${refused} refused workloads`);
   const lines = plan.grants.flatMap((grant) => {
     const { namespace, serviceAccount, scc } = grant;
-    const binding = `${namespace}: service account ${quote(serviceAccount)} to ClusterRole ${quote(useRoleNameOf(scc))}`;
+    const binding = `${namespace}: service account ${quote(serviceAccount)} to ClusterRole ${quote(useRoleName(scc))}`;
     return [`  ${printable(binding)}`, ...describeGrant(grant).map((line) => `    ${style('dim', printable(line))}`)];
   });
   return [`${[title, ...lines].join('\n')}\n`];
@@ -190,8 +190,8 @@ function describeGrant({ serviceAccount, scc, workloads, moves }: PlannedGrant):
   ];
 }
 
-function describeNeededScc({ namespace, workload, instead, scc: { like, fields } }: NeededScc): string {
-  return `${namespace}: ${workload.kind} ${workload.name} needs a custom SCC: copy ${like} and allow ${fields.join(', ')}. Of the existing SCCs, only ${instead} would admit it, which allows everything.`;
+function describeNeededScc({ namespace, workload, instead, scc: { copyOf, changes } }: NeededScc): string {
+  return `${namespace}: ${workload.kind} ${workload.name} needs a custom SCC: copy ${copyOf} and ${changes.join(', ')}. Of the existing SCCs, only ${instead} would admit it, which allows everything.`;
 }
 
 const MAX_WORKLOADS = 5;
@@ -261,7 +261,7 @@ function printBindingManifests(plan: Plan): string {
 
 function isBindingOf({ kind, metadata, ...binding }: Plan['bindings'][number], grant: PlannedGrant): boolean {
   if (kind !== 'RoleBinding' || metadata?.namespace !== grant.namespace || !('roleRef' in binding)) return false;
-  return binding.roleRef.name === useRoleNameOf(grant.scc) && binding.subjects?.[0]?.name === grant.serviceAccount;
+  return binding.roleRef.name === useRoleName(grant.scc) && binding.subjects?.[0]?.name === grant.serviceAccount;
 }
 
 /** @throws {UserError} if the file cannot be written */

@@ -4,8 +4,8 @@ import { compareBytes } from '../../kube/text.ts';
 import { isWindows } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
-import { misfitsOf } from '../../policy/scc/advice/explain.ts';
-import { sccModeOf, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { findSccViolations } from '../../policy/scc/advice/explain.ts';
+import { sccMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { isGrantedTo, sccGrants, type SccGrant, type GrantSource, printGrantSource, findScc } from '../scc-grants.ts';
 import { printColumns, DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
@@ -92,7 +92,7 @@ function createGrantLookup(store: Store): GrantLookup {
 
 function auditPod(pod: Pod, context: AuditContext, grantsFor: GrantLookup): AuditedPod {
   const namespaceObject = context.store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
-  const mode = isWindows(pod.spec) ? 'windows' : sccModeOf(namespaceObject, context.settings).mode;
+  const mode = isWindows(pod.spec) ? 'windows' : sccMode(namespaceObject, context.settings).mode;
   const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
   const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
   const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType];
@@ -107,7 +107,7 @@ function auditPod(pod: Pod, context: AuditContext, grantsFor: GrantLookup): Audi
   };
   if (!scc) return { ...facts, through: [], note: NOTES[mode] };
   const sccObject = context.store.get('SecurityContextConstraints', scc);
-  const misfits = sccObject === undefined ? [] : misfitsOf(pod, sccObject, namespaceObject);
+  const misfits = sccObject === undefined ? [] : findSccViolations(pod, sccObject, namespaceObject);
   const through = serviceAccount === undefined ? [] : grantsFor(scc, namespace, serviceAccount);
   const notes = [grantNote(subject, through, mode), misfitNote(scc, misfits)].filter((note) => note !== undefined);
   return {

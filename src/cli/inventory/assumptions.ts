@@ -16,12 +16,12 @@ import {
 } from '../../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import {
-  annotationsOfBlock,
-  blocksOfNamespaces,
+  blockAnnotations,
+  namespaceBlocks,
   createBlocksInUse,
-  needOf,
+  findNamespaceNeed,
 } from '../../policy/uid-range/allocation.ts';
-import { blockCountOf, DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
+import { blockCount, DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 
 const KINDS = Object.keys(RESOURCES) as readonly Kind[];
 
@@ -109,17 +109,17 @@ export function assumeRanges(store: WritableStore): readonly string[] {
 }
 
 function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
-  const count = blockCountOf(DEFAULT_RANGES.uidRange);
-  const taken = blocksOfNamespaces(namespaces, DEFAULT_RANGES.uidRange);
+  const count = blockCount(DEFAULT_RANGES.uidRange);
+  const taken = namespaceBlocks(namespaces, DEFAULT_RANGES.uidRange);
   const inUse = createBlocksInUse(DEFAULT_RANGES)(namespaces);
   return namespaces.flatMap((namespace) => {
-    const need = needOf(namespace, DEFAULT_RANGES);
+    const need = findNamespaceNeed(namespace, DEFAULT_RANGES);
     if (need === undefined) return [];
     if (need !== 'block') return [withAnnotations(namespace, need.annotations)];
     const block = taken.lowestClear(count, inUse) ?? taken.lowestClear(count);
     if (block === undefined) return [];
     taken.add(block);
-    return [withAnnotations(namespace, annotationsOfBlock(block, namespace, DEFAULT_RANGES))];
+    return [withAnnotations(namespace, blockAnnotations(block, namespace, DEFAULT_RANGES))];
   });
 }
 

@@ -1,7 +1,7 @@
 /** The output formats that all commands share: tables, JSON, YAML, colors and the progress line. */
 import { styleText } from 'node:util';
 import { printYaml } from '../../config/yaml.ts';
-import type { Change } from '../../policy/scc/advice/suggestion.ts';
+import type { Change } from '../../policy/scc/advice/changes.ts';
 import type { Io, Output } from '../command.ts';
 import { oneOf, type Option, option } from '../options.ts';
 

@@ -3,13 +3,13 @@ import { UserError } from '../../config/files.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { quote } from '../../kube/text.ts';
 import {
-  rangesProblem,
+  validateRangeSettings,
   type RangeSettings,
   DEFAULT_RANGES,
   parseMcsRange,
-  printMcsRange,
+  formatMcsRange,
   parseUidRange,
-  printUidRange,
+  formatUidRange,
 } from '../../policy/uid-range/ranges.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
@@ -50,7 +50,7 @@ export function rangeSettings(values: RangeValues): RangeSettings {
     mcsRange: values['mcs-range'],
     labelsPerBlock: values['mcs-labels-per-block'],
   };
-  const problem = rangesProblem(ranges);
+  const problem = validateRangeSettings(ranges);
   if (problem !== undefined) throw new UserError(`--uid-range, --mcs-range, --mcs-labels-per-block: ${problem}`);
   return ranges;
 }
@@ -155,11 +155,11 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   },
   'uid-range': option('RANGE', found(parseUidRange), DEFAULT_RANGES.uidRange, {
     help: 'User ids that namespaces get blocks of: <start>-<end>/<block size>',
-    shown: printUidRange(DEFAULT_RANGES.uidRange),
+    shown: formatUidRange(DEFAULT_RANGES.uidRange),
   }),
   'mcs-range': option('RANGE', found(parseMcsRange), DEFAULT_RANGES.mcsRange, {
     help: 'SELinux labels that namespaces get: <prefix>/<categories in a label>[,<categories to choose from>]',
-    shown: printMcsRange(DEFAULT_RANGES.mcsRange),
+    shown: formatMcsRange(DEFAULT_RANGES.mcsRange),
   }),
   'mcs-labels-per-block': option('N', integer(1, 1_000_000), DEFAULT_RANGES.labelsPerBlock, {
     help: 'Labels set aside for each block of user ids, of which the namespace gets the first',

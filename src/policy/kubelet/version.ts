@@ -51,7 +51,7 @@ export function compareKubeletVersions(a: KubeletVersion, b: KubeletVersion): nu
 }
 
 /** `1.30.0` */
-export function printKubeletVersion({ major, minor, patch }: KubeletVersion): string {
+export function formatKubeletVersion({ major, minor, patch }: KubeletVersion): string {
   return `${major}.${minor}.${patch}`;
 }
 

@@ -226,3 +226,9 @@ function elementPath(source: Source, key: string, element: number | string): str
 function goPath({ parent, key: own }: Source, key: string): string {
   return parent === undefined ? key : `${goPath(parent, own)}.${key}`;
 }
+
+/** Records an invalid value of a field, unless the object has an earlier error. */
+export function reportInvalid(source: Source, key: string, detail: string): void {
+  const field = invalidValue(memberPath(source, key), source.json[key], detail);
+  source.state.error ??= { field, message: formatFieldError(field) };
+}

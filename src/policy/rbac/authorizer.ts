@@ -62,7 +62,7 @@ function createGrantIndex(): GrantIndex {
   };
   const fileBinding = (namespace: string, binding: unknown, change: 1 | -1): void => {
     if (!isObject(binding) || !Array.isArray(binding['subjects'])) return;
-    const ref = readRef(binding['roleRef'], namespace);
+    const ref = readRoleRef(binding['roleRef'], namespace);
     if (ref === undefined) return;
     const { roles } = scopeOf(ref.namespace);
     const role = roleOf(roles, ref.name);
@@ -74,7 +74,7 @@ function createGrantIndex(): GrantIndex {
     forget(roles, ref.name, role);
   };
   const file = (kind: RbacKind, object: unknown, change: 1 | -1): void => {
-    const namespace = namespaceOf(kind, object);
+    const namespace = grantNamespace(kind, object);
     if (namespace === undefined) return;
     if (kind === 'RoleBinding' || kind === 'ClusterRoleBinding') fileBinding(namespace, object, change);
     else setRole(namespace, object, change > 0 && isObject(object) ? readRules(object['rules']) : undefined);
@@ -131,7 +131,7 @@ interface Place {
 }
 
 /** The role that a binding refers to. A Role is looked for in the namespace of the binding only. */
-export function readRef(ref: unknown, namespace: string): Place | undefined {
+export function readRoleRef(ref: unknown, namespace: string): Place | undefined {
   if (!isObject(ref) || !isName(ref['name'])) return undefined;
   if (ref['kind'] === 'ClusterRole') return { namespace: CLUSTER, name: ref['name'] };
   return ref['kind'] === 'Role' && namespace !== CLUSTER ? { namespace, name: ref['name'] } : undefined;
@@ -154,7 +154,7 @@ export function readSubject(subject: unknown, bindingNamespace: string): FiledSu
   return isName(namespace) ? { list: 'users', name: `system:serviceaccount:${namespace}:${name}` } : undefined;
 }
 
-export function namespaceOf(kind: RbacKind, object: unknown): string | undefined {
+export function grantNamespace(kind: RbacKind, object: unknown): string | undefined {
   if (kind === 'ClusterRole' || kind === 'ClusterRoleBinding') return CLUSTER;
   const { namespace } = metadataOf(object);
   return isName(namespace) ? namespace : undefined;

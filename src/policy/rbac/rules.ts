@@ -159,7 +159,7 @@ function trimAsterisks(pattern: string): string {
  * line a rule, sorted; empty if nothing is missing.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
  */
-export function missingRights(held: unknown, wanted: unknown): readonly string[] {
+export function findMissingRules(held: unknown, wanted: unknown): readonly string[] {
   const owned = readRules(held);
   const missing: Rule[] = [];
   let steps = 0;
@@ -252,10 +252,10 @@ const FIELDS = [
 /** `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`. */
 function printRule(rule: Rule): string {
   const parts = FIELDS.filter(([, field]) => rule[field].length > 0);
-  return `{${parts.map(([name, field]) => `${name}:${printTexts(rule[field])}`).join(', ')}}`;
+  return `{${parts.map(([name, field]) => `${name}:${formatStrings(rule[field])}`).join(', ')}}`;
 }
 
 /** Several texts as Go prints them with `%q`. */
-export function printTexts(texts: readonly string[]): string {
+export function formatStrings(texts: readonly string[]): string {
   return `[${texts.map(quote).join(' ')}]`;
 }

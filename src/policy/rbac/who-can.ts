@@ -1,6 +1,6 @@
 import { isObject } from '../../kube/types.ts';
 import { compareBytes } from '../../kube/text.ts';
-import { namespaceOf, readRef, readSubject } from './authorizer.ts';
+import { grantNamespace, readRoleRef, readSubject } from './authorizer.ts';
 import { readRules, ruleAllows, type Rule, type Action, type RbacObjects, type Subject, type User } from './rules.ts';
 
 /** A role or a binding. */
@@ -26,11 +26,11 @@ export interface RbacGrant {
  * Who may do it wherever it is done, whatever namespace the action names: first by bindings of the whole cluster, then by
  * those of namespaces, sorted by namespace and name. What is malformed grants nothing.
  */
-export function grantsAnywhere(objects: RbacObjects, action: Action): readonly RbacGrant[] {
+export function findGrants(objects: RbacObjects, action: Action): readonly RbacGrant[] {
   const roles = new Map<string, boolean>();
   const keep = (kind: 'Role' | 'ClusterRole', role: unknown): void => {
     const name = nameIn(role);
-    const namespace = namespaceOf(kind, role);
+    const namespace = grantNamespace(kind, role);
     if (name === '' || namespace === undefined) return;
     roles.set(keyOf({ namespace, name }), allows(isObject(role) ? readRules(role['rules']) : [], action));
   };
@@ -38,9 +38,9 @@ export function grantsAnywhere(objects: RbacObjects, action: Action): readonly R
   for (const role of objects.roles) keep('Role', role);
 
   const grantsBy = (kind: 'RoleBinding' | 'ClusterRoleBinding', binding: unknown): RbacGrant[] => {
-    const namespace = namespaceOf(kind, binding);
+    const namespace = grantNamespace(kind, binding);
     if (namespace === undefined || !isObject(binding) || !Array.isArray(binding['subjects'])) return [];
-    const ref = readRef(binding['roleRef'], namespace);
+    const ref = readRoleRef(binding['roleRef'], namespace);
     if (ref === undefined || roles.get(keyOf(ref)) !== true) return [];
     const role = nameOf(ref.namespace === '' ? 'ClusterRole' : 'Role', ref);
     const by = nameOf(kind, { name: nameIn(binding), namespace });
@@ -54,21 +54,21 @@ export function grantsAnywhere(objects: RbacObjects, action: Action): readonly R
 
 /** Who may do it in the namespace that the action names; in none, what is granted in the whole cluster. */
 export function whoCan(objects: RbacObjects, action: Action): readonly RbacGrant[] {
-  return grantsAnywhere(objects, action).filter(({ binding }) => countsIn(binding, action.namespace ?? ''));
+  return findGrants(objects, action).filter(({ binding }) => appliesIn(binding, action.namespace ?? ''));
 }
 
 /** Through what a user may do it; empty if not at all. */
-export function grantsOf(objects: RbacObjects, user: User, action: Action): readonly RbacGrant[] {
-  return whoCan(objects, action).filter(({ subject }) => isMeant(subject, user));
+export function userGrants(objects: RbacObjects, user: User, action: Action): readonly RbacGrant[] {
+  return whoCan(objects, action).filter(({ subject }) => matchesUser(subject, user));
 }
 
 /** True if a binding counts in the namespace; `''`: in the whole cluster. */
-export function countsIn({ namespace }: ObjectName, where: string): boolean {
+export function appliesIn({ namespace }: ObjectName, where: string): boolean {
   return namespace === undefined || namespace === where;
 }
 
 /** True if the user is the subject, or belongs to it. */
-export function isMeant({ kind, name, namespace }: SubjectName, { username, groups }: User): boolean {
+export function matchesUser({ kind, name, namespace }: SubjectName, { username, groups }: User): boolean {
   if (kind === 'Group') return groups?.includes(name) ?? false;
   return (kind === 'User' ? name : `system:serviceaccount:${namespace ?? ''}:${name}`) === (username ?? '');
 }

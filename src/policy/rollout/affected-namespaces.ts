@@ -1,7 +1,7 @@
 import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { isObject, type KubeObject } from '../../kube/types.ts';
-import { namespaceOf, readRef, readSubject } from '../rbac/authorizer.ts';
+import { grantNamespace, readRoleRef, readSubject } from '../rbac/authorizer.ts';
 import { readRules, ruleAllows, type Rule, type Action, type RbacKind } from '../rbac/rules.ts';
 
 /** A change of an object on which levels hang. */
@@ -77,8 +77,8 @@ export function serviceAccountSubjects(
   kind: 'RoleBinding' | 'ClusterRoleBinding',
   binding: KubeObject,
 ): readonly string[] {
-  const namespace = namespaceOf(kind, binding) ?? '';
-  return subjectsOf(binding).flatMap((subject) => {
+  const namespace = grantNamespace(kind, binding) ?? '';
+  return podSubjects(binding).flatMap((subject) => {
     const filed = readSubject(subject, namespace);
     return filed !== undefined && namespacesOf(filed.name) !== NOWHERE ? [filed.name] : [];
   });
@@ -98,8 +98,8 @@ function reachOfBinding(
   { sccNames, findRole }: GrantContext,
 ): AffectedNamespaces {
   if (binding === undefined) return NOWHERE;
-  const namespace = namespaceOf(kind, binding) ?? '';
-  const ref = readRef((binding as { readonly roleRef?: unknown }).roleRef, namespace);
+  const namespace = grantNamespace(kind, binding) ?? '';
+  const ref = readRoleRef((binding as { readonly roleRef?: unknown }).roleRef, namespace);
   if (ref === undefined || grantedSccs(findRole(ref.namespace, ref.name), sccNames).length === 0) return NOWHERE;
   const reach = union(serviceAccountSubjects(kind, binding).map(namespacesOf));
   if (kind === 'ClusterRoleBinding' || reach === NOWHERE) return reach;
@@ -117,7 +117,7 @@ function namespacesOf(subject: string): AffectedNamespaces {
 }
 
 function placeOf(kind: 'Role' | 'ClusterRole', object: KubeObject | undefined): AffectedNamespaces {
-  return kind === 'ClusterRole' ? 'all' : new Set([namespaceOf(kind, object) ?? '']);
+  return kind === 'ClusterRole' ? 'all' : new Set([grantNamespace(kind, object) ?? '']);
 }
 
 function union(reaches: readonly AffectedNamespaces[]): AffectedNamespaces {
@@ -126,7 +126,7 @@ function union(reaches: readonly AffectedNamespaces[]): AffectedNamespaces {
   return names.length === 0 ? NOWHERE : new Set(names);
 }
 
-function subjectsOf(binding: KubeObject): readonly unknown[] {
+function podSubjects(binding: KubeObject): readonly unknown[] {
   const { subjects } = binding as { readonly subjects?: unknown };
   return Array.isArray(subjects) ? subjects : [];
 }

@@ -17,7 +17,8 @@ import { podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { serviceAccountSubject } from '../scc/access.ts';
 import { assignScc } from '../scc/assign.ts';
-import type { CanUse } from '../scc/request.ts';
+import type { CanUse } from '../scc/access.ts';
+import type { SccSet } from '../scc/order.ts';
 
 /** Where nothing but the cluster itself runs. */
 const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);
@@ -235,6 +236,7 @@ export interface TemplateContext {
   /** Of the namespace: unless SCCs are enforced there, pods stay as their template is. */
   readonly sccMode: SccMode;
   readonly sccs: readonly SecurityContextConstraints[];
+  readonly sccSet?: SccSet | undefined;
   readonly canUse: CanUse;
   readonly findAccount?: FindServiceAccount;
 }
@@ -251,11 +253,11 @@ export function getTemplatePod(kind: Kind, object: KubeObject, surroundings: Tem
   return { kind, name, path: path.join('.'), pod: admitted(made.pod, surroundings) };
 }
 
-function admitted(pod: PodLike, { namespace, sccMode, sccs, canUse }: TemplateContext): PodLike {
+function admitted(pod: PodLike, { namespace, sccMode, sccs, sccSet, canUse }: TemplateContext): PodLike {
   if (sccMode !== 'enforce') return pod;
   const account = pod.spec?.serviceAccountName ?? 'default';
   const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account, 'accurate');
-  const decision = assignScc({ operation: 'CREATE', object: pod, namespace, userInfo, sccs, canUse });
+  const decision = assignScc({ operation: 'CREATE', object: pod, namespace, userInfo, sccs, sccSet, canUse });
   return decision.allowed && isObject(decision.object) ? decision.object : pod;
 }
 

@@ -9,16 +9,16 @@ import { isLevel, type Level, parseVersion } from '../pss/policy.ts';
 import { MODES, type Mode, isStricter } from '../psa/policy.ts';
 import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
 import { type Namespace, isObject, type JsonObject } from '../../kube/types.ts';
-import { sccModeOf, type SccSettings } from '../scc/mode.ts';
+import { sccMode, type SccSettings } from '../scc/mode.ts';
 import { type SecurityContextConstraints, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { serviceAccountSubject } from '../scc/access.ts';
 import { prepareScc } from '../scc/scc.ts';
-import type { CanUse, Subject } from '../scc/request.ts';
+import type { CanUse, Subject } from '../scc/access.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import type { SyncerMode } from './enforcement.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
-import { namespaceRangesOf } from '../scc/namespace.ts';
+import { readNamespaceRanges } from '../scc/namespace.ts';
 import { psaLevelOf, type SccLevelOptions } from './scc-level.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 
@@ -165,7 +165,7 @@ export function isManaged(
   if (exemptNamespaces.has(name)) return false;
   if (isOptedIn(namespace)) return true;
   if (isPlatformNamespace(name) || owners === undefined) return false;
-  if (sccModeOf(namespace, scc).mode !== 'enforce') return false;
+  if (sccMode(namespace, scc).mode !== 'enforce') return false;
   if (PSA_LABELS.every((key) => isForeign(key, namespace, owners))) return false;
   return labels?.[LABEL_SYNC_LABEL] !== 'false';
 }
@@ -538,7 +538,7 @@ const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
 export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
   const [ordinary = [], rooted = []] = EXAMPLES.map((example) => levelsIn(sccs, example, options));
   return (namespace) => {
-    const { uidRange } = namespaceRangesOf(namespace);
+    const { uidRange } = readNamespaceRanges(namespace);
     return 'value' in uidRange && uidRange.value.min > 0 ? ordinary : rooted;
   };
 }

@@ -4,7 +4,7 @@ import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
 import type { Level } from '../pss/policy.ts';
 import { decodeScc, type SccFields } from '../scc/scc.ts';
-import { namespaceRangesOf, type NamespaceRanges } from '../scc/namespace.ts';
+import { readNamespaceRanges, type NamespaceRanges } from '../scc/namespace.ts';
 
 /**
  * `upstream`: as OpenShift converts SCCs, with its standards frozen at v1.0. `accurate`: by the newest standards, with
@@ -41,7 +41,7 @@ export function psaLevelOf(
   const { fields, error } = decodeScc(scc);
   if (error !== undefined) return { level: 'privileged', error: formatFieldError(error) };
   const hasUserNamespaces = userNamespaces === 'aware' && fields.userNamespaceLevel === 'RequirePodLevel';
-  const subject: Subject = { scc: fields, namespace: namespaceRangesOf(namespace), profile, hasUserNamespaces };
+  const subject: Subject = { scc: fields, namespace: readNamespaceRanges(namespace), profile, hasUserNamespaces };
   const levels = JUDGEMENTS.map((judge) => judge(subject));
   const failure = levels.find((level) => typeof level !== 'string');
   if (typeof failure === 'object') return { level: 'privileged', error: failure.error };
@@ -133,12 +133,12 @@ function privilegedIf(isPrivileged: boolean): Level {
   return isPrivileged ? 'privileged' : 'restricted';
 }
 
-function judgeCapabilities({ scc: { capabilities }, profile }: Subject): Level {
-  const added = profile === 'accurate' ? capabilities.defaultAdd : [];
-  const allowed = [...capabilities.allowed, ...added];
+function judgeCapabilities({ scc, profile }: Subject): Level {
+  const added = profile === 'accurate' ? scc.defaultAddCapabilities : [];
+  const allowed = [...scc.allowedCapabilities, ...added];
   if (allowed.some((name) => !BASELINE_CAPABILITIES.has(name))) return 'privileged';
   const isNetBindAtMost = allowed.every((name) => name === 'NET_BIND_SERVICE');
-  return isNetBindAtMost && capabilities.requiredDrop.includes('ALL') ? 'restricted' : 'baseline';
+  return isNetBindAtMost && scc.requiredDropCapabilities.includes('ALL') ? 'restricted' : 'baseline';
 }
 
 function judgeVolumes({ scc: { volumes }, profile }: Subject): Level | { readonly error: string } {
@@ -156,10 +156,9 @@ function judgeSeLinux({ scc: { seLinuxContext }, profile, hasUserNamespaces }: S
   return privilegedIf(!isKnown || user !== '' || role !== '');
 }
 
-function judgeSeccomp({ scc: { seccompProfiles } }: Subject): Level {
-  const { names, isAnyAllowed } = seccompProfiles;
-  if (isAnyAllowed || !names.every(isConfined)) return 'privileged';
-  return names.length === 0 ? 'baseline' : 'restricted';
+function judgeSeccomp({ scc: { seccompProfiles, allowsAnySeccompProfile } }: Subject): Level {
+  if (allowsAnySeccompProfile || !seccompProfiles.every(isConfined)) return 'privileged';
+  return seccompProfiles.length === 0 ? 'baseline' : 'restricted';
 }
 
 function isConfined(profile: string): boolean {

@@ -5,14 +5,14 @@ import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { quote, compareBytes } from '../../kube/text.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { decodeScc } from '../scc/scc.ts';
-import { grantsAnywhere, whoCan, type RbacGrant, type SubjectName } from '../rbac/who-can.ts';
+import { findGrants, whoCan, type RbacGrant, type SubjectName } from '../rbac/who-can.ts';
 import { compareKubeletVersions, parseKubeletVersion, parseVersion } from '../kubelet/version.ts';
 import { compareVersions, type Policy, type Version } from '../pss/policy.ts';
 import { resolvePolicies, printPolicy } from '../psa/policy.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
 import { decodePod, fieldPath, type ContainerFields, type PodFields } from '../pod/pod.ts';
 import { hasUserNamespace, getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
-import { misfitsOf } from '../scc/advice/explain.ts';
+import { findSccViolations } from '../scc/advice/explain.ts';
 import { psaLevelOf } from './scc-level.ts';
 import { isMirrorPod } from '../../kube/controller-pod.ts';
 
@@ -107,7 +107,7 @@ function auditOwnGrants({ scc }: GuardedScc, isOrdinary: IsOrdinary): readonly A
 
 function auditBindings({ scc }: GuardedScc, rbac: RbacObjects, isOrdinary: IsOrdinary): readonly AuditFinding[] {
   const name = scc.metadata?.name ?? '';
-  const grants = grantsAnywhere(rbac, { verb: 'use', apiGroup, resource, name }).filter(({ subject }) =>
+  const grants = findGrants(rbac, { verb: 'use', apiGroup, resource, name }).filter(({ subject }) =>
     isOrdinary(subject),
   );
   const byBinding = Map.groupBy(grants, ({ binding }) => `${binding.namespace ?? ''}/${binding.name}`);
@@ -263,7 +263,7 @@ function auditPod(pod: Pod, { guarded, namespace }: Surroundings): readonly Audi
 /** Where nothing but the annotation says so, anybody may have written it: then the pod decides how bad it is. */
 function admittedAtRisk(pod: Pod, found: GuardedScc, namespace: Namespace | undefined): AuditFinding {
   const name = quote(nameOf(found));
-  const obstacles = namespace === undefined ? [] : misfitsOf(pod, found.scc, namespace);
+  const obstacles = namespace === undefined ? [] : findSccViolations(pod, found.scc, namespace);
   const message =
     obstacles.length === 0
       ? `SCC ${name} admitted it, which is safe in a user namespace only`

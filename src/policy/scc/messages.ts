@@ -1,103 +1,96 @@
+/** The messages of SCC decisions: denials in OpenShift's words, and the format of warnings. */
 import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import type { PassedOver } from './search.ts';
 
-/** Said of a pod that no SCC admits; what each SCC has against it comes behind. */
-export const UNABLE = 'unable to validate against any security context constraint';
+/** The beginning of the denial of a pod that no SCC admits. The errors of the SCCs follow. */
+export const UNABLE_TO_VALIDATE = 'unable to validate against any security context constraint';
 
-/** Said of an SCC that neither the requester nor the service account of the pod may use. */
-export function deniedText(sccName: string): string {
-  return `provider ${quote(sccName)}: Forbidden: not usable by user or serviceaccount`;
-}
-
-/** Said of an SCC that does not fit, after so much was said of others that nobody reads on. */
-export function misfitText(sccName: string): string {
-  return `provider ${quote(sccName)}: Forbidden: does not fit either`;
-}
-
-/** The key under which the audit log says why an SCC was passed over. */
+/** The key of the audit annotation with the errors of an SCC that does not allow the pod. */
 export function auditKey(sccName: string): string {
   return `too-restrictive-${sccName}`;
 }
 
-/** One thing that an SCC does not allow; paths that begin with a dot are relative to the SCC. */
-export function printError(sccName: string, error: FieldError): string {
-  const text = formatFieldError(error);
-  return isRelative(error) ? `provider ${sccName}: ${text}` : text;
+export function notUsableMessage(sccName: string): string {
+  return `provider ${quote(sccName)}: Forbidden: not usable by user or serviceaccount`;
 }
 
-/** What is said of an SCC that was passed over; nothing of one that would only have changed the pod. */
-export function textsOf(one: PassedOver): readonly string[] {
-  if (one.because === 'denied') return [one.scc.deniedText];
-  return (one.texts ??= printErrors(one.scc.name, one.errors));
+/** The message of an SCC that does not allow the pod, after the budget of errors is used up. */
+export function omittedErrorsMessage(sccName: string): string {
+  return `provider ${quote(sccName)}: Forbidden: does not allow the pod (errors omitted)`;
 }
 
-/** As `MAX_ERRORS` bounds their number: some texts repeat what stands in the pod, however long that is. */
-const MAX_LENGTH = 256 * 1024;
+/** Limits the length of the messages of one SCC in bytes: some repeat values of the pod, which have any length. */
+const MAX_MESSAGES_LENGTH = 256 * 1024;
 
-function printErrors(sccName: string, errors: readonly FieldError[]): readonly string[] {
-  const texts: string[] = [];
+/** The errors of one SCC as messages. Paths that begin with a dot are relative to the SCC and get its name as prefix. */
+export function formatErrors(sccName: string, errors: readonly FieldError[]): readonly string[] {
+  const messages: string[] = [];
   let length = 0;
   for (const error of errors) {
-    const text = printError(sccName, error);
-    texts.push(text);
-    length += text.length;
-    if (length > MAX_LENGTH) break;
+    const text = formatFieldError(error);
+    const message = error.path.startsWith('.') ? `provider ${sccName}: ${text}` : text;
+    messages.push(message);
+    length += message.length;
+    if (length > MAX_MESSAGES_LENGTH) break;
   }
-  return texts;
+  return messages;
 }
 
-const MAX_COMPARED = 16;
+/** Joins the distinct messages as Kubernetes aggregates errors: in brackets if there are several. */
+export function aggregate(messages: readonly string[]): string {
+  const distinct = [...new Set(messages)];
+  if (distinct.length === 0) return '<nil>';
+  return distinct.length === 1 ? (distinct[0] ?? '') : `[${distinct.join(', ')}]`;
+}
 
 /**
- * What is said of several SCCs, equal texts once. Texts in which the SCC is named can only be equal to others of the same
- * SCC: there the errors are compared, if they are few, which costs less than to hash their texts.
+ * The longest warning that API servers pass on whole.
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response
  */
-export function distinctTexts(passedOver: readonly PassedOver[]): readonly string[] {
-  const distinct: string[] = [];
-  const isOneOnly = passedOver.length === 1;
-  let seen: Set<string> | undefined;
-  for (const one of passedOver) {
-    if (one.because === 'denied') {
-      distinct.push(one.scc.deniedText);
-      continue;
+export const MAX_WARNING_LENGTH = 256;
+const MAX_NAME_LENGTH = 63;
+const MAX_VALUE_LENGTH = 40;
+
+/** Limits a warning to its maximum length and replaces control characters: API servers drop warnings that have some. */
+export function formatWarning(text: string): string {
+  return clip(text, MAX_WARNING_LENGTH).replaceAll(/\p{Cc}/gu, ' ');
+}
+
+/** A warning with at least one of the items, as many as fit, and the number of the others. */
+export function formatListWarning(head: string, items: readonly string[], tail: string): string {
+  let text = '';
+  for (const [index, item] of items.entries()) {
+    const longer = index === 0 ? item : `${text}, ${item}`;
+    const length = head.length + longer.length + formatRest(items.length - index - 1).length + tail.length;
+    if (index > 0 && length > MAX_WARNING_LENGTH) {
+      return formatWarning(head + text + formatRest(items.length - index) + tail);
     }
-    const { errors } = one;
-    const texts = textsOf(one);
-    for (let index = 0; index < errors.length; index++) {
-      const error = errors[index];
-      const text = texts[index];
-      if (error === undefined || text === undefined) continue;
-      if ((isOneOnly || isRelative(error)) && errors.length <= MAX_COMPARED) {
-        if (isRepeated(errors, index, error)) continue;
-      } else if (seen?.has(text)) continue;
-      else (seen ??= new Set()).add(text);
-      distinct.push(text);
-    }
+    text = longer;
   }
-  return distinct;
+  return formatWarning(head + text + tail);
 }
 
-/** True if the error stands in the list before its place, too. */
-function isRepeated(errors: readonly FieldError[], place: number, { path, value, detail }: FieldError): boolean {
-  for (let index = 0; index < place; index++) {
-    const other = errors[index];
-    if (other?.path === path && other.value === value && other.detail === detail) return true;
-  }
-  return false;
+function formatRest(count: number): string {
+  return count === 0 ? '' : ` and ${count} more`;
 }
 
-function isRelative({ path }: FieldError): boolean {
-  return path.startsWith('.');
+/** A name in quotes, shortened if it is long. */
+export function quoteName(name: string): string {
+  return quote(clip(name, MAX_NAME_LENGTH));
 }
 
-/** Several texts as one, as Kubernetes aggregates errors: in brackets if more than one. */
-export function aggregate(texts: readonly string[]): string {
-  if (texts.length === 0) return '<nil>';
-  return texts.length === 1 ? (texts[0] ?? '') : `[${texts.join(', ')}]`;
+const PLAIN = /^[\w./:+-]+$/;
+
+/** Values of fields, each shortened if it is long: `NET_ADMIN,SYS_TIME`. */
+export function formatValues(values: readonly unknown[]): string {
+  return values.map(formatValue).join(',');
 }
 
-/** Several texts as one, as Go prints a list. */
-export function printList(texts: readonly string[]): string {
-  return `[${texts.join(' ')}]`;
+function formatValue(value: unknown): string {
+  const text = clip(typeof value === 'string' ? value : JSON.stringify(value), MAX_VALUE_LENGTH);
+  return typeof value !== 'string' || PLAIN.test(text) ? text : quote(text);
+}
+
+function clip(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 3).toWellFormed()}...`;
 }

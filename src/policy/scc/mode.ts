@@ -1,30 +1,30 @@
-import { quote } from '../../kube/text.ts';
-import { type Namespace, isObject } from '../../kube/types.ts';
-import type { Compatibility, Deviations } from './request.ts';
+/** The SCC mode of namespaces, and the settings of SCC admission. */
 import type { AdmissionRequest } from '../../kube/admission.ts';
+import { quote } from '../../kube/text.ts';
+import { isObject, type Namespace } from '../../kube/types.ts';
 
-/** What becomes of a decision: it holds; it is only told; there is none. From the strictest on. */
+/** Whether decisions are enforced, only reported, or not made, in descending strictness. */
 export const SCC_MODES = ['enforce', 'report', 'off'] as const;
 export type SccMode = (typeof SCC_MODES)[number];
 
-/** The label of a namespace that says its mode. */
+/** The label of a namespace with its mode. */
 export const SCC_MODE_LABEL = 'portcullis.dev/scc';
 
 export const RUN_LEVEL_LABEL = 'openshift.io/run-level';
 export const DISABLE_LABEL = 'security.openshift.io/disable-securitycontextconstraints';
 
-/** How a cluster wants SCCs to work. */
+/** The settings of SCC admission in a cluster. */
 export interface SccSettings {
-  /** Of namespaces whose label says nothing. */
+  /** The mode of namespaces without a label. */
   readonly mode: SccMode;
-  /** Namespaces where SCCs never count, whatever their labels. */
+  /** Namespaces to which SCCs do not apply, regardless of their labels. */
   readonly exemptNamespaces: readonly string[];
   readonly compatibility: Compatibility;
-  /** See `SccInput`. */
+  /** As in `SccInput`. */
   readonly preferUserNamespaces: boolean;
 }
 
-/** The namespaces of the cluster itself; outside OpenShift `default` is not among them. */
+/** The namespaces of the cluster. Unlike on OpenShift, `default` is not exempt. */
 export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = [
   'kube-system',
   'kube-public',
@@ -36,18 +36,17 @@ export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = [
 
 export interface NamespaceMode {
   readonly mode: SccMode;
-  /** What is wrong with the label: such a namespace is held to what is strictest. */
+  /** The message for an invalid label. The mode is then `enforce`. */
   readonly problem?: string;
 }
 
+type ModeSettings = Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+
 /**
- * The mode that counts in a namespace.
+ * The mode of a namespace.
  * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/openshiftkubeapiserver/patch.go
  */
-export function sccModeOf(
-  namespace: Namespace,
-  settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>,
-): NamespaceMode {
+export function sccMode(namespace: Namespace, settings: ModeSettings): NamespaceMode {
   const name = namespace.metadata?.name ?? '';
   const labels = namespace.metadata?.labels ?? {};
   if (settings.mode === 'off' || settings.exemptNamespaces.includes(name)) return { mode: 'off' };
@@ -57,30 +56,46 @@ export function sccModeOf(
   if (label === undefined) return { mode: settings.mode };
   const mode = SCC_MODES.find((one) => one === label);
   if (mode !== undefined) return { mode };
-  const problem = `label ${SCC_MODE_LABEL}: unknown mode ${quote(label)}, taken for "enforce"; must be one of ${SCC_MODES.join(', ')}`;
+  const problem = `label ${SCC_MODE_LABEL}: unknown mode ${quote(label)}, "enforce" applies; must be one of ${SCC_MODES.join(', ')}`;
   return { mode: 'enforce', problem };
 }
 
-type ModeSettings = Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-
-/**
- * What whoever labels a namespace has to know of the label that says its mode, in the words that authors of pods will get:
- * `undefined` if nothing, or if it was so before.
- */
-export function warnOfModeLabel(request: AdmissionRequest, settings: ModeSettings): string | undefined {
+/** Returns the warning for a request that gives a namespace an invalid mode label. */
+export function modeLabelWarning(request: AdmissionRequest, settings: ModeSettings): string | undefined {
   const { kind, operation, subResource } = request;
   if (kind.kind !== 'Namespace' || kind.group || subResource) return undefined;
   if (operation !== 'CREATE' && operation !== 'UPDATE') return undefined;
-  const problem = problemOf(request.object, settings);
-  return problem === problemOf(request.oldObject, settings) ? undefined : problem;
+  const problem = findLabelProblem(request.object, settings);
+  return problem === findLabelProblem(request.oldObject, settings) ? undefined : problem;
 }
 
-function problemOf(object: unknown, settings: ModeSettings): string | undefined {
+function findLabelProblem(object: unknown, settings: ModeSettings): string | undefined {
   const metadata = isObject(object) ? object['metadata'] : undefined;
   const labels = isObject(metadata) ? metadata['labels'] : undefined;
   if (!isObject(labels) || typeof labels[SCC_MODE_LABEL] !== 'string') return undefined;
-  return sccModeOf(object as Namespace, settings).problem;
+  return sccMode(object as Namespace, settings).problem;
 }
+
+/** The deviations from OpenShift. */
+export interface Deviations {
+  /**
+   * The groups of a pod's service account. `accurate` (the default): all groups. `openshift`: without
+   * `system:authenticated`, so that most pods are admitted with the permissions of their creator.
+   */
+  readonly identity?: 'accurate' | 'openshift';
+  /** `skip` (the default): an SCC that cannot be used allows no pod. `refuse`: it causes the denial of every pod. */
+  readonly brokenScc?: 'skip' | 'refuse';
+  /** SCCs without which no pod is admitted; none by default. */
+  readonly requiredSccs?: readonly string[];
+  /**
+   * Updates that do not change the spec of a pod on which no SCC is recorded. `pass` (the default): admitted without
+   * evaluation. `judge`: evaluated.
+   */
+  readonly unprocessedPods?: 'pass' | 'judge';
+}
+
+/** `openshift` is the behaviour of OpenShift without deviations. */
+export type Compatibility = 'openshift' | Deviations;
 
 /**
  * The SCCs without which OpenShift admits no pod.

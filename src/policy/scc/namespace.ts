@@ -1,149 +1,112 @@
-import { type Result, isObject } from '../../kube/types.ts';
-import { parseIdBlock, parseIdBlocks, type IdBlock, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
-import type { RunAsUserFields, SccFields, SeLinuxContextFields, PreparedScc } from './scc.ts';
-import type { Bound } from './strategies/index.ts';
+/** The UID range, groups and SELinux level of a namespace, and their use for an SCC that leaves these values open. */
+import { NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/scc.ts';
+import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
+import type { PreparedScc } from './scc.ts';
+import type { BoundStrategies } from './strategies/index.ts';
 
-/** The ids and the level that belong to a namespace. */
 export interface NamespaceRanges {
   readonly name: string;
-  /** Why pods of the namespace cannot be judged at all. */
+  /** Why no pod of the namespace can be evaluated. */
   readonly problem: string | undefined;
   readonly uidRange: Result<IdBlock>;
   readonly seLinuxLevel: Result<string>;
-  /** At least one. */
+  /** At least one block. */
   readonly groupRanges: Result<readonly IdBlock[]>;
 }
 
-/** The annotations as they stand; `undefined` if absent. */
-interface Source {
-  readonly name: string;
-  readonly uidRange: string | undefined;
-  readonly mcs: string | undefined;
-  readonly supplementalGroups: string | undefined;
-}
-
 const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
-const remembered = new WeakMap<object, { readonly source: Source; readonly ranges: NamespaceRanges }>();
 
-/** Reads the ranges of a namespace; remembered for as long as the object lives. */
-export function namespaceRangesOf(namespace: unknown): NamespaceRanges {
-  const source = readSource(namespace);
-  if (!isObject(namespace)) return parse(source, `namespace "${source.name}" not found`);
-  const known = remembered.get(namespace);
-  if (known && isSame(known.source, source)) return known.ranges;
-  const missing = source.uidRange === undefined ? uidRange : source.mcs === undefined ? mcs : undefined;
-  const ranges = parse(source, missing && `unable to find annotation ${missing}`);
-  remembered.set(namespace, { source, ranges });
-  return ranges;
-}
-
-function readSource(namespace: unknown): Source {
-  const metadata = isObject(namespace) && isObject(namespace['metadata']) ? namespace['metadata'] : {};
-  const annotations = isObject(metadata['annotations']) ? metadata['annotations'] : {};
-  return {
-    name: textOf(metadata['name']) ?? '',
-    uidRange: textOf(annotations[uidRange]),
-    mcs: textOf(annotations[mcs]),
-    supplementalGroups: textOf(annotations[supplementalGroups]),
-  };
-}
-
-function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
-}
-
-function isSame(a: Source, b: Source): boolean {
-  return (
-    a.name === b.name && a.uidRange === b.uidRange && a.mcs === b.mcs && a.supplementalGroups === b.supplementalGroups
-  );
-}
-
-function parse(source: Source, problem: string | undefined): NamespaceRanges {
-  const { name } = source;
+/** Reads the ranges of a namespace from its annotations. The argument may have any type. */
+export function readNamespaceRanges(namespace: unknown): NamespaceRanges {
+  const metadata = getObject(namespace, 'metadata');
+  const annotations = getObject(metadata, 'annotations');
+  const name = getString(metadata, 'name') ?? '';
+  const [ids, level, groups] = [uidRange, mcs, supplementalGroups].map((key) => getString(annotations, key));
+  const missing = ids === undefined ? uidRange : level === undefined ? mcs : undefined;
+  const problem = isObject(namespace)
+    ? missing && `unable to find annotation ${missing}`
+    : `namespace "${name}" not found`;
   return {
     name,
     problem: problem === undefined ? undefined : `error fetching namespace "${name}": ${problem}`,
-    uidRange: filled(uidRange, source.uidRange, parseIdBlock),
-    seLinuxLevel: filled(mcs, source.mcs, (value) => ({ value })),
-    groupRanges: parseGroups(name, source.supplementalGroups ?? source.uidRange),
+    uidRange: parseAnnotation(uidRange, ids, parseIdBlock),
+    seLinuxLevel: parseAnnotation(mcs, level, (value) => ({ value })),
+    groupRanges: parseGroups(name, groups ?? ids),
   };
 }
 
-function parseGroups(name: string, text: string | undefined): Result<readonly IdBlock[]> {
-  if (text === undefined) {
-    return { error: `unable to find supplemental group or uid annotation for namespace ${name}` };
-  }
-  if (text === '') {
-    return { error: `unable to find groups using ${supplementalGroups} and ${uidRange} annotations` };
-  }
-  return parseIdBlocks(text);
+function getObject(owner: unknown, key: string): JsonObject {
+  const value = isObject(owner) ? owner[key] : undefined;
+  return isObject(value) ? value : {};
 }
 
-function filled<T>(key: string, text: string | undefined, parse: (text: string) => Result<T>): Result<T> {
+function getString(owner: JsonObject, key: string): string | undefined {
+  const value = owner[key];
+  return typeof value === 'string' ? value : undefined;
+}
+
+function parseAnnotation<T>(key: string, text: string | undefined, parse: (text: string) => Result<T>): Result<T> {
   if (text === undefined) return { error: `unable to find annotation ${key}` };
   return text === '' ? { error: `found annotation ${key} but it was empty` } : parse(text);
 }
 
+function parseGroups(namespaceName: string, text: string | undefined): Result<readonly IdBlock[]> {
+  if (text === undefined) {
+    return { error: `unable to find supplemental group or uid annotation for namespace ${namespaceName}` };
+  }
+  if (text !== '') return parseIdBlocks(text);
+  return { error: `unable to find groups using ${supplementalGroups} and ${uidRange} annotations` };
+}
+
 /**
- * Fills in what an SCC leaves to the namespace; an error says why the SCC cannot work there.
+ * Fills in the values that an SCC takes from the namespace. The error is the reason why it cannot be used there.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccmatching/matcher.go
  */
-export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Result<Bound> {
+export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Result<BoundStrategies> {
   const error = bindingError(scc, namespace);
   if (error !== undefined) return { error };
-  const { fields, needs } = scc;
+  const { needs, fields } = scc;
+  const { runAsUser, seLinuxContext, fsGroup, supplementalGroups: groups } = fields;
+  const ids = getValue(namespace.uidRange, undefined);
+  const blocks = getValue(namespace.groupRanges, []);
+  const [first] = blocks;
   return {
     value: {
-      runAsUser: needs.uidRange ? bindRunAsUser(fields, namespace) : fields.runAsUser,
-      seLinuxContext: needs.seLinuxLevel ? bindSeLinuxContext(fields, namespace) : fields.seLinuxContext,
-      fsGroup: needs.fsGroup ? bindFsGroup(fields, namespace) : fields.fsGroup,
-      supplementalGroups: needs.supplementalGroups
-        ? { type: fields.supplementalGroups.type, ranges: valueOf(namespace.groupRanges, []) }
-        : fields.supplementalGroups,
+      runAsUser: needs.uidRange ? { ...runAsUser, uidRangeMin: ids?.min, uidRangeMax: ids?.max } : runAsUser,
+      seLinuxContext: needs.seLinuxLevel
+        ? bindLevel(seLinuxContext, getValue(namespace.seLinuxLevel, ''))
+        : seLinuxContext,
+      // Only the first ID of the first block.
+      fsGroup: needs.fsGroup && first ? { type: fsGroup.type, ranges: [{ min: first.min, max: first.min }] } : fsGroup,
+      supplementalGroups: needs.supplementalGroups ? { type: groups.type, ranges: blocks } : groups,
     },
   };
 }
 
-/** Why an SCC cannot work in the namespace; `undefined` if it can. */
+function bindLevel(
+  { type: strategy, seLinuxOptions }: BoundStrategies['seLinuxContext'],
+  level: string,
+): BoundStrategies['seLinuxContext'] {
+  const { role = '', type = '', user = '' } = seLinuxOptions ?? {};
+  return { type: strategy, seLinuxOptions: { level, role, type, user } };
+}
+
+/** Returns why an SCC cannot be used in the namespace; `undefined` if it can. */
 export function bindingError({ name, needs }: PreparedScc, namespace: NamespaceRanges): string | undefined {
-  const missing =
-    (needs.uidRange ? lackOf('uid', namespace.uidRange) : undefined) ??
-    (needs.seLinuxLevel ? lackOf('mcs', namespace.seLinuxLevel) : undefined) ??
-    (needs.fsGroup || needs.supplementalGroups ? lackOf('group', namespace.groupRanges) : undefined);
-  if (missing) {
+  const needed = [
+    ['uid', needs.uidRange, namespace.uidRange],
+    ['mcs', needs.seLinuxLevel, namespace.seLinuxLevel],
+    ['group', needs.fsGroup || needs.supplementalGroups, namespace.groupRanges],
+  ] as const;
+  for (const [kind, isNeeded, range] of needed) {
+    if (!isNeeded || !('error' in range)) continue;
     const where = `for namespace ${namespace.name} while trying to configure SCC ${name}`;
-    return `unable to find pre-allocated ${missing.what} annotation ${where}: ${missing.why}`;
+    return `unable to find pre-allocated ${kind} annotation ${where}: ${range.error}`;
   }
   if (needs.defect === undefined) return undefined;
   return `error creating provider for SCC ${name} in namespace ${namespace.name}: ${needs.defect}`;
 }
 
-function bindRunAsUser({ runAsUser }: SccFields, namespace: NamespaceRanges): RunAsUserFields {
-  const range = valueOf(namespace.uidRange, undefined);
-  return { type: runAsUser.type, uid: runAsUser.uid, uidRangeMin: range?.min, uidRangeMax: range?.max };
-}
-
-function bindSeLinuxContext({ seLinuxContext }: SccFields, namespace: NamespaceRanges): SeLinuxContextFields {
-  const { role = '', type = '', user = '' } = seLinuxContext.seLinuxOptions ?? {};
-  const level = valueOf(namespace.seLinuxLevel, '');
-  return { type: seLinuxContext.type, seLinuxOptions: { level, role, type, user } };
-}
-
-/** Only the first id of the first block. */
-function bindFsGroup({ fsGroup }: SccFields, namespace: NamespaceRanges): Bound['fsGroup'] {
-  const [first] = valueOf(namespace.groupRanges, []);
-  return { type: fsGroup.type, ranges: first ? [{ min: first.min, max: first.min }] : [] };
-}
-
-interface Lack {
-  readonly what: string;
-  readonly why: string;
-}
-
-function lackOf(what: string, found: Result<unknown>): Lack | undefined {
-  return 'error' in found ? { what, why: found.error } : undefined;
-}
-
-function valueOf<T, Otherwise>(found: Result<T>, otherwise: Otherwise): T | Otherwise {
-  return 'error' in found ? otherwise : found.value;
+function getValue<T, Default>(result: Result<T>, defaultValue: Default): T | Default {
+  return 'error' in result ? defaultValue : result.value;
 }

@@ -1,5 +1,13 @@
-import { forbiddenField, invalidValue, type FieldError, notSupported, requiredField } from '../../kube/field-error.ts';
-import { MAX_ERRORS } from './strategies/index.ts';
+/** Defaulting and validation of SCC objects on create and update. */
+import {
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  tooMany,
+  type FieldError,
+} from '../../kube/field-error.ts';
+import { MAX_ERRORS } from './budget.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { sortedSet, compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
@@ -8,32 +16,33 @@ import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
 import type { GroupStrategyOptions, SecurityContextConstraints } from '../../kube/scc.ts';
-import { VOLUME_TYPES } from './decode/volume.ts';
+import { VOLUME_TYPES } from './pod.ts';
 
 const PATTERN = '([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]';
 const IS_PATTERN = new RegExp(`^${PATTERN}$`);
 const MAX_LENGTH = 253;
-/** Linux does not have many more, and each is compared with each. */
+/** Limits the comparison of every pattern with every other. Linux does not have many more sysctls. */
 const MAX_PATTERNS = 1000;
 
-/** What is wrong with a list of patterns for sysctls. */
 function sysctlListErrors(path: string, patterns: readonly string[]): readonly FieldError[] {
-  if (patterns.length > MAX_PATTERNS) return [tooMany(path, patterns.length)];
+  if (patterns.length > MAX_PATTERNS) return [tooMany(path, patterns.length, MAX_PATTERNS)];
   const errors = patterns.flatMap((pattern, index) => patternErrors(`${path}[${index}]`, pattern));
   const isCatchAll = patterns.some((pattern) => pattern.startsWith('*') && isValid(pattern));
   if (!isCatchAll || patterns.length < 2) return errors;
   return [...errors, forbiddenField(`${path}.items`, "if '*' is present, must not specify other sysctls")];
 }
 
-/** Patterns that are allowed and forbidden at once, told of the one that is covered by the other. */
+/** Returns an error for each pattern that a pattern of the other list covers. */
 function sysctlOverlaps(allowed: readonly string[], forbidden: readonly string[]): readonly FieldError[] {
   const errors: FieldError[] = [];
   if (allowed.length > MAX_PATTERNS || forbidden.length > MAX_PATTERNS) return errors;
-  for (const [i, ours] of allowed.entries()) {
-    for (const [j, theirs] of forbidden.entries()) {
+  for (const [i, allowedPattern] of allowed.entries()) {
+    for (const [j, forbiddenPattern] of forbidden.entries()) {
       if (errors.length === MAX_ERRORS) return errors;
-      if (covers(theirs, ours)) errors.push(overlap(`allowedUnsafeSysctls[${i}]`, ours, theirs));
-      else if (covers(ours, theirs)) errors.push(overlap(`forbiddenSysctls[${j}]`, theirs, ours));
+      if (covers(forbiddenPattern, allowedPattern))
+        errors.push(overlap(`allowedUnsafeSysctls[${i}]`, allowedPattern, forbiddenPattern));
+      else if (covers(allowedPattern, forbiddenPattern))
+        errors.push(overlap(`forbiddenSysctls[${j}]`, forbiddenPattern, allowedPattern));
     }
   }
   return errors;
@@ -49,17 +58,13 @@ function isValid(pattern: string): boolean {
   return pattern.length <= MAX_LENGTH && IS_PATTERN.test(pattern);
 }
 
-function tooMany(path: string, length: number): FieldError {
-  return { type: 'FieldValueTooMany', path, value: length, detail: `must have at most ${MAX_PATTERNS} items` };
-}
-
-/** True if all that the second pattern matches is matched by the first. */
+/** True if the first pattern matches every name that the second matches. */
 function covers(wide: string, narrow: string): boolean {
   if (!wide.endsWith('*')) return wide === narrow;
-  return withoutStar(narrow).startsWith(withoutStar(wide));
+  return trimWildcard(narrow).startsWith(trimWildcard(wide));
 }
 
-function withoutStar(pattern: string): string {
+function trimWildcard(pattern: string): string {
   return pattern.endsWith('*') ? pattern.slice(0, -1) : pattern;
 }
 
@@ -68,10 +73,10 @@ function overlap(path: string, value: string, other: string): FieldError {
 }
 
 /**
- * What is wrong with an SCC itself, in the order of the original; of fields with a wrong type only the first is told.
+ * Validates an SCC object. Returns the errors in the order of OpenShift, or only the first field of a wrong type.
  * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints/validation/validation.go
  */
-export function sccObjectErrors(scc: unknown): readonly FieldError[] {
+export function validateSccObject(scc: unknown): readonly FieldError[] {
   const { fields, error } = decodeScc(scc);
   if (error !== undefined) return [error];
   const errors = [
@@ -88,8 +93,8 @@ export function sccObjectErrors(scc: unknown): readonly FieldError[] {
   return errors.length > MAX_ERRORS ? errors.slice(0, MAX_ERRORS) : errors;
 }
 
-/** The first field of a wrong type. */
-export function sccTypeError(scc: unknown): FieldError | undefined {
+/** Returns the error for the first field of a wrong type. */
+export function findSccTypeError(scc: unknown): FieldError | undefined {
   return decodeScc(scc).error;
 }
 
@@ -136,14 +141,17 @@ function rangeErrors(path: string, { min, max }: Range): readonly FieldError[] {
   return errors;
 }
 
-function capabilityErrors({ capabilities }: SccFields): readonly FieldError[] {
-  const { defaultAdd, allowed, requiredDrop } = capabilities;
+function capabilityErrors(scc: SccFields): readonly FieldError[] {
+  const { defaultAddCapabilities, allowedCapabilities: allowed, requiredDropCapabilities: requiredDrop } = scc;
   const dropped = new Set(requiredDrop);
   const listedTwice = (field: string, names: readonly string[]): readonly FieldError[] =>
     names
       .filter((name) => dropped.has(name))
       .map((name) => invalidValue(field, name, `capability is listed in ${field} and requiredDropCapabilities`));
-  const errors = [...listedTwice('defaultAddCapabilities', defaultAdd), ...listedTwice('allowedCapabilities', allowed)];
+  const errors = [
+    ...listedTwice('defaultAddCapabilities', defaultAddCapabilities),
+    ...listedTwice('allowedCapabilities', allowed),
+  ];
   if (!allowed.includes('*') || requiredDrop.length === 0) return errors;
   const detail = 'required capabilities must be empty when all capabilities are allowed by a wildcard';
   return [...errors, invalidValue('requiredDropCapabilities', requiredDrop, detail)];
@@ -180,8 +188,8 @@ function volumeErrors({ volumes, allowedFlexVolumes: drivers }: SccFields): read
 }
 
 /**
- * Fills in what an SCC leaves open, as on create and update of SCCs: afterwards all fields are there that the schema
- * demands. An SCC with a field of a wrong type is returned as it is.
+ * Sets the defaults of an SCC as OpenShift does on create and update. The result has all fields that the schema requires.
+ * An SCC with a field of a wrong type is returned unchanged.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccdefaults/defaults.go
  */
 export function defaultScc(scc: SecurityContextConstraints): SecurityContextConstraints {
@@ -199,7 +207,7 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
     allowHostPorts: scc.allowHostPorts ?? false,
     allowHostPID: scc.allowHostPID ?? false,
     allowHostIPC: scc.allowHostIPC ?? false,
-    // SCCs from before there was the field stay as lax as they were.
+    // SCCs that are older than the field keep their behaviour.
     allowPrivilegeEscalation: scc.allowPrivilegeEscalation ?? true,
     seLinuxContext: scc.seLinuxContext ?? {},
     runAsUser: scc.runAsUser ?? {},
@@ -216,9 +224,9 @@ function defaultGroups(options: GroupStrategyOptions | null | undefined): GroupS
   return { ...options, type: type === '' ? 'RunAsAny' : type };
 }
 
-/** The boolean for host paths goes before the list. */
+/** `allowHostDirVolumePlugin` overrides the list. */
 function defaultVolumes({ volumes, allowHostDirVolumePlugin }: SecurityContextConstraints): readonly string[] {
-  const types = new Set(startingVolumes(volumes, allowHostDirVolumePlugin ?? false));
+  const types = new Set(listedVolumes(volumes, allowHostDirVolumePlugin ?? false));
   if (!allowHostDirVolumePlugin) {
     const isAnyAllowed = types.delete('*');
     if (isAnyAllowed) for (const type of VOLUME_TYPES) types.add(type);
@@ -227,8 +235,8 @@ function defaultVolumes({ volumes, allowHostDirVolumePlugin }: SecurityContextCo
   return [...types].sort(compareBytes);
 }
 
-/** No list allows everything, an empty one nothing. */
-function startingVolumes(volumes: readonly string[] | null | undefined, isHostPathAllowed: boolean): readonly string[] {
+/** An absent list allows all types, an empty list none. */
+function listedVolumes(volumes: readonly string[] | null | undefined, isHostPathAllowed: boolean): readonly string[] {
   if (volumes == null) return ['*'];
   if (volumes.length > 0) return volumes;
   return [isHostPathAllowed ? 'hostPath' : 'none'];

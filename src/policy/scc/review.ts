@@ -1,23 +1,24 @@
+/** Reviews of the API group security.openshift.io: which SCCs would admit a pod, without creating it. */
 import { applyDefaults } from '../../kube/defaults.ts';
+import { formatFieldError, invalidValue, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
-import { invalidValue, formatFieldError, requiredField, type FieldError } from '../../kube/field-error.ts';
-import { badRequest, invalid, type Status, createStatus } from '../../kube/status.ts';
-import { draft, isObject, type JsonObject } from '../../kube/types.ts';
-import { decodePod, type PodFields } from './decode/pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
-import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
+import { badRequest, createStatus, invalid, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import { serviceAccountSubject } from './access.ts';
-import { bindingError } from './namespace.ts';
-import { findCandidates } from './order.ts';
-import { resolveCompatibility } from './mode.ts';
-import { createSearch, userNamespacesIn, attemptScc, type SearchInput } from './search.ts';
-import type { PreparedScc } from './scc.ts';
+import { draft, isObject, type JsonObject } from '../../kube/types.ts';
+import { serviceAccountSubject, type Subject } from './access.ts';
+import { completePod, writePod } from './complete.ts';
 import { aggregate } from './messages.ts';
-import type { SccInput, Subject } from './request.ts';
-import { writePod } from './attempt.ts';
+import { resolveCompatibility } from './mode.ts';
+import { bindingError } from './namespace.ts';
+import { findCandidates, getSccSet } from './order.ts';
+import { decodeSccPod, type SccPod } from './pod.ts';
+import type { SccInput } from './request.ts';
+import type { PreparedScc } from './scc.ts';
+import { createSearch, prefersUserNamespaces, type SearchInput } from './search.ts';
 
-/** The three questions: may a user, may I, may service accounts create a pod? */
+/** Reviews of a user, of the requester, and of service accounts. */
 export const REVIEW_KINDS = [
   'PodSecurityPolicySubjectReview',
   'PodSecurityPolicySelfSubjectReview',
@@ -25,26 +26,25 @@ export const REVIEW_KINDS = [
 ] as const;
 type ReviewKind = (typeof REVIEW_KINDS)[number];
 
-/** What a review asks. */
 interface ReviewRequest {
   readonly kind: ReviewKind;
-  /** Of the template, with the defaults of the API. */
-  readonly pod: PodFields;
-  /** Empty if none is asked about. */
+  /** The pod template with the defaults of the API. */
+  readonly pod: SccPod;
+  /** Empty if the review is not about a user. */
   readonly user: string;
   readonly groups: readonly string[];
   readonly serviceAccountNames: readonly string[];
 }
 
 /**
- * Reads a review, whatever it holds. Of the pod only the names are validated.
+ * Reads and validates a review. Of the pod, only the names are validated.
  * @see https://github.com/openshift/openshift-apiserver/blob/master/pkg/security/apis/security/validation/validation.go
  */
 function readReview(review: JsonObject): ReviewRequest | { readonly error: Status } {
   const kind = REVIEW_KINDS.find((one) => one === review['kind']);
   if (kind === undefined) return { error: badRequest(`not one of ${REVIEW_KINDS.join(', ')}`) };
   const spec = isObject(review['spec']) ? review['spec'] : {};
-  const decoded = decodePod(podOf(spec['template']));
+  const decoded = decodeSccPod(toPod(spec['template']));
   if ('error' in decoded) {
     const path = `spec.template.${decoded.error.path}`;
     return { error: badRequest(formatFieldError({ ...decoded.error, path })) };
@@ -53,15 +53,15 @@ function readReview(review: JsonObject): ReviewRequest | { readonly error: Statu
     kind,
     pod: decoded.pod,
     user: typeof spec['user'] === 'string' ? spec['user'] : '',
-    groups: textsOf(spec['groups']),
-    serviceAccountNames: textsOf(spec['serviceAccountNames']),
+    groups: getStrings(spec['groups']),
+    serviceAccountNames: getStrings(spec['serviceAccountNames']),
   };
   const errors = validate(request, review['metadata']);
   return errors.length === 0 ? request : { error: invalid({ group: '', kind }, '', errors) };
 }
 
-/** A review is about a pod, which has the defaults of one. */
-function podOf(template: unknown): JsonObject {
+/** Returns the pod of a template with the defaults of the API. */
+function toPod(template: unknown): JsonObject {
   const { metadata = {}, spec = {} } = isObject(template) ? template : {};
   const pod = { ...draft({ metadata, spec }), apiVersion: 'v1', kind: 'Pod' };
   applyDefaults(pod);
@@ -78,7 +78,7 @@ function validate(request: ReviewRequest, metadata: unknown): readonly FieldErro
     ...account,
     ...(kind === 'PodSecurityPolicySubjectReview' && hasNoSubject ? [requiredField('spec.user', NO_SUBJECT)] : []),
     ...serviceAccountNames.flatMap((name, index) => nameErrors(name, `spec.serviceAccountNames[${index}]`)),
-    ...(isEmpty(metadata) ? [] : [invalidValue('metadata', metadata, 'must be empty')]),
+    ...(isEmptyMetadata(metadata) ? [] : [invalidValue('metadata', metadata, 'must be empty')]),
   ];
 }
 
@@ -92,142 +92,141 @@ function nameErrors(name: string, path: string): readonly FieldError[] {
 
 const ALLOWED_METADATA: ReadonlySet<string> = new Set(['namespace', 'managedFields']);
 
-/** Clients write a creation time that is null. */
-function isEmpty(metadata: unknown): boolean {
+/** Null values are allowed: clients send a creation time that is null. */
+function isEmptyMetadata(metadata: unknown): boolean {
   if (metadata == null) return true;
   return (
     isObject(metadata) && Object.entries(metadata).every(([key, value]) => value == null || ALLOWED_METADATA.has(key))
   );
 }
 
-function textsOf(value: unknown): readonly string[] {
+function getStrings(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
-/** A review, and all that its answer depends on; `userInfo` is who asks, and whom a review of oneself is about. */
+/** A review and the input of its answer. `userInfo` is the requester, who is also the subject of a self review. */
 export interface ReviewInput extends Omit<SccInput, 'operation' | 'subResource' | 'object' | 'oldObject'> {
-  /** As it was sent; nothing has checked it. */
+  /** The review as sent, without any validation. */
   readonly review: JsonObject;
-  /** True if the namespace of the review has a service account of that name. */
+  /** Returns whether the namespace of the review has a service account with that name. */
   readonly hasServiceAccount: (name: string) => boolean;
 }
 
 type ReviewAnswer =
   | {
-      /** For the review's `status`. */
+      /** The `status` of the review. */
       readonly status: JsonObject;
-      /** What there is no field for: SCCs that cannot work, a required SCC that does not exist. */
+      /** Problems without a field in the status: SCCs that cannot be used, a required SCC that does not exist. */
       readonly warnings: readonly string[];
     }
   | { readonly error: Status };
 
 /**
- * Answers a review of the group security.openshift.io: which SCCs admit a pod, without creating it. Unlike the original
- * it tries each SCC on the pod as it was sent, and heeds the SCC that the pod requires.
+ * Answers a review. Unlike OpenShift, it evaluates each SCC with the pod as sent and applies the annotation with the
+ * required SCC.
  * @see https://github.com/openshift/openshift-apiserver/tree/master/pkg/security/apiserver/registry
  */
 export function answerReview(input: ReviewInput): ReviewAnswer {
   const request = readReview(input.review);
   if ('error' in request) return request;
-  const setting = settingOf(request, input);
+  const context = createContext(request, input);
   return request.kind === 'PodSecurityPolicyReview'
-    ? answerForAccounts(request, input, setting)
-    : answerForSubject(request, setting);
+    ? answerForAccounts(request, input, context)
+    : answerForSubject(request, context);
 }
 
-/** What is the same for all who are asked about. */
-interface Setting {
+/** What the answers for all subjects of a review share. */
+interface ReviewContext {
   readonly search: SearchInput;
-  readonly brokenScc: 'skip' | 'refuse';
-  /** For a required SCC that does not exist. */
+  readonly compatibility: ReturnType<typeof resolveCompatibility>;
   readonly warnings: readonly string[];
-  readonly referenceTo: (scc: PreparedScc) => JsonObject;
+  readonly objects: readonly SecurityContextConstraints[];
 }
 
-function settingOf(request: ReviewRequest, input: ReviewInput): Setting {
+function createContext(request: ReviewRequest, input: ReviewInput): ReviewContext {
   const { pod, kind, user, groups } = request;
   const userInfo = kind === 'PodSecurityPolicySubjectReview' ? { username: user, groups } : input.userInfo;
-  const given: SccInput = { ...input, userInfo, operation: 'CREATE', object: pod.json };
-  const requiredScc = input.compatibility === 'openshift' ? '' : pod.annotations[POD_SCC_ANNOTATIONS.requiredScc];
-  const found = findCandidates({
-    sccs: input.sccs,
-    requiredSccs: [],
-    requiredScc: requiredScc ?? '',
-    recordedScc: '',
-    userNamespaces: userNamespacesIn(given, pod),
+  const sccInput: SccInput = { ...input, userInfo, operation: 'CREATE', object: pod.json };
+  const sccs = getSccSet(input);
+  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
+  const candidates = findCandidates(sccs, {
+    requiredScc: input.compatibility === 'openshift' ? '' : requiredScc,
+    preferUserNamespaces: prefersUserNamespaces(sccInput, pod),
   });
-  const candidates = 'error' in found ? [] : found.sccs;
   return {
-    search: createSearch(given, pod, { candidates, mutable: 'everything' }),
-    brokenScc: resolveCompatibility(input.compatibility).brokenScc,
-    warnings: 'error' in found ? [found.error] : [],
-    referenceTo: ({ name }) => referenceTo(input, name),
+    search: createSearch(sccInput, pod, {
+      candidates: 'error' in candidates ? [] : candidates.sccs,
+      mutable: 'everything',
+    }),
+    compatibility: resolveCompatibility(input.compatibility),
+    warnings: 'error' in candidates ? [candidates.error] : [],
+    objects: sccs.objects,
   };
 }
 
 const CANNOT_ASSIGN = 'CantAssignSecurityContextConstraintProvider';
 
-/** By the first SCC that any of those asked about may use. */
-function answerForSubject({ kind, user, groups }: ReviewRequest, setting: Setting): ReviewAnswer {
-  const { subjects } = setting.search;
-  const isUserAsked = kind === 'PodSecurityPolicySelfSubjectReview' || user !== '' || groups.length > 0;
-  const asked = [isUserAsked ? subjects.user : undefined, subjects.serviceAccount].filter((one) => one !== undefined);
-  const { usable, broken } = usableBy(asked, setting);
-  if (broken.length > 0 && setting.brokenScc === 'refuse') {
+/** Answers with the first SCC that one of the subjects may use and that allows the pod. */
+function answerForSubject({ kind, user, groups }: ReviewRequest, context: ReviewContext): ReviewAnswer {
+  const { subjects } = context.search;
+  const includesUser = kind === 'PodSecurityPolicySelfSubjectReview' || user !== '' || groups.length > 0;
+  const reviewed = [includesUser ? subjects.user : undefined, subjects.serviceAccount].filter(
+    (one) => one !== undefined,
+  );
+  const { usable, broken } = findUsableSccs(reviewed, context);
+  if (broken.length > 0 && context.compatibility.brokenScc === 'refuse') {
     return { error: createStatus(500, 'InternalError', aggregate(broken)) };
   }
-  const [first] = admissionsBy(usable, setting);
+  const [first] = findAdmissions(usable, context);
   const status = first ?? (usable.length > 0 ? { reason: CANNOT_ASSIGN } : {});
-  return { status, warnings: [...setting.warnings, ...broken] };
+  return { status, warnings: [...context.warnings, ...broken] };
 }
 
-/** By every SCC that a service account may use, account by account. */
-function answerForAccounts(request: ReviewRequest, input: ReviewInput, setting: Setting): ReviewAnswer {
+/** Answers with every SCC that a service account may use and that allows the pod, for each account. */
+function answerForAccounts(request: ReviewRequest, input: ReviewInput, context: ReviewContext): ReviewAnswer {
   const { pod, serviceAccountNames } = request;
-  const fallback = pod.serviceAccountName === '' ? 'default' : pod.serviceAccountName;
-  const names = serviceAccountNames.length > 0 ? serviceAccountNames : [fallback];
+  const { brokenScc, identity } = context.compatibility;
+  const defaultName = pod.serviceAccountName === '' ? 'default' : pod.serviceAccountName;
+  const names = serviceAccountNames.length > 0 ? serviceAccountNames : [defaultName];
   const missing = names.filter((name) => !input.hasServiceAccount(name));
-  if (missing.length > 0) return { error: badRequest(aggregate(missing.map(missingText))) };
-  const allowed = names.map((name) => {
-    const { usable, broken } = usableBy([accountNamed(name, input, setting)], setting);
-    const isStopped = broken.length > 0 && setting.brokenScc === 'refuse';
-    const admissions = isStopped ? [] : admissionsBy(usable, setting);
+  if (missing.length > 0) return { error: badRequest(aggregate(missing.map(formatMissingAccount))) };
+  const results = names.map((name) => {
+    const account = serviceAccountSubject(context.search.namespace.name, name, identity);
+    const { usable, broken } = findUsableSccs([account], context);
+    const admissions = broken.length > 0 && brokenScc === 'refuse' ? [] : findAdmissions(usable, context);
     return { broken, entries: admissions.map((status) => ({ name, ...status })) };
   });
   return {
-    status: { allowedServiceAccounts: allowed.flatMap(({ entries }) => entries) },
-    warnings: [...setting.warnings, ...new Set(allowed.flatMap(({ broken }) => broken))],
+    status: { allowedServiceAccounts: results.flatMap(({ entries }) => entries) },
+    warnings: [...context.warnings, ...new Set(results.flatMap(({ broken }) => broken))],
   };
 }
 
-interface Usable {
+interface UsableSccs {
   readonly usable: readonly PreparedScc[];
-  /** Why some of them cannot work in the namespace. */
+  /** The messages for the SCCs that cannot be used in the namespace. */
   readonly broken: readonly string[];
 }
 
-function usableBy(subjects: readonly Subject[], { search }: Setting): Usable {
+function findUsableSccs(subjects: readonly Subject[], { search }: ReviewContext): UsableSccs {
   const usable = search.candidates.filter((scc) => subjects.some((subject) => search.mayUse(subject, scc)));
   const broken = usable.map((scc) => bindingError(scc, search.namespace)).filter((error) => error !== undefined);
   return { usable, broken };
 }
 
-/** Of the SCCs those that admit the pod, each with the pod that it makes if the pod names its service account. */
-function admissionsBy(usable: readonly PreparedScc[], { search, referenceTo }: Setting): readonly JsonObject[] {
+/** Returns the SCCs that allow the pod, with the completed pod if the pod names its service account. */
+function findAdmissions(usable: readonly PreparedScc[], { search, objects }: ReviewContext): readonly JsonObject[] {
   return usable.flatMap((scc) => {
-    const attempt = attemptScc(scc, search);
-    if (attempt.errors.length > 0) return [];
-    const template = search.pod.serviceAccountName === '' ? {} : { template: { spec: writePod(attempt, {})['spec'] } };
-    return [{ allowedBy: referenceTo(scc), ...template }];
+    const completion = completePod(scc, search);
+    if (completion.errors.length > 0) return [];
+    const isNamed = search.pod.serviceAccountName !== '';
+    const template = isNamed ? { template: { spec: writePod(completion, {})['spec'] } } : {};
+    return [{ allowedBy: createReference(objects, scc.name), ...template }];
   });
 }
 
-function accountNamed(name: string, { compatibility }: ReviewInput, { search }: Setting): Subject {
-  return serviceAccountSubject(search.namespace.name, name, resolveCompatibility(compatibility).identity);
-}
-
-function referenceTo({ sccs }: ReviewInput, name: string): JsonObject {
-  const { uid, resourceVersion } = sccs.find(({ metadata }) => metadata?.name === name)?.metadata ?? {};
+function createReference(objects: readonly SecurityContextConstraints[], name: string): JsonObject {
+  const { uid, resourceVersion } = objects.find(({ metadata }) => metadata?.name === name)?.metadata ?? {};
   return {
     kind: 'SecurityContextConstraints',
     name,
@@ -237,6 +236,6 @@ function referenceTo({ sccs }: ReviewInput, name: string): JsonObject {
   };
 }
 
-function missingText(name: string): string {
+function formatMissingAccount(name: string): string {
   return `unable to retrieve ServiceAccount ${name}: serviceaccount ${quote(name)} not found`;
 }

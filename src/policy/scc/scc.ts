@@ -1,200 +1,24 @@
-import { compareBytes, sortedSet } from '../../kube/text.ts';
-import { type JsonObject, isObject } from '../../kube/types.ts';
-import type { Capabilities } from './decode/container.ts';
+/** SCCs as decisions use them: decoded, with their points, the ranges that they need from a namespace, and defects. */
+import { invalidValue, formatFieldError, type FieldError } from '../../kube/field-error.ts';
+import { compareBytes } from '../../kube/text.ts';
+import { isObject } from '../../kube/types.ts';
+import { readSeLinuxOptions, type SeLinuxFields } from '../pod/pod.ts';
 import {
-  stringsAt,
-  type Reader,
   booleanAt,
-  boundedAt,
-  createWords,
-  elementAt,
-  INT32,
-  INT53,
-  listAt,
-  NOTHING,
+  createSource,
+  int64At,
   objectAt,
+  objectsAt,
+  reportInvalid,
   stringAt,
-} from './decode/reader.ts';
-import { type FieldError, formatFieldError } from '../../kube/field-error.ts';
-import { readSeLinuxOptions, type SeLinuxFields } from './decode/security-context.ts';
+  stringsAt,
+  type Source,
+} from '../pod/reader.ts';
 import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
-import { auditKey, deniedText } from './messages.ts';
 
-/** Each weighs more than all that come after it together. */
-const PRIVILEGED = 1_600_000;
-const HOST_PORTS = 800_000;
-const HOST_NETWORK = 400_000;
-const HOST_VOLUMES = 200_000;
-const NON_TRIVIAL_VOLUMES = 100_000;
-
-/** Counted once for `runAsUser` and once for `seLinuxContext`. */
-const RUN_AS: Readonly<Record<string, number>> = {
-  RunAsAny: 40_000,
-  MustRunAsNonRoot: 30_000,
-  MustRunAsRange: 20_000,
-  MustRunAs: 10_000,
-};
-const RUN_AS_UNIT = 10_000;
-
-const CAPABILITIES = { base: 5000, addOne: 300, allowAll: 4000, allowOne: 10, dropAll: -3000, dropOne: -50, max: 9999 };
-
-const TRIVIAL_VOLUMES = new Set(['secret', 'configMap', 'emptyDir', 'downwardAPI', 'projected', 'none']);
-
-/**
- * How lax an SCC is, in points.
- * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/util/sort/byrestrictions.go
- */
-function scoreOf(scc: SccFields): number {
-  return (
-    (scc.allowPrivilegedContainer ? PRIVILEGED : 0) +
-    (scc.allowHostPorts ? HOST_PORTS : 0) +
-    (scc.allowHostNetwork ? HOST_NETWORK : 0) +
-    scoreOfVolumes(scc.volumes) +
-    scoreOfType(scc.seLinuxContext.type) +
-    scoreOfType(scc.runAsUser.type) +
-    scoreOfCapabilities(scc.capabilities)
-  );
-}
-
-const WEIGHTS: readonly (readonly [points: number, what: string])[] = [
-  [PRIVILEGED, 'privileged'],
-  [HOST_PORTS, 'host ports'],
-  [HOST_NETWORK, 'host networking'],
-  [HOST_VOLUMES, 'host volume mounts'],
-  [NON_TRIVIAL_VOLUMES, 'non-trivial volume mounts'],
-];
-
-/** What makes the lower score the lower one; empty if it is not. */
-export function explainScores(lower: number, higher: number): string {
-  if (lower >= higher) return '';
-  let restLower = lower;
-  let restHigher = higher;
-  for (const [points, what] of WEIGHTS) {
-    if (restHigher < points) continue;
-    if (restLower < points) return `forbids ${what}`;
-    restLower -= points;
-    restHigher -= points;
-  }
-  const isByRunAs = Math.trunc(restLower / RUN_AS_UNIT) < Math.trunc(restHigher / RUN_AS_UNIT);
-  return isByRunAs ? 'permits less runAs strategies' : 'permits less capabilities';
-}
-
-function scoreOfType(type: string): number {
-  return Object.hasOwn(RUN_AS, type) ? (RUN_AS[type] ?? 0) : 0;
-}
-
-function scoreOfVolumes(volumes: readonly string[]): number {
-  if (volumes.some((type) => type === 'hostPath' || type === '*')) return HOST_VOLUMES;
-  return volumes.every((type) => TRIVIAL_VOLUMES.has(type)) ? 0 : NON_TRIVIAL_VOLUMES;
-}
-
-function scoreOfCapabilities({ defaultAdd: added, allowed, requiredDrop: dropped }: CapabilitiesFields): number {
-  const { base, addOne, allowAll, allowOne, dropAll, dropOne, max } = CAPABILITIES;
-  const forAllowed = allowed.includes('*') || hasAll(allowed) ? allowAll : allowed.length * allowOne;
-  const forDropped = hasAll(dropped) ? dropAll : dropped.length * dropOne;
-  return Math.min(Math.max(base + added.length * addOne + forAllowed + forDropped, 0), max);
-}
-
-function hasAll(names: readonly string[]): boolean {
-  return names.some((name) => name.toUpperCase() === 'ALL');
-}
-
-/** Lists up to this length are searched faster than sets, longer ones too if they are searched only a few times. */
-const MAX_SEARCHED = 16;
-const MAX_SEARCHES = 4;
-
-const sets = new WeakMap<readonly string[], ReadonlySet<string>>();
-
-/**
- * True if a list of an SCC or of a container has the name. Of a long list that is asked for many names a set is kept, for
- * as long as the list lives, which must not change.
- */
-export function hasName(list: readonly string[], name: string, searches: number): boolean {
-  if (list.length <= MAX_SEARCHED || searches <= MAX_SEARCHES) return list.includes(name);
-  let set = sets.get(list);
-  if (set === undefined) sets.set(list, (set = new Set(list)));
-  return set.has(name);
-}
-
-const MAX_INSERTED = 32;
-
-/** Both lists as one, without repetitions and sorted. */
-function unionOf(a: readonly string[], b: readonly string[]): readonly string[] {
-  return a.length + b.length > MAX_INSERTED ? merge(sortedOf(a), sortedOf(b)) : insertAll(insertAll([], a), b);
-}
-
-/** Lists of capabilities are short: names are put in their places one by one. */
-function insertAll(names: string[], added: readonly string[]): string[] {
-  for (const name of added) {
-    if (names.includes(name)) continue;
-    let index = names.length;
-    while (index > 0 && compareBytes(names[index - 1] ?? '', name) > 0) index--;
-    names.splice(index, 0, name);
-  }
-  return names;
-}
-
-const sorted = new WeakMap<readonly string[], readonly string[]>();
-
-/** A container's list is joined with those of every SCC: it is sorted once. */
-function sortedOf(list: readonly string[]): readonly string[] {
-  let known = sorted.get(list);
-  if (known === undefined) sorted.set(list, (known = sortedSet(list)));
-  return known;
-}
-
-function merge(a: readonly string[], b: readonly string[]): readonly string[] {
-  const names: string[] = [];
-  let [next, other] = [0, 0];
-  while (next < a.length || other < b.length) {
-    const [x, y] = [a[next], b[other]];
-    const order = x === undefined ? 1 : y === undefined ? -1 : compareBytes(x, y);
-    if (order <= 0) next++;
-    if (order >= 0) other++;
-    names.push((order <= 0 ? x : y) ?? '');
-  }
-  return names;
-}
-
-/** What an SCC says of capabilities. */
-export interface CapabilitiesFields {
-  readonly defaultAdd: readonly string[];
-  readonly requiredDrop: readonly string[];
-  readonly allowed: readonly string[];
-  /** What a container gets that has none; `undefined`: none. */
-  readonly ofNone: Capabilities | undefined;
-}
-
-function readSccCapabilities(reader: Reader, scc: JsonObject): CapabilitiesFields {
-  const lists = {
-    defaultAdd: stringsAt(reader, scc, 'defaultAddCapabilities', ''),
-    requiredDrop: stringsAt(reader, scc, 'requiredDropCapabilities', ''),
-  };
-  const isAnyDemanded = lists.defaultAdd.length > 0 || lists.requiredDrop.length > 0;
-  return {
-    ...lists,
-    allowed: stringsAt(reader, scc, 'allowedCapabilities', ''),
-    ofNone: isAnyDemanded ? complete(lists, { add: [], drop: [] }) : undefined,
-  };
-}
-
-/** Returns the container's own if they lack nothing; else both lists without repetitions and sorted. */
-export function complete(
-  { defaultAdd, requiredDrop }: Pick<CapabilitiesFields, 'defaultAdd' | 'requiredDrop'>,
-  own: Capabilities,
-): Capabilities {
-  const { add, drop } = own;
-  const isDropped = (name: string): boolean => hasName(drop, name, defaultAdd.length);
-  const lacksAdd = defaultAdd.some((name) => !hasName(add, name, defaultAdd.length) && !isDropped(name));
-  const lacksDrop = requiredDrop.some((name) => !hasName(drop, name, requiredDrop.length));
-  if (!lacksAdd && !lacksDrop) return own;
-  const wanted = drop.length === 0 ? defaultAdd : defaultAdd.filter((name) => !isDropped(name));
-  return { add: unionOf(add, wanted), drop: unionOf(drop, requiredDrop) };
-}
-
-/** Both ends belong to it; it is empty if `min` is above `max`. */
+/** A closed range; it is empty if `min` is greater than `max`. */
 export interface Range {
   readonly min: number;
   readonly max: number;
@@ -217,21 +41,17 @@ export interface GroupFields {
   readonly ranges: readonly Range[];
 }
 
-export interface SeccompProfilesFields {
-  /** Without the wildcard. */
-  readonly names: readonly string[];
-  readonly isAnyAllowed: boolean;
-}
-
-/** What decisions read of an SCC: lists and booleans that are absent are empty and false. */
+/** The fields of an SCC. Absent lists are empty and absent booleans are false, unless their absence has a meaning. */
 export interface SccFields {
   readonly name: string;
   readonly priority: number;
   readonly users: readonly string[];
   readonly groups: readonly string[];
   readonly allowPrivilegedContainer: boolean;
-  readonly capabilities: CapabilitiesFields;
-  /** Decisions on pods read `volumes` alone. */
+  readonly defaultAddCapabilities: readonly string[];
+  readonly requiredDropCapabilities: readonly string[];
+  readonly allowedCapabilities: readonly string[];
+  /** Decisions on pods depend on `volumes` only. */
   readonly allowHostDirVolumePlugin: boolean;
   readonly volumes: readonly string[];
   readonly allowedFlexVolumes: readonly string[];
@@ -247,193 +67,250 @@ export interface SccFields {
   readonly supplementalGroups: GroupFields;
   readonly fsGroup: GroupFields;
   readonly readOnlyRootFilesystem: boolean;
-  readonly seccompProfiles: SeccompProfilesFields;
+  /** Without the wildcard. */
+  readonly seccompProfiles: readonly string[];
+  readonly allowsAnySeccompProfile: boolean;
   readonly allowedUnsafeSysctls: readonly string[];
   readonly forbiddenSysctls: readonly string[];
 }
 
-/** SCCs have most of their words in common. */
-const WORDS = createWords();
-
-interface DecodedScc {
+export interface DecodedScc {
   readonly fields: SccFields;
-  /** The first field of a wrong type; the rest then grants nothing. */
+  /** The first field of a wrong type. */
   readonly error: FieldError | undefined;
 }
 
-/** Reads an SCC, whatever it holds. */
+/** Decodes an SCC. The argument may have any type. */
 export function decodeScc(scc: unknown): DecodedScc {
-  const reader: Reader = { error: undefined, words: WORDS, items: 0 };
-  const fields = readScc(reader, isObject(scc) ? scc : NOTHING);
-  return { fields, error: reader.error };
+  const source = createSource(isObject(scc) ? scc : {}, 'SecurityContextConstraints');
+  const fields = readScc(source);
+  const { error, nullElement } = source.state;
+  const nullError = nullElement === undefined ? undefined : invalidValue(nullElement, null, 'must not be null');
+  return { fields, error: error?.field ?? nullError };
 }
 
-function readScc(reader: Reader, scc: JsonObject): SccFields {
+function readScc(scc: Source): SccFields {
+  const metadata = objectAt(scc, 'metadata', 'ObjectMeta');
+  const profiles = stringsAt(scc, 'seccompProfiles');
   return {
-    name: stringAt(reader, objectAt(reader, scc, 'metadata', '') ?? NOTHING, 'name', 'metadata'),
-    priority: boundedAt(reader, scc, 'priority', { path: '', ...INT32 }) ?? 0,
-    users: stringsAt(reader, scc, 'users', ''),
-    groups: stringsAt(reader, scc, 'groups', ''),
-    allowPrivilegedContainer: booleanAt(reader, scc, 'allowPrivilegedContainer', '') ?? false,
-    capabilities: readSccCapabilities(reader, scc),
-    allowHostDirVolumePlugin: booleanAt(reader, scc, 'allowHostDirVolumePlugin', '') ?? false,
-    volumes: stringsAt(reader, scc, 'volumes', ''),
-    allowedFlexVolumes: readDrivers(reader, scc),
-    allowHostNetwork: booleanAt(reader, scc, 'allowHostNetwork', '') ?? false,
-    allowHostPorts: booleanAt(reader, scc, 'allowHostPorts', '') ?? false,
-    allowHostPID: booleanAt(reader, scc, 'allowHostPID', '') ?? false,
-    allowHostIPC: booleanAt(reader, scc, 'allowHostIPC', '') ?? false,
-    userNamespaceLevel: stringAt(reader, scc, 'userNamespaceLevel', ''),
-    defaultAllowPrivilegeEscalation: booleanAt(reader, scc, 'defaultAllowPrivilegeEscalation', ''),
-    allowPrivilegeEscalation: booleanAt(reader, scc, 'allowPrivilegeEscalation', ''),
-    seLinuxContext: readSeLinuxContext(reader, scc),
-    runAsUser: readRunAsUser(reader, scc),
-    supplementalGroups: readGroups(reader, scc, 'supplementalGroups'),
-    fsGroup: readGroups(reader, scc, 'fsGroup'),
-    readOnlyRootFilesystem: booleanAt(reader, scc, 'readOnlyRootFilesystem', '') ?? false,
-    seccompProfiles: readSeccompProfiles(reader, scc),
-    allowedUnsafeSysctls: stringsAt(reader, scc, 'allowedUnsafeSysctls', ''),
-    forbiddenSysctls: stringsAt(reader, scc, 'forbiddenSysctls', ''),
+    name: metadata ? stringAt(metadata, 'name') : '',
+    priority: boundedAt(scc, 'priority', -(2 ** 31), 2 ** 31 - 1) ?? 0,
+    users: stringsAt(scc, 'users'),
+    groups: stringsAt(scc, 'groups'),
+    allowPrivilegedContainer: booleanAt(scc, 'allowPrivilegedContainer') ?? false,
+    defaultAddCapabilities: stringsAt(scc, 'defaultAddCapabilities'),
+    requiredDropCapabilities: stringsAt(scc, 'requiredDropCapabilities'),
+    allowedCapabilities: stringsAt(scc, 'allowedCapabilities'),
+    allowHostDirVolumePlugin: booleanAt(scc, 'allowHostDirVolumePlugin') ?? false,
+    volumes: stringsAt(scc, 'volumes'),
+    allowedFlexVolumes: objectsAt(scc, 'allowedFlexVolumes', 'AllowedFlexVolume').map((one) => stringAt(one, 'driver')),
+    allowHostNetwork: booleanAt(scc, 'allowHostNetwork') ?? false,
+    allowHostPorts: booleanAt(scc, 'allowHostPorts') ?? false,
+    allowHostPID: booleanAt(scc, 'allowHostPID') ?? false,
+    allowHostIPC: booleanAt(scc, 'allowHostIPC') ?? false,
+    userNamespaceLevel: stringAt(scc, 'userNamespaceLevel'),
+    defaultAllowPrivilegeEscalation: booleanAt(scc, 'defaultAllowPrivilegeEscalation'),
+    allowPrivilegeEscalation: booleanAt(scc, 'allowPrivilegeEscalation'),
+    seLinuxContext: readSeLinuxContext(objectAt(scc, 'seLinuxContext', 'SELinuxContextStrategyOptions')),
+    runAsUser: readRunAsUser(objectAt(scc, 'runAsUser', 'RunAsUserStrategyOptions')),
+    supplementalGroups: readGroups(objectAt(scc, 'supplementalGroups', 'SupplementalGroupsStrategyOptions')),
+    fsGroup: readGroups(objectAt(scc, 'fsGroup', 'FSGroupStrategyOptions')),
+    readOnlyRootFilesystem: booleanAt(scc, 'readOnlyRootFilesystem') ?? false,
+    seccompProfiles: profiles.filter((name) => name !== '*'),
+    allowsAnySeccompProfile: profiles.includes('*'),
+    allowedUnsafeSysctls: stringsAt(scc, 'allowedUnsafeSysctls'),
+    forbiddenSysctls: stringsAt(scc, 'forbiddenSysctls'),
   };
 }
 
-function readRunAsUser(reader: Reader, scc: JsonObject): RunAsUserFields {
-  const options = objectAt(reader, scc, 'runAsUser', '') ?? NOTHING;
+function readRunAsUser(options: Source | undefined): RunAsUserFields {
   return {
-    type: stringAt(reader, options, 'type', 'runAsUser'),
-    uid: idAt(reader, options, 'uid', 'runAsUser'),
-    uidRangeMin: idAt(reader, options, 'uidRangeMin', 'runAsUser'),
-    uidRangeMax: idAt(reader, options, 'uidRangeMax', 'runAsUser'),
+    type: options ? stringAt(options, 'type') : '',
+    uid: options && idAt(options, 'uid'),
+    uidRangeMin: options && idAt(options, 'uidRangeMin'),
+    uidRangeMax: options && idAt(options, 'uidRangeMax'),
   };
 }
 
-function idAt(reader: Reader, owner: JsonObject, key: string, path: string): number | undefined {
-  return boundedAt(reader, owner, key, { path, ...INT53 });
-}
-
-function readSeLinuxContext(reader: Reader, scc: JsonObject): SeLinuxContextFields {
-  const options = objectAt(reader, scc, 'seLinuxContext', '') ?? NOTHING;
+function readSeLinuxContext(options: Source | undefined): SeLinuxContextFields {
   return {
-    type: stringAt(reader, options, 'type', 'seLinuxContext'),
-    seLinuxOptions: readSeLinuxOptions(reader, options, 'seLinuxContext'),
+    type: options ? stringAt(options, 'type') : '',
+    seLinuxOptions: options && readSeLinuxOptions(options),
   };
 }
 
-function readSeccompProfiles(reader: Reader, scc: JsonObject): SeccompProfilesFields {
-  const profiles = stringsAt(reader, scc, 'seccompProfiles', '');
-  const isAnyAllowed = profiles.includes('*');
-  return { names: isAnyAllowed ? profiles.filter((name) => name !== '*') : profiles, isAnyAllowed };
+function readGroups(options: Source | undefined): GroupFields {
+  if (options === undefined) return { type: '', ranges: [] };
+  const ranges = objectsAt(options, 'ranges', 'IDRange').map((range) => ({
+    min: idAt(range, 'min') ?? 0,
+    max: idAt(range, 'max') ?? 0,
+  }));
+  return { type: stringAt(options, 'type'), ranges };
 }
 
-function readGroups(reader: Reader, scc: JsonObject, field: 'fsGroup' | 'supplementalGroups'): GroupFields {
-  const options = objectAt(reader, scc, field, '') ?? NOTHING;
-  const list = listAt(reader, options, 'ranges', field);
-  const ranges = list.map((_, index) => {
-    const range = elementAt(reader, list, index, `${field}.ranges`);
-    const path = `${field}.ranges[${index}]`;
-    return { min: idAt(reader, range, 'min', path) ?? 0, max: idAt(reader, range, 'max', path) ?? 0 };
-  });
-  return { type: stringAt(reader, options, 'type', field), ranges };
+/** Larger integers lose precision in JSON.parse and are not compared exactly. */
+function idAt(source: Source, key: string): number | undefined {
+  return boundedAt(source, key, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 }
 
-function readDrivers(reader: Reader, scc: JsonObject): readonly string[] {
-  const list = listAt(reader, scc, 'allowedFlexVolumes', '');
-  return list.map((_, index) =>
-    stringAt(reader, elementAt(reader, list, index, 'allowedFlexVolumes'), 'driver', `allowedFlexVolumes[${index}]`),
-  );
+function boundedAt(source: Source, key: string, min: number, max: number): number | undefined {
+  const value = source.json[key];
+  if (typeof value !== 'number' || !Number.isInteger(value)) return int64At(source, key);
+  if (value >= min && value <= max) return value;
+  reportInvalid(source, key, `must be from ${min} to ${max}`);
+  return undefined;
 }
 
-/** What an SCC takes from the namespace of the pod, and why it works in none. */
+/** The ranges that an SCC needs from the namespace of a pod. */
 export interface Needs {
   readonly uidRange: boolean;
   readonly seLinuxLevel: boolean;
   readonly fsGroup: boolean;
   readonly supplementalGroups: boolean;
-  /** A strategy of an unknown type, or one that lacks options which no namespace fills in. */
+  /** Why the SCC can be used in no namespace: an unknown strategy, or one without its options. */
   readonly defect: string | undefined;
 }
 
-/** `problem` is a field of a wrong type, as a message. */
-function needsOf(scc: SccFields, problem: string | undefined): Needs {
-  const { runAsUser, seLinuxContext, fsGroup, supplementalGroups } = scc;
-  const needs = {
-    uidRange:
-      runAsUser.type === 'MustRunAsRange' && runAsUser.uidRangeMin === undefined && runAsUser.uidRangeMax === undefined,
-    seLinuxLevel: seLinuxContext.type === 'MustRunAs' && (seLinuxContext.seLinuxOptions?.level ?? '') === '',
-    fsGroup: fsGroup.type === 'MustRunAs' && fsGroup.ranges.length === 0,
-    supplementalGroups: supplementalGroups.type === 'MustRunAs' && supplementalGroups.ranges.length === 0,
-  };
-  const defect = problem ?? findDefect(scc, needs);
-  return defect === undefined ? shared(needs) : { ...needs, defect };
-}
-
-const known = new Map<string, Needs>();
-
-/** Equal needs are the same object: they are asked of every SCC, and there are only a few. */
-function shared(needs: Omit<Needs, 'defect'>): Needs {
-  const key = Object.values(needs).join();
-  let same = known.get(key);
-  if (same === undefined) known.set(key, (same = { ...needs, defect: undefined }));
-  return same;
-}
-
-function findDefect(scc: SccFields, needs: Omit<Needs, 'defect'>): string | undefined {
-  return (
-    (needs.uidRange ? undefined : defectOf(RUN_AS_USER, scc.runAsUser, 'RunAsUser')) ??
-    (needs.seLinuxLevel ? undefined : defectOf(SE_LINUX_CONTEXT, scc.seLinuxContext, 'SELinuxContext')) ??
-    (needs.fsGroup ? undefined : defectOf(GROUPS, scc.fsGroup, 'FSGroup')) ??
-    (needs.supplementalGroups ? undefined : defectOf(GROUPS, scc.supplementalGroups, 'SupplementalGroups'))
-  );
-}
-
-function defectOf<Options extends { readonly type: string }>(
-  strategies: ReadonlyMap<string, { defect(options: Options): string | undefined }>,
-  options: Options,
-  name: string,
-): string | undefined {
-  const strategy = strategies.get(options.type);
-  return strategy ? strategy.defect(options) : `Unrecognized ${name} strategy type ${options.type}`;
-}
-
-/** An SCC as decisions use it. At hand lies what is asked of every SCC; `fields` are read of those that are tried. */
 export interface PreparedScc {
   readonly name: string;
   readonly users: readonly string[];
   readonly groups: readonly string[];
-  /** True if there are users or groups. */
-  readonly namesSubjects: boolean;
   readonly fields: SccFields;
-  /** The higher, the laxer. */
+  /** The permissiveness in points: SCCs with fewer points are tried first. */
   readonly score: number;
   readonly needs: Needs;
-  /** The key of what the audit log says of it. */
-  readonly auditKey: string;
-  /** What is said where it may not be used. */
-  readonly deniedText: string;
 }
 
-const prepared = new WeakMap<object, PreparedScc>();
-
-/** What an SCC amounts to; remembered for as long as the object lives, which must not change. */
+/** Decodes an SCC and computes what decisions need to know about it. The argument may have any type. */
 export function prepareScc(scc: unknown): PreparedScc {
-  if (typeof scc !== 'object' || scc === null) return prepare(scc);
-  let known = prepared.get(scc);
-  if (known === undefined) prepared.set(scc, (known = prepare(scc)));
-  return known;
-}
-
-function prepare(scc: unknown): PreparedScc {
   const { fields, error } = decodeScc(scc);
   const { name, users, groups } = fields;
+  const needs = findNeeds(fields);
+  const defect = error ? formatFieldError(error) : findDefect(fields, needs);
+  return { name, users, groups, fields, score: computeScore(fields), needs: { ...needs, defect } };
+}
+
+function findNeeds({ runAsUser, seLinuxContext, fsGroup, supplementalGroups }: SccFields): Omit<Needs, 'defect'> {
+  const { type, uidRangeMin, uidRangeMax } = runAsUser;
   return {
-    name,
-    users,
-    groups,
-    namesSubjects: users.length > 0 || groups.length > 0,
-    fields,
-    score: scoreOf(fields),
-    needs: needsOf(fields, error && formatFieldError(error)),
-    auditKey: auditKey(name),
-    deniedText: deniedText(name),
+    uidRange: type === 'MustRunAsRange' && uidRangeMin === undefined && uidRangeMax === undefined,
+    seLinuxLevel: seLinuxContext.type === 'MustRunAs' && (seLinuxContext.seLinuxOptions?.level ?? '') === '',
+    fsGroup: fsGroup.type === 'MustRunAs' && fsGroup.ranges.length === 0,
+    supplementalGroups: supplementalGroups.type === 'MustRunAs' && supplementalGroups.ranges.length === 0,
   };
+}
+
+function findDefect(scc: SccFields, needs: Omit<Needs, 'defect'>): string | undefined {
+  return (
+    (needs.uidRange ? undefined : findStrategyDefect(RUN_AS_USER, scc.runAsUser, 'RunAsUser')) ??
+    (needs.seLinuxLevel ? undefined : findStrategyDefect(SE_LINUX_CONTEXT, scc.seLinuxContext, 'SELinuxContext')) ??
+    (needs.fsGroup ? undefined : findStrategyDefect(GROUPS, scc.fsGroup, 'FSGroup')) ??
+    (needs.supplementalGroups ? undefined : findStrategyDefect(GROUPS, scc.supplementalGroups, 'SupplementalGroups'))
+  );
+}
+
+function findStrategyDefect<Options extends { readonly type: string }>(
+  strategies: ReadonlyMap<string, { findDefect(options: Options): string | undefined }>,
+  options: Options,
+  name: string,
+): string | undefined {
+  const strategy = strategies.get(options.type);
+  return strategy ? strategy.findDefect(options) : `Unrecognized ${name} strategy type ${options.type}`;
+}
+
+/** Each weight exceeds the sum of all that follow. */
+const WEIGHTS = {
+  privileged: 1_600_000,
+  'host ports': 800_000,
+  'host networking': 400_000,
+  'host volume mounts': 200_000,
+  'non-trivial volume mounts': 100_000,
+} as const;
+
+/** The points of `runAsUser.type` and of `seLinuxContext.type`. */
+const STRATEGY_POINTS: ReadonlyMap<string, number> = new Map([
+  ['RunAsAny', 40_000],
+  ['MustRunAsNonRoot', 30_000],
+  ['MustRunAsRange', 20_000],
+  ['MustRunAs', 10_000],
+]);
+const STRATEGY_UNIT = 10_000;
+
+const CAPABILITY_POINTS = {
+  base: 5000,
+  defaultAdd: 300,
+  allowAll: 4000,
+  allow: 10,
+  dropAll: -3000,
+  drop: -50,
+  max: 9999,
+};
+
+const TRIVIAL_VOLUMES = new Set(['secret', 'configMap', 'emptyDir', 'downwardAPI', 'projected', 'none']);
+
+/** @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/util/sort/byrestrictions.go */
+function computeScore(scc: SccFields): number {
+  return (
+    (scc.allowPrivilegedContainer ? WEIGHTS.privileged : 0) +
+    (scc.allowHostPorts ? WEIGHTS['host ports'] : 0) +
+    (scc.allowHostNetwork ? WEIGHTS['host networking'] : 0) +
+    computeVolumePoints(scc.volumes) +
+    (STRATEGY_POINTS.get(scc.seLinuxContext.type) ?? 0) +
+    (STRATEGY_POINTS.get(scc.runAsUser.type) ?? 0) +
+    computeCapabilityPoints(scc)
+  );
+}
+
+function computeVolumePoints(volumes: readonly string[]): number {
+  if (volumes.some((type) => type === 'hostPath' || type === '*')) return WEIGHTS['host volume mounts'];
+  return volumes.every((type) => TRIVIAL_VOLUMES.has(type)) ? 0 : WEIGHTS['non-trivial volume mounts'];
+}
+
+function computeCapabilityPoints(scc: SccFields): number {
+  const { defaultAddCapabilities: added, allowedCapabilities: allowed, requiredDropCapabilities: dropped } = scc;
+  const points = CAPABILITY_POINTS;
+  const sum =
+    points.base +
+    added.length * points.defaultAdd +
+    (allowed.includes('*') || includesAll(allowed) ? points.allowAll : allowed.length * points.allow) +
+    (includesAll(dropped) ? points.dropAll : dropped.length * points.drop);
+  return Math.min(Math.max(sum, 0), points.max);
+}
+
+function includesAll(names: readonly string[]): boolean {
+  return names.some((name) => name.toUpperCase() === 'ALL');
+}
+
+/** Why the first of two SCCs is ordered before the second, in the words of OpenShift's audit annotation. */
+export function explainOrder(first: PreparedScc, second: PreparedScc): string {
+  if (first.fields.priority !== second.fields.priority) {
+    return first.fields.priority > second.fields.priority ? 'has higher priority' : 'has lower priority';
+  }
+  if (first.score === second.score) return 'ordered by name';
+  return explainScores(Math.min(first.score, second.score), Math.max(first.score, second.score));
+}
+
+/** Why the lower of two scores is lower; empty if it is not. */
+export function explainScores(lower: number, higher: number): string {
+  if (lower >= higher) return '';
+  let restLower = lower;
+  let restHigher = higher;
+  for (const [permission, points] of Object.entries(WEIGHTS)) {
+    if (restHigher < points) continue;
+    if (restLower < points) return `forbids ${permission}`;
+    restLower -= points;
+    restHigher -= points;
+  }
+  const isByStrategy = Math.trunc(restLower / STRATEGY_UNIT) < Math.trunc(restHigher / STRATEGY_UNIT);
+  return isByStrategy ? 'permits less runAs strategies' : 'permits less capabilities';
+}
+
+/** Orders SCCs by priority (descending), points and name. */
+export function compareSccs(a: PreparedScc, b: PreparedScc): number {
+  return compareRanks(a, b) || compareBytes(a.name, b.name);
+}
+
+/** As `compareSccs`, without the name. */
+export function compareRanks(a: PreparedScc, b: PreparedScc): number {
+  return b.fields.priority - a.fields.priority || a.score - b.score;
 }

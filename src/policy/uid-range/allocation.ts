@@ -6,29 +6,29 @@ import {
   type IdBlock,
 } from '../../kube/scc.ts';
 import type { Namespace, Result } from '../../kube/types.ts';
-import { emptyBitmap, type Bitmap, type NumberRow, parseBitmap } from './bitmap.ts';
+import { emptyBitmap, type Bitmap, type NumberRange, parseBitmap } from './bitmap.ts';
 import {
   parseMcsLabel,
-  rankOf,
+  labelRank,
   isInMcsRange,
   type RangeSettings,
-  blockCountOf,
+  blockCount,
   blocksTouching,
   indexOfBlock,
   type UidRange,
-  printMcsLabel,
+  formatMcsLabel,
   labelAt,
   blockAt,
-  printBlock,
+  formatBlock,
   parseUidRange,
-  printUidRange,
+  formatUidRange,
 } from './ranges.ts';
 import { quote, compareBytes } from '../../kube/text.ts';
 
 const { uidRange: UID_RANGE, mcs: MCS } = NAMESPACE_RANGE_ANNOTATIONS;
 
 /** The block that a namespace has; `undefined` if it has no ids, or ids that are no block of the range. */
-function ownBlockOf(namespace: Namespace, range: UidRange): number | undefined {
+function namespaceBlock(namespace: Namespace, range: UidRange): number | undefined {
   const block = parseIdBlock(namespace.metadata?.annotations?.[UID_RANGE] ?? '');
   return 'value' in block ? indexOfBlock(range, block.value) : undefined;
 }
@@ -53,8 +53,8 @@ export function createBlocksInUse(settings: RangeSettings): (namespaces: readonl
 }
 
 /** The same blocks, each once: ids that are written by hand may span the whole range, in many namespaces. */
-function joined(blocks: readonly NumberRow[]): readonly NumberRow[] {
-  const rows: NumberRow[] = [];
+function joined(blocks: readonly NumberRange[]): readonly NumberRange[] {
+  const rows: NumberRange[] = [];
   for (const row of blocks.toSorted((a, b) => a.first - b.first)) {
     const before = rows.at(-1);
     if (before && row.first <= before.last + 1) {
@@ -72,23 +72,23 @@ function hasLost(before: Namespace, now: Namespace | undefined): boolean {
   return [UID_RANGE, MCS].some((key) => old?.[key] !== undefined && old[key] !== annotations?.[key]);
 }
 
-function blocksOf(namespace: Namespace, settings: RangeSettings): readonly NumberRow[] {
+function blocksOf(namespace: Namespace, settings: RangeSettings): readonly NumberRange[] {
   const annotations = namespace.metadata?.annotations ?? {};
   const byIds = touchedBy(annotations[UID_RANGE], settings.uidRange);
   const byLabel = labelledBy(annotations[MCS], settings);
   return [...(byIds ? [byIds] : []), ...(byLabel ? [byLabel] : [])];
 }
 
-function touchedBy(ids: string | undefined, range: UidRange): NumberRow | undefined {
+function touchedBy(ids: string | undefined, range: UidRange): NumberRange | undefined {
   const block = parseIdBlock(ids ?? '');
   return 'value' in block ? blocksTouching(range, block.value) : undefined;
 }
 
-function labelledBy(text: string | undefined, settings: RangeSettings): NumberRow | undefined {
+function labelledBy(text: string | undefined, settings: RangeSettings): NumberRange | undefined {
   const label = parseMcsLabel(text ?? '');
   if ('error' in label || !isInMcsRange(settings.mcsRange, label.value)) return undefined;
-  const index = Math.floor(rankOf(label.value.categories) / Math.max(1, settings.labelsPerBlock));
-  return index < blockCountOf(settings.uidRange) ? { first: index, last: index } : undefined;
+  const index = Math.floor(labelRank(label.value.categories) / Math.max(1, settings.labelsPerBlock));
+  return index < blockCount(settings.uidRange) ? { first: index, last: index } : undefined;
 }
 
 /**
@@ -99,7 +99,7 @@ export function createAllocator(
   settings: RangeSettings,
 ): (taken: Bitmap, namespaces: readonly Namespace[]) => number | undefined {
   const blocksInUse = createBlocksInUse(settings);
-  const count = blockCountOf(settings.uidRange);
+  const count = blockCount(settings.uidRange);
   return (taken, namespaces) =>
     // Ids that somebody has given to a namespace by hand may span the whole range.
     taken.lowestClear(count, blocksInUse(namespaces)) ?? taken.lowestClear(count);
@@ -111,28 +111,28 @@ const { uidRange, supplementalGroups, mcs } = NAMESPACE_RANGE_ANNOTATIONS;
 type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, string>> } | undefined;
 
 /** Says what a namespace needs. Ids that somebody else has chosen stay as they are, and so does all beside them. */
-export function needOf(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
+export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
   const annotations = namespace.metadata?.annotations ?? {};
   const deletionTimestamp = namespace.metadata?.deletionTimestamp;
   if (deletionTimestamp !== undefined) return undefined;
   if (annotations[uidRange] === undefined) return 'block';
   if (annotations[mcs] !== undefined && annotations[supplementalGroups] !== undefined) return undefined;
-  const block = ownBlockOf(namespace, settings.uidRange);
-  return block === undefined ? undefined : { annotations: annotationsOfBlock(block, namespace, settings) };
+  const block = namespaceBlock(namespace, settings.uidRange);
+  return block === undefined ? undefined : { annotations: blockAnnotations(block, namespace, settings) };
 }
 
 /** The annotations of a namespace that has this block; those that it has already stay as they are. */
-export function annotationsOfBlock(
+export function blockAnnotations(
   index: number,
   namespace: Namespace,
   { uidRange: range, mcsRange, labelsPerBlock }: RangeSettings,
 ): Readonly<Record<string, string>> {
   const present = namespace.metadata?.annotations ?? {};
-  const block = printBlock(blockAt(range, index));
+  const block = formatBlock(blockAt(range, index));
   return {
     [uidRange]: present[uidRange] ?? block,
     [supplementalGroups]: present[supplementalGroups] ?? block,
-    [mcs]: present[mcs] ?? printMcsLabel(labelAt(mcsRange, index * Math.max(1, labelsPerBlock))),
+    [mcs]: present[mcs] ?? formatMcsLabel(labelAt(mcsRange, index * Math.max(1, labelsPerBlock))),
   };
 }
 
@@ -144,35 +144,35 @@ type RangeState = Required<Pick<RangeAllocation, 'range' | 'data'>>;
 
 /** The blocks that are taken; an error if the object is none of this range, or broken. */
 export function readState(object: RangeAllocation, range: UidRange): Result<Bitmap> {
-  const expected = printUidRange(range);
+  const expected = formatUidRange(range);
   if (object.range !== expected) {
     return { error: `conflicting UID range; expected ${expected}, got ${object.range ?? ''}` };
   }
   const taken = parseBitmap(object.data ?? '');
-  return taken ? { value: taken } : { error: `data of RangeAllocation ${quote(RANGE_ALLOCATION_NAME)} is no base64` };
+  return taken ? { value: taken } : { error: `data of RangeAllocation ${quote(RANGE_ALLOCATION_NAME)} is not base64` };
 }
 
-export function printState(range: UidRange, taken: Bitmap): RangeState {
-  return { range: printUidRange(range), data: taken.print() };
+export function formatState(range: UidRange, taken: Bitmap): RangeState {
+  return { range: formatUidRange(range), data: taken.toBase64() };
 }
 
 /** The blocks that namespaces have; ids that are no block of the range do not count. */
-export function blocksOfNamespaces(namespaces: readonly Namespace[], range: UidRange): Bitmap {
+export function namespaceBlocks(namespaces: readonly Namespace[], range: UidRange): Bitmap {
   const taken = emptyBitmap();
   for (const namespace of namespaces) {
-    const index = ownBlockOf(namespace, range);
+    const index = namespaceBlock(namespace, range);
     if (index !== undefined) taken.add(index);
   }
   return taken;
 }
 
 /** Blocks of the range that the state object calls taken, also where it is the state of another range. */
-export function blocksOfState(object: RangeAllocation, range: UidRange): Bitmap {
+export function recordedBlocks(object: RangeAllocation, range: UidRange): Bitmap {
   const recorded = parseUidRange(object.range ?? '');
   const taken = emptyBitmap();
   if ('error' in recorded) return taken;
-  const count = blockCountOf(recorded.value);
-  for (const { first, last } of parseBitmap(object.data ?? '')?.rows() ?? []) {
+  const count = blockCount(recorded.value);
+  for (const { first, last } of parseBitmap(object.data ?? '')?.ranges() ?? []) {
     if (first >= count) break;
     const { min } = blockAt(recorded.value, first);
     const { max } = blockAt(recorded.value, Math.min(last, count - 1));
@@ -205,8 +205,8 @@ export const ORPHANED_MS = 5 * 60_000;
 
 /** Says which blocks are taken: those that namespaces have, and those that may be on their way to one. */
 export function planRepair({ range, namespaces, state, orphans: known, nowMs }: RepairInput): Repair {
-  const taken = blocksOfNamespaces(namespaces, range);
-  const fresh = state ? blocksOfState(state, range) : emptyBitmap();
+  const taken = namespaceBlocks(namespaces, range);
+  const fresh = state ? recordedBlocks(state, range) : emptyBitmap();
   fresh.removeAll(taken);
   const orphans = new Map<number, Bitmap>();
   for (const [sinceMs, blocks] of known) {
@@ -219,7 +219,7 @@ export function planRepair({ range, namespaces, state, orphans: known, nowMs }: 
     orphans.set(nowMs, fresh);
   }
   for (const blocks of orphans.values()) taken.addAll(blocks);
-  return { taken, orphans, isFull: taken.lowestClear(blockCountOf(range)) === undefined };
+  return { taken, orphans, isFull: taken.lowestClear(blockCount(range)) === undefined };
 }
 
 const {
@@ -236,7 +236,7 @@ interface Reading {
 }
 
 /** What is wrong with ranges that somebody has given to namespaces by hand, by namespace; only those with problems. */
-export function rangeProblems(namespaces: readonly Namespace[]): ReadonlyMap<string, readonly string[]> {
+export function findRangeProblems(namespaces: readonly Namespace[]): ReadonlyMap<string, readonly string[]> {
   const readings = namespaces.map(read);
   const found = new Map<string, string[]>();
   const add = (name: string, problem: string): void => {
@@ -245,7 +245,7 @@ export function rangeProblems(namespaces: readonly Namespace[]): ReadonlyMap<str
     else found.set(name, [problem]);
   };
   for (const { name, problems } of readings) for (const problem of problems) add(name, problem);
-  for (const [name, other] of sharing(readings)) add(name, `shares ids with namespace ${quote(other)}`);
+  for (const [name, other] of sharing(readings)) add(name, `shares IDs with namespace ${quote(other)}`);
   return found;
 }
 
@@ -294,7 +294,7 @@ function parse({ metadata: { name = '', annotations = {}, deletionTimestamp } = 
     ).map((why) => `${GROUPS}=${quote(annotations[GROUPS] ?? '')} ${why}`),
     ...(annotations[RANGE_PROBLEMS_MCS] === undefined || LEVEL.test(annotations[RANGE_PROBLEMS_MCS])
       ? []
-      : [`${RANGE_PROBLEMS_MCS}=${quote(annotations[RANGE_PROBLEMS_MCS])} is no level of SELinux`]),
+      : [`${RANGE_PROBLEMS_MCS}=${quote(annotations[RANGE_PROBLEMS_MCS])} is not an SELinux level`]),
   ];
   return { name, ids: ids && 'value' in ids ? ids.value : undefined, problems };
 }
@@ -303,10 +303,10 @@ const CATEGORIES = '(?::c\\d+(?:[.,]c\\d+)*)?';
 const LEVEL = new RegExp(`^s\\d+${CATEGORIES}(?:-s\\d+${CATEGORIES})?$`);
 
 function unreadable(error: string): string {
-  return `cannot be read (${error})`;
+  return `is invalid (${error})`;
 }
 
 function blockProblems({ min, max }: IdBlock): readonly string[] {
-  if (min > max) return [`has no ids, since ${min} is above ${max}`];
-  return min < 1 ? ['begins with 0, the id of root'] : [];
+  if (min > max) return [`contains no IDs: ${min} is greater than ${max}`];
+  return min < 1 ? ['includes 0, the UID of root'] : [];
 }

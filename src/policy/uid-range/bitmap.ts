@@ -14,17 +14,17 @@ export interface Bitmap {
   /** In rising order. */
   values(): Iterable<number>;
   /** Numbers in a row that are in the set, the longest possible, in rising order. */
-  rows(): Iterable<NumberRow>;
+  ranges(): Iterable<NumberRange>;
   /** How many bytes hold all numbers. */
   byteLength(): number;
   /** Eight numbers, as bits: those from eight times the position on. */
   byteAt(position: number): number;
   /** A big-endian number without leading zero bytes, in base64: bit 0 is the last one. */
-  print(): string;
+  toBase64(): string;
 }
 
 /** Numbers in a row, both ends included. */
-export interface NumberRow {
+export interface NumberRange {
   readonly first: number;
   readonly last: number;
 }
@@ -34,7 +34,7 @@ const MAX_LENGTH = 4 * 1024 * 1024;
 /** So many bytes become text at a time: a call cannot have more arguments than fit the stack. */
 const CHUNK = 8192;
 
-/** Reads what `print` wrote; empty text is an empty set, `undefined` a text that is no base64. */
+/** Reads what `print` wrote; empty text is an empty set, `undefined` a text that is not base64. */
 export function parseBitmap(text: string): Bitmap | undefined {
   if (text.length % 4 !== 0 || text.length > MAX_LENGTH || !BASE64.test(text)) return undefined;
   const bigEndian = atob(text);
@@ -68,7 +68,7 @@ function bitmapOver(initial: Uint8Array): Bitmap {
       } else bytes[index >> 3] = byteAt(index >> 3) | (1 << (index & 7));
     }
   };
-  function* rows(): Iterable<NumberRow> {
+  function* rows(): Iterable<NumberRange> {
     let first: number | undefined;
     for (const [position, byte] of bytes.entries()) {
       // Whole bytes at once: most are all of a kind.
@@ -111,10 +111,10 @@ function bitmapOver(initial: Uint8Array): Bitmap {
     *values() {
       for (const { first, last } of rows()) for (let index = first; index <= last; index++) yield index;
     },
-    rows,
+    ranges: rows,
     byteLength: () => bytes.length,
     byteAt,
-    print() {
+    toBase64() {
       const length = bytes.findLastIndex((byte) => byte !== 0) + 1;
       const bigEndian = bytes.slice(0, length).reverse();
       let text = '';

@@ -28,12 +28,12 @@ export function parseUidRange(text: string): Result<UidRange> {
 }
 
 /** The text that `parseUidRange` reads. */
-export function printUidRange({ start, end, blockSize }: UidRange): string {
+export function formatUidRange({ start, end, blockSize }: UidRange): string {
   return `${start}-${end}/${blockSize}`;
 }
 
 /** How many whole blocks there are; they are numbered from 0. */
-export function blockCountOf({ start, end, blockSize }: UidRange): number {
+export function blockCount({ start, end, blockSize }: UidRange): number {
   return Math.floor((end - start + 1) / blockSize);
 }
 
@@ -44,7 +44,7 @@ export function blockAt({ start, blockSize }: UidRange, index: number): IdBlock 
 }
 
 /** A block as namespaces are annotated with it: `<start>/<size>`. */
-export function printBlock({ min, max }: IdBlock): string {
+export function formatBlock({ min, max }: IdBlock): string {
   return `${min}/${max - min + 1}`;
 }
 
@@ -61,7 +61,7 @@ export function blocksTouching(
   { min, max }: IdBlock,
 ): { readonly first: number; readonly last: number } | undefined {
   const first = Math.max(0, Math.floor((min - range.start) / range.blockSize));
-  const last = Math.min(blockCountOf(range) - 1, Math.floor((max - range.start) / range.blockSize));
+  const last = Math.min(blockCount(range) - 1, Math.floor((max - range.start) / range.blockSize));
   return min <= max && first <= last ? { first, last } : undefined;
 }
 
@@ -94,7 +94,7 @@ export function parseMcsLabel(text: string): Result<McsLabel> {
   return { value: { prefix: text.slice(0, colon + 1), categories: categories.sort((a, b) => b - a) } };
 }
 
-export function printMcsLabel({ prefix, categories }: McsLabel): string {
+export function formatMcsLabel({ prefix, categories }: McsLabel): string {
   return prefix + categories.map((category) => `c${category}`).join(',');
 }
 
@@ -103,7 +103,7 @@ export function printMcsLabel({ prefix, categories }: McsLabel): string {
  * the combinatorial number system. Exact for categories that SELinux knows and up to 5 of them.
  * @see https://en.wikipedia.org/wiki/Combinatorial_number_system
  */
-export function rankOf(categories: readonly number[]): number {
+export function labelRank(categories: readonly number[]): number {
   return categories.reduce((rank, category, index) => rank + binomial(category, categories.length - index), 0);
 }
 
@@ -167,12 +167,12 @@ export function parseMcsRange(text: string): Result<McsRange> {
 }
 
 /** The text that `parseMcsRange` reads. */
-export function printMcsRange({ prefix, length, categories }: McsRange): string {
+export function formatMcsRange({ prefix, length, categories }: McsRange): string {
   return `${prefix}/${length}${categories === CATEGORIES ? '' : `,${categories}`}`;
 }
 
 /** How many labels there are. */
-export function labelCountOf({ length, categories }: McsRange): number {
+export function labelCount({ length, categories }: McsRange): number {
   return binomial(categories, length);
 }
 
@@ -212,11 +212,11 @@ export const DEFAULT_RANGES: RangeSettings = {
 const MAX_BLOCKS = 8_000_000;
 
 /** Says why the parts do not go together; `undefined` if they do. */
-export function rangesProblem({ uidRange, mcsRange, labelsPerBlock }: RangeSettings): string | undefined {
-  const blocks = blockCountOf(uidRange);
-  if (blocks > MAX_BLOCKS) return `uid range ${printUidRange(uidRange)} has ${blocks} blocks, more than ${MAX_BLOCKS}`;
+export function validateRangeSettings({ uidRange, mcsRange, labelsPerBlock }: RangeSettings): string | undefined {
+  const blocks = blockCount(uidRange);
+  if (blocks > MAX_BLOCKS) return `uid range ${formatUidRange(uidRange)} has ${blocks} blocks, more than ${MAX_BLOCKS}`;
   const wanted = blocks * Math.max(1, labelsPerBlock);
-  const labels = labelCountOf(mcsRange);
+  const labels = labelCount(mcsRange);
   if (wanted <= labels) return undefined;
-  return `mcs range ${printMcsRange(mcsRange)} has ${labels} labels, ${wanted} are needed for the ${blocks} blocks of uid range ${printUidRange(uidRange)}`;
+  return `mcs range ${formatMcsRange(mcsRange)} has ${labels} labels, ${wanted} are needed for the ${blocks} blocks of uid range ${formatUidRange(uidRange)}`;
 }

@@ -1,4 +1,4 @@
-import { canUseScc } from '../../cluster/access.ts';
+import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import { createLevelPredictor, createRolloutViewCache, type RolloutScope } from '../../cluster/rollout.ts';
 import { waitFor, type Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
@@ -22,7 +22,7 @@ import type { ManagementSettings } from '../../policy/rollout/label-sync.ts';
 import { previewEnforcement, formatPreviewWarning, isEnforcementPending } from '../../policy/rollout/preview.ts';
 import type { TemplateSurroundings } from '../../policy/rollout/readiness.ts';
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
-import { sccModeOf, warnOfModeLabel, type SccSettings } from '../../policy/scc/mode.ts';
+import { sccMode, modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { remainingMs, type WaitingRoom } from '../waiting-room.ts';
@@ -123,7 +123,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   };
   const conclude = (request: AdmissionRequest, { decision, counts }: Review, store: Store): Decision => {
     record(request, counts);
-    const warning = (scc && warnOfModeLabel(request, scc)) ?? previewWarning(request, decision, store);
+    const warning = (scc && modeLabelWarning(request, scc)) ?? previewWarning(request, decision, store);
     return warning === undefined ? decision : { ...decision, warnings: [...(decision.warnings ?? []), warning] };
   };
 
@@ -200,8 +200,9 @@ function templateSurroundings(
   if (namespace === undefined) return undefined;
   return {
     namespace,
-    sccMode: sccModeOf(namespace, scc).mode,
+    sccMode: sccMode(namespace, scc).mode,
     sccs: store.list('SecurityContextConstraints'),
+    sccSet: getSccSet(store),
     canUse: canUseScc(store),
     findAccount: (account) => store.get('ServiceAccount', account, name),
   };

@@ -8,9 +8,9 @@ import { invalid, type Status } from '../../kube/status.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
 import { resolveCompatibility } from '../../policy/scc/mode.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
-import { sccModeOf, type SccSettings } from '../../policy/scc/mode.ts';
+import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
-import { sccObjectErrors, sccTypeError } from '../../policy/scc/objects.ts';
+import { validateSccObject, findSccTypeError } from '../../policy/scc/objects.ts';
 import { rule, WRITES, type Webhook, type WebhookContext, type WebhookRegistration } from '../webhook.ts';
 
 const { group, resource } = RESOURCES.SecurityContextConstraints;
@@ -47,7 +47,7 @@ export function createSccObjectsDefaultWebhook({ settings }: { readonly settings
     decide(request) {
       const scc = settings.mode === 'off' ? undefined : requestedScc(request);
       if (scc === undefined) return allow();
-      const error = sccTypeError(scc);
+      const error = findSccTypeError(scc);
       return error ? deny(invalidScc(request, [error])) : allow({ object: defaultScc(scc) });
     },
   };
@@ -68,7 +68,7 @@ export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
     decide(request, context) {
       const scc = deps.settings.mode === 'off' ? undefined : requestedScc(request);
       if (scc === undefined) return allow();
-      const errors = sccObjectErrors(scc);
+      const errors = validateSccObject(scc);
       if (errors.length > 0) return deny(invalidScc(request, errors));
       return allow({ warnings: findWarnings(scc, request, context, deps) });
     },
@@ -102,7 +102,7 @@ function findWarnings(
 /** Returns undefined for a namespace in which SCCs do not apply. */
 function findNamespace(store: Store, name: string, settings: SccSettings): Namespace | undefined {
   const namespace = store.get('Namespace', name);
-  return namespace && sccModeOf(namespace, settings).mode !== 'off' ? namespace : undefined;
+  return namespace && sccMode(namespace, settings).mode !== 'off' ? namespace : undefined;
 }
 
 /** Returns the SCC that a request writes, with fields of any type, or undefined for other requests. */

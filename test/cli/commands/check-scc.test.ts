@@ -39,7 +39,7 @@ describe('check judges the label of a namespace that says its mode of SCCs', () 
       code: 0,
       stdout:
         'Namespace a has an invalid SCC mode\n' +
-        `  stdin:6:5  scc-label  invalid label (label portcullis.dev/scc: unknown mode "Report", taken for "enforce"; ${rule})\n` +
+        `  stdin:6:5  scc-label  invalid label (label portcullis.dev/scc: unknown mode "Report", "enforce" applies; ${rule})\n` +
         `${fix}0 passed, 0 failed, 1 with warnings\n`,
     },
     {
@@ -106,15 +106,15 @@ test('values of SCCs that match nothing are warned of', async () => {
   assert.equal(
     stdout.replaceAll(/^ +stdin:1:\d+ +/gm, '').replaceAll(/^ +Fix/gm, 'Fix'),
     `SecurityContextConstraints a has values that match nothing (warn)
-mistyped  mistyped value (volumes[1]: "configmap" is no type of volume)
+mistyped  mistyped value (volumes[1]: "configmap" is not a volume type)
 Fix: Write "configMap".
-mistyped  mistyped value (volumes[2]: "disk" is no type of volume)
+mistyped  mistyped value (volumes[2]: "disk" is not a volume type)
 Fix: Use a volume type as it is named in pods.
-mistyped  mistyped value (allowedCapabilities[0]: "CAP_NET_ADMIN" is not how pods write a capability)
+mistyped  mistyped value (allowedCapabilities[0]: "CAP_NET_ADMIN" is not a capability name)
 Fix: Write "NET_ADMIN".
-mistyped  mistyped value (seccompProfiles[0]: "RuntimeDefault" is no seccomp profile)
+mistyped  mistyped value (seccompProfiles[0]: "RuntimeDefault" is not a seccomp profile)
 Fix: Write "runtime/default".
-mistyped  mistyped value (users[0]: "system:serviceaccount:payments" is no service account, which is system:serviceaccount:NAMESPACE:NAME)
+mistyped  mistyped value (users[0]: "system:serviceaccount:payments" is not a service account (system:serviceaccount:NAMESPACE:NAME))
 Fix: Use the namespace and the name of the service account.
 
 0 passed, 0 failed, 1 with warnings

@@ -61,7 +61,7 @@ ${ANYBODY}  Mode             enforce
       not tried: the pod requires another
       spec.securityContext: seLinuxOptions.level="s0:c26,c5"
 
-Warning: Annotation openshift.io/required-scc asks for SCC "restricted-v9"; there are only: broken, restricted-v2, root.
+Warning: Annotation openshift.io/required-scc requires SCC "restricted-v9", which does not exist. Existing SCCs: broken, restricted-v2, root.
 `,
     },
     {
@@ -94,7 +94,7 @@ ${ANYBODY}  Mode             off: pods are neither judged nor changed
   root           0         55000   -                     no
       .containers[0].privileged: Invalid value: true: Privileged containers are not allowed
 
-Warning: SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.privileged=true.
+Warning: The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.privileged=true.
 Warning: No SCC would admit the pod as it is.
 `,
     },
@@ -117,7 +117,7 @@ Warning: No SCC would admit the pod as it is.
 * root           0         55000   user                  yes
       spec.securityContext: seLinuxOptions.level="s0:c26,c5"
 
-Warning: SCC "root" admits the pod because its creator may use it; service account "default" may not: such pods fail when a controller creates them.
+Warning: SCC "root" admits the pod only because its creator may use it. Service account "default" may not use it, so such pods fail when a controller creates them.
 `,
     },
     {
@@ -154,8 +154,8 @@ Deployment shop/root: no SCC admits it
   root           0         55000   -                     yes
       spec.securityContext: seLinuxOptions.level="s0:c26,c5"
 
-Warning: SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.
-Warning: SCC "root" would admit the pod: a cluster administrator can grant service account "default" the verb use on it.
+Warning: The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.
+Warning: SCC "root" would admit the pod if service account "default" were granted its use.
 
 1 admitted, 1 refused
 `,
@@ -205,15 +205,15 @@ describe('for programs', () => {
         namespace: 'shop',
         createdBy: 'anybody who is authenticated (--as names somebody)',
         serviceAccount: 'default',
-        nearest: 'restricted-v2',
+        closest: 'restricted-v2',
         grantable: 'root',
         mode: 'enforce',
         allowed: false,
         message:
           'unable to validate against any security context constraint: [provider "broken": Forbidden: not usable by user or serviceaccount, provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999], provider "root": Forbidden: not usable by user or serviceaccount]',
         warnings: [
-          'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
-          'SCC "root" would admit the pod: a cluster administrator can grant service account "default" the verb use on it.',
+          'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
+          'SCC "root" would admit the pod if service account "default" were granted its use.',
         ],
         sccs: [
           {
@@ -226,7 +226,7 @@ describe('for programs', () => {
             errors: [
               'provider "broken": Internal error: error creating provider for SCC broken in namespace shop: MustRunAs requires a UID',
             ],
-            obstacles: [],
+            disallowedFields: [],
             broken: 'error creating provider for SCC broken in namespace shop: MustRunAs requires a UID',
           },
           {
@@ -239,7 +239,7 @@ describe('for programs', () => {
             errors: [
               'provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
             ],
-            obstacles: [{ path: 'spec.containers[0].securityContext.runAsUser', values: [0] }],
+            disallowedFields: [{ path: 'spec.containers[0].securityContext.runAsUser', values: [0] }],
           },
           {
             name: 'root',
@@ -249,7 +249,7 @@ describe('for programs', () => {
             usableBy: [],
             fits: true,
             errors: [],
-            obstacles: [],
+            disallowedFields: [],
             changes: [{ path: 'spec.securityContext.seLinuxOptions.level', after: 's0:c26,c5' }],
           },
         ],

@@ -174,7 +174,7 @@ describe('the summary and the next step', () => {
   test('a label that says no mode is told', async () => {
     const { stdout } = await plan([], namespaceWith({ 'portcullis.dev/scc': 'maybe' }));
     const problem =
-      'label portcullis.dev/scc: unknown mode "maybe", taken for "enforce"; must be one of enforce, report, off';
+      'label portcullis.dev/scc: unknown mode "maybe", "enforce" applies; must be one of enforce, report, off';
     assert.ok(stdout.includes(`.\n\none (enforce)\n  ${problem}\n  Deployment web  restricted-v2\n`), stdout);
   });
 
@@ -244,7 +244,7 @@ describe('a plan grants no more than it has to', () => {
       'shop (report)',
       '  Pod ntp  refused',
       nearest('spec.containers[0].securityContext.capabilities.add=SYS_TIME'),
-      '    Needs a custom SCC: copy restricted-v2 and allow allowedCapabilities=SYS_TIME',
+      '    Needs a custom SCC: copy restricted-v2 and set allowedCapabilities=SYS_TIME',
       '    privileged would admit it if service account "default" were granted its use, but it allows everything',
       '',
       '1 workload: 0 admitted, 1 refused',
@@ -254,7 +254,7 @@ describe('a plan grants no more than it has to', () => {
     const { stdout } = await plan(['--bindings', '-'], stdin);
     assert.equal(
       stdout,
-      '# shop: Pod ntp needs a custom SCC: copy restricted-v2 and allow allowedCapabilities=SYS_TIME. Of the existing SCCs, only privileged would admit it, which allows everything.\n',
+      '# shop: Pod ntp needs a custom SCC: copy restricted-v2 and set allowedCapabilities=SYS_TIME. Of the existing SCCs, only privileged would admit it, which allows everything.\n',
     );
   });
 

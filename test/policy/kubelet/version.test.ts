@@ -4,7 +4,7 @@ import {
   compareKubeletVersions,
   parseKubeletVersion,
   parseVersion,
-  printKubeletVersion,
+  formatKubeletVersion,
 } from '../../../src/policy/kubelet/version.ts';
 
 describe('what is no version', () => {
@@ -48,7 +48,7 @@ test('pre-releases and builds do not count', () => {
     'v1.30.0-eks-a55',
   ]) {
     const parsed = parseKubeletVersion(text);
-    assert.equal('value' in parsed && printKubeletVersion(parsed.value), '1.30.0', text);
+    assert.equal('value' in parsed && formatKubeletVersion(parsed.value), '1.30.0', text);
   }
 });
 
@@ -56,5 +56,5 @@ test('versions are compared by number', () => {
   const order = ['1.9.0', '1.29.8', '1.30.0', '1.30.1', '1.30.10', '1.100.0', '2.0.0', '2.0.18446744073709551615'];
   const versions = order.map((text) => parseVersion(text)).flatMap((parsed) => ('value' in parsed ? parsed.value : []));
   assert.equal(versions.length, order.length);
-  assert.deepEqual(versions.toReversed().sort(compareKubeletVersions).map(printKubeletVersion), order);
+  assert.deepEqual(versions.toReversed().sort(compareKubeletVersions).map(formatKubeletVersion), order);
 });

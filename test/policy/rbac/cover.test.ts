@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { missingRights } from '../../../src/policy/rbac/rules.ts';
+import { findMissingRules } from '../../../src/policy/rbac/rules.ts';
 
 const EVERYTHING = { verbs: ['*'], apiGroups: ['*'], resources: ['*'] };
 const PODS = { verbs: ['get', 'list'], apiGroups: [''], resources: ['pods'] };
@@ -95,13 +95,13 @@ const CASES: readonly Case[] = [
 ];
 
 for (const { name, held = [], wanted, missing } of CASES) {
-  test(name, () => assert.deepEqual(missingRights(held, wanted), missing));
+  test(name, () => assert.deepEqual(findMissingRules(held, wanted), missing));
 }
 
 test('a rule of a million rights is refused in a moment', { timeout: 5_000 }, () => {
   const many = Array.from({ length: 1000 }, (_, index) => `r${index}`);
   const rule = { verbs: many, apiGroups: many, resources: many };
-  assert.ok(missingRights([PODS], [rule]).length > 0);
-  assert.ok(missingRights([{ ...rule, verbs: ['get'] }], [rule]).length > 0);
-  assert.deepEqual(missingRights([rule], [rule]), []);
+  assert.ok(findMissingRules([PODS], [rule]).length > 0);
+  assert.ok(findMissingRules([{ ...rule, verbs: ['get'] }], [rule]).length > 0);
+  assert.deepEqual(findMissingRules([rule], [rule]), []);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createAuthorizer, type Action, type RbacObjects, type User } from '../../../src/policy/rbac/index.ts';
-import { grantsAnywhere, grantsOf, whoCan, type RbacGrant } from '../../../src/policy/rbac/who-can.ts';
+import { findGrants, userGrants, whoCan, type RbacGrant } from '../../../src/policy/rbac/who-can.ts';
 
 const NONE: RbacObjects = { roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] };
 const USE: Action = { verb: 'use', apiGroup: 'g', resource: 'sccs', name: 'anyuid' };
@@ -90,12 +90,8 @@ describe('who can', () => {
     ['in the whole cluster', whoCan(OBJECTS, USE), [ADMINS]],
     ['in a namespace', whoCan(OBJECTS, { ...USE, namespace: 'shop' }), [ADMINS, ...SHOP]],
     ['in a namespace without bindings', whoCan(OBJECTS, { ...USE, namespace: 'else' }), [ADMINS]],
-    ['anywhere', grantsAnywhere(OBJECTS, USE), [ADMINS, BANK, ...SHOP]],
-    [
-      'anywhere, whatever namespace is named',
-      grantsAnywhere(OBJECTS, { ...USE, namespace: 'x' }),
-      [ADMINS, BANK, ...SHOP],
-    ],
+    ['anywhere', findGrants(OBJECTS, USE), [ADMINS, BANK, ...SHOP]],
+    ['anywhere, whatever namespace is named', findGrants(OBJECTS, { ...USE, namespace: 'x' }), [ADMINS, BANK, ...SHOP]],
     [
       'a path',
       whoCan(OBJECTS, { verb: 'use', nonResourceURL: '/a/b', namespace: 'shop' }),
@@ -103,15 +99,19 @@ describe('who can', () => {
     ],
     [
       'by a user',
-      grantsOf(OBJECTS, { username: 'alice', groups: ['dev'] }, { ...USE, namespace: 'shop' }),
+      userGrants(OBJECTS, { username: 'alice', groups: ['dev'] }, { ...USE, namespace: 'shop' }),
       [SHOP[0] ?? '', SHOP[3] ?? ''],
     ],
     [
       'by a service account',
-      grantsOf(OBJECTS, { username: 'system:serviceaccount:bank:app' }, { ...USE, namespace: 'shop' }),
+      userGrants(OBJECTS, { username: 'system:serviceaccount:bank:app' }, { ...USE, namespace: 'shop' }),
       [SHOP[2] ?? ''],
     ],
-    ['by somebody else', grantsOf(OBJECTS, { username: 'dev', groups: ['alice'] }, { ...USE, namespace: 'shop' }), []],
+    [
+      'by somebody else',
+      userGrants(OBJECTS, { username: 'dev', groups: ['alice'] }, { ...USE, namespace: 'shop' }),
+      [],
+    ],
   ];
   for (const [name, found, expected] of cases) test(name, () => assert.deepEqual(found.map(print), expected));
 
@@ -134,7 +134,7 @@ describe('who can', () => {
         { metadata: { name: 'a' }, roleRef: { kind: 'ClusterRole', name: 'use' }, subjects: [null, { kind: 'User' }] },
       ],
     } as unknown as RbacObjects;
-    assert.deepEqual(grantsAnywhere(broken, USE), []);
+    assert.deepEqual(findGrants(broken, USE), []);
   });
 });
 
@@ -181,7 +181,7 @@ describe('for all objects, users and actions', () => {
   test('a user has a grant where the authorizer allows', () => {
     fc.assert(
       fc.property(objects, user, action, (given, who, what) => {
-        assert.equal(grantsOf(given, who, what).length > 0, createAuthorizer(given)(who, what));
+        assert.equal(userGrants(given, who, what).length > 0, createAuthorizer(given)(who, what));
       }),
       { numRuns: 2000 },
     );
@@ -205,7 +205,7 @@ describe('for all objects, users and actions', () => {
           roleBindings: sorted.roleBindings.toReversed(),
           clusterRoleBindings: sorted.clusterRoleBindings.toReversed(),
         };
-        assert.deepEqual(grantsAnywhere(turned, what), grantsAnywhere(sorted, what));
+        assert.deepEqual(findGrants(turned, what), findGrants(sorted, what));
       }),
     );
   });

@@ -7,7 +7,7 @@ import { isObject, type JsonObject, type Namespace, type PodLike } from '../../.
 import { psaLevelOf } from '../../../src/policy/rollout/scc-level.ts';
 import { evaluatePod, type Level } from '../../../src/policy/pss/index.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
-import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
+import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { candidatesFor, sourceOf } from '../../support/scc-witnesses.ts';
 
@@ -70,7 +70,7 @@ const scc: fc.Arbitrary<SecurityContextConstraints> = few({
   forbiddenSysctls: fc.subarray(['net.*', ...SYSCTLS], { maxLength: 2 }),
 })
   .map((fields) => defaultScc(asParsed({ ...STRICT, ...fields })))
-  .filter((object) => sccObjectErrors(object).length === 0);
+  .filter((object) => validateSccObject(object).length === 0);
 
 const shared = {
   runAsUser: one(...IDS),

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
+import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import type { SccInput } from '../../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { canUseBy, type Grant } from '../../support/scc.ts';
@@ -143,7 +143,7 @@ export const scc: fc.Arbitrary<SecurityContextConstraints> = fc
     { requiredKeys: ['metadata', 'seLinuxContext', 'runAsUser'] },
   )
   .map(defaultScc)
-  .filter((object) => sccObjectErrors(object).length === 0);
+  .filter((object) => validateSccObject(object).length === 0);
 
 const grant: fc.Arbitrary<Grant> = fc.record(
   {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { changesOf, type Change } from '../../../src/policy/scc/advice/suggestion.ts';
+import { findChanges, type Change } from '../../../src/policy/scc/advice/changes.ts';
 
 describe('what differs between two pods', () => {
   const cases: readonly { name: string; before: unknown; after: unknown; expected: readonly Change[] }[] = [
@@ -79,6 +79,6 @@ describe('what differs between two pods', () => {
     },
   ];
   for (const { name, before, after, expected } of cases) {
-    test(name, () => assert.deepEqual(changesOf(before, after), expected));
+    test(name, () => assert.deepEqual(findChanges(before, after), expected));
   }
 });

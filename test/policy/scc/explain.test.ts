@@ -39,7 +39,7 @@ describe('refusals', () => {
   test('for another reason than the SCCs hold no advice, and tell of all SCCs none the less', () => {
     const noRanges = explainScc(request({ namespace: namespaceWith({}, 'new') }));
     assert.deepEqual(namesOf(noRanges), IN_ORDER);
-    assert.deepEqual([noRanges.nearest, noRanges.grantable, noRanges.chosen], [undefined, undefined, undefined]);
+    assert.deepEqual([noRanges.closest, noRanges.grantable, noRanges.chosen], [undefined, undefined, undefined]);
     const broken = noRanges.sccs.filter((scc) => scc.broken !== undefined).map(({ name }) => name);
     assert.deepEqual(
       IN_ORDER.filter((name) => !broken.includes(name)),
@@ -55,7 +55,7 @@ describe('refusals', () => {
       errors: [
         'provider "anyuid": Internal error: unable to find pre-allocated mcs annotation for namespace new while trying to configure SCC anyuid: unable to find annotation openshift.io/sa.scc.mcs',
       ],
-      obstacles: [],
+      disallowedFields: [],
       broken:
         'unable to find pre-allocated mcs annotation for namespace new while trying to configure SCC anyuid: unable to find annotation openshift.io/sa.scc.mcs',
     });
@@ -70,9 +70,9 @@ describe('refusals', () => {
     const { sccs, ...rest } = explainScc(request({ sccs: [] }));
     assert.deepEqual([sccs, Object.keys(rest)], [[], ['decision']]);
   });
-  test('tell the nearest SCC, and the least permissive one that would admit the pod', () => {
-    const { nearest, grantable, sccs } = explainScc(request({ object: root }));
-    assert.deepEqual([nearest, grantable], ['restricted-v2', 'anyuid']);
+  test('tell the closest SCC, and the least permissive one that would admit the pod', () => {
+    const { closest: closest, grantable, sccs } = explainScc(request({ object: root }));
+    assert.deepEqual([closest, grantable], ['restricted-v2', 'anyuid']);
     assert.deepEqual(sccs[1], {
       name: 'restricted-v2',
       priority: 0,
@@ -83,7 +83,7 @@ describe('refusals', () => {
       errors: [
         'provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
       ],
-      obstacles: [{ path: 'spec.containers[0].securityContext.runAsUser', values: [0] }],
+      disallowedFields: [{ path: 'spec.containers[0].securityContext.runAsUser', values: [0] }],
     });
   });
 });
@@ -91,16 +91,16 @@ describe('refusals', () => {
 describe('admissions', () => {
   test('tell the chosen SCC, the next one and why', () => {
     const explanation = explainScc(request({ userInfo: ADMIN }));
-    const { chosen, next, reason, nearest, grantable } = explanation;
+    const { chosen, next, reason, closest: closest, grantable } = explanation;
     assert.deepEqual(namesOf(explanation), IN_ORDER);
     assert.deepEqual(
-      { chosen, next, reason, nearest, grantable },
+      { chosen, next, reason, closest, grantable },
       {
         chosen: 'anyuid',
         next: 'restricted-v2',
         reason:
           '"anyuid" is most restrictive, not denied, and chosen over "restricted-v2" because "anyuid" has higher priority',
-        nearest: undefined,
+        closest: undefined,
         grantable: undefined,
       },
     );
@@ -138,7 +138,7 @@ describe('updates', () => {
     const object = podWith({ priority: 1 }, { annotations: { 'openshift.io/scc': 'restricted-v2' } });
     const { sccs, chosen } = explainScc(request({ operation: 'UPDATE', object, oldObject: recorded }));
     assert.equal(chosen, undefined);
-    assert.deepEqual(sccs[1]?.errors, ['the SCC would change the pod, which an update may not']);
+    assert.deepEqual(sccs[1]?.errors, ['the SCC would have to change the pod, which an update cannot do']);
     assert.equal(sccs.at(-1)?.fits, true);
   });
   test('of pods from before there were SCCs have none', () => {
@@ -170,11 +170,11 @@ test('what is explained is what is decided', () => {
 test('every SCC that a pod does not fit names the fields, or is broken', () => {
   fc.assert(
     fc.property(create, (input) => {
-      for (const { fits, errors, obstacles, broken, object } of explainScc(input).sccs) {
+      for (const { fits, errors, disallowedFields: disallowedFields, broken, object } of explainScc(input).sccs) {
         assert.equal(fits, errors.length === 0);
         assert.equal(fits, object !== undefined);
-        if (!fits) assert.equal(obstacles.length === 0, broken !== undefined);
-        for (const { path } of obstacles) assert.match(path, /^(?:spec\.|metadata\.annotations\[)/);
+        if (!fits) assert.equal(disallowedFields.length === 0, broken !== undefined);
+        for (const { path } of disallowedFields) assert.match(path, /^(?:spec\.|metadata\.annotations\[)/);
       }
     }),
     { numRuns: 300 },

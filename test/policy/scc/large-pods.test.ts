@@ -33,7 +33,7 @@ suite('more than is read of a pod', () => {
     [
       'groups',
       podWith({ securityContext: { supplementalGroups: times(20_001, () => 1) } }),
-      'spec.securityContext.supplementalGroups: Too many: 20001: must have at most 20000 items',
+      'spec.securityContext.supplementalGroups: Too many: 20002: must have at most 20000 items',
     ],
     [
       'sysctls and capabilities, together',
@@ -41,7 +41,7 @@ suite('more than is read of a pod', () => {
         securityContext: { sysctls: times(15_000, () => ({})) },
         containers: [{ securityContext: { capabilities: { drop: times(6000, String) } } }],
       }),
-      'spec.securityContext.sysctls: Too many: 21001: must have at most 20000 items',
+      'spec.containers[0].securityContext.capabilities.drop: Too many: 21001: must have at most 20000 items',
     ],
     [
       'annotations',
@@ -208,7 +208,7 @@ suite('work has an end, whatever a pod holds and however many SCCs there are', {
         assert.ok(user < 1_000_000, `${user} µs`);
         assert.equal(
           messageOf(decision),
-          `unable to validate against any security context constraint: ${path}: Too many: ${count}: more than can be tried on 500 SCCs; have fewer, or name one SCC by annotation openshift.io/required-scc`,
+          `unable to validate against any security context constraint: ${path}: Too many: ${count}: too many to evaluate against 500 SCCs; reduce their number, or select one SCC with annotation openshift.io/required-scc`,
         );
       }
       // One SCC can be tried on any pod that is read.
@@ -249,7 +249,7 @@ suite('work has an end, whatever a pod holds and however many SCCs there are', {
         'unable to validate against any security context constraint: [provider s0: .containers[0].privileged: ',
       ),
     );
-    assert.ok(message.endsWith(', provider "s99": Forbidden: does not fit either]'));
+    assert.ok(message.endsWith(', provider "s99": Forbidden: does not allow the pod (errors omitted)]'));
     assert.ok(message.length < 1024 * 1024, String(message.length));
   });
 });

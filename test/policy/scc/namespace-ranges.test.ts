@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { namespaceRangesOf } from '../../../src/policy/scc/namespace.ts';
+import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 
 suite('namespaces', () => {
   test('groups fall back to the range of users, if they have no annotation', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': '7/2' };
-    const ranges = namespaceRangesOf({ metadata: { name: 'a', annotations } });
+    const ranges = readNamespaceRanges({ metadata: { name: 'a', annotations } });
     assert.deepEqual(ranges.groupRanges, { value: [{ min: 7, max: 8 }] });
   });
 
@@ -17,6 +17,6 @@ suite('namespaces', () => {
       'error fetching namespace "a": unable to find annotation openshift.io/sa.scc.uid-range',
     ],
   ] as const) {
-    test(problem, () => assert.equal(namespaceRangesOf(given).problem, problem));
+    test(problem, () => assert.equal(readNamespaceRanges(given).problem, problem));
   }
 });

@@ -21,7 +21,7 @@ suite('values of a wrong type are refused', () => {
     [podWith({ containers: [null] }), 'spec.containers[0]: Invalid value: null: must be an object'],
     [
       podWith({ containers: [{ name: 'app', ports: [{ hostPort: '80' }] }] }),
-      'spec.containers[0].ports.hostPort: Invalid value: "80": must be an integer',
+      'spec.containers[0].ports[0].hostPort: Invalid value: "80": must be an integer',
     ],
     [
       podWith({ containers: [{}, { securityContext: { runAsUser: 1.5 } }] }),
@@ -37,7 +37,7 @@ suite('values of a wrong type are refused', () => {
     ],
     [
       podWith({ securityContext: { supplementalGroups: [1, '2'] } }),
-      'spec.securityContext.supplementalGroups: Invalid value: [1,"2"]: must be a list of integers',
+      'spec.securityContext.supplementalGroups[1]: Invalid value: "2": must be an integer',
     ],
     [
       podWith({ securityContext: { seccompProfile: { type: 1 } } }),

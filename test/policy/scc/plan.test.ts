@@ -46,7 +46,7 @@ describe('refused', () => {
       },
       expected: {
         outcome: 'refused',
-        nearest: { scc: 'restricted-v2', obstacles: [{ path: 'spec.hostPID', values: [true] }] },
+        closest: { scc: 'restricted-v2', disallowedFields: [{ path: 'spec.hostPID', values: [true] }] },
       },
     },
     {
@@ -54,7 +54,10 @@ describe('refused', () => {
       given: { object: podWith({ securityContext: { runAsUser: 999 } }) },
       expected: {
         outcome: 'refused',
-        nearest: { scc: 'restricted-v2', obstacles: [{ path: 'spec.securityContext.runAsUser', values: [999] }] },
+        closest: {
+          scc: 'restricted-v2',
+          disallowedFields: [{ path: 'spec.securityContext.runAsUser', values: [999] }],
+        },
         grantable: 'nonroot-v2',
       },
     },
@@ -67,7 +70,7 @@ describe('refused', () => {
       },
       expected: {
         outcome: 'refused',
-        nearest: { scc: 'lax', obstacles: [{ path: 'spec.hostPID', values: [true] }] },
+        closest: { scc: 'lax', disallowedFields: [{ path: 'spec.hostPID', values: [true] }] },
       },
     },
   ];

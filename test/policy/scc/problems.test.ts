@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { findSccProblems, printSccProblems } from '../../../src/policy/scc/advice/scc-warnings.ts';
+import { findSccProblems, formatSccProblems } from '../../../src/policy/scc/advice/scc-warnings.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import type { Compatibility } from '../../../src/policy/scc/request.ts';
+import type { Compatibility } from '../../../src/policy/scc/mode.ts';
+import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import { laxScc } from '../../support/scc.ts';
 
 const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
@@ -10,7 +11,7 @@ const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
 suite('what decisions do without', () => {
   const cases: readonly {
     readonly name: string;
-    readonly sccs: readonly unknown[];
+    readonly sccs: readonly SecurityContextConstraints[];
     readonly compatibility?: Compatibility;
     readonly expected: string | undefined;
   }[] = [
@@ -18,7 +19,7 @@ suite('what decisions do without', () => {
     {
       name: 'one standard SCC',
       sccs: STANDARD.filter(({ metadata }) => metadata?.name !== 'nonroot'),
-      expected: 'nonroot is missing',
+      expected: 'standard SCC nonroot is missing',
     },
     {
       name: 'standard SCCs that older platforms do not have',
@@ -29,19 +30,19 @@ suite('what decisions do without', () => {
       name: 'SCCs that are required',
       sccs: STANDARD.filter(({ metadata }) => metadata?.name !== 'nonroot'),
       compatibility: { requiredSccs: ['nosuch', 'privileged', 'neither'] },
-      expected: 'no pod is admitted, since nosuch, neither are required and missing; nonroot is missing',
+      expected: 'no pod is admitted because required SCCs nosuch, neither are missing; standard SCC nonroot is missing',
     },
     {
       name: 'a standard SCC where OpenShift requires it',
       sccs: STANDARD.filter(({ metadata }) => metadata?.name !== 'nonroot'),
       compatibility: 'openshift',
-      expected: 'no pod is admitted, since nonroot is required and missing',
+      expected: 'no pod is admitted because required SCC nonroot is missing',
     },
     {
       name: 'no SCC at all',
       sccs: [],
       expected:
-        'anyuid, hostaccess, hostmount-anyuid, hostnetwork, hostnetwork-v2, nonroot, nonroot-v2, privileged, restricted, restricted-v2 are missing',
+        'standard SCCs anyuid, hostaccess, hostmount-anyuid, hostnetwork, hostnetwork-v2, nonroot, nonroot-v2, privileged, restricted, restricted-v2 are missing',
     },
     {
       name: 'broken ones, by name',
@@ -52,17 +53,17 @@ suite('what decisions do without', () => {
         laxScc({ name: 'typo', fsGroup: { type: 'MustRunAsRange' } }),
       ],
       expected:
-        'half is broken (MustRunAsRange requires a UIDRangeMax); typo is broken (Unrecognized FSGroup strategy type MustRunAsRange); z is broken (MustRunAs requires a UID)',
+        'SCC half is invalid (MustRunAsRange requires a UIDRangeMax); SCC typo is invalid (Unrecognized FSGroup strategy type MustRunAsRange); SCC z is invalid (MustRunAs requires a UID)',
     },
     {
       name: 'a field of a wrong type',
       sccs: [...STANDARD, laxScc({ name: 'wrong', priority: 'high' })],
-      expected: 'wrong is broken (priority: Invalid value: "high": must be an integer)',
+      expected: 'SCC wrong is invalid (priority: Invalid value: "high": must be an integer)',
     },
   ];
   for (const { name, sccs, compatibility, expected } of cases) {
     test(name, () => {
-      assert.equal(printSccProblems(findSccProblems(sccs, compatibility)), expected);
+      assert.equal(formatSccProblems(findSccProblems(sccs, compatibility)), expected);
     });
   }
 });

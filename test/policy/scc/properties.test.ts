@@ -8,9 +8,9 @@ import { POD_SCC_ANNOTATIONS } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { explainScc } from '../../../src/policy/scc/advice/explain.ts';
 import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
-import { orderSccs, preferUserNamespaces } from '../../../src/policy/scc/order.ts';
+import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
 import { REVIEW_KINDS, answerReview } from '../../../src/policy/scc/review.ts';
-import type { CanUse } from '../../../src/policy/scc/request.ts';
+import type { CanUse } from '../../../src/policy/scc/access.ts';
 import { create, pod } from './arbitrary.ts';
 
 const RUNS = { numRuns: 300 };
@@ -80,9 +80,10 @@ test('the patch makes the pod', () => {
 test('the first SCC of the order is chosen that fits and is usable', () => {
   fc.assert(
     fc.property(create, (input) => {
-      const { sccs } = orderSccs(input.sccs);
       const hasUserNamespace = ((input.object as JsonObject)['spec'] as JsonObject)['hostUsers'] === false;
-      const ordered = input.preferUserNamespaces && hasUserNamespace ? preferUserNamespaces(sccs) : sccs;
+      const preferUserNamespaces = input.preferUserNamespaces === true && hasUserNamespace;
+      const candidates = findCandidates(createSccSet(input.sccs), { preferUserNamespaces });
+      const ordered = 'error' in candidates ? [] : candidates.sccs;
       const admits = (name: string): boolean =>
         assignScc({ ...input, sccs: input.sccs.filter(({ metadata }) => metadata?.name === name) }).allowed;
       assert.equal(chosenOf(assigned(input)), ordered.find(({ name }) => admits(name))?.name);

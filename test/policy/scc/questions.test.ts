@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { type SccInput, assignScc, validateScc } from '../../../src/policy/scc/index.ts';
-import { decideOn, keyOf, type AccessQuestion } from '../../../src/policy/scc/access.ts';
+import { decideWithKnownAccess, accessQuestionKey, type AccessQuestion } from '../../../src/policy/scc/access.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import type { CanUse, SccDecision } from '../../../src/policy/scc/request.ts';
+import type { CanUse } from '../../../src/policy/scc/access.ts';
+import type { SccDecision } from '../../../src/policy/scc/request.ts';
 import { namespaceWith } from '../../support/scc.ts';
 
 const INPUT: Omit<SccInput, 'canUse' | 'object'> = {
@@ -19,12 +20,12 @@ function settle(decide: (canUse: CanUse) => SccDecision, answer: (question: Acce
   const answers = new Map<string, boolean>();
   const asked: string[] = [];
   for (;;) {
-    const step = decideOn(decide, (question) => answers.get(keyOf(question)));
+    const step = decideWithKnownAccess(decide, (question) => answers.get(accessQuestionKey(question)));
     if ('decision' in step) return { decision: step.decision, asked };
     assert.ok(step.questions.length > 0);
     for (const question of step.questions) {
-      assert.ok(!answers.has(keyOf(question)), 'nothing is asked twice');
-      answers.set(keyOf(question), answer(question));
+      assert.ok(!answers.has(accessQuestionKey(question)), 'nothing is asked twice');
+      answers.set(accessQuestionKey(question), answer(question));
       asked.push(`${question.subject.username} ${question.sccName}`);
     }
   }
@@ -44,8 +45,8 @@ suite('deciding on what is known', () => {
       { ...question, sccName: 'privileged' },
       { ...question, namespaceName: 'other' },
     ];
-    assert.equal(keyOf(question), keyOf(structuredClone(question)));
-    assert.equal(new Set([question, ...others].map(keyOf)).size, 6);
+    assert.equal(accessQuestionKey(question), accessQuestionKey(structuredClone(question)));
+    assert.equal(new Set([question, ...others].map(accessQuestionKey)).size, 6);
   });
 
   test('nothing is asked where nothing depends on it', () => {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { formatFieldError } from '../../../src/kube/field-error.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { VOLUME_TYPES } from '../../../src/policy/scc/decode/volume.ts';
-import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
+import { VOLUME_TYPES } from '../../../src/policy/scc/pod.ts';
+import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import { laxScc } from '../../support/scc.ts';
 
 suite('defaults', () => {
@@ -157,11 +157,11 @@ suite('validation', () => {
         'allowedUnsafeSysctls[2]: Invalid value: "d.e.*": sysctl overlaps with d.*',
       ],
     ],
-    ['a wrong type', { volumes: ['secret', 7] }, ['volumes: Invalid value: ["secret",7]: must be a list of strings']],
+    ['a wrong type', { volumes: ['secret', 7] }, ['volumes[1]: Invalid value: 7: must be a string']],
   ];
   for (const [name, fields, errors] of cases) {
     test(name, () => {
-      const found = sccObjectErrors(laxScc({ name: 'a', ...fields })).map(formatFieldError);
+      const found = validateSccObject(laxScc({ name: 'a', ...fields })).map(formatFieldError);
       if (name === 'a name')
         assert.match(found.join(), /^metadata\.name: Invalid value: "A b": a lowercase RFC 1123 subdomain/);
       else assert.deepEqual(found, errors);
@@ -170,9 +170,9 @@ suite('validation', () => {
 
   test('no name', () => {
     const scc = laxScc({});
-    assert.deepEqual(sccObjectErrors({ ...scc, metadata: {} }).map(formatFieldError), [
+    assert.deepEqual(validateSccObject({ ...scc, metadata: {} }).map(formatFieldError), [
       'metadata.name: Required value: name or generateName is required',
     ]);
-    assert.deepEqual(sccObjectErrors({ ...scc, metadata: { generateName: 'a-' } }), []);
+    assert.deepEqual(validateSccObject({ ...scc, metadata: { generateName: 'a-' } }), []);
   });
 });

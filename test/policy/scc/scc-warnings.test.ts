@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
-import { sccWarnings, type SccWarningsInput, winsOf } from '../../../src/policy/scc/advice/scc-warnings.ts';
+import { sccWarnings, type SccWarningsInput, compareAdmission } from '../../../src/policy/scc/advice/scc-warnings.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { canUseBy, laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { pod as anyPod, scc as anyScc } from './arbitrary.ts';
@@ -97,22 +97,22 @@ suite('an SCC that does not work', () => {
     [
       'a user is demanded and not named',
       { scc: { name: 'mine', runAsUser: { type: 'MustRunAs' } } },
-      ['no pod can use SCC "mine": MustRunAs requires a UID'],
+      ['SCC "mine" admits no pod: MustRunAs requires a UID'],
     ],
     [
       'and stops all others',
       { scc: { name: 'mine', runAsUser: { type: 'MustRunAs' } }, brokenScc: 'refuse' },
-      ['SCC "mine" stops every pod of the cluster: MustRunAs requires a UID'],
+      ['SCC "mine" blocks every pod of the cluster: MustRunAs requires a UID'],
     ],
     [
       'one bound of a range',
       { scc: { name: 'mine', runAsUser: { type: 'MustRunAsRange', uidRangeMin: 5 } } },
-      ['no pod can use SCC "mine": MustRunAsRange requires a UIDRangeMax'],
+      ['SCC "mine" admits no pod: MustRunAsRange requires a UIDRangeMax'],
     ],
     [
       'the other one',
       { scc: { name: 'mine', runAsUser: { type: 'MustRunAsRange', uidRangeMax: 5 } } },
-      ['no pod can use SCC "mine": MustRunAsRange requires a UIDRangeMin'],
+      ['SCC "mine" admits no pod: MustRunAsRange requires a UIDRangeMin'],
     ],
     [
       'an empty range, which stops nobody else',
@@ -120,7 +120,7 @@ suite('an SCC that does not work', () => {
         scc: { name: 'mine', runAsUser: { type: 'MustRunAsRange', uidRangeMin: 9, uidRangeMax: 5 } },
         brokenScc: 'refuse',
       },
-      ['no pod can use SCC "mine": runAsUser.uidRangeMin 9 is above uidRangeMax 5'],
+      ['SCC "mine" admits no pod: runAsUser.uidRangeMin 9 is greater than uidRangeMax 5'],
     ],
     ['bounds that are left to the namespace', { scc: { name: 'mine', runAsUser: { type: 'MustRunAsRange' } } }, []],
     [
@@ -141,7 +141,7 @@ suite('an SCC that does not work', () => {
 
 suite('an SCC for everybody', () => {
   const all = (which: string, priority: number): string =>
-    `all users may use SCC "mine", and its priority ${priority} puts it before ${which}: it takes over every pod that fits it`;
+    `SCC "mine" is usable by all users, and its priority ${priority} orders it before ${which}: it will admit every pod that it allows`;
   const byRole: readonly Grant[] = [{ group: 'system:authenticated', sccs: ['mine'] }];
   const cases: readonly (readonly [name: string, given: Given, expected: readonly string[]])[] = [
     [
@@ -161,7 +161,7 @@ suite('an SCC for everybody', () => {
       'one of the standard ones',
       { scc: { name: 'restricted-v2', priority: 1 } },
       [
-        'all users may use SCC "restricted-v2", and its priority 1 puts it before hostaccess, hostmount-anyuid and 9 more: it takes over every pod that fits it',
+        'SCC "restricted-v2" is usable by all users, and its priority 1 orders it before hostaccess, hostmount-anyuid and 9 more: it will admit every pod that it allows',
       ],
     ],
   ];
@@ -171,7 +171,7 @@ suite('an SCC for everybody', () => {
 suite('pods that are won', () => {
   const winner = { name: 'mine', priority: 5, volumes: ['*'], seccompProfiles: ['runtime/default'] };
   const won = (pods: string, where: string, why = 'it has higher priority'): string =>
-    `SCC "mine" would win ${pods} of SCC "restricted-v2" in ${where} when created again: ${why}`;
+    `SCC "mine" would admit ${pods} instead of SCC "restricted-v2" in ${where} when created again: ${why}`;
   const cases: readonly (readonly [name: string, given: Given, expected: readonly string[]])[] = [
     ['no pods', { scc: winner, grants: TEAM }, []],
     ['nobody may use it', { scc: winner, pods: [restricted()] }, []],
@@ -217,7 +217,7 @@ suite('pods that are won', () => {
       'a pod of an exempt namespace',
       { scc: { ...winner, groups: ['system:authenticated'] }, pods: [restricted({ namespace: 'exempt' })] },
       [
-        'all users may use SCC "mine", and its priority 5 puts it before restricted-v2: it takes over every pod that fits it',
+        'SCC "mine" is usable by all users, and its priority 5 orders it before restricted-v2: it will admit every pod that it allows',
       ],
     ],
     [
@@ -276,7 +276,7 @@ suite('pods that are won', () => {
       [
         won(
           '60 pods',
-          'namespaces team-with-a-rather-long-name-10, team-with-a-rather-long-name-11, team-with-a-rather-long-name-12, team-with-a-rather-long-name-13 and 56 more',
+          'namespaces team-with-a-rather-long-name-10, team-with-a-rather-long-name-11, team-with-a-rather-long-name-12 and 57 more',
         ),
       ],
     ],
@@ -287,7 +287,7 @@ suite('pods that are won', () => {
         maxPods: 2,
         pods: ['a', 'b', 'c'].map((namespace) => restricted({ namespace })),
       },
-      [won('2 pods', 'namespaces a and b'), 'SCC "mine" was tried on 2 of 3 pods only; it may win others'],
+      [won('2 pods', 'namespaces a and b'), 'SCC "mine" was evaluated for only 2 of 3 pods; it may admit others too'],
     ],
     [
       'too little time',
@@ -296,7 +296,7 @@ suite('pods that are won', () => {
         isOver: () => true,
         pods: ['a', 'b', 'c'].map((namespace) => restricted({ namespace })),
       },
-      [won('1 pod', 'namespace a'), 'SCC "mine" was tried on 1 of 3 pods only; it may win others'],
+      [won('1 pod', 'namespace a'), 'SCC "mine" was evaluated for only 1 of 3 pods; it may admit others too'],
     ],
     [
       'an update that changes nothing of it',
@@ -340,12 +340,12 @@ suite('pods that are won', () => {
       isOver: () => false,
     };
     const of = (pods: number, scc: string) =>
-      `SCC "mine" would win ${pods} pods of SCC "${scc}" in namespace shop when created again: it has higher priority`;
+      `SCC "mine" would admit ${pods} pods instead of SCC "${scc}" in namespace shop when created again: it has higher priority`;
     assert.deepEqual(sccWarnings(input), [
       of(5, 'e'),
       of(4, 'd'),
       of(3, 'c'),
-      'SCC "mine" would also win 3 pods of 2 other SCCs',
+      'SCC "mine" would also admit 3 pods instead of 2 other SCCs',
     ]);
   });
 });
@@ -399,7 +399,7 @@ test('pods that ask for nothing are won exactly if they would be', () => {
       fc.pre(before.allowed);
       const after = assignScc(input([...others, scc], plain));
       assert.ok(after.allowed);
-      const { wins } = winsOf({
+      const { takenOver: wins } = compareAdmission({
         scc,
         sccs: others,
         pods: [before.object as Pod],
@@ -440,7 +440,7 @@ suite('an SCC that ships with the platform', () => {
     name,
   });
   const undone = (name: string, fields: string): string =>
-    `SCC "${name}" ships with the platform and is kept as it is: what differs will be undone at once; write an SCC of another name instead (${fields})`;
+    `SCC "${name}" is a standard SCC and is reconciled. Changes to these fields will be reverted: ${fields}. Create an SCC with another name instead.`;
 
   test('and is kept as it is', () => {
     const scc = named('restricted-v2', { priority: 50, volumes: ['configmap'] });
@@ -457,38 +457,38 @@ suite('an SCC that ships with the platform', () => {
   });
   test('and is left alone', () => {
     assert.deepEqual(warningsOf({ scc: named('restricted-v2', { priority: 50 }) }), [
-      'all users may use SCC "restricted-v2", and its priority 50 puts it before anyuid: it takes over every pod that fits it',
+      'SCC "restricted-v2" is usable by all users, and its priority 50 orders it before anyuid: it will admit every pod that it allows',
     ]);
   });
 });
 
 suite('values that match nothing', () => {
-  const ACCOUNT = 'is no service account, which is system:serviceaccount:NAMESPACE:NAME';
+  const ACCOUNT = 'is not a service account (system:serviceaccount:NAMESPACE:NAME)';
   const cases: readonly { readonly fields: JsonObject; readonly expected: readonly string[] }[] = [
     {
       fields: { volumes: ['configmap', 'hostpath', 'disk', 'secret', '*'] },
       expected: [
-        '"configmap" in volumes is no type of volume; write "configMap"',
-        '"hostpath" in volumes is no type of volume; write "hostPath"',
-        '"disk" in volumes is no type of volume',
+        '"configmap" in volumes is not a volume type; use "configMap"',
+        '"hostpath" in volumes is not a volume type; use "hostPath"',
+        '"disk" in volumes is not a volume type',
       ],
     },
     {
       fields: { allowedCapabilities: ['CAP_NET_ADMIN', '*'], requiredDropCapabilities: ['ALL', 'net-admin'] },
       expected: [
-        '"CAP_NET_ADMIN" in allowedCapabilities is not how pods write a capability; write "NET_ADMIN"',
-        '"net-admin" in requiredDropCapabilities is not how pods write a capability',
+        '"CAP_NET_ADMIN" in allowedCapabilities is not a capability name; use "NET_ADMIN"',
+        '"net-admin" in requiredDropCapabilities is not a capability name',
       ],
     },
     {
       fields: { defaultAddCapabilities: ['net_admin', 'AUDIT_WRITE'] },
-      expected: ['"net_admin" in defaultAddCapabilities is not how pods write a capability; write "NET_ADMIN"'],
+      expected: ['"net_admin" in defaultAddCapabilities is not a capability name; use "NET_ADMIN"'],
     },
     {
       fields: { seccompProfiles: ['RuntimeDefault', 'unconfined', 'localhost/x.json', 'x.json'] },
       expected: [
-        '"RuntimeDefault" in seccompProfiles is no seccomp profile; write "runtime/default"',
-        '"x.json" in seccompProfiles is no seccomp profile',
+        '"RuntimeDefault" in seccompProfiles is not a seccomp profile; use "runtime/default"',
+        '"x.json" in seccompProfiles is not a seccomp profile',
       ],
     },
     {
@@ -513,8 +513,8 @@ suite('values that match nothing', () => {
   test('are many', () => {
     const warnings = warningsOf({ scc: { name: 'mine', volumes: ['a', 'b', 'c', 'd', 'e'] } });
     assert.deepEqual(warnings.slice(2), [
-      'SCC "mine": "c" in volumes is no type of volume',
-      'SCC "mine" has 2 more values that are mistyped',
+      'SCC "mine": "c" in volumes is not a volume type',
+      'SCC "mine" has 2 more invalid values',
     ]);
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAuthorizer } from '../../../src/policy/rbac/index.ts';
-import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
+import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
@@ -10,7 +10,7 @@ import {
 
 for (const { scc } of STANDARD_SCCS) {
   test(`${scc.metadata?.name ?? ''} is valid and lacks no default`, () => {
-    assert.deepEqual(sccObjectErrors(scc), []);
+    assert.deepEqual(validateSccObject(scc), []);
     assert.deepEqual(defaultScc(scc), scc);
   });
 }

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
-import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS, standardRoleOf } from '../../../src/policy/scc/standard.ts';
+import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS, standardUseRole } from '../../../src/policy/scc/standard.ts';
 import { laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { create } from './arbitrary.ts';
 import { ADMIN, ALICE, DEMO, podWith, request, STANDARD } from './requests.ts';
@@ -19,10 +19,10 @@ const withContainer = (...contexts: readonly JsonObject[]): JsonObject =>
   podWith({ containers: contexts.map((securityContext, index) => ({ name: `c${index}`, securityContext })) });
 
 const grantOf = (scc: string): string =>
-  `SCC "${scc}" would admit the pod: a cluster administrator, or whoever may bind ClusterRole "system:openshift:scc:${scc}", can grant it to service account "default".`;
+  `SCC "${scc}" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:${scc}".`;
 
-const ownScc = (like: string, fields: string): string =>
-  `SCC "privileged" would admit the pod, but allows everything: rather have a cluster administrator write one like "${like}" with ${fields}, for service account "default".`;
+const customScc = (copyOf: string, change: string): string =>
+  `Needs a custom SCC: copy "${copyOf}" and ${change}, then grant its use to service account "default". Of the existing SCCs, only "privileged" would admit the pod.`;
 
 /** A pod as restricted-v2 has left it. */
 const admittedPod = (spec: JsonObject): JsonObject => {
@@ -35,10 +35,10 @@ const admittedPod = (spec: JsonObject): JsonObject => {
 const NONE = 'No SCC would admit the pod as it is.';
 
 const WRONG_RANGES = [
-  { key: 'uid-range', value: 'rubbish', text: 'rubbish of namespace "demo" cannot be read (expected integer)' },
+  { key: 'uid-range', value: 'rubbish', text: 'rubbish of namespace "demo" is invalid (expected integer)' },
   { key: 'uid-range', value: '', text: '"" of namespace "demo" is empty' },
   { key: 'mcs', value: '', text: '"" of namespace "demo" is empty' },
-  { key: 'supplemental-groups', value: '1-', text: '1- of namespace "demo" cannot be read (unexpected EOF)' },
+  { key: 'supplemental-groups', value: '1-', text: '1- of namespace "demo" is invalid (unexpected EOF)' },
 ];
 
 describe('a pod that no SCC admits', () => {
@@ -47,7 +47,7 @@ describe('a pod that no SCC admits', () => {
       name: 'one field in the way',
       given: { object: withContainer({ runAsUser: 0 }) },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
         grantOf('anyuid'),
       ],
     },
@@ -55,7 +55,7 @@ describe('a pod that no SCC admits', () => {
       name: 'not the first SCC is to be granted, but the least permissive',
       given: { object: withContainer({ runAsUser: 1000 }) },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=1000.',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=1000.',
         grantOf('nonroot-v2'),
       ],
     },
@@ -68,7 +68,7 @@ describe('a pod that no SCC admits', () => {
         }),
       },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.securityContext.seLinuxOptions.level=s0, spec.securityContext.runAsUser=0, spec.containers[1].securityContext.runAsUser=1.',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.securityContext.seLinuxOptions.level=s0, spec.securityContext.runAsUser=0, spec.containers[1].securityContext.runAsUser=1.',
         grantOf('hostmount-anyuid-v2'),
       ],
     },
@@ -82,7 +82,7 @@ describe('a pod that no SCC admits', () => {
         }),
       },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.hostNetwork=true, spec.hostPID=true, spec.initContainers[0].ports[1].hostPort=2.',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.hostNetwork=true, spec.hostPID=true, spec.initContainers[0].ports[1].hostPort=2.',
         grantOf('hostaccess'),
       ],
     },
@@ -90,8 +90,8 @@ describe('a pod that no SCC admits', () => {
       name: 'several values of one field',
       given: { object: withContainer({ capabilities: { add: ['SYS_ADMIN', 'NET_ADMIN'] } }) },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.capabilities.add=NET_ADMIN,SYS_ADMIN.',
-        ownScc('restricted-v2', 'allowedCapabilities=NET_ADMIN,SYS_ADMIN'),
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.capabilities.add=NET_ADMIN,SYS_ADMIN.',
+        customScc('restricted-v2', 'set allowedCapabilities=NET_ADMIN,SYS_ADMIN'),
       ],
     },
     {
@@ -104,15 +104,15 @@ describe('a pod that no SCC admits', () => {
         }),
       },
       expected: [
-        'SCC "restricted-v3" comes nearest; in its way: spec.securityContext.fsGroup=5, spec.securityContext.supplementalGroups=[6,7], spec.hostUsers (not set), spec.securityContext.sysctls[0].name=kernel.msgmax, spec.volumes[0]=nfs.',
-        ownScc('hostmount-anyuid', 'allowedUnsafeSysctls=kernel.msgmax'),
+        'The closest usable SCC is "restricted-v3". It does not allow: spec.securityContext.fsGroup=5, spec.securityContext.supplementalGroups=[6,7], spec.hostUsers (not set), spec.securityContext.sysctls[0].name=kernel.msgmax, spec.volumes[0]=nfs.',
+        customScc('hostmount-anyuid', 'set allowedUnsafeSysctls=kernel.msgmax'),
       ],
     },
     {
       name: 'more fields than there is room for',
       given: { object: withContainer(...Array.from({ length: 9 }, () => ({ privileged: true }))) },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.privileged=true, spec.containers[1].securityContext.privileged=true, spec.containers[2].securityContext.privileged=true and 6 more.',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.privileged=true, spec.containers[1].securityContext.privileged=true, spec.containers[2].securityContext.privileged=true and 6 more.',
         grantOf('privileged'),
       ],
     },
@@ -130,8 +130,8 @@ describe('a pod that no SCC admits', () => {
         },
       },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.seccompProfile.type=Unconfined, metadata.annotations[container.seccomp.security.alpha.kubernetes.io/b]=localhost/x.',
-        ownScc('restricted-v2', 'seccompProfiles=unconfined,localhost/x'),
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.seccompProfile.type=Unconfined, metadata.annotations[container.seccomp.security.alpha.kubernetes.io/b]=localhost/x.',
+        customScc('restricted-v2', 'set seccompProfiles=unconfined,localhost/x'),
       ],
     },
     {
@@ -141,7 +141,10 @@ describe('a pod that no SCC admits', () => {
         userInfo: ALICE,
         grants: [{ user: 'alice', sccs: ['anyuid'] }],
       },
-      expected: ['SCC "anyuid" comes nearest; in its way: spec.hostPID=true.', ownScc('anyuid', 'allowHostPID=true')],
+      expected: [
+        'The closest usable SCC is "anyuid". It does not allow: spec.hostPID=true.',
+        customScc('anyuid', 'set allowHostPID=true'),
+      ],
     },
     {
       name: 'nothing may be used, and something could be granted',
@@ -151,10 +154,7 @@ describe('a pod that no SCC admits', () => {
     {
       name: 'nothing may be used, and nothing would help',
       given: { canUse: () => false, sccs: STANDARD.slice(0, 1), object: podWith({ hostIPC: true }) },
-      expected: [
-        'No SCC may be used; of those that could be granted "anyuid" comes nearest; in its way: spec.hostIPC=true.',
-        NONE,
-      ],
+      expected: ['No SCC is usable. The closest one is "anyuid". It does not allow: spec.hostIPC=true.', NONE],
     },
     {
       name: 'no SCC would help',
@@ -162,14 +162,12 @@ describe('a pod that no SCC admits', () => {
         sccs: STANDARD.filter(({ metadata }) => metadata?.name === 'restricted-v2'),
         object: podWith({ hostIPC: true }),
       },
-      expected: ['SCC "restricted-v2" comes nearest; in its way: spec.hostIPC=true.', NONE],
+      expected: ['The closest usable SCC is "restricted-v2". It does not allow: spec.hostIPC=true.', NONE],
     },
     {
       name: 'an SCC that is none of the platform is granted by its verb',
       given: { sccs: [laxScc({ name: 'web' })], canUse: () => false },
-      expected: [
-        'SCC "web" would admit the pod: a cluster administrator can grant service account "default" the verb use on it.',
-      ],
+      expected: ['SCC "web" would admit the pod if service account "default" were granted its use.'],
     },
     {
       name: 'a pod without a service account: to the user',
@@ -179,7 +177,7 @@ describe('a pod that no SCC admits', () => {
         userInfo: ALICE,
         canUse: () => false,
       },
-      expected: ['SCC "web" would admit the pod: a cluster administrator can grant user "alice" the verb use on it.'],
+      expected: ['SCC "web" would admit the pod if user "alice" were granted its use.'],
     },
     {
       name: 'an SCC that cannot work is not near',
@@ -196,7 +194,7 @@ describe('a pod that no SCC admits', () => {
         sccs: STANDARD.slice(0, 3),
       },
       expected: [
-        'Annotation openshift.io/required-scc asks for SCC "nope"; there are only: anyuid, hostaccess, hostmount-anyuid.',
+        'Annotation openshift.io/required-scc requires SCC "nope", which does not exist. Existing SCCs: anyuid, hostaccess, hostmount-anyuid.',
       ],
     },
     {
@@ -212,27 +210,29 @@ describe('a pod that no SCC admits', () => {
           metadata: { annotations: { 'openshift.io/required-scc': 'restricted-v2' } },
         },
       },
-      expected: ['SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.'],
+      expected: [
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
+      ],
     },
     {
       name: 'the namespace has no ranges yet',
       given: { namespace: namespaceWith({}, 'new') },
       expected: [
-        'Namespace "new" has no annotation openshift.io/sa.scc.uid-range yet: try again in a few seconds; if that does not help, the controller that allocates it does not run, or has none left (event UIDRangeFull).',
+        'Namespace "new" has no annotation openshift.io/sa.scc.uid-range yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).',
       ],
     },
     {
       name: 'the namespace has ids from elsewhere, and no label',
       given: { namespace: namespaceWith({ 'openshift.io/sa.scc.uid-range': '5000/10' }, 'new') },
       expected: [
-        'Namespace "new" has no annotation openshift.io/sa.scc.mcs: set it, or remove openshift.io/sa.scc.uid-range=5000/10, so that both are allocated.',
+        'Namespace "new" has no annotation openshift.io/sa.scc.mcs. Set it, or remove openshift.io/sa.scc.uid-range=5000/10 so that both are allocated.',
       ],
     },
     {
       name: 'the namespace has no label, and ids that are none',
       given: { namespace: namespaceWith({ 'openshift.io/sa.scc.uid-range': 'some ids' }, 'new') },
       expected: [
-        'Namespace "new" has no annotation openshift.io/sa.scc.mcs: set it, or remove openshift.io/sa.scc.uid-range="some ids", so that both are allocated.',
+        'Namespace "new" has no annotation openshift.io/sa.scc.mcs. Set it, or remove openshift.io/sa.scc.uid-range="some ids" so that both are allocated.',
       ],
     },
     ...WRONG_RANGES.map(({ key, value, text }) => ({
@@ -241,13 +241,15 @@ describe('a pod that no SCC admits', () => {
         namespace: namespaceWith({ ...DEMO.metadata?.annotations, [`openshift.io/sa.scc.${key}`]: value }),
         object: withContainer({ runAsUser: 0 }),
       },
-      expected: [`Annotation openshift.io/sa.scc.${key}=${text}: correct it, or remove it so that it is allocated.`],
+      expected: [
+        `Annotation openshift.io/sa.scc.${key}=${text}. Correct it, or remove it so that a value is allocated.`,
+      ],
     })),
     {
       name: 'an SCC without which no pod is admitted is missing',
       given: { compatibility: { requiredSccs: ['restricted-v2', 'nosuch'] } },
       expected: [
-        'There is no SCC "nosuch", and without it no pod is admitted: create it, or take it out of --scc-required.',
+        'SCC "nosuch" does not exist, and no pod is admitted without it. Create it, or remove it from --scc-required.',
       ],
     },
     { name: 'there is no SCC', given: { sccs: [] }, expected: [] },
@@ -276,7 +278,7 @@ describe('a change that is not allowed', () => {
   test('on an update', () => {
     const decision = assignScc(request({ operation: 'UPDATE', object: changed, oldObject: recorded }));
     assert.deepEqual(decision.warnings, [
-      'SCC "restricted-v2" would have to change metadata.annotations[seccomp.security.alpha.kubernetes.io/pod], spec.containers[0].securityContext.runAsUser, spec.containers[0].securityContext.runAsNonRoot and 5 more, which an update may not: create the pod anew.',
+      'SCC "restricted-v2" would have to change metadata.annotations[seccomp.security.alpha.kubernetes.io/pod], spec.containers[0].securityContext.runAsUser and 6 more. An update cannot change them: create the pod again.',
     ]);
   });
   const UPDATES: readonly (Case & { readonly given: { readonly object: JsonObject } })[] = [
@@ -284,8 +286,8 @@ describe('a change that is not allowed', () => {
       name: 'a pod from before SCCs were enforced: create it anew with what it needs, not with what an update would',
       given: { object: withContainer({ runAsUser: 0 }), oldObject: bare },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
-        'SCC "anyuid" would admit the pod if it were created anew: a cluster administrator, or whoever may bind ClusterRole "system:openshift:scc:anyuid", can grant it to service account "default".',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
+        'SCC "anyuid" would admit the pod if it were created again and service account "default" were granted its use: bind ClusterRole "system:openshift:scc:anyuid".',
       ],
     },
     {
@@ -296,8 +298,8 @@ describe('a change that is not allowed', () => {
         sccs: [...STANDARD, laxScc({ name: 'any' })],
       },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
-        'SCC "any" would admit the pod: a cluster administrator can grant service account "default" the verb use on it.',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
+        'SCC "any" would admit the pod if service account "default" were granted its use.',
       ],
     },
     {
@@ -307,8 +309,8 @@ describe('a change that is not allowed', () => {
         oldObject: bare,
       },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.ephemeralContainers[0].securityContext.privileged=true.',
-        'SCC "restricted-v2" would admit the pod if it were created anew.',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.ephemeralContainers[0].securityContext.privileged=true.',
+        'SCC "restricted-v2" would admit the pod if it were created again.',
       ],
     },
     {
@@ -319,7 +321,7 @@ describe('a change that is not allowed', () => {
         oldObject: bare,
       },
       expected: [
-        'SCC "restricted-v2" comes nearest; in its way: spec.ephemeralContainers[0].securityContext.privileged=true.',
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.ephemeralContainers[0].securityContext.privileged=true.',
         grantOf('privileged'),
       ],
     },
@@ -338,7 +340,7 @@ describe('a change that is not allowed', () => {
       request({ object: bare, sccs: [laxScc({ readOnlyRootFilesystem: true })], canUse: () => true }),
     );
     assert.deepEqual(decision.warnings, [
-      'SCC "lax" would have to change spec.containers[0].securityContext.readOnlyRootFilesystem: the pod was changed after its SCC had been assigned.',
+      'SCC "lax" would have to change spec.containers[0].securityContext.readOnlyRootFilesystem. The pod was changed after its SCC had been assigned.',
     ]);
   });
   test('of the SCC that is required', () => {
@@ -354,14 +356,14 @@ describe('a pod that is admitted', () => {
       name: 'by its user alone',
       given: { userInfo: ADMIN, object: withContainer({ runAsUser: 0 }) },
       expected: [
-        'SCC "anyuid" admits the pod because its creator may use it; service account "default" may not: such pods fail when a controller creates them.',
+        'SCC "anyuid" admits the pod only because its creator may use it. Service account "default" may not use it, so such pods fail when a controller creates them.',
       ],
     },
     {
       name: 'by its user, while the service account has another SCC',
       given: { userInfo: ADMIN },
       expected: [
-        'SCC "anyuid" admits the pod because its creator may use it; service account "default" may not: such pods get SCC "restricted-v2" when a controller creates them.',
+        'SCC "anyuid" admits the pod only because its creator may use it. Service account "default" may not use it, so such pods get SCC "restricted-v2" when a controller creates them.',
       ],
     },
     {
@@ -395,7 +397,7 @@ describe('a pod that is admitted', () => {
         oldObject: admittedPod({}),
       },
       expected: [
-        'SCC "privileged" admits the debug container because you may use it; service account "default" may not: the pod now does more than SCC "restricted-v2", which it is annotated with, allows.',
+        'SCC "privileged" admits the debug container only because you may use it. Service account "default" may not use it. The pod now exceeds SCC "restricted-v2", which it is annotated with.',
       ],
     },
     {
@@ -413,14 +415,14 @@ describe('a pod that is admitted', () => {
       name: 'a user namespace, and an id that it does not have',
       given: { object: podWith({ hostUsers: false }) },
       expected: [
-        'With spec.hostUsers=false a pod has ids up to 65535, but SCC "restricted-v2" lets it run as 1000660000: annotate it with openshift.io/required-scc=restricted-v3, or set runAsUser from 1000 to 65534.',
+        'A pod with spec.hostUsers=false has IDs up to 65535, but SCC "restricted-v2" runs it as user 1000660000. Set annotation openshift.io/required-scc=restricted-v3, or set runAsUser to a value from 1000 to 65534.',
       ],
     },
     {
       name: 'a user namespace, and an id that it does not have and that the pod itself asks for',
       given: { object: podWith({ hostUsers: false, securityContext: { runAsUser: 1000660001 } }) },
       expected: [
-        'With spec.hostUsers=false a pod has ids up to 65535, but SCC "restricted-v2" lets it run as 1000660001: set runAsUser to at most 65535, or remove spec.hostUsers.',
+        'A pod with spec.hostUsers=false has IDs up to 65535, but SCC "restricted-v2" runs it as user 1000660001. Set runAsUser to at most 65535, or remove spec.hostUsers.',
       ],
     },
     {
@@ -452,7 +454,7 @@ describe('names and values', () => {
     const sccs = [laxScc({ name: 'a', seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { level: 's1' } } })];
     const { warnings } = assignScc(request({ object, sccs, canUse: () => true }));
     assert.deepEqual(warnings, [
-      `SCC "a" comes nearest; in its way: spec.containers[0].securityContext.seLinuxOptions.level="s0\\x1b[2J", spec.containers[0].securityContext.seLinuxOptions.role=${'x'.repeat(37)}....`,
+      `The closest usable SCC is "a". It does not allow: spec.containers[0].securityContext.seLinuxOptions.level="s0\\x1b[2J", spec.containers[0].securityContext.seLinuxOptions.role=${'x'.repeat(37)}....`,
       NONE,
     ]);
   });
@@ -510,7 +512,7 @@ test('what is said to be grantable admits the pod once it is granted', () => {
 
 test('the roles that are named are those that ship', () => {
   const roles = STANDARD_CLUSTER_ROLES.map(({ metadata }) => metadata?.name);
-  for (const { scc } of STANDARD_SCCS) assert.ok(roles.includes(standardRoleOf(scc.metadata?.name ?? '')));
-  assert.equal(standardRoleOf('web'), undefined);
-  assert.equal(standardRoleOf('constructor'), undefined);
+  for (const { scc } of STANDARD_SCCS) assert.ok(roles.includes(standardUseRole(scc.metadata?.name ?? '')));
+  assert.equal(standardUseRole('web'), undefined);
+  assert.equal(standardUseRole('constructor'), undefined);
 });

@@ -5,20 +5,20 @@ import type { RangeAllocation } from '../../../src/kube/scc.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import {
   createAllocator,
-  annotationsOfBlock,
-  needOf,
+  blockAnnotations,
+  findNamespaceNeed,
   ORPHANED_MS,
   planRepair,
   type Orphans,
-  blocksOfState,
-  printState,
+  recordedBlocks,
+  formatState,
   readState,
 } from '../../../src/policy/uid-range/allocation.ts';
 import { emptyBitmap } from '../../../src/policy/uid-range/bitmap.ts';
 import {
   DEFAULT_RANGES,
   type RangeSettings,
-  printUidRange,
+  formatUidRange,
   type UidRange,
 } from '../../../src/policy/uid-range/ranges.ts';
 
@@ -140,7 +140,7 @@ suite('what a namespace needs', () => {
     ],
   ];
   for (const [name, namespace, expected] of cases) {
-    test(name, () => assert.deepEqual(needOf(namespace, SMALL), expected));
+    test(name, () => assert.deepEqual(findNamespaceNeed(namespace, SMALL), expected));
   }
 
   test('labels per block', () => {
@@ -149,7 +149,7 @@ suite('what a namespace needs', () => {
       [1, 's0:c2,c0'],
       [3, 's0:c3,c0'],
     ] as const) {
-      const annotations = annotationsOfBlock(1, namespaceWith({}), { ...SMALL, labelsPerBlock });
+      const annotations = blockAnnotations(1, namespaceWith({}), { ...SMALL, labelsPerBlock });
       assert.equal(annotations[MCS], label);
     }
   });
@@ -162,7 +162,7 @@ suite('the state object', () => {
     ['blocks are taken', { range: '10-20/2', data: 'Cw==' }, [0, 1, 3]],
     ['of another range', { range: '10-30/2', data: 'Cw==' }, 'conflicting UID range; expected 10-20/2, got 10-30/2'],
     ['of no range', {}, 'conflicting UID range; expected 10-20/2, got '],
-    ['broken', { range: '10-20/2', data: '!' }, 'data of RangeAllocation "scc-uid" is no base64'],
+    ['broken', { range: '10-20/2', data: '!' }, 'data of RangeAllocation "scc-uid" is not base64'],
   ];
   for (const [name, object, expected] of cases) {
     test(name, () => {
@@ -181,7 +181,7 @@ suite('the state object', () => {
     ['of no range', { data: 'Cw==' }, []],
   ];
   for (const [name, object, blocks] of others) {
-    test(`blocks ${name}`, () => assert.deepEqual([...blocksOfState(object, SMALL.uidRange).values()], blocks));
+    test(`blocks ${name}`, () => assert.deepEqual([...recordedBlocks(object, SMALL.uidRange).values()], blocks));
   }
 });
 
@@ -247,15 +247,15 @@ suite('repair', () => {
       fc.property(fc.array(ids), bits, (annotated, before) => {
         const namespaces = annotated.map((text) => namespaceWith({ [UIDS]: text }));
         const once = planRepair({ range, namespaces, state: stateOf(before), orphans: new Map(), nowMs: 0 });
-        const state = printState(range, once.taken);
+        const state = formatState(range, once.taken);
         const twice = planRepair({ range, namespaces, state, orphans: once.orphans, nowMs: 1 });
-        assert.deepEqual(printState(range, twice.taken), state);
+        assert.deepEqual(formatState(range, twice.taken), state);
         assert.deepEqual(listOf(twice.orphans), listOf(once.orphans));
       }),
     );
   });
 
-  const stateOf = (bits: readonly number[]): RangeAllocation => printState(range, bitmapOf(bits));
+  const stateOf = (bits: readonly number[]): RangeAllocation => formatState(range, bitmapOf(bits));
 });
 
 suite('what is written by hand or broken keeps nobody waiting', () => {
@@ -269,7 +269,7 @@ suite('what is written by hand or broken keeps nobody waiting', () => {
     ['ids that span the whole range', () => createAllocator(DEFAULT_RANGES)(bitmapOf([0]), spanning), 1],
     [
       'every bit of the state set',
-      () => repairOf({ range: printUidRange(DEFAULT_RANGES.uidRange), data: allBits }, DEFAULT_RANGES.uidRange),
+      () => repairOf({ range: formatUidRange(DEFAULT_RANGES.uidRange), data: allBits }, DEFAULT_RANGES.uidRange),
       true,
     ],
     ['few large blocks', () => repairOf({ range: '0-4294967295/1000000000', data: 'Dw==' }, range), false],

@@ -14,7 +14,7 @@ suite('bitmaps', () => {
   ];
   for (const [bits, text] of texts) {
     test(`${bits.join(' ')} is ${JSON.stringify(text)}`, () => {
-      assert.equal(bitmapOf(bits).print(), text);
+      assert.equal(bitmapOf(bits).toBase64(), text);
       assert.deepEqual([...(parseBitmap(text)?.values() ?? [])], bits);
     });
   }
@@ -24,7 +24,7 @@ suite('bitmaps', () => {
   }
 
   test('zero bytes in front do not count', () => {
-    assert.equal(parseBitmap(Buffer.from([0, 0, 3]).toString('base64'))?.print(), 'Aw==');
+    assert.equal(parseBitmap(Buffer.from([0, 0, 3]).toString('base64'))?.toBase64(), 'Aw==');
   });
 
   const numbers = fc.uniqueArray(fc.nat(2000), { maxLength: 300 });
@@ -35,7 +35,7 @@ suite('bitmaps', () => {
         const sorted = bits.toSorted((a, b) => a - b);
         const bitmap = bitmapOf(bits);
         assert.deepEqual([...bitmap.values()], sorted);
-        assert.deepEqual([...(parseBitmap(bitmap.print())?.values() ?? [])], sorted);
+        assert.deepEqual([...(parseBitmap(bitmap.toBase64())?.values() ?? [])], sorted);
         assert.ok(bits.every((bit) => bitmap.has(bit)));
       }),
     );
@@ -45,7 +45,7 @@ suite('bitmaps', () => {
     fc.assert(
       fc.property(numbers, (bits) => {
         const number = bits.reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
-        const hex = Buffer.from(bitmapOf(bits).print(), 'base64').toString('hex');
+        const hex = Buffer.from(bitmapOf(bits).toBase64(), 'base64').toString('hex');
         assert.equal(BigInt(`0x0${hex}`), number);
         assert.ok(!hex.startsWith('00'));
       }),
@@ -62,7 +62,7 @@ suite('bitmaps', () => {
           rows.some(({ first, last }) => first <= bit && bit <= last),
         );
         assert.deepEqual([...bitmap.values()], expected);
-        const found = [...bitmap.rows()];
+        const found = [...bitmap.ranges()];
         assert.ok(found.every(({ first, last }, index) => first <= last && first > (found[index - 1]?.last ?? -2) + 1));
       }),
     );

@@ -4,21 +4,21 @@ import fc from 'fast-check';
 import {
   categoriesAt,
   parseMcsLabel,
-  printMcsLabel,
-  rankOf,
+  formatMcsLabel,
+  labelRank,
   labelAt,
-  labelCountOf,
+  labelCount,
   parseMcsRange,
-  printMcsRange,
+  formatMcsRange,
   DEFAULT_RANGES,
-  rangesProblem,
+  validateRangeSettings,
   blockAt,
-  blockCountOf,
+  blockCount,
   blocksTouching,
   indexOfBlock,
   parseUidRange,
-  printBlock,
-  printUidRange,
+  formatBlock,
+  formatUidRange,
   type UidRange,
 } from '../../../src/policy/uid-range/ranges.ts';
 
@@ -42,12 +42,12 @@ suite('uid ranges', () => {
 
   test('the one that is the default', () => {
     assert.deepEqual(parseUidRange('1000000000-1999999999/10000'), { value: DEFAULT_RANGES.uidRange });
-    assert.equal(printUidRange(DEFAULT_RANGES.uidRange), '1000000000-1999999999/10000');
-    assert.equal(blockCountOf(DEFAULT_RANGES.uidRange), 100_000);
+    assert.equal(formatUidRange(DEFAULT_RANGES.uidRange), '1000000000-1999999999/10000');
+    assert.equal(blockCount(DEFAULT_RANGES.uidRange), 100_000);
   });
 
   const range: UidRange = { start: 10, end: 20, blockSize: 2 };
-  test('a last block that is not whole is none', () => assert.equal(blockCountOf(range), 5));
+  test('a last block that is not whole is none', () => assert.equal(blockCount(range), 5));
 
   const indexes: readonly (readonly [min: number, max: number, index: number | undefined])[] = [
     [10, 11, 0],
@@ -76,7 +76,7 @@ suite('uid ranges', () => {
 
   test('the highest ids do not wrap', () => {
     const highest: UidRange = { start: 4_294_967_286, end: 4_294_967_295, blockSize: 5 };
-    assert.equal(printBlock(blockAt(highest, 1)), '4294967291/5');
+    assert.equal(formatBlock(blockAt(highest, 1)), '4294967291/5');
     assert.equal(indexOfBlock(highest, { min: 4_294_967_291, max: 4_294_967_295 }), 1);
   });
 });
@@ -102,9 +102,9 @@ suite('mcs ranges', () => {
   test('the one that is the default', () => {
     assert.deepEqual(parseMcsRange('s0:/2'), { value: DEFAULT_RANGES.mcsRange });
     assert.deepEqual(parseMcsRange('s0:/2,1024'), { value: DEFAULT_RANGES.mcsRange });
-    assert.equal(printMcsRange({ prefix: 's0:', length: 2, categories: 10 }), 's0:/2,10');
-    assert.equal(labelCountOf(DEFAULT_RANGES.mcsRange), 523_776);
-    assert.equal(labelCountOf({ prefix: '', length: 5, categories: 1024 }), 9_291_185_992_704);
+    assert.equal(formatMcsRange({ prefix: 's0:', length: 2, categories: 10 }), 's0:/2,10');
+    assert.equal(labelCount(DEFAULT_RANGES.mcsRange), 523_776);
+    assert.equal(labelCount({ prefix: '', length: 5, categories: 1024 }), 9_291_185_992_704);
   });
 
   const labels: readonly (readonly [prefix: string, rank: number, expected: string])[] = [
@@ -116,7 +116,7 @@ suite('mcs ranges', () => {
   ];
   for (const [prefix, rank, expected] of labels) {
     test(`label ${rank} after ${JSON.stringify(prefix)}`, () => {
-      assert.equal(printMcsLabel(labelAt({ prefix, length: 2, categories: 1024 }, rank)), expected);
+      assert.equal(formatMcsLabel(labelAt({ prefix, length: 2, categories: 1024 }, rank)), expected);
     });
   }
 
@@ -134,13 +134,13 @@ suite('mcs ranges', () => {
     const place = fc.integer({ min: 1, max: 5 }).chain((length) =>
       fc.tuple(
         fc.constant(length),
-        fc.maxSafeNat().map((n) => n % labelCountOf({ prefix: '', length, categories: 1024 })),
+        fc.maxSafeNat().map((n) => n % labelCount({ prefix: '', length, categories: 1024 })),
       ),
     );
     fc.assert(
       fc.property(place, ([length, rank]) => {
         const categories = categoriesAt(rank, length);
-        assert.equal(rankOf(categories), rank);
+        assert.equal(labelRank(categories), rank);
         assert.deepEqual(
           categories,
           [...new Set(categories)].sort((a, b) => b - a),
@@ -153,7 +153,7 @@ suite('mcs ranges', () => {
 
   test('labels of one size come in one order', () => {
     const first = Array.from({ length: 6 }, (_, rank) =>
-      printMcsLabel({ prefix: '', categories: categoriesAt(rank, 2) }),
+      formatMcsLabel({ prefix: '', categories: categoriesAt(rank, 2) }),
     );
     assert.deepEqual(first, ['c1,c0', 'c2,c0', 'c2,c1', 'c3,c0', 'c3,c1', 'c3,c2']);
   });
@@ -180,6 +180,6 @@ suite('ranges that do not go together', () => {
     ],
   ] as const;
   for (const [name, settings, problem] of cases) {
-    test(name, () => assert.equal(rangesProblem(settings), problem));
+    test(name, () => assert.equal(validateRangeSettings(settings), problem));
   }
 });

@@ -13,7 +13,7 @@ import {
   createSccAccess,
 } from '../../../src/policy/rollout/label-sync.ts';
 import { serviceAccountSubjects, grantedSccs } from '../../../src/policy/rollout/affected-namespaces.ts';
-import { createRbac, readRef } from '../../../src/policy/rbac/authorizer.ts';
+import { createRbac, readRoleRef } from '../../../src/policy/rbac/authorizer.ts';
 import { laxScc } from '../scc.ts';
 import { syncUntilDone } from '../namespace-writes.ts';
 import { area, namespaceOf, type CaseNamespace, type RolloutArea } from './area.ts';
@@ -211,9 +211,9 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
       readonly roleRef: unknown;
     },
     { readonly error?: boolean; readonly resolved?: string }
-  >('readRef', ({ roles, clusterRoles, bindingNamespace, roleRef }, expect) => {
+  >('readRoleRef', ({ roles, clusterRoles, bindingNamespace, roleRef }, expect) => {
     const keys = [...roles, ...clusterRoles].map(({ namespace = '', name }) => `${namespace}/${name}`);
-    const ref = readRef(roleRef, bindingNamespace);
+    const ref = readRoleRef(roleRef, bindingNamespace);
     const key = ref && `${ref.namespace}/${ref.name}`;
     const isFound = key !== undefined && keys.includes(key);
     assert.deepEqual(isFound ? { resolved: key } : { error: true }, expect);

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
-import { createMayUse, subjectsOf, subjectTypeFor } from '../../../src/policy/scc/access.ts';
-import { findCandidates } from '../../../src/policy/scc/order.ts';
+import { createMayUse, podSubjects, findSubjectTypes } from '../../../src/policy/scc/access.ts';
+import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
 import { assignScc, validateScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
-import { namespaceRangesOf } from '../../../src/policy/scc/namespace.ts';
+import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 import { prepareScc } from '../../../src/policy/scc/scc.ts';
 import { readRequest, isIgnoredUpdate } from '../../../src/policy/scc/request.ts';
-import { attemptScc } from '../../../src/policy/scc/search.ts';
-import { printError } from '../../../src/policy/scc/messages.ts';
-import { writePod } from '../../../src/policy/scc/attempt.ts';
+import { completePod } from '../../../src/policy/scc/complete.ts';
+import { formatErrors } from '../../../src/policy/scc/messages.ts';
+import { writePod } from '../../../src/policy/scc/complete.ts';
 import { canUseBy, laxScc, podFieldsOf, type Grant } from '../scc.ts';
 import { area, type Area } from './area.ts';
 
@@ -97,25 +97,22 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
       assert.deepEqual({ names: usable.map(({ name }) => name) }, expect);
     }),
     'access.subjectType': area('access', (input: SubjectTypeInput, { type }: { readonly type: string }) => {
-      const subjects = subjectsOf({
+      const subjects = podSubjects({
         userInfo: { username: input.user.name, groups: input.user.groups },
         serviceAccountName: input.serviceAccountName,
         namespaceName: input.namespace,
         identity: 'openshift',
       });
       const mayUse = createMayUse(canUseBy(input.grants.map(grantOf)), input.namespace);
-      assert.equal(subjectTypeFor(prepareScc(input.scc), subjects, mayUse) ?? 'none', type);
+      assert.equal(findSubjectTypes(prepareScc(input.scc), subjects, mayUse)[0] ?? 'none', type);
     }),
     'provider.assign': area(
       'an attempt, written into the pod',
       ({ scc, pod }: { readonly scc: unknown; readonly pod: JsonObject }, expect: AssignExpect) => {
         const prepared = prepareScc(scc);
-        const namespace = namespaceRangesOf({});
-        const attempt = attemptScc(prepared, { namespace, pod: podFieldsOf(pod) });
-        assert.deepEqual(
-          attempt.errors.map((error) => printError(prepared.name, error)),
-          expect.errors ?? [],
-        );
+        const namespace = readNamespaceRanges({});
+        const attempt = completePod(prepared, { namespace, pod: podFieldsOf(pod) });
+        assert.deepEqual(formatErrors(prepared.name, attempt.errors), expect.errors ?? []);
         if (expect.valid) assert.deepEqual(withoutEmptyAnnotations(writePod(attempt, {})), expect.pod);
       },
     ),
@@ -131,13 +128,11 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
         assert.equal(isIgnoredUpdate({ metadata: input.newMetadata }, { metadata: input.oldMetadata }), expect.ignored),
     ),
     'admission.candidates': area('the candidates', (input: CandidatesInput, expect: JsonObject) => {
-      const candidates = findCandidates({
-        sccs: input.sccs,
-        requiredSccs: [],
+      const candidates = findCandidates(createSccSet(input.sccs), {
         requiredScc: input.requiredScc,
         // The pass that may change pods looks at no recorded SCC.
         recordedScc: input.mutationAllowed ? '' : input.recordedScc,
-        userNamespaces: 'ignore',
+        preferUserNamespaces: false,
       });
       const found = 'error' in candidates ? candidates : { names: candidates.sccs.map(({ name }) => name) };
       assert.deepEqual(found, expect);

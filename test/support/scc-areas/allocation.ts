@@ -2,19 +2,19 @@ import assert from 'node:assert/strict';
 import type { Result, Namespace } from '../../../src/kube/types.ts';
 import {
   createAllocator,
-  annotationsOfBlock,
+  blockAnnotations,
   planRepair,
-  printState,
+  formatState,
 } from '../../../src/policy/uid-range/allocation.ts';
 import { emptyBitmap, type Bitmap } from '../../../src/policy/uid-range/bitmap.ts';
 import {
   parseMcsLabel,
-  printMcsLabel,
-  rankOf,
+  formatMcsLabel,
+  labelRank,
   isInMcsRange,
-  labelCountOf,
+  labelCount,
   parseMcsRange,
-  printMcsRange,
+  formatMcsRange,
   parseUidRange,
 } from '../../../src/policy/uid-range/ranges.ts';
 import { area, type Area } from './area.ts';
@@ -61,8 +61,8 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
       assert.ok(range.error.includes(expect.errorContains ?? ''), range.error);
       return;
     }
-    assert.equal(labelCountOf(range.value), expect.size);
-    assert.equal(printMcsRange(range.value), expect.string);
+    assert.equal(labelCount(range.value), expect.size);
+    assert.equal(formatMcsRange(range.value), expect.string);
     for (const [label, isIn] of Object.entries(expect.contains ?? {})) {
       assert.equal(isInMcsRange(range.value, valueOf(parseMcsLabel(label))), isIn, label);
     }
@@ -72,8 +72,8 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
     assert.equal('value' in label, expect.valid);
     if ('error' in label) return;
     assert.deepEqual(label.value.categories, expect.categories);
-    assert.equal(rankOf(label.value.categories), expect.offset);
-    assert.equal(printMcsLabel(label.value), expect.string);
+    assert.equal(labelRank(label.value.categories), expect.offset);
+    assert.equal(formatMcsLabel(label.value), expect.string);
   }),
   'allocation.allocate': area(
     'the allocation of blocks',
@@ -87,7 +87,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
       const next = createAllocator(settings)(bitmapOf(input.allocatedBits ?? []), [namespace]);
       const index = input.forcedBit ?? next;
       assert.equal(index, expect.bit);
-      assert.deepEqual(annotationsOfBlock(expect.bit, namespace, settings), expect.annotations);
+      assert.deepEqual(blockAnnotations(expect.bit, namespace, settings), expect.annotations);
     },
   ),
   'allocation.repair': area(
@@ -96,7 +96,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
       const range = valueOf(parseUidRange(input.uidRange));
       const namespaces = input.namespaces.map(namespaceWith);
       const { taken } = planRepair({ range, namespaces, state: undefined, orphans: new Map(), nowMs: 0 });
-      assert.equal(printState(range, taken).range, expect.range);
+      assert.equal(formatState(range, taken).range, expect.range);
       assert.equal(
         [...taken.values()].reduce((number, bit) => number + 2 ** bit, 0),
         expect.bitmap,

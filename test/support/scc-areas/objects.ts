@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { formatFieldError } from '../../../src/kube/field-error.ts';
 import { parseIdBlock, parseIdBlocks, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
-import { bindScc, namespaceRangesOf } from '../../../src/policy/scc/namespace.ts';
-import { defaultScc, sccObjectErrors } from '../../../src/policy/scc/objects.ts';
+import { bindScc, readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
+import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import { type Range, type Needs, prepareScc, explainScores } from '../../../src/policy/scc/scc.ts';
-import { orderSccs } from '../../../src/policy/scc/order.ts';
+import { createSccSet } from '../../../src/policy/scc/order.ts';
 import { laxScc } from '../scc.ts';
 import { area, type Area } from './area.ts';
 
@@ -58,13 +58,16 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
     'scc.validate': area(
       'the validation of SCCs',
       ({ scc }: { readonly scc: unknown }, { errors }: { readonly errors: readonly string[] }) =>
-        assert.deepEqual(sccObjectErrors(scc).map(formatFieldError), errors),
+        assert.deepEqual(validateSccObject(scc).map(formatFieldError), errors),
     ),
     'sort.order': area(
       'the order of SCCs',
-      ({ sccs }: { readonly sccs: readonly unknown[] | string }, { names }: { readonly names: readonly string[] }) =>
+      (
+        { sccs }: { readonly sccs: readonly SecurityContextConstraints[] | string },
+        { names }: { readonly names: readonly string[] },
+      ) =>
         assert.deepEqual(
-          orderSccs(typeof sccs === 'string' ? standard : sccs).sccs.map(({ name }) => name),
+          createSccSet(typeof sccs === 'string' ? standard : sccs).sccs.map(({ name }) => name),
           names,
         ),
     ),
@@ -87,7 +90,7 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
     'provider.build': area(
       'the binding of an SCC to a namespace',
       ({ scc, namespace }: BuildInput, expect: BuildExpect) => {
-        const ranges = namespaceRangesOf(namespace);
+        const ranges = readNamespaceRanges(namespace);
         const bound = bindScc(prepareScc(scc), ranges);
         if (expect.valid) assert.deepEqual('value' in bound && withoutGaps(bound.value), expect.resolved);
         else assert.equal(ranges.problem ?? ('error' in bound ? bound.error : undefined), expect.error);
@@ -132,7 +135,7 @@ function bindsGroups(field: 'fsGroup' | 'supplementalGroups'): Area {
     (input: { readonly namespaceAnnotations: JsonObject }, { valid, ranges, error = '' }: GroupsExpect) => {
       const scc = prepareScc(laxScc({ name: 'x', [field]: { type: 'MustRunAs' } }));
       const metadata = { name: 'default', annotations: input.namespaceAnnotations };
-      const bound = bindScc(scc, namespaceRangesOf({ metadata }));
+      const bound = bindScc(scc, readNamespaceRanges({ metadata }));
       if (valid) assert.deepEqual('value' in bound && bound.value[field].ranges, ranges);
       else {
         const what = 'unable to find pre-allocated group annotation for namespace default';

@@ -1,7 +1,7 @@
 /** The conformance areas that say which requests SCCs have to do with. */
 import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, sccModeOf } from '../../../src/policy/scc/mode.ts';
+import { DEFAULT_EXEMPT_NAMESPACES, sccMode } from '../../../src/policy/scc/mode.ts';
 import { isExecRequest } from '../../../src/server/webhooks/scc-exec.ts';
 import { area, type Area } from './area.ts';
 
@@ -21,7 +21,7 @@ export const SCOPE_AREAS: Readonly<Record<string, Area>> = {
     'sccModeOf, with the namespaces that OpenShift exempts',
     ({ namespace: name, labels }, { skipped }) => {
       const exemptNamespaces = [...DEFAULT_EXEMPT_NAMESPACES, 'default'];
-      const { mode } = sccModeOf({ metadata: { name, labels } }, { mode: 'enforce', exemptNamespaces });
+      const { mode } = sccMode({ metadata: { name, labels } }, { mode: 'enforce', exemptNamespaces });
       assert.equal(mode, skipped ? 'off' : 'enforce');
     },
   ),

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { formatFieldError, type FieldError } from '../../../src/kube/field-error.ts';
+import { formatFieldError, invalidValue, type FieldError } from '../../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { decodeScc } from '../../../src/policy/scc/scc.ts';
-import { VOLUME_TYPES } from '../../../src/policy/scc/decode/volume.ts';
+import { VOLUME_TYPES } from '../../../src/policy/scc/pod.ts';
 import { GROUPS } from '../../../src/policy/scc/strategies/groups.ts';
 import { RUN_AS_USER } from '../../../src/policy/scc/strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from '../../../src/policy/scc/strategies/se-linux-context.ts';
@@ -11,8 +11,8 @@ import {
   seccompProfilesOfContainer,
   seccompProfilesOfPod,
 } from '../../../src/policy/scc/strategies/seccomp-profiles.ts';
-import { SAFE_SYSCTLS } from '../../../src/policy/scc/strategies/host.ts';
-import { writePod } from '../../../src/policy/scc/attempt.ts';
+import { SAFE_SYSCTLS } from '../../../src/policy/pod/safe-sysctls.ts';
+import { writePod } from '../../../src/policy/scc/complete.ts';
 import { containerContextOf, containerErrors, contextOf, generateContainer, laxScc, podErrors } from '../scc.ts';
 import { area, type Area } from './area.ts';
 
@@ -113,7 +113,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   ),
   'user.construct': area('the strategies for runAsUser', (scc: UserInput, expect: Construct) => {
     const options = decodeScc(scc).fields.runAsUser;
-    checkDefect(RUN_AS_USER.get(options.type)?.defect(options), expect);
+    checkDefect(RUN_AS_USER.get(options.type)?.findDefect(options), expect);
   }),
   'user.generate': area('the strategies for runAsUser', (scc: UserInput, { uid }: { readonly uid: number | null }) => {
     const options = decodeScc(scc).fields.runAsUser;
@@ -130,7 +130,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   }),
   'group.construct': area('the strategies for groups', (fsGroup: unknown, expect: Construct) => {
     const options = decodeScc({ fsGroup }).fields.fsGroup;
-    checkDefect(GROUPS.get(options.type)?.defect(options), expect);
+    checkDefect(GROUPS.get(options.type)?.findDefect(options), expect);
   }),
   'group.generate': area(
     'the strategies for groups',
@@ -143,13 +143,15 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   'group.validate': area('the strategies for groups', (input: GroupInput, expect: Errors) => {
     const options = decodeScc({ fsGroup: input }).fields.fsGroup;
     const errors: FieldError[] = [];
-    const check = { path: `${input.path}.${input.field}`, errors, maxErrors: 1000 };
-    GROUPS.get(options.type)?.validate(options, input.groups ?? undefined, check);
+    GROUPS.get(options.type)?.validate(options, input.groups ?? undefined, (value, detail) => {
+      errors.push(invalidValue(`${input.path}.${input.field}`, value, detail));
+      return true;
+    });
     assert.deepEqual(errors.map(formatFieldError), expect.errors);
   }),
   'selinux.construct': area('the strategies for seLinuxContext', (seLinuxContext: unknown, expect: Construct) => {
     const options = decodeScc({ seLinuxContext }).fields.seLinuxContext;
-    checkDefect(SE_LINUX_CONTEXT.get(options.type)?.defect(options), expect);
+    checkDefect(SE_LINUX_CONTEXT.get(options.type)?.findDefect(options), expect);
   }),
   'selinux.generate': area(
     'the strategies for seLinuxContext',
@@ -163,14 +165,15 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
       decodeScc({ seLinuxContext: { type: input.type, seLinuxOptions } }).fields.seLinuxContext;
     const options = optionsWith(input.policySELinuxOptions);
     const found = optionsWith(input.podSELinuxOptions).seLinuxOptions;
-    const errors: FieldError[] = [];
-    SE_LINUX_CONTEXT.get(options.type)?.validate(options, found, { path: input.path, errors });
+    const errors = SE_LINUX_CONTEXT.get(options.type)?.validate(options, found, input.path) ?? [];
     assert.deepEqual(errors.map(formatFieldError), expect.errors);
   }),
   'seccomp.construct': area(
     'the decoding of an SCC',
-    (scc: unknown, { allowAny, allowed }: { readonly allowAny: boolean; readonly allowed: readonly string[] }) =>
-      assert.deepEqual(plain(decodeScc(scc).fields.seccompProfiles), { names: allowed, isAnyAllowed: allowAny }),
+    (scc: unknown, expect: { readonly allowAny: boolean; readonly allowed: readonly string[] }) => {
+      const { allowsAnySeccompProfile: allowAny, seccompProfiles: allowed } = decodeScc(scc).fields;
+      assert.deepEqual({ allowAny, allowed }, expect);
+    },
   ),
   'seccomp.generate': area(
     'the strategy for seccompProfiles of pods',
@@ -229,6 +232,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     (input: { readonly kernelVersion: string | null }, expect: { readonly safeSysctls: readonly string[] }) => {
       const kernel = numbersOf(input.kernelVersion ?? '0.0');
       const safe = SAFE_SYSCTLS.filter((sysctl) => {
+        if (!sysctl.inOpenShift) return false;
         const since = numbersOf(sysctl.kernel ?? '0.0');
         return kernel.major > since.major || (kernel.major === since.major && kernel.minor >= since.minor);
       });

@@ -44,7 +44,7 @@ const REST = UNUSABLE(
   'privileged',
 );
 const GRANTABLE = (scc: string): string =>
-  `SCC "${scc}" would admit the pod: a cluster administrator, or whoever may bind ClusterRole "system:openshift:scc:${scc}", can grant it to service account "default".`;
+  `SCC "${scc}" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:${scc}".`;
 const NO_USER_NAMESPACE = '.spec.hostUsers: Invalid value: null: Host Users must be set to false';
 const NO_HOST_PID = 'Invalid value: true: Host PID is not allowed to be used';
 
@@ -62,7 +62,7 @@ export const SCC_STEPS: readonly SccStep[] = [
     create: 'root',
     denied: `${MUTATE}[${UNUSABLE('anyuid')}, provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: RANGE, provider restricted-v3: ${NO_USER_NAMESPACE}, provider restricted-v3: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000, 65534], ${REST}]`,
     warnings: [
-      'SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=0.',
+      'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
       GRANTABLE('anyuid'),
     ],
   },
@@ -80,7 +80,7 @@ export const SCC_STEPS: readonly SccStep[] = [
     create: 'root',
     pod: { scc: 'anyuid', subject: 'user', runAsUser: 0 },
     warnings: [
-      'SCC "anyuid" admits the pod because its creator may use it; service account "default" may not: such pods fail when a controller creates them.',
+      'SCC "anyuid" admits the pod only because its creator may use it. Service account "default" may not use it, so such pods fail when a controller creates them.',
     ],
   },
   {
@@ -88,7 +88,9 @@ export const SCC_STEPS: readonly SccStep[] = [
     as: 'bob',
     create: 'pinned',
     denied: `${MUTATE}provider restricted-v2: .containers[0].runAsUser: Invalid value: 1000: must be in the ranges: RANGE`,
-    warnings: ['SCC "restricted-v2" comes nearest; in its way: spec.containers[0].securityContext.runAsUser=1000.'],
+    warnings: [
+      'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=1000.',
+    ],
   },
   {
     name: 'a pod with a user namespace may have any id in it',
@@ -102,7 +104,7 @@ export const SCC_STEPS: readonly SccStep[] = [
     create: 'host-network',
     denied: `${MUTATE}[${UNUSABLE('anyuid')}, ${hostNetworkErrors('restricted-v2')}, ${hostNetworkErrors('restricted-v3', NO_USER_NAMESPACE)}, ${REST}]`,
     warnings: [
-      'SCC "restricted-v2" comes nearest; in its way: spec.hostNetwork=true, spec.containers[0].ports[0].hostPort=80.',
+      'The closest usable SCC is "restricted-v2". It does not allow: spec.hostNetwork=true, spec.containers[0].ports[0].hostPort=80.',
       GRANTABLE('hostnetwork-v2'),
     ],
   },
@@ -111,7 +113,7 @@ export const SCC_STEPS: readonly SccStep[] = [
     create: 'privileged',
     pod: { scc: 'privileged', subject: 'user' },
     warnings: [
-      'SCC "privileged" admits the pod because its creator may use it; service account "default" may not: such pods fail when a controller creates them.',
+      'SCC "privileged" admits the pod only because its creator may use it. Service account "default" may not use it, so such pods fail when a controller creates them.',
     ],
   },
   {
@@ -120,7 +122,7 @@ export const SCC_STEPS: readonly SccStep[] = [
     exec: 'debug',
     denied: `${EXEC}exec operation is not allowed because the pod's security context exceeds your permissions: pods "debug" is forbidden: ${UNABLE}[${UNUSABLE('anyuid')}, ${privilegedErrors('restricted-v2')}, ${privilegedErrors('restricted-v3', NO_USER_NAMESPACE)}, ${REST}]`,
     warnings: [
-      'SCC "restricted-v2" comes nearest; in its way: spec.hostPID=true, spec.containers[0].securityContext.privileged=true.',
+      'The closest usable SCC is "restricted-v2". It does not allow: spec.hostPID=true, spec.containers[0].securityContext.privileged=true.',
       GRANTABLE('privileged'),
     ],
   },

@@ -1,112 +1,105 @@
+/** Explanations of a decision: every SCC with its errors, and plans of pods that do not exist yet. */
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
-import { type JsonObject, isObject, type Namespace, type Pod } from '../../../kube/types.ts';
-import { subjectTypesFor, type SubjectType } from '../access.ts';
-import { adviceOn, obstaclesOf, type Obstacle, changesOf, type Change } from './suggestion.ts';
-import { assignScc, mutableIn } from '../assign.ts';
+import type { JsonObject, Namespace, Pod } from '../../../kube/types.ts';
+import { findSubjectTypes, type SubjectType } from '../access.ts';
+import { assignScc, mutableFields } from '../assign.ts';
+import { completePod, writePod } from '../complete.ts';
+import type { SccPod } from '../pod.ts';
 import { bindingError } from '../namespace.ts';
-import { findCandidates } from '../order.ts';
-import type { PodFields } from '../decode/pod.ts';
+import { findCandidates, getSccSet } from '../order.ts';
+import { podAnnotation, readRequest, type SccDecision, type SccInput } from '../request.ts';
+import type { PreparedScc } from '../scc.ts';
 import {
   createSearch,
+  isMutationAllowed,
+  prefersUserNamespaces,
   prepareSearch,
-  userNamespacesIn,
-  attemptScc,
-  isAllowed,
   searchScc,
   type SearchInput,
 } from '../search.ts';
-import type { PreparedScc } from '../scc.ts';
-import { readRequest, type SccDecision, type SccInput } from '../request.ts';
-import { distinctTexts } from '../messages.ts';
-import { writePod } from '../attempt.ts';
-import { printObstacle } from './warnings.ts';
+import { formatErrors } from '../messages.ts';
+import { findChanges, type Change } from './changes.ts';
+import { findDisallowedFields, findSuggestion, formatDisallowedField, type DisallowedField } from './suggestion.ts';
 
-/** What one SCC means for a pod. */
+/** The result of one SCC for a pod. */
 export interface ExplainedScc {
   readonly name: string;
   readonly priority: number;
-  /** The higher, the laxer. */
+  /** The permissiveness in points: SCCs with fewer points are tried first. */
   readonly score: number;
-  /** False where the pod requires another SCC by its annotation. */
+  /** False if the pod requires another SCC by its annotation. */
   readonly isCandidate: boolean;
-  /** Both identities are judged, the service account first. */
+  /** All subjects that may use the SCC, the service account first. */
   readonly usableBy: readonly SubjectType[];
   readonly fits: boolean;
-  /** Why it does not fit, as in refusals. */
+  /** The messages of the denial; empty if the pod fits. */
   readonly errors: readonly string[];
-  /** The fields of the pod behind the errors. */
-  readonly obstacles: readonly Obstacle[];
-  /** Why it can work for no pod of the namespace. */
+  readonly disallowedFields: readonly DisallowedField[];
+  /** Why the SCC cannot be used in the namespace. */
   readonly broken?: string;
-  /** The pod as it would become, if it fits. */
+  /** The pod that the SCC would admit, if it fits. */
   readonly object?: JsonObject;
 }
 
-/** Everything that SCCs say of a request. */
 export interface SccExplanation {
-  /** What `assignScc` decides. */
+  /** The decision of `assignScc`. */
   readonly decision: SccDecision;
-  /** All of them in the order in which they are tried; none where the request is decided before SCCs are looked at. */
+  /** All SCCs in the order of evaluation; empty if the decision does not depend on SCCs. */
   readonly sccs: readonly ExplainedScc[];
-  /** Absent for a request that is refused, or that SCCs have nothing to do with. */
+  /** The SCC that admits the pod. */
   readonly chosen?: string;
-  /** The next one that is usable and fits. */
+  /** The next SCC that would admit the pod. */
   readonly next?: string;
-  /** Why the chosen one comes before the next. */
+  /** Why the chosen SCC is ordered before the next. */
   readonly reason?: string;
-  /** Of a pod that is refused: the usable SCC that the fewest fields stand in the way of; if none is usable, of all. */
-  readonly nearest?: string;
-  /** Of a pod that is refused: the least permissive SCC that would admit it, if its use were granted. */
+  /** For a denied pod: the usable SCC with the fewest disallowed fields. If none is usable, the closest of all. */
+  readonly closest?: string;
+  /** For a denied pod: the least permissive SCC that would admit it if its use were granted. */
   readonly grantable?: string;
-  /** Where that one allows everything, though no container is privileged: a better one, which would have to be written. */
-  readonly ownScc?: ProposedScc;
+  /** Set if `grantable` allows everything: a custom SCC that allows less. */
+  readonly suggestedScc?: SuggestedScc;
 }
 
-/** An SCC like another but for some fields: `allowedCapabilities=NET_ADMIN`. */
-export interface ProposedScc {
-  readonly like: string;
-  readonly fields: readonly string[];
+/** A custom SCC that would admit a pod: a copy of an existing SCC with changes. */
+export interface SuggestedScc {
+  readonly copyOf: string;
+  /** Verb phrases: `set allowedCapabilities=NET_ADMIN`, `allow runAsUser 65534`. */
+  readonly changes: readonly string[];
 }
 
-const MAY_NOT_CHANGE = 'the SCC would change the pod, which an update may not';
+const CANNOT_CHANGE = 'the SCC would have to change the pod, which an update cannot do';
 
-/** Says for every SCC what it means for a pod, whether it may be used or not, and what is decided in the end. */
+/** Evaluates every SCC for a pod, whether it is usable or not, and returns the results with the decision. */
 export function explainScc(input: SccInput): SccExplanation {
   const decision = assignScc(input);
   const read = readRequest(input);
   if (read.verdict !== 'judge') return { decision, sccs: [] };
   const { pod } = read.request;
-  const search = createSearch(input, pod, { candidates: allInOrder(input, pod), mutable: mutableIn(input) });
-  const sccs = search.candidates.map((scc) => explain(scc, search));
-  return { decision, sccs, ...(decision.allowed ? choiceOf(decision, sccs) : adviceFor(input, pod)) };
-}
-
-function allInOrder(input: SccInput, pod: PodFields): readonly PreparedScc[] {
-  const userNamespaces = userNamespacesIn(input, pod);
-  const found = findCandidates({
-    sccs: input.sccs,
-    requiredSccs: [],
-    requiredScc: '',
-    recordedScc: '',
-    userNamespaces,
+  const candidates = findCandidates(getSccSet(input), {
+    preferUserNamespaces: prefersUserNamespaces(input, pod),
   });
-  return 'error' in found ? [] : found.sccs;
+  const search = createSearch(input, pod, {
+    candidates: 'error' in candidates ? [] : candidates.sccs,
+    mutable: mutableFields(input),
+  });
+  const sccs = search.candidates.map((scc) => explain(scc, search));
+  return { decision, sccs, ...(decision.allowed ? explainChoice(decision, sccs) : explainDenial(input, pod)) };
 }
 
 function explain(scc: PreparedScc, search: SearchInput): ExplainedScc {
-  const requiredScc = requiredSccOf(search.pod);
+  const requiredScc = requiredSccName(search.pod);
   const { name, score, fields } = scc;
-  const attempt = attemptScc(scc, search);
-  const { errors } = attempt;
-  const fits = errors.length === 0 && isAllowed(attempt, search.mutable);
+  const completion = completePod(scc, search);
+  const { errors } = completion;
+  const fits = errors.length === 0 && isMutationAllowed(completion, search.mutable);
   const broken = bindingError(scc, search.namespace);
-  const usableBy = subjectTypesFor(scc, search.subjects, search.mayUse);
+  const usableBy = findSubjectTypes(scc, search.subjects, search.mayUse);
   const [subjectType] = usableBy;
   const annotations = {
     [POD_SCC_ANNOTATIONS.scc]: name,
     ...(subjectType === undefined ? {} : { [POD_SCC_ANNOTATIONS.subjectType]: subjectType }),
   };
-  const texts = distinctTexts([{ scc, because: 'errors', errors }]);
+  const messages = [...new Set(formatErrors(name, errors))];
   return {
     name,
     priority: fields.priority,
@@ -114,108 +107,97 @@ function explain(scc: PreparedScc, search: SearchInput): ExplainedScc {
     isCandidate: requiredScc === '' || requiredScc === name,
     usableBy,
     fits,
-    errors: fits || texts.length > 0 ? texts : [MAY_NOT_CHANGE],
-    obstacles: obstaclesOf(search.pod, errors),
+    errors: fits || messages.length > 0 ? messages : [CANNOT_CHANGE],
+    disallowedFields: findDisallowedFields(search.pod, errors),
     ...(broken === undefined ? {} : { broken }),
-    ...(fits ? { object: writePod(attempt, annotations) } : {}),
+    ...(fits ? { object: writePod(completion, annotations) } : {}),
   };
 }
 
-type Choice = Pick<SccExplanation, 'chosen' | 'next' | 'reason'>;
-
-function choiceOf({ facts, auditAnnotations }: SccDecision, sccs: readonly ExplainedScc[]): Choice {
-  const place = sccs.findIndex(({ name }) => name === facts?.scc);
-  // An update of a pod that no SCC was ever asked about stays without one.
-  if (facts === undefined || place < 0) return {};
+function explainChoice(
+  { facts, auditAnnotations }: SccDecision,
+  sccs: readonly ExplainedScc[],
+): Pick<SccExplanation, 'chosen' | 'next' | 'reason'> {
+  const index = sccs.findIndex(({ name }) => name === facts?.scc);
+  // The update of a pod without a recorded SCC is admitted without any.
+  if (facts === undefined || index < 0) return {};
   const next = sccs
-    .slice(place + 1)
+    .slice(index + 1)
     .find(({ isCandidate, usableBy, fits }) => isCandidate && usableBy.length > 0 && fits);
   const reason = auditAnnotations['reason'];
   return { chosen: facts.scc, ...(next ? { next: next.name } : {}), ...(reason === undefined ? {} : { reason }) };
 }
 
-/** None where the request was refused for another reason than the SCCs. */
-function adviceFor(input: SccInput, pod: PodFields): Pick<SccExplanation, 'nearest' | 'grantable' | 'ownScc'> {
-  const requiredScc = requiredSccOf(pod);
-  const search = prepareSearch(input, pod, { requiredScc, recordedScc: '', mutable: mutableIn(input) });
+/** Returns nothing for a request that is denied before SCCs are evaluated. */
+function explainDenial(input: SccInput, pod: SccPod): Pick<SccExplanation, 'closest' | 'grantable' | 'suggestedScc'> {
+  const requiredScc = requiredSccName(pod);
+  const search = prepareSearch(input, pod, { requiredScc, recordedScc: '', mutable: mutableFields(input) });
   if ('error' in search) return {};
-  const { nearest, grantable, ownScc } = adviceOn(search, searchScc(search));
+  const { closest, grantable, suggestedScc } = findSuggestion(search, searchScc(search));
   return {
-    ...(nearest ? { nearest: nearest.scc.name } : {}),
+    ...(closest ? { closest: closest.scc.name } : {}),
     ...(grantable ? { grantable: grantable.name } : {}),
-    ...(ownScc ? { ownScc: { like: ownScc.like.name, fields: ownScc.fields } } : {}),
+    ...(suggestedScc ? { suggestedScc: { ...suggestedScc, copyOf: suggestedScc.copyOf.name } } : {}),
   };
 }
 
-function requiredSccOf({ annotations }: PodFields): string {
+function requiredSccName({ annotations }: SccPod): string {
   return annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
 }
 
-/** A pod that an SCC admits. */
-interface PlannedAdmission {
+export interface PlannedAdmission {
   readonly outcome: 'admitted';
   readonly scc: string;
-  /** Who was allowed to use the SCC: `serviceaccount` or `user`. */
+  /** The subject that may use the SCC: `serviceaccount` or `user`. */
   readonly subjectType: string;
-  /** What the SCC changes. */
+  /** What the SCC changes in the pod. */
   readonly changes: readonly Change[];
 }
 
-/** A pod that SCCs have nothing to do with. */
-interface PlannedPass {
+/** A pod that SCCs do not apply to. */
+export interface PlannedPass {
   readonly outcome: 'ignored';
 }
 
-/** A pod that is refused. */
 export interface PlannedRefusal {
   readonly outcome: 'refused';
-  /** The text of the refusal. */
+  /** The message of the denial. */
   readonly message: string;
-  /** The SCC that the fewest fields stand in the way of; none where no SCC was tried. */
-  readonly nearest?: { readonly scc: string; readonly obstacles: readonly Obstacle[] };
-  /** The least permissive SCC that would admit the pod, if its use were granted; none: no SCC ever could. */
+  /** The SCC with the fewest disallowed fields; absent if no SCC was evaluated. */
+  readonly closest?: { readonly scc: string; readonly disallowedFields: readonly DisallowedField[] };
+  /** The least permissive SCC that would admit the pod if its use were granted. */
   readonly grantable?: string;
-  /** Where that one allows everything, though no container is privileged: a better one, which would have to be written. */
-  readonly ownScc?: ProposedScc;
+  /** Set if `grantable` allows everything: a custom SCC that allows less. */
+  readonly suggestedScc?: SuggestedScc;
 }
 
 export type PlannedPod = PlannedAdmission | PlannedPass | PlannedRefusal;
 
-/** What would become of a pod that is created. */
+/** Decides on the creation of a pod. Only a denial evaluates every SCC. */
 export function planPod(input: Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>): PlannedPod {
   const request: SccInput = { ...input, operation: 'CREATE' };
   const decision = assignScc(request);
-  if (!decision.allowed) return refusalOf(request, decision.status.message);
-  const scc = annotationOf(decision.object, POD_SCC_ANNOTATIONS.scc);
-  if (scc === undefined || decision.object === input.object) return { outcome: 'ignored' };
-  const subjectType = annotationOf(decision.object, POD_SCC_ANNOTATIONS.subjectType) ?? '';
-  return { outcome: 'admitted', scc, subjectType, changes: changesOf(input.object, decision.object) };
+  if (!decision.allowed) return planRefusal(request, decision.status.message);
+  const scc = podAnnotation(decision.object, POD_SCC_ANNOTATIONS.scc);
+  if (scc === '' || decision.object === input.object) return { outcome: 'ignored' };
+  const subjectType = podAnnotation(decision.object, POD_SCC_ANNOTATIONS.subjectType);
+  return { outcome: 'admitted', scc, subjectType, changes: findChanges(input.object, decision.object) };
 }
 
-/** Only refusals are worth the attempt of every SCC. */
-function refusalOf(request: SccInput, message: string): PlannedRefusal {
-  const { sccs, nearest, grantable, ownScc } = explainScc(request);
-  const found = sccs.find(({ name }) => name === nearest);
+function planRefusal(request: SccInput, message: string): PlannedRefusal {
+  const { sccs, closest, grantable, suggestedScc } = explainScc(request);
+  const closestScc = sccs.find(({ name }) => name === closest);
   return {
     outcome: 'refused',
     message,
-    ...(found ? { nearest: { scc: found.name, obstacles: found.obstacles } } : {}),
+    ...(closestScc ? { closest: { scc: closestScc.name, disallowedFields: closestScc.disallowedFields } } : {}),
     ...(grantable === undefined ? {} : { grantable }),
-    ...(ownScc === undefined ? {} : { ownScc }),
+    ...(suggestedScc === undefined ? {} : { suggestedScc }),
   };
 }
 
-function annotationOf(pod: unknown, key: string): string | undefined {
-  const metadata = isObject(pod) ? pod['metadata'] : undefined;
-  const annotations = isObject(metadata) ? metadata['annotations'] : undefined;
-  const value = isObject(annotations) ? annotations[key] : undefined;
-  return typeof value === 'string' ? value : undefined;
-}
-
-/**
- * The fields of a pod, each with its value, for which an SCC would not admit it if it were created now; none if it would.
- */
-export function misfitsOf(pod: Pod, scc: SecurityContextConstraints, namespace: Namespace): readonly string[] {
+/** Returns the fields of a pod, with their values, that an SCC would not allow if the pod were created now. */
+export function findSccViolations(pod: Pod, scc: SecurityContextConstraints, namespace: Namespace): readonly string[] {
   const input = { operation: 'CREATE', object: pod, namespace, userInfo: {}, sccs: [scc], canUse: () => true } as const;
-  return explainScc(input).sccs.flatMap(({ obstacles }) => obstacles.map(printObstacle));
+  return explainScc(input).sccs.flatMap(({ disallowedFields }) => disallowedFields.map(formatDisallowedField));
 }

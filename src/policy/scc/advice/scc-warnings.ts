@@ -1,49 +1,46 @@
+/** Warnings about SCC objects: values without effect, SCCs that admit no pod, and pods that another SCC would admit. */
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
-import { type SecurityContextConstraints, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
-import { VOLUME_TYPES } from '../decode/volume.ts';
-import { compareBytes, quote } from '../../../kube/text.ts';
-import { OPENSHIFT_REQUIRED_SCCS, resolveCompatibility } from '../mode.ts';
-import { orderSccs, explainOrder, type OrderedSccs } from '../order.ts';
-import type { Compatibility, CanUse, Deviations } from '../request.ts';
 import { deepEqual } from '../../../kube/equality.ts';
-import { ownContainerValues, ownPodValues } from '../attempt.ts';
-import type { ContainerFields } from '../decode/container.ts';
-import { type PodFields, decodePod } from '../decode/pod.ts';
-import { type NamespaceRanges, namespaceRangesOf } from '../namespace.ts';
-import { type PreparedScc, prepareScc } from '../scc.ts';
-import { attemptScc, fitsScc } from '../search.ts';
-import type { ContainerValues, PodValues } from '../strategies/index.ts';
+import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
+import { compareBytes, quote } from '../../../kube/text.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
-import { createMayUse, subjectsOf } from '../access.ts';
+import { createMayUse, podSubjects, type CanUse } from '../access.ts';
+import { allowsPod, completePod, ownContainerValues, ownPodValues } from '../complete.ts';
+import { decodeSccPod, VOLUME_TYPES, type SccPod } from '../pod.ts';
+import { formatListWarning, formatWarning, MAX_WARNING_LENGTH, quoteName } from '../messages.ts';
+import { OPENSHIFT_REQUIRED_SCCS, resolveCompatibility, type Compatibility, type Deviations } from '../mode.ts';
+import { readNamespaceRanges, type NamespaceRanges } from '../namespace.ts';
+import { createSccSet } from '../order.ts';
+import { explainOrder, prepareScc, type PreparedScc } from '../scc.ts';
 import { planStandardScc, STANDARD_SCCS } from '../standard.ts';
-import { enumerate, fit, named } from './warnings.ts';
+import type { ContainerValues, PodValues } from '../strategies/index.ts';
 
-/** A value of a list of an SCC that is valid but matches nothing, or hardly what was meant. */
-export interface SccTypo {
+/** A value in a list of an SCC that is valid but matches no value of a pod. */
+export interface InvalidValue {
   readonly field: keyof SecurityContextConstraints;
   readonly index: number;
   readonly value: string;
-  /** What is wrong with it: `is no type of volume`. */
-  readonly why: string;
-  /** What was probably meant. */
-  readonly meant?: string;
+  /** A verb phrase: `is not a volume type`. */
+  readonly problem: string;
+  /** The value that was probably intended. */
+  readonly suggestion?: string;
 }
 
-/** Nobody reads more. */
+/** Limits the number of values that are checked in each list. */
 const MAX_VALUES = 1000;
 
-/** Finds what somebody must have mistyped: it is compared with what pods have as it stands. */
-export function sccTypos(scc: SecurityContextConstraints): readonly SccTypo[] {
-  return CHECKS.flatMap(({ field, why, isRight, meant }) =>
+/** Returns the values in the lists of an SCC that can match no value of a pod. */
+export function findInvalidValues(scc: SecurityContextConstraints): readonly InvalidValue[] {
+  return VALUE_CHECKS.flatMap(({ field, problem, isValid, suggest }) =>
     (scc[field] ?? []).slice(0, MAX_VALUES).flatMap((value, index) => {
-      if (isRight(value)) return [];
-      const better = meant(value);
-      return [{ field, index, value, why, ...(better === undefined ? {} : { meant: better }) }];
+      if (isValid(value)) return [];
+      const suggestion = suggest(value);
+      return [{ field, index, value, problem, ...(suggestion === undefined ? {} : { suggestion }) }];
     }),
   );
 }
 
-interface Check {
+interface ValueCheck {
   readonly field:
     | 'volumes'
     | 'allowedCapabilities'
@@ -51,52 +48,51 @@ interface Check {
     | 'requiredDropCapabilities'
     | 'seccompProfiles'
     | 'users';
-  readonly why: string;
-  isRight(value: string): boolean;
-  meant(value: string): string | undefined;
+  readonly problem: string;
+  isValid(value: string): boolean;
+  suggest(value: string): string | undefined;
 }
 
 const VOLUMES = [...VOLUME_TYPES, 'none', '*'];
 const PROFILES = ['runtime/default', 'docker/default', 'unconfined', '*'];
+const CAPABILITY = /^[A-Z][A-Z0-9_]*$/;
 const ACCOUNT = 'system:serviceaccount:';
 
-const CAPABILITIES = (['allowedCapabilities', 'defaultAddCapabilities', 'requiredDropCapabilities'] as const).map(
-  (field): Check => ({
+const CAPABILITY_CHECKS = (['allowedCapabilities', 'defaultAddCapabilities', 'requiredDropCapabilities'] as const).map(
+  (field): ValueCheck => ({
     field,
-    why: 'is not how pods write a capability',
-    isRight: (value) => value === '*' || (/^[A-Z][A-Z0-9_]*$/.test(value) && !value.startsWith('CAP_')),
-    meant: (value) => inCapitals(value),
+    problem: 'is not a capability name',
+    isValid: (value) => value === '*' || (CAPABILITY.test(value) && !value.startsWith('CAP_')),
+    suggest(value) {
+      const name = value.toUpperCase().replace(/^CAP_/, '');
+      return CAPABILITY.test(name) ? name : undefined;
+    },
   }),
 );
 
-const CHECKS: readonly Check[] = [
+const VALUE_CHECKS: readonly ValueCheck[] = [
   {
     field: 'volumes',
-    why: 'is no type of volume',
-    isRight: (value) => VOLUMES.includes(value),
-    meant: (value) => VOLUMES.find((type) => type.toLowerCase() === value.toLowerCase()),
+    problem: 'is not a volume type',
+    isValid: (value) => VOLUMES.includes(value),
+    suggest: (value) => VOLUMES.find((type) => type.toLowerCase() === value.toLowerCase()),
   },
-  ...CAPABILITIES,
+  ...CAPABILITY_CHECKS,
   {
     field: 'seccompProfiles',
-    why: 'is no seccomp profile',
-    isRight: (value) => PROFILES.includes(value) || /^localhost\/./.test(value),
-    meant: (value) => PROFILES.find((profile) => lettersOf(profile) === lettersOf(value)),
+    problem: 'is not a seccomp profile',
+    isValid: (value) => PROFILES.includes(value) || /^localhost\/./.test(value),
+    suggest: (value) => PROFILES.find((profile) => normalizeProfile(profile) === normalizeProfile(value)),
   },
   {
     field: 'users',
-    why: `is no service account, which is ${ACCOUNT}NAMESPACE:NAME`,
-    isRight: (value) => !value.startsWith(ACCOUNT) || isAccount(value.slice(ACCOUNT.length)),
-    meant: () => undefined,
+    problem: `is not a service account (${ACCOUNT}NAMESPACE:NAME)`,
+    isValid: (value) => !value.startsWith(ACCOUNT) || isAccount(value.slice(ACCOUNT.length)),
+    suggest: () => undefined,
   },
 ];
 
-function inCapitals(value: string): string | undefined {
-  const name = value.toUpperCase().replace(/^CAP_/, '');
-  return /^[A-Z][A-Z0-9_]*$/.test(name) ? name : undefined;
-}
-
-function lettersOf(profile: string): string {
+function normalizeProfile(profile: string): string {
   return profile.toLowerCase().replace('/', '');
 }
 
@@ -105,19 +101,21 @@ function isAccount(text: string): boolean {
   return rest.length === 0 && dnsLabelErrors(namespace).length === 0 && dnsSubdomainErrors(name).length === 0;
 }
 
-/** What decisions do without. */
+/** The SCCs of a cluster that are invalid or missing. */
 export interface SccProblems {
-  /** SCCs that work in no namespace, and why, by name. */
+  /** The SCCs that can be used in no namespace, by name, with the reason. */
   readonly broken: ReadonlyMap<string, string>;
-  /** Standard SCCs that are not there, and none of the required ones. */
+  /** The standard SCCs that do not exist, except for the required ones. */
   readonly missing: readonly string[];
-  /** SCCs that are not there and without which no pod is admitted. */
+  /** The SCCs that do not exist and without which no pod is admitted. */
   readonly required: readonly string[];
 }
 
-/** Finds SCCs that no pod can get, because they are wrong or not there. */
-export function findSccProblems(sccs: readonly unknown[], compatibility?: Compatibility): SccProblems {
-  const { byName } = orderSccs(sccs);
+export function findSccProblems(
+  sccs: readonly SecurityContextConstraints[],
+  compatibility?: Compatibility,
+): SccProblems {
+  const { byName } = createSccSet(sccs);
   const broken = [...byName.values()].flatMap(({ name, needs }) =>
     needs.defect === undefined ? [] : [[name, needs.defect] as const],
   );
@@ -129,35 +127,149 @@ export function findSccProblems(sccs: readonly unknown[], compatibility?: Compat
   };
 }
 
-/** The problems in a line; `undefined` if there are none. */
-export function printSccProblems({ broken, missing, required }: SccProblems): string | undefined {
-  const parts = [...broken].map(([name, why]) => `${name} is broken (${why})`);
-  if (required.length > 0) parts.unshift(`no pod is admitted, since ${listed(required)} required and missing`);
-  if (missing.length > 0) parts.push(`${listed(missing)} missing`);
-  return parts.length === 0 ? undefined : parts.join('; ');
+/** The problems in one line; `undefined` if there are none. */
+export function formatSccProblems({ broken, missing, required }: SccProblems): string | undefined {
+  const problems = [
+    ...(required.length === 0 ? [] : [`no pod is admitted because required ${formatMissing(required)}`]),
+    ...[...broken].map(([name, defect]) => `SCC ${name} is invalid (${defect})`),
+    ...(missing.length === 0 ? [] : [`standard ${formatMissing(missing)}`]),
+  ];
+  return problems.length === 0 ? undefined : problems.join('; ');
 }
 
-function listed(names: readonly string[]): string {
-  return `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'}`;
+function formatMissing(names: readonly string[]): string {
+  return `${names.length === 1 ? 'SCC' : 'SCCs'} ${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} missing`;
+}
+
+/** An SCC that is created or updated, the other SCCs, and the pods that they admitted. */
+interface ComparisonInput {
+  readonly scc: SecurityContextConstraints;
+  /** The SCC before an update; absent for a new one. */
+  readonly oldScc?: SecurityContextConstraints | undefined;
+  /** All existing SCCs. One with the name of `scc` is ignored. */
+  readonly sccs: readonly SecurityContextConstraints[];
+  readonly pods: readonly Pod[];
+  /** Returns `undefined` for namespaces in which SCCs do not apply. */
+  findNamespace(name: string): Namespace | undefined;
+  readonly canUse: CanUse;
+  /** The maximum number of pods to evaluate. The pods of one controller are alike and count as one. */
+  readonly maxPods: number;
+  /** True if no time is left. It is called after each pod. */
+  isOver(): boolean;
+}
+
+/** The pods of one SCC that another SCC would admit when they are created again. */
+interface TakenOverPods {
+  /** The SCC that admitted the pods. */
+  readonly from: string;
+  /** Why the other SCC is ordered before that one. */
+  readonly reason: string;
+  readonly namespaces: readonly string[];
+  readonly pods: number;
+}
+
+interface AdmissionComparison {
+  /** Sorted by the number of pods, in descending order. */
+  readonly takenOver: readonly TakenOverPods[];
+  /** The number of pods that were evaluated. */
+  readonly tried: number;
+  readonly total: number;
+}
+
+/** The pods of one controller under one SCC, or a single pod. */
+interface PodGroup {
+  readonly pod: Pod;
+  readonly admittedBy: PreparedScc;
+  size: number;
 }
 
 /**
- * A pod as it was before an SCC completed it, as far as can be told: values that the SCC would give it anyway are left
- * open. Its creator may have asked for just these; then the pod is taken for laxer than it was.
+ * Finds the pods that an SCC would admit instead of the SCC that admitted them: the other SCC is ordered behind it, the
+ * pod fits, and its service account may use the SCC.
  */
-function openPod(pod: PodFields, scc: PreparedScc, namespace: NamespaceRanges): PodFields {
-  const bare = { ...pod, ...NO_POD_VALUES, containers: pod.containers.map(withoutValues) };
-  const { podValues, containerValues } = attemptScc(scc, { namespace, pod: bare });
+export function compareAdmission(input: ComparisonInput): AdmissionComparison {
+  const scc = prepareScc(input.scc);
+  const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
+  const groups = groupPods(input.pods, listBehind([...others, input.scc], scc.name));
+  const oldScc = input.oldScc && prepareScc(input.oldScc);
+  const behindOld = oldScc && listBehind([...others, input.oldScc], oldScc.name);
+  const found: PodGroup[] = [];
+  let tried = 0;
+  for (const group of groups) {
+    if (tried === input.maxPods || (tried > 0 && input.isOver())) break;
+    tried++;
+    const admits = createAdmitter(group, scc, input);
+    if (admits?.(scc) && !(oldScc && behindOld?.has(group.admittedBy.name) && admits(oldScc))) found.push(group);
+  }
+  return { takenOver: summarize(found, scc), tried, total: groups.length };
+}
+
+/** Returns the SCCs that are evaluated after the one with that name. */
+function listBehind(objects: readonly SecurityContextConstraints[], sccName: string): ReadonlyMap<string, PreparedScc> {
+  const { sccs } = createSccSet(objects);
+  const index = sccs.findIndex(({ name }) => name === sccName);
+  return new Map(sccs.slice(index + 1).map((other) => [other.name, other]));
+}
+
+/** A pod that requires an SCC by its annotation is admitted by no other. */
+function groupPods(pods: readonly Pod[], sccsBehind: ReadonlyMap<string, PreparedScc>): readonly PodGroup[] {
+  const groups = new Map<unknown, PodGroup>();
+  for (const pod of pods) {
+    const { annotations = {}, ownerReferences, namespace = '' } = pod.metadata ?? {};
+    const admittedBy = sccsBehind.get(annotations[POD_SCC_ANNOTATIONS.scc] ?? '');
+    if (admittedBy === undefined || (annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '') continue;
+    const owner = ownerReferences?.find(({ controller }) => controller === true);
+    const key = owner ? `${namespace} ${owner.uid} ${admittedBy.name}` : pod;
+    const group = groups.get(key);
+    if (group) group.size++;
+    else groups.set(key, { pod, admittedBy, size: 1 });
+  }
+  return [...groups.values()];
+}
+
+/** Returns whether versions of an SCC would admit a pod; `undefined` if SCCs do not apply or its use is not granted. */
+function createAdmitter(
+  { pod, admittedBy }: PodGroup,
+  scc: PreparedScc,
+  input: ComparisonInput,
+): ((scc: PreparedScc) => boolean) | undefined {
+  const namespaceName = pod.metadata?.namespace ?? '';
+  const namespace = input.findNamespace(namespaceName);
+  const decoded = decodeSccPod(pod);
+  if (!namespace || 'error' in decoded) return undefined;
+  const ranges = readNamespaceRanges(namespace);
+  if (ranges.problem !== undefined) return undefined;
+  const mayUse = createMayUse(input.canUse, namespaceName);
+  const subject = findCreator(decoded.pod, namespaceName);
+  if (!mayUse(subject, scc)) return undefined;
+  const search = { namespace: ranges, pod: mostPermissivePod(decoded.pod, admittedBy, ranges) };
+  return (one) => mayUse(subject, one) && allowsPod(one, search);
+}
+
+/** The creator of a pod is not recorded: the service account stands for it, else any authenticated user. */
+function findCreator({ serviceAccountName }: SccPod, namespaceName: string) {
+  const userInfo = { username: '', groups: ['system:authenticated'] };
+  const { serviceAccount, user } = podSubjects({ userInfo, serviceAccountName, namespaceName, identity: 'accurate' });
+  return serviceAccount ?? user;
+}
+
+/**
+ * Returns the pod without the values that its SCC would generate. If the creator set the same values, the result allows
+ * more SCCs than the original pod.
+ */
+function mostPermissivePod(pod: SccPod, scc: PreparedScc, namespace: NamespaceRanges): SccPod {
+  const bare = {
+    ...pod,
+    ...NO_POD_VALUES,
+    containers: pod.containers.map((container) => ({ ...container, ...NO_CONTAINER_VALUES })),
+  };
+  const { podValues, containerValues } = completePod(scc, { namespace, pod: bare });
   const containers = pod.containers.map((container, index) => {
     const generated = containerValues[index];
-    return generated ? { ...container, ...openValues(ownContainerValues(container), generated) } : container;
+    return generated ? { ...container, ...removeGenerated(ownContainerValues(container), generated) } : container;
   });
-  return {
-    ...pod,
-    ...openValues(ownPodValues(pod), podValues),
-    seccompAnnotation: openAnnotation(pod, podValues),
-    containers,
-  };
+  const seccompAnnotation = pod.seccompAnnotation === podValues.seccompAnnotation ? '' : pod.seccompAnnotation;
+  return { ...pod, ...removeGenerated(ownPodValues(pod), podValues), seccompAnnotation, containers };
 }
 
 const NO_POD_VALUES: PodValues = {
@@ -178,280 +290,145 @@ const NO_CONTAINER_VALUES: ContainerValues = {
   allowPrivilegeEscalation: undefined,
 };
 
-function withoutValues(container: ContainerFields): ContainerFields {
-  return { ...container, ...NO_CONTAINER_VALUES };
-}
-
-/** Of values those that were not generated. */
-function openValues<Values extends object>(own: Values, generated: Values): Values {
-  const open = { ...own };
-  for (const key in open) {
-    if (deepEqual(own[key], generated[key])) Reflect.set(open, key, undefined);
+function removeGenerated<Values extends object>(values: Values, generated: Values): Values {
+  const rest = { ...values };
+  for (const key in rest) {
+    if (deepEqual(values[key], generated[key])) Reflect.set(rest, key, undefined);
   }
-  return open;
+  return rest;
 }
 
-function openAnnotation({ seccompAnnotation }: PodFields, generated: PodValues): string {
-  return seccompAnnotation === generated.seccompAnnotation ? '' : seccompAnnotation;
+function summarize(groups: readonly PodGroup[], scc: PreparedScc): readonly TakenOverPods[] {
+  const takenOver = Array.from(
+    Map.groupBy(groups, ({ admittedBy }) => admittedBy),
+    ([from, ofScc]) => ({
+      from: from.name,
+      reason: explainOrder(scc, from),
+      namespaces: [...new Set(ofScc.map(({ pod }) => pod.metadata?.namespace ?? ''))].sort(),
+      pods: ofScc.reduce((sum, { size }) => sum + size, 0),
+    }),
+  );
+  return takenOver.sort((a, b) => b.pods - a.pods);
 }
 
-/** An SCC that is written, among those that there are, and the pods that live under them. */
-interface WinsInput {
-  readonly scc: SecurityContextConstraints;
-  /** As it was before; absent if it is new. */
-  readonly oldScc?: SecurityContextConstraints | undefined;
-  /** All that there are; one of the same name does not count. */
-  readonly sccs: readonly SecurityContextConstraints[];
-  readonly pods: readonly Pod[];
-  /** `undefined` for namespaces in which SCCs do not count. */
-  findNamespace(name: string): Namespace | undefined;
-  readonly canUse: CanUse;
-  /** How many pods are tried at most; those of one controller are alike and count as one. */
-  readonly maxPods: number;
-  /** True once the time is used up; asked after each pod. */
-  isOver(): boolean;
-}
-
-/** The pods that an SCC would take over from another when they are created again. */
-interface Win {
-  /** The SCC that admitted them. */
-  readonly from: string;
-  /** Why the SCC is tried before that one. */
-  readonly reason: string;
-  readonly namespaces: readonly string[];
-  readonly pods: number;
-}
-
-interface Wins {
-  /** The most pods first. */
-  readonly wins: readonly Win[];
-  /** How many pods were tried, and how many there were to try. */
-  readonly tried: number;
-  readonly total: number;
-}
-
-/** Pods of one controller, which are alike; or a pod of its own. */
-interface Group {
-  readonly pod: Pod;
-  readonly admittedBy: PreparedScc;
-  size: number;
-}
-
-/**
- * Finds the pods that an SCC would win from others: those that were admitted by an SCC behind it, that fit it, and whose
- * service account may use it.
- */
-export function winsOf(input: WinsInput): Wins {
-  const scc = prepareScc(input.scc);
-  const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
-  const ordered = orderSccs([...others, input.scc]);
-  const groups = groupPods(input.pods, behind(ordered, scc));
-  const before = input.oldScc && {
-    scc: prepareScc(input.oldScc),
-    behind: behind(orderSccs([...others, input.oldScc]), prepareScc(input.oldScc)),
-  };
-  const won: Group[] = [];
-  let tried = 0;
-  for (const group of groups) {
-    if (tried === input.maxPods || (tried > 0 && input.isOver())) break;
-    tried++;
-    const wins = createTrial(group, scc, input);
-    if (wins?.(scc) && !(before?.behind.has(group.admittedBy.name) && wins(before.scc))) won.push(group);
-  }
-  return { wins: summarize(won, scc), tried, total: groups.length };
-}
-
-type Sccs = ReadonlyMap<string, PreparedScc>;
-
-/** The SCCs that are tried after it. */
-function behind({ sccs }: OrderedSccs, scc: PreparedScc): Sccs {
-  return new Map(sccs.slice(sccs.indexOf(scc) + 1).map((other) => [other.name, other]));
-}
-
-/** Pods that name the SCC that they want are nobody's to win. */
-function groupPods(pods: readonly Pod[], losers: Sccs): readonly Group[] {
-  const groups = new Map<unknown, Group>();
-  for (const pod of pods) {
-    const { annotations = {}, ownerReferences, namespace = '' } = pod.metadata ?? {};
-    const admittedBy = losers.get(annotations[POD_SCC_ANNOTATIONS.scc] ?? '');
-    if (admittedBy === undefined || (annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '') continue;
-    const owner = ownerReferences?.find(({ controller }) => controller === true);
-    const key = owner ? `${namespace} ${owner.uid} ${admittedBy.name}` : pod;
-    const group = groups.get(key);
-    if (group) group.size++;
-    else groups.set(key, { pod, admittedBy, size: 1 });
-  }
-  return [...groups.values()];
-}
-
-/** Says whether versions of an SCC would win a pod; `undefined` for a pod that is not judged, or where it is not granted. */
-function createTrial(
-  { pod, admittedBy }: Group,
-  scc: PreparedScc,
-  input: WinsInput,
-): ((scc: PreparedScc) => boolean) | undefined {
-  const namespaceName = pod.metadata?.namespace ?? '';
-  const namespace = input.findNamespace(namespaceName);
-  const decoded = decodePod(pod);
-  if (!namespace || 'error' in decoded) return undefined;
-  const ranges = namespaceRangesOf(namespace);
-  if (ranges.problem !== undefined) return undefined;
-  const mayUse = createMayUse(input.canUse, namespaceName);
-  const subject = creatorOf(decoded.pod, namespaceName);
-  // Asked first: it costs the least, and most SCCs are granted to few.
-  if (!mayUse(subject, scc)) return undefined;
-  const search = { namespace: ranges, pod: openPod(decoded.pod, admittedBy, ranges) };
-  return (one) => mayUse(subject, one) && fitsScc(one, search);
-}
-
-/** Whoever creates the pod is authenticated; of its service account that is known, too. */
-function creatorOf({ serviceAccountName }: PodFields, namespaceName: string) {
-  const userInfo = { username: '', groups: ['system:authenticated'] };
-  const { serviceAccount, user } = subjectsOf({ userInfo, serviceAccountName, namespaceName, identity: 'accurate' });
-  return serviceAccount ?? user;
-}
-
-function summarize(won: readonly Group[], scc: PreparedScc): readonly Win[] {
-  const wins = [...Map.groupBy(won, ({ admittedBy }) => admittedBy)].map(([from, groups]) => ({
-    from: from.name,
-    reason: explainOrder(scc, from),
-    namespaces: [...new Set(groups.map(({ pod }) => pod.metadata?.namespace ?? ''))].sort(),
-    pods: groups.reduce((sum, { size }) => sum + size, 0),
-  }));
-  return wins.sort((a, b) => b.pods - a.pods);
-}
-
-export interface SccWarningsInput extends WinsInput {
+export interface SccWarningsInput extends ComparisonInput {
   readonly brokenScc: NonNullable<Deviations['brokenScc']>;
-  /** What becomes of the SCCs that ship with the platform when they are changed; absent, nothing. */
+  /** Whether the standard SCCs are reconciled; absent: they are not. */
   readonly standardSccs?: 'kept' | 'left alone';
 }
 
-const MAX_WINS = 3;
-const MAX_TYPOS = 3;
+const MAX_COMPARED_SCCS = 3;
+const MAX_INVALID_VALUES = 3;
 const MAX_NAMESPACES = 10;
-const MAX_LENGTH = 256;
 
 /**
- * What whoever writes an SCC should know, though nothing is wrong with it by the rules: that no pod can use it, that it
- * comes before others for everybody, and which pods it would win from others. Of 256 characters at most each: API servers
- * may cut longer ones.
+ * Returns warnings about an SCC that is valid: it admits no pod, it precedes other SCCs for all users, it would admit
+ * pods that other SCCs admitted, or it has values without effect.
  */
 export function sccWarnings(input: SccWarningsInput): readonly string[] {
   const scc = prepareScc(input.scc);
-  const undone = warnOfUpkeep(scc, input);
-  const warnings = undone === undefined ? [...warnOfEffects(scc, input), ...warnOfTypos(scc, input)] : [undone];
-  return warnings.map((text) => (text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH - 1)}…` : text));
+  const reconciled = reconciliationWarning(scc, input);
+  if (reconciled !== undefined) return [reconciled];
+  const defect = findSccDefect(input.scc);
+  const effects =
+    defect === undefined
+      ? [...priorityWarnings(scc, input), ...comparisonWarnings(scc, input)]
+      : [defectWarning(scc, defect, input)];
+  return [...effects, ...invalidValueWarnings(scc, input)].map(formatWarning);
 }
 
-function warnOfEffects(scc: PreparedScc, input: SccWarningsInput): readonly string[] {
-  const defect = sccDefect(input.scc);
-  return defect === undefined
-    ? [...warnOfEverybody(scc, input), ...warnOfWins(scc, input)]
-    : [warnOfDefect(scc, defect, input)];
-}
-
-/** What is set right at once has no effects. */
-function warnOfUpkeep({ name }: PreparedScc, { scc, standardSccs }: SccWarningsInput): string | undefined {
+/** A change that is reverted at once has no other effects. */
+function reconciliationWarning({ name }: PreparedScc, { scc, standardSccs }: SccWarningsInput): string | undefined {
   const standard = standardSccs === 'kept' ? STANDARD_SCCS.find((one) => one.scc.metadata?.name === name) : undefined;
   const fields = standard && planStandardScc(standard, scc)?.fields;
   if (fields === undefined || fields.length === 0) return undefined;
-  return enumerate({
-    head: `SCC ${quote(name)} ships with the platform and is kept as it is: what differs will be undone at once; write an SCC of another name instead (`,
-    items: fields,
-    tail: ')',
-  });
+  const head = `SCC ${quote(name)} is a standard SCC and is reconciled. Changes to these fields will be reverted: `;
+  return formatListWarning(head, fields, '. Create an SCC with another name instead.');
 }
 
-/** What nobody can have meant, though it is valid. */
-function warnOfTypos({ name }: PreparedScc, { scc }: SccWarningsInput): readonly string[] {
-  const typos = sccTypos(scc);
-  const rest = typos.length - MAX_TYPOS;
+function invalidValueWarnings({ name }: PreparedScc, { scc }: SccWarningsInput): readonly string[] {
+  const values = findInvalidValues(scc);
+  const rest = values.length - MAX_INVALID_VALUES;
   return [
-    ...typos.slice(0, MAX_TYPOS).map(({ field, value, why, meant }) => {
-      const remedy = meant === undefined ? '' : `; write ${quote(meant)}`;
-      return fit(`SCC ${quote(name)}: ${named(value)} in ${field} ${why}${remedy}`);
+    ...values.slice(0, MAX_INVALID_VALUES).map(({ field, value, problem, suggestion }) => {
+      const remedy = suggestion === undefined ? '' : `; use ${quote(suggestion)}`;
+      return `SCC ${quote(name)}: ${quoteName(value)} in ${field} ${problem}${remedy}`;
     }),
-    ...(rest > 0
-      ? [`SCC ${quote(name)} has ${count(rest, 'more value')} that ${rest === 1 ? 'is' : 'are'} mistyped`]
-      : []),
+    ...(rest > 0 ? [`SCC ${quote(name)} has ${formatCount(rest, 'more invalid value')}`] : []),
   ];
 }
 
-/** Why no pod can use an SCC, though the rules for SCCs let it pass. */
-export function sccDefect(scc: unknown): string | undefined {
+/** Returns why a valid SCC admits no pod; `undefined` if it can admit some. */
+export function findSccDefect(scc: unknown): string | undefined {
   const { fields, needs } = prepareScc(scc);
   if (needs.defect !== undefined) return needs.defect;
   const { type, uidRangeMin: min = 0, uidRangeMax: max = 0 } = fields.runAsUser;
   return type === 'MustRunAsRange' && min > max
-    ? `runAsUser.uidRangeMin ${min} is above uidRangeMax ${max}`
+    ? `runAsUser.uidRangeMin ${min} is greater than uidRangeMax ${max}`
     : undefined;
 }
 
-/** An SCC of which no provider can be made may stop the pods of all others, too. */
-function warnOfDefect({ name, needs }: PreparedScc, defect: string, { brokenScc }: SccWarningsInput): string {
-  const stopsAll = brokenScc === 'refuse' && needs.defect !== undefined;
-  return stopsAll
-    ? `SCC ${quote(name)} stops every pod of the cluster: ${defect}`
-    : `no pod can use SCC ${quote(name)}: ${defect}`;
+/** An SCC from which no provider can be created may block the pods of all other SCCs. */
+function defectWarning({ name, needs }: PreparedScc, defect: string, { brokenScc }: SccWarningsInput): string {
+  const blocksAll = brokenScc === 'refuse' && needs.defect !== undefined;
+  return `SCC ${quote(name)} ${blocksAll ? 'blocks every pod of the cluster' : 'admits no pod'}: ${defect}`;
 }
 
-const EVERYBODY = { username: '', groups: ['system:authenticated'] };
-const STANDARD = new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name));
+const ANY_USER = { username: '', groups: ['system:authenticated'] };
+const STANDARD_NAMES = new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name));
 
-/** A priority is meant to bring an SCC to the front for those who may use it; for everybody it changes the standard. */
-function warnOfEverybody(scc: PreparedScc, { sccs, canUse }: SccWarningsInput): readonly string[] {
+/** An SCC with a priority that all users may use replaces the standard SCCs. */
+function priorityWarnings(scc: PreparedScc, { sccs, canUse }: SccWarningsInput): readonly string[] {
   const { priority } = scc.fields;
-  const isPreempted = ({ name, fields }: PreparedScc): boolean =>
-    name !== scc.name && STANDARD.has(name) && fields.priority < priority;
-  const preempted = sccs
+  const preceded = sccs
     .map(prepareScc)
-    .filter(isPreempted)
+    .filter(({ name, fields }) => name !== scc.name && STANDARD_NAMES.has(name) && fields.priority < priority)
     .map(({ name }) => name);
-  if (preempted.length === 0 || !isForEverybody(scc, canUse)) return [];
-  const known = ['anyuid', 'restricted-v2'].filter((name) => preempted.includes(name));
-  const which = known.length === 0 ? firstOf(preempted, 2) : known;
+  const isForAll = scc.groups.includes('system:authenticated') || canUse(ANY_USER, scc.name, '');
+  if (preceded.length === 0 || !isForAll) return [];
+  const common = ['anyuid', 'restricted-v2'].filter((name) => preceded.includes(name));
+  const names = formatNames(common.length === 0 ? limitNames(preceded, 2) : common);
   return [
-    `all users may use SCC ${quote(scc.name)}, and its priority ${priority} puts it before ${listedSccWarnings(which)}: it takes over every pod that fits it`,
+    `SCC ${quote(scc.name)} is usable by all users, and its priority ${priority} orders it before ${names}: it will admit every pod that it allows`,
   ];
 }
 
-function isForEverybody({ name, groups }: PreparedScc, canUse: CanUse): boolean {
-  return groups.includes('system:authenticated') || canUse(EVERYBODY, name, '');
-}
-
-function warnOfWins({ name }: PreparedScc, input: SccWarningsInput): readonly string[] {
-  const { wins, tried, total } = winsOf(input);
-  const others = wins.slice(MAX_WINS);
-  const pods = others.reduce((sum, win) => sum + win.pods, 0);
+function comparisonWarnings({ name }: PreparedScc, input: SccWarningsInput): readonly string[] {
+  const { takenOver, tried, total } = compareAdmission(input);
+  const others = takenOver.slice(MAX_COMPARED_SCCS);
+  const pods = others.reduce((sum, other) => sum + other.pods, 0);
   return [
-    ...wins.slice(0, MAX_WINS).map((win) => warnOfWin(name, win)),
+    ...takenOver.slice(0, MAX_COMPARED_SCCS).map((one) => comparisonWarning(name, one)),
     ...(others.length === 0
       ? []
-      : [`SCC ${quote(name)} would also win ${count(pods, 'pod')} of ${count(others.length, 'other SCC')}`]),
-    ...(tried === total ? [] : [`SCC ${quote(name)} was tried on ${tried} of ${total} pods only; it may win others`]),
+      : [
+          `SCC ${quote(name)} would also admit ${formatCount(pods, 'pod')} instead of ${formatCount(others.length, 'other SCC')}`,
+        ]),
+    ...(tried === total
+      ? []
+      : [`SCC ${quote(name)} was evaluated for only ${tried} of ${total} pods; it may admit others too`]),
   ];
 }
 
-/** Names as many namespaces as there is room for. */
-function warnOfWin(name: string, { from, reason, namespaces, pods }: Win): string {
-  const why = reason === 'ordered by name' ? 'it comes first by name' : `it ${reason}`;
+/** Names as many namespaces as fit. */
+function comparisonWarning(name: string, { from, reason, namespaces, pods }: TakenOverPods): string {
+  const cause = reason === 'ordered by name' ? 'it precedes by name' : `it ${reason}`;
   for (let shown = Math.min(namespaces.length, MAX_NAMESPACES); ; shown--) {
-    const where = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${listedSccWarnings(firstOf(namespaces, shown))}`;
-    const text = `SCC ${quote(name)} would win ${count(pods, 'pod')} of SCC ${quote(from)} in ${where} when created again: ${why}`;
-    if (text.length <= MAX_LENGTH || shown <= 1) return text;
+    const where = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${formatNames(limitNames(namespaces, shown))}`;
+    const text = `SCC ${quote(name)} would admit ${formatCount(pods, 'pod')} instead of SCC ${quote(from)} in ${where} when created again: ${cause}`;
+    if (text.length <= MAX_WARNING_LENGTH || shown <= 1) return text;
   }
 }
 
-/** The first names, and how many there are beside them. */
-function firstOf(names: readonly string[], shown: number): readonly string[] {
+/** The first names and the number of the others. */
+function limitNames(names: readonly string[], shown: number): readonly string[] {
   return names.length <= shown ? names : [...names.slice(0, shown), `${names.length - shown} more`];
 }
 
-function listedSccWarnings(names: readonly string[]): string {
+function formatNames(names: readonly string[]): string {
   return names.length === 1 ? (names[0] ?? '') : `${names.slice(0, -1).join(', ')} and ${names.at(-1) ?? ''}`;
 }
 
-function count(number: number, what: string): string {
-  return `${number} ${what}${number === 1 ? '' : 's'}`;
+function formatCount(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }

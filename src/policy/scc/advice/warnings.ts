@@ -1,250 +1,225 @@
-import { quote } from '../../../kube/text.ts';
+/** The warnings of SCC decisions: how a denied pod can be admitted, and the risks of an admitted one. */
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
+import { quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
-import { namespaceRangesOf } from '../namespace.ts';
-import { type SearchResult, admits, fitsScc, type SearchInput } from '../search.ts';
-import { adviceOn, type Advice, type Nearest, type Obstacle, type OwnScc } from './suggestion.ts';
+import { serviceAccountSubject } from '../access.ts';
+import { allowsPod } from '../complete.ts';
+import { formatListWarning, formatValues, formatWarning, quoteName } from '../messages.ts';
 import { resolveCompatibility } from '../mode.ts';
-import type { PodFields } from '../decode/pod.ts';
-import { orderSccs } from '../order.ts';
-import type { PreparedScc } from '../scc.ts';
-import { standardRoleOf } from '../standard.ts';
+import { readNamespaceRanges } from '../namespace.ts';
+import { getSccSet } from '../order.ts';
+import type { SccPod } from '../pod.ts';
 import type { SccInput } from '../request.ts';
+import type { PreparedScc } from '../scc.ts';
+import { admits, type Admission, type SearchInput, type SearchResult } from '../search.ts';
+import { standardUseRole } from '../standard.ts';
+import { findSuggestion, formatDisallowedField, type ClosestScc, type Suggestion } from './suggestion.ts';
 
-// Sentences for warnings: short enough for API servers to pass them on whole, whatever names and values are in them.
+type Warnings = readonly string[];
 
-/** @see https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response */
-const MAX_LENGTH = 256;
-const MAX_NAME = 63;
-const MAX_VALUE = 40;
+/** Warnings evaluate more SCCs than the decision. They are omitted for pods with more containers than a node runs. */
+const MAX_CONTAINERS = 1000;
 
-interface Enumeration {
-  readonly head: string;
-  readonly items: readonly string[];
-  readonly tail: string;
+/** Returns the warnings for the creator of an admitted pod or debug container. */
+export function admissionWarnings(search: SearchInput, admission: Admission): Warnings {
+  const { hostUsers, containers } = search.pod;
+  if (search.mutable === 'nothing' || containers.length > MAX_CONTAINERS) return [];
+  const creator = admission.subjectType === 'user' ? creatorWarning(search, admission.scc) : undefined;
+  const ids = hostUsers === false && search.mutable === 'everything' ? userIdWarning(search, admission) : undefined;
+  return [creator, ids].filter((text) => text !== undefined);
 }
 
-/** As many items as there is room for, and how many there are besides; at least one. */
-export function enumerate({ head, items, tail }: Enumeration): string {
-  let text = '';
-  for (const [index, item] of items.entries()) {
-    const longer = index === 0 ? item : `${text}, ${item}`;
-    const rest = items.length - index - 1;
-    const isTooLong = head.length + longer.length + moreText(rest).length + tail.length > MAX_LENGTH;
-    if (index > 0 && isTooLong) return fit(head + text + moreText(items.length - index) + tail);
-    text = longer;
+/**
+ * Warns about a pod that is admitted only because of its creator's permissions: a controller creates pods with the
+ * permissions of their service account. A debug container may exceed the SCC that is recorded on the pod.
+ */
+function creatorWarning(search: SearchInput, scc: PreparedScc): string | undefined {
+  const { serviceAccountName, annotations } = search.pod;
+  if (serviceAccountName === '') return undefined;
+  // The actual groups of the service account decide on pods of controllers, regardless of the configured identity.
+  const account = serviceAccountSubject(search.namespace.name, serviceAccountName, 'accurate');
+  if (search.mayUse(account, scc)) return undefined;
+  const later = search.candidates.slice(search.candidates.indexOf(scc) + 1);
+  const other = later.find((one) => search.mayUse(account, one) && admits(one, search));
+  const cause = `Service account ${quoteName(serviceAccountName)} may not use it`;
+  if (search.mutable === 'everything') {
+    const effect = other ? `get SCC ${quoteName(other.name)}` : 'fail';
+    return formatWarning(
+      `SCC ${quoteName(scc.name)} admits the pod only because its creator may use it. ${cause}, so such pods ${effect} when a controller creates them.`,
+    );
   }
-  return fit(head + text + tail);
+  const recorded = annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
+  if (other || recorded === '' || recorded === scc.name) return undefined;
+  return formatWarning(
+    `SCC ${quoteName(scc.name)} admits the debug container only because you may use it. ${cause}. The pod now exceeds SCC ${quoteName(recorded)}, which it is annotated with.`,
+  );
 }
 
-function moreText(count: number): string {
-  return count === 0 ? '' : ` and ${count} more`;
+/** The highest ID in the user namespace of a pod with the defaults of the kubelet. */
+const MAX_ID = 65_535;
+
+/** Warns about a pod with a user namespace that runs as a user which does not exist in that namespace. */
+function userIdWarning(search: SearchInput, { scc, completion }: Admission): string | undefined {
+  const uid = completion.containerValues
+    .map(({ runAsUser }) => runAsUser ?? search.pod.runAsUser)
+    .find((one) => one !== undefined && one > MAX_ID);
+  if (uid === undefined) return undefined;
+  const better = search.candidates.find(
+    (one) =>
+      one.fields.userNamespaceLevel === 'RequirePodLevel' &&
+      (one.fields.runAsUser.uidRangeMax ?? Infinity) <= MAX_ID &&
+      search.subjectTypeOf(one) !== undefined &&
+      allowsPod(one, search),
+  );
+  const { uidRangeMin = 1, uidRangeMax = MAX_ID } = better?.fields.runAsUser ?? {};
+  const remedy = better
+    ? `Set annotation ${POD_SCC_ANNOTATIONS.requiredScc}=${better.name}, or set runAsUser to a value from ${uidRangeMin} to ${uidRangeMax}.`
+    : `Set runAsUser to at most ${MAX_ID}, or remove spec.hostUsers.`;
+  return formatWarning(
+    `A pod with spec.hostUsers=false has IDs up to ${MAX_ID}, but SCC ${quoteName(scc.name)} runs it as user ${uid}. ${remedy}`,
+  );
 }
 
-/** A name in quotes. */
-export function named(name: string): string {
-  return quote(clip(name, MAX_NAME));
+/** Returns the warnings for a pod that no SCC admits: the disallowed fields, and the SCC that could be granted. */
+export function refusalWarnings(input: SccInput, search: SearchInput, result: SearchResult): Warnings {
+  if (search.pod.containers.length > MAX_CONTAINERS) return [];
+  const rangeWarning = invalidRangeWarning(input.namespace, result);
+  if (rangeWarning !== undefined) return [rangeWarning];
+  // A grant for the sake of an update is needless if the pod can be created again.
+  const suggested = input.operation === 'UPDATE' ? searchForNewPod(input, search) : search;
+  const suggestion = findSuggestion(suggested, result);
+  const { closest, changing } = suggestion;
+  if (changing) return [changingWarning(input, changing)];
+  const isAnyUsable = result.rejections.some(({ reason }) => reason !== 'denied');
+  const isRequired = (search.pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '';
+  return [
+    closest && closestWarning(closest, isAnyUsable),
+    admittingWarning(suggestion, { search, suggested }) ??
+      (closest && !isRequired ? 'No SCC would admit the pod as it is.' : undefined),
+  ].filter((text) => text !== undefined);
 }
 
-const PLAIN = /^[\w./:+-]+$/;
-
-/** Values of fields, as short as they can be told: `NET_ADMIN,SYS_TIME`. */
-export function printValues(values: readonly unknown[]): string {
-  return values.map(printValue).join(',');
+/** Returns the warnings for a pod that is denied before SCCs are evaluated. */
+export function unevaluatedWarnings(input: SccInput, pod: SccPod): Warnings {
+  const { sccs, byName } = getSccSet(input);
+  const missing = resolveCompatibility(input.compatibility).requiredSccs.find((name) => !byName.has(name));
+  if (missing !== undefined) {
+    return [
+      formatWarning(
+        `SCC ${quoteName(missing)} does not exist, and no pod is admitted without it. Create it, or remove it from --scc-required.`,
+      ),
+    ];
+  }
+  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
+  if (requiredScc !== '' && !byName.has(requiredScc)) {
+    const head = `Annotation ${POD_SCC_ANNOTATIONS.requiredScc} requires SCC ${quoteName(requiredScc)}, which does not exist. Existing SCCs: `;
+    return [formatListWarning(head, sccs.map(({ name }) => name).sort(), '.')];
+  }
+  return missingRangeWarnings(input.namespace);
 }
-
-function printValue(value: unknown): string {
-  const text = clip(typeof value === 'string' ? value : JSON.stringify(value), MAX_VALUE);
-  return typeof value !== 'string' || PLAIN.test(text) ? text : quote(text);
-}
-
-/** A sentence that is not too long and has no control characters: API servers drop warnings that have some. */
-export function fit(text: string): string {
-  return clip(text, MAX_LENGTH).replaceAll(/\p{Cc}/gu, ' ');
-}
-
-/** The text, or as much of it as goes with three dots behind. */
-function clip(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length - 3).toWellFormed()}...`;
-}
-
-// What is wrong with the annotations of a namespace that pods are judged by.
 
 const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
 
-/** Of a namespace that lacks annotations: which, and what to do. */
-function missingRangeWarnings(namespace: Namespace): readonly string[] {
-  const { name, problem } = namespaceRangesOf(namespace);
+function missingRangeWarnings(namespace: Namespace): Warnings {
+  const { name, problem } = readNamespaceRanges(namespace);
   if (problem === undefined || !isObject(namespace)) return [];
-  const ids = valueOf(namespace, uidRange);
-  if (ids === undefined) {
-    const remedy =
-      'try again in a few seconds; if that does not help, the controller that allocates it does not run, or has none left (event UIDRangeFull).';
-    return [fit(`Namespace ${named(name)} has no annotation ${uidRange} yet: ${remedy}`)];
-  }
-  const remedy = `set it, or remove ${uidRange}=${printValues([ids])}, so that both are allocated.`;
-  return [fit(`Namespace ${named(name)} has no annotation ${mcs}: ${remedy}`)];
+  const ids = getAnnotation(namespace, uidRange);
+  const warning =
+    ids === undefined
+      ? `Namespace ${quoteName(name)} has no annotation ${uidRange} yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).`
+      : `Namespace ${quoteName(name)} has no annotation ${mcs}. Set it, or remove ${uidRange}=${formatValues([ids])} so that both are allocated.`;
+  return [formatWarning(warning)];
 }
 
-/** By annotation: what is read from it, and the parts of an SCC that need it. */
-const READINGS = [
-  { key: uidRange, read: 'uidRange', needs: ['uidRange'] },
-  { key: mcs, read: 'seLinuxLevel', needs: ['seLinuxLevel'] },
-  { key: supplementalGroups, read: 'groupRanges', needs: ['fsGroup', 'supplementalGroups'] },
+/** The annotations of namespaces with the ranges that are read from them, and the parts of an SCC that need a range. */
+const RANGES = [
+  { annotation: uidRange, range: 'uidRange', needs: ['uidRange'] },
+  { annotation: mcs, range: 'seLinuxLevel', needs: ['seLinuxLevel'] },
+  { annotation: supplementalGroups, range: 'groupRanges', needs: ['fsGroup', 'supplementalGroups'] },
 ] as const;
 
-/** Of a namespace whose annotations keep SCCs that may be used from working: before anything else, these are to be mended. */
-function unusableRangeWarning(namespace: Namespace, { passedOver }: SearchResult): string | undefined {
-  const ranges = namespaceRangesOf(namespace);
-  for (const { key, read, needs } of READINGS) {
-    const found = ranges[read];
-    if (!('error' in found)) continue;
-    const isInTheWay = passedOver.some(
-      ({ scc, because }) => because === 'errors' && needs.some((need) => scc.needs[need]),
+/** Returns a warning if an invalid annotation of the namespace prevents the use of an SCC. */
+function invalidRangeWarning(namespace: Namespace, { rejections }: SearchResult): string | undefined {
+  const ranges = readNamespaceRanges(namespace);
+  for (const { annotation, range, needs } of RANGES) {
+    const result = ranges[range];
+    if (!('error' in result)) continue;
+    const isNeeded = rejections.some(({ scc, reason }) => reason === 'errors' && needs.some((need) => scc.needs[need]));
+    if (!isNeeded) continue;
+    const value = getAnnotation(namespace, annotation) ?? '';
+    const problem = value === '' ? 'is empty' : `is invalid (${result.error})`;
+    return formatWarning(
+      `Annotation ${annotation}=${formatValues([value])} of namespace ${quoteName(ranges.name)} ${problem}. Correct it, or remove it so that a value is allocated.`,
     );
-    if (isInTheWay) return unusableText(ranges.name, key, valueOf(namespace, key) ?? '', found.error);
   }
   return undefined;
 }
 
-function unusableText(name: string, key: string, value: string, error: string): string {
-  const why = value === '' ? 'is empty' : `cannot be read (${error})`;
-  return fit(
-    `Annotation ${key}=${printValues([value])} of namespace ${named(name)} ${why}: correct it, or remove it so that it is allocated.`,
-  );
-}
-
-function valueOf(namespace: Namespace, key: string): string | undefined {
+function getAnnotation(namespace: Namespace, key: string): string | undefined {
   const value: unknown = namespace.metadata?.annotations?.[key];
   return typeof value === 'string' ? value : undefined;
 }
 
-/** What a person can do about a decision. */
-type Warnings = readonly string[];
-
-/** Advice tries SCCs that the decision need not try; of pods that nobody runs it would only cost time. */
-const MAX_CONTAINERS = 1000;
-
-/** Of a pod that no SCC admits: what comes nearest, what stands in its way, and what could be granted. */
-export function refusalWarnings(input: SccInput, search: SearchInput, result: SearchResult): Warnings {
-  if (search.pod.containers.length > MAX_CONTAINERS) return [];
-  const ofNamespace = unusableRangeWarning(input.namespace, result);
-  if (ofNamespace !== undefined) return [ofNamespace];
-  // What is granted for the sake of an update would be needless once the pod is created anew.
-  const advised = input.operation === 'UPDATE' ? createdAnew(input, search) : search;
-  const advice = adviceOn(advised, result);
-  const { nearest, changing } = advice;
-  const isRequired = (search.pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '';
-  const isAnyUsable = result.passedOver.some(({ because }) => because !== 'denied');
-  const first = changing
-    ? changingText(input, changing)
-    : nearest && nearestText(nearest, isAnyUsable ? 'may be used' : 'may not be used');
-  const second = changing ? undefined : admittingText(advice, { search, advised });
-  const none = nearest && !isRequired ? 'No SCC would admit the pod as it is.' : undefined;
-  return [first, second ?? none].filter((text) => text !== undefined);
+function closestWarning({ scc, disallowedFields }: ClosestScc, isAnyUsable: boolean): string {
+  const head = isAnyUsable ? 'The closest usable SCC is' : 'No SCC is usable. The closest one is';
+  const items = disallowedFields.map(formatDisallowedField);
+  return formatListWarning(`${head} ${quoteName(scc.name)}. It does not allow: `, items, '.');
 }
 
-/** Of a pod that no SCC was tried on. */
-export function unjudgedWarnings(input: SccInput, pod: PodFields): Warnings {
-  const { sccs, byName } = orderSccs(input.sccs);
-  const missing = resolveCompatibility(input.compatibility).requiredSccs.find((name) => !byName.has(name));
-  if (missing !== undefined) return [missingText(missing)];
-  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
-  if (requiredScc !== '' && !byName.has(requiredScc)) return [unknownText(requiredScc, sccs)];
-  return missingRangeWarnings(input.namespace);
-}
-
-function nearestText({ scc, obstacles }: Nearest, use: 'may be used' | 'may not be used'): string {
-  const head =
-    use === 'may be used'
-      ? `SCC ${named(scc.name)} comes nearest; in its way: `
-      : `No SCC may be used; of those that could be granted ${named(scc.name)} comes nearest; in its way: `;
-  return enumerate({ head, items: obstacles.map(printObstacle), tail: '.' });
-}
-
-function changingText(
+function changingWarning(
   { operation }: SccInput,
   { scc, paths }: { readonly scc: PreparedScc; readonly paths: readonly string[] },
 ): string {
   const tail =
     operation === 'UPDATE'
-      ? ', which an update may not: create the pod anew.'
-      : ': the pod was changed after its SCC had been assigned.';
-  return enumerate({ head: `SCC ${named(scc.name)} would have to change `, items: paths, tail });
+      ? '. An update cannot change them: create the pod again.'
+      : '. The pod was changed after its SCC had been assigned.';
+  return formatListWarning(`SCC ${quoteName(scc.name)} would have to change `, paths, tail);
 }
 
+/** The search of the decision, and the search for which a suggestion is made. They differ for updates. */
 interface Searches {
   readonly search: SearchInput;
-  /** The one that advice is about. */
-  readonly advised: SearchInput;
+  readonly suggested: SearchInput;
 }
 
-/** The SCC that would admit the pod, and what is to be done for it. */
-function admittingText({ grantable, ownScc }: Advice, { search, advised }: Searches): string | undefined {
-  const isAnew = search !== advised;
-  const usable = isAnew ? usableFor(advised) : undefined;
-  if (usable) return fit(`SCC ${named(usable.name)} would admit the pod${ANEW}.`);
-  if (!grantable) return undefined;
-  const when = isAnew && !admits(grantable, search) ? ANEW : '';
-  return ownScc ? ownSccText(grantable, ownScc, { search, when }) : grantText(grantable, { search, when });
-}
-
-const ANEW = ' if it were created anew';
-
-/** Debug containers stay behind; where one is being added, it would be added again. */
-function createdAnew({ subResource }: SccInput, search: SearchInput): SearchInput {
+/** Debug containers are not created again with the pod, unless the request adds one. */
+function searchForNewPod({ subResource }: SccInput, search: SearchInput): SearchInput {
   const containers = search.pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
   const pod = subResource === 'ephemeralcontainers' ? search.pod : { ...search.pod, containers };
   return { ...search, pod, mutable: 'everything' };
 }
 
-function usableFor(search: SearchInput): PreparedScc | undefined {
-  return search.candidates.find((scc) => search.subjectTypeOf(scc) !== undefined && fitsScc(scc, search));
+const IF_CREATED_AGAIN = ' if it were created again';
+
+/** Names the SCC that would admit the pod and what is required for it. */
+function admittingWarning(
+  { grantable, suggestedScc }: Suggestion,
+  { search, suggested }: Searches,
+): string | undefined {
+  const isUpdate = search !== suggested;
+  const usable =
+    isUpdate &&
+    suggested.candidates.find((scc) => suggested.subjectTypeOf(scc) !== undefined && allowsPod(scc, suggested));
+  if (usable) return formatWarning(`SCC ${quoteName(usable.name)} would admit the pod${IF_CREATED_AGAIN}.`);
+  if (!grantable) return undefined;
+  const name = quoteName(grantable.name);
+  const condition = isUpdate && !admits(grantable, search) ? IF_CREATED_AGAIN : '';
+  const grantee = formatGrantee(search);
+  if (suggestedScc) {
+    const tail = `, then grant its use to ${grantee}. Of the existing SCCs, only ${name} would admit the pod${condition}.`;
+    const head = `Needs a custom SCC: copy ${quoteName(suggestedScc.copyOf.name)} and `;
+    return formatListWarning(head, suggestedScc.changes, tail);
+  }
+  const role = standardUseRole(grantable.name);
+  const binding = role === undefined ? '' : `: bind ClusterRole ${quote(role)}`;
+  const grant = `${condition === '' ? ' if' : `${condition} and`} ${grantee} were granted its use${binding}`;
+  return formatWarning(`SCC ${name} would admit the pod${grant}.`);
 }
 
-interface Grant {
-  readonly search: SearchInput;
-  readonly when: string;
-}
-
-function grantText({ name }: PreparedScc, { search, when }: Grant): string {
-  const grantee = granteeOf(search);
-  const role = standardRoleOf(name);
-  const who =
-    role === undefined
-      ? `a cluster administrator can grant ${grantee} the verb use on it`
-      : `a cluster administrator, or whoever may bind ClusterRole ${quote(role)}, can grant it to ${grantee}`;
-  return fit(`SCC ${named(name)} would admit the pod${when}: ${who}.`);
-}
-
-function ownSccText({ name }: PreparedScc, { like, fields }: OwnScc, { search, when }: Grant): string {
-  const advice = `rather have a cluster administrator write one like ${named(like.name)} with `;
-  return enumerate({
-    head: `SCC ${named(name)} would admit the pod${when}, but allows everything: ${advice}`,
-    items: fields,
-    tail: `, for ${granteeOf(search)}.`,
-  });
-}
-
-/** Granted is to the service account, if there is one: that helps whoever creates the pod. */
-function granteeOf({ pod: { serviceAccountName }, subjects }: SearchInput): string {
+/** A grant to the service account helps every creator of the pod. */
+function formatGrantee({ pod: { serviceAccountName }, subjects }: SearchInput): string {
   return serviceAccountName === ''
-    ? `user ${named(subjects.user.username)}`
-    : `service account ${named(serviceAccountName)}`;
-}
-
-function missingText(name: string): string {
-  return fit(
-    `There is no SCC ${named(name)}, and without it no pod is admitted: create it, or take it out of --scc-required.`,
-  );
-}
-
-function unknownText(requiredScc: string, sccs: readonly PreparedScc[]): string {
-  const head = `Annotation ${POD_SCC_ANNOTATIONS.requiredScc} asks for SCC ${named(requiredScc)}; there are only: `;
-  return enumerate({ head, items: sccs.map(({ name }) => name).sort(), tail: '.' });
-}
-
-/** `spec.hostNetwork=true` */
-export function printObstacle({ path, values }: Obstacle): string {
-  return values.length === 0 ? `${path} (not set)` : `${path}=${printValues(values)}`;
+    ? `user ${quoteName(subjects.user.username)}`
+    : `service account ${quoteName(serviceAccountName)}`;
 }

@@ -2,60 +2,52 @@ import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
 import type { GroupFields } from '../scc.ts';
 import type { PodStrategy } from './index.ts';
 
-/** Where errors lie and where they go. */
-interface Check {
-  readonly path: string;
-  readonly errors: FieldError[];
-  readonly maxErrors: number;
-}
-
 interface GroupStrategy {
-  /** What the options lack. */
-  defect(options: GroupFields): string | undefined;
+  /** Returns the message for missing options. */
+  findDefect(options: GroupFields): string | undefined;
   generate(options: GroupFields): number | undefined;
-  validate(options: GroupFields, groups: readonly number[] | undefined, check: Check): void;
+  validate(options: GroupFields, groups: readonly number[] | undefined, report: ReportError): void;
 }
 
-/** Each error repeats all groups: of longer lists only the first one that is wrong is told. */
+/** Adds an error with the value of the field; false if no more errors are reported. */
+type ReportError = (value: unknown, detail: string) => boolean;
+
+/** Each error repeats all groups, so only the first error of a longer list is reported. */
 const MAX_GROUPS = 100;
 
-type GroupType = 'MustRunAs' | 'RunAsAny';
-
-const STRATEGIES: Readonly<Record<GroupType, GroupStrategy>> = {
-  MustRunAs: {
-    defect: ({ ranges }) => (ranges.length === 0 ? 'ranges must be supplied for MustRunAs' : undefined),
-    generate: ({ ranges }) => ranges[0]?.min,
-    validate(options, groups, { path, errors, maxErrors }) {
-      if (groups === undefined || groups.length === 0) {
-        errors.push(invalidValue(path, groups, 'unable to validate empty groups against required ranges'));
-        return;
-      }
-      for (const group of groups) {
-        if (isInRanges(options, group)) continue;
-        errors.push(invalidValue(path, groups, `${group} is not an allowed group`));
-        if (groups.length > MAX_GROUPS || errors.length >= maxErrors) return;
-      }
+/** The strategies by `fsGroup.type` and `supplementalGroups.type`. */
+export const GROUPS: ReadonlyMap<string, GroupStrategy> = new Map<string, GroupStrategy>([
+  [
+    'MustRunAs',
+    {
+      findDefect: ({ ranges }) => (ranges.length === 0 ? 'ranges must be supplied for MustRunAs' : undefined),
+      generate: ({ ranges }) => ranges[0]?.min,
+      validate({ ranges }, groups, report) {
+        if (groups === undefined || groups.length === 0) {
+          report(groups, 'unable to validate empty groups against required ranges');
+          return;
+        }
+        for (const group of groups) {
+          if (ranges.some(({ min, max }) => group >= min && group <= max)) continue;
+          if (!report(groups, `${group} is not an allowed group`) || groups.length > MAX_GROUPS) return;
+        }
+      },
     },
-  },
-  RunAsAny: { defect: () => undefined, generate: () => undefined, validate: () => undefined },
-};
+  ],
+  ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => undefined }],
+]);
 
-/** The strategies for `fsGroup.type` and `supplementalGroups.type`. */
-export const GROUPS: ReadonlyMap<string, GroupStrategy> = new Map(Object.entries(STRATEGIES));
-
-/** The pod's volumes belong to a group that the SCC allows; without one it gets the first. */
 export const fsGroup: PodStrategy = {
   generate({ scc, bound, podValues }) {
     podValues.fsGroup ??= GROUPS.get(scc.fsGroup.type)?.generate(bound.fsGroup);
   },
   validate({ scc, bound, podValues, maxErrors }, errors) {
     const groups = podValues.fsGroup === undefined ? [] : [podValues.fsGroup];
-    const check = { path: '.spec.securityContext.fsGroup', errors, maxErrors };
-    GROUPS.get(scc.fsGroup.type)?.validate(bound.fsGroup, groups, check);
+    const report = createReport('.spec.securityContext.fsGroup', errors, maxErrors);
+    GROUPS.get(scc.fsGroup.type)?.validate(bound.fsGroup, groups, report);
   },
 };
 
-/** The pod runs with supplemental groups that the SCC allows; without any it gets the first. */
 export const supplementalGroups: PodStrategy = {
   generate({ scc, bound, podValues }) {
     if (podValues.supplementalGroups !== undefined) return;
@@ -63,12 +55,15 @@ export const supplementalGroups: PodStrategy = {
     if (group !== undefined) podValues.supplementalGroups = [group];
   },
   validate({ scc, bound, podValues, maxErrors }, errors) {
-    const check = { path: '.spec.securityContext.supplementalGroups', errors, maxErrors };
+    const report = createReport('.spec.securityContext.supplementalGroups', errors, maxErrors);
     const strategy = GROUPS.get(scc.supplementalGroups.type);
-    strategy?.validate(bound.supplementalGroups, podValues.supplementalGroups, check);
+    strategy?.validate(bound.supplementalGroups, podValues.supplementalGroups, report);
   },
 };
 
-function isInRanges({ ranges }: GroupFields, group: number): boolean {
-  return ranges.some(({ min, max }) => group >= min && group <= max);
+function createReport(path: string, errors: FieldError[], maxErrors: number): ReportError {
+  return (value, detail) => {
+    errors.push(invalidValue(path, value, detail));
+    return errors.length < maxErrors;
+  };
 }

@@ -1,84 +1,76 @@
 import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
-import { pathTo } from '../decode/paths.ts';
-import { hasName, complete, type CapabilitiesFields } from '../scc.ts';
-import type { Capabilities } from '../decode/container.ts';
+import { sortedSet } from '../../../kube/text.ts';
+import type { Capabilities } from '../../pod/pod.ts';
+import { createLookup } from '../pod.ts';
+import type { SccFields } from '../scc.ts';
 import type { ContainerStrategy } from './index.ts';
 
-/**
- * Each container adds no capability that is not allowed and drops all that must be dropped. Names are compared as they
- * stand: neither case nor `CAP_` nor `ALL` is understood.
- */
+export const allowPrivilegedContainer: ContainerStrategy = {
+  validate({ scc, container: { privileged, location } }, errors) {
+    if (!privileged || scc.allowPrivilegedContainer) return;
+    errors.push(invalidValue(`.${location}.privileged`, true, 'Privileged containers are not allowed'));
+  },
+};
+
+const NO_CAPABILITIES: Capabilities = { add: [], drop: [] };
+
+/** Names of capabilities are compared literally: letter case, the prefix `CAP_` and `ALL` have no meaning. */
 export const capabilities: ContainerStrategy = {
   generate({ scc, values }) {
-    const own = values.capabilities;
-    values.capabilities = own === undefined ? scc.capabilities.ofNone : complete(scc.capabilities, own);
+    values.capabilities = completeCapabilities(scc, values.capabilities);
   },
-  validate({ scc, container, values: { capabilities: found }, maxErrors }, errors) {
-    const path = pathTo(container.path, 'capabilities');
-    if (found !== undefined) validateCapabilities(scc.capabilities, found, { path, errors, maxErrors });
-    else if (scc.capabilities.ofNone !== undefined) {
+  validate({ scc, container, values: { capabilities: actual }, maxErrors }, errors) {
+    const path = `.${container.location}.capabilities`;
+    if (actual !== undefined) validateCapabilities(scc, actual, { path, errors, maxErrors });
+    else if (scc.defaultAddCapabilities.length + scc.requiredDropCapabilities.length > 0) {
       errors.push(invalidValue(path, null, 'required capabilities are not set on the securityContext'));
     }
   },
 };
 
-/** Each error repeats the whole list. */
-const MAX_SHOWN = 100;
+/** Returns the same object if nothing is missing, else both lists without duplicates and sorted. */
+function completeCapabilities(scc: SccFields, own: Capabilities | undefined): Capabilities | undefined {
+  const { defaultAddCapabilities: defaults, requiredDropCapabilities: required } = scc;
+  if (defaults.length === 0 && required.length === 0) return own;
+  const { add, drop } = own ?? NO_CAPABILITIES;
+  const isDropped = createLookup(drop, defaults.length + required.length);
+  const isAdded = createLookup(add, defaults.length);
+  const added = defaults.filter((name) => !isDropped(name));
+  if (own && added.every(isAdded) && required.every(isDropped)) return own;
+  return { add: sortedSet([...add, ...added]), drop: sortedSet([...drop, ...required]) };
+}
 
-/** Where errors lie and where they go. */
-interface Check {
+/** Limits the length of the list that every error repeats. */
+const MAX_REPEATED = 100;
+
+interface CapabilityErrors {
   readonly path: string;
   readonly errors: FieldError[];
   readonly maxErrors: number;
 }
 
 function validateCapabilities(
-  { defaultAdd, requiredDrop, allowed }: CapabilitiesFields,
+  { defaultAddCapabilities: defaults, requiredDropCapabilities: required, allowedCapabilities: allowed }: SccFields,
   { add, drop }: Capabilities,
-  { path, errors, maxErrors }: Check,
+  { path, errors, maxErrors }: CapabilityErrors,
 ): void {
-  if (hasName(allowed, '*', add.length)) return;
+  if (allowed.includes('*')) return;
+  const isAllowed = createLookup(allowed, add.length);
+  const isDefault = createLookup(defaults, add.length);
   for (const name of add) {
     if (errors.length >= maxErrors) return;
-    if (hasName(defaultAdd, name, add.length) || hasName(allowed, name, add.length)) continue;
-    errors.push(invalidValue(pathTo(path, 'add'), name, 'capability may not be added'));
+    if (isAllowed(name) || isDefault(name)) continue;
+    errors.push(invalidValue(`${path}.add`, name, 'capability may not be added'));
   }
-  for (const name of requiredDrop) {
+  const isDropped = createLookup(drop, required.length);
+  for (const name of required) {
     if (errors.length >= maxErrors) return;
-    if (hasName(drop, name, requiredDrop.length)) continue;
-    const value = drop.length === 0 ? null : drop.slice(0, MAX_SHOWN);
-    errors.push(invalidValue(pathTo(path, 'drop'), value, `${name} is required to be dropped but was not found`));
+    if (isDropped(name)) continue;
+    const value = drop.length === 0 ? null : drop.slice(0, MAX_REPEATED);
+    errors.push(invalidValue(`${path}.drop`, value, `${name} is required to be dropped but was not found`));
   }
 }
 
-/** No container is privileged, unless the SCC allows it. */
-export const allowPrivilegedContainer: ContainerStrategy = {
-  validate({ scc, container: { privileged, path } }, errors) {
-    if (!privileged || scc.allowPrivilegedContainer) return;
-    errors.push(invalidValue(pathTo(path, 'privileged'), true, 'Privileged containers are not allowed'));
-  },
-};
-
-/**
- * No process of a container gains more privileges than its parent, if the SCC forbids it. A container that says nothing
- * gets the SCC's default, unless that would contradict what it has; and false, if escalation is forbidden.
- */
-export const allowPrivilegeEscalation: ContainerStrategy = {
-  generate({ scc, container, values }) {
-    if (values.allowPrivilegeEscalation !== undefined) return;
-    const isAdministrator = values.capabilities?.add.includes('CAP_SYS_ADMIN') ?? false;
-    if (!container.privileged && !isAdministrator)
-      values.allowPrivilegeEscalation = scc.defaultAllowPrivilegeEscalation;
-    if (scc.allowPrivilegeEscalation === false) values.allowPrivilegeEscalation ??= false;
-  },
-  validate({ scc, container: { path }, values: { allowPrivilegeEscalation: value } }, errors) {
-    if (scc.allowPrivilegeEscalation !== false || value === false) return;
-    const detail = 'Allowing privilege escalation for containers is not allowed';
-    errors.push(invalidValue(pathTo(path, 'allowPrivilegeEscalation'), value, detail));
-  },
-};
-
-/** Every container mounts its root file system for reading only, if the SCC demands it; that is also the default then. */
 export const readOnlyRootFilesystem: ContainerStrategy = {
   generate({ scc, values }) {
     if (scc.readOnlyRootFilesystem) values.readOnlyRootFilesystem ??= true;
@@ -86,6 +78,23 @@ export const readOnlyRootFilesystem: ContainerStrategy = {
   validate({ scc, container, values: { readOnlyRootFilesystem: value } }, errors) {
     if (!scc.readOnlyRootFilesystem || value === true) return;
     const detail = `ReadOnlyRootFilesystem ${value === undefined ? 'may not be nil and ' : ''}must be set to true`;
-    errors.push(invalidValue(pathTo(container.path, 'readOnlyRootFilesystem'), value, detail));
+    errors.push(invalidValue(`.${container.location}.readOnlyRootFilesystem`, value, detail));
+  },
+};
+
+/** The default of the SCC does not apply to privileged containers and to those that add `CAP_SYS_ADMIN`. */
+export const allowPrivilegeEscalation: ContainerStrategy = {
+  generate({ scc, container, values }) {
+    if (values.allowPrivilegeEscalation !== undefined) return;
+    const isAdministrator = values.capabilities?.add.includes('CAP_SYS_ADMIN') ?? false;
+    if (!container.privileged && !isAdministrator) {
+      values.allowPrivilegeEscalation = scc.defaultAllowPrivilegeEscalation;
+    }
+    if (scc.allowPrivilegeEscalation === false) values.allowPrivilegeEscalation ??= false;
+  },
+  validate({ scc, container: { location }, values: { allowPrivilegeEscalation: value } }, errors) {
+    if (scc.allowPrivilegeEscalation !== false || value === false) return;
+    const detail = 'Allowing privilege escalation for containers is not allowed';
+    errors.push(invalidValue(`.${location}.allowPrivilegeEscalation`, value, detail));
   },
 };

@@ -1,69 +1,68 @@
 import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
-import { pathTo } from '../decode/paths.ts';
 import type { RunAsUserFields } from '../scc.ts';
 import type { ContainerStrategy } from './index.ts';
 
-/** Who a container runs as, the values of its pod included. */
+/** The values of a container, including the inherited ones. */
 interface EffectiveUser {
   readonly runAsUser: number | undefined;
   readonly runAsNonRoot: boolean | undefined;
 }
 
 interface RunAsUserStrategy {
-  /** What the options lack. */
-  defect(options: RunAsUserFields): string | undefined;
+  /** Returns the message for missing options. */
+  findDefect(options: RunAsUserFields): string | undefined;
   generate(options: RunAsUserFields): number | undefined;
   validate(options: RunAsUserFields, user: EffectiveUser, path: string): FieldError | undefined;
 }
 
-type RunAsUserType = 'MustRunAs' | 'MustRunAsRange' | 'MustRunAsNonRoot' | 'RunAsAny';
+/** The strategies by `runAsUser.type`. */
+export const RUN_AS_USER: ReadonlyMap<string, RunAsUserStrategy> = new Map<string, RunAsUserStrategy>([
+  [
+    'MustRunAs',
+    {
+      findDefect: ({ uid }) => (uid === undefined ? 'MustRunAs requires a UID' : undefined),
+      generate: ({ uid }) => uid,
+      validate({ uid }, { runAsUser }, path) {
+        if (runAsUser === undefined) return requiredField(`${path}.runAsUser`, '');
+        return runAsUser === uid ? undefined : invalidValue(`${path}.runAsUser`, runAsUser, `must be: ${uid ?? ''}`);
+      },
+    },
+  ],
+  [
+    'MustRunAsRange',
+    {
+      findDefect({ uidRangeMin, uidRangeMax }) {
+        if (uidRangeMin === undefined) return 'MustRunAsRange requires a UIDRangeMin';
+        return uidRangeMax === undefined ? 'MustRunAsRange requires a UIDRangeMax' : undefined;
+      },
+      generate: ({ uidRangeMin }) => uidRangeMin,
+      validate({ uidRangeMin: min = 0, uidRangeMax: max = 0 }, { runAsUser }, path) {
+        if (runAsUser === undefined) return requiredField(`${path}.runAsUser`, '');
+        if (runAsUser >= min && runAsUser <= max) return undefined;
+        return invalidValue(`${path}.runAsUser`, runAsUser, `must be in the ranges: [${min}, ${max}]`);
+      },
+    },
+  ],
+  [
+    'MustRunAsNonRoot',
+    {
+      findDefect: () => undefined,
+      generate: () => undefined,
+      validate(_options, { runAsUser, runAsNonRoot }, path) {
+        if (runAsNonRoot === false) return invalidValue(`${path}.runAsNonRoot`, false, 'must be true');
+        if (runAsUser === 0) return invalidValue(`${path}.runAsUser`, 0, 'running with the root UID is forbidden');
+        const isUnset = runAsNonRoot === undefined && runAsUser === undefined;
+        return isUnset ? requiredField(`${path}.runAsNonRoot`, 'must be true') : undefined;
+      },
+    },
+  ],
+  ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => undefined }],
+]);
 
-const STRATEGIES: Readonly<Record<RunAsUserType, RunAsUserStrategy>> = {
-  MustRunAs: {
-    defect: ({ uid }) => (uid === undefined ? 'MustRunAs requires a UID' : undefined),
-    generate: ({ uid }) => uid,
-    validate({ uid }, { runAsUser }, path) {
-      if (runAsUser === undefined) return requiredField(pathTo(path, 'runAsUser'), '');
-      return runAsUser === uid
-        ? undefined
-        : invalidValue(pathTo(path, 'runAsUser'), runAsUser, `must be: ${uid ?? ''}`);
-    },
-  },
-  MustRunAsRange: {
-    defect({ uidRangeMin, uidRangeMax }) {
-      if (uidRangeMin === undefined) return 'MustRunAsRange requires a UIDRangeMin';
-      return uidRangeMax === undefined ? 'MustRunAsRange requires a UIDRangeMax' : undefined;
-    },
-    generate: ({ uidRangeMin }) => uidRangeMin,
-    validate({ uidRangeMin: min = 0, uidRangeMax: max = 0 }, { runAsUser }, path) {
-      if (runAsUser === undefined) return requiredField(pathTo(path, 'runAsUser'), '');
-      if (runAsUser >= min && runAsUser <= max) return undefined;
-      return invalidValue(pathTo(path, 'runAsUser'), runAsUser, `must be in the ranges: [${min}, ${max}]`);
-    },
-  },
-  MustRunAsNonRoot: {
-    defect: () => undefined,
-    generate: () => undefined,
-    validate(_options, { runAsUser, runAsNonRoot }, path) {
-      if (runAsNonRoot === false) return invalidValue(pathTo(path, 'runAsNonRoot'), false, 'must be true');
-      if (runAsUser === 0) return invalidValue(pathTo(path, 'runAsUser'), 0, 'running with the root UID is forbidden');
-      const isOpen = runAsNonRoot === undefined && runAsUser === undefined;
-      return isOpen ? requiredField(pathTo(path, 'runAsNonRoot'), 'must be true') : undefined;
-    },
-  },
-  RunAsAny: { defect: () => undefined, generate: () => undefined, validate: () => undefined },
-};
-
-/** The strategies for `runAsUser.type`; a type that is not among them makes the SCC useless. */
-export const RUN_AS_USER: ReadonlyMap<string, RunAsUserStrategy> = new Map(Object.entries(STRATEGIES));
-
-/**
- * Each container runs as a user that the SCC allows; without a user it gets one. A user other than root brings
- * `runAsNonRoot: true`, under every strategy.
- */
+/** Under every strategy, a container with a user other than root gets `runAsNonRoot: true`. */
 export const runAsUser: ContainerStrategy = {
   generate({ scc, pod, bound, values }) {
-    const type = scc.runAsUser.type;
+    const { type } = scc.runAsUser;
     if (pod.runAsUser === undefined) values.runAsUser ??= RUN_AS_USER.get(type)?.generate(bound.runAsUser);
     if ((values.runAsNonRoot ?? pod.runAsNonRoot) !== undefined) return;
     const user = values.runAsUser ?? pod.runAsUser;
@@ -74,7 +73,8 @@ export const runAsUser: ContainerStrategy = {
       runAsUser: values.runAsUser ?? pod.runAsUser,
       runAsNonRoot: values.runAsNonRoot ?? pod.runAsNonRoot,
     };
-    const error = RUN_AS_USER.get(scc.runAsUser.type)?.validate(bound.runAsUser, user, container.path);
+    const strategy = RUN_AS_USER.get(scc.runAsUser.type);
+    const error = strategy?.validate(bound.runAsUser, user, `.${container.location}`);
     if (error) errors.push(error);
   },
 };

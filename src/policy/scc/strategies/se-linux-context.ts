@@ -1,98 +1,72 @@
 import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
-import { pathTo } from '../decode/paths.ts';
 import { compareBytes } from '../../../kube/text.ts';
+import type { SeLinuxFields } from '../../pod/pod.ts';
 import type { SeLinuxContextFields } from '../scc.ts';
-import type { SeLinuxFields } from '../decode/security-context.ts';
 import type { ContainerStrategy, PodStrategy } from './index.ts';
 
-/** Where errors lie and where they go. */
-interface Check {
-  readonly path: string;
-  readonly errors: FieldError[];
-}
-
 interface SeLinuxStrategy {
-  /** What the options lack. */
-  defect(options: SeLinuxContextFields): string | undefined;
+  /** Returns the message for missing options. */
+  findDefect(options: SeLinuxContextFields): string | undefined;
   generate(options: SeLinuxContextFields): SeLinuxFields | undefined;
-  validate(options: SeLinuxContextFields, found: SeLinuxFields | undefined, check: Check): void;
+  validate(options: SeLinuxContextFields, actual: SeLinuxFields | undefined, path: string): readonly FieldError[];
 }
 
-type SeLinuxType = 'MustRunAs' | 'RunAsAny';
+const NO_ERRORS: readonly FieldError[] = [];
 
-const STRATEGIES: Readonly<Record<SeLinuxType, SeLinuxStrategy>> = {
-  MustRunAs: {
-    defect: ({ seLinuxOptions }) => (seLinuxOptions === undefined ? 'MustRunAs requires SELinuxOptions' : undefined),
-    generate: ({ seLinuxOptions }) => seLinuxOptions,
-    validate({ seLinuxOptions: wanted }, found, { path, errors }) {
-      if (wanted === undefined || found === wanted) return;
-      if (found === undefined) errors.push(requiredField(path, ''));
-      else compareOptions(wanted, found, { path, errors });
+/** The strategies by `seLinuxContext.type`. */
+export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map<string, SeLinuxStrategy>([
+  [
+    'MustRunAs',
+    {
+      findDefect: ({ seLinuxOptions }) =>
+        seLinuxOptions === undefined ? 'MustRunAs requires SELinuxOptions' : undefined,
+      generate: ({ seLinuxOptions }) => seLinuxOptions,
+      validate({ seLinuxOptions: expected }, actual, path) {
+        if (expected === undefined || actual === expected) return NO_ERRORS;
+        return actual === undefined ? [requiredField(path, '')] : compareOptions(expected, actual, path);
+      },
     },
-  },
-  RunAsAny: { defect: () => undefined, generate: () => undefined, validate: () => undefined },
-};
+  ],
+  ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => NO_ERRORS }],
+]);
 
-/** The strategies for `seLinuxContext.type`. */
-export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map(Object.entries(STRATEGIES));
-
-/** The pod has the SELinux options that the SCC demands; without any it gets them. */
 export const seLinuxContextOfPod: PodStrategy = {
   generate({ scc, bound, podValues }) {
     podValues.seLinuxOptions ??= SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.generate(bound.seLinuxContext);
   },
   validate({ scc, bound, podValues }, errors) {
-    const check = { path: '.spec.securityContext.seLinuxOptions', errors };
-    SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.validate(bound.seLinuxContext, podValues.seLinuxOptions, check);
+    const strategy = SE_LINUX_CONTEXT.get(scc.seLinuxContext.type);
+    const path = '.spec.securityContext.seLinuxOptions';
+    errors.push(...(strategy?.validate(bound.seLinuxContext, podValues.seLinuxOptions, path) ?? NO_ERRORS));
   },
 };
 
-/** Each container has them, too; its own replace those of the pod as a whole. */
+/** The options of a container replace those of the pod as a whole. */
 export const seLinuxContextOfContainer: ContainerStrategy = {
   validate({ scc, bound, podValues, container, values }, errors) {
-    const found = values.seLinuxOptions ?? podValues.seLinuxOptions;
-    const check = { path: pathTo(container.path, 'seLinuxOptions'), errors };
-    SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.validate(bound.seLinuxContext, found, check);
+    const strategy = SE_LINUX_CONTEXT.get(scc.seLinuxContext.type);
+    const actual = values.seLinuxOptions ?? podValues.seLinuxOptions;
+    const path = `.${container.location}.seLinuxOptions`;
+    errors.push(...(strategy?.validate(bound.seLinuxContext, actual, path) ?? NO_ERRORS));
   },
 };
 
-const PLAIN_MEMBERS = ['role', 'type', 'user'] as const;
-
-function compareOptions(wanted: SeLinuxFields, found: SeLinuxFields, { path, errors }: Check): void {
-  if (!isSameLevel(wanted, found)) {
-    errors.push(invalidValue(pathTo(path, 'level'), found.level, `must be ${wanted.level}`));
+function compareOptions(expected: SeLinuxFields, actual: SeLinuxFields, path: string): readonly FieldError[] {
+  const errors: FieldError[] = [];
+  for (const member of ['level', 'role', 'type', 'user'] as const) {
+    const isEqual =
+      member === 'level' ? isSameLevel(expected.level, actual.level) : expected[member] === actual[member];
+    if (!isEqual) errors.push(invalidValue(`${path}.${member}`, actual[member], `must be ${expected[member]}`));
   }
-  for (const member of PLAIN_MEMBERS) {
-    if (wanted[member] === found[member]) continue;
-    errors.push(invalidValue(pathTo(path, member), found[member], `must be ${wanted[member]}`));
-  }
+  return errors;
 }
 
-/** Categories may stand in any order. */
-function isSameLevel(wanted: SeLinuxFields, found: SeLinuxFields): boolean {
-  if (wanted.level === found.level) return true;
-  return wanted.level.length === found.level.length && orderedWanted(wanted) === orderedLevel(found);
+/** The order of the categories does not matter. */
+function isSameLevel(a: string, b: string): boolean {
+  return a === b || (a.length === b.length && sortCategories(a) === sortCategories(b));
 }
 
-const ordered = new WeakMap<SeLinuxFields, string>();
-
-/** The level with its categories in order; kept with the options of a container, which every SCC is compared with. */
-function orderedLevel(options: SeLinuxFields): string {
-  let known = ordered.get(options);
-  if (known === undefined) ordered.set(options, (known = orderLevel(options.level)));
-  return known;
-}
-
-let last = { level: '', ordered: '' };
-
-/** The same of the options that are demanded: most SCCs demand the level of the namespace. */
-function orderedWanted({ level }: SeLinuxFields): string {
-  if (level !== last.level) last = { level, ordered: orderLevel(level) };
-  return last.ordered;
-}
-
-/** A level without categories has nothing to order. */
-function orderLevel(level: string): string {
+function sortCategories(level: string): string {
   const start = level.indexOf(':') + 1;
   if (start === 0) return level;
   return level.slice(0, start) + level.slice(start).split(',').sort(compareBytes).join(',');

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JsonObject } from '../../../../src/kube/types.ts';
-import { namespaceRangesOf } from '../../../../src/policy/scc/namespace.ts';
+import { readNamespaceRanges } from '../../../../src/policy/scc/namespace.ts';
 import { prepareScc } from '../../../../src/policy/scc/scc.ts';
-import { attemptScc } from '../../../../src/policy/scc/search.ts';
-import { printError } from '../../../../src/policy/scc/messages.ts';
-import { writePod } from '../../../../src/policy/scc/attempt.ts';
+import { formatErrors } from '../../../../src/policy/scc/messages.ts';
+import { completePod, writePod } from '../../../../src/policy/scc/complete.ts';
 import { laxScc, podFieldsOf } from '../../../support/scc.ts';
 
 /** What an SCC makes of a pod, or what it holds against it. */
@@ -33,9 +32,8 @@ export function checkStrategies(cases: readonly StrategyCase[]): void {
     test(name, () => {
       const before = podOf(parts);
       const prepared = prepareScc(laxScc({ ...scc, name: 'some' }));
-      const attempt = attemptScc(prepared, { namespace: namespaceRangesOf({}), pod: podFieldsOf(before) });
-      const errors = attempt.errors.map((error) => printError('some', error));
-      assert.deepEqual(errors, expected.errors ?? []);
+      const attempt = completePod(prepared, { namespace: readNamespaceRanges({}), pod: podFieldsOf(before) });
+      assert.deepEqual(formatErrors('some', attempt.errors), expected.errors ?? []);
       if (expected.errors) return;
       const { pod = parts.pod, container = parts.container } = expected;
       const annotations = { ...parts.annotations, ...expected.annotations };

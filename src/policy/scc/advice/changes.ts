@@ -1,0 +1,58 @@
+/** The differences between a pod and the pod that an SCC makes of it. */
+import { deepEqual } from '../../../kube/equality.ts';
+import { POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
+import { isObject, type JsonObject } from '../../../kube/types.ts';
+
+/** A field with different values in two objects; `before` or `after` is absent if that object does not have the field. */
+export interface Change {
+  /** `spec.containers[0].securityContext.runAsUser`, `metadata.annotations[a.b/c]` */
+  readonly path: string;
+  readonly before?: unknown;
+  readonly after?: unknown;
+}
+
+/** The annotations in which the decision is recorded are not changes of the pod. */
+const RECORDS: ReadonlySet<string> = new Set([
+  `metadata.annotations[${POD_SCC_ANNOTATIONS.scc}]`,
+  `metadata.annotations[${POD_SCC_ANNOTATIONS.subjectType}]`,
+]);
+
+/**
+ * Returns what an SCC changes in a pod, field by field in the order of the pod. Lists of equal length are compared by
+ * element, other lists as a whole.
+ */
+export function findChanges(before: unknown, after: unknown): readonly Change[] {
+  const changes: Change[] = [];
+  compare(before, after, '', changes);
+  return changes.filter(({ path }) => !RECORDS.has(path));
+}
+
+function compare(before: unknown, after: unknown, path: string, changes: Change[]): void {
+  if (before === after) return;
+  const [old, next] = [before ?? emptyFor(after), after ?? emptyFor(before)];
+  if (isObject(old) && isObject(next)) {
+    const keys = new Set([...Object.keys(old), ...Object.keys(next)]);
+    for (const key of keys) compare(getMember(old, key), getMember(next, key), memberPath(path, key), changes);
+  } else if (Array.isArray(before) && Array.isArray(after) && before.length === after.length) {
+    before.forEach((item, index) => compare(item, after[index], `${path}[${index}]`, changes));
+  } else if (!deepEqual(before, after)) {
+    changes.push({ path, ...(before == null ? {} : { before }), ...(after == null ? {} : { after }) });
+  }
+}
+
+/** An object that is added or removed is compared by member, unless it is empty. */
+function emptyFor(other: unknown): JsonObject | undefined {
+  return isObject(other) && Object.keys(other).length > 0 ? {} : undefined;
+}
+
+function getMember(object: JsonObject, key: string): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+/** Keys of maps are in brackets, names of fields follow a dot. */
+function memberPath(parent: string, key: string): string {
+  if (!/^[A-Za-z][A-Za-z0-9]*$/.test(key) || parent === 'metadata.annotations' || parent === 'metadata.labels') {
+    return `${parent}[${key}]`;
+  }
+  return parent === '' ? key : `${parent}.${key}`;
+}

@@ -1,0 +1,175 @@
+/** The completion of a pod by one SCC: generated values, errors, and the pod with these values. */
+import type { FieldError } from '../../kube/field-error.ts';
+import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import type { ContainerFields, PodFields } from '../pod/pod.ts';
+import { MAX_ERRORS } from './budget.ts';
+import { bindScc, type NamespaceRanges } from './namespace.ts';
+import type { SccPod } from './pod.ts';
+import type { PreparedScc } from './scc.ts';
+import { quote } from '../../kube/text.ts';
+import {
+  CONTAINER_STRATEGIES,
+  POD_STRATEGIES,
+  type ContainerContext,
+  type ContainerValues,
+  type PodContext,
+  type PodValues,
+} from './strategies/index.ts';
+
+export interface Completion {
+  readonly pod: SccPod;
+  readonly podValues: PodValues;
+  /** In the order of `pod.containers`; incomplete after `maxErrors` errors. */
+  readonly containerValues: readonly ContainerValues[];
+  /** Empty if the SCC allows the pod. Paths that begin with a dot are relative to the SCC. */
+  readonly errors: readonly FieldError[];
+}
+
+/** A pod in its namespace. */
+interface PodInNamespace {
+  readonly namespace: NamespaceRanges;
+  readonly pod: SccPod;
+}
+
+/** Generates the values that the pod does not set and validates the result. An SCC without its ranges allows no pod. */
+export function completePod(scc: PreparedScc, { namespace, pod }: PodInNamespace, maxErrors = MAX_ERRORS): Completion {
+  const bound = bindScc(scc, namespace);
+  const podValues = ownPodValues(pod);
+  if ('error' in bound) {
+    const error: FieldError = { type: 'InternalError', path: `provider ${quote(scc.name)}`, detail: bound.error };
+    return { pod, podValues, containerValues: pod.containers.map(ownContainerValues), errors: [error] };
+  }
+  const errors: FieldError[] = [];
+  const context: PodContext = { scc: scc.fields, bound: bound.value, pod, podValues, maxErrors };
+  for (const { generate } of POD_STRATEGIES) generate?.(context);
+  for (const { validate } of POD_STRATEGIES) validate?.(context, errors);
+  const containerValues: ContainerValues[] = [];
+  for (const container of pod.containers) {
+    if (errors.length >= maxErrors) break;
+    const values = ownContainerValues(container);
+    completeContainer({ ...context, container, values }, errors);
+    containerValues.push(values);
+  }
+  return { pod, podValues, containerValues, errors };
+}
+
+function completeContainer(context: ContainerContext, errors: FieldError[]): void {
+  for (const { generate } of CONTAINER_STRATEGIES) generate?.(context);
+  for (const { validate } of CONTAINER_STRATEGIES) validate?.(context, errors);
+}
+
+/** True if the SCC allows the pod. Stops at the first error. */
+export function allowsPod(scc: PreparedScc, input: PodInNamespace): boolean {
+  return completePod(scc, input, 1).errors.length === 0;
+}
+
+/** The extent of the changes of a completion. */
+export type Extent = 'nothing' | 'ephemeralContainers' | 'everything';
+
+export function findExtent({ pod, podValues, containerValues }: Completion): Extent {
+  if (!isSame(podValues, ownPodValues(pod))) return 'everything';
+  let extent: Extent = 'nothing';
+  for (const [index, container] of pod.containers.entries()) {
+    const values = containerValues[index];
+    if (values === undefined || isSame(values, ownContainerValues(container))) continue;
+    if (container.list !== 'ephemeralContainers') return 'everything';
+    extent = 'ephemeralContainers';
+  }
+  return extent;
+}
+
+/** Strategies replace a value only by another one, so identity is sufficient. */
+function isSame<Values extends PodValues | ContainerValues>(a: Values, b: Values): boolean {
+  for (const key in a) {
+    if (a[key] !== b[key]) return false;
+  }
+  return true;
+}
+
+export function ownPodValues(pod: PodFields): PodValues {
+  const { fsGroup, supplementalGroups, seLinuxOptions, seccompAnnotation, seccompProfile } = pod;
+  return { fsGroup, supplementalGroups, seLinuxOptions, seccompAnnotation, seccompProfile };
+}
+
+export function ownContainerValues(container: ContainerFields): ContainerValues {
+  return {
+    runAsUser: container.runAsUser,
+    runAsNonRoot: container.runAsNonRoot,
+    seLinuxOptions: container.seLinuxOptions,
+    seccompProfile: container.seccompProfile,
+    capabilities: container.capabilities,
+    readOnlyRootFilesystem: container.readOnlyRootFilesystem,
+    allowPrivilegeEscalation: container.allowPrivilegeEscalation,
+  };
+}
+
+/** Returns the pod with the values of a completion and these annotations. It shares unchanged parts with the input. */
+export function writePod(completion: Completion, annotations: Readonly<Record<string, string>>): JsonObject {
+  const { pod, podValues } = completion;
+  const { seccompAnnotation } = podValues;
+  return {
+    ...pod.json,
+    metadata: {
+      ...getMember(pod.json, 'metadata'),
+      annotations: {
+        ...pod.annotations,
+        ...(seccompAnnotation === '' ? {} : { [SECCOMP_POD_ANNOTATION]: seccompAnnotation }),
+        ...annotations,
+      },
+    },
+    spec: writeSpec(completion),
+  };
+}
+
+function writeSpec({ pod, podValues, containerValues }: Completion): JsonObject {
+  // The seccomp annotation is not part of the security context.
+  const values = { ...podValues, seccompAnnotation: pod.seccompAnnotation };
+  const spec: Record<string, unknown> = { ...writeContext(getMember(pod.json, 'spec'), ownPodValues(pod), values) };
+  const lists = new Map<string, unknown[]>();
+  for (const [position, container] of pod.containers.entries()) {
+    const generated = containerValues[position];
+    const written = generated && writeContext(container.json, ownContainerValues(container), generated);
+    if (written === undefined || written === container.json) continue;
+    const list = lists.get(container.list) ?? [...(spec[container.list] as readonly unknown[])];
+    lists.set(container.list, list);
+    list[container.index] = written;
+  }
+  for (const [name, list] of lists) spec[name] = list;
+  return spec;
+}
+
+/** Returns a pod spec or container with the changed values in its security context; the same object if none changed. */
+function writeContext<Values extends PodValues | ContainerValues>(
+  owner: JsonObject,
+  before: Values,
+  after: Values,
+): JsonObject {
+  let context: Record<string, unknown> | undefined;
+  for (const key in after) {
+    const value = after[key];
+    if (value === before[key]) continue;
+    context ??= { ...getMember(owner, 'securityContext') };
+    context[key] = toJson(value);
+  }
+  if (context === undefined) return owner;
+  // A seccomp profile is removed if its annotation has no equivalent field.
+  if (context['seccompProfile'] === undefined) delete context['seccompProfile'];
+  return { ...owner, securityContext: context };
+}
+
+/** Omits empty members of objects. */
+function toJson(value: unknown): unknown {
+  if (Array.isArray(value)) return [...(value as unknown[])];
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== '' && !isEmptyList(member)));
+}
+
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+function getMember(owner: JsonObject, key: string): JsonObject {
+  const member = owner[key];
+  return isObject(member) ? member : {};
+}

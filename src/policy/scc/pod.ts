@@ -1,0 +1,112 @@
+/** Pods as SCC admission reads them: decoded, with the volume types of SCCs and the cost of an evaluation. */
+import type { FieldError } from '../../kube/field-error.ts';
+import { printJson, truncate } from '../../kube/text.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { decodePod, findCompletionError, VOLUME_SOURCES, type PodFields, type VolumeFields } from '../pod/pod.ts';
+import { computePodCost } from './budget.ts';
+
+export interface SccPod extends PodFields {
+  /** In the order of `volumes`. */
+  readonly sccVolumes: readonly SccVolume[];
+  /** The cost of the evaluation of one SCC, without the cost of its lists. */
+  readonly cost: number;
+}
+
+export interface SccVolume {
+  /** The type as in the `volumes` of SCCs; empty for an unknown source. */
+  readonly type: string;
+  /** True for a projected volume that contains only what the API server injects for the service account. */
+  readonly isServiceAccountVolume: boolean;
+  /** The volume as JSON, if its source is unknown. */
+  readonly unknownText: string;
+}
+
+/** Decodes a pod. The argument may have any type; the error names the first invalid field. */
+export function decodeSccPod(json: unknown): { readonly pod: SccPod } | { readonly error: FieldError } {
+  const { pod, error } = decodePod(json);
+  if (error) return { error: error.field };
+  const completionError = findCompletionError(pod);
+  if (completionError) return { error: completionError };
+  return { pod: { ...pod, sccVolumes: pod.volumes.map(toSccVolume), cost: computePodCost(pod) } };
+}
+
+/**
+ * The volume types that SCCs name differently from the API.
+ * @see https://github.com/openshift/api/blob/master/security/v1/types.go
+ */
+const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
+  ['cephfs', 'cephFS'],
+  ['vsphereVolume', 'vsphere'],
+  ['storageos', 'storageOS'],
+]);
+
+/** Every type of volume that pods can have, as SCCs name it. */
+export const VOLUME_TYPES: readonly string[] = VOLUME_SOURCES.map(toSccType);
+
+function toSccType(source: string): string {
+  return RENAMED_TYPES.get(source) ?? source;
+}
+
+function toSccVolume({ json, sources: [source] }: VolumeFields): SccVolume {
+  return {
+    type: source === undefined ? '' : toSccType(source),
+    isServiceAccountVolume: source === 'projected' && isServiceAccountVolume(json),
+    unknownText: source === undefined ? truncate(printJson(json)) : '',
+  };
+}
+
+/** The ConfigMaps that are injected, with their only key. */
+const INJECTED_CONFIG_MAPS: ReadonlyMap<unknown, string> = new Map([
+  ['kube-root-ca.crt', 'ca.crt'],
+  ['openshift-service-ca.crt', 'service-ca.crt'],
+]);
+
+/** @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/util/util.go */
+function isServiceAccountVolume({ projected }: JsonObject): boolean {
+  const sources = isObject(projected) ? (projected['sources'] ?? []) : undefined;
+  return Array.isArray(sources) && sources.every((source) => isObject(source) && isInjected(source));
+}
+
+function isInjected({ serviceAccountToken, configMap, downwardAPI }: JsonObject): boolean {
+  return (
+    (serviceAccountToken != null || configMap != null || downwardAPI != null) &&
+    (serviceAccountToken == null || isInjectedToken(serviceAccountToken)) &&
+    (configMap == null || isInjectedConfigMap(configMap)) &&
+    (downwardAPI == null || isInjectedNamespace(downwardAPI))
+  );
+}
+
+function isInjectedToken(token: unknown): boolean {
+  return isObject(token) && token['path'] === 'token' && (token['audience'] ?? '') === '';
+}
+
+function isInjectedConfigMap(configMap: unknown): boolean {
+  if (!isObject(configMap)) return false;
+  const key = INJECTED_CONFIG_MAPS.get(configMap['name']);
+  const items = configMap['items'];
+  if (key === undefined || !Array.isArray(items) || items.length !== 1) return false;
+  const item: unknown = items[0];
+  return isObject(item) && item['key'] === key && item['path'] === key;
+}
+
+function isInjectedNamespace(downwardApi: unknown): boolean {
+  if (!isObject(downwardApi)) return false;
+  const items = downwardApi['items'] ?? [];
+  return Array.isArray(items) && items.every((item) => isObject(item) && isNamespaceItem(item));
+}
+
+function isNamespaceItem({ path, fieldRef }: JsonObject): boolean {
+  if (path !== 'namespace' || !isObject(fieldRef)) return false;
+  return fieldRef['apiVersion'] === 'v1' && fieldRef['fieldPath'] === 'metadata.namespace';
+}
+
+/** Lists up to this length are searched, longer ones are indexed if they are searched more than a few times. */
+const MAX_SEARCHED = 16;
+const MAX_SEARCHES = 4;
+
+/** Returns the function that tests whether a list contains a name, for about that number of calls. */
+export function createLookup(list: readonly string[], calls: number): (name: string) => boolean {
+  if (list.length <= MAX_SEARCHED || calls <= MAX_SEARCHES) return (name) => list.includes(name);
+  const names = new Set(list);
+  return (name) => names.has(name);
+}
