@@ -1,19 +1,64 @@
+import { ApiError, badRequest, createStatus, notFound } from '../kube/status.ts';
+import { requireAccess, createReview, isReview } from './access.ts';
+import { textAt, type ApiObject, metadataOf, type ResourceInfo } from './types.ts';
 import type { Access } from '../cluster/access.ts';
 import type { Operation } from '../kube/admission.ts';
-import { ApiError, createStatus, notFound } from '../kube/status.ts';
 import type { UserInfo } from '../kube/types.ts';
-import { createReview, isReview, requireAccess } from './access.ts';
 import type { Admission } from './admission/index.ts';
-import { connect } from './connect.ts';
 import { create } from './create.ts';
 import { remove, removeCollection } from './delete.ts';
 import type { Schemas } from './fields/index.ts';
 import { list } from './list.ts';
 import { findSubresource, storageKey, toServed, type Registry, type Subresource } from './resources.ts';
 import type { Storage } from './storage.ts';
-import { metadataOf, type ApiObject, type ResourceInfo } from './types.ts';
 import { patch, update } from './update.ts';
 import { watch } from './watch.ts';
+
+/** The boolean options of each connection to a container. */
+const FLAGS: Readonly<Record<string, readonly string[]>> = {
+  exec: ['stdin', 'stdout', 'stderr', 'tty'],
+  attach: ['stdin', 'stdout', 'stderr', 'tty'],
+};
+
+/**
+ * Authorizes and admits a connection to a container, then rejects it as the API server does for a pod without a node:
+ * the development cluster runs no pods. The log of such a pod is empty.
+ */
+async function connect(core: Core, call: Call): Promise<ApiResult> {
+  const name = call.subresource?.name ?? '';
+  if (name !== 'log') await admitConnection(core, call, name);
+  const pod = getObject(core, call);
+  const nodeName = textAt(pod, 'spec', 'nodeName');
+  if (nodeName === '' && name === 'log') return { kind: 'empty' };
+  if (nodeName === '') throw new ApiError(badRequest(`pod ${call.name} does not have a host assigned`));
+  throw new ApiError(badRequest(`node ${nodeName} has no kubelet: this is a development cluster, which runs no pods`));
+}
+
+/** A GET that is upgraded to a stream requires the verb `create` in addition. */
+async function admitConnection(core: Core, call: Call, subresource: string): Promise<void> {
+  const { info, namespace, name, context } = call;
+  const action = { apiGroup: info.group, resource: info.resource, subresource, namespace, name };
+  if (call.verb === 'get') requireAccess(core.access, call.user, { verb: 'create', ...action });
+  const object = connectOptions(call, subresource);
+  const attributes = attributesOf(call, { operation: 'CONNECT', object, options: {}, dryRun: false });
+  const admitted = await core.admission.mutate(attributes, context);
+  await core.admission.validate({ ...attributes, object: admitted ?? object }, context);
+}
+
+function connectOptions({ query, subresource }: Call, name: string): ApiObject {
+  const flags = (FLAGS[name] ?? []).filter((flag) => ['true', '1'].includes(query.get(flag) ?? ''));
+  const container = query.get('container') ?? '';
+  const command = query.getAll('command');
+  const ports = query.getAll('ports').flatMap((port) => port.split(',').map(Number));
+  return {
+    kind: subresource?.kind.kind ?? '',
+    apiVersion: 'v1',
+    ...Object.fromEntries(flags.map((flag) => [flag, true])),
+    ...(container === '' ? {} : { container }),
+    ...(command.length === 0 ? {} : { command }),
+    ...(ports.length === 0 ? {} : { ports }),
+  };
+}
 
 /** The parts from which requests are served. */
 export interface Core {
@@ -92,11 +137,11 @@ export interface WatchResult {
   readonly events: AsyncIterable<WatchEvent>;
 }
 
-export interface EmptyResult {
+interface EmptyResult {
   readonly kind: 'empty';
 }
 
-export type ApiResult = ObjectResult | ListResult | WatchResult | EmptyResult;
+type ApiResult = ObjectResult | ListResult | WatchResult | EmptyResult;
 
 /** A function that authorizes, admits and executes a request. It rejects with an ApiError. */
 export type HandleRequest = (request: ApiRequest) => Promise<ApiResult>;
@@ -165,7 +210,7 @@ function methodNotAllowed(): ApiError {
 }
 
 /** Returns the object of a call. Throws ApiError 404. */
-export function getObject(core: Core, { info, scope, name }: Call): ApiObject {
+function getObject(core: Core, { info, scope, name }: Call): ApiObject {
   const stored = core.storage.get(storageKey(info), scope, name);
   if (!stored) throw new ApiError(notFound(info, name));
   return toServed(info, stored);
