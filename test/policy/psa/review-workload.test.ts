@@ -43,7 +43,7 @@ const CASES: readonly Case[] = [
     expected: warned('restricted', PLAIN_DETAILS),
   },
   {
-    name: 'enforce by default says nothing',
+    name: 'a default enforce policy does not warn',
     given: { defaults: { enforce: 'restricted' }, labels: {}, request: deploymentRequest(deployment(plainPod())) },
     expected: NOTHING,
   },
@@ -179,7 +179,7 @@ const CASES: readonly Case[] = [
     ),
   },
   {
-    name: 'a wrong type beside the template',
+    name: 'a wrong type outside of the template',
     given: { labels: { warn: 'baseline' }, request: deploymentRequest(deployment(plainPod(), { replicas: '3' })) },
     expected: letThrough(
       'failed to decode object: json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32',

@@ -7,7 +7,7 @@ import { createEvaluator, type Check, type Version } from '../../../src/policy/p
 
 export interface CheckCase {
   readonly name: string;
-  /** `latest` unless told. */
+  /** Default: `latest`. */
   readonly version?: Version;
   /** A pod, as YAML. */
   readonly given: string;

@@ -6,7 +6,7 @@ import { decodeError, evaluatePod } from '../../../src/policy/pss/index.ts';
 
 const POLICY = { level: 'baseline', version: 'latest' } as const;
 
-/** What is sent, the field that is wrong, and what is said of it. */
+/** The pod as YAML, the path of the mistyped field, and the error without its prefix. */
 const WRONG: readonly [given: string, path: string, message: string][] = [
   ['[]', '', 'array into Go value of type v1.Pod'],
   ['pod', '', 'string into Go value of type v1.Pod'],
@@ -189,6 +189,21 @@ const WRONG: readonly [given: string, path: string, message: string][] = [
     'string into Go struct field WindowsSecurityContextOptions.spec.securityContext.windowsOptions.hostProcess of type bool',
   ],
   [
+    'spec: { serviceAccountName: 1 }',
+    'spec.serviceAccountName',
+    'number into Go struct field PodSpec.spec.serviceAccountName of type string',
+  ],
+  [
+    'spec: { securityContext: { fsGroup: "1" } }',
+    'spec.securityContext.fsGroup',
+    'string into Go struct field PodSecurityContext.spec.securityContext.fsGroup of type int64',
+  ],
+  [
+    'spec: { securityContext: { supplementalGroups: [1, "2"] } }',
+    'spec.securityContext.supplementalGroups[1]',
+    'string into Go struct field PodSecurityContext.spec.securityContext.supplementalGroups of type int64',
+  ],
+  [
     'spec: { securityContext: { sysctls: {} } }',
     'spec.securityContext.sysctls',
     'object into Go struct field PodSecurityContext.spec.securityContext.sysctls of type []v1.Sysctl',
@@ -230,7 +245,7 @@ const WRONG: readonly [given: string, path: string, message: string][] = [
   ],
 ];
 
-describe('a wrong type is refused by every level but privileged', () => {
+describe('a wrong type is denied at every level except privileged', () => {
   for (const [given, path, message] of WRONG) {
     test(given, () => {
       const pod = parse(given) as PodLike;
@@ -255,7 +270,7 @@ describe('a wrong type is refused by every level but privileged', () => {
   }
 });
 
-test('there has to be a pod', () => {
+test('an absent pod is an error', () => {
   for (const nothing of [null, undefined]) {
     assert.equal(decodeError(nothing), 'there is no pod');
     const { detail } = evaluatePod(nothing as unknown as PodLike, POLICY);
@@ -263,7 +278,7 @@ test('there has to be a pod', () => {
   }
 });
 
-/** What has the right type, or is of no interest. */
+/** Values of the right type, and fields that are not read. */
 const RIGHT: readonly string[] = [
   '{}',
   'spec: null',
@@ -294,7 +309,7 @@ test('an object without a prototype is an object', () => {
   assert.equal(evaluatePod(pod, POLICY).detail, 'host namespaces (hostPID=true)');
 });
 
-test('long lists are judged to their end', () => {
+test('long lists are evaluated completely', () => {
   const containers = Array.from({ length: 500 }, (_, index) => ({
     name: `c${index}`,
     securityContext: { privileged: index === 499 },
@@ -316,7 +331,7 @@ test('long lists are judged to their end', () => {
   assert.equal(evaluatePod({ spec: { containers: [] } }, POLICY).allowed, true);
 });
 
-test('a huge pod is judged in a moment', () => {
+test('a huge pod is evaluated within seconds', () => {
   const add = Array.from({ length: 9_000 }, (_, index) => `CAP_${index}`);
   const ports = Array.from({ length: 9_000 }, (_, index) => ({ hostPort: index + 1 }));
   const pod = {

@@ -21,7 +21,7 @@ const VIOLATING = parsePod(`
     containers: [{ name: c, securityContext: { privileged: true } }]`);
 
 describe('a pod that violates', () => {
-  test('is told all reasons and details, in order', () => {
+  test('has all reasons and details, in order', () => {
     assert.deepEqual(evaluatePod(VIOLATING, { level: 'baseline', version: 'latest' }), {
       allowed: false,
       violations: [
@@ -38,7 +38,7 @@ describe('a pod that violates', () => {
     });
   });
 
-  test('is told the fields where they are asked for', () => {
+  test('has the offending fields on request', () => {
     const { violations } = evaluatePod(VIOLATING, { level: 'baseline', version: 'latest', fields: true });
     assert.deepEqual(
       violations.map((violation) => violation.fields),
@@ -62,7 +62,7 @@ describe('a pod that violates', () => {
   });
 });
 
-describe('policies that no type lets in', () => {
+describe('policies outside of their types', () => {
   test('an unknown level is as strict as restricted', () => {
     const level = 'constructor' as Level;
     assert.deepEqual(
@@ -145,12 +145,12 @@ describe('an emulated release', () => {
 });
 
 describe('the evaluator', () => {
-  test('calls a refusal without a reason by the name that upstream has for it', () => {
+  test('uses the text of upstream for a violation without a reason', () => {
     const { evaluatePod: evaluate } = createEvaluator([check('a', 'baseline', [revision('v1.0', '')])]);
     assert.equal(evaluate({}, { level: 'baseline', version: 'latest' }).detail, 'unknown forbidden reason');
   });
 
-  test('takes the checks in any order, and tells them by level and id', () => {
+  test('accepts checks in any order, and reports violations by level and id', () => {
     const revisions = [revision('v1.0')];
     const { evaluatePod: evaluate } = createEvaluator([
       check('b', 'restricted', revisions),
@@ -215,12 +215,12 @@ const BROKEN: readonly [name: string, registry: readonly Check[], expected: stri
   ],
 ];
 
-describe('a list of checks that contradicts itself is refused', () => {
+describe('contradictory checks are an error', () => {
   for (const [name, registry, message] of BROKEN) {
     test(name, () => assert.throws(() => createEvaluator(registry), { message }));
   }
 
-  test('an override of an absent check is none', () => {
+  test('an override of an absent check has no effect', () => {
     createEvaluator([check('a', 'restricted', [revision('v1.0', 'r', ['gone'])])]);
   });
 });

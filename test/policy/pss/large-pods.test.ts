@@ -1,4 +1,4 @@
-/** Pods of thousands of containers and other items: refused where no node could run them, else judged in linear time. */
+/** Pods with thousands of containers and other elements are denied above a limit, and evaluated in linear time below it. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { decodeError, evaluatePod } from '../../../src/policy/pss/index.ts';
@@ -9,7 +9,7 @@ function times<T>(count: number, item: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => item(index));
 }
 
-suite('more than is read of a pod', () => {
+suite('more elements than the limit', () => {
   const cases: readonly (readonly [name: string, spec: object, path: string, count: number, max: number])[] = [
     ['containers', { containers: times(5001, () => ({})) }, 'spec.containers', 5001, 5000],
     [
@@ -64,7 +64,7 @@ suite('more than is read of a pod', () => {
   }
 });
 
-test('as many containers as are read are judged', () => {
+test('the maximal number of containers is evaluated', () => {
   const containers = times(5000, (index) => ({ name: `c${index}`, image: 'i' }));
   const { violations } = evaluatePod({ spec: { containers } }, RESTRICTED);
   assert.deepEqual(

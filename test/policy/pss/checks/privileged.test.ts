@@ -35,7 +35,7 @@ testCheck(privileged, [
     ],
   },
   {
-    name: 'repeated and odd names are told as they are',
+    name: 'repeated and unusual names are printed unchanged',
     given: String.raw`
       spec:
         containers:

@@ -20,7 +20,7 @@ testCheck(restrictedVolumes, [
     expected: '',
   },
   {
-    name: 'an allowed source beside a restricted one',
+    name: 'an allowed and a restricted source',
     given: '{ spec: { volumes: [{ name: v, hostPath: { path: / }, emptyDir: {} }] } }',
     expected: '',
   },
@@ -54,7 +54,7 @@ testCheck(restrictedVolumes, [
     ],
   },
   {
-    name: 'no source, null, and one that nobody knows',
+    name: 'no source, null, and an unknown source',
     given: '{ spec: { volumes: [{ name: a }, null, { name: c, emptyDir: null }, { name: d, tomorrow: {} }] } }',
     expected: 'restricted volume types (volumes "a", "", "c", "d" use restricted volume type "unknown")',
     fields: [

@@ -3,13 +3,13 @@ import { testCheck } from '../cases.ts';
 
 testCheck(runAsNonRoot, [
   {
-    name: 'the pod says it for all',
+    name: 'true in the pod',
     given:
       '{ spec: { securityContext: { runAsNonRoot: true }, containers: [{ name: a }, { name: b, securityContext: {} }] } }',
     expected: '',
   },
   {
-    name: 'each container says it',
+    name: 'true in each container',
     given: `
       spec:
         initContainers: [{ name: i, securityContext: { runAsNonRoot: true } }]
@@ -18,7 +18,7 @@ testCheck(runAsNonRoot, [
   },
   { name: 'no containers, nothing set', given: '{ spec: {} }', expected: '' },
   {
-    name: 'nobody says it',
+    name: 'not set in the pod',
     given: `
       spec:
         securityContext: {}
@@ -33,7 +33,7 @@ testCheck(runAsNonRoot, [
     ],
   },
   {
-    name: 'the pod denies it, though every container says it',
+    name: 'false in the pod, true in every container',
     given: `
       spec:
         securityContext: { runAsNonRoot: false }
@@ -42,7 +42,7 @@ testCheck(runAsNonRoot, [
     fields: ['FieldValueForbidden spec.securityContext.runAsNonRoot false'],
   },
   {
-    name: 'who denies it is told, not who says nothing',
+    name: 'explicit offenders are reported alone',
     given: `
       spec:
         securityContext: { runAsNonRoot: false }
@@ -50,7 +50,7 @@ testCheck(runAsNonRoot, [
     expected: 'runAsNonRoot != true (pod and container "a" must not set securityContext.runAsNonRoot=false)',
   },
   {
-    name: 'one container against the pod',
+    name: 'false in one container, true in the pod',
     given: `
       spec:
         securityContext: { runAsNonRoot: true }
@@ -59,7 +59,7 @@ testCheck(runAsNonRoot, [
   },
   { name: 'user namespace', given: '{ spec: { hostUsers: false, containers: [{ name: a }] } }', expected: '' },
   {
-    name: 'user namespace, before that counted',
+    name: 'user namespace, before its relaxation',
     version: 'v1.34',
     given: '{ spec: { hostUsers: false, containers: [{ name: a }] } }',
     expected: 'runAsNonRoot != true (pod or container "a" must set securityContext.runAsNonRoot=true)',

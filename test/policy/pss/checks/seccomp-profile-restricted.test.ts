@@ -13,7 +13,7 @@ testCheck(seccompProfileRestricted, [
     expected: '',
   },
   {
-    name: 'nobody has one',
+    name: 'no profile',
     given: `
       metadata: { annotations: { seccomp.security.alpha.kubernetes.io/pod: runtime/default } }
       spec:
@@ -29,7 +29,7 @@ testCheck(seccompProfileRestricted, [
     ],
   },
   {
-    name: 'who has a bad one is told, not who has none',
+    name: 'explicit offenders are reported alone',
     given: `
       spec:
         securityContext: { seccompProfile: { type: Unconfined } }
