@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { newsCheck } from '../../src/cli/serve/cluster.ts';
+import { watchCheck } from '../../src/cli/serve/cluster.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
@@ -57,14 +57,11 @@ async function until(what: string, condition: () => Promise<boolean> | boolean):
 
 suite('options that do not go together', () => {
   const CASES: readonly (readonly [args: readonly string[], stderr: string])[] = [
-    [
-      ['--kubeconfig=a', '--in-cluster'],
-      'error: --kubeconfig and --in-cluster name two clusters: leave one of them out\n',
-    ],
-    [['--context=a'], 'error: --context chooses from a kubeconfig: name one with --kubeconfig\n'],
+    [['--kubeconfig=a', '--in-cluster'], 'error: --kubeconfig and --in-cluster cannot be combined\n'],
+    [['--context=a'], 'error: --context requires --kubeconfig\n'],
     [
       ['--kubeconfig=a', '--manifests=b'],
-      'error: --manifests fills the development cluster: leave it out, and apply them with kubectl\n',
+      'error: --manifests requires the development cluster: apply manifests to a live cluster with kubectl\n',
     ],
     [['--in-cluster'], 'error: not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set\n'],
     [
@@ -88,7 +85,7 @@ suite('a server beside its cluster', () => {
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
     // There has to be something to lead.
     running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--standard-sccs=ignore', ...certificate]);
-    await running.logged('cluster read');
+    await running.logged('cluster synced');
   });
   after(() => cluster.stop());
 
@@ -122,7 +119,7 @@ suite('an API server that goes away', () => {
     const file = join(folder, 'kubeconfig');
     await writeFile(file, kubeconfig);
     const running = await serve([`--kubeconfig=${file}`, '--scc-mode=off', '--leader-elect=false', ...certificate]);
-    await running.logged('cluster read');
+    await running.logged('cluster synced');
     await cluster.stop();
     await running.logged('watch failed; the last known state stays in use');
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
@@ -130,10 +127,7 @@ suite('an API server that goes away', () => {
     assert.equal((await running.stop()).code, 0);
 
     const cold = await serve([`--kubeconfig=${file}`, '--scc-mode=off', ...certificate]);
-    assert.match(
-      await probe(cold, '/readyz/informer-sync'),
-      /^informer-sync failed: the cluster has not been read completely yet: Namespace, Pod, /,
-    );
+    assert.match(await probe(cold, '/readyz/informer-sync'), /^informer-sync failed: not synced: Namespace, Pod, /);
     assert.equal(await probe(cold, '/livez'), 'ok');
     assert.deepEqual(await ask(cold, 'strict'), {
       status: 503,
@@ -150,11 +144,8 @@ suite('an API server that goes away', () => {
           ['Namespace', 1000],
         ] as const),
     });
-    assert.equal(newsCheck(ages(119_000)).check(), undefined);
-    assert.equal(
-      newsCheck(ages(130_400)).check(),
-      'no news of the cluster, decisions go on by what was known last: Pod for 130 s',
-    );
+    assert.equal(watchCheck(ages(119_000)).check(), undefined);
+    assert.equal(watchCheck(ages(130_400)).check(), 'stale watches, decisions use the last known state: Pod for 130 s');
   });
 });
 

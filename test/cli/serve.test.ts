@@ -76,7 +76,7 @@ suite('what cannot start says why', () => {
     {
       name: 'a certificate without its key',
       args: ['--tls-cert-file=x'],
-      stderr: 'error: --tls-cert-file and --tls-private-key-file go together: give both, or neither\n',
+      stderr: 'error: --tls-cert-file and --tls-private-key-file must be used together\n',
     },
     {
       name: 'a certificate that is not there',
@@ -97,7 +97,7 @@ suite('what cannot start says why', () => {
       name: 'an address that is none',
       args: ['--bind-address=999.1.1.1'],
       stderr:
-        /error: cannot listen on 999\.1\.1\.1:\d+: there is no such address; choose another with --bind-address\n$/,
+        /error: cannot listen on 999\.1\.1\.1:\d+: the address cannot be resolved; set another with --bind-address\n$/,
     },
     {
       name: 'the verbosity, told twice',
@@ -160,7 +160,7 @@ suite('what cannot start says why', () => {
     assert.match(
       result.stderr,
       new RegExp(
-        `error: cannot listen on 127\\.0\\.0\\.1:${port}: the port is in use; choose another with --secure-port\n$`,
+        `error: cannot listen on 127\\.0\\.0\\.1:${port}: the port is in use; set another with --secure-port\n$`,
       ),
     );
   });
@@ -188,7 +188,7 @@ suite('a running server', () => {
     assert.ok(performance.now() - startMs < 3000);
     assert.match(
       stdout,
-      /^Portcullis answers reviews at https:\/\/127\.0\.0\.1:\d+, for a development cluster at https:\/\/127\.0\.0\.1:\d+\n\n {2}export KUBECONFIG=/,
+      /^Portcullis serves reviews at https:\/\/127\.0\.0\.1:\d+ of a development cluster at https:\/\/127\.0\.0\.1:\d+\n\n {2}export KUBECONFIG=/,
     );
   });
 
@@ -200,7 +200,7 @@ suite('a running server', () => {
     assert.equal(ready.status, 500);
     assert.match(
       await ready.text(),
-      /^\[\+\]ping ok\n\[\+\]informer-sync ok\n\[\+\]scc ok.*\n\[-\]shutdown failed: the server drains\nreadyz check failed\n$/,
+      /^\[\+\]ping ok\n\[\+\]informer-sync ok\n\[\+\]scc ok.*\n\[-\]shutdown failed: the server is draining\nreadyz check failed\n$/,
     );
     assert.equal(await ask(running), true);
     assert.equal((await finished).code, 0);
@@ -282,7 +282,7 @@ podSecurity: {defaults: {enforce: baseline}}
     await running.logged('serving certificate loaded');
     assert.equal(await ask(running, other.cert), true);
     await writeFile(files.cert, 'nonsense');
-    await running.logged('serving certificate not loaded, the last good one stays');
+    await running.logged('cannot load the serving certificate; keeping the previous one');
     assert.equal(await ask(running, other.cert), true);
     await running.stop();
   });

@@ -91,7 +91,7 @@ for (const program of ['the bundle', 'the sources'] as const) {
 
     test('is read', async (t) => {
       const read = await eventually(() => {
-        const line = replica.log().find(({ msg }) => msg === 'cluster read');
+        const line = replica.log().find(({ msg }) => msg === 'cluster synced');
         assert.ok(line, 'the cluster has not been read');
         return line;
       }, 300_000);

@@ -31,7 +31,7 @@ suite('replicas behind one address', () => {
     assert.ok(late);
     const { status, text } = await late.probe();
     assert.equal(status, 500);
-    assert.match(text, /informer-sync failed: the cluster has not been read completely yet/);
+    assert.match(text, /informer-sync failed: not synced/);
     const [question] = QUESTIONS;
     assert.ok(question);
     const answer = stage.clientOf(late, 'any certificate').call(question.path, question.review);

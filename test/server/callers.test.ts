@@ -86,7 +86,7 @@ suite('callers', () => {
       tls: served.tls(),
       clientAuthentication: createClientAuthentication(['api', 'front']),
     });
-    served.follow(server);
+    served.attach(server);
     await server.app.listen({ host: '127.0.0.1', port: 0 });
     port = (server.app.server.address() as AddressInfo).port;
   });

@@ -28,7 +28,7 @@ export async function installCrds(cluster: DevCluster): Promise<void> {
   const missing = DEFINITIONS.filter(({ metadata }) => !cluster.storage.get(DEFINITION, '', metadata.name));
   await createAll(
     cluster,
-    missing.map((value) => ({ value, place: value.metadata.name })),
+    missing.map((value) => ({ value, origin: value.metadata.name })),
   );
 }
 

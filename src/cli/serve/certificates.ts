@@ -1,46 +1,48 @@
-import type { SecureContextOptions } from 'node:tls';
+import { randomUUID } from 'node:crypto';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
-import { randomUUID } from 'node:crypto';
+import type { SecureContextOptions } from 'node:tls';
 import type { Store } from '../../cluster/store.ts';
+import { readSource, UserError, watchFile, type Source } from '../../config/files.ts';
 import { foreignConfigurations, installedConfigurations } from '../../controllers/replica.ts';
 import type { ReplicaIdentity, ServedPair } from '../../controllers/controller.ts';
-import { getWebhooks, type WebhookConfiguration } from '../../kube/webhooks.ts';
+import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../kube/webhooks.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { distinctCertificates, decodeBundle } from '../../tls/trust.ts';
 import type { KeyPair } from '../../tls/certificate-pair.ts';
 import { fingerprint, pemFingerprint, readCertificates } from '../../tls/certificate-pair.ts';
-import type { ProtocolSettings } from '../../tls/protocol.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../../tls/trust.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { AdmissionServer } from '../../server/server.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import type { ServerNames } from '../../tls/issue.ts';
 import type { ServeValues } from './options.ts';
+import { createClientAuthentication, type ClientAuthentication } from '../../server/server.ts';
+import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../tls/files.ts';
+import { protocolSettings, type ProtocolSettings } from '../../tls/protocol.ts';
 
-/** The certificate of the server, and whom it trusts; it can change both while it serves. */
+/** The certificate of the server and its client CAs. Both can be replaced while the server runs. */
 export interface ServedCertificate extends ServedPair {
-  /** What TLS needs now. */
+  /** The current TLS options. */
   tls(): SecureContextOptions;
-  /** Trusts client certificates of other authorities from now on, in PEM. */
+  /** Replaces the client CAs, in PEM. */
   trustClients(authorities: string): void;
-  /** Lets a server follow from now on. */
-  follow(server: Pick<AdmissionServer, 'useCertificate'>): void;
+  /** Applies later changes to the server. */
+  attach(server: Pick<AdmissionServer, 'useCertificate'>): void;
 }
 
 interface ServedOptions {
-  /** What is served first. */
   readonly pair: KeyPair;
   readonly state: 'lasting' | 'temporary';
   readonly protocol: ProtocolSettings;
-  /** Whose client certificates are good, in PEM; absent: nobody is asked for one. */
+  /** Client CAs in PEM. If absent, clients need no certificate. */
   readonly clientAuthorities: string | undefined;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'certificates'>;
 }
 
-/** Holds what the server shows and whom it trusts. */
+/** Creates the certificate of the server. */
 export function createServedCertificate(options: ServedOptions): ServedCertificate {
   const { protocol, metrics } = options;
   const log = options.logger.child({ logger: 'tls' });
@@ -48,7 +50,7 @@ export function createServedCertificate(options: ServedOptions): ServedCertifica
   let isTemporary = options.state === 'temporary';
   let server: Pick<AdmissionServer, 'useCertificate'> | undefined;
 
-  // A new context inherits nothing.
+  // A new secure context does not inherit options.
   const tls = (): SecureContextOptions => ({
     ...pair,
     ...protocol,
@@ -78,10 +80,10 @@ export function createServedCertificate(options: ServedOptions): ServedCertifica
     trustClients(authorities) {
       clientAuthorities = authorities;
       server?.useCertificate(tls());
-      log.info('authorities of clients loaded');
+      log.info('client CAs loaded');
     },
-    follow(one) {
-      server = one;
+    attach(attached) {
+      server = attached;
     },
   };
 }
@@ -95,66 +97,63 @@ interface TrustCheckOptions {
   readonly date: () => Date;
 }
 
-/** However little changes: certificates expire. */
-const LOOK_AGAIN_MS = 10_000;
+/** Certificates expire without any change in the store. */
+const MAX_AGE_MS = 10_000;
 
 /**
- * Whether API servers take what is served, as far as the store knows: an API server that is away changes nothing. It is
- * looked at when something has changed, and every few seconds. Webhooks that are not what counts are told of.
+ * Readiness check: the webhook configurations in the store trust the serving certificate. The result is cached until a
+ * configuration or the certificate changes, for at most 10 s. Other webhooks of Portcullis that do not trust the
+ * certificate are logged.
  */
 export function trustCheck({ store, served, service, logger, metrics, date }: TrustCheckOptions): HealthCheck {
   const { trusted, distrusting, authorityExpiry } = metrics.certificates;
   const log = logger.child({ logger: 'tls' });
-  let told = '';
-  const tell = (others: readonly string[]): void => {
-    const text = others.join('; ');
-    if (text !== '' && text !== told) {
-      log.warn({ webhooks: others }, 'webhooks that do not count for readiness do not take the serving certificate');
+  let logged = '';
+  const logUntrusted = (webhooks: readonly string[]): void => {
+    const text = webhooks.join('; ');
+    if (text !== '' && text !== logged) {
+      log.warn({ webhooks }, 'webhooks that do not affect readiness do not trust the serving certificate');
     }
-    told = text;
+    logged = text;
   };
-  let seen: { readonly mark: string; readonly atMs: number; readonly problems: readonly string[] } | undefined;
-  const look = (): readonly string[] => {
-    const now = date();
-    const { cert } = served.current();
-    const revisions = [
-      store.revision('ValidatingWebhookConfiguration'),
-      store.revision('MutatingWebhookConfiguration'),
-    ];
-    const mark = `${revisions.join()} ${cert}`;
-    const isFresh = seen !== undefined && Math.abs(now.getTime() - seen.atMs) < LOOK_AGAIN_MS;
-    if (seen?.mark === mark && isFresh) return seen.problems;
+  const evaluate = (now: Date, cert: string): readonly string[] => {
     const configurations = installedConfigurations(store);
     const trust = { pair: { cert }, configurations, service, now };
     const problems = findTrustProblems(trust);
     const others = findOtherTrustProblems(trust, foreignConfigurations(store));
-    // Until what counts is right, it is no wonder that the rest is not.
-    if (problems.length === 0) tell(others);
+    // A problem of the own webhooks usually affects the others as well.
+    if (problems.length === 0) logUntrusted(others);
     distrusting.set(others.length);
-    seen = { mark, atMs: now.getTime(), problems };
     trusted.set(problems.length === 0 ? 1 : 0);
     authorityExpiry.reset();
-    for (const one of authoritiesIn(configurations)) {
+    for (const one of bundledAuthorities(configurations)) {
       authorityExpiry.set({ fingerprint: fingerprint(one).slice(0, 8) }, one.validToDate.getTime() / 1000);
     }
     return problems;
   };
+  let cached: { readonly key: string; readonly atMs: number; readonly problems: readonly string[] } | undefined;
   return {
     name: 'serving-certificate',
     check() {
-      const [first, ...others] = look();
-      if (first === undefined) return undefined;
-      return others.length === 0 ? first : `${first} (and ${others.length} more)`;
+      const now = date();
+      const { cert } = served.current();
+      const revisions = CONFIGURATION_KINDS.map((kind) => store.revision(kind));
+      const key = `${revisions.join()} ${cert}`;
+      if (cached?.key !== key || Math.abs(now.getTime() - cached.atMs) >= MAX_AGE_MS) {
+        cached = { key, atMs: now.getTime(), problems: evaluate(now, cert) };
+      }
+      const [first, ...others] = cached.problems;
+      return first === undefined || others.length === 0 ? first : `${first} (and ${others.length} more)`;
     },
   };
 }
 
-function authoritiesIn(configurations: readonly WebhookConfiguration[]) {
+function bundledAuthorities(configurations: readonly WebhookConfiguration[]) {
   const bundles = new Set(configurations.flatMap((one) => getWebhooks(one).map(({ caBundle }) => caBundle)));
   return distinctCertificates([...bundles].flatMap((bundle) => readCertificates(decodeBundle(bundle))));
 }
 
-/** By what names the server is called: those of its service, of this machine, and further ones. */
+/** Names and addresses of the serving certificate: those of the service, of this machine, and additional ones. */
 export function serverNames({ name, namespace }: Service, extra: readonly string[]): ServerNames {
   const service = `${name}.${namespace}`;
   const own = [`${service}.svc`, service, `${service}.svc.cluster.local`, 'localhost', '127.0.0.1', '::1'];
@@ -165,7 +164,7 @@ export function serverNames({ name, namespace }: Service, extra: readonly string
   };
 }
 
-/** Identifies this replica. A pod has a host name of its own; other processes share it, but not their port. */
+/** The identity of this replica. A pod has a unique host name. Other processes on a host are distinguished by their port. */
 export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: number): ReplicaIdentity {
   const host = hostname()
     .toLowerCase()
@@ -173,4 +172,139 @@ export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: n
     .replace(/^-|-$/g, '');
   const unique = values['in-cluster'] ? host : `${host}-${port}`;
   return { name: `${INSTALLATION.name}-replica-${unique}`, identity: `${hostname()}_${randomUUID()}` };
+}
+
+/** The files of a provided serving certificate; `undefined` without the options. */
+function certificateFiles(values: ServeValues): KeyPairFiles | undefined {
+  const certFile = values['tls-cert-file'];
+  const keyFile = values['tls-private-key-file'];
+  if ((certFile === undefined) !== (keyFile === undefined)) {
+    throw new UserError('--tls-cert-file and --tls-private-key-file must be used together');
+  }
+  return certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile, read };
+}
+
+/** Reads the serving certificate. Rejects with a UserError if it is invalid. */
+async function loadCertificate(files: KeyPairFiles): Promise<KeyPair> {
+  try {
+    return await readKeyPair(files, new Date());
+  } catch (error) {
+    throw new UserError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
+
+interface WatchCertificateOptions {
+  readonly files: KeyPairFiles;
+  readonly current: KeyPair;
+  readonly logger: Logger;
+  /** Called with each valid new pair. */
+  readonly onChange: (pair: KeyPair) => void;
+}
+
+/** Watches the files of the certificate. Returns a function that stops the watch. */
+function watchCertificate({ files, current, logger, onChange }: WatchCertificateOptions): () => void {
+  const log = logger.child({ logger: 'tls', file: files.certFile });
+  return watchKeyPair({
+    ...files,
+    current,
+    now: () => new Date(),
+    onReload: onChange,
+    onError(error) {
+      log.error({ reason: error.message }, 'cannot load the serving certificate; keeping the previous one');
+    },
+  });
+}
+
+async function read(file: string): Promise<string> {
+  return (await readSource(file)).text;
+}
+
+/** Reads the file of `--client-ca-file`; `undefined` without the option. Rejects with a UserError if it is invalid. */
+export async function loadClientAuthorities(values: ServeValues): Promise<Source | undefined> {
+  const file = values['client-ca-file'];
+  if (file !== undefined) return checkCertificates(await readSource(file));
+  if (values['client-allowed-names'].length > 0)
+    throw new UserError('--client-allowed-names requires --client-ca-file');
+  return undefined;
+}
+
+/** The clients that may send reviews; `undefined` if client certificates are not verified. */
+export function clientAuthentication(values: ServeValues): ClientAuthentication | undefined {
+  return values['client-ca-file'] === undefined
+    ? undefined
+    : createClientAuthentication(values['client-allowed-names']);
+}
+
+interface WatchClientAuthoritiesOptions {
+  readonly initial: Source;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Called with each valid new content, in PEM. */
+  readonly onChange: (authorities: string) => void;
+}
+
+/** Watches the file until the signal is aborted. An invalid file is logged, and the previous content stays in use. */
+export function watchClientAuthorities(options: WatchClientAuthoritiesOptions): void {
+  const { initial, logger, signal } = options;
+  const { file } = initial;
+  const log = logger.child({ logger: 'tls', file });
+  const logError = (error: unknown): void => {
+    const reason = error instanceof Error ? error.message : String(error);
+    log.error({ reason }, 'cannot load the client CAs; keeping the previous ones');
+  };
+  const onChange = (source: Source): void => {
+    try {
+      options.onChange(checkCertificates(source).text);
+    } catch (error) {
+      logError(error);
+    }
+  };
+  void watchFile({ read: () => readSource(file), initial, onChange, onError: logError, signal });
+}
+
+function checkCertificates(source: Source): Source {
+  if (readCertificates(source.text).length === 0) throw new UserError(`${source.file} contains no PEM certificate`);
+  return source;
+}
+
+/** The certificates that the options name, read at start. */
+export interface CertificateFiles {
+  readonly serving: { readonly files: KeyPairFiles; readonly pair: KeyPair } | undefined;
+  readonly clientAuthorities: Source | undefined;
+  readonly protocol: ProtocolSettings;
+}
+
+/** Reads all certificate files. Rejects with a UserError if one of them is invalid. */
+export async function readCertificateFiles(values: ServeValues): Promise<CertificateFiles> {
+  const protocol = protocolSettings(values['tls-min-version'], values['tls-cipher-suites']);
+  const files = certificateFiles(values);
+  const serving = files && { files, pair: await loadCertificate(files) };
+  return { serving, clientAuthorities: await loadClientAuthorities(values), protocol };
+}
+
+interface WatchOptions {
+  readonly certificate: ServedCertificate;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Called with a new serving certificate, in PEM. */
+  onServingCertificate(cert: string): void;
+}
+
+/** Watches the certificate files and applies their changes, until the signal is aborted. */
+export function watchCertificateFiles(
+  { serving, clientAuthorities }: CertificateFiles,
+  { certificate, logger, signal, onServingCertificate }: WatchOptions,
+): void {
+  if (serving) {
+    const onChange = (pair: KeyPair): void => {
+      certificate.use(pair);
+      onServingCertificate(pair.cert);
+    };
+    const stop = watchCertificate({ files: serving.files, current: serving.pair, logger, onChange });
+    signal.addEventListener('abort', stop, { once: true });
+  }
+  if (clientAuthorities) {
+    const onChange = certificate.trustClients;
+    watchClientAuthorities({ initial: clientAuthorities, logger, signal, onChange });
+  }
 }

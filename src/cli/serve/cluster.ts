@@ -9,125 +9,128 @@ import type { Connections } from '../../server/server.ts';
 import type { SccHealth } from '../../server/scc-health.ts';
 import { UserError } from '../../config/files.ts';
 
-/** Where reviews are answered, and which authority, in PEM, has signed the certificate that is served there. */
+/** The address of the webhooks, and the authority of the serving certificate in PEM. */
 export interface WebhookAddress {
   readonly host: string;
   readonly port: number;
   readonly authority: string;
 }
 
-/** The cluster whose reviews are answered, whichever it is. */
+/** The live cluster or the development cluster that the server serves. */
 export interface RunningCluster {
   readonly cluster: Cluster;
-  /** By which API servers reach this program. */
+  /** The service of the webhooks. */
   readonly service: Service;
-  /** Served where no files are named, and the authority that has signed it. */
+  /** The serving certificate without certificate files, and its authority. */
   readonly certificate: { readonly serving: KeyPair; readonly authority: string };
-  /** What has to be true of the cluster for reviews to be sent here. */
+  /** Readiness checks of the cluster. */
   readonly checks: readonly HealthCheck[];
-  /** What is told to whoever asks for it by name. */
+  /** Checks that do not affect readiness, for `/readyz/<name>`. */
   readonly namedChecks: readonly HealthCheck[];
-  /** Goes to work, once reviews are answered at that address; controllers run from when the cluster has been read. */
+  /** Starts the cluster after the webhooks listen at the address. Controllers start when the store is synced. */
   open(address: WebhookAddress, controllers: readonly Controller[]): Promise<void>;
-  /** Lets the cluster trust webhooks whose certificates that authority has signed, in PEM. */
+  /** Sets the caBundle of the webhooks, from PEM. */
   trust(authority: string): Promise<void>;
-  /** Where the cluster is and how to reach it, for people. */
+  /** The message on stdout with the addresses. */
   greeting(): string;
-  /** Ends the controllers, then the way to the cluster. */
+  /** Stops the controllers and closes the connection. */
   stop(): Promise<void>;
 }
 
-/** A host as part of a URL. */
-export function printHost(host: string): string {
+/** A host in a URL: IPv6 addresses are in brackets. */
+export function urlHost(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-/** The process is worth keeping as long as it answers. */
+/** The address for clients on this machine of a server that listens on `host`. */
+export function clientHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  return host === '::' ? '::1' : host;
+}
+
+/** Liveness check: the process responds. */
 export const ping: HealthCheck = { name: 'ping', check: () => undefined };
 
-/** Verdicts need all of the cluster. An API server that goes away later changes nothing. */
-export function readCheck({ store, unsyncedKinds: unread }: Pick<LiveCluster, 'store' | 'unsyncedKinds'>): HealthCheck {
-  const check = (): string | undefined =>
-    store.synced() ? undefined : `the cluster has not been read completely yet: ${unread().join(', ')}`;
+/** Readiness check: all kinds were listed once. A later outage of the API server does not affect it. */
+export function syncCheck({ store, unsyncedKinds }: Pick<LiveCluster, 'store' | 'unsyncedKinds'>): HealthCheck {
+  const check = (): string | undefined => (store.synced() ? undefined : `not synced: ${unsyncedKinds().join(', ')}`);
   return { name: 'informer-sync', check };
 }
 
-/** The API server speaks at least once a minute about each kind. */
+/** The API server sends a bookmark for each watch at least once a minute. */
 const MAX_AGE_MS = 120_000;
 
-/** Whether decisions are made by what the cluster is now, or by what it was. */
-export function newsCheck({ lastEventAgesMs }: Pick<LiveCluster, 'lastEventAgesMs'>): HealthCheck {
+/** Named check: all watches are current. */
+export function watchCheck({ lastEventAgesMs }: Pick<LiveCluster, 'lastEventAgesMs'>): HealthCheck {
   const check = (): string | undefined => {
     const stale = [...lastEventAgesMs()].filter(([, ageMs]) => ageMs > MAX_AGE_MS);
     if (stale.length === 0) return undefined;
     const ages = stale.map(([kind, ageMs]) => `${kind} for ${Math.round(ageMs / 1000)} s`);
-    return `no news of the cluster, decisions go on by what was known last: ${ages.join(', ')}`;
+    return `stale watches, decisions use the last known state: ${ages.join(', ')}`;
   };
   return { name: 'cluster', check };
 }
 
 interface ReadinessOptions {
-  /** Of the cluster. */
+  /** Checks of the cluster. */
   readonly checks: readonly HealthCheck[];
   readonly connections: Connections;
-  /** Absent where SCCs are off. */
+  /** Absent if SCC admission is off. */
   readonly sccProblems: SccHealth | undefined;
 }
 
-/** What has to be true for reviews to be sent here. */
 export function readinessChecks({ checks, connections, sccProblems }: ReadinessOptions): readonly HealthCheck[] {
   return [
     ping,
     ...checks,
     ...(sccProblems ? [{ name: 'scc', check: () => undefined, note: () => sccProblems.summary() }] : []),
-    { name: 'shutdown', check: () => (connections.isDraining() ? 'the server drains' : undefined) },
+    { name: 'shutdown', check: () => (connections.isDraining() ? 'the server is draining' : undefined) },
   ];
 }
 
-/** Where a server listens, and which option says so. */
+/** The address that a server listens on, and its options. */
 interface ListenAddress {
   readonly host: string;
   readonly port: number;
   readonly option: string;
-  /** The option for the host, if it is another one. */
+  /** The option for the host, if it differs. */
   readonly hostOption?: string;
 }
 
-/** What of a server is needed to let it listen. */
 interface Listener {
   listen(address: { host: string; port: number }): Promise<unknown>;
   readonly server: { address(): AddressInfo | string | null };
 }
 
-/** Lets a server listen and returns its port. Rejects with a UserError if the address cannot be had. */
+/** Starts a server and returns its port. Rejects with a UserError if the address is not available. */
 export async function listen(app: Listener, address: ListenAddress): Promise<number> {
   const { host, port } = address;
-  await orAddressError(app.listen({ host, port }), address);
+  await explainAddressError(app.listen({ host, port }), address);
   return (app.server.address() as AddressInfo).port;
 }
 
-/** Turns the system's word for an address that cannot be had into one that names the option. */
-export async function orAddressError<T>(listening: Promise<T>, address: ListenAddress): Promise<T> {
+/** Converts system errors about the address into a UserError that names the option. */
+export async function explainAddressError<T>(listening: Promise<T>, address: ListenAddress): Promise<T> {
   try {
     return await listening;
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (typeof code !== 'string') throw error;
-    const why = REASONS[code];
-    if (why === undefined) throw error;
+    const reason = REASONS[code];
+    if (reason === undefined) throw error;
     const { host, port, option, hostOption = option } = address;
-    const remedy = `choose another with --${OF_HOST.has(code) ? hostOption : option}`;
-    throw new UserError(`cannot listen on ${host}:${port}: ${why}; ${remedy}`, { cause: error });
+    const fix = `set another with --${HOST_ERRORS.has(code) ? hostOption : option}`;
+    throw new UserError(`cannot listen on ${host}:${port}: ${reason}; ${fix}`, { cause: error });
   }
 }
 
 const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the port is in use',
-  EACCES: 'the port needs more rights',
-  EADDRNOTAVAIL: 'this machine does not have that address',
-  ENOTFOUND: 'there is no such address',
-  EAI_AGAIN: 'there is no such address',
+  EACCES: 'permission denied',
+  EADDRNOTAVAIL: 'this machine does not have the address',
+  ENOTFOUND: 'the address cannot be resolved',
+  EAI_AGAIN: 'the address cannot be resolved',
 };
 
-/** What is wrong with the host, whatever the port. */
-const OF_HOST: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);
+/** Errors about the host, not about the port. */
+const HOST_ERRORS: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);

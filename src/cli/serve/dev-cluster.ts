@@ -15,11 +15,11 @@ import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { ensureCertificates } from '../../tls/files.ts';
-import { orAddressError, printHost, type RunningCluster } from './cluster.ts';
+import { explainAddressError, urlHost, type RunningCluster } from './cluster.ts';
 import type { ServeValues } from './options.ts';
 
-/** Kinds that others need, in the order in which they are needed; all other kinds come after them. */
-const FIRST = [
+/** Kinds that other kinds depend on, in the order of creation. All other kinds follow. */
+const CREATION_ORDER = [
   'CustomResourceDefinition',
   'Namespace',
   'PriorityClass',
@@ -33,50 +33,51 @@ const FIRST = [
   'RoleBinding',
 ];
 
-/** What is to be created, and where it comes from. */
+/** An object to create, and its origin. */
 interface SeedObject {
   readonly value: JsonObject;
-  readonly place: string;
+  /** File and line, or kind and name. */
+  readonly origin: string;
 }
 
 const FIELD_MANAGER = 'portcullis-seed';
 
 /**
- * Reads the manifests of a folder or file, in the order in which they have to be created.
- * Rejects with a UserError that names file and line of what cannot be read.
+ * Reads the manifests of a folder or file, in the order of creation.
+ * Rejects with a UserError with file and line of invalid documents.
  */
 export async function readSeed(path: string): Promise<readonly SeedObject[]> {
-  const { objects, errors } = await readManifests([path], { stdin: nothing() });
+  const { objects, errors } = await readManifests([path], { stdin: emptyInput() });
   if (errors.length > 0) {
     throw new UserError(
       errors.map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`).join('\n'),
     );
   }
   const rank = ({ value }: SeedObject): number => {
-    const index = FIRST.indexOf((value as ApiObject).kind ?? '');
-    return index < 0 ? FIRST.length : index;
+    const index = CREATION_ORDER.indexOf((value as ApiObject).kind ?? '');
+    return index < 0 ? CREATION_ORDER.length : index;
   };
-  const seed = objects.map(({ value, document, line }) => ({ value, place: `${document.file}:${line}` }));
+  const seed = objects.map(({ value, document, line }) => ({ value, origin: `${document.file}:${line}` }));
   return seed.toSorted((a, b) => rank(a) - rank(b));
 }
 
 /**
- * Creates objects one after another, each when what follows from the one before is done (a namespace's service account).
- * Rejects with a UserError that names the place of what the cluster refuses.
+ * Creates objects one after another, and waits for the controllers after each, such as for the service account of a
+ * namespace. Rejects with a UserError with the origin of an object that the cluster rejects.
  */
 export async function createAll(cluster: DevCluster, objects: readonly SeedObject[]): Promise<void> {
-  for (const { value, place } of objects) {
+  for (const { value, origin } of objects) {
     const object = draft(value) as ApiObject;
     const { apiVersion = '', kind = '' } = object;
     const resource = cluster.registry.list().find((info) => info.kind === kind && groupVersion(info) === apiVersion);
-    if (!resource) throw new UserError(`${place}: the development cluster does not serve ${kind} of ${apiVersion}`);
+    if (!resource) throw new UserError(`${origin}: the development cluster does not serve ${kind} of ${apiVersion}`);
     if (resource.namespaced) object.metadata = { namespace: 'default', ...object.metadata };
     try {
       await cluster.writer.create(resource, object, { fieldManager: FIELD_MANAGER });
       await cluster.idle();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      throw new UserError(`${place}: ${error.message}`, { cause: error });
+      throw new UserError(`${origin}: ${error.message}`, { cause: error });
     }
   }
 }
@@ -85,40 +86,40 @@ function groupVersion({ group, version }: { readonly group: string; readonly ver
   return group === '' ? version : `${group}/${version}`;
 }
 
-async function* nothing(): AsyncGenerator<string> {}
+async function* emptyInput(): AsyncGenerator<string> {}
 
-/** What the development cluster is filled with, in this order; each in the order in which it has to be created. */
+/** The initial objects of the development cluster, in the order of creation. */
 interface ClusterManifests {
-  /** The kinds of our own. */
   readonly definitions: readonly SeedObject[];
-  /** What has been there before the webhooks: they do not judge it. */
+  /** Objects that are created before the webhooks and are not reviewed. */
   readonly seed: readonly SeedObject[];
   readonly configurations: readonly SeedObject[];
-  /** SCCs are created when their webhooks listen: short ones are completed by them. */
+  /** SCCs are created after the webhooks, which complete short SCCs. */
   readonly sccs: readonly SeedObject[];
 }
 
-/** Where the examples lie: beside the folder of the sources, or that of the bundle. */
 const HERE = fileURLToPath(import.meta.url);
+/** The folder that contains `src` or `dist`, and `examples`. */
 const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
 
 /**
- * Reads what the development cluster starts with: a folder of manifests, by default that of the examples; and what every
- * installation has.
- * Rejects with a UserError that names file and line of what cannot be read.
+ * Reads the initial objects: a folder of manifests, by default the examples, and the objects of an installation.
+ * Rejects with a UserError with file and line of invalid documents.
  */
 async function readClusterManifests(folder: string | undefined, sccMode: SccMode): Promise<ClusterManifests> {
   const seed = await readSeed(folder ?? join(ROOT, 'examples/cluster'));
   return {
-    definitions: DEFINITIONS.map(ours),
+    definitions: DEFINITIONS.map(seedObject),
     seed: seed.filter((one) => !isScc(one)),
-    configurations: webhookConfigurations({ ...defaultSettings(VERSION), certificates: 'others', sccMode }).map(ours),
+    configurations: webhookConfigurations({ ...defaultSettings(VERSION), certificates: 'others', sccMode }).map(
+      seedObject,
+    ),
     sccs: seed.filter(isScc),
   };
 }
 
-function ours(value: Manifest): SeedObject {
-  return { value, place: `${value.kind} ${value.metadata.name}` };
+function seedObject(value: Manifest): SeedObject {
+  return { value, origin: `${value.kind} ${value.metadata.name}` };
 }
 
 function isScc({ value }: SeedObject): boolean {
@@ -128,14 +129,12 @@ function isScc({ value }: SeedObject): boolean {
 interface DevClusterStartOptions {
   readonly values: ServeValues;
   readonly scc: SccSettings;
-  /** As it is at start. */
   readonly rollout: RolloutSettings;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
 
 const HOST = '127.0.0.1';
-/** Where a server of that name and namespace would be found in a cluster. */
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 const CONFIGURATIONS: ReadonlyMap<unknown, ResourceKey> = new Map(
   ['Mutating', 'Validating'].map((type) => [
@@ -145,7 +144,7 @@ const CONFIGURATIONS: ReadonlyMap<unknown, ResourceKey> = new Map(
 );
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
-/** Starts the development cluster and serves its API; it has no webhooks yet, and nothing in it but what every cluster has. */
+/** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
 export async function startDevCluster({
   values,
   scc,
@@ -182,7 +181,7 @@ export async function startDevCluster({
     onError: (err) => log.error({ err }, 'request to the development cluster failed'),
   });
   const wanted = { host: HOST, port: values['cluster-port'], option: 'cluster-port' };
-  const port = await orAddressError(server.listen(wanted.port), wanted);
+  const port = await explainAddressError(server.listen(wanted.port), wanted);
   const kubeconfigFile = join(folder, 'kubeconfig');
   const client = certificates.clients.get('admin');
   if (!client) throw new Error('no client certificate was made');
@@ -200,11 +199,11 @@ export async function startDevCluster({
     namedChecks: [{ name: 'cluster', check: () => undefined }],
     async open({ authority, ...address }, controllers) {
       webhook = address;
-      // Where replicas say what they run, and the leader what they are to run.
+      // The namespace of the Leases and of the published default.
       if (rollout.phase !== 'Disabled')
         await cluster.create('Namespace', { metadata: { name: SERVICE.namespace } }, { fieldManager: PROGRAM });
-      const trusting = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
-      for (const objects of [definitions, seed, trusting, sccs]) await createAll(cluster, objects);
+      const trusted = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
+      for (const objects of [definitions, seed, trusted, sccs]) await createAll(cluster, objects);
       running = startControllers(controllers, { cluster, logger, metrics, clock: systemClock });
       await running.idle();
     },
@@ -217,7 +216,7 @@ export async function startDevCluster({
       }
     },
     greeting: () =>
-      `Portcullis answers reviews at https://${printHost(webhook.host)}:${webhook.port}, for a development cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${resolve(kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\n`,
+      `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} of a development cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${resolve(kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\n`,
     async stop() {
       await running?.stop();
       cluster.stop();
@@ -227,7 +226,7 @@ export async function startDevCluster({
   };
 }
 
-/** A webhook configuration whose webhooks trust that authority. */
+/** The webhook configuration with the authority as caBundle. */
 function withBundle(configuration: JsonObject, authority: string): ApiObject {
   const caBundle = Buffer.from(authority).toString('base64');
   const webhooks = configuration.webhooks as readonly { readonly clientConfig: object }[];

@@ -18,39 +18,36 @@ import type { Service } from '../../tls/trust.ts';
 import { PROGRAM, type Io, VERSION } from '../command.ts';
 import { serverNames } from './certificates.ts';
 import type { ServeValues } from './options.ts';
-import { newsCheck, readCheck, printHost, type RunningCluster, type WebhookAddress } from './cluster.ts';
+import { watchCheck, syncCheck, urlHost, type RunningCluster, type WebhookAddress } from './cluster.ts';
 
 export interface LiveOptions {
   readonly values: ServeValues;
-  /** As it is at start. */
   readonly rollout: RolloutSettings;
   readonly env: Io['env'];
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
 
-/** True if the options name a cluster. Throws a UserError if they name two, or ask of it what only the development cluster does. */
+/** True if the options select a live cluster. Throws a UserError for options that contradict each other. */
 export function isLive(values: ServeValues): boolean {
   const { kubeconfig, context, 'in-cluster': inCluster, manifests } = values;
-  if (kubeconfig !== undefined && inCluster)
-    throw new UserError('--kubeconfig and --in-cluster name two clusters: leave one of them out');
-  if (context !== undefined && kubeconfig === undefined)
-    throw new UserError('--context chooses from a kubeconfig: name one with --kubeconfig');
+  if (kubeconfig !== undefined && inCluster) throw new UserError('--kubeconfig and --in-cluster cannot be combined');
+  if (context !== undefined && kubeconfig === undefined) throw new UserError('--context requires --kubeconfig');
   const live = kubeconfig !== undefined || inCluster;
   if (live && manifests !== undefined)
-    throw new UserError('--manifests fills the development cluster: leave it out, and apply them with kubectl');
+    throw new UserError('--manifests requires the development cluster: apply manifests to a live cluster with kubectl');
   return live;
 }
 
-/** Makes the way to a cluster that runs elsewhere; nothing is asked of it yet. Rejects with a UserError if there is none. */
-export async function reachLiveCluster({
+/** Creates the client of a live cluster. It sends no request before `open`. Rejects with a UserError for an invalid kubeconfig. */
+export async function connectLiveCluster({
   values,
   rollout,
   env,
   logger,
   metrics,
 }: LiveOptions): Promise<RunningCluster> {
-  const leaseTimes = leaseTimesOf(values);
+  const times = leaseTimes(values);
   const perSecond = values['kube-api-qps'];
   const rate = { perSecond, burst: values['kube-api-burst'] };
   const connection = await connect({
@@ -65,7 +62,7 @@ export async function reachLiveCluster({
   const namespace = values.namespace ?? (values['in-cluster'] ? connection.namespace : INSTALLATION.namespace);
   const cluster = createLiveCluster({
     connection,
-    kinds: kindsFor({ values, rollout, namespace }),
+    kinds: watchedKinds({ values, rollout, namespace }),
     clock: systemClock,
     random: Math.random,
     now: () => new Date(),
@@ -77,9 +74,15 @@ export async function reachLiveCluster({
     if (!values['leader-elect']) return startControllers(controllers, options);
     const name = values['leader-elect-resource-name'];
     const identity = `${hostname()}_${randomUUID()}`;
-    return runWithLeadership(controllers, { ...options, ...leaseTimes, name, namespace, identity });
+    return runWithLeadership(controllers, { ...options, ...times, name, namespace, identity });
   };
-  return running({ connection, cluster, run, logger, service: { namespace, name: values['service-name'] } });
+  return createRunningCluster({
+    connection,
+    cluster,
+    run,
+    logger,
+    service: { namespace, name: values['service-name'] },
+  });
 }
 
 interface Parts {
@@ -90,42 +93,42 @@ interface Parts {
   readonly service: Service;
 }
 
-function running({ connection, cluster, run, logger, service }: Parts): RunningCluster {
+function createRunningCluster({ connection, cluster, run, logger, service }: Parts): RunningCluster {
   const certificate = temporaryCertificate(service);
-  let work: { stop(): Promise<void> } | undefined;
+  let running: { stop(): Promise<void> } | undefined;
   let isStopped = false;
   let address: WebhookAddress | undefined;
   return {
     cluster,
     service,
     certificate,
-    checks: [readCheck(cluster)],
-    namedChecks: [newsCheck(cluster)],
+    checks: [syncCheck(cluster)],
+    namedChecks: [watchCheck(cluster)],
     open(served, controllers) {
       address = served;
       const startedMs = performance.now();
       void cluster.start().then(() => {
         if (isStopped) return;
-        logger.info({ durationMs: Math.round(performance.now() - startedMs) }, 'cluster read');
-        work = run(controllers);
+        logger.info({ durationMs: Math.round(performance.now() - startedMs) }, 'cluster synced');
+        running = run(controllers);
       });
       return Promise.resolve();
     },
     trust: () => Promise.resolve(),
     greeting: () =>
       address
-        ? `Portcullis answers reviews at https://${printHost(address.host)}:${address.port}, for the cluster at ${connection.server}\n`
+        ? `Portcullis serves reviews at https://${urlHost(address.host)}:${address.port}, of the cluster at ${connection.server}\n`
         : '',
     async stop() {
       isStopped = true;
-      await work?.stop();
+      await running?.stop();
       await cluster.stop();
       connection.close();
     },
   };
 }
 
-/** What the rollout of enforcement looks at beside. */
+/** Kinds that only the rollout of enforcement needs. */
 const ROLLOUT_KINDS: readonly Kind[] = [
   'ServiceAccount',
   'PodTemplate',
@@ -140,8 +143,8 @@ const ROLLOUT_KINDS: readonly Kind[] = [
   'FeatureGate',
 ];
 
-/** What decisions and controllers read. */
-function kindsFor({
+/** The kinds that webhooks and controllers need. */
+function watchedKinds({
   values,
   rollout,
   namespace,
@@ -167,7 +170,7 @@ function kindsFor({
   ];
 }
 
-function leaseTimesOf(values: ServeValues): Required<Parameters<typeof checkLeaseTimes>[0]> {
+function leaseTimes(values: ServeValues): Required<Parameters<typeof checkLeaseTimes>[0]> {
   try {
     return checkLeaseTimes({
       leaseDurationMs: values['leader-elect-lease-duration'],
@@ -181,7 +184,7 @@ function leaseTimesOf(values: ServeValues): Required<Parameters<typeof checkLeas
   }
 }
 
-/** Served until there is a better one: nobody trusts it. */
+/** A certificate for the time until the managed certificate is available. No API server trusts it. */
 function temporaryCertificate(service: Service): RunningCluster['certificate'] {
   const validity = { now: new Date(), days: 1 };
   const authority = createAuthority(validity);

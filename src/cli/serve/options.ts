@@ -35,15 +35,15 @@ import {
 } from '../options.ts';
 import { namespaceName, sccServeOptions } from '../scc-options.ts';
 
-/** One word of `--controllers`: a known name, perhaps after a minus, or `*`. */
-function controllerRule(value: string): string {
+/** An entry of `--controllers`: `NAME`, `-NAME` or `*`. */
+function controllerEntry(value: string): string {
   if (value === '*' || CONTROLLER_NAMES.includes(value.replace(/^-/, ''))) return value;
   throw new UserError(`${quote(value)} is not in the list of known controllers: ${CONTROLLER_NAMES.join(', ')}`);
 }
 
 type RangeValues = Pick<ServeValues, 'mcs-labels-per-block' | 'mcs-range' | 'uid-range'>;
 
-/** The ranges for namespaces. Throws a UserError if the options do not fit together. */
+/** The ranges for namespaces. Throws a UserError for options that contradict each other. */
 export function rangeSettings(values: RangeValues): RangeSettings {
   const ranges: RangeSettings = {
     uidRange: values['uid-range'],
@@ -57,123 +57,123 @@ export function rangeSettings(values: RangeValues): RangeSettings {
 
 const port = integer(0, 65_535);
 
-const STANDARD_SCC_UPKEEPS = ['install', 'ignore'] as const;
-
-/** The options of `serve`, named as Kubernetes' own servers name them. */
+/** The options of `serve`. Options of Kubernetes servers have the same names. */
 export const serveOptions = withEnvironment('PORTCULLIS', {
   config: option('FILE', text, undefined, {
-    help: 'Configuration: a PodSecurityConfiguration, alone or in an AdmissionConfiguration, or a PortcullisConfiguration. Followed while the server runs',
+    help: 'Configuration file: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration. Reloaded when it changes',
   }),
   kubeconfig: option('FILE', text, undefined, {
-    help: 'Kubeconfig of the cluster to serve; with neither this nor --in-cluster, the development cluster',
+    help: 'Kubeconfig of the cluster. Without --kubeconfig and --in-cluster, a development cluster is started',
   }),
-  context: option('NAME', text, undefined, { help: 'Context of --kubeconfig; absent, its current one' }),
-  'in-cluster': flag({ help: 'Serve the cluster in whose pod this runs' }),
+  context: option('NAME', text, undefined, { help: 'Context of --kubeconfig. Default: its current context' }),
+  'in-cluster': flag({ help: 'Serve the cluster that the pod runs in' }),
   'kube-api-qps': option('N', decimal(0, 10_000), 0, {
-    help: 'Requests to the API server, a second; 0 leaves limits to the API server',
+    help: 'Maximum requests per second to the API server. 0: unlimited',
     alias: 'client-qps-limit',
   }),
   'kube-api-burst': option('N', integer(1, 10_000), 100, {
-    help: 'Requests to the API server at once, where --kube-api-qps limits them',
+    help: 'Maximum burst of requests, if --kube-api-qps limits them',
     alias: 'client-qps-burst',
   }),
   namespace: option('NAME', namespaceName, undefined, {
-    help: `Namespace of the installation, where its Leases and certificates are; absent, that of the pod, else ${INSTALLATION.namespace}`,
+    help: `Namespace of the installation, with its Leases and certificates. Default: the namespace of the pod, else ${INSTALLATION.namespace}`,
   }),
   'service-name': option('NAME', objectName, INSTALLATION.name, {
-    help: 'Service by which the API server reaches the replicas',
+    help: 'Name of the Service of the webhooks',
   }),
   'leader-elect': flagOn({
-    help: 'Let one replica at a time run the controllers; with false, this one does without asking',
+    help: 'Run the controllers on the elected leader only',
   }),
   'leader-elect-lease-duration': option('DURATION', durationMs, 15_000, {
-    help: 'How long other replicas wait, after the leader was last heard of, before they take over',
+    help: 'Time after the last renewal before another replica becomes the leader',
     shown: '15s',
   }),
   'leader-elect-renew-deadline': option('DURATION', durationMs, 10_000, {
-    help: 'How long the leader goes on without being confirmed',
+    help: 'Time without a renewal after which the leader stops',
     shown: '10s',
   }),
   'leader-elect-retry-period': option('DURATION', durationMs, 2_000, {
-    help: 'How often leadership is asked for',
+    help: 'Interval between attempts to acquire or renew the Lease',
     shown: '2s',
   }),
   'leader-elect-resource-name': option('NAME', objectName, INSTALLATION.name, {
-    help: 'Lease that the leader holds',
+    help: 'Name of the Lease of the leader',
   }),
-  'bind-address': option('IP', text, '127.0.0.1', { help: 'Address that serves reviews; 0.0.0.0 for all' }),
-  'secure-port': option('PORT', port, 8443, { help: 'Port that serves reviews, over TLS; 0 for a free one' }),
+  'bind-address': option('IP', text, '127.0.0.1', {
+    help: 'Address of the HTTPS server for reviews. 0.0.0.0: all addresses',
+  }),
+  'secure-port': option('PORT', port, 8443, { help: 'Port of the HTTPS server for reviews. 0: a free port' }),
   'health-probe-bind-address': option(
     'ADDRESS',
     listenAddress,
     { host: '127.0.0.1', port: 8081 },
     {
-      help: 'Address and port of /livez, /readyz, /healthz and /metrics, without TLS',
+      help: 'Address and port of the HTTP server for /livez, /readyz, /healthz and /metrics',
       shown: '127.0.0.1:8081',
     },
   ),
   'tls-cert-file': option('FILE', text, undefined, {
-    help: 'Serving certificate in PEM, its chain behind it; followed while the server runs',
+    help: 'Serving certificate with its chain, in PEM. Reloaded when it changes',
   }),
-  'tls-private-key-file': option('FILE', text, undefined, { help: 'The key of --tls-cert-file' }),
+  'tls-private-key-file': option('FILE', text, undefined, { help: 'Private key of --tls-cert-file, in PEM' }),
   'tls-extra-names': list('NAME', serverName, {
-    help: 'DNS names and addresses for the certificate that a live cluster gets, beside those of the service',
+    help: 'Additional DNS names and addresses of the managed serving certificate',
   }),
   'client-ca-file': option('FILE', text, undefined, {
-    help: 'Authorities, in PEM, one of which has to have signed the client certificate of whoever sends reviews; absent, nobody is asked for one. Followed while the server runs',
+    help: 'CAs of client certificates, in PEM. If set, clients that send reviews need a certificate. Reloaded when it changes',
   }),
   'client-allowed-names': list('NAME', objectName, {
-    help: 'Common names of client certificates that may send reviews; absent, all that --client-ca-file has signed',
+    help: 'Allowed common names of client certificates. Default: all certificates of --client-ca-file',
   }),
   'tls-min-version': option('VERSION', oneOf(TLS_VERSIONS), 'VersionTLS12', {
-    help: `Lowest TLS version to speak: ${TLS_VERSIONS.join(' or ')}`,
+    help: `Minimum TLS version: ${TLS_VERSIONS.join(' or ')}`,
   }),
   'tls-cipher-suites': list('SUITE', oneOf(TLS_CIPHER_SUITES), {
-    help: 'Cipher suites of TLS 1.2, by their IANA names; absent, those that Go prefers',
+    help: 'Cipher suites of TLS 1.2, by IANA name. Default: the preferred suites of Go',
   }),
   'cert-dir': option('DIR', text, 'certs', {
-    help: 'Where the certificates made for the development cluster are kept, and its kubeconfig',
+    help: 'Folder for the certificates and the kubeconfig of the development cluster',
   }),
   manifests: option('DIR', text, undefined, {
-    help: 'Manifests that the development cluster starts with; absent, the example cluster',
+    help: 'Initial objects of the development cluster. Default: the example cluster',
   }),
   'cluster-port': option('PORT', port, 6443, {
-    help: 'Port of the development cluster, on 127.0.0.1; 0 for a free one',
+    help: 'Port of the development cluster on 127.0.0.1. 0: a free port',
   }),
   ...sccServeOptions,
   authorization: option('BY', oneOf(AUTHORIZATIONS), 'rbac', {
-    help: 'Who tells which SCCs a user may use: the roles and bindings of the cluster, or its API server, asked by SubjectAccessReviews: rbac or sar',
+    help: 'Source of SCC permissions: rbac evaluates roles and bindings, sar sends SubjectAccessReviews to the API server',
   }),
   controllers: {
     ...mapped(
-      list('NAME', controllerRule, {
-        help: `Controllers to run: * for all, NAME for one, -NAME for none of that name. There are ${CONTROLLER_NAMES.join(', ')}`,
+      list('NAME', controllerEntry, {
+        help: `Enabled controllers: * enables all, NAME enables one, -NAME disables one. Names: ${CONTROLLER_NAMES.join(', ')}`,
       }),
       (rules) => (rules.length === 0 ? ['*'] : rules),
     ),
     fallback: '*',
   },
   'uid-range': option('RANGE', found(parseUidRange), DEFAULT_RANGES.uidRange, {
-    help: 'User ids that namespaces get blocks of: <start>-<end>/<block size>',
+    help: 'Range of user IDs for namespaces: <start>-<end>/<block size>',
     shown: formatUidRange(DEFAULT_RANGES.uidRange),
   }),
   'mcs-range': option('RANGE', found(parseMcsRange), DEFAULT_RANGES.mcsRange, {
-    help: 'SELinux labels that namespaces get: <prefix>/<categories in a label>[,<categories to choose from>]',
+    help: 'SELinux MCS labels for namespaces: <prefix>/<categories per label>[,<number of categories>]',
     shown: formatMcsRange(DEFAULT_RANGES.mcsRange),
   }),
   'mcs-labels-per-block': option('N', integer(1, 1_000_000), DEFAULT_RANGES.labelsPerBlock, {
-    help: 'Labels set aside for each block of user ids, of which the namespace gets the first',
+    help: 'MCS labels reserved for each block of user IDs. The namespace gets the first',
   }),
-  'standard-sccs': option('UPKEEP', oneOf(STANDARD_SCC_UPKEEPS), 'install', {
-    help: 'The SCCs that ship with the platform, and the roles for their use: install and keep them, or ignore leaves them to others',
+  'standard-sccs': option('ACTION', oneOf(['install', 'ignore'] as const), 'install', {
+    help: 'Standard SCCs and the roles for their use: install creates and restores them, ignore does not manage them',
   }),
   'shutdown-delay-duration': option('DURATION', durationMs, 10_000, {
-    help: 'How long the server goes on serving after SIGTERM, so that nobody is sent to it any more when it stops',
+    help: 'Time between SIGTERM and the end of serving, in which load balancers remove the replica',
     shown: '10s',
   }),
   'log-level': option('LEVEL', oneOf(LOG_LEVELS), 'info', { help: `One of ${LOG_LEVELS.join(', ')}` }),
   v: option('N', integer(0, 10), undefined, {
-    help: 'Verbosity as klog counts it, instead of --log-level: up to 3 info, up to 5 debug, else trace',
+    help: 'Verbosity of klog, in place of --log-level: 0 to 3 info, 4 and 5 debug, 6 and above trace',
     short: 'v',
     conflicts: ['log-level'],
   }),
@@ -182,16 +182,16 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
 
 export type ServeValues = Values<typeof serveOptions>;
 
-/** A DNS name, also with an asterisk for its first part, or an address. */
+/** A DNS name, with an optional wildcard, or an IP address. */
 function serverName(value: string): string {
   if (isIP(value) !== 0) return value;
   const [problem] = dnsSubdomainErrors(value.replace(/^\*\./, ''));
-  if (problem !== undefined) throw new UserError(`${quote(value)} is neither a DNS name nor an address: ${problem}`);
+  if (problem !== undefined) throw new UserError(`${quote(value)} is not a DNS name or an address: ${problem}`);
   return value;
 }
 
-/** The level to log at, however it was asked for. */
-export function logLevelOf({ v, 'log-level': level }: ServeValues): LogLevel {
+/** The log level of `--log-level` or `-v`. */
+export function logLevel({ v, 'log-level': level }: ServeValues): LogLevel {
   if (v === undefined) return level;
   return v <= 3 ? 'info' : v <= 5 ? 'debug' : 'trace';
 }

@@ -1,4 +1,4 @@
-/** Files of certificates and of authorities: what is wrong with them is said, and nobody waits for a pipe. */
+/** Certificate files: errors are reported, and special files are not opened. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
@@ -7,12 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import {
-  certificateFiles,
-  loadCertificate,
   clientAuthentication,
-  followClientAuthorities,
   loadClientAuthorities,
-} from '../../../src/cli/commands/serve.ts';
+  readCertificateFiles,
+  watchClientAuthorities,
+} from '../../../src/cli/serve/certificates.ts';
 import { serveOptions, type ServeValues } from '../../../src/cli/serve/options.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
 import { createAuthority } from '../../../src/tls/issue.ts';
@@ -32,16 +31,16 @@ function valuesOf(given: Readonly<Record<string, string>>): ServeValues {
   });
 }
 
-suite('files of certificates', () => {
+suite('certificate files', () => {
   const cases: readonly {
     readonly name: string;
     readonly given: Readonly<Record<string, string>>;
     readonly message: string | RegExp;
   }[] = [
     {
-      name: 'half of a pair',
+      name: 'a certificate without its key',
       given: { 'tls-cert-file': 'x' },
-      message: '--tls-cert-file and --tls-private-key-file go together: give both, or neither',
+      message: '--tls-cert-file and --tls-private-key-file must be used together',
     },
     {
       name: 'a pipe',
@@ -54,68 +53,65 @@ suite('files of certificates', () => {
       message: `cannot read ${folder}: it is a folder`,
     },
     {
-      name: 'no authorities of clients',
+      name: 'a missing client CA file',
       given: { 'client-ca-file': '/nowhere/ca.crt' },
       message: 'cannot read /nowhere/ca.crt: there is no such file',
     },
     {
-      name: 'authorities in a pipe',
+      name: 'client CAs in a pipe',
       given: { 'client-ca-file': pipe },
       message: `cannot read ${pipe}: it is not a regular file`,
     },
     {
-      name: 'authorities that are none',
+      name: 'client CAs without a certificate',
       given: { 'client-ca-file': import.meta.filename },
       message: `${import.meta.filename} contains no PEM certificate`,
     },
     {
-      name: 'names of clients who need show no certificate',
+      name: 'allowed names without client CAs',
       given: { 'client-allowed-names': 'api' },
-      message: '--client-allowed-names needs --client-ca-file: without it nobody shows a client certificate',
+      message: '--client-allowed-names requires --client-ca-file',
     },
     {
-      name: 'a name that is none',
+      name: 'an invalid name',
       given: { 'tls-extra-names': 'localhost,no name' },
       message:
-        /^invalid argument "localhost,no name" for "--tls-extra-names" flag: "no name" is neither a DNS name nor an address: /,
+        /^invalid argument "localhost,no name" for "--tls-extra-names" flag: "no name" is not a DNS name or an address: /,
     },
   ];
   for (const { name, given, message } of cases) {
     test(name, async () => {
       const load = async (): Promise<void> => {
-        const values = valuesOf(given);
-        const files = certificateFiles(values);
-        if (files) await loadCertificate(files);
-        await loadClientAuthorities(values);
+        await readCertificateFiles(valuesOf(given));
       };
       await assert.rejects(load, { name: 'UserError', message });
     });
   }
 
-  test('nobody is asked for a client certificate if there are no authorities', async () => {
+  test('clients need no certificate without client CAs', async () => {
     const values = valuesOf({});
     assert.equal(await loadClientAuthorities(values), undefined);
     assert.equal(clientAuthentication(values), undefined);
   });
 
-  test('authorities of clients are followed', async () => {
+  test('client CAs are reloaded', async () => {
     const file = join(folder, 'clients.crt');
     await writeFile(file, authority.cert);
     const initial = await loadClientAuthorities(valuesOf({ 'client-ca-file': file }));
     assert.ok(initial);
     const { logger, log } = createRecorder();
-    const told: string[] = [];
+    const loaded: string[] = [];
     const stopping = new AbortController();
-    const onChange = (authorities: string): void => void told.push(authorities);
-    followClientAuthorities({ initial, logger, signal: stopping.signal, onChange });
+    const onChange = (authorities: string): void => void loaded.push(authorities);
+    watchClientAuthorities({ initial, logger, signal: stopping.signal, onChange });
     await writeFile(file, 'nonsense');
     await eventually(() => assert.ok(log.length > 0));
-    assert.equal(log[0]?.['msg'], 'authorities of clients not loaded, the last good ones stay');
+    assert.equal(log[0]?.['msg'], 'cannot load the client CAs; keeping the previous ones');
     assert.equal(log[0]['reason'], `${file} contains no PEM certificate`);
     const other = createAuthority({ now: new Date(), days: 1 }).cert;
     await writeFile(file, other);
-    await eventually(() => assert.ok(told.length > 0));
-    assert.deepEqual(told, [other]);
+    await eventually(() => assert.ok(loaded.length > 0));
+    assert.deepEqual(loaded, [other]);
     stopping.abort();
   });
 });

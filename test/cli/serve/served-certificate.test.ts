@@ -148,9 +148,7 @@ suite('whether API servers take what is served', () => {
       check.check();
       assert.deepEqual(
         log.map(({ msg, webhooks }) => [msg, webhooks]),
-        told.length === 0
-          ? []
-          : [['webhooks that do not count for readiness do not take the serving certificate', told]],
+        told.length === 0 ? [] : [['webhooks that do not affect readiness do not trust the serving certificate', told]],
       );
     });
   }
