@@ -1,22 +1,22 @@
 import { EXIT, type Io } from './cli/command.ts';
 
-/** What a shell reports of a program that was interrupted. */
+/** The exit code of an interrupted program, as shells report it. */
 const INTERRUPTED = 130;
 
-/** The oldest Node that has all that is used here. */
+/** The oldest supported major version of Node. */
 const NODE_VERSION = 24;
 const isOld = Number.parseInt(process.versions.node) < NODE_VERSION;
 if (isOld)
-  process.stderr.write(`error: this is Node ${process.version}; portcullis runs on Node ${NODE_VERSION} or newer\n`);
+  process.stderr.write(`error: portcullis requires Node ${NODE_VERSION} or newer; this is Node ${process.version}\n`);
 
 const stopping = new AbortController();
-// Once each: who asks again does not want to wait.
+// Only the first signal stops gracefully. A second signal has its default effect.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort(signal));
-// The reader of a pipe may go away at any time, as `head` does; nobody is left to be told.
+// The reader of a pipe may exit at any time, as `head` does.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreBrokenPipe);
 
 const io: Io = {
-  // Standard input is opened by being looked at.
+  // Reading the property opens the standard input.
   get stdin() {
     return process.stdin;
   },
@@ -34,7 +34,7 @@ process.exitCode = isOld
       return EXIT.usage;
     });
 
-/** An old Node could not even load the rest. */
+/** The program is loaded here, because old versions of Node cannot parse it. */
 async function start(): Promise<number> {
   const { run } = await import('./cli/program.ts');
   return run(process.argv.slice(2), io);

@@ -82,7 +82,7 @@ export function flagOn(text: OptionText): Option<boolean> {
   return { ...text, fallback: 'true', resolve: (texts) => boolean(texts.at(-1) ?? 'true') };
 }
 
-/** An option whose value is converted again. A `UserError` of the conversion counts as an invalid value. */
+/** An option with a conversion of its value. A `UserError` of the conversion is reported as an invalid value. */
 export function mapped<T, U>(one: Option<T>, change: (value: T) => U): Option<U> {
   return { ...one, resolve: (texts) => change(one.resolve(texts)) };
 }

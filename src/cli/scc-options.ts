@@ -141,15 +141,15 @@ export function expectedMode(
   return dependsOnMode ? { ...result, modeFrom: settings.modeFrom } : result;
 }
 
-/** The options of commands that are asked which SCC admits the pods of manifests. */
+/** The options of commands that evaluate pods in manifests. */
 export const sccReviewOptions = {
-  namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects that name none' }),
+  namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects without one' }),
   output: outputOption(DATA_AND_TABLE),
   ...inventoryOptions,
   ...sccOptions,
 };
 
-/** What these commands read beside the manifests. */
+/** The kinds that these commands read in addition to the manifests. */
 export const SCC_REVIEW_KINDS: readonly Kind[] = [
   'Namespace',
   'ServiceAccount',

@@ -46,7 +46,7 @@ metadata:
 `;
 
 describe('manifests', () => {
-  test('are completed as a cluster would, and it is said with what', async () => {
+  test('are completed with assumptions, which are listed', async () => {
     const { store, source, objects, assumptions, namespace, user, reviewAccess } = await readText(`${DEPLOYMENT}---
 apiVersion: v1
 kind: Pod
@@ -79,7 +79,7 @@ ${RANGED}`);
     assert.equal(store.get('Deployment', 'web', 'shop')?.spec?.revisionHistoryLimit, 10);
   });
 
-  test('that hold a whole cluster are taken as they are', async () => {
+  test('of a complete cluster are not completed', async () => {
     const { assumptions, store } = await readText(`${RANGED}---
 apiVersion: v1
 kind: ServiceAccount
@@ -101,7 +101,7 @@ items:
     assert.deepEqual(store.list('Deployment'), []);
   });
 
-  test('with an SCC of their own have the standard ones besides, and what is there already stays', async () => {
+  test('with a custom SCC are completed with the standard SCCs, without replacing objects', async () => {
     const { assumptions, store } = await readText(`apiVersion: security.openshift.io/v1
 kind: SecurityContextConstraints
 metadata: {name: own}
@@ -119,13 +119,13 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     assert.equal(store.get('ClusterRoleBinding', 'system:openshift:scc:restricted-v2')?.roleRef.name, 'cluster-admin');
   });
 
-  test('are put into the namespace that is named', async () => {
+  test('without a namespace get that of --namespace', async () => {
     const text = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}';
     const { store, namespace } = await readText(text, { namespace: 'shop' });
     assert.deepEqual([namesOf(store.list('Pod')), namespace], [['shop/a'], 'shop']);
   });
 
-  test('are completed only as far as it is asked for', async () => {
+  test('are completed only with the needed kinds', async () => {
     const { assumptions } = await readText(DEPLOYMENT, {}, ['SecurityContextConstraints']);
     assert.equal(assumptions.length, 1);
   });
@@ -183,7 +183,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     });
   }
 
-  test('tell of every mistake', async () => {
+  test('are rejected with every error', async () => {
     const text = 'apiVersion: v1\nkind: Pod\n---\napiVersion: v2\nkind: Pod\n';
     await assert.rejects(readText(text), {
       message:
@@ -192,7 +192,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     });
   });
 
-  test('may hold anything: they are read, or it is told where they are wrong', async () => {
+  test('with any content are read or rejected with a position', async () => {
     const value = fc.oneof(fc.constantFrom('a', '', null, {}, []), fc.jsonValue({ maxDepth: 3 }));
     const part = (...fields: readonly string[]): fc.Arbitrary<unknown> =>
       fc.oneof(value, fc.record(Object.fromEntries(fields.map((field) => [field, value])), { requiredKeys: [] }));
@@ -234,7 +234,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     );
   });
 
-  test('and a cluster exclude each other', async () => {
+  test('cannot be combined with a cluster', async () => {
     await assert.rejects(readText(DEPLOYMENT, { context: 'work' }), {
       name: 'UserError',
       message: '--filename reads manifests instead of a cluster: remove --kubeconfig and --context',
@@ -251,7 +251,7 @@ describe('a cluster', () => {
   });
   after(async () => await cluster.stop());
 
-  test('that has never had SCCs gets those that ship with the platform', async () => {
+  test('without SCCs is completed with the standard SCCs', async () => {
     const { store, source, objects, assumptions, namespace, user, reviewAccess } = await readInventory(
       { ...NOTHING, kubeconfig },
       ioWith(),
@@ -270,7 +270,7 @@ describe('a cluster', () => {
     assert.equal(await reviewAccess?.({ username: 'alice', groups: [] }, { verb: 'get', resource: 'pods' }), false);
   });
 
-  test('is the one that the environment names', async () => {
+  test('is that of KUBECONFIG', async () => {
     const { store } = await readInventory(NOTHING, ioWith('', { KUBECONFIG: kubeconfig }), {
       kinds: ['Namespace', 'SecurityContextConstraints'],
     });
@@ -278,14 +278,14 @@ describe('a cluster', () => {
     assert.deepEqual(store.list('SecurityContextConstraints'), []);
   });
 
-  test('is read no further than it is asked for', async () => {
+  test('is read for the needed kinds and namespace only', async () => {
     const needs = { kinds: ['Namespace', 'ServiceAccount'] as const, only: 'kube-public' };
     const { store } = await readInventory({ ...NOTHING, kubeconfig }, ioWith(), needs);
     assert.deepEqual(namesOf(store.list('Namespace')), ['kube-public']);
     assert.deepEqual(namesOf(store.list('ServiceAccount')), ['kube-public/default']);
   });
 
-  test('has to be there', async () => {
+  test('must be configured', async () => {
     await assert.rejects(readInventory(NOTHING, ioWith(), { kinds: ALL }), {
       name: 'UserError',
       message: 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig',

@@ -84,7 +84,12 @@ function planData(plan: Plan): unknown {
   return {
     summary: summarizePlan(plan),
     assumptions: plan.assumptions,
-    namespaces: plan.namespaces.map(({ workloads: _, ...namespace }) => namespace),
+    namespaces: plan.namespaces.map(({ name, mode, modeFrom, problem }) => ({
+      name,
+      mode,
+      ...(modeFrom === undefined ? {} : { modeFrom }),
+      ...(problem === undefined ? {} : { problem }),
+    })),
     workloads: plan.namespaces.flatMap(({ name: namespace, mode, workloads }) =>
       workloads.map(({ result, ...workload }) => ({ namespace, mode, ...workload, ...result })),
     ),

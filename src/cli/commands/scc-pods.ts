@@ -3,7 +3,7 @@ import { impersonatedUser } from '../../kube/admission.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { isWindows } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import type { Namespace, Pod } from '../../kube/types.ts';
+import type { Pod } from '../../kube/types.ts';
 import { findSccViolations } from '../../policy/scc/advice/explain.ts';
 import { sccMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { isGrantedTo, sccGrants, type SccGrant, type GrantSource, printGrantSource, findScc } from '../scc-grants.ts';

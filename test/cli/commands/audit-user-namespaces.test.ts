@@ -9,7 +9,7 @@ const cluster = await readFile(join(fixtures, 'cluster.yaml'), 'utf8');
 const audit = (args: readonly string[], stdin = cluster) =>
   runProgram(['audit', 'user-namespaces', '-f', '-', ...args], { stdin });
 
-describe('what cannot be audited', () => {
+describe('usage errors', () => {
   const cases: readonly { name: string; args: readonly string[]; stdin?: string; stderr: string }[] = [
     { name: 'nothing', args: [], stdin: '', stderr: 'error: no objects in -\n' },
     {
@@ -19,7 +19,7 @@ describe('what cannot be audited', () => {
       stderr: 'error: stdin:1:8: Flow sequence in block collection must be sufficiently indented and end with a ]\n',
     },
     {
-      name: 'a format that there is not',
+      name: 'an unknown format',
       args: ['-o', 'sarif'],
       stderr:
         'error: invalid argument "sarif" for "-o, --output" flag: must be one of table, json, yaml\n' +
@@ -36,14 +36,14 @@ describe('what cannot be audited', () => {
     test(name, async () => assert.deepEqual(await audit(args, stdin), { code: 2, stdout: '', stderr }));
   }
 
-  test('a cluster that there is not', async () => {
+  test('an unreachable cluster', async () => {
     const { code, stdout, stderr } = await runProgram(['audit', 'user-namespaces', '--kubeconfig', '/nonexistent']);
     assert.deepEqual([code, stdout], [2, '']);
     assert.match(stderr, /^error: .*\/nonexistent/);
   });
 });
 
-describe('all that is found is written', () => {
+describe('findings are printed', () => {
   for (const format of ['table', 'json', 'yaml']) {
     test(`as ${format}`, async () => {
       const expected = await readFile(join(fixtures, `expected/cluster.${format}.txt`), 'utf8');
@@ -51,7 +51,7 @@ describe('all that is found is written', () => {
     });
   }
 
-  test('with pods that have ended, if asked for', async () => {
+  test('with completed pods', async () => {
     const { stdout } = await audit(['--include-completed']);
     assert.match(stdout, /^UN001 {2}high {4}Pod ci\/done {2,}SCC "nested-container" admitted it/m);
   });
@@ -64,7 +64,7 @@ describe('all that is found is written', () => {
     assert.ok(stdout.startsWith('UN006  \u001b[31mhigh\u001b[39m    Node old'), stdout);
   });
 
-  test('without letting names steer the terminal', async () => {
+  test('with control characters in names escaped', async () => {
     const { stdout } = await audit([], cluster.replace('name: builder-1-a', 'name: "a\\e[31m"'));
     assert.ok(stdout.includes('Pod ci/a\\u001b[31m  '), stdout);
   });
@@ -83,7 +83,7 @@ describe('the exit code', () => {
   const cases: readonly (readonly [name: string, stdin: string, code: number, stdout: string])[] = [
     ['nothing', nothing, 0, `${assumed}.\n\n0 high, 0 medium, 0 info\nNo action is needed.\n`],
     [
-      'what is for information alone',
+      'findings of severity info',
       JSON.stringify(harmless),
       0,
       'UN007  info  Pod default/p  SCC "restricted-v3" admitted it, which allows no more without the user namespace\n\n' +

@@ -16,7 +16,7 @@ const UNJUDGED = [
   'error: stdin:59:1: not evaluated: no kind "securitycontextconstraints" is registered for version "security.openshift.io/v1"\n',
 ].join('');
 
-describe('check writes what is wrong with SCCs', () => {
+describe('check prints findings in SCCs', () => {
   for (const format of ['table', 'json', 'yaml', 'sarif', 'junit', 'github']) {
     test(`as ${format}`, async () => {
       const expected = await readFile(join(fixtures, `expected/sccs.${format}.txt`), 'utf8');
@@ -28,13 +28,13 @@ describe('check writes what is wrong with SCCs', () => {
   }
 });
 
-describe('check judges the label of a namespace that says its mode of SCCs', () => {
+describe('check validates the SCC mode label of a namespace', () => {
   const rule = 'must be one of enforce, report, off';
   const fix = '                        Fix: Use one of enforce, report, off, in lower case.\n\n';
   const cases: readonly { name: string; label: string; code: number; stdout: string }[] = [
-    { name: 'which is right', label: '"off"', code: 0, stdout: '1 passed, 0 failed\n' },
+    { name: 'valid', label: '"off"', code: 0, stdout: '1 passed, 0 failed\n' },
     {
-      name: 'which counts as the strictest',
+      name: 'invalid, which counts as enforce',
       label: 'Report',
       code: 0,
       stdout:
@@ -43,7 +43,7 @@ describe('check judges the label of a namespace that says its mode of SCCs', () 
         `${fix}0 passed, 0 failed, 1 with warnings\n`,
     },
     {
-      name: 'which no API server takes',
+      name: 'of a type that the API server rejects',
       label: 'off',
       code: 1,
       stdout:
@@ -60,7 +60,7 @@ describe('check judges the label of a namespace that says its mode of SCCs', () 
   }
 });
 
-test('the SCCs of the platform are right', async () => {
+test('the standard SCCs have no findings', async () => {
   const stdin = printYaml(STANDARD_SCCS.map(({ scc }) => scc));
   const { code, stdout } = await runProgram(['check', '-'], { stdin });
   assert.equal(stdout, `${STANDARD_SCCS.length} passed, 0 failed\n`);
@@ -97,7 +97,7 @@ describe('the exit code of SCCs', () => {
   }
 });
 
-test('values of SCCs that match nothing are warned of', async () => {
+test('values of SCCs that match nothing cause warnings', async () => {
   const lists =
     '"volumes":["secret","configmap","disk"],"allowedCapabilities":["CAP_NET_ADMIN"],"seccompProfiles":["RuntimeDefault"]';
   const stdin = `${SCC},${RIGHT},${lists},"users":["system:serviceaccount:payments"]}`;
@@ -146,14 +146,14 @@ kind: Widget
 metadatas: {}
 `;
 
-describe('fields that pods do not have', () => {
-  test('do not matter', async () => {
+describe('unknown fields of pods', () => {
+  test('are ignored by default', async () => {
     const { code, stdout } = await runProgram(['check', '-', '--level=privileged'], { stdin: POD });
     assert.equal(stdout, '2 passed, 0 failed, 1 of other kinds\n');
     assert.equal(code, 0);
   });
 
-  test('unless asked for', async () => {
+  test('are reported with --strict', async () => {
     const { code, stdout } = await runProgram(['check', '-', '--level=privileged', '--strict'], { stdin: POD });
     const fix = 'Fix: Correct the name or remove the field: API servers may drop it silently.';
     assert.equal(

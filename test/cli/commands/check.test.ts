@@ -18,7 +18,7 @@ const REMARKS = [
   'warning: stdin:47:5: key "runAsNonRoot" is repeated: the last value counts\n',
 ].join('');
 
-describe('check writes all that it found', () => {
+describe('check prints all findings', () => {
   for (const format of ['table', 'json', 'yaml', 'sarif', 'junit', 'github']) {
     test(`as ${format}`, async () => {
       const expected = await readFile(join(fixtures, `expected/shop.${format}.txt`), 'utf8');
@@ -164,7 +164,7 @@ async function report(args: readonly string[], stdin: string): Promise<JsonRepor
   return { code, ...(JSON.parse(stdout) as JsonReport) };
 }
 
-describe('check judges by the policies of the namespace', () => {
+describe('check evaluates the policies of the namespace', () => {
   for (const [name, text, args, expected] of policies) {
     test(name, async () => {
       const { code, objects } = await report(args, text);
@@ -238,7 +238,7 @@ const kinds: readonly (readonly [apiVersion: string, kind: string, body: string,
   ['batch/v1', 'CronJob', '"spec":{"jobTemplate":5}', 'json: cannot unmarshal number into Go value of type v1.Pod'],
 ];
 
-describe('check judges every kind with pods', () => {
+describe('check evaluates every kind with pods', () => {
   for (const [apiVersion, kind, body, expected] of kinds) {
     test(`${apiVersion} ${kind} with ${body}`, async () => {
       const text = `{"apiVersion":"${apiVersion}","kind":"${kind}",${body}}`;
@@ -250,7 +250,7 @@ describe('check judges every kind with pods', () => {
     });
   }
 
-  test('as the API server completes it', async () => {
+  test('with the defaults of the API server', async () => {
     const spec =
       '{"hostNetwork":true,"containers":[{"name":"c","ports":[{"containerPort":80}]}],"volumes":[{"name":"v"}]}';
     const { objects } = await report([], `{"apiVersion":"batch/v1","kind":"Job","spec":{"template":{"spec":${spec}}}}`);
@@ -311,7 +311,7 @@ const mistakes: readonly (readonly [name: string, args: readonly string[], stdin
   ['an unknown flag', ['--lvel=baseline', '-'], '', "unknown option '--lvel'\n(Did you mean --level?)"],
 ];
 
-describe('check tells mistakes', () => {
+describe('check rejects', () => {
   for (const [name, args, stdin, message] of mistakes) {
     test(name, async () => {
       assert.deepEqual(await runProgram(['check', ...args], { stdin }), {
@@ -344,7 +344,7 @@ async function folderWith(context: TestContext, files: Readonly<Record<string, s
 }
 
 describe('check on a terminal', () => {
-  test('progress goes to the terminal and away again', async (context) => {
+  test('progress is shown on the terminal and cleared', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': POD, 'b\u001b[2J.yaml': POD });
     const { stderr } = await runProgram(['check', folder], { terminals: ['stderr'] });
     const lines = [
@@ -371,7 +371,7 @@ describe('check on a terminal', () => {
     });
   }
 
-  test('names from manifests do not reach it as they are', async () => {
+  test('control characters in names are escaped', async () => {
     const stdin =
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"\\u001b[31mred\\nline"},"spec":{"hostPID":true}}';
     const { stdout } = await runProgram(['check', '--level=baseline', '-'], { stdin });
@@ -400,7 +400,7 @@ const STEERING: readonly (readonly [what: string, name: string, shown: string])[
   ['letters beyond ASCII', 'é\u00a0ж😀', 'é\u00a0ж😀'],
 ];
 
-describe('what does not reach the terminal as it is', () => {
+describe('escaped characters', () => {
   for (const [what, name, shown] of STEERING) {
     test(what, async () => {
       const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { hostPID: true } });
@@ -410,7 +410,7 @@ describe('what does not reach the terminal as it is', () => {
   }
 });
 
-test('a finding in very many places', () => {
+test('a finding with 200,000 positions', () => {
   const fields = Array.from({ length: 200_000 }, (_, index) => ({ path: '', file: 'a.yaml', line: index, column: 1 }));
   const finding = { check: 'c', mode: 'enforce', policy: 'p', reason: 'r', detail: '', fix: 'Do.', fields } as const;
   const object = {
@@ -459,7 +459,7 @@ test('paths in SARIF are URIs', async (context) => {
   assert.ok(stdout.includes(`"uri": "file://${folder}/a%20b/%C3%BC%25.yaml"`));
 });
 
-test('check stops when the process is asked to', async (context) => {
+test('check stops when the signal is aborted', async (context) => {
   const folder = await folderWith(context, { 'a.yaml': POD });
   await assert.rejects(runProgram(['check', folder], { signal: AbortSignal.abort() }), { name: 'AbortError' });
 });
@@ -472,7 +472,7 @@ describe('check as a process', () => {
       (error: unknown) => error as { code: number; stdout: string; stderr: string },
     );
 
-  test('a signal ends it while it waits for its standard input', async () => {
+  test('a signal ends it while it reads the standard input', async () => {
     const child = spawn(process.execPath, [main, 'check', '-'], { stdio: ['pipe', 'ignore', 'pipe'] });
     // It has been loaded when it takes what it is given.
     await new Promise((resolve) => child.stdin.write(' '.repeat(1_000_000), resolve));
@@ -481,7 +481,7 @@ describe('check as a process', () => {
     assert.equal(code, 130);
   });
 
-  test('a named pipe into which nobody writes', { timeout: 20_000 }, async (context) => {
+  test('a named pipe without a writer', { timeout: 20_000 }, async (context) => {
     const folder = await folderWith(context, { 'a.yaml': POD });
     const pipe = join(folder, 'pipe.yaml');
     await promisify(execFile)('mkfifo', [pipe]);

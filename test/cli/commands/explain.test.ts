@@ -11,7 +11,7 @@ process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
 const explain = (args: string, surroundings?: Surroundings) =>
   runProgram(['explain', ...args.split(' ').filter((arg) => arg !== '')], surroundings);
 
-describe('mistakes', () => {
+describe('usage errors', () => {
   const cases: readonly { readonly args: string; readonly stderr: string; readonly stdin?: string }[] = [
     { args: '', stderr: 'error: no manifests: pass their paths\n' },
     {
@@ -20,7 +20,7 @@ describe('mistakes', () => {
     },
     { args: 'none.yaml', stderr: 'error: the path "none.yaml" does not exist\n' },
     { args: 'mistaken.yaml', stderr: 'error: mistaken.yaml:3:1: metadata must be an object\n' },
-    { args: 'cluster.yaml', stderr: 'error: no pods and no workloads in the manifests\n' },
+    { args: 'cluster.yaml', stderr: 'error: no pods or workloads in the manifests\n' },
     { args: 'root.yaml --as-group operators', stderr: 'error: --as-group needs --as\n' },
     {
       args: 'root.yaml -f cluster.yaml --kubeconfig x',
@@ -37,28 +37,28 @@ describe('mistakes', () => {
   }
 });
 
-const ANYBODY = '  Created by       anybody who is authenticated (--as names somebody)\n  Service account  default\n';
+const ANYBODY = '  Created by       any authenticated user (set --as)\n  Service account  default\n';
 
-describe('what is said of pods', () => {
+describe('explanations of pods', () => {
   const cases: readonly { readonly args: string; readonly code: number; readonly stdout: string }[] = [
     {
       args: 'requires-nothing-known.yaml -f cluster.yaml',
       code: 1,
-      stdout: `Pod shop/web-*: it is refused
+      stdout: `Pod shop/web-*: refused
 ${ANYBODY}  Mode             enforce
   Refused because  failed to retrieve the required SCC "restricted-v9": securitycontextconstraints.security.openshift.io "restricted-v9" not found
 
   SCC            PRIORITY  SCORE   USABLE BY             FITS
   broken         1         155000  -                     broken
-      not tried: the pod requires another
+      not tried: the pod requires another SCC
       error creating provider for SCC broken in namespace shop: MustRunAs requires a UID
   restricted-v2  0         32000   serviceaccount, user  yes
-      not tried: the pod requires another
+      not tried: the pod requires another SCC
       metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]="runtime/default"
       spec.containers[0].securityContext: runAsUser=1000660000 runAsNonRoot=true capabilities.drop=["ALL"] allowPrivilegeEscalation=false
       spec.securityContext: fsGroup=1000660000 seLinuxOptions.level="s0:c26,c5" seccompProfile.type="RuntimeDefault"
   root           0         55000   -                     yes
-      not tried: the pod requires another
+      not tried: the pod requires another SCC
       spec.securityContext: seLinuxOptions.level="s0:c26,c5"
 
 Warning: Annotation openshift.io/required-scc requires SCC "restricted-v9", which does not exist. Existing SCCs: broken, restricted-v2, root.
@@ -67,7 +67,7 @@ Warning: Annotation openshift.io/required-scc requires SCC "restricted-v9", whic
     {
       args: 'odd.yaml -f cluster.yaml',
       code: 1,
-      stdout: `Pod shop/odd: it is refused
+      stdout: `Pod shop/odd: refused
 ${ANYBODY}  Mode             enforce
   Refused because  object was marked as kind pod but was unable to be converted: spec.hostPID: Invalid value: "yes": must be a boolean
 `,
@@ -75,7 +75,7 @@ ${ANYBODY}  Mode             enforce
     {
       args: 'windows.yaml -f cluster.yaml',
       code: 0,
-      stdout: `Pod shop/iis: SCCs have nothing to do with it
+      stdout: `Pod shop/iis: exempt from SCC admission
 ${ANYBODY}  Mode             enforce
   Level            baseline (Pod Security Standards, latest)
 `,
@@ -83,8 +83,8 @@ ${ANYBODY}  Mode             enforce
     {
       args: 'legacy.yaml -f cluster.yaml',
       code: 0,
-      stdout: `Pod legacy/root: SCCs do not count in its namespace; otherwise they would refuse it
-${ANYBODY}  Mode             off: pods are neither judged nor changed
+      stdout: `Pod legacy/root: SCC admission is off in its namespace; otherwise it would be refused
+${ANYBODY}  Mode             off: pods are neither evaluated nor changed
 
   SCC            PRIORITY  SCORE   USABLE BY             FITS
   broken         1         155000  -                     broken
@@ -101,7 +101,7 @@ Warning: No SCC would admit the pod as it is.
     {
       args: 'root.yaml -f cluster.yaml --as olga --as-group operators --scc-mode=report',
       code: 0,
-      stdout: `Pod shop/root: SCC root admits it
+      stdout: `Pod shop/root: admitted by SCC root
   Created by       olga
   Service account  default
   Mode             enforce
@@ -123,7 +123,7 @@ Warning: SCC "root" admits the pod only because its creator may use it. Service 
     {
       args: 'pods.yaml -f cluster.yaml --as olga --as-group operators',
       code: 1,
-      stdout: `Pod shop/web: SCC restricted-v2 admits it
+      stdout: `Pod shop/web: admitted by SCC restricted-v2
   Created by       olga
   Service account  default
   Mode             enforce
@@ -165,21 +165,27 @@ Warning: SCC "root" would admit the pod if service account "default" were grante
     test(args, async () => assert.deepEqual(await explain(args), { code, stdout, stderr: '' }));
   }
 
-  test('of a service account by its name, with its groups', async () => {
+  test('for a service account as the creator, with its groups', async () => {
     const { stdout } = await explain('root.yaml -f cluster.yaml --as system:serviceaccount:shop:builder');
-    assert.match(stdout, /^Pod shop\/root: SCC root admits it\n {2}Created by {7}system:serviceaccount:shop:builder\n/);
+    assert.match(
+      stdout,
+      /^Pod shop\/root: admitted by SCC root\n {2}Created by {7}system:serviceaccount:shop:builder\n/,
+    );
   });
-  test('without anything around them: the standard SCCs, and what else is missing', async () => {
+  test('without other objects: standard SCCs and other assumptions', async () => {
     const { code, stdout } = await explain('root.yaml');
     assert.equal(code, 1);
-    assert.match(stdout, /\n {2}Mode {13}report, assumed: refusals are told, and nothing is changed\n/);
+    assert.match(
+      stdout,
+      /\n {2}Mode {13}report, assumed: violations are reported, and pods are neither refused nor changed\n/,
+    );
     assert.match(stdout, /\n {2}anyuid {15}10 {8}154950 {3}- {21}yes\n/);
     assert.match(
       stdout,
       /\n\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; namespaces: shop; service accounts: shop\/default; UID ranges of namespaces: shop\.\n$/,
     );
   });
-  test('of manifests by --filename alone', async () => {
+  test('for the manifests of --filename without paths', async () => {
     assert.deepEqual(await explain('-f root.yaml'), await explain('root.yaml'));
   });
   test('from the standard input', async () => {
@@ -187,23 +193,23 @@ Warning: SCC "root" would admit the pod if service account "default" were grante
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u001b[2Jb"},"spec":{"containers":[{"name":"a"}]}}';
     const { code, stdout } = await explain('- -n other', { stdin });
     assert.equal(code, 0);
-    assert.ok(stdout.startsWith('Pod other/a\\u001b[2Jb: SCC restricted-v2 admits it\n'), stdout);
+    assert.ok(stdout.startsWith('Pod other/a\\u001b[2Jb: admitted by SCC restricted-v2\n'), stdout);
   });
-  test('in colours on a terminal, unless they are not wanted', async () => {
+  test('in colors on a terminal, except with NO_COLOR', async () => {
     const args = 'root.yaml -f cluster.yaml';
     assert.ok((await explain(args, { terminals: ['stdout'] })).stdout.startsWith('\u001b[1mPod shop/root'));
     assert.deepEqual(await explain(args, { terminals: ['stdout'], env: { NO_COLOR: '1' } }), await explain(args));
   });
 });
 
-describe('for programs', () => {
+describe('data', () => {
   const expected = {
     objects: [
       {
         kind: 'Pod',
         name: 'root',
         namespace: 'shop',
-        createdBy: 'anybody who is authenticated (--as names somebody)',
+        createdBy: 'any authenticated user (set --as)',
         serviceAccount: 'default',
         closest: 'restricted-v2',
         grantable: 'root',
@@ -269,7 +275,7 @@ describe('for programs', () => {
 
 const SPEC = { containers: [{ name: 'c', image: 'i' }] };
 
-describe('beside a cluster', () => {
+describe('with a cluster', () => {
   let cluster: TestCluster;
   let kubeconfig = '';
   before(async () => {
@@ -285,12 +291,12 @@ describe('beside a cluster', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('bare pods are created by the user of the kubeconfig', async () => {
+  test('the user of the kubeconfig creates pods without a controller', async () => {
     const { code, stdout } = await explain('root.yaml', { env: { KUBECONFIG: kubeconfig } });
     assert.equal(code, 0, stdout);
-    assert.match(stdout, /^Pod shop\/root: SCC anyuid admits it\n {2}Created by {7}(?!anybody)\S+\n/);
+    assert.match(stdout, /^Pod shop\/root: admitted by SCC anyuid\n {2}Created by {7}(?!anybody)\S+\n/);
   });
-  test('others may be named', async () => {
+  test('--as names another creator', async () => {
     const { code, stdout } = await explain(`root.yaml --kubeconfig ${kubeconfig} --as alice`);
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^Pod shop\/root: no SCC admits it\n {2}Created by {7}alice\n/);
@@ -314,7 +320,7 @@ describe('beside a cluster', () => {
       const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: { ...SPEC, ...spec } };
       const { code, stdout } = await explain(`- --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
       assert.equal(code, 1, stdout);
-      assert.match(stdout, /^Pod \w+\/web: it is refused\n/);
+      assert.match(stdout, /^Pod \w+\/web: refused\n/);
       assert.ok(stdout.includes(`\n  Refused because  ${reason}\n`), stdout);
       const json = await explain(`- -o json --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
       const { objects } = JSON.parse(json.stdout) as { objects: { allowed: boolean; message: string }[] };
@@ -334,15 +340,15 @@ describe('beside a cluster', () => {
     const { code, stdout } = await explain(`- --kubeconfig ${kubeconfig} -n shop`, { stdin });
     assert.equal(code, 0, stdout);
   });
-  test('containers that were added to debug a pod are left out', async () => {
+  test('ephemeral containers are ignored', async () => {
     const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
     const spec = { ...SPEC, ephemeralContainers: [debug] };
     const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec });
     const { code, stdout } = await explain(`- --kubeconfig ${kubeconfig} -n shop --as alice`, { stdin });
     assert.equal(code, 0, stdout);
-    assert.match(stdout, /^Pod shop\/web: SCC restricted-v2 admits it\n/);
+    assert.match(stdout, /^Pod shop\/web: admitted by SCC restricted-v2\n/);
   });
-  test('nothing is assumed where there are no SCCs', async (t) => {
+  test('a cluster without SCCs is not completed', async (t) => {
     const empty = await startCluster();
     t.after(() => empty.stop());
     await empty.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
@@ -351,7 +357,7 @@ describe('beside a cluster', () => {
     assert.equal(code, 1, stdout);
     assert.ok(stdout.includes('\n  Refused because  no SecurityContextConstraints found in cluster\n'), stdout);
   });
-  test('the namespace must be there', async () => {
+  test('the namespace must exist', async () => {
     assert.deepEqual(await explain(`legacy.yaml --kubeconfig ${kubeconfig}`), {
       code: 2,
       stdout: '',

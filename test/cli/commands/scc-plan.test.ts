@@ -29,9 +29,9 @@ function namespaceWith(labels: object, spec: object = {}): string {
   return objects.map((object) => JSON.stringify(object)).join('\n');
 }
 
-describe('what cannot be planned', () => {
+describe('usage errors', () => {
   const cases: readonly { name: string; args: readonly string[]; stdin?: string; stderr: string }[] = [
-    { name: 'a namespace that is not there', args: ['-n', 'gone'], stderr: 'error: namespace "gone" not found\n' },
+    { name: 'a missing namespace', args: ['-n', 'gone'], stderr: 'error: namespace "gone" not found\n' },
     { name: 'nothing', args: [], stdin: '', stderr: 'error: no objects in -\n' },
     {
       name: 'a document that cannot be read',
@@ -40,7 +40,7 @@ describe('what cannot be planned', () => {
       stderr: 'error: stdin:1:8: Flow sequence in block collection must be sufficiently indented and end with a ]\n',
     },
     {
-      name: 'a format that there is not',
+      name: 'an unknown format',
       args: ['-o', 'xml'],
       stderr:
         'error: invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml\n' +
@@ -53,7 +53,7 @@ describe('what cannot be planned', () => {
         "error: too many arguments for 'plan'. Expected 0 arguments but got 1: shop.\nSee 'portcullis scc plan --help' for usage.\n",
     },
     {
-      name: 'settings that contradict each other',
+      name: 'contradictory settings',
       args: ['--scc-compatibility=openshift', '--scc-identity=accurate'],
       stderr:
         'error: --scc-identity cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift\n',
@@ -66,12 +66,12 @@ describe('what cannot be planned', () => {
         "See 'portcullis scc plan --help' for usage.\n",
     },
     {
-      name: 'bindings instead of a plan for programs',
+      name: 'bindings with an output format',
       args: ['--bindings', '-', '-o', 'json'],
       stderr: 'error: --bindings=- prints the bindings instead of the plan: remove --output=json, or name a file\n',
     },
     {
-      name: 'bindings into a folder that is not there',
+      name: 'bindings in a missing folder',
       args: ['--bindings', '/nonexistent/bindings.yaml'],
       stderr: 'error: cannot write /nonexistent/bindings.yaml: the folder does not exist\n',
     },
@@ -80,13 +80,13 @@ describe('what cannot be planned', () => {
     test(name, async () => assert.deepEqual(await plan(args, stdin), { code: 2, stdout: '', stderr }));
   }
 
-  test('after the process was asked to stop', async () => {
+  test('an aborted signal', async () => {
     const signal = AbortSignal.abort('SIGINT');
     await assert.rejects(runProgram(['scc', 'plan', '-f', '-'], { stdin: shop, signal }), { name: 'AbortError' });
   });
 });
 
-describe('all that is planned is written', () => {
+describe('the plan is printed', () => {
   for (const format of ['table', 'json', 'yaml']) {
     test(`as ${format}`, async () => {
       const expected = await readFile(join(fixtures, `expected/shop.${format}.txt`), 'utf8');
@@ -102,7 +102,7 @@ describe('all that is planned is written', () => {
     assert.deepEqual(await plan(['--bindings', '-']), { code: 1, stdout: expectedBindings, stderr });
   });
 
-  test('and the bindings into a file, which the next step names', async (t) => {
+  test('with the bindings in a file, which the next step names', async (t) => {
     const file = join(await folder(t), 'bindings.yaml');
     const { code, stdout } = await plan(['--bindings', file, '-n', 'shop']);
     assert.equal(code, 1);
@@ -110,7 +110,7 @@ describe('all that is planned is written', () => {
     assert.ok(stdout.endsWith(`Next: review ${file}, and kubectl apply -f ${file}; then plan again.\n`), stdout);
   });
 
-  test('in colours, with its progress, on a terminal', async () => {
+  test('in colors and with progress on a terminal', async () => {
     const { stdout, stderr } = await runProgram(['scc', 'plan', '-f', '-'], {
       stdin: shop,
       terminals: ['stdout', 'stderr'],
@@ -125,19 +125,19 @@ describe('the summary and the next step', () => {
   const privileged = { containers: [{ name: 'a', image: 'a', securityContext: { privileged: true } }] };
   const cases: readonly { name: string; stdin: string; args?: readonly string[]; code: number; last: string }[] = [
     {
-      name: 'nothing runs',
+      name: 'no workloads',
       stdin: '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}',
       code: 0,
       last: '0 workloads: 0 admitted, 0 refused\nThere are no workloads.\n',
     },
     {
-      name: 'all is admitted',
+      name: 'all workloads are admitted',
       stdin: namespaceWith({}),
       code: 0,
       last: '1 workload: 1 admitted, 0 refused\nNext: set portcullis.dev/scc=enforce on one; no workload would be refused.\n',
     },
     {
-      name: 'all is admitted where it is enforced already',
+      name: 'all workloads are admitted in mode enforce',
       stdin: namespaceWith({ 'portcullis.dev/scc': 'enforce' }),
       code: 0,
       last: '1 workload: 1 admitted, 0 refused\nEnforcement refuses none of the workloads.\n',
@@ -156,7 +156,7 @@ describe('the summary and the next step', () => {
       last: '1 workload: 0 admitted, 0 refused, 1 not evaluated (off)\nEnforcement refuses none of the workloads.\n',
     },
     {
-      name: 'what would be refused counts in mode report, too',
+      name: 'refusals count in mode report',
       stdin: namespaceWith({ 'portcullis.dev/scc': 'report' }, privileged),
       code: 1,
       last: '1 workload: 0 admitted, 1 refused\nNext: write the bindings with --bindings FILE, review and apply them; then plan again.\n',
@@ -171,14 +171,14 @@ describe('the summary and the next step', () => {
     });
   }
 
-  test('a label that says no mode is told', async () => {
+  test('an invalid mode label is reported', async () => {
     const { stdout } = await plan([], namespaceWith({ 'portcullis.dev/scc': 'maybe' }));
     const problem =
       'label portcullis.dev/scc: unknown mode "maybe", "enforce" applies; must be one of enforce, report, off';
     assert.ok(stdout.includes(`.\n\none (enforce)\n  ${problem}\n  Deployment web  restricted-v2\n`), stdout);
   });
 
-  test('static pods are judged as what their node creates', async () => {
+  test('static pods are evaluated with their node as the creator', async () => {
     const pod = {
       apiVersion: 'v1',
       kind: 'Pod',
@@ -203,7 +203,7 @@ describe('the summary and the next step', () => {
     );
   });
 
-  test('names do not steer the terminal', async () => {
+  test('control characters in names are escaped', async () => {
     const { stdout } = await plan([], namespaceWith({}).replaceAll('"web"', '"\\u001b[31mweb"'));
     assert.ok(stdout.includes('  Deployment \\u001b[31mweb  restricted-v2\n'), stdout);
   });
@@ -232,13 +232,13 @@ async function linesOf(stdin: string, ...args: readonly string[]): Promise<reado
   return lines.slice(lines.indexOf('shop (report)'));
 }
 
-describe('a plan grants no more than it has to', () => {
+describe('a plan grants the least permissive SCC', () => {
   const adding = (capability: string) => ({
     containers: [{ name: 'a', image: 'a', securityContext: { capabilities: { add: [capability] } } }],
   });
   const nearest = (what: string) => `    The closest SCC is "restricted-v2". It does not allow: ${what}`;
 
-  test('what only privileged would admit needs an SCC of its own', async () => {
+  test('a workload that only privileged would admit needs a custom SCC', async () => {
     const stdin = shopWith(['Pod', 'ntp', adding('SYS_TIME')]);
     assert.deepEqual(await linesOf(stdin), [
       'shop (report)',
@@ -258,13 +258,13 @@ describe('a plan grants no more than it has to', () => {
     );
   });
 
-  test('containers that were added to debug a pod are left out', async () => {
+  test('ephemeral containers are ignored', async () => {
     const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
     const [, verdict] = await linesOf(shopWith(['Pod', 'web', { ephemeralContainers: [debug] }]));
     assert.equal(verdict, '  Pod web  restricted-v2');
   });
 
-  test('what comes under another SCC with the bindings is told', async () => {
+  test('workloads that the bindings move to another SCC are listed', async () => {
     const root = { containers: [{ name: 'a', image: 'a', securityContext: { runAsUser: 0 } }] };
     const stdin = shopWith(
       ['Deployment', 'root', root],
@@ -305,7 +305,7 @@ describe('a plan grants no more than it has to', () => {
 });
 
 describe('with the bindings applied', () => {
-  test('nothing is left that bindings could help', async () => {
+  test('no grantable workload remains', async () => {
     const { code, stdout } = await plan(['-o', 'json'], `${shop}---\n${expectedBindings}`);
     const { summary, bindings } = JSON.parse(stdout) as { readonly summary: unknown; readonly bindings: unknown };
     assert.deepEqual(summary, { workloads: 7, admitted: 4, refused: 1, grantable: 0, ignored: 1, off: 1 });
@@ -313,7 +313,7 @@ describe('with the bindings applied', () => {
     assert.equal(code, 1);
   });
 
-  test('the plan is clean where bindings are all that it takes', async () => {
+  test('all workloads are admitted if bindings suffice', async () => {
     const { code, stdout, stderr } = await plan(['-n', 'shop', '--bindings', '-'], `${shop}---\n${expectedBindings}`);
     assert.deepEqual([code, stdout], [0, '# No grants are needed.\n']);
     assert.equal(
@@ -323,7 +323,7 @@ describe('with the bindings applied', () => {
   });
 });
 
-describe('of a cluster that never had SCCs', () => {
+describe('a cluster without SCCs', () => {
   const template = (spec: object) => ({
     metadata: { labels: { app: 'x' } },
     spec: { containers: [{ name: 'a', image: 'a' }], ...spec },
@@ -334,7 +334,7 @@ describe('of a cluster that never had SCCs', () => {
     assert.equal(status, 201, text);
   };
 
-  test('its bindings, applied, make the plan clean', async (t) => {
+  test('all workloads are admitted after its bindings are applied', async (t) => {
     const cluster = await startCluster();
     t.after(() => cluster.stop());
     await create(cluster, '/api/v1/namespaces', { metadata: { name: 'shop' } });

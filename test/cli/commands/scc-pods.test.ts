@@ -14,7 +14,7 @@ async function namesWith(...args: string[]): Promise<readonly string[]> {
   return pods.map(({ name }) => name);
 }
 
-describe('scc pods refuses', () => {
+describe('scc pods rejects', () => {
   const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
     [
       'an operand',
@@ -33,7 +33,7 @@ describe('scc pods refuses', () => {
       'error: invalid argument "" for "-n, --namespace" flag: must not be empty\n' +
         "See 'portcullis scc pods --help' for usage.\n",
     ],
-    ['a namespace that is not there', ['-n', 'gone', ...CLUSTER], 'error: namespace "gone" not found\n'],
+    ['a missing namespace', ['-n', 'gone', ...CLUSTER], 'error: namespace "gone" not found\n'],
     [
       'an SCC that is not there, and that no pod names',
       ['--scc', 'our-own,constructor', ...CLUSTER],
@@ -49,7 +49,7 @@ describe('scc pods refuses', () => {
 });
 
 describe('scc pods shows', () => {
-  test('which SCC admitted each pod, and through what', async () => {
+  test('pods with their SCCs and grants', async () => {
     const stdout = `NAMESPACE     POD       SCC                                       SUBJECT          GRANTED THROUGH                                                                                         SINCE                  OWNER
 bank          custom    our-own                                   <none>           the SCC no longer exists                                                                                <none>                 <none>
 bank          iis       <none>                                    <none>           Windows pod: exempt from SCC admission                                                                  <none>                 <none>
@@ -68,7 +68,7 @@ ${ASSUMED}`;
     });
   });
 
-  test('the same for spreadsheets, without formulas', async () => {
+  test('CSV without formulas', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '--scc-mode=enforce', '-o', 'csv', ...CLUSTER]);
     const lines = stdout.split('\r\n');
     assert.equal(lines[0], 'namespace,pod,scc,subject,granted through,since,owner,service account');
@@ -83,7 +83,7 @@ ${ASSUMED}`;
     assert.deepEqual([lines.length, lines.at(-1)], [11, '']);
   });
 
-  test('the same for programs', async () => {
+  test('JSON', async () => {
     const { stdout } = await runProgram([
       'scc',
       'pods',
@@ -139,12 +139,12 @@ ${ASSUMED}`;
     test(`pods with ${args.join(' ')}`, async () => assert.deepEqual(await namesWith(...args), names));
   }
 
-  test('that there are none', async () => {
+  test('no pods', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '--scc-mode=enforce', '--scc', 'nonroot', ...CLUSTER]);
     assert.equal(stdout, `No pods found.\n${ASSUMED}`);
   });
 
-  test('where SCCs do not count', async () => {
+  test('pods without SCC admission', async () => {
     const args = ['-n', 'shop', '--scc-exempt-namespaces', 'shop', '-o', 'csv'];
     const { stdout } = await runProgram(['scc', 'pods', ...args, ...CLUSTER]);
     assert.match(stdout, /^shop,old,,,exempt namespace,/m);
@@ -171,7 +171,7 @@ function claiming(spec: object, labels: object = {}): string {
     .join('\n');
 }
 
-describe('scc pods doubts', () => {
+describe('scc pods notes', () => {
   const privileged = { image: 'i', securityContext: { privileged: true } };
   const through =
     'ClusterRoleBinding system:openshift:scc:restricted-v2, ClusterRole system:openshift:scc:restricted-v2';
@@ -179,27 +179,27 @@ describe('scc pods doubts', () => {
   const reported = 'SCC admission is not enforced here: the creator of the pod may have written the annotation';
   const path = 'securityContext.privileged=true';
   const cases: readonly { name: string; stdin: string; args?: readonly string[]; note: string }[] = [
-    { name: 'nothing where SCCs are enforced', stdin: claiming({}, enforced), note: '' },
-    { name: 'nothing where that is said', stdin: claiming({}), args: ['--scc-mode=enforce'], note: '' },
-    { name: 'what is only reported', stdin: claiming({}, { 'portcullis.dev/scc': 'report' }), note: reported },
-    { name: 'what is only reported unless told otherwise', stdin: claiming({}), note: reported },
+    { name: 'nothing for enforced namespaces', stdin: claiming({}, enforced), note: '' },
+    { name: 'nothing with --scc-mode=enforce', stdin: claiming({}), args: ['--scc-mode=enforce'], note: '' },
+    { name: 'mode report', stdin: claiming({}, { 'portcullis.dev/scc': 'report' }), note: reported },
+    { name: 'mode report by default', stdin: claiming({}), note: reported },
     {
-      name: 'an annotation that cannot be true',
+      name: 'fields that the recorded SCC does not allow',
       stdin: claiming({ containers: [{ name: 'c', ...privileged }] }, enforced),
       note: `does not fit restricted-v2: spec.containers[0].${path}`,
     },
     {
-      name: 'a forgery where SCCs are only reported',
+      name: 'disallowed fields in mode report',
       stdin: claiming({ containers: [{ name: 'c', ...privileged }] }),
       note: `${reported}; does not fit restricted-v2: spec.containers[0].${path}`,
     },
     {
-      name: 'what was added to debug the pod',
+      name: 'ephemeral containers that were added later',
       stdin: claiming({ ephemeralContainers: [{ name: 'd', ...privileged }] }, enforced),
       note: `added under another SCC: spec.ephemeralContainers[0].${path}`,
     },
     {
-      name: 'only the first of many fields',
+      name: 'the first of many fields only',
       stdin: claiming(
         { hostPID: true, hostIPC: true, hostNetwork: true, containers: [{ name: 'c', ...privileged }] },
         enforced,
@@ -219,14 +219,14 @@ describe('scc pods doubts', () => {
     });
   }
 
-  test('that pods without an SCC were ever judged, where SCCs are only reported', async () => {
+  test('pods without an SCC in mode report', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '-n', 'shop', ...CLUSTER]);
     assert.match(stdout, /^shop +old +<none> +<none> +SCC admission only reports here /m);
     assert.ok(stdout.endsWith('; SCC mode report for namespaces without the label (set --scc-mode).\n'), stdout);
   });
 });
 
-describe('scc pods asks a cluster', () => {
+describe('scc pods reads a cluster', () => {
   let cluster: TestCluster;
   before(async () => {
     cluster = await startCluster();
@@ -239,7 +239,7 @@ describe('scc pods asks a cluster', () => {
   });
   after(async () => await cluster.stop());
 
-  test('for its pods', async () => {
+  test('with its pods', async () => {
     const args = ['--kubeconfig', await cluster.kubeconfig(), '-n', 'default', '-o', 'csv', '--scc-mode=enforce'];
     const { code, stdout, stderr } = await runProgram(['scc', 'pods', ...args], { terminals: ['stderr'] });
     assert.equal(code, 0);

@@ -14,7 +14,7 @@ const review = (args: string, stdin = '') =>
 const NO_SUBJECT =
   'PodSecurityPolicySubjectReview "" is invalid: spec.user: Required value: at least one of user, groups or serviceAccountName must be specified';
 
-describe('mistakes', () => {
+describe('usage errors', () => {
   const cases: readonly { readonly args: string; readonly stderr: string; readonly stdin?: string }[] = [
     { args: '', stderr: 'error: no manifests: pass their paths\n' },
     { args: 'cluster.yaml', stderr: 'error: no pods, workloads or reviews in the manifests\n' },
@@ -80,7 +80,7 @@ PodSecurityPolicyReview/   default           <none>
   for (const { args, code, stdout } of cases) {
     test(args, async () => assert.deepEqual(await review(args), { code, stdout, stderr: '' }));
   }
-  test('without anything around: what is missing is assumed, and said', async () => {
+  test('without other objects: assumptions are listed', async () => {
     assert.deepEqual(await review('-f nobody.yaml -o yaml -n x'), {
       code: 2,
       stdout: '',
@@ -89,7 +89,7 @@ PodSecurityPolicyReview/   default           <none>
     const { stdout } = await review('-f review.yaml');
     assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
   });
-  test('an SCC that cannot work is told apart', async () => {
+  test('an invalid SCC causes a warning', async () => {
     const outcome = await review('root.yaml -f cluster.yaml -u olga -g system:masters');
     assert.deepEqual(outcome, {
       code: 0,
@@ -117,7 +117,7 @@ describe('reviews with their status', () => {
       ],
     );
   });
-  test('as JSON, the question that is asked about a pod among it', async () => {
+  test('as JSON, including the review of a pod', async () => {
     const { stdout, stderr } = await review(
       '- -u alice -o json',
       JSON.stringify({
@@ -135,7 +135,7 @@ describe('reviews with their status', () => {
     });
     assert.match(stderr, /^Assumed: the 13 standard /);
   });
-  test('of nobody in particular about himself', async () => {
+  test('self subject review without a user', async () => {
     const self = parse(
       `{apiVersion: security.openshift.io/v1, kind: PodSecurityPolicySelfSubjectReview, spec: {}}`,
     ) as object;
@@ -147,7 +147,7 @@ describe('reviews with their status', () => {
   });
 });
 
-describe('beside a cluster', () => {
+describe('with a cluster', () => {
   let cluster: TestCluster;
   let kubeconfig = '';
   before(async () => {
@@ -162,14 +162,14 @@ describe('beside a cluster', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('service accounts must be there', async () => {
+  test('service accounts must exist', async () => {
     assert.deepEqual(await review(`root.yaml --kubeconfig ${kubeconfig} -z nobody`), {
       code: 2,
       stdout: '',
       stderr: 'error: root.yaml:1:1: unable to retrieve ServiceAccount nobody: serviceaccount "nobody" not found\n',
     });
   });
-  test('a review of oneself is about the user of the kubeconfig', async () => {
+  test('a self subject review is about the user of the kubeconfig', async () => {
     const self = {
       apiVersion: 'security.openshift.io/v1',
       kind: 'PodSecurityPolicySelfSubjectReview',

@@ -8,7 +8,7 @@ const ASSUMED =
 const NAMES =
   'anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted, restricted-v2, restricted-v3';
 
-describe('who-can refuses', () => {
+describe('who-can rejects', () => {
   const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
     ['no SCC', [], "error: missing required argument 'scc'\nSee 'portcullis who-can --help' for usage.\n"],
     [
@@ -28,7 +28,7 @@ describe('who-can refuses', () => {
       'error: invalid argument "" for "-n, --namespace" flag: must not be empty\n' +
         "See 'portcullis who-can --help' for usage.\n",
     ],
-    ['a namespace that is not there', ['anyuid', '-n', 'gone', ...CLUSTER], 'error: namespace "gone" not found\n'],
+    ['a missing namespace', ['anyuid', '-n', 'gone', ...CLUSTER], 'error: namespace "gone" not found\n'],
     [
       'no cluster',
       ['anyuid'],
@@ -40,10 +40,10 @@ describe('who-can refuses', () => {
   }
 });
 
-describe('who-can shows', () => {
+describe('who-can lists', () => {
   const tables: readonly (readonly [name: string, args: readonly string[], stdout: string])[] = [
     [
-      'who may use an SCC anywhere',
+      'the grants in all namespaces',
       ['anyuid'],
       `SUBJECT                       NAMESPACE   GRANTED THROUGH
 Group system:cluster-admins   <all>       groups of the SCC
@@ -56,7 +56,7 @@ Group shop:admins             shop        RoleBinding build, ClusterRole system:
 `,
     ],
     [
-      'who may use it in a namespace',
+      'the grants in a namespace',
       ['privileged', '-n', 'bank'],
       `SUBJECT                                                       NAMESPACE   GRANTED THROUGH
 User system:admin                                             <all>       users of the SCC
@@ -78,7 +78,7 @@ ServiceAccount shop/builder                                   bank        RoleBi
     });
   }
 
-  test('the same for programs', async () => {
+  test('JSON', async () => {
     const { stdout } = await runProgram(['who-can', 'restricted-v2', '-n', 'shop', '-o', 'json', ...CLUSTER]);
     const role = { kind: 'ClusterRole', name: 'system:openshift:scc:restricted-v2' };
     assert.deepEqual(JSON.parse(stdout), {
