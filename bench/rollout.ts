@@ -3,8 +3,8 @@ import type { Cluster } from '../src/cluster/cluster.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
 import {
-  evaluateAll,
-  namesOf,
+  evaluateNamespaces,
+  listNamespaces,
   createNamespaceEvaluator,
   type NamespaceEvaluator,
 } from '../src/controllers/readiness-evaluator.ts';
@@ -36,7 +36,7 @@ export async function benchRollout(): Promise<Row[]> {
   await evaluate(filled(WARM_UP), createNamespaceEvaluator(OPTIONS));
   const first = await measured(() => evaluate(store, evaluator));
   const again = await measured(() => evaluate(store, evaluator));
-  evaluator.forget('all');
+  evaluator.invalidate('all');
   const changed = await measured(() => evaluate(store, evaluator));
   const planned = await measured(() => {
     planAll(store);
@@ -110,7 +110,7 @@ async function evaluate(store: WritableStore, evaluator: NamespaceEvaluator): Pr
     signal: new AbortController().signal,
   } as ReconcileContext;
   const verdicts = { clean: 0, violating: 0, inconclusive: 0 };
-  await evaluateAll(evaluator, namesOf(store.list('Namespace')), context, (_name, evaluation) => {
+  await evaluateNamespaces(evaluator, listNamespaces(store), context, (_name, evaluation) => {
     if (evaluation) verdicts[evaluation.verdict]++;
   });
   const expected = (store.list('Namespace').length * DEPLOYMENTS) / VIOLATING;

@@ -28,7 +28,7 @@ import {
   type SccLevels,
   isManaged,
 } from '../policy/rollout/label-sync.ts';
-import { predictLevel } from '../policy/rollout/readiness.ts';
+import { predictLevel } from '../policy/rollout/evaluation.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import { canUseScc } from './access.ts';
 

@@ -31,8 +31,9 @@ import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration
 import { readSource, type Source } from './files.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { quote } from '../kube/text.ts';
-import { ENFORCEMENT_GATE, ROLLOUT_PHASES } from '../policy/rollout/enforcement.ts';
+import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import {
+  ROLLOUT_PHASES,
   DEFAULT_ROLLOUT,
   EVALUATORS,
   INCONCLUSIVE_POLICIES,

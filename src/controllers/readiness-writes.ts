@@ -1,33 +1,31 @@
+/** Writes the decisions, events and reports of the readiness controller. */
+import type { Cluster } from '../cluster/cluster.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { ApiError } from '../kube/status.ts';
-import { ROLLOUT_MANAGER, forcedWarning } from '../policy/rollout/enforcement.ts';
-import type { ControllerEvent, ReconcileContext, RecordEvent } from './controller.ts';
-import { isSaid, type Decision } from './readiness.ts';
-import type { Cluster } from '../cluster/cluster.ts';
-import { REPORT_NAME, buildReport, type NamespaceEvaluation } from '../policy/rollout/readiness.ts';
 import type { Namespace } from '../kube/types.ts';
+import type { Condition } from '../kube/conditions.ts';
 import { summarizeNames } from '../kube/text.ts';
+import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
+import { buildReport, REPORT_NAME, type NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
+import { decidedConditions, type Decision } from '../policy/rollout/readiness.ts';
+import { orUndefined, type ControllerEvent, type ReconcileContext } from './controller.ts';
 
+const OPTIONS = { fieldManager: ROLLOUT_MANAGER };
 const metadata = { name: PSA_ENFORCEMENT_CONFIG };
 
-/** Creates the object, which asks for nothing; resolves to `undefined` if the cluster does not serve its kind. */
+/**
+ * Creates the configuration object; resolves to `undefined` if the cluster does not serve its kind. The mode stays unset, so
+ * that the first manager that sets it owns it.
+ */
 export async function createConfig({ cluster, logger }: ReconcileContext): Promise<PSAEnforcementConfig | undefined> {
-  try {
-    // Nobody is to own the mode: whoever sets it first is to have it.
-    const by = { fieldManager: ROLLOUT_MANAGER };
-    const created = await cluster.apply('PSAEnforcementConfig', { metadata, spec: {} }, by);
-    logger.info('PSAEnforcementConfig created');
-    return created;
-  } catch (error) {
-    if (error instanceof ApiError && error.status.code === 404) return undefined;
-    throw error;
-  }
+  const created = await orUndefined(cluster.apply('PSAEnforcementConfig', { metadata, spec: {} }, OPTIONS));
+  if (created) logger.info('PSAEnforcementConfig created');
+  return created;
 }
 
 /**
- * Writes a decision where the object does not say it yet. The mode is proposed only: resolves to `refused` where the API
- * server says that it is somebody else's, and nothing is written then.
+ * Writes a decision if the object differs. Resolves to `refused`, with nothing written, if another manager owns the mode.
  */
 export async function writeDecision(
   object: PSAEnforcementConfig,
@@ -35,29 +33,20 @@ export async function writeDecision(
   { cluster, logger }: ReconcileContext,
 ): Promise<'unchanged' | 'refused' | 'written'> {
   let { generation } = object.metadata ?? {};
-  const isNewSpec = decision.spec !== (object.spec?.enforcementMode ?? '');
-  if (isNewSpec) {
+  if (decision.spec !== (object.spec?.enforcementMode ?? '')) {
     const spec = { enforcementMode: decision.spec };
     try {
-      const written = await cluster.apply(
-        'PSAEnforcementConfig',
-        { metadata, spec },
-        { fieldManager: ROLLOUT_MANAGER },
-      );
+      const written = await cluster.apply('PSAEnforcementConfig', { metadata, spec }, OPTIONS);
       ({ generation } = written.metadata ?? {});
     } catch (error) {
       if (isOwnedByOthers(error)) return 'refused';
       throw error;
     }
     logger.info({ mode: decision.spec }, 'mode proposed');
-  } else if (isSaid(object, decision)) return 'unchanged';
+  } else if (isWritten(object, decision)) return 'unchanged';
   const status = { ...decision.status, ...(generation === undefined ? {} : { observedGeneration: generation }) };
-  await cluster.applyStatus(
-    'PSAEnforcementConfig',
-    { metadata, status },
-    { fieldManager: ROLLOUT_MANAGER, force: true },
-  );
-  if (!deepEqual(object.status?.enforcementMode ?? '', status.enforcementMode)) {
+  await cluster.applyStatus('PSAEnforcementConfig', { metadata, status }, { ...OPTIONS, force: true });
+  if ((object.status?.enforcementMode ?? '') !== status.enforcementMode) {
     logger.info({ mode: status.enforcementMode }, 'mode decided');
   }
   return 'written';
@@ -68,80 +57,30 @@ function isOwnedByOthers(error: unknown): boolean {
   return causes?.some(({ reason }) => reason === 'FieldManagerConflict') === true;
 }
 
-/** One report for each namespace that violates, where the cluster serves reports. */
-interface Reports {
-  /** The namespace has to be looked at; where nothing is to be done that costs nothing. */
-  want(name: string): void;
-  /** Writes some of what is to be written; true if more is to come. */
-  write(cluster: Cluster, current: Current): Promise<boolean>;
-  /** Reports may be served by now. */
-  lookAgain(): void;
+/** True if the status contains the decision for its current generation. */
+function isWritten(
+  { metadata: { generation } = {}, status: before }: PSAEnforcementConfig,
+  decision: Decision,
+): boolean {
+  const { status } = decision;
+  return (
+    (before?.enforcementMode ?? '') === status.enforcementMode &&
+    before?.observedGeneration === generation &&
+    (before?.lastEvaluationTime ?? undefined) === status.lastEvaluationTime &&
+    deepEqual(before?.violatingNamespaces ?? [], status.violatingNamespaces) &&
+    deepEqual(byType(decidedConditions(before, decision)), byType(status.conditions))
+  );
 }
 
-interface Current {
-  readonly fieldManager: string;
-  /** What is known of a namespace now. */
-  find(name: string): NamespaceEvaluation | undefined;
-  readonly seconds: number;
+function byType(conditions: readonly Condition[]): Readonly<Record<string, Condition>> {
+  return Object.fromEntries(conditions.map((condition) => [condition.type, condition]));
 }
 
-const BATCH = 20;
-
-/** Makes the keeper of reports, which remembers what it has written. */
-export function createReports(): Reports {
-  const wanted = new Set<string>();
-  const written = new Map<string, NamespaceEvaluation>();
-  let isServed = true;
-
-  const keep = async (name: string, cluster: Cluster, current: Current): Promise<void> => {
-    const found = current.find(name);
-    if (found?.verdict === 'violating') {
-      if (deepEqual(written.get(name)?.workloads, found.workloads)) return;
-      const { fieldManager, seconds } = current;
-      await cluster.apply('Report', buildReport(found, { seconds }), { fieldManager, force: true });
-      written.set(name, found);
-      return;
-    }
-    // What could not be judged stays as it was.
-    if (found?.verdict === 'inconclusive') return;
-    await cluster.remove('Report', REPORT_NAME, name);
-    written.delete(name);
-  };
-  return {
-    want: (name) => void wanted.add(name),
-    lookAgain: () => void (isServed = true),
-    async write(cluster, current) {
-      if (!isServed) wanted.clear();
-      for (const name of [...wanted].slice(0, BATCH)) {
-        try {
-          await keep(name, cluster, current);
-        } catch (error) {
-          if (!isRefused(error)) throw error;
-          written.delete(name);
-          if (isUnserved(error)) isServed = false;
-        }
-        wanted.delete(name);
-        if (!isServed) wanted.clear();
-      }
-      return wanted.size > 0;
-    },
-  };
-}
-
-function isRefused(error: unknown): error is ApiError {
-  return error instanceof ApiError && (error.status.code === 404 || error.status.code === 403);
-}
-
-/** An object that is missing is named. Who may not write reports does without. */
-function isUnserved({ status }: ApiError): boolean {
-  return status.code === 403 || (status.details?.name ?? '') === '';
-}
-
-/** What enforcement would do to a namespace. */
-export function violationNote(
+/** Records what enforcement would do to a namespace. */
+export function recordViolations(
   namespace: Namespace,
   { level, workloads }: NamespaceEvaluation,
-  recordEvent: RecordEvent,
+  { recordEvent }: ReconcileContext,
 ): void {
   const count = `${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}`;
   const names = summarizeNames(workloads.map(({ kind, name }) => `${kind}/${name}`));
@@ -153,43 +92,93 @@ export function violationNote(
   });
 }
 
-/** Who deletes the object takes back what it says. */
-export function deletionNote(created: PSAEnforcementConfig, recordEvent: RecordEvent): void {
+/** Records that the deletion of the object has ended enforcement. */
+export function recordDeletion(created: PSAEnforcementConfig, { recordEvent }: ReconcileContext): void {
   recordEvent('PSAEnforcementConfig', created, {
     type: 'Warning',
     reason: 'EnforcementConfigDeleted',
     action: 'Create',
-    message: 'the object was deleted while namespaces were held to restricted: they are not any more',
+    message: 'the object was deleted while the default level was restricted: enforcement ends',
   });
 }
 
-/** What a decision changes, and what an administrator who asks for it should know. */
-export function decisionNotes(
+/** Records the changes of a decision, and the violations that a forced mode ignores. */
+export function recordDecision(
   object: PSAEnforcementConfig,
   { spec, status }: Decision,
-  recordEvent: RecordEvent,
+  { recordEvent }: ReconcileContext,
 ): void {
-  const asked = object.spec?.enforcementMode ?? '';
-  const before = object.status?.enforcementMode ?? '';
-  const isNews = object.status?.observedGeneration !== object.metadata?.generation;
-  const forced = isNews ? forcedWarning({ ...object, status }, undefined) : undefined;
   const record = (type: ControllerEvent['type'], reason: string, message: string): void =>
     recordEvent('PSAEnforcementConfig', object, { type, reason, action: 'Decide', message });
+  const isNewSpec = object.status?.observedGeneration !== object.metadata?.generation;
+  const forced = isNewSpec ? forcedWarning({ ...object, status }, undefined) : undefined;
   if (forced !== undefined) record('Warning', 'EnforcementForced', forced);
-  if (spec !== asked) {
-    record('Warning', 'LegacyProposed', 'workloads would be refused: spec.enforcementMode becomes Legacy');
+  if (spec !== (object.spec?.enforcementMode ?? '')) {
+    record('Warning', 'LegacyProposed', 'workloads would be refused: spec.enforcementMode is set to Legacy');
   }
-  if (status.enforcementMode !== before) {
-    record('Normal', 'EnforcementDecided', `status.enforcementMode becomes "${status.enforcementMode ?? ''}"`);
+  if (status.enforcementMode !== (object.status?.enforcementMode ?? '')) {
+    record('Normal', 'EnforcementDecided', `status.enforcementMode is set to "${status.enforcementMode ?? ''}"`);
   }
 }
 
-/** The names of namespaces that have not violated before. */
-export function newlyViolating(
-  { status: before }: PSAEnforcementConfig,
-  { violatingNamespaces }: NonNullable<PSAEnforcementConfig['status']>,
-): readonly string[] {
-  const isCurrent = ({ state }: { readonly state?: string | null }): boolean => state !== 'Previous';
-  const known = new Set(before?.violatingNamespaces?.filter(isCurrent).map(({ name }) => name));
-  return (violatingNamespaces ?? []).filter(isCurrent).flatMap(({ name }) => (known.has(name) ? [] : name));
+/** Keeps one Report in each violating namespace, if the cluster serves Reports. */
+export interface ReportWriter {
+  /** Enqueues a namespace. Nothing is written if its report is up to date. */
+  enqueue(name: string): void;
+  /** Writes a batch. `seconds` is the current time. Resolves to true if more is to be written. */
+  writeBatch(cluster: Cluster, seconds: number, find: FindEvaluation): Promise<boolean>;
+  /** Tries again whether the cluster serves Reports. */
+  retryUnserved(): void;
+}
+
+type FindEvaluation = (name: string) => NamespaceEvaluation | undefined;
+
+const REPORTS_PER_BATCH = 20;
+
+export function createReportWriter(): ReportWriter {
+  const queue = new Set<string>();
+  const written = new Map<string, NamespaceEvaluation>();
+  let isServed = true;
+
+  const write = async (name: string, cluster: Cluster, seconds: number, find: FindEvaluation): Promise<void> => {
+    const evaluation = find(name);
+    // The last report is kept while the verdict is unknown.
+    if (evaluation?.verdict === 'inconclusive') return;
+    if (evaluation?.verdict !== 'violating') {
+      await cluster.remove('Report', REPORT_NAME, name);
+      written.delete(name);
+      return;
+    }
+    if (deepEqual(written.get(name)?.workloads, evaluation.workloads)) return;
+    await cluster.apply('Report', buildReport(evaluation, { seconds }), { ...OPTIONS, force: true });
+    written.set(name, evaluation);
+  };
+  return {
+    enqueue: (name) => void queue.add(name),
+    retryUnserved: () => void (isServed = true),
+    async writeBatch(cluster, seconds, find) {
+      for (const name of [...queue].slice(0, REPORTS_PER_BATCH)) {
+        if (!isServed) break;
+        try {
+          await write(name, cluster, seconds, find);
+        } catch (error) {
+          if (!isRefused(error)) throw error;
+          written.delete(name);
+          isServed = !isUnserved(error);
+        }
+        queue.delete(name);
+      }
+      if (!isServed) queue.clear();
+      return queue.size > 0;
+    },
+  };
+}
+
+function isRefused(error: unknown): error is ApiError {
+  return error instanceof ApiError && (error.status.code === 404 || error.status.code === 403);
+}
+
+/** True if Reports cannot be written at all. A 404 for one missing object has its name. */
+function isUnserved({ status }: ApiError): boolean {
+  return status.code === 403 || (status.details?.name ?? '') === '';
 }

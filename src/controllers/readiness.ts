@@ -1,52 +1,34 @@
+import { getRolloutView, type RolloutView } from '../cluster/rollout.ts';
+import type { Store } from '../cluster/store.ts';
+import { POD_SOURCES } from '../cluster/workloads.ts';
+import { deepEqual } from '../kube/equality.ts';
 import {
-  type NamespaceEvaluation,
-  nextEvaluationMs,
-  evaluationStatus,
-  mergeReadinessConditions,
-  readinessConditions,
-  summarize,
-  type EvaluationStatus,
-  countFindings,
-  REPORT_NAME,
-} from '../policy/rollout/readiness.ts';
-import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
-import {
-  type PSAEnforcementConfig,
   ENFORCEMENT_MODES,
   PSA_ENFORCEMENT_CONFIG,
+  type PSAEnforcementConfig,
 } from '../kube/psa-enforcement-config.ts';
-import { parseTimestamp, formatTimestamp } from '../kube/units.ts';
-import {
-  readEnforcement,
-  enforcementConditions,
-  getEvaluationResult,
-  planEnforcement,
-  type EnforcementInput,
-  type EnforcementPlan,
-  ROLLOUT_MANAGER,
-} from '../policy/rollout/enforcement.ts';
-import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import {
-  type CompletedSweep,
-  type Sweep,
-  proceed,
-  evaluateAll,
-  namesOf,
-  createNamespaceEvaluator,
-} from './readiness-evaluator.ts';
-import { type RolloutView, getRolloutView } from '../cluster/rollout.ts';
-import type { Store } from '../cluster/store.ts';
-import { withTransitionTimes, type Condition, type ConditionState } from '../kube/conditions.ts';
-import { deepEqual } from '../kube/equality.ts';
-import type { ReadinessMetrics } from '../telemetry/metrics.ts';
-import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Kind, KubeObject } from '../kube/types.ts';
+import { parseTimestamp } from '../kube/units.ts';
+import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
+import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import {
   findAffectedNamespaces,
   type AffectedNamespaces,
   type ObjectChange,
 } from '../policy/rollout/affected-namespaces.ts';
+import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
+import { REPORT_NAME, type NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
+import {
+  countFindings,
+  decideReadiness,
+  newlyViolating,
+  scheduleSweep,
+  summarize,
+  type CompletedSweep,
+} from '../policy/rollout/readiness.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import type { ReadinessMetrics } from '../telemetry/metrics.ts';
 import {
   rule,
   statusRule,
@@ -55,443 +37,27 @@ import {
   watchValue,
   type ControllerContext,
   type ControllerDefinition,
-  type Reconciler,
-  type SourceEvent,
-  type Source,
   type ReconcileContext,
+  type Reconciler,
   type ReconcileResult,
+  type Source,
+  type SourceEvent,
 } from './controller.ts';
-import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import {
-  createReports,
-  decisionNotes,
-  deletionNote,
-  newlyViolating,
-  violationNote,
+  continueSweep,
+  createNamespaceEvaluator,
+  evaluateNamespaces,
+  listNamespaces,
+  type RunningSweep,
+} from './readiness-evaluator.ts';
+import {
   createConfig,
+  createReportWriter,
+  recordDecision,
+  recordDeletion,
+  recordViolations,
   writeDecision,
 } from './readiness-writes.ts';
-
-/** What is known of the namespaces at the moment. */
-interface Findings {
-  all(): readonly NamespaceEvaluation[];
-  get(name: string): NamespaceEvaluation | undefined;
-  note(evaluation: NamespaceEvaluation, nowMs: number): void;
-  /** There is nothing to say of that namespace any more. */
-  drop(name: string, nowMs: number): void;
-  /** An evaluation of all namespaces has come to its end: it is what news are compared with. */
-  settle(evaluations: readonly NamespaceEvaluation[], nowMs: number): void;
-  /** Since when a verdict has been another than in the last evaluation of all namespaces. */
-  newsSinceMs(): number | undefined;
-  /** Rises with every change. */
-  revision(): number;
-}
-
-/**
- * Makes an empty memory.
- * @param wasViolating what an earlier process found, where this one has evaluated nothing yet
- */
-function createFindings(wasViolating: (name: string) => boolean): Findings {
-  const found = new Map<string, NamespaceEvaluation>();
-  let settled: ReadonlyMap<string, string> | undefined;
-  let sinceMs: number | undefined;
-  let revision = 0;
-  const isNews = (name: string, evaluation: NamespaceEvaluation | undefined): boolean => {
-    if (settled) return (settled.get(name) ?? NOTHING) !== verdictOf(evaluation);
-    return wasViolating(name) !== (evaluation?.verdict === 'violating');
-  };
-  const compare = (name: string, nowMs: number): void => {
-    revision++;
-    if (isNews(name, found.get(name))) sinceMs ??= nowMs;
-  };
-  return {
-    all: () => [...found.values()],
-    get: (name) => found.get(name),
-    note(evaluation, nowMs) {
-      found.set(evaluation.name, evaluation);
-      compare(evaluation.name, nowMs);
-    },
-    drop(name, nowMs) {
-      found.delete(name);
-      compare(name, nowMs);
-    },
-    settle(evaluations, nowMs) {
-      settled = new Map(evaluations.map((evaluation) => [evaluation.name, verdictOf(evaluation)]));
-      sinceMs = undefined;
-      for (const name of found.keys()) compare(name, nowMs);
-    },
-    newsSinceMs: () => sinceMs,
-    revision: () => revision,
-  };
-}
-
-/** A namespace that is clean, and one that is not looked at. */
-const NOTHING = 'clean';
-
-function verdictOf(evaluation: NamespaceEvaluation | undefined): string {
-  if (evaluation === undefined) return NOTHING;
-  return [evaluation.verdict, ...evaluation.categories].join(' ');
-}
-
-/** What is known of evaluations. Times are in milliseconds since 1970. */
-interface ScheduleFacts {
-  readonly object: PSAEnforcementConfig;
-  readonly settings: RolloutSettings;
-  readonly nowMs: number;
-  /** The newest of this process that has come to its end. */
-  readonly sweep: CompletedSweep | undefined;
-  /** How many in a row could not judge all namespaces. */
-  readonly failures: number;
-  /** The generation of the object when the newest one began. */
-  readonly sweptGeneration: number | undefined;
-  readonly requestedMs: number | undefined;
-  /** Since when a namespace has been found otherwise than the newest one says. */
-  readonly newsSinceMs: number | undefined;
-  /** Until all has been quiet for a while. */
-  readonly restMs: number;
-  readonly jitter: number;
-}
-
-/** When all namespaces are to be evaluated. */
-interface Schedule {
-  /** In so many milliseconds; 0: now. */
-  readonly delayMs: number;
-  /** True if nothing is to be decided before. */
-  readonly isAwaited: boolean;
-}
-
-/** What lasts a moment only is not worth an evaluation; nor is every change one of its own. */
-const NEWS_MS = 60_000;
-/** Whoever waits for a decision waits no longer than that for news to be taken in. */
-const SOON_MS = 5_000;
-
-/** By the time, by what somebody asks for, and by what has changed. */
-function scheduleOf(facts: ScheduleFacts): Schedule {
-  const { object, settings, nowMs, sweep, newsSinceMs } = facts;
-  const { spec, status } = readEnforcement(object);
-  const isInProcess = settings.evaluator === 'InProcess';
-  // Nobody has asked for anything: what was evaluated is to decide.
-  const isUndecided = settings.phase === 'Enforce' && spec === '' && status !== 'Restricted';
-  const { generation } = object.metadata ?? {};
-  const isNewWish =
-    spec === '' && generation !== object.status?.observedGeneration && generation !== facts.sweptGeneration;
-  const isOutdated = isUndecided && isInProcess && (sweep === undefined || newsSinceMs !== undefined);
-  const attemptedMs = sweep?.startMs;
-  const storedMs = parseTimestamp(object.status?.lastEvaluationTime);
-  // What has just come to its end is yet to be stored.
-  const completedMs = sweep && facts.failures === 0 ? sweep.endMs : storedMs;
-  const byTime = nextEvaluationMs({
-    ...facts,
-    intervalMs: settings.evaluationIntervalMs,
-    maxAgeMs: settings.maxEvaluationAgeMs,
-    completedMs,
-    attemptedMs,
-    isAwaited: isUndecided,
-  });
-  const sinceLast = attemptedMs === undefined ? Infinity : nowMs - attemptedMs;
-  const byNews = newsSinceMs === undefined ? Infinity : Math.max(newsSinceMs + NEWS_MS - nowMs, NEWS_MS - sinceLast, 0);
-  const byWish = isNewWish ? 0 : Infinity;
-  const byDoubt = isOutdated ? Math.max(0, SOON_MS - sinceLast) : Infinity;
-  // An API server that is asked may take hours: what is known until then is told.
-  const isHeld = isNewWish && (isInProcess || storedMs !== undefined);
-  const delayMs = Math.max(Math.min(byTime, byNews, byWish, byDoubt), facts.restMs);
-  return { delayMs, isAwaited: isHeld || isOutdated };
-}
-
-/** Remembers since when somebody has wanted an evaluation. */
-type Requests = (object: PSAEnforcementConfig, nowMs: number) => number | undefined;
-
-/** Makes a memory. The time that a request names counts once, for whoever sees it first: clocks differ. */
-function createRequests(): Requests {
-  let seen: { readonly value: string | undefined; readonly atMs: number | undefined } | undefined;
-  return ({ metadata, status }, nowMs) => {
-    const value = metadata?.annotations?.[EVALUATE_ANNOTATION];
-    if (seen && seen.value === value) return seen.atMs;
-    const wantedMs = parseTimestamp(value);
-    const isAnswered =
-      seen === undefined &&
-      wantedMs !== undefined &&
-      wantedMs <= (parseTimestamp(status?.lastEvaluationTime) ?? -Infinity);
-    seen = { value, atMs: wantedMs === undefined || isAnswered ? undefined : nowMs };
-    return seen.atMs;
-  };
-}
-
-/** What a decision hangs on. */
-interface DecisionInput {
-  readonly object: PSAEnforcementConfig;
-  readonly settings: RolloutSettings;
-  readonly view: RolloutView;
-  /** The newest one of this process. */
-  readonly sweep: CompletedSweep | undefined;
-  readonly store: Store;
-  /** In milliseconds since 1970. */
-  readonly nowMs: number;
-  /** True if the API server has said that the field is somebody else's. */
-  readonly isSpecRefused: boolean;
-}
-
-type Status = NonNullable<PSAEnforcementConfig['status']>;
-
-/** What is asked for and decided from now on. */
-export interface Decision {
-  readonly spec: string;
-  /** What the status is to be, but for the conditions of others and the generation. */
-  readonly status: Status & { readonly conditions: readonly Condition[] };
-  /** All namespaces that violate, however many the status holds. */
-  readonly violating: readonly string[];
-}
-
-const OUR_CONDITIONS: ReadonlySet<string> = new Set([
-  'Evaluated',
-  'ViolationsDetected',
-  'LegacyProposed',
-  'SpecInvalid',
-]);
-const MERGED = 'EvaluationConditionsDetected';
-
-/** Decides by what was evaluated last; what was decided is decided again until something else changes. */
-function decide(input: DecisionInput): Decision {
-  const { object, settings, sweep, nowMs } = input;
-  const evaluated = evaluatedBy(input);
-  const { lastEvaluationTime = null, violatingNamespaces } = evaluated;
-  const status: Status = { ...object.status, lastEvaluationTime, violatingNamespaces };
-  const asked = readEnforcement(object);
-  const given: EnforcementInput = {
-    ...asked,
-    ...(input.isSpecRefused ? { specOwner: 'others' as const } : {}),
-    phase: settings.phase,
-    gate: input.view.gate,
-    evaluation: getEvaluationResult({
-      status,
-      newest: sweep && summarize(sweepOf(sweep, input.store), sweep.endMs),
-      nowMs,
-      maxAgeMs: settings.maxEvaluationAgeMs,
-      inconclusivePolicy: settings.inconclusivePolicy,
-    }),
-    isSettled: false,
-    currentEnforce: input.view.published,
-    acceptEvaluations: settings.recheckBeforeEnforce ? 'fresh' : 'any age',
-  };
-  const plan = planEnforcement(given);
-  const violating = sweep
-    ? sweep.evaluations.filter(({ verdict }) => verdict === 'violating').map(({ name }) => name)
-    : violatingNamespaces.filter(({ state }) => state !== 'Previous').map(({ name }) => name);
-  return {
-    spec: plan.spec,
-    violating,
-    status: {
-      enforcementMode: plan.status,
-      violatingNamespaces,
-      ...(lastEvaluationTime === null ? {} : { lastEvaluationTime }),
-      conditions: conditionsOf(input, { given, plan, violating, lastEvaluationTime: lastEvaluationTime ?? undefined }),
-    },
-  };
-}
-
-/** True if the object says all that already, and for its present generation. */
-export function isSaid({ metadata, status: before }: PSAEnforcementConfig, { status }: Decision): boolean {
-  const types = new Set(status.conditions.map(({ type }) => type));
-  const said = before?.conditions?.filter(({ type }) => types.has(type) || OUR_CONDITIONS.has(type)) ?? [];
-  return (
-    (before?.enforcementMode ?? '') === status.enforcementMode &&
-    before?.observedGeneration === metadata?.generation &&
-    (before?.lastEvaluationTime ?? undefined) === status.lastEvaluationTime &&
-    deepEqual(before?.violatingNamespaces ?? [], status.violatingNamespaces) &&
-    deepEqual(byType(said), byType(status.conditions))
-  );
-}
-
-function byType(conditions: readonly Condition[]): Readonly<Record<string, Condition>> {
-  return Object.fromEntries(conditions.map((condition) => [condition.type, condition]));
-}
-
-/** Where this process has evaluated nothing yet, what an earlier one found stands. */
-function evaluatedBy({ object: { status }, settings, sweep, store }: DecisionInput): EvaluationStatus {
-  if (!sweep) {
-    const { violatingNamespaces, lastEvaluationTime } = status ?? {};
-    return { violatingNamespaces: violatingNamespaces ?? [], lastEvaluationTime: lastEvaluationTime ?? undefined };
-  }
-  const { inconclusivePolicy } = settings;
-  return evaluationStatus({
-    before: status,
-    sweep: sweepOf(sweep, store),
-    endMs: sweep.endMs,
-    inconclusivePolicy,
-  });
-}
-
-function sweepOf({ evaluations }: CompletedSweep, store: Store): Parameters<typeof summarize>[0] {
-  return { evaluations, findNamespace: (name) => store.get('Namespace', name) };
-}
-
-interface Outcome {
-  readonly given: EnforcementInput;
-  readonly plan: EnforcementPlan;
-  readonly violating: readonly string[];
-  readonly lastEvaluationTime: string | undefined;
-}
-
-function conditionsOf({ object, sweep, nowMs }: DecisionInput, outcome: Outcome): readonly Condition[] {
-  const { given: input, plan, violating, lastEvaluationTime } = outcome;
-  const now = formatTimestamp(nowMs);
-  const before = object.status?.conditions;
-  const ours: readonly ConditionState[] = enforcementConditions({ input, plan, violating, lastEvaluationTime }).filter(
-    ({ type }) => OUR_CONDITIONS.has(type),
-  );
-  const operator = sweep
-    ? withTransitionTimes(readinessConditions(sweep.evaluations), before, now)
-    : (before?.filter(({ type }) => type.endsWith(MERGED) && type !== MERGED) ?? []);
-  const merged = mergeReadinessConditions(operator, {
-    isManaged: true,
-    before: before?.find(({ type }) => type === MERGED),
-    now,
-  });
-  return [...withTransitionTimes(ours, before, now), ...operator, merged];
-}
-
-/** What the object says, as metrics. */
-function measureStatus(metrics: ReadinessMetrics, object: PSAEnforcementConfig, view: RolloutView): void {
-  const { status } = object;
-  for (const mode of ENFORCEMENT_MODES) {
-    metrics.enforcementMode.set({ mode }, (status?.enforcementMode ?? '') === mode ? 1 : 0);
-  }
-  metrics.enforcing.set(view.enforce === 'restricted' ? 1 : 0);
-  metrics.lastEvaluation.set((parseTimestamp(status?.lastEvaluationTime) ?? 0) / 1000);
-  metrics.progressing.reset();
-  metrics.operatorConditions.reset();
-  for (const { type, reason, status: isSo } of status?.conditions ?? []) {
-    if (type === 'Progressing' && isSo === 'True') metrics.progressing.set({ reason }, 1);
-    if (!type.endsWith('EvaluationConditionsDetected')) continue;
-    metrics.operatorConditions.set({ name: INSTALLATION.name, condition: type, reason }, isSo === 'True' ? 1 : 0);
-  }
-}
-
-/** What was found, as metrics. */
-function measureFindings(metrics: ReadinessMetrics, evaluations: readonly NamespaceEvaluation[]): void {
-  const { namespaces, workloads } = countFindings(evaluations);
-  for (const [category, count] of Object.entries(namespaces)) metrics.namespaces.set({ category }, count);
-  metrics.violatingWorkloads.reset();
-  for (const { namespace, count } of workloads) metrics.violatingWorkloads.set({ namespace }, count);
-}
-
-/** Who does not lead says nothing, lest two replicas say different things. */
-function forgetMeasures(metrics: ReadinessMetrics): void {
-  for (const gauge of [
-    metrics.namespaces,
-    metrics.violatingWorkloads,
-    metrics.enforcementMode,
-    metrics.operatorConditions,
-    metrics.progressing,
-    metrics.enforcing,
-    metrics.lastEvaluation,
-    metrics.evaluationDuration,
-  ]) {
-    gauge.reset();
-  }
-}
-
-/** Kinds on which it hangs how pods are admitted, and to what level a namespace would be held. */
-const SURROUNDINGS = [
-  'Namespace',
-  'ServiceAccount',
-  'SecurityContextConstraints',
-  'Role',
-  'RoleBinding',
-  'ClusterRole',
-  'ClusterRoleBinding',
-] as const;
-
-/** The sources of what is evaluated: `keysOf` gives the keys for namespaces, after `forget` was told of them. */
-function evaluationSources(
-  keysOf: (reach: AffectedNamespaces) => readonly string[],
-  forget: (reach: AffectedNamespaces) => void,
-): readonly Source[] {
-  return [
-    ...POD_SOURCES.map((kind) => watchChanges(kind, ({ metadata }) => [metadata?.namespace ?? ''])),
-    ...SURROUNDINGS.map((kind) =>
-      watchChanges(kind, (object, store, event) => {
-        const reach = reachFrom(kind, object, store, event);
-        forget(reach);
-        return keysOf(reach);
-      }),
-    ),
-  ];
-}
-
-function reachFrom(
-  kind: (typeof SURROUNDINGS)[number],
-  object: KubeObject,
-  store: Store,
-  { type, before }: SourceEvent<Kind>,
-): AffectedNamespaces {
-  // The order in which SCCs are tried counts as well.
-  if (kind === 'SecurityContextConstraints')
-    return isSameScc(object, type === 'put' ? before : undefined) ? NOWHERE : 'all';
-  const change: ObjectChange = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
-  return findAffectedNamespaces(change, {
-    sccNames: store.list('SecurityContextConstraints').flatMap(({ metadata }) => metadata?.name ?? []),
-    findRole: (namespace, name) =>
-      namespace === '' ? store.get('ClusterRole', name) : store.get('Role', name, namespace),
-  });
-}
-
-const NOWHERE: AffectedNamespaces = new Set();
-
-function isSameScc(after: KubeObject, before: KubeObject | undefined): boolean {
-  return before !== undefined && deepEqual({ ...after, metadata: {} }, { ...before, metadata: {} });
-}
-
-/** Tells whether things are still changing that concern everything. All times are in milliseconds on one clock. */
-interface Rest {
-  changed(nowMs: number): void;
-  /** How long to wait until all has been quiet for a while; 0: it is, or it is never. */
-  waitMs(nowMs: number): number;
-}
-
-const QUIET_MS = 5_000;
-/** Whoever waits for longer waits for ever. */
-const MAX_WAIT_MS = 60_000;
-
-/** Makes a watch that has seen no change yet. */
-function createRest(): Rest {
-  let sinceMs = -Infinity;
-  let lastMs = -Infinity;
-  return {
-    changed(nowMs) {
-      if (nowMs - lastMs > QUIET_MS) sinceMs = nowMs;
-      lastMs = nowMs;
-    },
-    waitMs(nowMs) {
-      return nowMs - sinceMs > MAX_WAIT_MS ? 0 : Math.max(0, lastMs + QUIET_MS - nowMs);
-    },
-  };
-}
-
-/** What is known for as long as this process leads. */
-function createState(find: () => PSAEnforcementConfig | undefined) {
-  const wasViolating = (name: string): boolean =>
-    find()?.status?.violatingNamespaces?.some((entry) => entry.name === name && entry.state !== 'Previous') === true;
-  return {
-    findings: createFindings(wasViolating),
-    reports: createReports(),
-    requests: createRequests(),
-    rest: createRest(),
-    notes: [] as string[],
-    /** When each was evaluated last, on the clock of the controller. */
-    evaluatedMs: new Map<string, number>(),
-    allMs: -Infinity,
-    /** True: something has event that concerns all namespaces. */
-    isAllStale: true,
-    exemptions: undefined as PodSecurityConfiguration['exemptions'] | undefined,
-    failures: 0,
-    sweep: undefined as Sweep | undefined,
-    completed: undefined as CompletedSweep | undefined,
-    sweptGeneration: undefined as number | undefined,
-    refusedGeneration: undefined as number | undefined,
-    measured: -1,
-  };
-}
 
 export const readiness: ControllerDefinition = {
   name: ROLLOUT_MANAGER,
@@ -518,239 +84,400 @@ export const readiness: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Keys beside the names of namespaces. */
+/** Keys that are not names of namespaces. */
 const START = '*start';
 const CONFIG = '*config';
 const SWEEP = '*sweep';
 const ALL = '*all';
-const NOTES = '*notes';
+const EVENTS = '*events';
 const REPORTS = '*reports';
 
-/** The configuration file is followed; nobody tells when it changes. */
-const LOOK_AGAIN_MS = 5_000;
-/** A definition that is missing may come. */
+/** Interval between checks of the schedule. */
+const CHECK_MS = 5_000;
+/** Interval between attempts to create the configuration object while the cluster does not serve its kind. */
 const UNSERVED_MS = 30_000;
-/** A namespace in which much happens is not evaluated more often; nor are all together. */
-const EACH_MS = 1_000;
+/** Shortest intervals between evaluations of one namespace, and of all namespaces. */
+const NAMESPACE_MS = 1_000;
 const ALL_MS = 10_000;
-const NOTES_AT_ONCE = 20;
-const NEXT_BATCH_MS = 1_000;
+const EVENTS_PER_BATCH = 20;
+const BATCH_MS = 1_000;
 
 /**
- * Makes the controller that finds out what enforcement would refuse, says it, and decides. What is known of each namespace
- * follows whatever changes in it; decisions go by evaluations of all namespaces.
+ * Keeps an evaluation of each namespace up to date with its changes, and decides by sweeps, which are evaluations of all
+ * namespaces.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
-function createReconciler(context: ControllerContext): Reconciler {
-  const { settings: current, service, version, date } = context;
-  const metrics = context.metrics.rollout.readiness;
-  const options = {
-    namespace: service.namespace,
-    version,
-    exemptions: () => current.value.podSecurity.configuration.exemptions,
-    management: managementSettings(current.value.scc),
-  };
-  const evaluator = createNamespaceEvaluator(options);
-  const jitter = context.random() * 0.2 - 0.1;
+function createReconciler(controllerContext: ControllerContext): Reconciler {
+  const { settings, service, version, date } = controllerContext;
+  const metrics = controllerContext.metrics.rollout.readiness;
+  const exemptions = (): PodSecurityConfiguration['exemptions'] => settings.value.podSecurity.configuration.exemptions;
+  const evaluator = createNamespaceEvaluator({ exemptions, management: managementSettings(settings.value.scc) });
+  const jitter = controllerContext.random() * 0.2 - 0.1;
   const nowMs = (): number => date().getTime();
+  const getView = (store: Store): RolloutView =>
+    getRolloutView({ store, namespace: service.namespace, version }, settings.value.rollout);
+  const getConfig = (store: Store): PSAEnforcementConfig | undefined =>
+    store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   let state = createState(() => undefined);
 
-  const note = (name: string, evaluation: NamespaceEvaluation | undefined): void => {
-    const { findings, reports } = state;
-    const before = findings.get(name);
-    if (evaluation) findings.note(evaluation, nowMs());
-    else {
-      evaluator.leave(name);
-      if (before) findings.drop(name, nowMs());
-    }
-    if (evaluation?.verdict === 'violating' || before?.verdict === 'violating') reports.want(name);
+  const onEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined): void => {
+    const before = state.findings.get(name);
+    if (before || evaluation) state.findings.set(name, evaluation, nowMs());
+    if (evaluation?.verdict === 'violating' || before?.verdict === 'violating') state.reports.enqueue(name);
   };
 
   const start = ({ cluster, signal, enqueue }: ReconcileContext): void => {
-    // Whoever was not running has missed what event meanwhile.
+    // A new leader has missed the changes before.
     evaluator.reset();
-    state = createState(() => cluster.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG));
-    signal.addEventListener('abort', () => forgetMeasures(metrics), { once: true });
+    state = createState(() => getConfig(cluster.store));
+    signal.addEventListener('abort', () => resetMetrics(metrics), { once: true });
     enqueue(CONFIG);
   };
 
-  const evaluate = async (name: string, context: ReconcileContext): Promise<ReconcileResult> => {
+  const evaluateOne = async (name: string, context: ReconcileContext): Promise<ReconcileResult> => {
     const sinceMs = context.now() - (state.evaluatedMs.get(name) ?? -Infinity);
-    if (sinceMs < EACH_MS) return { requeueAfterMs: EACH_MS - sinceMs };
-    await evaluateAll(evaluator, [name], context, note);
+    if (sinceMs < NAMESPACE_MS) return { requeueAfterMs: NAMESPACE_MS - sinceMs };
+    await evaluateNamespaces(evaluator, [name], context, onEvaluation);
     if (state.findings.get(name)) state.evaluatedMs.set(name, context.now());
     else state.evaluatedMs.delete(name);
     context.enqueue(REPORTS);
     return undefined;
   };
 
-  const evaluateEverything = async (context: ReconcileContext): Promise<ReconcileResult> => {
+  const evaluateAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
     if (!state.isAllStale) return undefined;
     const sinceMs = context.now() - state.allMs;
     if (sinceMs < ALL_MS) return { requeueAfterMs: ALL_MS - sinceMs };
     state.allMs = context.now();
     state.isAllStale = false;
-    await evaluateAll(evaluator, namesOf(context.cluster.store.list('Namespace')), context, note);
+    await evaluateNamespaces(evaluator, listNamespaces(context.cluster.store), context, onEvaluation);
     context.enqueue(REPORTS);
     return undefined;
   };
 
-  const sweep = async (settings: RolloutSettings, context: ReconcileContext): Promise<ReconcileResult> => {
+  const runSweep = async (current: RolloutSettings, context: ReconcileContext): Promise<ReconcileResult> => {
     const { store } = context.cluster;
-    const object = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-    if (state.sweep?.settings.evaluator !== settings.evaluator) {
-      const { generation } = object?.metadata ?? {};
-      state.sweep = { startMs: nowMs(), generation, settings, evaluations: new Map() };
+    if (state.running?.settings.evaluator !== current.evaluator) {
+      const { generation } = getConfig(store)?.metadata ?? {};
+      state.running = { startMs: nowMs(), generation, settings: current, evaluations: new Map() };
     }
-    const { published } = getRolloutView({ store, ...options }, settings);
-    const begun = state.sweep;
-    if (settings.evaluator === 'InProcess') {
+    const { running } = state;
+    if (current.evaluator === 'InProcess') {
       state.allMs = context.now();
       state.isAllStale = false;
     }
-    const more = await proceed(begun, { evaluator, currentEnforce: published }, context);
+    const more = await continueSweep(running, { evaluator, currentEnforce: getView(store).published }, context);
     if (more) return more;
-    const evaluations = [...begun.evaluations.values()];
-    const endMs = nowMs();
-    for (const { name } of state.findings.all()) if (!begun.evaluations.has(name)) note(name, undefined);
-    for (const evaluation of evaluations) note(evaluation.name, evaluation);
-    state.findings.settle(evaluations, endMs);
-    // What an earlier process has reported may be in order by now.
-    if (!state.completed) for (const { name } of object?.status?.violatingNamespaces ?? []) state.reports.want(name);
-    state.completed = { evaluations, startMs: begun.startMs, endMs };
-    state.sweptGeneration = begun.generation;
-    state.sweep = undefined;
-    const isIncomplete = summarize({ evaluations, findNamespace: () => undefined }, endMs).inconclusive > 0;
-    if (isIncomplete) metrics.evaluationErrors.cell({}).count++;
-    state.failures = isIncomplete && settings.inconclusivePolicy === 'Block' ? state.failures + 1 : 0;
-    metrics.evaluationDuration.set((endMs - begun.startMs) / 1000);
-    context.logger.info({ namespaces: evaluations.length, durationMs: endMs - begun.startMs }, 'namespaces evaluated');
-    state.reports.lookAgain();
-    context.enqueue(REPORTS);
-    context.enqueue(CONFIG);
+    completeSweep(running, current, context);
     return undefined;
   };
 
-  const config = async (settings: RolloutSettings, context: ReconcileContext): Promise<ReconcileResult> => {
-    const { cluster, enqueue, recordEvent } = context;
-    const { store } = cluster;
-    const object = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-    if (!object) {
-      const { published } = getRolloutView({ store, ...options }, settings);
-      const created = await createConfig(context);
-      if (created && published === 'restricted') deletionNote(created, recordEvent);
-      return { requeueAfterMs: created ? LOOK_AGAIN_MS : UNSERVED_MS };
+  const completeSweep = (running: RunningSweep, current: RolloutSettings, context: ReconcileContext): void => {
+    const { cluster, logger, enqueue } = context;
+    const { startMs } = running;
+    const endMs = nowMs();
+    const evaluations = [...running.evaluations.values()];
+    for (const { name } of state.findings.all()) if (!running.evaluations.has(name)) onEvaluation(name, undefined);
+    for (const evaluation of evaluations) onEvaluation(evaluation.name, evaluation);
+    state.findings.compareWith(evaluations, endMs);
+    // Reports of an earlier process may be outdated.
+    if (!state.sweep) {
+      for (const { name } of getConfig(cluster.store)?.status?.violatingNamespaces ?? []) state.reports.enqueue(name);
     }
-    const schedule = scheduleOf({
+    state.sweep = { evaluations, startMs, endMs };
+    state.sweptGeneration = running.generation;
+    state.running = undefined;
+    const isIncomplete = summarize({ evaluations }, endMs).inconclusive > 0;
+    if (isIncomplete) metrics.evaluationErrors.cell({}).count++;
+    state.failures = isIncomplete && current.inconclusivePolicy === 'Block' ? state.failures + 1 : 0;
+    metrics.evaluationDuration.set((endMs - startMs) / 1000);
+    logger.info({ namespaces: evaluations.length, durationMs: endMs - startMs }, 'namespaces evaluated');
+    state.reports.retryUnserved();
+    enqueue(REPORTS);
+    enqueue(CONFIG);
+  };
+
+  const reconcileConfig = async (current: RolloutSettings, context: ReconcileContext): Promise<ReconcileResult> => {
+    const { store } = context.cluster;
+    const object = getConfig(store);
+    if (!object) {
+      const wasEnforcing = getView(store).published === 'restricted';
+      const created = await createConfig(context);
+      if (created && wasEnforcing) recordDeletion(created, context);
+      return { requeueAfterMs: created ? CHECK_MS : UNSERVED_MS };
+    }
+    if (exemptions() !== state.exemptions) {
+      state.exemptions = exemptions();
+      state.isAllStale = true;
+      evaluator.invalidate('all');
+    }
+    const { delayMs, isAwaited } = scheduleSweep({
       ...state,
       object,
-      settings,
+      settings: current,
       jitter,
       nowMs: nowMs(),
-      sweep: state.completed,
-      requestedMs: state.requests(object, nowMs()),
-      newsSinceMs: state.findings.newsSinceMs(),
-      // While SCCs and grants are still coming in, much seems to violate that does not.
-      restMs: state.rest.waitMs(nowMs()),
+      requestedMs: state.requestedMs(object, nowMs()),
+      changedSinceMs: state.findings.changedSinceMs(),
+      settleMs: state.settling.delayMs(nowMs()),
     });
-    if (options.exemptions() !== state.exemptions) {
-      state.exemptions = options.exemptions();
-      state.isAllStale = true;
-      evaluator.forget('all');
-    }
-    if (schedule.delayMs === 0 && !state.sweep) enqueue(SWEEP);
-    else if (state.isAllStale) enqueue(ALL);
-    const view = getRolloutView({ store, ...options }, settings);
-    const { generation } = object.metadata ?? {};
-    if (!schedule.isAwaited) {
-      const decision = decide({
-        object,
-        settings,
-        view,
-        store,
-        sweep: state.completed,
-        nowMs: nowMs(),
-        isSpecRefused: state.refusedGeneration !== undefined && state.refusedGeneration === generation,
-      });
-      const outcome = await writeDecision(object, decision, context);
-      if (outcome === 'refused') {
-        state.refusedGeneration = generation;
-        enqueue(CONFIG);
-        return undefined;
-      }
-      if (outcome === 'written') {
-        decisionNotes(object, decision, recordEvent);
-        state.notes.push(...newlyViolating(object, decision.status));
-        enqueue(NOTES);
-      }
-    }
-    measureStatus(metrics, store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG) ?? object, view);
+    if (delayMs === 0 && !state.running) context.enqueue(SWEEP);
+    else if (state.isAllStale) context.enqueue(ALL);
+    const view = getView(store);
+    if (!isAwaited) await decide(object, current, view, context);
+    setStatusMetrics(metrics, getConfig(store) ?? object, view);
     if (state.measured !== state.findings.revision()) {
       state.measured = state.findings.revision();
-      measureFindings(metrics, state.findings.all());
+      setFindingMetrics(metrics, state.findings.all());
     }
-    const delayMs = schedule.delayMs === 0 ? LOOK_AGAIN_MS : Math.min(schedule.delayMs, LOOK_AGAIN_MS);
-    return { requeueAfterMs: delayMs };
+    return { requeueAfterMs: delayMs === 0 ? CHECK_MS : Math.min(delayMs, CHECK_MS) };
   };
 
-  const tellNotes = ({ cluster, recordEvent }: ReconcileContext): ReconcileResult => {
-    for (const name of state.notes.splice(0, NOTES_AT_ONCE)) {
-      const namespace = cluster.store.get('Namespace', name);
-      const found = state.findings.get(name);
-      if (namespace && found?.verdict === 'violating') violationNote(namespace, found, recordEvent);
+  const decide = async (
+    object: PSAEnforcementConfig,
+    current: RolloutSettings,
+    { gate, published }: RolloutView,
+    context: ReconcileContext,
+  ): Promise<void> => {
+    const { generation } = object.metadata ?? {};
+    const decision = decideReadiness({
+      object,
+      settings: current,
+      gate,
+      published,
+      sweep: state.sweep,
+      findNamespace: (name) => context.cluster.store.get('Namespace', name),
+      nowMs: nowMs(),
+      isSpecRefused: state.refusedGeneration !== undefined && state.refusedGeneration === generation,
+    });
+    const outcome = await writeDecision(object, decision, context);
+    if (outcome === 'refused') {
+      state.refusedGeneration = generation;
+      context.enqueue(CONFIG);
     }
-    return state.notes.length > 0 ? { requeueAfterMs: NEXT_BATCH_MS } : undefined;
+    if (outcome !== 'written') return;
+    recordDecision(object, decision, context);
+    state.unrecorded.push(...newlyViolating(object, decision));
+    context.enqueue(EVENTS);
   };
 
-  const report = async ({ cluster }: ReconcileContext): Promise<ReconcileResult> => {
+  const recordEvents = (context: ReconcileContext): ReconcileResult => {
+    for (const name of state.unrecorded.splice(0, EVENTS_PER_BATCH)) {
+      const namespace = context.cluster.store.get('Namespace', name);
+      const evaluation = state.findings.get(name);
+      if (namespace && evaluation?.verdict === 'violating') recordViolations(namespace, evaluation, context);
+    }
+    return state.unrecorded.length > 0 ? { requeueAfterMs: BATCH_MS } : undefined;
+  };
+
+  const writeReports = async ({ cluster }: ReconcileContext): Promise<ReconcileResult> => {
     const seconds = Math.floor(nowMs() / 1000);
-    const find = (name: string): NamespaceEvaluation | undefined => state.findings.get(name);
-    const isMore = await state.reports.write(cluster, { fieldManager: ROLLOUT_MANAGER, find, seconds });
-    return isMore ? { requeueAfterMs: NEXT_BATCH_MS } : undefined;
+    const hasMore = await state.reports.writeBatch(cluster, seconds, (name) => state.findings.get(name));
+    return hasMore ? { requeueAfterMs: BATCH_MS } : undefined;
+  };
+
+  const onAffected = (affected: AffectedNamespaces): readonly string[] => {
+    evaluator.invalidate(affected);
+    if (affected !== 'all') return [...affected];
+    state.isAllStale = true;
+    state.settling.changed(nowMs());
+    return [ALL];
   };
 
   return {
     initialKeys: [START],
-    // A long evaluation does not hold up what an administrator decides.
+    // A long sweep does not delay the reaction to a change of the configuration object.
     concurrency: 2,
     sources: [
-      watchValue(current, () => [CONFIG]),
+      watchValue(settings, () => [CONFIG]),
       watch('PSAEnforcementConfig', () => [CONFIG]),
-      ...evaluationSources(
-        (reach: AffectedNamespaces) => {
-          if (reach !== 'all') return [...reach];
-          state.isAllStale = true;
-          state.rest.changed(nowMs());
-          return [ALL];
-        },
-        (reach) => evaluator.forget(reach),
-      ),
+      ...POD_SOURCES.map((kind) => watchChanges(kind, ({ metadata }) => [metadata?.namespace ?? ''])),
+      ...AFFECTING_KINDS.map((kind) => watchAffecting(kind, onAffected)),
     ],
     async reconcile(key, context): Promise<ReconcileResult> {
       if (key === START) start(context);
-      const settings = current.value.rollout;
-      if (settings.phase === 'Disabled') {
-        // What happens meanwhile is looked at when that changes.
+      const current = settings.value.rollout;
+      if (current.phase === 'Disabled') {
         state.isAllStale = true;
-        if (key !== CONFIG) return undefined;
-        forgetMeasures(metrics);
+        if (key === CONFIG) resetMetrics(metrics);
         return undefined;
       }
       switch (key) {
         case START:
           return undefined;
         case CONFIG:
-          return config(settings, context);
+          return reconcileConfig(current, context);
         case SWEEP:
-          return sweep(settings, context);
-        case NOTES:
-          return tellNotes(context);
+          return runSweep(current, context);
+        case EVENTS:
+          return recordEvents(context);
         case REPORTS:
-          return report(context);
+          return writeReports(context);
       }
-      // Where the API server is asked, it is asked of all namespaces in turn.
-      if (settings.evaluator === 'DryRun') return undefined;
-      return key === ALL ? evaluateEverything(context) : evaluate(key, context);
+      // Dry runs evaluate namespaces in sweeps only.
+      if (current.evaluator === 'DryRun') return undefined;
+      return key === ALL ? evaluateAll(context) : evaluateOne(key, context);
     },
   };
+}
+
+/** The state of the controller while this process is the leader. Times of `…Ms` fields are those of the runtime's clock. */
+function createState(getConfig: () => PSAEnforcementConfig | undefined) {
+  const wasViolating = (name: string): boolean =>
+    getConfig()?.status?.violatingNamespaces?.some((one) => one.name === name && one.state !== 'Previous') === true;
+  return {
+    findings: createFindings(wasViolating),
+    reports: createReportWriter(),
+    requestedMs: createRequestReader(),
+    settling: createSettling(),
+    /** Violating namespaces whose event is not recorded yet. */
+    unrecorded: [] as string[],
+    evaluatedMs: new Map<string, number>(),
+    allMs: -Infinity,
+    /** True if all namespaces have to be evaluated again. */
+    isAllStale: true,
+    exemptions: undefined as PodSecurityConfiguration['exemptions'] | undefined,
+    /** Number of incomplete sweeps in a row. */
+    failures: 0,
+    running: undefined as RunningSweep | undefined,
+    sweep: undefined as CompletedSweep | undefined,
+    sweptGeneration: undefined as number | undefined,
+    refusedGeneration: undefined as number | undefined,
+    /** Revision of the findings in the metrics. */
+    measured: -1,
+  };
+}
+
+/**
+ * The current evaluation of each namespace, and since when one differs from the last sweep.
+ * @param wasViolating the result of an earlier process, which counts until the first sweep
+ */
+function createFindings(wasViolating: (name: string) => boolean) {
+  const current = new Map<string, NamespaceEvaluation>();
+  let swept: ReadonlyMap<string, string> | undefined;
+  let changedSinceMs: number | undefined;
+  let revision = 0;
+  const compare = (name: string, nowMs: number): void => {
+    revision++;
+    const evaluation = current.get(name);
+    const isChanged = swept
+      ? (swept.get(name) ?? 'clean') !== outcome(evaluation)
+      : wasViolating(name) !== (evaluation?.verdict === 'violating');
+    if (isChanged) changedSinceMs ??= nowMs;
+  };
+  return {
+    all: (): readonly NamespaceEvaluation[] => [...current.values()],
+    get: (name: string) => current.get(name),
+    set(name: string, evaluation: NamespaceEvaluation | undefined, nowMs: number): void {
+      if (evaluation) current.set(name, evaluation);
+      else current.delete(name);
+      compare(name, nowMs);
+    },
+    /** Compares with a sweep from now on. */
+    compareWith(evaluations: readonly NamespaceEvaluation[], nowMs: number): void {
+      swept = new Map(evaluations.map((evaluation) => [evaluation.name, outcome(evaluation)]));
+      changedSinceMs = undefined;
+      for (const name of current.keys()) compare(name, nowMs);
+    },
+    changedSinceMs: () => changedSinceMs,
+    /** Increases with every change. */
+    revision: () => revision,
+  };
+}
+
+function outcome(evaluation: NamespaceEvaluation | undefined): string {
+  return evaluation === undefined ? 'clean' : [evaluation.verdict, ...evaluation.categories].join(' ');
+}
+
+/** Reads requests for an evaluation. A request counts from when this process first sees it, since clocks differ. */
+function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) => number | undefined {
+  let seen: { readonly value: string | undefined; readonly atMs: number | undefined } | undefined;
+  return ({ metadata, status }, nowMs) => {
+    const value = metadata?.annotations?.[EVALUATE_ANNOTATION];
+    if (seen && seen.value === value) return seen.atMs;
+    const requestedMs = parseTimestamp(value);
+    const evaluatedMs = parseTimestamp(status?.lastEvaluationTime) ?? -Infinity;
+    const isAnswered = seen === undefined && requestedMs !== undefined && requestedMs <= evaluatedMs;
+    seen = { value, atMs: requestedMs === undefined || isAnswered ? undefined : nowMs };
+    return seen.atMs;
+  };
+}
+
+const SETTLE_MS = 5_000;
+/** After this time of continuous changes, sweeps no longer wait. */
+const MAX_SETTLE_MS = 60_000;
+
+/** Measures whether changes that concern all namespaces have stopped. */
+function createSettling() {
+  let sinceMs = -Infinity;
+  let lastMs = -Infinity;
+  return {
+    changed(nowMs: number): void {
+      if (nowMs - lastMs > SETTLE_MS) sinceMs = nowMs;
+      lastMs = nowMs;
+    },
+    delayMs: (nowMs: number): number => (nowMs - sinceMs > MAX_SETTLE_MS ? 0 : Math.max(0, lastMs + SETTLE_MS - nowMs)),
+  };
+}
+
+/** Kinds that decide how pods are admitted, or which level a namespace would be held to. */
+const AFFECTING_KINDS = [
+  'Namespace',
+  'ServiceAccount',
+  'SecurityContextConstraints',
+  'Role',
+  'RoleBinding',
+  'ClusterRole',
+  'ClusterRoleBinding',
+] as const;
+type AffectingKind = (typeof AFFECTING_KINDS)[number];
+
+function watchAffecting(kind: AffectingKind, keys: (affected: AffectedNamespaces) => readonly string[]): Source {
+  return watchChanges(kind, (object, store, event) => keys(getAffected(kind, object, store, event)));
+}
+
+function getAffected(
+  kind: AffectingKind,
+  object: KubeObject,
+  store: Store,
+  { type, before }: SourceEvent<Kind>,
+): AffectedNamespaces {
+  if (kind === 'SecurityContextConstraints') {
+    // The priority decides the order in which SCCs are tried, so it counts too.
+    const isSame = type === 'put' && before && deepEqual({ ...object, metadata: {} }, { ...before, metadata: {} });
+    return isSame === true ? new Set() : 'all';
+  }
+  const change: ObjectChange = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
+  return findAffectedNamespaces(change, {
+    sccNames: store.list('SecurityContextConstraints').flatMap(({ metadata }) => metadata?.name ?? []),
+    findRole: (namespace, name) =>
+      namespace === '' ? store.get('ClusterRole', name) : store.get('Role', name, namespace),
+  });
+}
+
+function setStatusMetrics(metrics: ReadinessMetrics, { status }: PSAEnforcementConfig, view: RolloutView): void {
+  for (const mode of ENFORCEMENT_MODES) {
+    metrics.enforcementMode.set({ mode }, (status?.enforcementMode ?? '') === mode ? 1 : 0);
+  }
+  metrics.enforcing.set(view.enforce === 'restricted' ? 1 : 0);
+  metrics.lastEvaluation.set((parseTimestamp(status?.lastEvaluationTime) ?? 0) / 1000);
+  metrics.progressing.reset();
+  metrics.operatorConditions.reset();
+  for (const { type, reason, status: value } of status?.conditions ?? []) {
+    if (type === 'Progressing' && value === 'True') metrics.progressing.set({ reason }, 1);
+    if (!type.endsWith('EvaluationConditionsDetected')) continue;
+    metrics.operatorConditions.set({ name: INSTALLATION.name, condition: type, reason }, value === 'True' ? 1 : 0);
+  }
+}
+
+function setFindingMetrics(metrics: ReadinessMetrics, evaluations: readonly NamespaceEvaluation[]): void {
+  const { namespaces, workloads } = countFindings(evaluations);
+  for (const [category, count] of Object.entries(namespaces)) metrics.namespaces.set({ category }, count);
+  metrics.violatingWorkloads.reset();
+  for (const { namespace, count } of workloads) metrics.violatingWorkloads.set({ namespace }, count);
+}
+
+/** Only the leader exposes these metrics, so that replicas do not contradict each other. */
+function resetMetrics(metrics: ReadinessMetrics): void {
+  for (const metric of Object.values(metrics)) if ('reset' in metric) metric.reset();
 }

@@ -4,8 +4,7 @@ import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import { ENFORCEMENT_MODES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { draft, isObject, type JsonObject } from '../kube/types.ts';
-import { ROLLOUT_PHASES } from '../policy/rollout/enforcement.ts';
-import { EVALUATORS } from '../policy/rollout/settings.ts';
+import { ROLLOUT_PHASES, EVALUATORS } from '../policy/rollout/settings.ts';
 import {
   certificateArguments,
   certificateMounts,

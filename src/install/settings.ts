@@ -1,6 +1,5 @@
 import { INSTALLATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
-import type { RolloutPhase } from '../policy/rollout/enforcement.ts';
-import type { Evaluator } from '../policy/rollout/settings.ts';
+import type { RolloutPhase, Evaluator } from '../policy/rollout/settings.ts';
 import { type SccMode, DEFAULT_EXEMPT_NAMESPACES } from '../policy/scc/mode.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 

@@ -143,8 +143,9 @@ plugins:
     await decide('Restricted');
     assert.equal(published(), 'privileged 1 Enforce');
     assert.deepEqual(conditions(), {
-      Enforcing: 'False LabelingNamespaces: labels come first; still without: shop',
-      Progressing: 'True LabelingNamespaces: namespaces get their labels; still without: shop',
+      Enforcing:
+        'False LabelingNamespaces: the default level is raised after all namespaces are labeled; missing: shop',
+      Progressing: 'True LabelingNamespaces: namespaces are being labeled; missing: shop',
     });
     await wait(120);
     assert.equal(published(), 'privileged 1 Enforce', 'not without labels, however long');
@@ -155,8 +156,8 @@ plugins:
     await wait(35);
     assert.equal(published(), 'restricted 2 Enforce');
     assert.deepEqual(conditions(), {
-      Enforcing: 'False RollingOutConfiguration: replicas go over to the default restricted',
-      Progressing: 'True RollingOutConfiguration: replicas go over to the default restricted',
+      Enforcing: 'False RollingOutConfiguration: replicas change to the default level restricted',
+      Progressing: 'True RollingOutConfiguration: replicas change to the default level restricted',
     });
     await report('a', 'restricted', 2);
     assert.deepEqual(conditions(), {
@@ -177,7 +178,7 @@ plugins:
     [
       'the mode Legacy',
       () => decide('Legacy'),
-      'AwaitingEvaluation: nothing is enforced before all namespaces have been judged',
+      'AwaitingEvaluation: enforcement waits for an evaluation of all namespaces',
     ],
     [
       'the phase Evaluate',

@@ -154,7 +154,7 @@ suite('readiness', () => {
     assert.deepEqual(
       conditions((type) => !type.startsWith('PodSecurity')),
       {
-        Evaluated: `True Completed: all namespaces were judged by ${config().status?.lastEvaluationTime}`,
+        Evaluated: `True Completed: all namespaces were evaluated at ${config().status?.lastEvaluationTime}`,
         ViolationsDetected: 'False NoViolations: no workload would be refused',
         EvaluationConditionsDetected: 'False AsExpected: All is well',
       },
@@ -187,14 +187,14 @@ suite('readiness', () => {
     assert.equal(decided(), 'Legacy/');
     const told = [
       'bank PodSecurityViolations: enforcement would hold this namespace to restricted and refuse 1 workload: Deployment/till',
-      'cluster LegacyProposed: workloads would be refused: spec.enforcementMode becomes Legacy',
+      'cluster LegacyProposed: workloads would be refused: spec.enforcementMode is set to Legacy',
       'shop PodSecurityViolations: enforcement would hold this namespace to restricted and refuse 1 workload: Deployment/web',
     ];
     assert.deepEqual([...events()].sort(), told);
     assert.deepEqual(conditions(), {
-      Evaluated: `True Completed: all namespaces were judged by ${config().status?.lastEvaluationTime}`,
+      Evaluated: `True Completed: all namespaces were evaluated at ${config().status?.lastEvaluationTime}`,
       LegacyProposed:
-        'True WrittenByController: workloads would be refused: clear spec.enforcementMode once they are in order',
+        'True WrittenByController: workloads would be refused: clear spec.enforcementMode after they are fixed',
     });
     const operator = conditions((type) => type.endsWith('EvaluationConditionsDetected'));
     assert.deepEqual(operator, {
@@ -390,7 +390,7 @@ suite('readiness', () => {
     assert.deepEqual(
       conditions((type) => type === 'Evaluated' || type === 'PodSecurityInconclusiveEvaluationConditionsDetected'),
       {
-        Evaluated: 'False Inconclusive: some namespaces could not be judged',
+        Evaluated: 'False Inconclusive: some namespaces could not be evaluated',
         PodSecurityInconclusiveEvaluationConditionsDetected:
           'True PSViolationDecisionInconclusive: Could not evaluate violations for namespaces: [shop]',
       },
@@ -438,7 +438,7 @@ suite('readiness', () => {
     await cluster.remove('PSAEnforcementConfig', 'cluster');
     await running.idle();
     assert.deepEqual(events(), [
-      'cluster EnforcementConfigDeleted: the object was deleted while namespaces were held to restricted: they are not any more',
+      'cluster EnforcementConfigDeleted: the object was deleted while the default level was restricted: enforcement ends',
     ]);
   });
 

@@ -331,7 +331,7 @@ suite('the rollout of enforcement', () => {
     await ask('');
     await inForce();
     const steps = safe();
-    assert.equal(steps.at(-1), 'default restricted', 'labels come first');
+    assert.equal(steps.at(-1), 'default restricted', 'the default level is raised after all namespaces are labeled');
   });
 
   test('what users own survives, and what is ours is set right again', async () => {

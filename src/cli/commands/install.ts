@@ -6,7 +6,7 @@ import { UserError } from '../../config/files.ts';
 import { defaultSettings, type ManifestSettings, buildManifests } from '../../install/index.ts';
 import { PROFILES, type Profile, MINIMUM_MINOR } from '../../install/settings.ts';
 import { namespaceName } from '../scc-options.ts';
-import { ROLLOUT_PHASES } from '../../policy/rollout/enforcement.ts';
+import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
 import { AUTHORIZATIONS } from '../../server/access-reviews.ts';
 import { clusterOptions, withCluster } from '../installation.ts';

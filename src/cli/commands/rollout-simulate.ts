@@ -5,9 +5,8 @@ import {
   planEnforcement,
   type EvaluationResult,
   ENFORCEMENT_GATE,
-  ROLLOUT_PHASES,
-  type RolloutPhase,
 } from '../../policy/rollout/enforcement.ts';
+import { ROLLOUT_PHASES, type RolloutPhase } from '../../policy/rollout/settings.ts';
 import { getSyncState } from '../../policy/rollout/label-sync.ts';
 import { LEVELS } from '../../policy/pss/policy.ts';
 import {

@@ -7,18 +7,13 @@ import { objectName, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { sccOptions, DEFAULT_SCC_MODE } from '../scc-options.ts';
 import type { Condition } from '../../kube/conditions.ts';
-import {
-  type DefaultLevel,
-  type RolloutPhase,
-  type SyncerMode,
-  readEnforcement,
-} from '../../policy/rollout/enforcement.ts';
-import type { Category, ViolatingWorkload } from '../../policy/rollout/readiness.ts';
+import { type DefaultLevel, type SyncerMode, readEnforcement } from '../../policy/rollout/enforcement.ts';
+import { type RolloutPhase, DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
+import type { Category, ViolatingWorkload } from '../../policy/rollout/evaluation.ts';
 import type { Level } from '../../policy/pss/policy.ts';
 import type { Store } from '../../cluster/store.ts';
 import { parseConfiguration, type Configuration, readPodSecuritySource } from '../../config/configuration.ts';
 import type { Source } from '../../config/files.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';
 import { deploymentArgument, deploymentFile } from '../installation.ts';
 import { serveOptions } from '../serve/options.ts';

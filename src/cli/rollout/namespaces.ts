@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import {
-  type Category,
-  type NamespaceEvaluation,
-  violationReason,
-  type FixableViolation,
-  type ViolatingWorkload,
-} from '../../policy/rollout/readiness.ts';
+import type {
+  Category,
+  NamespaceEvaluation,
+  FixableViolation,
+  ViolatingWorkload,
+} from '../../policy/rollout/evaluation.ts';
+import { violationReason } from '../../policy/rollout/readiness.ts';
 import { canUseScc } from '../../cluster/access.ts';
 import { createNamespaceEvaluator } from '../../controllers/readiness-evaluator.ts';
 import { compareBytes } from '../../kube/text.ts';
@@ -104,8 +104,8 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
       const today = heldTo(namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce]);
       return { ...nothing, today, todayBy: 'label', toCome: labelToCome(namespace) ?? today, verdict: 'labelled' };
     }
-    const evaluation = finish(evaluator.steps(namespace, store));
-    const level = evaluator.levelOf(namespace, store);
+    const evaluation = finish(evaluator.evaluate(namespace, store));
+    const level = evaluator.predictLevel(namespace, store);
     return {
       ...nothing,
       today: state.enforce,

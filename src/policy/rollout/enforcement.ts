@@ -1,41 +1,89 @@
 /**
- * Holding a whole cluster to the Pod Security Standards: whether that is decided, by what, and in which order default and
- * labels follow. Pure: what was evaluated, which features are on and what replicas run comes in as values.
+ * The rollout of enforcement as a state machine: whether the cluster enforces the Pod Security Standards by default, and in
+ * which order the default level and the labels of namespaces change.
  */
+import type { ConditionState } from '../../kube/conditions.ts';
 import {
+  ENFORCEMENT_MODES,
   isEnforcementMode,
   type EnforcementMode,
-  ENFORCEMENT_MODES,
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
-import type { ConditionState } from '../../kube/conditions.ts';
 import { quote, summarizeNames } from '../../kube/text.ts';
-import { type FeatureGate, isObject } from '../../kube/types.ts';
+import { isObject, type FeatureGate } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
+import type { InconclusivePolicy, RolloutPhase } from './settings.ts';
 
-/** What is asked for and what is decided, after one look at the evaluation. */
-interface EnforcementDecision {
+/**
+ * The knowledge about the namespaces. `never`: no evaluation exists. `stale`: the last one is too old. `inconclusive`: the
+ * last one has no verdict for some namespaces.
+ */
+export const EVALUATION_RESULTS = ['never', 'stale', 'clean', 'violations', 'inconclusive'] as const;
+export type EvaluationResult = (typeof EVALUATION_RESULTS)[number];
+
+/** The level that namespaces without a label are held to. */
+export type DefaultLevel = 'privileged' | 'restricted';
+
+/**
+ * What the label syncer does with enforce labels. `Enforce`: maintains them. `Hold`: leaves existing ones unchanged.
+ * `Advise`: removes its own. Warn and audit labels are maintained in every mode.
+ */
+export const SYNCER_MODES = ['Enforce', 'Hold', 'Advise'] as const;
+export type SyncerMode = (typeof SYNCER_MODES)[number];
+
+export interface EnforcementInput {
+  readonly phase: RolloutPhase;
+  /** State of the feature gate; absent if it is unknown. */
+  readonly gate?: boolean | undefined;
+  /** The requested mode, `spec.enforcementMode`; may be invalid. */
+  readonly spec: string;
+  /** The decided mode, `status.enforcementMode`. */
+  readonly status: EnforcementMode;
+  /** Owner of `spec.enforcementMode`. A value of others is never overwritten. */
+  readonly specOwner?: 'rollout' | 'others' | undefined;
+  readonly evaluation: EvaluationResult;
+  /** True if every managed namespace has had its label for the settle time. */
+  readonly isSettled: boolean;
+  /** The default in force: `restricted` if it is published or any replica runs it. */
+  readonly currentEnforce: DefaultLevel;
+  /** The previous mode of the syncer. */
+  readonly syncer?: SyncerMode | undefined;
+  /** `any age`: a stale evaluation counts, and later violations do not. */
+  readonly acceptEvaluations?: 'fresh' | 'any age';
+}
+
+export interface EnforcementPlan {
   readonly spec: string;
   readonly status: EnforcementMode;
+  /** The default level to publish. */
+  readonly enforce: DefaultLevel;
+  readonly syncer: SyncerMode;
+  /** Whether enforcement is wanted; absent if it is unknown. */
+  readonly want?: boolean | undefined;
+}
+
+/** Plans the modes, the default level and the mode of the syncer. Planning again without a change gives the same plan. */
+export function planEnforcement(input: EnforcementInput): EnforcementPlan {
+  const { spec, status } = decideEnforcement(input);
+  const want = wantsEnforcement({ ...input, status });
+  return { spec, status, want, ...planEffect({ ...input, want }) };
 }
 
 /**
- * Decides whether the cluster is to enforce. What somebody asked for is never overwritten, only the absence of a wish; what
- * cannot be understood changes nothing. Whether the feature is on plays no part here, so that it can be switched off and on
- * again without another evaluation.
+ * Decides the modes. A requested mode is never overwritten, and an invalid one changes nothing. The feature gate does not
+ * count here, so that it can be switched off and on again without another evaluation.
  */
-function decideEnforcement(input: EnforcementInput): EnforcementDecision {
-  const { phase, spec, status } = input;
+function decideEnforcement(input: EnforcementInput): Pick<EnforcementPlan, 'spec' | 'status'> {
+  const { phase, spec, status, evaluation } = input;
   if (phase === 'Disabled') return { spec, status };
-  if (phase === 'Evaluate') return { spec: hasViolations(input) ? proposeLegacy(input) : spec, status: '' };
+  if (phase === 'Evaluate') return { spec: evaluation === 'violations' ? proposeLegacy(input) : spec, status: '' };
   if (!isEnforcementMode(spec)) return { spec, status };
   if (spec !== '') return { spec, status: spec };
-  if (status === 'Restricted') return { spec, status };
-  return decideUnasked(input);
+  return status === 'Restricted' ? { spec, status } : decideByEvaluation(input);
 }
 
-/** Nobody asked for anything: only what was evaluated decides, and without that nothing does. */
-function decideUnasked(input: EnforcementInput): EnforcementDecision {
+/** Without a requested mode, only an evaluation can change the decision. */
+function decideByEvaluation(input: EnforcementInput): Pick<EnforcementPlan, 'spec' | 'status'> {
   const { spec, status, evaluation, acceptEvaluations = 'fresh' } = input;
   const isAnyAge = acceptEvaluations === 'any age';
   const isClean = evaluation === 'clean' || (isAnyAge && (evaluation === 'stale' || evaluation === 'violations'));
@@ -43,19 +91,14 @@ function decideUnasked(input: EnforcementInput): EnforcementDecision {
   return evaluation === 'violations' ? { spec: proposeLegacy(input), status: 'Legacy' } : { spec, status };
 }
 
-function hasViolations({ evaluation }: EnforcementInput): boolean {
-  return evaluation === 'violations';
-}
-
-/** An empty value that somebody else keeps empty stays. */
+/** An empty mode that another manager owns stays empty. */
 function proposeLegacy({ spec, specOwner }: EnforcementInput): string {
   return spec === '' && specOwner !== 'others' ? 'Legacy' : spec;
 }
 
 /**
- * True if enforcement is wanted; `undefined` where that hangs on the feature and nobody knows yet whether it is on. Every
- * replica asks this for itself, so that it can stop enforcing without waiting for another: who asks for `Legacy` does not
- * have to wait until a leader has written that into the status.
+ * Whether enforcement is wanted; `undefined` if that depends on a feature gate that is unknown. Every replica evaluates this
+ * itself: a requested `Legacy` takes effect before a leader has decided.
  */
 export function wantsEnforcement({
   phase,
@@ -73,22 +116,21 @@ interface EffectInput extends Pick<EnforcementInput, 'isSettled' | 'currentEnfor
 }
 
 /**
- * The default to run and the mode of the syncer. Upwards labels come first and the default second, downwards the other way
- * round: at no moment a namespace may be without the label that its pods need while the default is restricted.
+ * The default level and the mode of the syncer. Before the default is raised, labels are written; before labels are
+ * removed, the default is lowered. A namespace always has the label that its pods need while the default is restricted.
  */
-export function planEffect({ want, currentEnforce, isSettled, syncer = 'Hold' }: EffectInput): {
-  readonly enforce: DefaultLevel;
-  readonly syncer: SyncerMode;
-} {
+export function planEffect({
+  want,
+  currentEnforce,
+  isSettled,
+  syncer = 'Hold',
+}: EffectInput): Pick<EnforcementPlan, 'enforce' | 'syncer'> {
   if (want === undefined) return { enforce: currentEnforce, syncer };
   if (!want) return { enforce: 'privileged', syncer: currentEnforce === 'restricted' ? 'Hold' : 'Advise' };
   return { enforce: currentEnforce === 'restricted' || isSettled ? 'restricted' : 'privileged', syncer: 'Enforce' };
 }
 
-/**
- * The default that one replica runs: what has been published, but for `privileged` as soon as it sees for itself that
- * enforcement is not wanted.
- */
+/** The default of one replica: the published one, lowered as soon as the replica sees that enforcement is not wanted. */
 export function replicaDefault({
   published,
   want,
@@ -99,49 +141,79 @@ export function replicaDefault({
   return want === false ? 'privileged' : published;
 }
 
-/** The default in force, by what is published and what each replica runs: restricted if any of them is. */
+/** The default in force: restricted if any of the reported ones is. */
 export function currentDefault(reported: readonly DefaultLevel[]): DefaultLevel {
   return reported.includes('restricted') ? 'restricted' : 'privileged';
 }
 
-/** Which part of the program changes something. */
-type EnforcementWriter = 'readiness:spec' | 'readiness:status' | 'observer:config';
-
-/** What is to be asked for, decided, run and labelled. What is planned is planned again, until something else changes. */
-export function planEnforcement(input: EnforcementInput): EnforcementPlan {
-  const { spec, status } = decideEnforcement(input);
-  const want = wantsEnforcement({ ...input, status });
-  return { spec, status, want, ...planEffect({ ...input, want }) };
+/** The default level that is published, or that a replica runs, and its generation. */
+export interface PublishedLevel {
+  readonly level: DefaultLevel;
+  /** 0 before anything is published. */
+  readonly generation: number;
 }
 
-/** Who has to write for a plan to come true. */
-export function writersOf(input: EnforcementInput, plan: EnforcementPlan): readonly EnforcementWriter[] {
-  return [
-    ...(plan.spec === input.spec ? [] : (['readiness:spec'] as const)),
-    ...(plan.status === input.status ? [] : (['readiness:status'] as const)),
-    ...(plan.enforce === input.currentEnforce ? [] : (['observer:config'] as const)),
-  ];
+/**
+ * The default in force in any replica. A replica with an older generation may still run restricted. A default that was never
+ * raised is in force nowhere.
+ */
+export function defaultInForce(
+  published: PublishedLevel,
+  replicas: readonly PublishedLevel[],
+  wasRaised: boolean,
+): DefaultLevel {
+  if (!wasRaised) return published.level;
+  const reported = replicas.map(({ level, generation }) => (generation < published.generation ? 'restricted' : level));
+  return currentDefault([published.generation === 0 ? 'restricted' : published.level, ...reported]);
 }
 
-/** What conditions tell beside the plan. */
+/** True if replicas exist and all of them run the restricted default of the published generation. */
+export function areAllRaised({ generation }: PublishedLevel, replicas: readonly PublishedLevel[]): boolean {
+  return replicas.length > 0 && replicas.every((one) => one.level === 'restricted' && one.generation >= generation);
+}
+
+/** All times are in milliseconds on one clock. */
+interface RaiseInput {
+  readonly nowMs: number;
+  /** Since when every managed namespace has had its label; absent if one has none. */
+  readonly labelledSinceMs?: number | undefined;
+  /** Since when enforcement has been wanted. Labels that were seen before may be outdated. */
+  readonly decidedAtMs?: number | undefined;
+  /** When the default was last raised. */
+  readonly lastRaiseMs?: number | undefined;
+  readonly settleMs: number;
+}
+
+/** At most one raise in this time prevents a default that changes back and forth. */
+const RAISE_INTERVAL_MS = 300_000;
+
+/** True if the labels have settled and the last raise is long enough ago. `waitMs` is the delay if only time is missing. */
+export function planRaise(input: RaiseInput): { readonly isSettled: boolean; readonly waitMs?: number } {
+  const { nowMs, labelledSinceMs, decidedAtMs = 0, lastRaiseMs = -Infinity, settleMs } = input;
+  if (labelledSinceMs === undefined) return { isSettled: false };
+  const settledAtMs = Math.max(labelledSinceMs, decidedAtMs) + settleMs;
+  const waitMs = Math.max(settledAtMs, lastRaiseMs + RAISE_INTERVAL_MS) - nowMs;
+  return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
+}
+
+/** What the conditions describe, in addition to the plan. */
 interface EnforcementFacts {
   readonly input: EnforcementInput;
   readonly plan: EnforcementPlan;
   /** RFC 3339. */
   readonly lastEvaluationTime?: string | undefined;
-  /** Why the newest evaluation came to nothing. */
+  /** The error of the last evaluation. */
   readonly failure?: string | undefined;
-  /** All namespaces with violations. */
   readonly violating?: readonly string[];
-  /** Managed namespaces that have no label yet. */
+  /** Managed namespaces without their label. */
   readonly unlabelled?: readonly string[];
-  /** Namespaces whose labels are still to be given up. */
+  /** Namespaces with an enforce label of the syncer that is to be removed. */
   readonly unreleased?: readonly string[];
 }
 
 type State = Omit<ConditionState, 'type'>;
 
-/** The conditions of the enforcement configuration; those that do not apply are left out. */
+/** The conditions of the configuration object. Conditions that do not apply are absent. */
 export function enforcementConditions(facts: EnforcementFacts): readonly ConditionState[] {
   const states: Readonly<Record<string, State | undefined>> = {
     Evaluated: evaluated(facts),
@@ -159,7 +231,7 @@ const INCOMPLETE: Readonly<
 > = {
   never: { reason: 'NeverRan', message: 'no evaluation has been completed yet' },
   stale: { reason: 'Stale', message: 'the last evaluation is too old to act on' },
-  inconclusive: { reason: 'Inconclusive', message: 'some namespaces could not be judged' },
+  inconclusive: { reason: 'Inconclusive', message: 'some namespaces could not be evaluated' },
   clean: undefined,
   violations: undefined,
 };
@@ -167,7 +239,8 @@ const INCOMPLETE: Readonly<
 function evaluated({ input, failure, lastEvaluationTime }: EnforcementFacts): State | undefined {
   if (input.phase === 'Disabled') return undefined;
   const incomplete = INCOMPLETE[input.evaluation];
-  if (!incomplete) return yes('Completed', lastEvaluationTime && `all namespaces were judged by ${lastEvaluationTime}`);
+  if (!incomplete)
+    return yes('Completed', lastEvaluationTime && `all namespaces were evaluated at ${lastEvaluationTime}`);
   return failure === undefined ? no(incomplete.reason, incomplete.message) : no('Failed', failure);
 }
 
@@ -176,8 +249,10 @@ function violationsDetected({ input, violating = [] }: EnforcementFacts): State 
   const incomplete = INCOMPLETE[input.evaluation];
   if (incomplete) return { status: 'Unknown', ...incomplete };
   if (input.evaluation === 'clean') return no('NoViolations', 'no workload would be refused');
-  const count = `${violating.length} ${violating.length === 1 ? 'namespace' : 'namespaces'}`;
-  return yes('ViolatingNamespaces', `workloads in ${count} would be refused: ${summarizeNames(violating)}`);
+  return yes(
+    'ViolatingNamespaces',
+    `workloads in ${countNamespaces(violating)} would be refused: ${summarizeNames(violating)}`,
+  );
 }
 
 function enforcing({ input, plan, unlabelled }: EnforcementFacts): State {
@@ -187,36 +262,36 @@ function enforcing({ input, plan, unlabelled }: EnforcementFacts): State {
   if (phase === 'Enforce' && status !== 'Restricted') {
     return spec === 'Legacy' || (status === 'Legacy' && !isWaiting(input, plan))
       ? no('LegacyMode', 'mode Legacy enforces nothing')
-      : no('AwaitingEvaluation', 'nothing is enforced before all namespaces have been judged');
+      : no('AwaitingEvaluation', 'enforcement waits for an evaluation of all namespaces');
   }
   if (gate === false) return no('FeatureGateDisabled', 'the feature gate is off');
   if (enforce === 'restricted') return yes('Restricted', 'namespaces without a label are held to restricted');
   if (gate === undefined) {
-    return { status: 'Unknown', reason: 'FeatureGateNotObserved', message: 'the feature gate is not known yet' };
+    return { status: 'Unknown', reason: 'FeatureGateNotObserved', message: 'the state of the feature gate is unknown' };
   }
-  return no('LabelingNamespaces', `labels come first${missing(unlabelled)}`);
+  return no('LabelingNamespaces', `the default level is raised after all namespaces are labeled${missing(unlabelled)}`);
 }
 
 function progressing(facts: EnforcementFacts): State {
   const { input, plan, unlabelled, unreleased = [] } = facts;
   const { want, enforce } = plan;
   if (enforce === 'privileged' && input.currentEnforce === 'restricted') {
-    return yes('RevertingConfiguration', 'replicas go back to the default privileged');
+    return yes('RevertingConfiguration', 'replicas change to the default level privileged');
   }
   if (enforce === 'restricted' && input.currentEnforce === 'privileged') {
-    return yes('RollingOutConfiguration', 'replicas go over to the default restricted');
+    return yes('RollingOutConfiguration', 'replicas change to the default level restricted');
   }
   if (want === true && enforce === 'privileged') {
-    return yes('LabelingNamespaces', `namespaces get their labels${missing(unlabelled)}`);
+    return yes('LabelingNamespaces', `namespaces are being labeled${missing(unlabelled)}`);
   }
   if (want === false && unreleased.length > 0) {
-    return yes('ReleasingLabels', `labels are given up in ${summarizeNames(unreleased)}`);
+    return yes('ReleasingLabels', `enforce labels are being removed from ${summarizeNames(unreleased)}`);
   }
-  if (isWaiting(input, plan)) return yes('EvaluationPending', 'an evaluation of all namespaces is to decide');
+  if (isWaiting(input, plan)) return yes('EvaluationPending', 'the decision waits for an evaluation of all namespaces');
   return no('AsExpected');
 }
 
-/** Nobody asked for anything, and what is known decides nothing. */
+/** True if no mode is requested and the evaluation does not decide. */
 function isWaiting({ phase, evaluation }: EnforcementInput, { spec, status }: EnforcementPlan): boolean {
   return phase === 'Enforce' && spec === '' && status !== 'Restricted' && evaluation !== 'violations';
 }
@@ -224,7 +299,7 @@ function isWaiting({ phase, evaluation }: EnforcementInput, { spec, status }: En
 function legacyProposed({ input, plan }: EnforcementFacts): State | undefined {
   if (input.phase === 'Disabled') return undefined;
   if (plan.spec === 'Legacy' && (input.spec === '' || input.specOwner === 'rollout')) {
-    return yes('WrittenByController', 'workloads would be refused: clear spec.enforcementMode once they are in order');
+    return yes('WrittenByController', 'workloads would be refused: clear spec.enforcementMode after they are fixed');
   }
   if (plan.spec !== '' || input.specOwner !== 'others' || input.evaluation !== 'violations') return undefined;
   return yes(
@@ -236,11 +311,14 @@ function legacyProposed({ input, plan }: EnforcementFacts): State | undefined {
 function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | undefined {
   if (phase === 'Disabled' || isEnforcementMode(spec)) return undefined;
   const valid = ENFORCEMENT_MODES.map(quote).join(', ');
-  return yes('UnknownEnforcementMode', `spec.enforcementMode: ${quote(spec)} is none of ${valid}; nothing changes`);
+  return yes(
+    'UnknownEnforcementMode',
+    `spec.enforcementMode: ${quote(spec)} is not one of ${valid}; the state is not changed`,
+  );
 }
 
 function missing(unlabelled: readonly string[] = []): string {
-  return unlabelled.length === 0 ? '' : `; still without: ${summarizeNames(unlabelled)}`;
+  return unlabelled.length === 0 ? '' : `; missing: ${summarizeNames(unlabelled)}`;
 }
 
 function yes(reason: string, message = ''): State {
@@ -251,53 +329,54 @@ function no(reason: string, message = ''): State {
   return { status: 'False', reason, message };
 }
 
-/** Switches enforcement on. */
+function countNamespaces(names: readonly string[]): string {
+  return `${names.length} ${names.length === 1 ? 'namespace' : 'namespaces'}`;
+}
+
+/** The feature gate of enforcement. */
 export const ENFORCEMENT_GATE = 'OpenShiftPodSecurityAdmission';
 
-/** These sets switch everything on that is in preview. */
+/** Feature sets that enable all features in preview. */
 const PREVIEWS: ReadonlySet<string> = new Set(['TechPreviewNoUpgrade', 'DevPreviewNoUpgrade']);
 
 interface GateOptions {
   readonly name: string;
-  /** Ours: components go by the entry of their own version. */
+  /** Version of the program. Components read the entry of their own version. */
   readonly version: string;
-  /** What holds where the object says nothing. */
+  /** The value if the object does not decide. */
   readonly fallback: boolean;
 }
 
 /**
- * True if a feature is on: by what the cluster computed for our version, else by its own lists, else since it takes part in
- * a preview, else by our setting.
+ * The state of a feature: by the computed entry of the version, else by the custom lists, else by the feature set, else the
+ * fallback.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
  */
 export function isFeatureOn(object: FeatureGate | undefined, { name, version, fallback }: GateOptions): boolean {
   const { spec, status } = object ?? {};
   const computed = status?.featureGates?.find((entry) => entry.version === version);
-  return say(name, namesOf(computed?.enabled), namesOf(computed?.disabled)) ?? ofSet(name, spec) ?? fallback;
+  return findIn(name, names(computed?.enabled), names(computed?.disabled)) ?? findInSet(name, spec) ?? fallback;
 }
 
-function ofSet(name: string, spec: FeatureGate['spec']): boolean | undefined {
+function findInSet(name: string, spec: FeatureGate['spec']): boolean | undefined {
   const set = spec?.featureSet ?? '';
   if (set === 'CustomNoUpgrade') {
-    return say(name, spec?.customNoUpgrade?.enabled ?? [], spec?.customNoUpgrade?.disabled ?? []);
+    return findIn(name, spec?.customNoUpgrade?.enabled ?? [], spec?.customNoUpgrade?.disabled ?? []);
   }
   return PREVIEWS.has(set) ? true : undefined;
 }
 
-/** Who says both means off. */
-function say(name: string, enabled: readonly string[], disabled: readonly string[]): boolean | undefined {
+/** A feature in both lists is disabled. */
+function findIn(name: string, enabled: readonly string[], disabled: readonly string[]): boolean | undefined {
   if (disabled.includes(name)) return false;
   return enabled.includes(name) ? true : undefined;
 }
 
-function namesOf(list: readonly { readonly name?: string | null }[] | null | undefined): readonly string[] {
+function names(list: readonly { readonly name?: string | null }[] | null | undefined): readonly string[] {
   return list?.map(({ name }) => name ?? '') ?? [];
 }
 
-/**
- * What to tell somebody who asks for `Restricted` while workloads are known that this would refuse; `undefined` if there is
- * nothing to tell.
- */
+/** The warning for a request of `Restricted` despite known violations; `undefined` if there is nothing to warn of. */
 export function forcedWarning(
   config: PSAEnforcementConfig,
   before: PSAEnforcementConfig | undefined,
@@ -306,38 +385,13 @@ export function forcedWarning(
   const violating = (before ?? config).status?.violatingNamespaces ?? [];
   const names = violating.filter(({ state }) => state !== 'Previous').map(({ name }) => name);
   if (!isForced || names.length === 0) return undefined;
-  const which = `${names.length} ${names.length === 1 ? 'namespace' : 'namespaces'}`;
-  return `spec.enforcementMode: Restricted enforces at once, although workloads in ${which} would be refused: ${summarizeNames(names)}`;
+  return `spec.enforcementMode: Restricted enforces at once, although workloads in ${countNamespaces(names)} would be refused: ${summarizeNames(names)}`;
 }
 
-/** When the default may be raised. All times are in milliseconds on one clock. */
-interface RaiseInput {
-  readonly nowMs: number;
-  /** Since when every managed namespace has had its label; absent: one has none. */
-  readonly labelledSinceMs?: number | undefined;
-  /** When enforcement was decided: labels seen before that may be old news. */
-  readonly decidedAtMs?: number | undefined;
-  /** When the default was raised last; absent: never. */
-  readonly lastRaiseMs?: number | undefined;
-  readonly settleMs: number;
-}
-
-/** At most one raise in this time, lest the default go up and down. */
-const RAISE_INTERVAL_MS = 300_000;
-
-/** True if the labels have settled and the last raise is long enough ago; else when to look again, if time alone tells. */
-export function planRaise(input: RaiseInput): { readonly isSettled: boolean; readonly waitMs?: number } {
-  const { nowMs, labelledSinceMs, decidedAtMs = 0, lastRaiseMs = -Infinity, settleMs } = input;
-  if (labelledSinceMs === undefined) return { isSettled: false };
-  const settledAtMs = Math.max(labelledSinceMs, decidedAtMs) + settleMs;
-  const waitMs = Math.max(settledAtMs, lastRaiseMs + RAISE_INTERVAL_MS) - nowMs;
-  return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
-}
-
-/** The owner of what the program itself writes into `spec`. */
+/** Name of the readiness controller and field manager of the modes that it writes. */
 export const ROLLOUT_MANAGER = 'PodSecurityReadinessController';
 
-/** What an object asks for, what was decided, and who asks. An object that is missing asks for nothing. */
+/** The requested and the decided mode of the configuration object. A missing object requests nothing. */
 export function readEnforcement(
   config: PSAEnforcementConfig | undefined,
 ): Pick<EnforcementInput, 'spec' | 'status' | 'specOwner'> {
@@ -345,12 +399,12 @@ export function readEnforcement(
   return {
     spec: config?.spec?.enforcementMode ?? '',
     status: isEnforcementMode(decided) ? decided : '',
-    specOwner: specOwnerOf(config),
+    specOwner: findSpecOwner(config),
   };
 }
 
-/** Where others share the field, it is theirs. */
-function specOwnerOf(config: PSAEnforcementConfig | undefined): EnforcementInput['specOwner'] {
+/** A field with several owners belongs to the others. */
+function findSpecOwner(config: PSAEnforcementConfig | undefined): EnforcementInput['specOwner'] {
   const owners = (config?.metadata?.managedFields ?? []).filter(({ fieldsV1 }) => ownsMode(fieldsV1));
   if (owners.length === 0) return undefined;
   return owners.every(({ manager }) => manager === ROLLOUT_MANAGER) ? 'rollout' : 'others';
@@ -361,9 +415,9 @@ function ownsMode(fields: unknown): boolean {
   return isObject(spec) && spec['f:enforcementMode'] !== undefined;
 }
 
-/** What the newest evaluation came to. */
+/** The summary of an evaluation of all namespaces. */
 export interface SweepSummary {
-  /** In milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly endMs: number;
   readonly violating: number;
   readonly inconclusive: number;
@@ -371,15 +425,14 @@ export interface SweepSummary {
 
 interface EvaluationInput {
   readonly status: PSAEnforcementConfig['status'];
-  /** Of this process; absent: none yet, so that only what is stored counts. */
+  /** The last evaluation of this process. Without one, the stored result counts. */
   readonly newest?: SweepSummary | undefined;
   readonly nowMs: number;
   readonly maxAgeMs: number;
-  /** `Ignore`: namespaces that cannot be judged do not matter. */
-  readonly inconclusivePolicy: 'Block' | 'Ignore';
+  readonly inconclusivePolicy: InconclusivePolicy;
 }
 
-/** What is known of the namespaces, by what is stored and by the newest evaluation. */
+/** The result of the stored and of the newest evaluation. */
 export function getEvaluationResult({
   status,
   newest,
@@ -397,65 +450,8 @@ export function getEvaluationResult({
   return isFresh(storedMs) ? 'clean' : 'stale';
 }
 
-/** After a restart the stored condition tells. */
+/** After a restart, the stored condition counts. */
 function isInconclusive(status: PSAEnforcementConfig['status'], newest: SweepSummary | undefined): boolean {
   if (newest) return newest.inconclusive > 0;
   return status?.conditions?.some(({ type, reason }) => type === 'Evaluated' && reason === 'Inconclusive') === true;
-}
-
-/**
- * How far an installation takes part: not at all; it evaluates and enforces nothing; it decides and enforces. In this order
- * from the first to the last.
- */
-export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
-export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
-
-/**
- * What is known of the namespaces. `never`: nothing yet. `stale`: what is known is too old to act on. `inconclusive`: the
- * newest evaluation could not judge all of them.
- */
-export const EVALUATION_RESULTS = ['never', 'stale', 'clean', 'violations', 'inconclusive'] as const;
-export type EvaluationResult = (typeof EVALUATION_RESULTS)[number];
-
-/** What namespaces are held to that say nothing themselves. */
-export type DefaultLevel = 'privileged' | 'restricted';
-
-/**
- * What becomes of labels that enforce. `Enforce`: they are kept. `Hold`: those that are there stay as they are. `Advise`:
- * they are given up. The labels that warn and audit are kept in every mode.
- */
-export const SYNCER_MODES = ['Enforce', 'Hold', 'Advise'] as const;
-export type SyncerMode = (typeof SYNCER_MODES)[number];
-
-/** What decides about enforcement. */
-export interface EnforcementInput {
-  readonly phase: RolloutPhase;
-  /** Whether the feature is on; absent: not known yet. */
-  readonly gate?: boolean | undefined;
-  /** What the administrator asks for; may be no mode at all. */
-  readonly spec: string;
-  /** What was decided last. */
-  readonly status: EnforcementMode;
-  /** Who wrote `spec.enforcementMode`; a value of others is never overwritten. Absent: nobody. */
-  readonly specOwner?: 'rollout' | 'others' | undefined;
-  readonly evaluation: EvaluationResult;
-  /** Every managed namespace has had its label for long enough. */
-  readonly isSettled: boolean;
-  /** The default in force: `restricted` if it is published or any replica runs it. */
-  readonly currentEnforce: DefaultLevel;
-  /** The syncer's mode until now; absent: not known. */
-  readonly syncer?: SyncerMode | undefined;
-  /** `any age`: a result that is stale counts, and a violation that was not there when it was evaluated does not. */
-  readonly acceptEvaluations?: 'fresh' | 'any age';
-}
-
-/** What follows. */
-export interface EnforcementPlan {
-  readonly spec: string;
-  readonly status: EnforcementMode;
-  /** The default to run. */
-  readonly enforce: DefaultLevel;
-  readonly syncer: SyncerMode;
-  /** True: enforcement is wanted; absent: that cannot be told yet. */
-  readonly want?: boolean | undefined;
 }

@@ -1,32 +1,138 @@
 /**
- * Finding out what enforcement would refuse, without asking the API server: every pod and every pod template at the level
- * that its namespace would be held to.
+ * Evaluates which workloads of a namespace enforcement would refuse: all pods and pod templates, at the level that the
+ * namespace would be held to.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
-import { LABEL_SYNC_LABEL } from '../../kube/well-known.ts';
-import { type Namespace, type Pod, type PodLike, isObject, type Kind, type KubeObject } from '../../kube/types.ts';
-import { isPlatformNamespace } from './label-sync.ts';
-import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
-import type { SccMode } from '../scc/mode.ts';
-import { compareBytes } from '../../kube/text.ts';
-import { evaluatePod, checkFix } from '../pss/evaluate.ts';
-import type { Level, Version } from '../pss/policy.ts';
-import type { Exemptions } from '../psa/configuration.ts';
 import { getControllerPod, type FindServiceAccount } from '../../kube/controller-pod.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
-import { RESOURCES } from '../../kube/resources.ts';
+import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
+import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
+import { compareBytes } from '../../kube/text.ts';
+import {
+  isObject,
+  type Kind,
+  type KubeObject,
+  type Namespace,
+  type Pod,
+  type PodLike,
+  type Report,
+  type ReportResult,
+} from '../../kube/types.ts';
+import {
+  LABEL_SYNC_LABEL,
+  PART_OF,
+  PART_OF_LABEL,
+  POD_SECURITY_LABELS,
+  SUFFICIENT_LEVEL_ANNOTATION,
+} from '../../kube/well-known.ts';
+import type { Exemptions } from '../psa/configuration.ts';
+import { isStricter } from '../psa/policy.ts';
+import { checkFix } from '../pss/evaluate.ts';
+import { evaluatePod } from '../pss/index.ts';
+import { isLevel, type Level, type Version } from '../pss/policy.ts';
 import { serviceAccountSubject } from '../scc/access.ts';
 import { assignScc } from '../scc/assign.ts';
+import type { SccMode } from '../scc/mode.ts';
 import type { CanUse } from '../scc/access.ts';
 import type { SccSet } from '../scc/order.ts';
+import type { DefaultLevel } from './enforcement.ts';
+import { getOwnFields, isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
 
-/** Where nothing but the cluster itself runs. */
-const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);
+/** Why workloads of a namespace violate the level. A namespace may be in `userSCC` and `unknown` at once. */
+export const CATEGORIES = ['unknown', 'openshift', 'runLevelZero', 'disabledSyncer', 'userSCC'] as const;
+export type Category = (typeof CATEGORIES)[number];
+
+/** Whose permissions admitted a violating pod. */
+type Cause = 'user' | 'serviceAccount';
+
+/** The result of the evaluation of a namespace. */
+export interface NamespaceEvaluation {
+  readonly name: string;
+  readonly level: Level;
+  readonly verdict: 'clean' | 'violating' | 'inconclusive';
+  /** Empty unless the verdict is `violating`. */
+  readonly categories: readonly Category[];
+  /** Sorted by kind and name. */
+  readonly workloads: readonly ViolatingWorkload[];
+  /** The cause of an inconclusive verdict. */
+  readonly error?: string;
+}
+
+/** A workload, or a pod without a controller, whose pods enforcement would refuse. */
+export interface ViolatingWorkload {
+  readonly kind: string;
+  readonly name: string;
+  /** Number of running pods that violate the level. */
+  readonly pods: number;
+  readonly causes: readonly Cause[];
+  readonly violations: readonly FixableViolation[];
+}
+
+/** A violation of one check and its fix. */
+export interface FixableViolation {
+  readonly check: string;
+  readonly reason: string;
+  readonly detail: string;
+  /** Paths in the workload: `spec.template.spec.hostNetwork`. */
+  readonly fields: readonly string[];
+  /** One sentence. */
+  readonly fix: string;
+}
+
+/** True if enforcement would change the level of the namespace: it has no enforce label and is not exempt. */
+export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
+  const { name, labels } = namespace.metadata ?? {};
+  if (labels?.[POD_SECURITY_LABELS.enforce] !== undefined) return false;
+  return !isTerminating(namespace) && !exemptions.namespace(name);
+}
 
 /**
- * Why a namespace violates its level to come: for what it is, else for who let its workloads in. Empty if nothing in it
- * violates anything.
+ * The level that enforcement would hold a namespace to: the level that the label syncer plans, else the level that it wrote
+ * earlier, else restricted. Labels of other managers do not count. Returns `undefined` if the field owners are unknown.
  */
+export function predictLevel(
+  namespace: Namespace,
+  plan?: Pick<LabelSyncPlan, 'isManaged' | 'need'>,
+): Level | undefined {
+  if (plan?.isManaged === false) return 'restricted';
+  if (plan?.need !== undefined) return plan.need.level;
+  const owners = getMetadataOwners(namespace.metadata);
+  if (owners === undefined) return undefined;
+  const own = getOwnFields(owners);
+  const { labels, annotations } = namespace.metadata ?? {};
+  const annotation = own.annotations.has(SUFFICIENT_LEVEL_ANNOTATION) && annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
+  if (isLevel(annotation)) return annotation;
+  return [POD_SECURITY_LABELS.warn, POD_SECURITY_LABELS.audit]
+    .filter((key) => own.labels.has(key))
+    .map((key) => labels?.[key])
+    .filter(isLevel)
+    .reduce<Level>((a, b, index) => (index === 0 || isStricter(b, a) ? b : a), 'restricted');
+}
+
+/** Starts the warning that a namespace violates the level. The next warnings name the pods. */
+const VIOLATES = /^existing pods in namespace ".*" violate the new PodSecurity enforce level "/;
+const PARTIAL = /^new PodSecurity enforce level only checked against the first \d+ of \d+ existing pods$/;
+const UNLISTED = 'failed to list pods while checking new PodSecurity enforce level';
+
+/**
+ * The verdict of a dry run that labels a namespace, by the warnings of the API server. Without a warning the namespace is
+ * clean only if all pods were checked, and only while the default is privileged: the API server does not check a namespace
+ * whose level does not become stricter.
+ * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
+ */
+export function parseDryRunWarnings(
+  warnings: readonly string[],
+  currentEnforce: DefaultLevel,
+): NamespaceEvaluation['verdict'] {
+  if (warnings.some((warning) => VIOLATES.test(warning))) return 'violating';
+  const isPartial = warnings.some((warning) => PARTIAL.test(warning) || warning === UNLISTED);
+  return currentEnforce === 'restricted' || isPartial ? 'inconclusive' : 'clean';
+}
+
+const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);
+
+/** The categories of a violating namespace: by its name and label, else by the causes of its violating workloads. */
 export function classify(
   namespace: Namespace,
   violators: readonly { readonly causes: readonly Cause[] }[],
@@ -42,47 +148,38 @@ export function classify(
   ];
 }
 
-/** What makes the pods: the outermost object that is known. */
 interface Owner {
   readonly kind: string;
   readonly name: string;
 }
 
-/** Tells whether there is an object of that kind and name in the namespace. */
-type Exists = (kind: 'Deployment' | 'CronJob', name: string) => boolean;
-
-/** Kinds whose objects another kind makes, under its own name with a suffix. */
-const MAKERS: ReadonlyMap<string, 'Deployment' | 'CronJob'> = new Map([
+/** Kinds whose objects another kind creates under its own name with a suffix. */
+const OWNER_KINDS: ReadonlyMap<string, 'Deployment' | 'CronJob'> = new Map([
   ['ReplicaSet', 'Deployment'],
   ['Job', 'CronJob'],
 ]);
 
-/** The maker of a pod; the pod itself where there is none. */
-function ownerOf(pod: Pod, exists: Exists): Owner {
+/** The outermost controller of a pod; the pod itself if it has none. */
+function podOwner(pod: Pod, exists: NamespaceInput['exists']): Owner {
   const controller = pod.metadata?.ownerReferences?.find((reference) => reference.controller === true);
   if (controller === undefined) return { kind: 'Pod', name: pod.metadata?.name ?? '' };
   const { kind, name } = controller;
-  const maker = MAKERS.get(kind);
-  const base = name.slice(0, Math.max(0, name.lastIndexOf('-')));
-  return maker !== undefined && base !== '' && exists(maker, base) ? { kind: maker, name: base } : { kind, name };
+  const ownerKind = OWNER_KINDS.get(kind);
+  const ownerName = name.slice(0, Math.max(0, name.lastIndexOf('-')));
+  const hasOwner = ownerKind !== undefined && ownerName !== '' && exists(ownerKind, ownerName);
+  return hasOwner ? { kind: ownerKind, name: ownerName } : { kind, name };
 }
 
-/** A key by which owners of one namespace can be told apart. */
-function ownerKey({ kind, name }: Owner): string {
-  return `${kind}/${name}`;
-}
-
-/** What tells whether a record on a pod is right. */
 interface ProvenanceContext {
-  /** Of the namespace: unless SCCs are enforced there, anybody may have written the record. */
+  /** Mode of the namespace. Unless it is `enforce`, any user may have written the annotations of a pod. */
   readonly sccMode: SccMode;
-  /** True if the service account may use the SCC of that name in the namespace. */
+  /** True if the service account may use the SCC in the namespace. */
   mayUse(serviceAccount: string, sccName: string): boolean;
 }
 
 /**
- * True if a pod is only there since its creator may use an SCC that its service account may not: once enforcement goes by
- * service accounts, it is not let in again. A record that names an SCC which the account may use counts for the account.
+ * True if a pod was admitted only because its creator may use an SCC that its service account may not. Enforcement goes by
+ * service accounts, so the pod would not be admitted again.
  */
 export function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): boolean {
   const { annotations } = pod.metadata ?? {};
@@ -91,23 +188,23 @@ export function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): 
   return scc === '' || !mayUse(pod.spec?.serviceAccountName ?? 'default', scc);
 }
 
-/** All that the evaluation of a namespace needs. */
+/** Everything that the evaluation of a namespace needs. */
 export interface NamespaceInput extends ProvenanceContext {
   readonly namespace: Namespace;
-  /** What it would be held to; absent if nobody can tell. */
+  /** Absent if it is unknown. */
   readonly level: Level | undefined;
-  /** All of them; absent if they cannot be told. */
+  /** Absent if they cannot be listed. */
   readonly pods: readonly Pod[] | undefined;
-  /** As admitted; made one after the other, for each takes some time. */
+  /** Templates as admitted. They are created one by one, since each takes some time. */
   readonly templates: Iterable<TemplatePod>;
-  /** Hears that the template that was made last keeps the level. */
-  readonly onKept?: () => void;
+  /** Called when the template that was created last satisfies the level. */
+  readonly onSatisfied?: () => void;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
-  readonly exists: Exists;
+  /** True if the namespace contains an object of the kind and name. */
+  exists(kind: 'Deployment' | 'CronJob', name: string): boolean;
   readonly emulationVersion?: Version;
 }
 
-/** Evaluates a namespace in one go. */
 export function evaluateNamespace(input: NamespaceInput): NamespaceEvaluation {
   const steps = evaluateStepwise(input);
   for (;;) {
@@ -116,31 +213,35 @@ export function evaluateNamespace(input: NamespaceInput): NamespaceEvaluation {
   }
 }
 
-/** Evaluates a namespace and pauses after each pod and each template, so that something else can go on meanwhile. */
+/** Evaluates a namespace and pauses after each pod and each template, so that the caller can yield. */
 export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, NamespaceEvaluation> {
   const { namespace, level, pods } = input;
   const name = namespace.metadata?.name ?? '';
-  if (level === undefined)
-    return inconclusive(name, 'restricted', 'the managed fields of the namespace cannot be read');
-  if (pods === undefined) return inconclusive(name, level, 'the pods of the namespace cannot be listed');
-  const found = new Map<string, Found>();
+  if (level === undefined) return inconclusive(name, 'the managed fields of the namespace cannot be parsed');
+  if (pods === undefined) return { ...inconclusive(name, 'the pods of the namespace cannot be listed'), level };
+  const findings = new Map<string, Finding>();
   if (level !== 'privileged') {
     for (const pod of pods) {
-      notePod(found, pod, input, level);
+      addPod(findings, pod, input, level);
       yield;
     }
     for (const template of input.templates) {
-      noteTemplate(found, template, input, level);
+      addTemplate(findings, template, input, level);
       yield;
     }
   }
-  const workloads = [...found.values()].flatMap(workloadOf).sort(compareWorkloads);
+  const workloads = [...findings.values()].flatMap(violatingWorkload).sort(compareOwners);
   if (workloads.length === 0) return { name, level, verdict: 'clean', categories: [], workloads };
   return { name, level, verdict: 'violating', categories: classify(namespace, workloads), workloads };
 }
 
-/** What is known of one owner. */
-interface Found {
+/** An evaluation without a verdict. */
+export function inconclusive(name: string, error: string): NamespaceEvaluation {
+  return { name, level: 'restricted', verdict: 'inconclusive', categories: [], workloads: [], error };
+}
+
+/** The violations of one owner. */
+interface Finding {
   readonly owner: Owner;
   violatingPods: number;
   userPods: number;
@@ -149,51 +250,51 @@ interface Found {
   ofTemplate: readonly FixableViolation[];
 }
 
-function inconclusive(name: string, level: Level, error: string): NamespaceEvaluation {
-  return { name, level, verdict: 'inconclusive', categories: [], workloads: [], error };
-}
-
-/** Pods that have ended are not started again. */
-function notePod(found: Map<string, Found>, pod: Pod, input: NamespaceInput, level: Level): void {
+/** Completed pods are skipped, since they are not restarted. */
+function addPod(findings: Map<string, Finding>, pod: Pod, input: NamespaceInput, level: Level): void {
   const phase = pod.status?.phase;
   if (phase === 'Succeeded' || phase === 'Failed') return;
-  const violations = violationsOf(pod, '', input, level);
-  const isOfUser = isUserCaused(pod, input);
-  if (violations.length === 0 && !isOfUser) return;
-  const entry = entryFor(found, ownerOf(pod, input.exists));
-  if (isOfUser) entry.userPods++;
+  const violations = findViolations(pod, '', input, level);
+  const isUsers = isUserCaused(pod, input);
+  if (violations.length === 0 && !isUsers) return;
+  const finding = findingFor(findings, podOwner(pod, input.exists));
+  if (isUsers) finding.userPods++;
   if (violations.length === 0) return;
-  entry.violatingPods++;
-  entry.causes.add(isOfUser ? 'user' : 'serviceAccount');
-  if (entry.ofPods.length === 0) entry.ofPods = violations;
+  finding.violatingPods++;
+  finding.causes.add(isUsers ? 'user' : 'serviceAccount');
+  if (finding.ofPods.length === 0) finding.ofPods = violations;
 }
 
-function noteTemplate(found: Map<string, Found>, template: TemplatePod, input: NamespaceInput, level: Level): void {
-  const violations = violationsOf(template.pod, `${template.path}.`, input, level);
-  if (violations.length > 0) entryFor(found, template).ofTemplate = violations;
-  else input.onKept?.();
+function addTemplate(
+  findings: Map<string, Finding>,
+  { kind, name, path, pod }: TemplatePod,
+  input: NamespaceInput,
+  level: Level,
+): void {
+  const violations = findViolations(pod, `${path}.`, input, level);
+  if (violations.length > 0) findingFor(findings, { kind, name }).ofTemplate = violations;
+  else input.onSatisfied?.();
 }
 
-function entryFor(found: Map<string, Found>, { kind, name }: Owner): Found {
-  const key = ownerKey({ kind, name });
-  const known = found.get(key);
+function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
+  const key = `${owner.kind}/${owner.name}`;
+  const known = findings.get(key);
   if (known) return known;
-  const owner = { kind, name };
-  const entry = { owner, violatingPods: 0, userPods: 0, causes: new Set<Cause>(), ofPods: [], ofTemplate: [] };
-  found.set(key, entry);
-  return entry;
+  const finding = { owner, violatingPods: 0, userPods: 0, causes: new Set<Cause>(), ofPods: [], ofTemplate: [] };
+  findings.set(key, finding);
+  return finding;
 }
 
-/** Fields are looked for only where something is wrong. */
-function violationsOf(pod: PodLike, prefix: string, input: NamespaceInput, level: Level): readonly FixableViolation[] {
-  const { emulationVersion } = input;
-  const options = {
-    level,
-    version: 'latest',
-    ...(emulationVersion === undefined ? {} : { emulationVersion }),
-  } as const;
-  if (input.exemptions.runtimeClass(pod.spec?.runtimeClassName) || evaluatePod(pod, options).allowed) return [];
-  return evaluatePod(pod, { ...options, fields: true }).violations.map(({ check, reason, detail, fields = [] }) => ({
+/** Evaluates without fields first, since most pods satisfy the level. */
+function findViolations(
+  pod: PodLike,
+  prefix: string,
+  { exemptions, emulationVersion }: NamespaceInput,
+  level: Level,
+): readonly FixableViolation[] {
+  const policy = { level, version: 'latest', ...(emulationVersion === undefined ? {} : { emulationVersion }) } as const;
+  if (exemptions.runtimeClass(pod.spec?.runtimeClassName) || evaluatePod(pod, policy).allowed) return [];
+  return evaluatePod(pod, { ...policy, fields: true }).violations.map(({ check, reason, detail, fields = [] }) => ({
     check,
     reason,
     detail,
@@ -202,38 +303,32 @@ function violationsOf(pod: PodLike, prefix: string, input: NamespaceInput, level
   }));
 }
 
-/** A template counts for users only where pods show that they have to let them in. */
-function workloadOf({
-  owner,
-  ofTemplate,
-  ofPods,
-  violatingPods,
-  userPods,
-  causes,
-}: Found): readonly ViolatingWorkload[] {
+/** A template is caused by users only if its pods show that they need the permissions of a user. */
+function violatingWorkload(finding: Finding): readonly ViolatingWorkload[] {
+  const { owner, ofTemplate, ofPods, violatingPods, userPods, causes } = finding;
   const violations = ofTemplate.length > 0 ? ofTemplate : ofPods;
   if (violations.length === 0) return [];
   if (ofTemplate.length > 0) causes.add(userPods > 0 ? 'user' : 'serviceAccount');
   return [{ ...owner, pods: violatingPods, causes: [...causes].sort(), violations }];
 }
 
-function compareWorkloads(a: Owner, b: Owner): number {
+function compareOwners(a: Owner, b: Owner): number {
   return compareBytes(a.kind, b.kind) || compareBytes(a.name, b.name);
 }
 
-/** A pod that a workload would make, as it would be admitted. */
+/** A pod that a workload would create, as admission would complete it. */
 export interface TemplatePod {
   readonly kind: string;
   readonly name: string;
-  /** Where the workload keeps the template: `spec.template`. */
+  /** Path of the template in the workload: `spec.template`. */
   readonly path: string;
   readonly pod: PodLike;
 }
 
-/** What the pods of a workload meet on their way in. */
+/** What SCC admission of the pods of a template depends on. */
 export interface TemplateContext {
   readonly namespace: Namespace;
-  /** Of the namespace: unless SCCs are enforced there, pods stay as their template is. */
+  /** Mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */
   readonly sccMode: SccMode;
   readonly sccs: readonly SecurityContextConstraints[];
   readonly sccSet?: SccSet | undefined;
@@ -242,18 +337,18 @@ export interface TemplateContext {
 }
 
 /**
- * The pod of a workload as SCCs complete it for its service account, since without that nearly every template seems to
- * violate something; as it stands where no SCC admits it. `undefined` for what has no template.
+ * The pod of a workload as SCC admission completes it for its service account; unchanged if no SCC admits it. Without the
+ * completion, nearly every template would violate the level. Returns `undefined` for an object without a pod template.
  */
-export function getTemplatePod(kind: Kind, object: KubeObject, surroundings: TemplateContext): TemplatePod | undefined {
+export function getTemplatePod(kind: Kind, object: KubeObject, context: TemplateContext): TemplatePod | undefined {
   const path = podTemplatePath(RESOURCES[kind].group, kind);
-  const made = getControllerPod(object, kind, surroundings.findAccount);
-  if (path === undefined || made === undefined) return undefined;
+  const created = getControllerPod(object, kind, context.findAccount);
+  if (path === undefined || created === undefined) return undefined;
   const { name = '' } = object.metadata ?? {};
-  return { kind, name, path: path.join('.'), pod: admitted(made.pod, surroundings) };
+  return { kind, name, path: path.join('.'), pod: completePod(created.pod, context) };
 }
 
-function admitted(pod: PodLike, { namespace, sccMode, sccs, sccSet, canUse }: TemplateContext): PodLike {
+function completePod(pod: PodLike, { namespace, sccMode, sccs, sccSet, canUse }: TemplateContext): PodLike {
   if (sccMode !== 'enforce') return pod;
   const account = pod.spec?.serviceAccountName ?? 'default';
   const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account, 'accurate');
@@ -261,43 +356,51 @@ function admitted(pod: PodLike, { namespace, sccMode, sccs, sccSet, canUse }: Te
   return decision.allowed && isObject(decision.object) ? decision.object : pod;
 }
 
-/** Why workloads of a namespace violate its level to come; a namespace may be in `userSCC` and `unknown` at once. */
-export const CATEGORIES = ['unknown', 'openshift', 'runLevelZero', 'disabledSyncer', 'userSCC'] as const;
-export type Category = (typeof CATEGORIES)[number];
+/** Name of the Report in each violating namespace. */
+export const REPORT_NAME = 'portcullis-pod-security';
 
-type Cause = 'user' | 'serviceAccount';
+const MAX_RESULTS = 200;
+const MAX_MESSAGE = 1024;
+const MAX_FIELDS = 20;
 
-/** What was found in a namespace. */
-export interface NamespaceEvaluation {
-  readonly name: string;
-  readonly level: Level;
-  readonly verdict: 'clean' | 'violating' | 'inconclusive';
-  /** In no order; empty unless the verdict is `violating`. */
-  readonly categories: readonly Category[];
-  /** Sorted by kind and name. */
-  readonly workloads: readonly ViolatingWorkload[];
-  /** Why there is no verdict. */
-  readonly error?: string;
+/** The report of a namespace. Results beyond the maximum are only counted. `seconds` is the time of the evaluation. */
+export function buildReport(evaluation: NamespaceEvaluation, { seconds }: { readonly seconds: number }): Report {
+  const { name: namespace, workloads } = evaluation;
+  const results = workloads.flatMap((workload) =>
+    workload.violations.map((violation) => reportResult(violation, workload, evaluation, seconds)),
+  );
+  return {
+    apiVersion: getApiVersion('Report'),
+    kind: 'Report',
+    metadata: { name: REPORT_NAME, namespace, labels: { [PART_OF_LABEL]: PART_OF } },
+    source: PART_OF,
+    scope: { apiVersion: 'v1', kind: 'Namespace', name: namespace },
+    summary: { pass: 0, fail: results.length, warn: 0, error: 0, skip: 0 },
+    results: results.slice(0, MAX_RESULTS),
+  };
 }
 
-/** Something whose pods enforcement would refuse: what makes the pods, or a pod that nothing makes. */
-export interface ViolatingWorkload {
-  readonly kind: string;
-  readonly name: string;
-  /** Pods that violate and run today. */
-  readonly pods: number;
-  /** Whose rights let in what violates: somebody's own, those of the service account, or some of both. */
-  readonly causes: readonly Cause[];
-  readonly violations: readonly FixableViolation[];
-}
-
-/** What one check holds against a workload, and what to do about it. */
-export interface FixableViolation {
-  readonly check: string;
-  readonly reason: string;
-  readonly detail: string;
-  /** Paths in the object of the workload: `spec.template.spec.hostNetwork`. */
-  readonly fields: readonly string[];
-  /** One sentence. */
-  readonly fix: string;
+function reportResult(
+  { check, reason, detail, fields, fix }: FixableViolation,
+  { kind, name, pods, causes }: ViolatingWorkload,
+  { name: namespace, level }: NamespaceEvaluation,
+  seconds: number,
+): ReportResult {
+  const text = `${reason}${detail === '' ? '' : ` (${detail})`}. ${fix}`;
+  return {
+    policy: `pod-security-${level}`,
+    rule: check,
+    category: 'Pod Security Standards',
+    severity: level === 'baseline' ? 'high' : 'medium',
+    result: 'fail',
+    scored: true,
+    message: text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE - 1)}…` : text,
+    timestamp: { seconds, nanos: 0 },
+    resources: [{ kind, namespace, name }],
+    properties: {
+      pods: String(pods),
+      causes: causes.join(', '),
+      ...(fields.length === 0 ? {} : { fields: fields.slice(0, MAX_FIELDS).join(', ') }),
+    },
+  };
 }

@@ -13,7 +13,7 @@ import { decodeObject, isSignificantUpdate } from '../psa/decode.ts';
 import { readEnforcement, type DefaultLevel } from './enforcement.ts';
 import { findExemption, type Exemptions } from '../psa/configuration.ts';
 import { printPolicy } from '../psa/policy.ts';
-import { isSelected, templatePodOf, type TemplateSurroundings } from './readiness.ts';
+import { isSelected, getTemplatePod, type TemplateContext } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
 
 /** What tells whether enforcement is still to come. */
@@ -41,9 +41,9 @@ export interface PreviewInput {
   readonly request: AdmissionRequest;
   readonly exemptions: Exemptions;
   /** `undefined` if there is no such namespace. */
-  surroundingsOf(namespace: string): TemplateSurroundings | undefined;
+  surroundingsOf(namespace: string): TemplateContext | undefined;
   /** What the namespace would be held to; `undefined` if nobody can tell. */
-  levelOf(surroundings: TemplateSurroundings): Level | undefined;
+  levelOf(surroundings: TemplateContext): Level | undefined;
 }
 
 /**
@@ -114,12 +114,12 @@ function isSignificantPodUpdate(object: KubeObject, old: KubeObject): boolean {
 }
 
 /** Pods come as SCCs have completed them; templates do not, and until SCCs can do so there is no telling. */
-function podOf(kind: Kind, object: KubeObject, surroundings: TemplateSurroundings): PodLike | undefined {
+function podOf(kind: Kind, object: KubeObject, surroundings: TemplateContext): PodLike | undefined {
   if (kind !== 'Pod' && !canComplete(surroundings)) return undefined;
-  return kind === 'Pod' ? object : templatePodOf(kind, object, surroundings)?.pod;
+  return kind === 'Pod' ? object : getTemplatePod(kind, object, surroundings)?.pod;
 }
 
-function canComplete({ namespace, sccMode, sccs }: TemplateSurroundings): boolean {
+function canComplete({ namespace, sccMode, sccs }: TemplateContext): boolean {
   const range = namespace.metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '';
   return sccMode !== 'enforce' || (range !== '' && sccs.length > 0);
 }

@@ -1,36 +1,37 @@
-import type { RolloutPhase } from './enforcement.ts';
+/** How far an installation participates: not at all; it only evaluates; it decides and enforces. In this order. */
+export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
+export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 
-/** What becomes of an evaluation that could not judge every namespace: it holds enforcement back, or not. */
+/** Whether an evaluation without a verdict for some namespaces blocks enforcement. */
 export const INCONCLUSIVE_POLICIES = ['Block', 'Ignore'] as const;
 export type InconclusivePolicy = (typeof INCONCLUSIVE_POLICIES)[number];
 
-/** Who judges: this program, or whoever enforces in the cluster, asked by dry runs of labels. */
+/** `InProcess`: Portcullis evaluates namespaces. `DryRun`: the API server does, by dry runs of labels. */
 export const EVALUATORS = ['InProcess', 'DryRun'] as const;
 export type Evaluator = (typeof EVALUATORS)[number];
 
-/** How an installation comes to enforce the Pod Security Standards. */
+/** Settings of the rollout of enforcement. */
 export interface RolloutSettings {
   readonly phase: RolloutPhase;
-  /** The day (`2027-01-31`) from which authors of workloads are told to expect enforcement; it switches nothing itself. */
+  /** The announced date of enforcement (`2027-01-31`). Previews name it; it changes nothing itself. */
   readonly enforcementDate?: string;
-  /** How often all namespaces are evaluated for the record. */
+  /** Interval between evaluations of all namespaces. */
   readonly evaluationIntervalMs: number;
-  /** What is older decides nothing. */
+  /** Older evaluations decide nothing. */
   readonly maxEvaluationAgeMs: number;
-  /** Whether namespaces are evaluated again before enforcement, if that was too long ago. */
+  /** Whether a decision to enforce needs a recent evaluation. */
   readonly recheckBeforeEnforce: boolean;
   readonly inconclusivePolicy: InconclusivePolicy;
-  /** How long all namespaces must have had their labels before the default is raised. */
+  /** How long all namespaces must have had their labels before the default level is raised. */
   readonly raiseSettleMs: number;
   readonly evaluator: Evaluator;
-  /** Of the dry runs: so many a second, and so many at once. */
+  /** Rate of dry runs per second, and their burst. */
   readonly clientQps: number;
   readonly clientBurst: number;
-  /** Features by name, for clusters without a FeatureGate; what is not named is off, and on in the phase `Enforce`. */
+  /** Feature gates by name, for clusters without a FeatureGate object. A gate without an entry is on in phase `Enforce`. */
   readonly featureGates: ReadonlyMap<string, boolean>;
 }
 
-/** What holds where nothing is said. */
 export const DEFAULT_ROLLOUT: RolloutSettings = {
   phase: 'Disabled',
   evaluationIntervalMs: 4 * 3_600_000,

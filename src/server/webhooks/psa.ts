@@ -20,7 +20,7 @@ import { newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import type { ManagementSettings } from '../../policy/rollout/label-sync.ts';
 import { previewEnforcement, formatPreviewWarning, isEnforcementPending } from '../../policy/rollout/preview.ts';
-import type { TemplateSurroundings } from '../../policy/rollout/readiness.ts';
+import { type TemplateContext } from '../../policy/rollout/evaluation.ts';
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import { sccMode, modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
@@ -191,11 +191,7 @@ function createPreview({
   };
 }
 
-function templateSurroundings(
-  store: Store,
-  name: string,
-  { scc }: ManagementSettings,
-): TemplateSurroundings | undefined {
+function templateSurroundings(store: Store, name: string, { scc }: ManagementSettings): TemplateContext | undefined {
   const namespace = store.get('Namespace', name);
   if (namespace === undefined) return undefined;
   return {

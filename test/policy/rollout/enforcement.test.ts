@@ -17,11 +17,11 @@ import {
   readEnforcement,
   replicaDefault,
   ROLLOUT_MANAGER,
-  ROLLOUT_PHASES,
   wantsEnforcement,
   type EnforcementInput,
   type EnforcementPlan,
 } from '../../../src/policy/rollout/enforcement.ts';
+import { ROLLOUT_PHASES } from '../../../src/policy/rollout/settings.ts';
 
 /** Nobody asked for anything, everything is in order, and the cluster may enforce. */
 const CLEAN: EnforcementInput = {
@@ -46,7 +46,7 @@ suite('the plan', () => {
       expected: { status: 'Restricted', enforce: 'restricted', syncer: 'Enforce' },
     },
     {
-      name: 'labels come first',
+      name: 'the default level is raised after all namespaces are labeled',
       given: { isSettled: false },
       expected: { status: 'Restricted', enforce: 'privileged', syncer: 'Enforce' },
     },
@@ -217,10 +217,14 @@ suite('conditions', () => {
         unlabelled: ['b', 'a'],
       },
       expected: {
-        Evaluated: ['True', 'Completed', 'all namespaces were judged by 2026-01-01T00:00:00Z'],
+        Evaluated: ['True', 'Completed', 'all namespaces were evaluated at 2026-01-01T00:00:00Z'],
         ViolationsDetected: ['False', 'NoViolations', 'no workload would be refused'],
-        Enforcing: ['False', 'LabelingNamespaces', 'labels come first; still without: a, b'],
-        Progressing: ['True', 'LabelingNamespaces', 'namespaces get their labels; still without: a, b'],
+        Enforcing: [
+          'False',
+          'LabelingNamespaces',
+          'the default level is raised after all namespaces are labeled; missing: a, b',
+        ],
+        Progressing: ['True', 'LabelingNamespaces', 'namespaces are being labeled; missing: a, b'],
         LegacyProposed: undefined,
         SpecInvalid: undefined,
       },
@@ -238,7 +242,7 @@ suite('conditions', () => {
         LegacyProposed: [
           'True',
           'WrittenByController',
-          'workloads would be refused: clear spec.enforcementMode once they are in order',
+          'workloads would be refused: clear spec.enforcementMode after they are fixed',
         ],
       },
     },
@@ -262,7 +266,7 @@ suite('conditions', () => {
         SpecInvalid: [
           'True',
           'UnknownEnforcementMode',
-          'spec.enforcementMode: "Privileged" is none of "", "Restricted", "Legacy"; nothing changes',
+          'spec.enforcementMode: "Privileged" is not one of "", "Restricted", "Legacy"; the state is not changed',
         ],
       },
     },
@@ -272,18 +276,18 @@ suite('conditions', () => {
       expected: {
         Evaluated: ['False', 'Failed', 'pods cannot be listed'],
         ViolationsDetected: ['Unknown', 'NeverRan', 'no evaluation has been completed yet'],
-        Progressing: ['True', 'EvaluationPending', 'an evaluation of all namespaces is to decide'],
+        Progressing: ['True', 'EvaluationPending', 'the decision waits for an evaluation of all namespaces'],
       },
     },
     {
       name: 'labels on their way out',
       given: { input: { spec: 'Legacy', status: 'Legacy' }, unreleased: ['a'] },
-      expected: { Progressing: ['True', 'ReleasingLabels', 'labels are given up in a'] },
+      expected: { Progressing: ['True', 'ReleasingLabels', 'enforce labels are being removed from a'] },
     },
     {
       name: 'the gate is not known',
       given: { input: { gate: undefined } },
-      expected: { Enforcing: ['Unknown', 'FeatureGateNotObserved', 'the feature gate is not known yet'] },
+      expected: { Enforcing: ['Unknown', 'FeatureGateNotObserved', 'the state of the feature gate is unknown'] },
     },
   ];
   for (const { name, given, expected } of cases) {

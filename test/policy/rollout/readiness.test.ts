@@ -8,20 +8,22 @@ import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import {
   readinessCondition,
   nextViolatingNamespaces,
-  evaluateInSteps,
-  evaluateNamespace,
   evaluationStatus,
-  isSelected,
   countFindings,
   mergeReadinessConditions,
-  predictLevel,
-  templatePodOf,
-  parseDryRunWarnings,
   violationReason,
+} from '../../../src/policy/rollout/readiness.ts';
+import {
+  evaluateStepwise,
+  evaluateNamespace,
+  isSelected,
+  predictLevel,
+  getTemplatePod,
+  parseDryRunWarnings,
   type NamespaceEvaluation,
   type NamespaceInput,
   type TemplatePod,
-} from '../../../src/policy/rollout/readiness.ts';
+} from '../../../src/policy/rollout/evaluation.ts';
 import { isUserCaused } from '../../../src/policy/rollout/evaluation.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { entryOf } from '../../support/namespace-writes.ts';
@@ -229,7 +231,7 @@ suite('a namespace', () => {
   });
 
   test('is evaluated in steps, between which others have their turn', () => {
-    const steps = [...evaluateInSteps(inputFor({ pods: [podOf({}), podOf({})], templates: [templateOf('a')] }))];
+    const steps = [...evaluateStepwise(inputFor({ pods: [podOf({}), podOf({})], templates: [templateOf('a')] }))];
     assert.equal(steps.length, 3);
   });
 });
@@ -247,7 +249,7 @@ suite('a pod of a template', () => {
     spec: { template: { spec: { containers: [{ name: 'app', image: 'app:1' }], ...spec } } },
   });
   const levelAfter = (spec: JsonObject, sccMode: 'enforce' | 'off' = 'enforce'): unknown => {
-    const template = templatePodOf('Deployment', deployment(spec), { ...surroundings, sccMode });
+    const template = getTemplatePod('Deployment', deployment(spec), { ...surroundings, sccMode });
     assert.ok(template);
     return evaluateNamespace(inputFor({ templates: [template] })).verdict;
   };
@@ -261,7 +263,7 @@ suite('a pod of a template', () => {
       metadata: { name: 'backup' },
       spec: { jobTemplate: { spec: { template: { spec: { containers: [] } } } } },
     };
-    const template = templatePodOf('CronJob', job, surroundings);
+    const template = getTemplatePod('CronJob', job, surroundings);
     assert.deepEqual(
       [template?.kind, template?.name, template?.path],
       ['CronJob', 'backup', 'spec.jobTemplate.spec.template'],
@@ -269,8 +271,8 @@ suite('a pod of a template', () => {
   });
 
   test('is none where there is no template', () => {
-    assert.equal(templatePodOf('Deployment', { metadata: { name: 'odd' } }, surroundings), undefined);
-    assert.equal(templatePodOf('Secret', { metadata: { name: 'odd' } }, surroundings), undefined);
+    assert.equal(getTemplatePod('Deployment', { metadata: { name: 'odd' } }, surroundings), undefined);
+    assert.equal(getTemplatePod('Secret', { metadata: { name: 'odd' } }, surroundings), undefined);
   });
 });
 

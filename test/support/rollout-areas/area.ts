@@ -1,11 +1,7 @@
 import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
-import type {
-  DefaultLevel,
-  EvaluationResult,
-  RolloutPhase,
-  SyncerMode,
-} from '../../../src/policy/rollout/enforcement.ts';
+import type { DefaultLevel, EvaluationResult, SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
+import { type RolloutPhase } from '../../../src/policy/rollout/settings.ts';
 import { entryOf } from '../namespace-writes.ts';
 
 /** One case; `productExpect` counts where there is one. */

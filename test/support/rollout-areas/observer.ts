@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { observeConfig, podSecurityDefaults } from '../../../src/policy/rollout/observed-config.ts';
+import { observeDefaults } from '../../../src/policy/rollout/observed-config.ts';
 import { planEnforcement } from '../../../src/policy/rollout/enforcement.ts';
 import { area, type RolloutArea } from './area.ts';
 
@@ -16,12 +16,8 @@ interface GateExpect {
   readonly defaults: JsonObject;
 }
 
-function configWith(defaults: JsonObject): JsonObject {
-  return { admission: { pluginConfig: { PodSecurity: { configuration: { defaults } } } } };
-}
-
 export const OBSERVER_AREAS: Readonly<Record<string, RolloutArea>> = {
-  'observer/gate-only': area<GateCase, GateExpect>('planEnforcement, observeConfig', (given, expect) => {
+  'observer/gate-only': area<GateCase, GateExpect>('planEnforcement, observeDefaults', (given, expect) => {
     const { existingDefaults, gatesObserved, gate, gateError } = given;
     const isKnown = gatesObserved && gateError === undefined;
     const plan = planEnforcement({
@@ -34,11 +30,9 @@ export const OBSERVER_AREAS: Readonly<Record<string, RolloutArea>> = {
       isSettled: true,
       currentEnforce: existingDefaults['enforce'] === 'restricted' ? 'restricted' : 'privileged',
     });
-    const state = { plan, exemptions: { usernames: [], namespaces: [], runtimeClasses: [] }, error: gateError };
-    const { config, errors } = observeConfig(state, configWith(existingDefaults), [podSecurityDefaults]);
     assert.deepEqual(
-      { config, error: errors.length > 0 },
-      { config: configWith(expect.defaults), error: expect.error },
+      { defaults: observeDefaults(plan, existingDefaults), error: gateError !== undefined },
+      { defaults: expect.defaults, error: expect.error },
     );
   }),
 };

@@ -4,14 +4,13 @@ import { parseWarnings } from '../../../src/cluster/connection.ts';
 import type { Pod } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import { classify } from '../../../src/policy/rollout/evaluation.ts';
+import { readinessCondition, readinessConditions } from '../../../src/policy/rollout/readiness.ts';
 import {
-  readinessCondition,
   evaluateNamespace,
   isSelected,
   predictLevel,
-  readinessConditions,
   parseDryRunWarnings,
-} from '../../../src/policy/rollout/readiness.ts';
+} from '../../../src/policy/rollout/evaluation.ts';
 import type { Level } from '../../../src/policy/pss/policy.ts';
 import { area, namespaceOf, type CaseNamespace, type RolloutArea } from './area.ts';
 

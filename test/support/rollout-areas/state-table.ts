@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import {
   enforcementConditions,
   planEnforcement,
-  writersOf,
   type EnforcementInput,
+  type EnforcementPlan,
 } from '../../../src/policy/rollout/enforcement.ts';
 import type { StateRow } from './area.ts';
 
@@ -31,4 +31,13 @@ export function checkState({ input: { allManagedLabeled: isSettled, ...row }, ex
     [plan.spec, plan.status, plan.enforce],
     `again: ${JSON.stringify(row)}`,
   );
+}
+
+/** The components that have to write for a plan to take effect. */
+function writersOf(input: EnforcementInput, plan: EnforcementPlan): readonly string[] {
+  return [
+    ...(plan.spec === input.spec ? [] : ['readiness:spec']),
+    ...(plan.status === input.status ? [] : ['readiness:status']),
+    ...(plan.enforce === input.currentEnforce ? [] : ['observer:config']),
+  ];
 }
