@@ -37,7 +37,7 @@ const put = <K extends RbacKind>(store: WritableStore, kind: K, object: unknown)
 const ALICE: Subject = { username: 'alice', groups: ['system:authenticated', 'ops'] };
 const USER = { kind: 'User', name: 'alice' };
 
-suite('who may use an SCC', () => {
+suite('permissions to use SCCs', () => {
   const cases: readonly {
     readonly name: string;
     readonly fill: (store: WritableStore) => void;
@@ -185,7 +185,7 @@ suite('who may use an SCC', () => {
   });
 });
 
-suite('what changes', () => {
+suite('changes', () => {
   const filled = (): WritableStore => {
     const store = createStore();
     put(store, 'ClusterRole', role('use'));
@@ -250,7 +250,7 @@ suite('what changes', () => {
   }
 });
 
-test('after any changes the answers are those of an authorizer that is made anew', () => {
+test('after any changes the results equal those of a new authorizer', () => {
   const names = fc.constantFrom('a', 'b');
   const namespaces = fc.constantFrom('shop', 'other');
   const subjects = fc.array(
@@ -313,7 +313,7 @@ test('after any changes the answers are those of an authorizer that is made anew
   );
 });
 
-test('a change among 50,000 bindings costs what the change costs', () => {
+test('the cost of a change does not depend on the number of bindings', () => {
   const store = createStore();
   put(store, 'ClusterRole', role('use'));
   for (let index = 0; index < 50_000; index++) {

@@ -105,7 +105,7 @@ describe('the cluster', () => {
 
 const ONLY_CONTEXT = 'current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\n';
 
-describe('there is no cluster', () => {
+describe('no cluster is found', () => {
   test('where the environment names a kubeconfig that is missing, for those that can do without one, too', async () => {
     const env = { HOME: join(folder, 'home'), KUBECONFIG: join(folder, 'x') };
     await assert.rejects(findCluster({ env }), {

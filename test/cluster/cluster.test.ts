@@ -91,14 +91,14 @@ describe('a live cluster', () => {
     for (const other of others) assert.equal(other.spec, first?.spec);
   });
 
-  test('follows what others do', async () => {
+  test('stores changes of other clients', async () => {
     await server.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'bank', labels: { a: 'b' } } });
     assert.deepEqual(await found(() => live.store.get('Namespace', 'bank')?.metadata?.labels?.['a']), 'b');
     await server.admin.send('DELETE', `${PODS}/p3`);
     await found(() => (live.store.get('Pod', 'p3', 'shop') ? undefined : true));
   });
 
-  test('tells a write once, though the watch tells it too', async () => {
+  test('notifies of a write once, although the watch delivers it too', async () => {
     const told: string[] = [];
     const leave = live.store.subscribe(({ type, object }) => {
       if (object.metadata?.name?.startsWith('mine')) told.push(`${type} ${object.metadata.name}`);
@@ -140,7 +140,7 @@ describe('a live cluster', () => {
     await found(() => live.store.get('SecurityContextConstraints', name)?.priority === 77 || undefined);
   });
 
-  test('follows no more of a kind than it is told to', async () => {
+  test('watches only the configured scope of a kind', async () => {
     const scoped = createLiveCluster({
       connection,
       kinds: [

@@ -41,7 +41,7 @@ describe('events', () => {
       return method === 'POST' ? ['POST', value.note] : [method, value[0]?.value];
     });
 
-  test('say when, about what and by whom', async () => {
+  test('have a time, an object and a controller', async () => {
     begin();
     await tell(note('hello'));
     const [request] = server.seen;
@@ -70,7 +70,7 @@ describe('events', () => {
     });
   });
 
-  test('that repeat become one that counts, even when told at the same time', async () => {
+  test('become a series when they repeat, also concurrently', async () => {
     begin();
     await Promise.all([tell(note('a')), tell(note('a')), tell(note('b'))]);
     clock.advance(599_999);
@@ -97,7 +97,7 @@ describe('events', () => {
     ]);
   });
 
-  test('that are gone are written anew', async () => {
+  test('are created again after their deletion', async () => {
     begin();
     server.answer(json({}), json({ kind: 'Status', message: 'gone', code: 404 }, 404), json({}));
     await tell(note('a'));
@@ -108,7 +108,7 @@ describe('events', () => {
     );
   });
 
-  test('that the server refuses are an error, and tried anew the next time', async () => {
+  test('that the server rejects are an error, and are created the next time', async () => {
     begin();
     server.answer(json({ kind: 'Status', message: 'no', code: 403 }, 403), json({}));
     await assert.rejects(tell(note('a')), (error) => error instanceof ApiError && error.status.code === 403);

@@ -63,7 +63,7 @@ describe('a development cluster over TLS', () => {
     assert.deepEqual([counts.at(-1), counts.length > total / 2], [total, true]);
   });
 
-  test('gives objects as they are stored, with their type, and who owns which field of namespaces only', async () => {
+  test('returns objects with their type, and managedFields of namespaces only', async () => {
     const { store } = await readCluster(admin, ['Pod', 'Namespace'], {});
     const stored = cluster.cluster.store.get('Pod', 'p0', 'shop');
     assert.ok(stored?.metadata?.managedFields);
@@ -79,7 +79,7 @@ describe('a development cluster over TLS', () => {
     assert.ok(store.list('ClusterRole').length >= 10);
   });
 
-  test('a list that expires while it is read is read anew', async () => {
+  test('an expired list is read again from the start', async () => {
     let pages = 0;
     const impatient: Connection = {
       ...admin,
@@ -122,7 +122,7 @@ describe('a development cluster over TLS', () => {
     );
   });
 
-  test('who may not list is told all that is missing', async () => {
+  test('the error lists all missing permissions', async () => {
     const alice = await as('    as: alice\n    as-groups: [dev]\n');
     await assert.rejects(readCluster(alice, ['Pod', 'ClusterRole', 'Namespace'], { namespace: 'shop' }), {
       name: 'UserError',
@@ -132,7 +132,7 @@ describe('a development cluster over TLS', () => {
     });
   });
 
-  test('tells who we are, and what somebody may do', async () => {
+  test('reviews the own identity and the permissions of users', async () => {
     const alice = await as('    as: alice\n    as-groups: [dev]\n');
     assert.deepEqual(await reviewSelf(alice), { username: 'alice', groups: ['dev', 'system:authenticated'] });
     const use = {
@@ -237,7 +237,7 @@ describe('a server that refuses', () => {
     });
   }
 
-  test('a list that always expires is read as a whole in the end', async () => {
+  test('a list whose pages always expire is requested without pages', async () => {
     const page = json({ metadata: { continue: 'more', resourceVersion: '1' }, items: [{ metadata: { name: 'a' } }] });
     const gone = status(410, 'expired');
     server.answer(
@@ -280,7 +280,7 @@ describe('a server that refuses', () => {
     });
   });
 
-  test('to say who we are is no failure', async () => {
+  test('a denied SelfSubjectReview is not an error', async () => {
     server.answer(status(403, 'no'));
     assert.equal(await reviewSelf(connection), undefined);
   });

@@ -76,7 +76,7 @@ describe('an outage of the API server', () => {
       .join(' | ');
   };
 
-  test('at the start keeps the store from being synced, and is told once', () =>
+  test('at start keeps the store unsynced and is logged once', () =>
     play([broken, broken, list, watching], async ({ live, clock, said }) => {
       await said(1);
       clock.advance(800);
@@ -91,7 +91,7 @@ describe('an outage of the API server', () => {
       assert.equal(live.store.synced(), true);
     }));
 
-  test('later changes nothing in what is known; the age of the news tells it', () =>
+  test('later keeps the store; the age of the last event increases', () =>
     play([list, broken, broken], async ({ live, clock, said }) => {
       await said(2);
       clock.advance(800);
@@ -102,7 +102,7 @@ describe('an outage of the API server', () => {
       assert.deepEqual([...live.lastEventAgesMs()], [['Namespace', 1800]]);
     }));
 
-  test('that was long is made up for by reading all anew', () =>
+  test('that is long is followed by a new list', () =>
     play([list, forgotten, list, watching], async ({ clock, said }) => {
       await said(2);
       clock.advance(800);
@@ -153,7 +153,7 @@ describe('an outage of the API server', () => {
     ['not found, of a group that it does not serve', 'SecurityContextConstraints', [nobody, groups('apps')], false],
   ];
   for (const [name, kind, answers, known, told] of MISTAKEN) {
-    test(`an answer that ${known ? 'leaves' : 'empties'} what is known: ${name}`, () =>
+    test(`a response that ${known ? 'keeps' : 'clears'} the store: ${name}`, () =>
       play(
         [list, forgotten, ...answers],
         async ({ live, clock, said }) => {

@@ -1,15 +1,17 @@
-/** What a watch goes through with servers, networks and rights as they are. */
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import fc from 'fast-check';
 import { connect, type Connection } from '../../src/cluster/connection.ts';
 import { createStoreWriter } from '../../src/cluster/store-writer.ts';
 import { createProjections } from '../../src/cluster/projection.ts';
-import { createReflector, type Reflector } from '../../src/cluster/reflector.ts';
+import { createReflector, type Reflector, createLineSplitter } from '../../src/cluster/reflector.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { json, startScriptedServer, type Answer, type ScriptedServer } from '../support/scripted-server.ts';
+
+// What a watch goes through with servers, networks and rights as they are.
 
 interface Scene {
   readonly clock: FakeClock;
@@ -178,7 +180,7 @@ describe('a reflector', () => {
       },
     ));
 
-  test('watches that end at once are not asked for again and again', () =>
+  test('watches that end at once are repeated with backoff', () =>
     play([list(5, []), (response) => response.end(), (response) => response.end()], async (scene) => {
       await scene.soon(() => scene.failures.length === 1);
       scene.clock.advance(799);
@@ -247,7 +249,7 @@ describe('a reflector', () => {
     ['an error without a status', watching(['ERROR', {}]), 'ApiError: the watch failed +800'],
   ];
   for (const [name, answer, failure] of lost) {
-    test(`${name} is followed by a list, of which only changes are told`, () =>
+    test(`${name} is followed by a list, of which only changes are reported`, () =>
       play(
         [
           list(5, [role('a', 1), role('b', 2), role('c', 3)]),
@@ -264,7 +266,7 @@ describe('a reflector', () => {
       ));
   }
 
-  test('a list that expires while it is read is started over, and what has gone meanwhile is gone', () =>
+  test('an expired list starts over, and objects deleted in between are removed', () =>
     play(
       [
         list(5, [role('a', 1), role('b', 2)], { continue: 'c' }),
@@ -277,7 +279,7 @@ describe('a reflector', () => {
       },
     ));
 
-  test('a server that is too busy is left alone for as long as it says', () =>
+  test('a busy server is not called before Retry-After has passed', () =>
     play(
       [list(5, []), status(429, 'Too many requests', { 'retry-after': '7' })],
       async ({ requests, clock, failures, soon, recovered }) => {
@@ -290,7 +292,7 @@ describe('a reflector', () => {
       },
     ));
 
-  test('rights that are lost and come back change nothing in what is known', () => {
+  test('temporarily missing permissions keep the store', () => {
     const denied = status(403, 'roles is forbidden');
     return play(
       [list(5, [role('a', 1)]), watching(), denied, denied, list(8, [role('a', 1), role('b', 7)])],
@@ -377,4 +379,32 @@ describe('a reflector', () => {
       await reflector.stop();
       assert.equal(clock.pending(), 0);
     }));
+});
+
+const line = fc.string({ unit: 'grapheme', maxLength: 20 }).map((text) => text.replaceAll('\n', ''));
+
+test('lines are the same however their bytes come', () => {
+  fc.assert(
+    fc.property(fc.array(line), fc.array(fc.integer({ min: 1, max: 9 })), (lines, sizes) => {
+      const bytes = Buffer.from(lines.map((text) => `${text}\n`).join(''));
+      const splitter = createLineSplitter(1000);
+      const got: string[] = [];
+      for (let start = 0, turn = 0; start < bytes.length; turn++) {
+        const end = start + (sizes[turn % Math.max(1, sizes.length)] ?? bytes.length);
+        got.push(...splitter.push(bytes.subarray(start, end)));
+        start = end;
+      }
+      assert.deepEqual(got, lines);
+    }),
+  );
+});
+
+test('a line that never ends is too long', () => {
+  const splitter = createLineSplitter(10);
+  assert.deepEqual(splitter.push(Buffer.from('0123456789\n012345')), ['0123456789']);
+  assert.throws(() => splitter.push(Buffer.from('678901')), { message: 'a line is longer than 10 bytes' });
+});
+
+test('a rest without an end is no line', () => {
+  assert.deepEqual(createLineSplitter(10).push(Buffer.from('a\n{"half"')), ['a']);
 });

@@ -31,7 +31,7 @@ describe('a token bucket', () => {
     assert.deepEqual([bucket.tryTake(), bucket.tryTake()], [true, false]);
   });
 
-  test('nobody waits longer than they want', async () => {
+  test('each waiter has its own time limit', async () => {
     const bucket = createTokenBucket({ perSecond: 1, burst: 1 }, createFakeClock());
     await bucket.take();
     const impatient = new AbortController();

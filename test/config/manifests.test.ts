@@ -251,7 +251,7 @@ describe('readDocuments', () => {
     assert.deepEqual(position, { line: 4, column: 4 });
   });
 
-  test('repeated keys are told, not those that a merge replaces', () => {
+  test('duplicate keys are reported, but not keys that a merge replaces', () => {
     const text = 'a:\n  - {b: 1, b: 2}\n<<: {c: 1}\nc: 2\nc: 3\n---\n{"d": {"e": 1,\n "e": 2}}';
     const found = readDocuments(text, 'f').documents.flatMap(({ duplicateKeys }) => duplicateKeys);
     assert.deepEqual(found, [
@@ -273,7 +273,7 @@ describe('readDocuments', () => {
     );
   });
 
-  test('what is written as YAML is read back', () => {
+  test('printed YAML is read as the same value', () => {
     const words = fc.constantFrom(
       ...scalars.map(([text]) => text),
       '<<',
@@ -488,7 +488,7 @@ describe('readManifests', () => {
     });
   });
 
-  test('progress is told, and reading can be stopped', async (context) => {
+  test('progress is reported, and reading can be aborted', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': Array(4).fill(POD).join('---\n'), 'b.yaml': POD });
     const told: string[] = [];
     const controller = new AbortController();

@@ -187,7 +187,7 @@ describe('apply', () => {
   });
 });
 
-test('what diff finds, apply makes', () => {
+test('applying a computed patch yields the target', () => {
   const key = fc.oneof(
     fc.constantFrom('a/b', 'a~b', '~1', '', 'x', '0', '-'),
     fc.string().filter((name) => !['__proto__', 'constructor', 'prototype'].includes(name)),

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { allContainers, hasUserNamespace, isWindows, getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
-import type { PodSpec } from '../../src/kube/types.ts';
+import type { PodSpec, JsonObject, Kind, KubeObject, Pod, ServiceAccount } from '../../src/kube/types.ts';
+import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../src/kube/controller-pod.ts';
 
 test('containers come in the order init, regular, ephemeral', () => {
   const spec: PodSpec = {
@@ -16,7 +17,7 @@ test('containers come in the order init, regular, ephemeral', () => {
   assert.deepEqual(allContainers(undefined), []);
 });
 
-describe('what a pod says of its node', () => {
+describe('node fields of pods', () => {
   const cases: readonly { name: string; spec: string; windows: boolean; userNamespace: boolean }[] = [
     { name: 'nothing', spec: '{}', windows: false, userNamespace: false },
     { name: 'windows', spec: '{"os":{"name":"windows"}}', windows: true, userNamespace: false },
@@ -63,4 +64,135 @@ describe('pod templates', () => {
       [undefined, undefined, undefined],
     );
   });
+});
+
+const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'a', image: 'x' }] } };
+
+function workload(spec: unknown): KubeObject {
+  return { metadata: { name: 'web', namespace: 'shop' }, spec } as KubeObject;
+}
+
+describe('workloads that no pods come from', () => {
+  const cases: readonly (readonly [name: string, kind: Kind, object: unknown])[] = [
+    ['a pod template, which nobody makes pods of', 'PodTemplate', { template }],
+    ['a pod', 'Pod', { metadata: { name: 'p' }, spec: template.spec }],
+    ['a kind without a template', 'Namespace', { metadata: { name: 'n' } }],
+    ['a template that is missing', 'ReplicationController', workload({ replicas: 1 })],
+    ['a spec that is none', 'Deployment', workload('many')],
+    ['a template that is null', 'Deployment', workload({ template: null })],
+    ['no spec', 'CronJob', { metadata: { name: 'c' } }],
+  ];
+  for (const [name, kind, object] of cases) {
+    test(name, () => assert.equal(getControllerPod(object as KubeObject, kind), undefined));
+  }
+});
+
+describe('users of controllers', () => {
+  const cases: readonly (readonly [kind: Kind, spec: unknown, controller: string])[] = [
+    ['Deployment', { template }, 'replicaset-controller'],
+    ['ReplicaSet', { template }, 'replicaset-controller'],
+    ['ReplicationController', { template }, 'replication-controller'],
+    ['StatefulSet', { template }, 'statefulset-controller'],
+    ['DaemonSet', { template }, 'daemon-set-controller'],
+    ['Job', { template }, 'job-controller'],
+    ['CronJob', { jobTemplate: { spec: { template } } }, 'job-controller'],
+  ];
+  for (const [kind, spec, controller] of cases) {
+    test(kind, () => {
+      const made = getControllerPod(workload(spec), kind);
+      assert.deepEqual(made?.requester, {
+        username: `system:serviceaccount:kube-system:${controller}`,
+        groups: ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'],
+      });
+      assert.deepEqual(made.pod.metadata, { labels: { app: 'web' }, generateName: 'web-', namespace: 'shop' });
+      assert.equal(made.pod.spec?.serviceAccountName, 'default');
+      assert.equal(made.pod.kind, 'Pod');
+    });
+  }
+
+  test('a node makes its own', () => {
+    assert.deepEqual(nodeUser('n1'), { username: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] });
+  });
+});
+
+test('the template stays as it is', () => {
+  const deployment = workload({ template });
+  const before = structuredClone(deployment);
+  getControllerPod(deployment, 'Deployment');
+  assert.deepEqual(deployment, before);
+});
+
+describe('completion of pods', () => {
+  interface Spec extends JsonObject {
+    readonly volumes?: readonly { readonly name: string; readonly projected?: unknown }[];
+    readonly containers: readonly { readonly ports?: unknown; readonly volumeMounts?: unknown }[];
+  }
+  const specOf = (spec: unknown, accounts: Readonly<Record<string, unknown>> = {}, metadata: unknown = {}): Spec => {
+    const find = (name: string): ServiceAccount | undefined => accounts[name] as ServiceAccount | undefined;
+    return completePod({ metadata, spec } as Pod, find).spec as unknown as Spec;
+  };
+  const containers = [{ name: 'a' }];
+
+  test('its service account, under both names', () => {
+    const { serviceAccount, serviceAccountName } = specOf({ containers, serviceAccountName: 'db' });
+    assert.deepEqual([serviceAccount, serviceAccountName], ['db', 'db']);
+    assert.equal(specOf({ containers, serviceAccount: 'old' })['serviceAccountName'], 'old');
+    assert.equal(specOf({ containers })['serviceAccountName'], 'default');
+  });
+
+  test('the token, unless the pod or else its account does not want it', () => {
+    const volumesOf = (spec: Spec) => spec.volumes?.map(({ name }) => name);
+    const unwilling = { default: { automountServiceAccountToken: false } };
+    assert.deepEqual(volumesOf(specOf({ containers })), ['kube-api-access-xxxxx']);
+    assert.deepEqual(volumesOf(specOf({ containers, volumes: [{ name: 'v' }] })), ['v', 'kube-api-access-xxxxx']);
+    assert.equal(volumesOf(specOf({ containers }, unwilling)), undefined);
+    assert.equal(volumesOf(specOf({ containers, automountServiceAccountToken: false })), undefined);
+    assert.deepEqual(volumesOf(specOf({ containers, automountServiceAccountToken: true }, unwilling)), [
+      'kube-api-access-xxxxx',
+    ]);
+  });
+
+  test('once only', () => {
+    const once = completePod({ metadata: { name: 'p' }, spec: { containers } });
+    assert.deepEqual(completePod(once), once);
+  });
+
+  test('ports of the host where it shares the network', () => {
+    const spec = specOf({ hostNetwork: true, containers: [{ name: 'a', ports: [{ containerPort: 80 }] }] });
+    assert.deepEqual(spec.containers[0]?.ports, [{ containerPort: 80, protocol: 'TCP', hostPort: 80 }]);
+  });
+
+  test('a mirror pod gets neither account nor token', () => {
+    const metadata = { annotations: { 'kubernetes.io/config.mirror': 'x' } };
+    const spec = specOf({ containers }, {}, metadata);
+    assert.deepEqual([spec['serviceAccountName'], spec.volumes], [undefined, undefined]);
+    assert.equal(isMirrorPod({ metadata }), true);
+    assert.equal(isMirrorPod({ metadata: { annotations: {} } }), false);
+  });
+
+  test('an account of a wrong type stays for others to judge', () => {
+    assert.equal(specOf({ containers, serviceAccountName: 5 })['serviceAccountName'], 5);
+    assert.deepEqual(completePod({ spec: 'x' } as unknown as Pod), { spec: 'x', apiVersion: 'v1', kind: 'Pod' });
+  });
+});
+
+test('the claims of a StatefulSet are volumes of its pods, in place of volumes of their names', () => {
+  const spec = {
+    template: {
+      spec: {
+        automountServiceAccountToken: false,
+        containers: [{ name: 'a' }],
+        volumes: [{ name: 'data', emptyDir: {} }, { name: 'conf', configMap: { name: 'c' } }, 'odd'],
+      },
+    },
+    volumeClaimTemplates: [{ metadata: { name: 'data' } }, { metadata: {} }, 'odd'],
+  };
+  const volumes = getControllerPod(workload(spec), 'StatefulSet')?.pod.spec?.volumes;
+  assert.deepEqual(volumes, [
+    { name: 'data', persistentVolumeClaim: { claimName: 'data' } },
+    { name: 'conf', configMap: { name: 'c', defaultMode: 420 } },
+    'odd',
+  ]);
+  const others = getControllerPod(workload(spec), 'ReplicaSet')?.pod.spec?.volumes?.map((volume) => volume.name);
+  assert.deepEqual(others, ['data', 'conf', undefined]);
 });

@@ -1,10 +1,11 @@
-/** The table of the fields of SCCs, the custom resource and the decoder say the same. */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test, suite } from 'node:test';
 import { findMisshapen, type FieldShape } from '../../src/kube/field-shape.ts';
-import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../src/kube/scc.ts';
+import { SCC_FIELDS, USER_NAMESPACE_LEVELS, parseIdBlock, parseIdBlocks } from '../../src/kube/scc.ts';
 import { type Schema, securityContextConstraints } from '../../src/install/definitions.ts';
 import { defaultScc, findSccTypeError } from '../../src/policy/scc/objects.ts';
+
+// The table of the fields of SCCs, the custom resource and the decoder say the same.
 
 const [version] = securityContextConstraints.spec.versions;
 assert.ok(version);
@@ -34,7 +35,7 @@ describe('the custom resource', () => {
     );
   });
 
-  test('says of each field what it means', () => {
+  test('describes each field', () => {
     const silent = all.filter(([name, { description = '' }]) => !name.endsWith('[]') && description === '');
     assert.deepEqual(
       silent.map(([name]) => name),
@@ -62,7 +63,7 @@ describe('the custom resource', () => {
     ]);
   });
 
-  test('demands no more than what defaults give', () => {
+  test('requires only fields that defaults set', () => {
     const given = Object.keys(defaultScc({}));
     assert.equal(schema.required?.length, 12);
     assert.deepEqual(
@@ -107,7 +108,7 @@ function* wrongValues(shape: FieldShape): Generator {
   for (const [name, own] of Object.entries(shape)) for (const value of wrongValues(own)) yield { [name]: value };
 }
 
-describe('what the decision cannot read does not have the shape, and the other way round', () => {
+describe('a value matches the schema if and only if the decision can read it', () => {
   for (const [name, shape] of Object.entries(SCC_FIELDS)) {
     test(name, () => {
       for (const value of wrongValues(shape)) {
@@ -154,4 +155,37 @@ describe('findMisshapen', () => {
       assert.deepEqual(found, expected);
     });
   }
+});
+
+suite('blocks of ids', () => {
+  const cases: readonly (readonly [text: string, expected: unknown])[] = [
+    ['1000660000/10000', { value: { min: 1_000_660_000, max: 1_000_669_999 } }],
+    ['1000-1999', { value: { min: 1000, max: 1999 } }],
+    [' 1-\t2', { value: { min: 1, max: 2 } }],
+    ['1/3 and more', { value: { min: 1, max: 3 } }],
+    ['5/0', { value: { min: 5, max: 4 } }],
+    ['4294967295/2', { value: { min: 4_294_967_295, max: 0 } }],
+    ['9-1', { value: { min: 9, max: 1 } }],
+    ['', { error: 'unexpected EOF' }],
+    ['1', { error: 'unexpected EOF' }],
+    ['1/', { error: 'unexpected EOF' }],
+    ['1:2', { error: 'input does not match format' }],
+    ['1 -2', { error: 'input does not match format' }],
+    ['-1-2', { error: 'expected integer' }],
+    ['1-x', { error: 'expected integer' }],
+    ['4294967296/1', { error: 'unsigned integer overflow on token 4294967296' }],
+  ];
+  for (const [text, expected] of cases) {
+    test(JSON.stringify(text), () => assert.deepEqual(parseIdBlock(text), expected));
+  }
+
+  test('several blocks, with the first error', () => {
+    assert.deepEqual(parseIdBlocks('1/2,5-5'), {
+      value: [
+        { min: 1, max: 2 },
+        { min: 5, max: 5 },
+      ],
+    });
+    assert.deepEqual(parseIdBlocks('1/2,,x'), { error: 'unexpected EOF' });
+  });
 });

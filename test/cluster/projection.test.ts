@@ -1,13 +1,15 @@
-/** What is kept of objects: enough to decide alike, and what is equal but once. */
+/** What is equal is held once; what only looks equal to the pool is not. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createProjections } from '../../src/cluster/projection.ts';
-import type { JsonObject, Kind, Pod } from '../../src/kube/types.ts';
+import { createProjections, createObjectPool, createStringPool } from '../../src/cluster/projection.ts';
+import type { JsonObject, Kind, Pod, RoleBinding } from '../../src/kube/types.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { assignScc } from '../../src/policy/scc/index.ts';
 import { pods, versions } from '../policy/pss/arbitrary.ts';
 import { create } from '../policy/scc/arbitrary.ts';
+
+// What is kept of objects: enough to decide alike, and what is equal but once.
 
 const RUNS = { numRuns: 500 };
 
@@ -72,7 +74,7 @@ describe('a projected pod', () => {
     ['a pod', pods()],
     ['a pod that is odd', odd],
   ] as const) {
-    test(`${name} meets the Pod Security Standards as the whole pod does, in the same words`, () => {
+    test(`${name} has the same Pod Security results as the complete pod`, () => {
       fc.assert(
         fc.property(arbitrary, suffix, levels, versions(), (pod, end, level, version) => {
           const whole = lived(pod as JsonObject, end);
@@ -85,7 +87,7 @@ describe('a projected pod', () => {
     });
   }
 
-  test('gets the same SCC as the whole pod, or is refused in the same words', () => {
+  test('gets the same SCC or the same denial as the complete pod', () => {
     fc.assert(
       fc.property(create, suffix, (input, end) => {
         const whole = lived(input.object as JsonObject, end);
@@ -110,7 +112,7 @@ const LAST_APPLIED = { 'kubectl.kubernetes.io/last-applied-configuration': '{}',
 const METADATA = { name: 'a', managedFields: [{ manager: 'm' }], annotations: LAST_APPLIED };
 const CUT = { name: 'a', annotations: { a: 'b' } };
 
-describe('what is kept', () => {
+describe('kept parts', () => {
   const cases: readonly (readonly [name: string, kind: Kind, object: JsonObject, kept: JsonObject | undefined])[] = [
     [
       'of a pod, what decisions read and its phase',
@@ -197,7 +199,7 @@ describe('what is kept', () => {
   ];
   for (const [name, kind, object, kept] of cases) test(name, () => assert.deepEqual(keep(kind, object), kept));
 
-  test('the pods of a controller share what they have in common', () => {
+  test('the pods of a controller share equal parts', () => {
     const projection = createProjections()('Pod');
     const pod = (end: string): Pod => {
       const whole = { metadata: { labels: { app: 'web' }, ownerReferences: [OWNER] }, spec: TEMPLATE.spec };
@@ -211,11 +213,112 @@ describe('what is kept', () => {
     assert.equal(a.status, b.status);
   });
 
-  test('a pod has not changed when only what is not kept has', () => {
+  test('a change of dropped fields is not a change of the pod', () => {
     const projection = createProjections()('Pod');
     const pod = (resourceVersion: string, podIP: string, phase: string): Pod =>
       projection.project({ metadata: { name: 'a', resourceVersion }, spec: {}, status: { phase, podIP } }) as Pod;
     assert.equal(projection.isSame(pod('1', '', 'Pending'), pod('2', '10.0.0.1', 'Pending')), true);
     assert.equal(projection.isSame(pod('1', '', 'Pending'), pod('2', '', 'Running')), false);
+  });
+});
+
+describe('a pool of objects', () => {
+  test('returns a value equal to its argument in any order of calls', () => {
+    const intern = createObjectPool();
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => assert.deepEqual(intern(value), value)),
+      { numRuns: 500 },
+    );
+  });
+
+  test('gives the same object for equal ones', () => {
+    const intern = createObjectPool();
+    const first = { a: [1, { b: null }], __proto__x: '' };
+    assert.equal(intern(first), first);
+    assert.equal(intern(structuredClone(first)), first);
+  });
+
+  test('distinguishes objects with the same hash', () => {
+    const seen = new Map<number, string>();
+    const intern = createObjectPool();
+    // Of so many objects some share one of a billion numbers.
+    for (let index = 0; index < 100_000; index++) {
+      const value = intern({ index }) as { readonly index: number };
+      assert.equal(value.index, index);
+      seen.set(index, '');
+    }
+    assert.equal(seen.size, 100_000);
+  });
+
+  test('stores a new object as onNew returns it', () => {
+    const intern = createObjectPool();
+    const shared = Object.freeze({ a: 1 });
+    assert.equal(
+      intern({ a: 1 }, () => shared),
+      shared,
+    );
+    assert.equal(
+      intern({ a: 1 }, () => ({ a: 1 })),
+      shared,
+    );
+  });
+});
+
+test('a pool of texts forgets those that were not used lately, and stays small', () => {
+  const internText = createStringPool(10);
+  for (let index = 0; index < 100; index++) assert.equal(internText(`team-${index % 25}`), `team-${index % 25}`);
+});
+
+const metadata = (more: JsonObject): JsonObject => ({ name: 'a', namespace: 'shop', ...more });
+
+describe('metadata', () => {
+  test('of pods keeps the annotations that decisions may read', () => {
+    const annotations = {
+      plain: 'kept',
+      'openshift.io/scc': 'kept',
+      'security.openshift.io/validated': 'kept',
+      'container.apparmor.security.beta.kubernetes.io/web': 'kept',
+      'seccomp.security.alpha.kubernetes.io/pod': 'kept',
+      'portcullis.dev/x': 'kept',
+      'k8s.v1.cni.cncf.io/network-status': 'not kept',
+      'notopenshift.io/x': 'not kept',
+      'kubectl.kubernetes.io/last-applied-configuration': 'not kept',
+    };
+    const pod = createProjections()('Pod').project({
+      metadata: metadata({ annotations, labels: { app: 'web' }, generateName: 'a-', uid: 'u', resourceVersion: '1' }),
+    }) as Pod;
+    const kept = Object.fromEntries(Object.entries(annotations).filter(([, value]) => value === 'kept'));
+    assert.deepEqual(pod.metadata, metadata({ annotations: kept, uid: 'u', resourceVersion: '1' }));
+  });
+
+  const odd: readonly (readonly [name: string, metadata: unknown])[] = [
+    ['none', undefined],
+    ['null', null],
+    ['a text', 'x'],
+    ['a list', []],
+    ['odd members', { name: 7, namespace: [], labels: 'x', annotations: null, ownerReferences: {} }],
+  ];
+  for (const [name, value] of odd) {
+    test(`that is ${name} stops nothing`, () => {
+      const projectionOf = createProjections();
+      for (const kind of ['Pod', 'Deployment', 'Namespace', 'RoleBinding', 'ClusterRole'] as const) {
+        assert.doesNotThrow(() => projectionOf(kind).project({ metadata: value, roleRef: null, subjects: 'x' }));
+      }
+    });
+  }
+
+  test('bindings share equal parts', () => {
+    const projection = createProjections()('RoleBinding');
+    const binding = (name: string): RoleBinding =>
+      projection.project({
+        metadata: { name, namespace: 'shop', labels: { a: 'b' } },
+        roleRef: { kind: 'Role', name: 'deployer' },
+        subjects: [{ kind: 'User', name: 'alice' }],
+      }) as RoleBinding;
+    const [a, b] = [binding('a'), binding('b')];
+    assert.equal(a.roleRef, b.roleRef);
+    assert.equal(a.subjects, b.subjects);
+    assert.equal(a.metadata?.labels, b.metadata?.labels);
+    assert.equal(a.metadata?.name, 'a');
   });
 });

@@ -1,14 +1,16 @@
+/** Warnings as API servers send them. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer as createPlainServer } from 'node:http';
 import { connect as dial, createServer as createTcpServer, type AddressInfo } from 'node:net';
 import { writeFile } from 'node:fs/promises';
-import { after, before, describe, test } from 'node:test';
-import { connect, type Connection, type ConnectOptions } from '../../src/cluster/connection.ts';
+import { after, before, describe, test, suite } from 'node:test';
+import { connect, type Connection, type ConnectOptions, parseWarnings } from '../../src/cluster/connection.ts';
 import { UserError } from '../../src/config/files.ts';
 import { ApiError } from '../../src/kube/status.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 import { json, startScriptedServer, type Answer, type ScriptedServer } from '../support/scripted-server.ts';
+import { warningHeader } from '../../src/dev-cluster/server.ts';
 
 const GET = { method: 'GET', path: '/api/v1/pods' } as const;
 
@@ -35,7 +37,7 @@ const status = (code: number, reason: string, message: string) => ({
   message,
 });
 
-describe('what a server answers', () => {
+describe('responses', () => {
   const failures: readonly (readonly [name: string, answer: Answer, code: number, message: string])[] = [
     ['a refusal', json(status(403, 'Forbidden', 'no'), 403), 403, 'no'],
     ['no login', json(status(401, 'Unauthorized', 'Unauthorized'), 401), 401, 'Unauthorized'],
@@ -64,7 +66,7 @@ describe('what a server answers', () => {
     });
   }
 
-  test('an object is returned with fields that nobody knows', async () => {
+  test('unknown fields of a response are kept', async () => {
     const { request } = await connectTo(await server.kubeconfig());
     server.answer(json('{"kind":"PodList","items":[{"spec":{"new":1,"__proto__":2}}]}'));
     const list = await request({ ...GET, query: { limit: '5', continue: 'a/b=' } });
@@ -108,7 +110,7 @@ describe('a busy server', () => {
   const busy = (code: number): Answer => json(status(code, 'TooManyRequests', 'busy'), code, { 'retry-after': '0' });
 
   for (const code of [429, 503]) {
-    test(`is asked again after ${code}`, async () => {
+    test(`is retried after ${code}`, async () => {
       const { request } = await connectTo(await server.kubeconfig());
       server.answer(busy(code), busy(code), json({ done: true }));
       assert.deepEqual(await request(GET), { done: true });
@@ -116,7 +118,7 @@ describe('a busy server', () => {
     });
   }
 
-  test('is left alone for as long as it says', async () => {
+  test('is not called before Retry-After has passed', async () => {
     const { request } = await connectTo(await server.kubeconfig());
     server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': '1' }), json({}));
     const start = performance.now();
@@ -124,7 +126,7 @@ describe('a busy server', () => {
     assert.ok(performance.now() - start >= 990);
   });
 
-  test('is not asked for ever', async () => {
+  test('gets a limited number of retries', async () => {
     const { request } = await connectTo(await server.kubeconfig());
     server.answer(busy(429));
     await assert.rejects(request(GET), { name: 'ApiError', message: 'busy' });
@@ -174,7 +176,7 @@ describe('a server that cannot be reached', () => {
     return error.message.replaceAll(server.url, '<server>');
   }
 
-  test('nobody listens', async () => {
+  test('the connection is refused', async () => {
     const closed = createTcpServer();
     await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve));
     const { port } = closed.address() as AddressInfo;
@@ -307,7 +309,7 @@ describe('credentials', () => {
     );
   });
 
-  test('acting as somebody else, with groups and all', async () => {
+  test('impersonation with UID, groups and extra fields', async () => {
     const user = {
       token: 'abc',
       as: 'bob',
@@ -324,7 +326,7 @@ describe('credentials', () => {
     ]);
   });
 
-  test('a plugin that gives a token, told for whom', async () => {
+  test('an exec plugin returns a token and receives the cluster', async () => {
     const program = `#!${process.execPath}
 const { spec, apiVersion } = JSON.parse(process.env.KUBERNETES_EXEC_INFO);
 const token = [process.argv[2], process.env.FLAVOUR, spec.interactive, spec.cluster.server].join(' ');
@@ -361,7 +363,7 @@ console.log(JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token
     });
   });
 
-  test('nobody shows who they are where everybody could listen', async () => {
+  test('credentials are not sent without encryption', async () => {
     const seen: (string | undefined)[] = [];
     const plain = createPlainServer(({ headers }, response) => {
       seen.push(headers.authorization);
@@ -379,7 +381,7 @@ console.log(JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token
   });
 });
 
-test('a proxy is asked for the server, and cannot read along', async () => {
+test('requests through a proxy are encrypted end to end', async () => {
   const asked: (string | undefined)[] = [];
   const proxy = createPlainServer();
   proxy.on('connect', ({ url }, socket) => {
@@ -405,4 +407,26 @@ test('a proxy is asked for the server, and cannot read along', async () => {
   assert.deepEqual(asked, [new URL(server.url).host, 'api.test:443']);
   proxy.closeAllConnections();
   proxy.close();
+});
+
+const CASES: readonly (readonly [name: string, headers: readonly string[], texts: readonly string[]])[] = [
+  ['none', [], []],
+  ['one', ['299 - "existing pods violate"'], ['existing pods violate']],
+  ['several headers', ['299 - "a"', '299 - "b"'], ['a', 'b']],
+  ['several in one header', ['299 - "a, b", 299 kube "c"'], ['a, b', 'c']],
+  ['quotes and backslashes', ['299 - "namespace \\"shop\\" \\\\ x"'], ['namespace "shop" \\ x']],
+  ['a date after the text', ['299 - "a" "Sat, 21 Nov 2026 18:00:00 GMT"'], ['a']],
+  ['an empty text', ['299 - ""'], ['']],
+  ['what is no warning', ['299 existing pods', '', '"a"', '299 - "open'], []],
+];
+
+suite('warnings of an API server', () => {
+  for (const [name, headers, texts] of CASES) {
+    test(name, () => assert.deepEqual(parseWarnings(headers), texts));
+  }
+
+  test('as the development cluster sends them', () => {
+    const text = 'namespace "shöp": \\ ✓';
+    assert.deepEqual(parseWarnings([warningHeader(text)]), [text]);
+  });
 });
