@@ -32,9 +32,9 @@ import { predictLevel } from '../policy/rollout/evaluation.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import { canUseScc } from './access.ts';
 
-// What the store says of the rollout of enforcement: the same for webhooks, controllers and commands.
+// The rollout of enforcement as the store shows it: the same for webhooks, controllers and commands.
 
-/** Where the rollout is looked up, and by whom. */
+/** The store and the installation that a rollout is read from. */
 export interface RolloutScope {
   readonly store: Store;
   /** Of the installation. */
@@ -98,7 +98,7 @@ export function getRolloutView({ store, namespace, version }: RolloutScope, sett
   };
 }
 
-/** What a replica says of the default that it runs, as annotations of its Lease. */
+/** The annotations of the Lease of a replica: the default level that it runs. */
 export function replicaAnnotations(
   view: Pick<RolloutView, 'enforce' | 'generation'>,
 ): Readonly<Record<string, string>> {
@@ -111,7 +111,10 @@ export function replicaAnnotations(
 /** What the view depends on. */
 export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
 
-/** Makes the same as `rolloutOf`, for whoever asks at each review: it looks anew only when something has changed. */
+/**
+ * Creates a cached `getRolloutView` for the hot path. It computes the view again only after a change of its kinds or
+ * the settings.
+ */
 export function createRolloutViewCache(): typeof getRolloutView {
   let known: { store: Store; settings: RolloutSettings; revisions: number; view: RolloutView } | undefined;
   return (place, settings) => {
@@ -126,8 +129,8 @@ export function createRolloutViewCache(): typeof getRolloutView {
 }
 
 /**
- * Makes the function that tells the configuration in force: that of the file, and while enforcement is rolled out its
- * exemptions with the defaults of the rollout.
+ * Creates the function that returns the effective configuration: that of the file; during a rollout, its exemptions
+ * with the defaults of the rollout.
  */
 export function createEffectivePodSecurity(
   place: RolloutScope,
@@ -153,7 +156,7 @@ export function createEffectivePodSecurity(
   };
 }
 
-/** Makes the function that tells what enforcement would hold a namespace to; `undefined` where nobody can tell. */
+/** Creates the function that predicts the level of a namespace under enforcement; `undefined` if it is unknown. */
 export function createLevelPredictor(
   management: ManagementSettings,
 ): (namespace: Namespace, store: Store) => Level | undefined {

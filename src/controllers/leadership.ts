@@ -10,7 +10,7 @@ import { startControllers, type RunningController, type RuntimeOptions } from '.
 
 type LeaseSpec = NonNullable<Lease['spec']>;
 
-/** The one who holds the lease; `''` if nobody does. */
+/** The holder of the lease; empty if it is not held. */
 export function getHolder(lease: Lease): string {
   return lease.spec?.holderIdentity ?? '';
 }
@@ -27,7 +27,7 @@ interface Holding {
   readonly date: Date;
 }
 
-/** The API server takes no more; there the count stays. */
+/** The maximum that the API server accepts. */
 const MOST_TRANSITIONS = 2 ** 31 - 1;
 
 /** The lease, taken or renewed; another holder makes one more transition. Without a lease: its first holder's. */
@@ -45,15 +45,15 @@ export function heldSpec(lease: Lease | undefined, { identity, durationMs, date 
   };
 }
 
-/** The lease given back: held by nobody, so that the next one need not wait. */
+/** The lease after its release: without a holder, so that the next candidate need not wait. */
 export function releasedSpec(lease: Lease, date: Date): LeaseSpec {
   const time = microTime(date);
   return { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
 }
 
 /**
- * The time, a microsecond on if it is the same millisecond again: others see that a lease is renewed by its change alone,
- * which a clock that stands still must not hide.
+ * The time, advanced by a microsecond if the millisecond has not changed: candidates detect a renewal by the change of
+ * the lease alone.
  */
 function nextTime(before: string | undefined, time: string): string {
   const toMillisecond = time.slice(0, -'000Z'.length);
@@ -62,13 +62,13 @@ function nextTime(before: string | undefined, time: string): string {
   return `${toMillisecond}${String(micros).padStart(3, '0')}Z`;
 }
 
-/** How long the parts of an election may take; by default 15, 10 and 2 s, as everywhere in Kubernetes. */
+/** The times of an election. The defaults of 15, 10 and 2 seconds are those of Kubernetes. */
 export interface LeaseTimes {
-  /** Others wait for so long, after they last saw the lease change, before they take it. */
+  /** Candidates take the lease after it has not changed for this time. */
   readonly leaseDurationMs?: number;
-  /** The leader stops so long after it asked for the last renewal that it was granted. */
+  /** The leader stops this long after it sent its last successful renewal. */
   readonly renewDeadlineMs?: number;
-  /** From one attempt to the next; for those who do not lead a little more, at random. */
+  /** Interval between attempts. Candidates add a random delay. */
   readonly retryPeriodMs?: number;
 }
 
@@ -99,26 +99,28 @@ interface LeaseLockOptions {
   readonly identity: string;
   /** Measures how long a lease has not changed. */
   readonly clock: Clock;
-  /** What is written for people to read; no decision depends on it. */
+  /** The time in the lease; no decision depends on it. */
   readonly date: () => Date;
   readonly leaseDurationMs: number;
   readonly logger: Logger;
 }
 
 /**
- * A Lease as a lock. What is called with a signal does nothing more, and learns nothing, once that is aborted. Every
- * write names the version that was read: of two who write, one fails.
+ * A Lease as a lock. After a signal is aborted, its call neither writes nor observes. Every write names the version
+ * that was read, so that one of two concurrent writes fails.
  */
 interface LeaseLock {
-  /** Takes the lease or keeps it; returns when that was asked for, or `undefined` while another holds it. */
+  /**
+   * Acquires or renews the lease; returns the time of the request, or `undefined` while another candidate holds it.
+   */
   acquireOrRenew(signal: AbortSignal): Promise<number | undefined>;
-  /** Gives the lease back, if it is ours. */
+  /** Releases the lease if this candidate holds it. */
   release(signal: AbortSignal): Promise<void>;
-  /** Who held the lease when it was last seen. */
+  /** The holder when the lease was last seen. */
   holder(): string;
 }
 
-/** The lease as it was last seen, and since when it has been so, by the clock of this process. */
+/** The lease as last seen, and since when it has not changed, by the clock of this process. */
 interface Observed {
   readonly lease: Lease;
   readonly printed: string;
@@ -138,7 +140,7 @@ function createLeaseLock(options: LeaseLockOptions): LeaseLock {
     const printed = JSON.stringify(lease.spec);
     observed = { lease, printed, sinceMs: observed?.printed === printed ? observed.sinceMs : clock.now() };
   };
-  /** A lease runs out when it has not changed for as long as it says: clocks of two machines are never compared. */
+  /** A lease expires after it has not changed for its duration: clocks of two machines are never compared. */
   const isValid = ({ lease, sinceMs }: Observed, nowMs: number): boolean => {
     const seconds = lease.spec?.leaseDurationSeconds;
     return sinceMs + (seconds == null ? leaseDurationMs : seconds * 1000) > nowMs;
@@ -170,7 +172,7 @@ function createLeaseLock(options: LeaseLockOptions): LeaseLock {
           return await hold(observed.lease, signal);
         } catch (err) {
           signal.throwIfAborted();
-          logger.debug({ err }, 'lease not renewed as it was last seen, it is read again');
+          logger.debug({ err }, 'lease not renewed, it is read again');
         }
       }
       const lease = await read(signal);
@@ -197,7 +199,7 @@ export interface LeaderElectionOptions extends LeaseTimes {
   /** At least 0, less than 1. */
   readonly random?: () => number;
   onStarted(): void;
-  /** Resolves when all that a leader does has come to its end: the lease is not given back, nor tried for, before. */
+  /** Stops the work of the leader. The lease is neither released nor requested before it resolves. */
   onStopped(): Promise<void>;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'leading'>;
@@ -205,20 +207,23 @@ export interface LeaderElectionOptions extends LeaseTimes {
 
 export interface LeaderElection {
   start(): void;
-  /** True while no other may lead. Whoever asks too late, since the process stood still, makes it stop to lead. */
+  /**
+   * True while no other candidate can lead. A call after the deadline, as after a suspension of the process, ends
+   * leadership.
+   */
   isLeading(): boolean;
-  /** Stops to lead, and gives the lease back. */
+  /** Ends leadership and releases the lease. */
   stop(): Promise<void>;
 }
 
 const TOO_LATE = 'the lease was not renewed in time';
-/** A conflict on release comes from a renewal that was still on its way. */
+/** A conflict on release is caused by a renewal that is still in flight. */
 const RELEASES = 3;
 
 /**
- * Makes a candidate for a Lease: of all candidates at most one leads at a time. Time counts from when the leader asked,
- * and not from when it was answered, so that it stops before others take over, however slow the API server is.
- * Throws a UserError if the times do not go together.
+ * Creates a candidate for a Lease. At most one candidate leads at a time: the leader counts from the time of the
+ * request, not of the answer, so that it stops before others take over. Throws a UserError if the times do not fit
+ * together.
  */
 export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
   const { cluster, name, namespace, identity, clock, metrics, random = Math.random } = options;
@@ -267,8 +272,8 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     try {
       options.onStarted();
     } catch (err) {
-      logger.error({ err }, 'what a leader does did not begin');
-      lose('what a leader does did not begin');
+      logger.error({ err }, 'the controllers of the leader failed to start');
+      lose('the controllers of the leader failed to start');
     }
   };
 
@@ -276,11 +281,11 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     try {
       const sinceMs = await withTimeout(clock, renewDeadlineMs / 2, lock.acquireOrRenew);
       problem = '';
-      if (sinceMs === undefined) lose('another has taken the lease');
+      if (sinceMs === undefined) lose('another candidate acquired the lease');
       else await lead(sinceMs);
     } catch (err) {
       const { message } = err as Error;
-      logger[message === problem ? 'debug' : 'warn']({ err }, 'lease neither taken nor renewed, it is tried again');
+      logger[message === problem ? 'debug' : 'warn']({ err }, 'lease neither acquired nor renewed, it is retried');
       problem = message;
     }
     if (lock.holder() !== leader) logger.info({ leader: lock.holder() }, 'the leader has changed');
@@ -313,7 +318,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       if (lock.holder() === '') logger.info('lease released');
     } catch (err) {
       if (tries > 1 && err instanceof ApiError && err.status.code === 409) return release(tries - 1);
-      logger.warn({ err }, 'lease not released, others wait until it has run out');
+      logger.warn({ err }, 'lease not released, it expires');
     }
   };
 
@@ -339,7 +344,7 @@ async function ended(stop: () => Promise<void>, logger: Logger): Promise<void> {
   try {
     await stop();
   } catch (err) {
-    logger.error({ err }, 'what a leader does did not end well');
+    logger.error({ err }, 'the controllers of the leader failed to stop');
   }
 }
 
@@ -354,8 +359,8 @@ interface LeadershipOptions extends RuntimeOptions, LeaseTimes {
 export type Leadership = Pick<LeaderElection, 'isLeading' | 'stop'>;
 
 /**
- * Runs the controllers of a replica: its own until it is stopped, those of the leader while it leads. One that has none
- * for a leader does not stand for election: it would keep the lease from those who have.
+ * Runs the controllers of a replica: its own until it stops, those of the leader while it leads. A replica without
+ * controllers for the leader is no candidate.
  */
 export function runWithLeadership(controllers: readonly Controller[], options: LeadershipOptions): Leadership {
   const which = (runs: Controller['runsOn']) => controllers.filter((controller) => controller.runsOn === runs);
@@ -386,12 +391,12 @@ export function runWithLeadership(controllers: readonly Controller[], options: L
 }
 
 /**
- * The cluster as long as this replica leads, then its writes are refused: a process that stood still for longer than its
- * lease goes on where it was, maybe just before a write.
+ * The cluster, with writes that fail when this replica does not lead: a process that was suspended for longer than its
+ * lease may continue just before a write.
  */
 function fence(cluster: Cluster, isLeading: () => boolean): Cluster {
   const asLeader = async <T>(write: () => Promise<T>): Promise<T> => {
-    if (!isLeading()) throw new Error('this replica does not lead any more');
+    if (!isLeading()) throw new Error('this replica is not the leader');
     return write();
   };
   return {

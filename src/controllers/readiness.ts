@@ -479,5 +479,12 @@ function setFindingMetrics(metrics: ReadinessMetrics, evaluations: readonly Name
 
 /** Only the leader exposes these metrics, so that replicas do not contradict each other. */
 function resetMetrics(metrics: ReadinessMetrics): void {
-  for (const metric of Object.values(metrics)) if ('reset' in metric) metric.reset();
+  metrics.namespaces.reset();
+  metrics.violatingWorkloads.reset();
+  metrics.enforcementMode.reset();
+  metrics.operatorConditions.reset();
+  metrics.progressing.reset();
+  metrics.enforcing.reset();
+  metrics.lastEvaluation.reset();
+  metrics.evaluationDuration.reset();
 }

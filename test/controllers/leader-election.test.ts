@@ -206,7 +206,7 @@ suite('leader election', () => {
     await election.settle();
     await first.stop();
     assert.equal(spec().holderIdentity, '');
-    assert.ok(messages(first).includes('what a leader does did not end well'));
+    assert.ok(messages(first).includes('the controllers of the leader failed to stop'));
   });
 
   test('work that does not begin ends leadership', async () => {
@@ -218,7 +218,7 @@ suite('leader election', () => {
     await election.settle();
     assert.equal(first.acts(), false);
     assert.deepEqual(first.told, ['stopped']);
-    assert.ok(messages(first).includes('what a leader does did not begin'));
+    assert.ok(messages(first).includes('the controllers of the leader failed to start'));
   });
 
   test('one that never led leaves the lease alone', async () => {
@@ -330,7 +330,7 @@ suite('leader election', () => {
     const warnings = first.log.filter(({ level }) => level === 40);
     assert.deepEqual(
       warnings.map(({ msg, err }) => [msg, (err as Error).message]),
-      [['lease neither taken nor renewed, it is tried again', 'connection refused']],
+      [['lease neither acquired nor renewed, it is retried', 'connection refused']],
     );
   });
 
@@ -394,7 +394,7 @@ suite('leader election', () => {
     await started.cluster.update('Lease', { ...held, spec: { ...held.spec, holderIdentity: 'intruder' } }, BY_TEST);
     await election.pass(2_000);
     assert.deepEqual(first.told, ['started', 'stopped']);
-    assert.ok(messages(first).includes('leadership ended another has taken the lease'));
+    assert.ok(messages(first).includes('leadership ended another candidate acquired the lease'));
     assert.ok(messages(first).includes('the leader has changed intruder'));
   });
 
@@ -493,7 +493,7 @@ suite('leader election', () => {
     const [first, second] = await pair();
     overNetwork(first, REFUSED);
     await first.stop();
-    assert.ok(messages(first).includes('lease not released, others wait until it has run out'));
+    assert.ok(messages(first).includes('lease not released, it expires'));
     assert.equal(spec().holderIdentity, 'a');
     assert.ok((await takeoverMs(second)) >= 12_000);
   });

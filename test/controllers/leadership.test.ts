@@ -215,7 +215,7 @@ suite('replicas that share a lease', () => {
       const revisions = (['ServiceAccount', 'Namespace'] as const).map((kind) => started.cluster.store.revision(kind));
       goOn();
       await settle();
-      assert.equal(outcome, 'this replica does not lead any more, and it is to stop');
+      assert.equal(outcome, 'this replica is not the leader, and it is to stop');
       assert.deepEqual(
         (['ServiceAccount', 'Namespace'] as const).map((kind) => started.cluster.store.revision(kind)),
         revisions,

@@ -124,7 +124,7 @@ suite('the label syncer', () => {
     await grant('privileged', 'shop', 'default');
     assert.equal(labelsOf('shop'), ALL_SIX('privileged'));
     assert.deepEqual(await events(), [
-      'LevelPrivileged: the level drops to privileged, since service account "default" may use SCC "privileged"',
+      'LevelPrivileged: the level changes to privileged, because service account "default" may use SCC "privileged"',
     ]);
     for (const scc of ['privileged', 'anyuid']) await cluster.remove('RoleBinding', `${scc}-default`, 'shop');
     await settle();

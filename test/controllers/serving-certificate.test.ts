@@ -187,7 +187,10 @@ suite('the serving certificate of a cluster', () => {
     assert.notEqual(sha('tls.crt'), first);
     assert.equal(sha('ca.crt'), authority);
     assert.equal(replica.current().cert, stage.texts()['tls.crt']);
-    assert.equal(steps(leader).at(-1), 'signed a serving certificate: two thirds of the lifetime of the serving certificate have passed');
+    assert.equal(
+      steps(leader).at(-1),
+      'signed a serving certificate: two thirds of the lifetime of the serving certificate have passed',
+    );
   });
 
   test('the authority changes without a moment in which anybody is refused', async () => {
@@ -297,7 +300,10 @@ suite('the serving certificate of a cluster', () => {
     {
       name: 'the authority is damaged',
       change: (texts) => ({ ...texts, 'ca.crt': 'nonsense' }),
-      problems: ['ca.crt contains no PEM certificate', 'the certificate in tls.crt is not signed by the certificate in ca.crt'],
+      problems: [
+        'ca.crt contains no PEM certificate',
+        'the certificate in tls.crt is not signed by the certificate in ca.crt',
+      ],
       steps: [],
     },
     {

@@ -231,7 +231,7 @@ function notesOf(facts: ClusterFacts, settings: ManifestSettings): readonly stri
   }
   if (settings.certificates === 'self-managed' && groups.includes(CERT_MANAGER)) {
     notes.push(
-      'cert-manager is there: --cert-manager lets it make the serving certificate, which the replicas make else',
+      'cert-manager is there: --cert-manager lets it make the serving certificate, otherwise created by the replicas',
     );
   }
   return [...notes, ...platformNotes(facts)];

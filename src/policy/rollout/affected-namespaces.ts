@@ -16,7 +16,7 @@ export interface ObjectChange {
 /** The namespaces whose level may have changed. */
 export type AffectedNamespaces = ReadonlySet<string> | 'all';
 
-/** What tells which grants matter. */
+/** The data that decides which grants matter. */
 export interface GrantContext {
   /** The names of all SCCs. */
   readonly sccNames: readonly string[];
@@ -25,7 +25,7 @@ export interface GrantContext {
 }
 
 const NOWHERE: AffectedNamespaces = new Set();
-/** Has no part in the level of an SCC, nor in who may use it. */
+/** Fields that affect neither the level of an SCC nor its grants. */
 const UNJUDGED = { apiVersion: '', kind: '', metadata: {}, priority: 0 };
 const USE: Action = {
   verb: 'use',
@@ -34,8 +34,8 @@ const USE: Action = {
 };
 
 /**
- * Which namespaces to look at again after a change. A binding matters if its role lets anybody use an SCC, a role if it
- * changes which ones; a binding to a role that does not exist yet is remembered by the role, once that comes.
+ * The namespaces to reconcile after a change. A binding matters if its role permits the use of an SCC, a role if it
+ * changes which ones. A binding to a missing role counts when the role is created.
  */
 export function findAffectedNamespaces(
   { kind, before, after }: ObjectChange,
@@ -103,7 +103,7 @@ function reachOfBinding(
   if (ref === undefined || grantedSccs(findRole(ref.namespace, ref.name), sccNames).length === 0) return NOWHERE;
   const reach = union(serviceAccountSubjects(kind, binding).map(namespacesOf));
   if (kind === 'ClusterRoleBinding' || reach === NOWHERE) return reach;
-  // A binding in a namespace says nothing about others, whatever accounts it names.
+  // A RoleBinding grants permissions in its own namespace only.
   return reach === 'all' || reach.has(namespace) ? new Set([namespace]) : NOWHERE;
 }
 

@@ -37,7 +37,7 @@ const PSA_LABELS: readonly string[] = MODES.flatMap((mode) => [MODE_LABELS[mode]
 /** The labels that hold pods to something. */
 const ENFORCE_LABELS: ReadonlySet<string> = new Set([MODE_LABELS.enforce.level, MODE_LABELS.enforce.version]);
 
-/** What a label is to say in a namespace of that level. */
+/** The value of a label in a namespace of the level. */
 function labelFor(key: string, level: Level): string {
   return VERSIONS.has(key) ? 'latest' : level;
 }
@@ -54,7 +54,7 @@ interface OwnFields {
 }
 
 /**
- * Stands for whoever wrote an object of which no owners were known at its first application: for nobody.
+ * The manager of fields that existed before the first server-side apply. Its owner is unknown.
  * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/
  */
 const NOBODY = 'before-first-apply';
@@ -66,23 +66,23 @@ export function getOwnFields(owners: readonly FieldOwner[]): OwnFields {
   return owners.find(isOwner) ?? NOTHING;
 }
 
-/** True if the label is there and somebody else owns it, alone or with the syncer. */
+/** True if the label exists and another manager owns or co-owns it. */
 function isForeign(key: string, namespace: Namespace, owners: readonly FieldOwner[]): boolean {
   return isPresent(key, namespace) && foreignOwnersOf(key, owners).length > 0;
 }
 
-/** The names of all others who own the label. */
+/** The other managers that own the label. */
 function foreignOwnersOf(key: string, owners: readonly FieldOwner[]): readonly string[] {
   const others = owners.filter((owner) => owner.labels.has(key) && !isOurs(owner) && owner.manager !== NOBODY);
   return others.map(({ manager }) => manager);
 }
 
-/** True if the label is there and nobody is known to own it, as after a restore from a backup. */
+/** True if the label exists without a known owner, as after a restore from a backup. */
 function isUnowned(key: string, namespace: Namespace, owners: readonly FieldOwner[]): boolean {
   return isPresent(key, namespace) && !owners.some(({ labels, manager }) => labels.has(key) && manager !== NOBODY);
 }
 
-/** True if the label is there, nobody else owns it, and it is listed as early releases wrote it. */
+/** True if the label exists, no other manager owns it, and an early release of the syncer wrote it by an update. */
 function isFormer(key: string, namespace: Namespace, owners: readonly FieldOwner[]): boolean {
   const isListed = owners.some((owner) => isFormerOwner(owner) && owner.labels.has(key));
   return isListed && isPresent(key, namespace) && !isForeign(key, namespace, owners);
@@ -107,9 +107,9 @@ function isPresent(key: string, { metadata }: Namespace): boolean {
 
 /** Which namespaces are managed. */
 export interface ManagementSettings {
-  /** Never managed, whatever they say. */
+  /** Namespaces that are never managed. */
   readonly exemptNamespaces: ReadonlySet<string>;
-  /** Where SCCs are not enforced, they say nothing about what runs there. */
+  /** Namespaces where SCCs are not enforced are not managed. */
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
 }
 
@@ -152,8 +152,8 @@ export function isPlatformNamespace(name: string): boolean {
 }
 
 /**
- * True if the namespace's labels are managed. One that somebody labelled completely is left alone, one that somebody
- * labelled in part is not.
+ * True if the syncer manages the labels of the namespace. A namespace with all six labels of other managers is not
+ * managed; with some of them, it is.
  * @param owners of its fields; absent if they cannot be read
  */
 export function isManaged(
@@ -196,10 +196,7 @@ export function isTerminating({ metadata, status }: Namespace): boolean {
   return status?.phase === 'Terminating' || metadata?.deletionTimestamp != null;
 }
 
-/**
- * The document to apply, by force, for the syncer to own these fields and no others; `undefined` if it does and all values
- * are right.
- */
+/** The object to apply by force so that the syncer owns exactly these fields; `undefined` if nothing differs. */
 function documentFor({ namespace, owners }: FieldsInput, fields: IntendedFields): Namespace | undefined {
   const { labels, annotations } = namespace.metadata ?? {};
   const own = getOwnFields(owners);
@@ -218,8 +215,8 @@ function documentFor({ namespace, owners }: FieldsInput, fields: IntendedFields)
 }
 
 /**
- * What ties an application to the object that was read: without its uid one that is gone would be created anew, without the
- * version somebody who was faster would be overwritten.
+ * Binds an apply to the object that was read. Without the uid, a deleted namespace would be created; without the
+ * resource version, a concurrent change would be overwritten.
  */
 function identityOf({ metadata }: Namespace): NonNullable<Namespace['metadata']> {
   const { name = '', uid, resourceVersion } = metadata ?? {};
@@ -246,9 +243,9 @@ function isSame(
 const SYNCED_FIELDS = { labels: PSA_LABELS, annotations: [SUFFICIENT_LEVEL_ANNOTATION] } as const;
 
 /**
- * The patch that strikes what early releases wrote from the records of the namespace, once the syncer owns it by applying
- * it; `undefined` if nothing is left to strike. No label changes, and other fields keep their owner. The version in the
- * patch makes it fail if anybody was faster.
+ * The patch that removes the entries of early releases from the managed fields, once the syncer owns the fields by
+ * apply; `undefined` if there are none. Labels and other entries do not change. The resource version makes the patch
+ * fail after a concurrent change.
  */
 function forgetFormer(namespace: Namespace): readonly JsonPatchOp[] | undefined {
   const { resourceVersion, managedFields } = namespace.metadata ?? {};
@@ -297,13 +294,13 @@ function change(object: unknown, name: string, by: (member: unknown) => unknown)
   return members.length === 0 ? undefined : Object.fromEntries(members);
 }
 
-/** Everything that the syncer is to own; what is left out it gives up. */
+/** The fields that the syncer owns after the apply. Fields that are left out are released. */
 interface IntendedFields {
   readonly labels: ReadonlyMap<string, string>;
   readonly annotations: ReadonlyMap<string, string>;
 }
 
-/** What decides about the fields of one namespace. */
+/** The input for the fields of one namespace. */
 interface FieldsInput {
   readonly namespace: Namespace;
   readonly owners: readonly FieldOwner[];
@@ -314,8 +311,8 @@ interface FieldsInput {
 }
 
 /**
- * The fields for a namespace. Without a level labels stay as they are: to take one away would silently change what is
- * enforced. Only where nothing is to be enforced the labels go that do.
+ * The fields for a namespace. Without a level, labels stay unchanged, since removing one would change what is
+ * enforced. Only in mode Advise, enforce labels are removed.
  */
 function intendedFields(input: FieldsInput): IntendedFields {
   const labels = PSA_LABELS.flatMap((key) => {
@@ -325,7 +322,7 @@ function intendedFields(input: FieldsInput): IntendedFields {
   return { labels: new Map(labels), annotations: intendedAnnotations(input) };
 }
 
-/** True if the label stays as others left it, although the level asks for it. */
+/** True if another manager owns the label, so that it keeps its value. */
 function isLeftAlone(key: string, { namespace, owners, level }: FieldsInput): boolean {
   if (level === undefined || isOptedIn(namespace)) return false;
   if (isForeign(key, namespace, owners)) return true;
@@ -353,7 +350,7 @@ function valueOf(key: string, { metadata }: Namespace): string | undefined {
   return metadata?.labels?.[key];
 }
 
-/** The level that a namespace needs, and for whom. */
+/** The level that a namespace needs, and its cause. */
 interface NeededLevel {
   readonly level: Level;
   /** The service account and the SCC for which it is not stricter; absent if no account may use any SCC. */
@@ -371,8 +368,8 @@ interface NeedInput {
 }
 
 /**
- * The strictest level that admits all that the service accounts of a namespace may run. Where they may run nothing, no level
- * is too strict.
+ * The strictest level that admits every pod that the service accounts of the namespace may run; restricted if they may
+ * use no SCC.
  */
 function neededLevelOf({ namespace, serviceAccounts, sccLevels, canUse }: NeedInput): NeededLevel {
   const namespaceName = namespace.metadata?.name ?? '';
@@ -386,14 +383,14 @@ function neededLevelOf({ namespace, serviceAccounts, sccLevels, canUse }: NeedIn
   return { level: 'restricted' };
 }
 
-/** Something to tell in an Event on the namespace, once for as long as it holds. */
+/** An event about the namespace, recorded once for as long as its cause lasts. */
 export interface LabelSyncEvent {
   readonly type: 'Normal' | 'Warning';
   readonly reason: 'NoUsableSCC' | 'LabelKept' | 'LabelForced' | 'LevelPrivileged';
   readonly message: string;
 }
 
-/** What whoever looks after the namespace should know. */
+/** The events of a plan. */
 function eventsFor(input: FieldsInput, need: NeededLevel, fields: IntendedFields): readonly LabelSyncEvent[] {
   return [...ofNeed(input, need), ...ofKeptLabels(input, need.level), ...ofForcedLabels(input, fields)];
 }
@@ -405,7 +402,7 @@ function ofNeed({ namespace }: FieldsInput, { level, cause }: NeededLevel): read
   }
   const before = namespace.metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
   if (level !== 'privileged' || before === undefined || before === level) return [];
-  const message = `the level drops to privileged, since service account ${quote(cause.serviceAccount)} may use SCC ${quote(cause.scc)}`;
+  const message = `the level changes to privileged, because service account ${quote(cause.serviceAccount)} may use SCC ${quote(cause.scc)}`;
   return [{ type: 'Warning', reason: 'LevelPrivileged', message }];
 }
 
@@ -448,7 +445,7 @@ export {
   type ObjectChange as SyncChange,
 } from './affected-namespaces.ts';
 
-/** All that the plan for one namespace needs. */
+/** The input of the plan for one namespace. */
 export interface LabelSyncInput {
   readonly namespace: Namespace;
   /** The names of all service accounts in it. */
@@ -459,7 +456,7 @@ export interface LabelSyncInput {
   readonly settings: ManagementSettings;
 }
 
-/** What to do about a namespace: one write at most; the next plan sees what became of it. */
+/** The plan for a namespace: at most one write. */
 export interface LabelSyncPlan {
   readonly isManaged: boolean;
   /** What the namespace needs; absent where there is no telling. */
@@ -468,7 +465,7 @@ export interface LabelSyncPlan {
   readonly apply?: Namespace | undefined;
   /** To send as a JSON patch, where there is nothing to apply. */
   readonly patch?: readonly JsonPatchOp[] | undefined;
-  /** Each to be told once, for as long as it holds. */
+  /** Events to record once for as long as their cause lasts. */
   readonly events: readonly LabelSyncEvent[];
 }
 
@@ -491,14 +488,14 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
   };
 }
 
-/** Nothing runs without a range or without a service account: the level is known once there are both. */
+/** The needed level; `undefined` until the namespace has a UID range and a service account. */
 export function getNeededLevel(input: Omit<LabelSyncInput, 'mode' | 'settings'>): NeededLevel | undefined {
   const { namespace, serviceAccounts } = input;
   const range = namespace.metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '';
   return range === '' || serviceAccounts.length === 0 ? undefined : neededLevelOf(input);
 }
 
-/** SCCs never count here, and what runs here may need every right. */
+/** Namespaces that SCC admission skips, and whose pods may need all permissions. */
 export const RUN_LEVEL_ZERO_NAMESPACES = ['default', 'kube-system', 'kube-public'] as const;
 
 /**
@@ -518,7 +515,7 @@ export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
   };
 }
 
-/** An SCC and the level that its pods keep. */
+/** An SCC and the level that its pods satisfy. */
 interface LevelledScc {
   readonly scc: SecurityContextConstraints;
   readonly level: Level;
@@ -529,12 +526,12 @@ interface LevelledScc {
 /** SCCs with their levels, from the most permissive level on. */
 export type SccLevels = (namespace: Namespace) => readonly LevelledScc[];
 
-/** All that SCCs take from a namespace for their level is whether its ids include root. */
+/** Namespaces whose UID range excludes and includes root: nothing else of a namespace changes the level of an SCC. */
 const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
   metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
 }));
 
-/** Judges SCCs once for all namespaces, not once for each. */
+/** Computes the levels of SCCs once for all namespaces. */
 export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
   const [ordinary = [], rooted = []] = EXAMPLES.map((example) => levelsIn(sccs, example, options));
   return (namespace) => {
@@ -557,14 +554,14 @@ function levelsIn(
     .sort((a, b) => Number(isStricter(a.level, b.level)) - Number(isStricter(b.level, a.level)));
 }
 
-/** How a namespace stands with the syncer. */
+/** The state of a namespace with regard to the syncer. */
 export interface SyncState {
   readonly isManaged: boolean;
   /** Whether the syncer holds its pods to something, which it may have to give up. */
   readonly ownsEnforceLabel: boolean;
 }
 
-/** Tells it by the labels of the namespace and their owners. */
+/** Computes the state from the labels and their owners. */
 export function getSyncState(namespace: Namespace, settings: ManagementSettings): SyncState {
   const owners = getMetadataOwners(namespace.metadata);
   const own = getOwnFields(owners ?? []).labels;
@@ -581,12 +578,12 @@ interface LabelState {
   readonly serviceAccounts: readonly string[];
 }
 
-/** Younger namespaces are not waited for. */
+/** Namespaces younger than this are not awaited. */
 const GRACE_MS = 60_000;
 
 /**
- * True for a managed namespace that must have its label before the default may be raised, and has none from anybody. Where
- * nothing can run nothing can break.
+ * True for a managed namespace that needs a label before the default is raised and has none. Namespaces in which no
+ * pod can run are not awaited.
  */
 export function isAwaitingLabel({ namespace, isManaged, serviceAccounts }: LabelState, nowMs: number): boolean {
   const { labels, annotations, creationTimestamp } = namespace.metadata ?? {};

@@ -16,7 +16,7 @@ import { printPolicy } from '../psa/policy.ts';
 import { isSelected, getTemplatePod, type TemplateContext } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
 
-/** What tells whether enforcement is still to come. */
+/** The state that decides whether enforcement is planned. */
 export interface PreviewState {
   readonly settings: Pick<RolloutSettings, 'phase' | 'enforcementDate'>;
   readonly gate: boolean;
@@ -26,8 +26,8 @@ export interface PreviewState {
 }
 
 /**
- * True while enforcement is to come: there is a date for it, or the installation decides about it and nobody has asked not to
- * enforce. A proposal of the program itself asks for nothing.
+ * True while enforcement is planned: a date is set, or the installation decides about it and no mode Legacy is
+ * requested. A Legacy that the program itself proposed does not count.
  */
 export function isEnforcementPending({ settings, gate, enforce, config }: PreviewState): boolean {
   if (settings.phase === 'Disabled' || enforce === 'restricted') return false;
@@ -36,20 +36,19 @@ export function isEnforcementPending({ settings, gate, enforce, config }: Previe
   return settings.phase === 'Enforce' && gate && !(spec === 'Legacy' && specOwner !== 'rollout');
 }
 
-/** All that the look ahead needs; the functions are called only where the answer depends on them. */
+/** The input of a preview. The functions are called only if the result depends on them. */
 export interface PreviewInput {
   readonly request: AdmissionRequest;
   readonly exemptions: Exemptions;
   /** `undefined` if there is no such namespace. */
   surroundingsOf(namespace: string): TemplateContext | undefined;
-  /** What the namespace would be held to; `undefined` if nobody can tell. */
+  /** The level that enforcement would hold the namespace to; `undefined` if it is unknown. */
   levelOf(surroundings: TemplateContext): Level | undefined;
 }
 
 /**
- * What enforcement would hold against what somebody creates or changes: `PodSecurity "restricted:latest": ` and what is
- * wrong; `undefined` if nothing. What a controller makes nobody reads warnings about, and what is not changed was there
- * before.
+ * Previews how enforcement would evaluate a request of a user: `PodSecurity "restricted:latest": ` and the violations;
+ * `undefined` if there are none. Objects with a controller and updates that change nothing relevant are skipped.
  */
 export function previewEnforcement(input: PreviewInput): string | undefined {
   const { request, exemptions } = input;
@@ -72,7 +71,7 @@ export function previewEnforcement(input: PreviewInput): string | undefined {
 }
 
 /**
- * The warning to whoever is about to create or change it; what others have told them already is not repeated.
+ * The warning for the user. Violations that another warning already names are not repeated.
  * @param date as configured; absent: not known yet
  */
 export function formatPreviewWarning(

@@ -157,7 +157,7 @@ describe('install for a cluster', () => {
     const { stdout, stderr } = await install();
     const notes = [
       'Assumed: the Prometheus operator is there: it gets a ServiceMonitor and alerts, --monitoring=false leaves them out\n',
-      'Assumed: cert-manager is there: --cert-manager lets it make the serving certificate, which the replicas make else\n',
+      'Assumed: cert-manager is there: --cert-manager lets it make the serving certificate, otherwise created by the replicas\n',
     ];
     assert.match(stderr, seen(notes.join('')));
     assert.deepEqual(read(stdout), printed({ monitoring: 'prometheus-operator' }));

@@ -64,7 +64,7 @@ const CASES: readonly Case[] = [
   {
     name: 'cert-manager',
     facts: { groups: ['cert-manager.io'] },
-    notes: ['cert-manager is there: --cert-manager lets it make the serving certificate, which the replicas make else'],
+    notes: ['cert-manager is there: --cert-manager lets it make the serving certificate, otherwise created by the replicas'],
   },
   {
     name: 'cert-manager, wanted',

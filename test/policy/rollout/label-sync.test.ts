@@ -380,7 +380,7 @@ suite('events', () => {
       {
         type: 'Warning',
         reason: 'LevelPrivileged',
-        message: 'the level drops to privileged, since service account "deployer" may use SCC "privileged"',
+        message: 'the level changes to privileged, because service account "deployer" may use SCC "privileged"',
       },
     ]);
   });
