@@ -64,7 +64,9 @@ const CASES: readonly Case[] = [
   {
     name: 'cert-manager',
     facts: { groups: ['cert-manager.io'] },
-    notes: ['cert-manager is there: --cert-manager lets it make the serving certificate, otherwise created by the replicas'],
+    notes: [
+      'cert-manager is there: --cert-manager lets it make the serving certificate, otherwise created by the replicas',
+    ],
   },
   {
     name: 'cert-manager, wanted',
