@@ -5,8 +5,7 @@ import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
 import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
-import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
+import { DEFAULT_CONFIGURATION, createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, type SccSettings } from '../../src/policy/scc/mode.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,

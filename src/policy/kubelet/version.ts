@@ -1,31 +1,27 @@
-/**
- * Kubelets: how their versions are read and compared.
- *
- * The folder knows versions alone, neither nodes nor what is asked of them. It never throws.
- */
+/** Kubelet versions: parsing and comparison. */
 import { quote } from '../../kube/text.ts';
 
-/** What counts of a version; pre-releases and builds are read and forgotten. */
+/** A version without its pre-release and build, which are validated only. */
 export interface KubeletVersion {
   readonly major: bigint;
   readonly minor: bigint;
   readonly patch: bigint;
 }
 
-/** A version, or why the text is none. */
+/** A version, or the error of an invalid text. */
 export type ParsedVersion = { readonly value: KubeletVersion } | { readonly error: string };
 
 const MAX_UINT64 = 2n ** 64n - 1n;
 const DIGITS = /^[0-9]*$/;
 const ALPHANUMERIC = /^[0-9A-Za-z-]*$/;
 
-/** Reads what a node reports: one `v` in front does not count. */
+/** Parses the version that a node reports, with an optional prefix `v`. */
 export function parseKubeletVersion(text: string): ParsedVersion {
   return parseVersion(text.startsWith('v') ? text.slice(1) : text);
 }
 
 /**
- * Reads a semantic version strictly.
+ * Parses a semantic version strictly.
  * @see https://github.com/blang/semver/blob/v4.0.0/v4/semver.go
  */
 export function parseVersion(text: string): ParsedVersion {
@@ -72,7 +68,7 @@ function cut(text: string, separator: string): readonly [before: string, after: 
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** The number, or what is wrong with it. */
+/** Returns the number or an error message. */
 function parseNumber(name: string, text: string): bigint | string {
   if (!DIGITS.test(text)) return `Invalid character(s) found in ${name.toLowerCase()} number ${quote(text)}`;
   if (hasLeadingZero(text)) return `${name} number must not contain leading zeroes ${quote(text)}`;
@@ -81,7 +77,7 @@ function parseNumber(name: string, text: string): bigint | string {
 
 function parseUint(text: string): bigint | string {
   if (text === '') return 'strconv.ParseUint: parsing "": invalid syntax';
-  // No number of 64 bits has more than 20 digits; the length comes first, since long texts are slow to convert.
+  // Numbers of 64 bits have at most 20 digits. Longer texts are slow to convert.
   const value = text.length > 20 ? undefined : BigInt(text);
   return value !== undefined && value <= MAX_UINT64
     ? value

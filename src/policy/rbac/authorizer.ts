@@ -11,24 +11,24 @@ import {
   type RbacObjects,
 } from './rules.ts';
 
-/** Roles and bindings, filed under the subjects of the bindings. */
+/** An index of roles and bindings by subject. */
 interface GrantIndex {
   put(kind: RbacKind, object: unknown): void;
-  /** Takes out what `put` filed; the object must be the one that was put. */
+  /** Removes an object. It must be the object that was added. */
   remove(kind: RbacKind, object: unknown): void;
-  /** True if the test holds for one of the rules that the user has in the whole cluster or, if named, in the namespace. */
+  /** True if a rule of the user, in the cluster or in the namespace, passes the test. An empty namespace is none. */
   someRule(user: User, namespace: string, test: (rule: Rule) => boolean): boolean;
 }
 
-/** A role, or the place of one that bindings refer to and that does not exist. */
+/** A role. It may not exist, if a binding refers to it. */
 interface Role {
   rules: readonly Rule[];
   exists: boolean;
-  /** How often it has been granted. */
+  /** The number of bindings to subjects. */
   granted: number;
 }
 
-/** The roles of a subject, each with the number of times that it was granted. */
+/** The roles of a subject, each with the number of its bindings. */
 type Grants = Map<Role, number>;
 
 interface Scope {
@@ -40,8 +40,8 @@ interface Scope {
 const CLUSTER = '';
 
 /**
- * Makes an empty index. The cost of an answer depends on what the user is granted and not on what all others are; the cost
- * of a change on the object that changes alone, since bindings refer to roles and do not copy their rules.
+ * Creates an empty index. The cost of a query depends only on the bindings of the user. The cost of a change depends only
+ * on the object, because bindings refer to roles and do not copy their rules.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
  */
 function createGrantIndex(): GrantIndex {
@@ -58,9 +58,9 @@ function createGrantIndex(): GrantIndex {
     const role = roleOf(roles, name);
     role.rules = rules ?? [];
     role.exists = rules !== undefined;
-    forget(roles, name, role);
+    removeUnused(roles, name, role);
   };
-  const fileBinding = (namespace: string, binding: unknown, change: 1 | -1): void => {
+  const indexBinding = (namespace: string, binding: unknown, change: 1 | -1): void => {
     if (!isObject(binding) || !Array.isArray(binding['subjects'])) return;
     const ref = readRoleRef(binding['roleRef'], namespace);
     if (ref === undefined) return;
@@ -68,15 +68,15 @@ function createGrantIndex(): GrantIndex {
     const role = roleOf(roles, ref.name);
     const scope = scopeOf(namespace);
     for (const subject of binding['subjects']) {
-      const filed = readSubject(subject, namespace);
-      if (filed) grant(scope[filed.list], filed.name, role, change);
+      const indexed = readSubject(subject, namespace);
+      if (indexed) grant(scope[indexed.list], indexed.name, role, change);
     }
-    forget(roles, ref.name, role);
+    removeUnused(roles, ref.name, role);
   };
   const file = (kind: RbacKind, object: unknown, change: 1 | -1): void => {
     const namespace = grantNamespace(kind, object);
     if (namespace === undefined) return;
-    if (kind === 'RoleBinding' || kind === 'ClusterRoleBinding') fileBinding(namespace, object, change);
+    if (kind === 'RoleBinding' || kind === 'ClusterRoleBinding') indexBinding(namespace, object, change);
     else setRole(namespace, object, change > 0 && isObject(object) ? readRules(object['rules']) : undefined);
     const scope = scopeOf(namespace);
     if (scope.roles.size + scope.users.size + scope.groups.size === 0) scopes.delete(namespace);
@@ -120,8 +120,8 @@ function roleOf(roles: Map<string, Role>, name: string): Role {
   return role;
 }
 
-/** Drops a role that neither exists nor is referred to. */
-function forget(roles: Map<string, Role>, name: string, { exists, granted }: Role): void {
+/** Removes a role that does not exist and has no binding. */
+function removeUnused(roles: Map<string, Role>, name: string, { exists, granted }: Role): void {
   if (!exists && granted <= 0) roles.delete(name);
 }
 
@@ -130,20 +130,20 @@ interface Place {
   readonly name: string;
 }
 
-/** The role that a binding refers to. A Role is looked for in the namespace of the binding only. */
+/** Reads the role of a binding. A Role has the namespace of the binding. */
 export function readRoleRef(ref: unknown, namespace: string): Place | undefined {
   if (!isObject(ref) || !isName(ref['name'])) return undefined;
   if (ref['kind'] === 'ClusterRole') return { namespace: CLUSTER, name: ref['name'] };
   return ref['kind'] === 'Role' && namespace !== CLUSTER ? { namespace, name: ref['name'] } : undefined;
 }
 
-interface FiledSubject {
+interface IndexedSubject {
   readonly list: 'users' | 'groups';
   readonly name: string;
 }
 
-/** Under what a subject is filed; a service account under its user name. */
-export function readSubject(subject: unknown, bindingNamespace: string): FiledSubject | undefined {
+/** Returns the key of a subject in the index. The key of a service account is its user name. */
+export function readSubject(subject: unknown, bindingNamespace: string): IndexedSubject | undefined {
   if (!isObject(subject) || typeof subject['name'] !== 'string') return undefined;
   const { kind, name } = subject;
   if (kind === 'User') return { list: 'users', name };
@@ -169,26 +169,26 @@ function isName(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
-/** The names of objects: these, or any. */
+/** The names of objects, or `any`. */
 export type Names = ReadonlySet<string> | 'any';
 
-/** An authorizer that follows the objects as they change. */
+/** An authorizer whose objects can be added and removed. */
 export interface Rbac extends Pick<GrantIndex, 'put' | 'remove'> {
   readonly allows: Authorizer;
-  /** For which objects the user may do it, whatever name the action gives. */
+  /** The names of the objects for which the action is allowed, regardless of its name. */
   namesFor(user: User, action: Action): Names;
 }
 
-/** Makes an authorizer that knows no roles yet. */
+/** Creates an authorizer without objects. */
 export function createRbac(): Rbac {
   const { put, remove, someRule } = createGrantIndex();
   return {
     put,
     remove,
-    allows: (user, action) => someRule(user, placeOf(action), (rule) => ruleAllows(rule, action)),
+    allows: (user, action) => someRule(user, actionNamespace(action), (rule) => ruleAllows(rule, action)),
     namesFor(user, action) {
       const names = new Set<string>();
-      const isAny = someRule(user, placeOf(action), (rule) => {
+      const isAny = someRule(user, actionNamespace(action), (rule) => {
         if (!ruleCovers(rule, action)) return false;
         for (const name of rule.resourceNames) names.add(name);
         return rule.resourceNames.length === 0;
@@ -199,8 +199,7 @@ export function createRbac(): Rbac {
 }
 
 /**
- * Makes the function that answers whether a user may do something, as the RBAC authorizer of the API server does. It
- * knows the objects as they are now: when they change, make a new one.
+ * Creates an authorizer that decides as the RBAC authorizer of the API server. It does not observe changes of the objects.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/
  */
 export function createAuthorizer(objects: Partial<RbacObjects>): Authorizer {
@@ -214,7 +213,7 @@ export function createAuthorizer(objects: Partial<RbacObjects>): Authorizer {
   return allows;
 }
 
-/** A path of the server belongs to no namespace: only what is granted in the whole cluster counts. */
-function placeOf({ nonResourceURL, namespace }: Action): string {
+/** Paths of the API server have no namespace. */
+function actionNamespace({ nonResourceURL, namespace }: Action): string {
   return nonResourceURL == null ? (namespace ?? '') : '';
 }

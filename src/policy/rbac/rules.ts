@@ -2,10 +2,10 @@ import { isObject } from '../../kube/types.ts';
 import { sortedSet, quote } from '../../kube/text.ts';
 
 /**
- * Role-based access control: may a user do this, by the roles and bindings that are stored.
+ * Role-based access control by the stored roles and bindings.
  *
- * The folder reads rules as they are stored: roles are aggregated elsewhere, and `system:masters` has no special
- * standing here. It never throws for malformed objects; what cannot be understood grants nothing.
+ * Aggregated roles are not resolved, and the group `system:masters` has no special permissions. Malformed objects grant
+ * nothing.
  */
 
 /** One rule of a role. */
@@ -13,7 +13,7 @@ export interface PolicyRule {
   readonly verbs: readonly string[];
   readonly apiGroups?: readonly string[];
   readonly resources?: readonly string[];
-  /** Empty or absent: objects of any name. */
+  /** Empty or absent for objects of any name. */
   readonly resourceNames?: readonly string[];
   readonly nonResourceURLs?: readonly string[];
 }
@@ -24,11 +24,11 @@ export interface RoleLike {
   readonly rules?: readonly PolicyRule[] | null;
 }
 
-/** Who is granted a role: a `User`, a `Group` or a `ServiceAccount`. */
+/** The subject of a binding: a `User`, a `Group` or a `ServiceAccount`. */
 export interface Subject {
   readonly kind: string;
   readonly name: string;
-  /** Of a service account; absent in a RoleBinding: the namespace of the binding. */
+  /** The namespace of a service account. In a RoleBinding, the default is the namespace of the binding. */
   readonly namespace?: string;
 }
 
@@ -39,11 +39,11 @@ export interface RoleBindingLike {
   readonly roleRef: { readonly kind: string; readonly name: string };
 }
 
-/** The kinds of objects that grant access. */
+/** The kinds of RBAC objects. */
 export const RBAC_KINDS = ['Role', 'ClusterRole', 'RoleBinding', 'ClusterRoleBinding'] as const;
 export type RbacKind = (typeof RBAC_KINDS)[number];
 
-/** All that grants access in a cluster. */
+/** The RBAC objects of a cluster. */
 export interface RbacObjects {
   readonly roles: readonly RoleLike[];
   readonly clusterRoles: readonly RoleLike[];
@@ -51,30 +51,30 @@ export interface RbacObjects {
   readonly clusterRoleBindings: readonly RoleBindingLike[];
 }
 
-/** Who asks, as the API server authenticated it. */
+/** The requester, as authenticated by the API server. */
 export interface User {
   readonly username?: string;
   readonly groups?: readonly string[];
 }
 
-/** What a user wants to do: with a resource, or, if `nonResourceURL` is set, with a path of the server. */
+/** A request for a resource or, if `nonResourceURL` is set, for a path of the API server. */
 export interface Action {
   readonly verb: string;
-  /** `''` or absent: the core group. */
+  /** Empty or absent for the core group. */
   readonly apiGroup?: string;
   /** The lower-case plural. */
   readonly resource?: string;
   readonly subresource?: string;
   readonly name?: string;
-  /** `''` or absent: the whole cluster. */
+  /** Empty or absent for the whole cluster. */
   readonly namespace?: string;
   readonly nonResourceURL?: string;
 }
 
-/** True if the user may do it. */
+/** Returns whether the action is allowed. */
 export type Authorizer = (user: User, action: Action) => boolean;
 
-/** A rule whose form has been checked. */
+/** A rule with verified types. */
 export interface Rule {
   readonly verbs: readonly string[];
   readonly apiGroups: readonly string[];
@@ -86,8 +86,8 @@ export interface Rule {
 const ALL = '*';
 
 /**
- * The rules of a role. One that is malformed is left out as a whole: without its broken list of names it would grant
- * more than was meant.
+ * Reads the rules of a role. A malformed rule is omitted as a whole, because it could grant more without its malformed
+ * list.
  */
 export function readRules(rules: unknown): readonly Rule[] {
   if (!Array.isArray(rules)) return [];
@@ -111,7 +111,7 @@ function readTexts(value: unknown): readonly string[] | undefined {
 }
 
 /**
- * True if the rule grants the action; where it is bound does not matter here.
+ * True if the rule grants the action, regardless of the namespace.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/rbac/v1/evaluation_helpers.go
  */
 export function ruleAllows(rule: Rule, action: Action): boolean {
@@ -123,7 +123,7 @@ export function ruleAllows(rule: Rule, action: Action): boolean {
   );
 }
 
-/** True if the rule grants the action on objects of that resource, at least on those whose names it gives. */
+/** True if the rule grants the action on some objects of the resource. */
 export function ruleCovers(rule: Rule, { verb, apiGroup, resource, subresource }: Action): boolean {
   return (
     matches(rule.verbs, verb) &&
@@ -141,7 +141,7 @@ function matchesResource(granted: readonly string[], resource: string, subresour
   return matches(granted, `${resource}/${subresource}`) || granted.includes(`*/${subresource}`);
 }
 
-/** A URL that ends in asterisks covers all that begins with the text before them. */
+/** A pattern that ends with asterisks matches every URL with that prefix. */
 function matchesUrl(granted: readonly string[], url: string): boolean {
   return granted.some(
     (pattern) => pattern === url || (pattern.endsWith(ALL) && url.startsWith(trimAsterisks(pattern))),
@@ -155,8 +155,8 @@ function trimAsterisks(pattern: string): string {
 }
 
 /**
- * What rules grant that others do not, as the API server tells it to those who would give away more than they have: each
- * line a rule, sorted; empty if nothing is missing.
+ * Returns the rules that `wanted` grants and `held` does not, sorted and formatted as in the API server's error for
+ * privilege escalation.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
  */
 export function findMissingRules(held: unknown, wanted: unknown): readonly string[] {
@@ -165,22 +165,21 @@ export function findMissingRules(held: unknown, wanted: unknown): readonly strin
   let steps = 0;
   for (const rule of readRules(wanted)) {
     if (owned.some((own) => covers(own, rule))) continue;
-    for (const part of partsOf(rule)) {
-      // Nobody can read what is missing from so many: whoever grants them must hold them as a whole.
+    for (const part of splitRule(rule)) {
+      // After so many parts, the remaining ones count as missing.
       if (++steps > MAX_PARTS || !owned.some((own) => covers(own, part))) missing.push(part);
       if (steps > MAX_PARTS) break;
     }
   }
-  return sortedSet(compact(missing).map(printRule));
+  return sortedSet(compact(missing).map(formatRule));
 }
 
-/** A rule may combine any number of groups, resources, names and verbs. */
+/** Limits the combinations of groups, resources, names and verbs that are compared. */
 const MAX_PARTS = 50_000;
-const COVER_ALL = '*';
 const NONE: readonly string[] = [];
 
-/** The rule taken apart: one verb, one resource and at most one name each. */
-function* partsOf(rule: Rule): Generator<Rule> {
+/** The parts of a rule, each with one verb, one resource and at most one name. */
+function* splitRule(rule: Rule): Generator<Rule> {
   const names = rule.resourceNames.length > 0 ? rule.resourceNames.map((name) => [name]) : [NONE];
   for (const group of rule.apiGroups) {
     for (const resource of rule.resources) {
@@ -211,16 +210,16 @@ function covers(own: Rule, part: Rule): boolean {
 }
 
 function hasAll(own: readonly string[], wanted: readonly string[]): boolean {
-  return own.includes(COVER_ALL) || wanted.every((one) => own.includes(one));
+  return own.includes(ALL) || wanted.every((one) => own.includes(one));
 }
 
 function coversResource(own: readonly string[], resource: string): boolean {
-  if (own.includes(COVER_ALL) || own.includes(resource)) return true;
+  if (own.includes(ALL) || own.includes(resource)) return true;
   const slash = resource.indexOf('/');
   return slash >= 0 && own.includes(`*${resource.slice(slash)}`);
 }
 
-/** Parts that differ by their verb alone are joined again. */
+/** Merges parts that differ only in their verb. */
 function compact(rules: readonly Rule[]): readonly Rule[] {
   const verbs = new Map<string, string[]>();
   const compacted: Rule[] = [];
@@ -250,12 +249,12 @@ const FIELDS = [
 ] as const;
 
 /** `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`. */
-function printRule(rule: Rule): string {
+function formatRule(rule: Rule): string {
   const parts = FIELDS.filter(([, field]) => rule[field].length > 0);
   return `{${parts.map(([name, field]) => `${name}:${formatStrings(rule[field])}`).join(', ')}}`;
 }
 
-/** Several texts as Go prints them with `%q`. */
+/** Formats strings as Go's `%q`. */
 export function formatStrings(texts: readonly string[]): string {
   return `[${texts.map(quote).join(' ')}]`;
 }

@@ -7,24 +7,24 @@ import { readRules, ruleAllows, type Rule, type Action, type RbacObjects, type S
 export interface ObjectName {
   readonly kind: string;
   readonly name: string;
-  /** Absent for what lies in no namespace. */
+  /** Absent for objects without a namespace. */
   readonly namespace?: string;
 }
 
-/** A `User`, a `Group` or a `ServiceAccount`, which alone has a namespace. */
+/** A `User`, a `Group`, or a `ServiceAccount` with its namespace. */
 export type SubjectName = ObjectName;
 
-/** That somebody may do something, and why. */
+/** A subject with the role and the binding that grant it an action. */
 export interface RbacGrant {
   readonly subject: SubjectName;
   readonly role: ObjectName;
-  /** One without a namespace counts everywhere. */
+  /** A binding without a namespace applies to the whole cluster. */
   readonly binding: ObjectName;
 }
 
 /**
- * Who may do it wherever it is done, whatever namespace the action names: first by bindings of the whole cluster, then by
- * those of namespaces, sorted by namespace and name. What is malformed grants nothing.
+ * Returns the grants of an action in all namespaces: cluster-wide bindings first, then those of namespaces, sorted by
+ * namespace and name. Malformed objects grant nothing.
  */
 export function findGrants(objects: RbacObjects, action: Action): readonly RbacGrant[] {
   const roles = new Map<string, boolean>();
@@ -52,22 +52,22 @@ export function findGrants(objects: RbacObjects, action: Action): readonly RbacG
   return [...everywhere, ...inNamespaces].sort(compareGrants);
 }
 
-/** Who may do it in the namespace that the action names; in none, what is granted in the whole cluster. */
+/** The grants of an action in its namespace. Without a namespace, only cluster-wide grants apply. */
 export function whoCan(objects: RbacObjects, action: Action): readonly RbacGrant[] {
   return findGrants(objects, action).filter(({ binding }) => appliesIn(binding, action.namespace ?? ''));
 }
 
-/** Through what a user may do it; empty if not at all. */
+/** The grants of an action to a user. */
 export function userGrants(objects: RbacObjects, user: User, action: Action): readonly RbacGrant[] {
   return whoCan(objects, action).filter(({ subject }) => matchesUser(subject, user));
 }
 
-/** True if a binding counts in the namespace; `''`: in the whole cluster. */
+/** True if a binding applies in the namespace. The empty namespace stands for the whole cluster. */
 export function appliesIn({ namespace }: ObjectName, where: string): boolean {
   return namespace === undefined || namespace === where;
 }
 
-/** True if the user is the subject, or belongs to it. */
+/** True if the user is the subject or a member of it. */
 export function matchesUser({ kind, name, namespace }: SubjectName, { username, groups }: User): boolean {
   if (kind === 'Group') return groups?.includes(name) ?? false;
   return (kind === 'User' ? name : `system:serviceaccount:${namespace ?? ''}:${name}`) === (username ?? '');
@@ -77,7 +77,7 @@ function allows(rules: readonly Rule[], action: Action): boolean {
   return rules.some((rule) => ruleAllows(rule, action));
 }
 
-/** Each once, in the order of the binding. */
+/** Distinct subjects in the order of the binding. */
 function subjectsOf(subjects: readonly unknown[], bindingNamespace: string): readonly SubjectName[] {
   const found = new Map<string, SubjectName>();
   for (const subject of subjects) {

@@ -27,33 +27,34 @@ import { quote, compareBytes } from '../../kube/text.ts';
 
 const { uidRange: UID_RANGE, mcs: MCS } = NAMESPACE_RANGE_ANNOTATIONS;
 
-/** The block that a namespace has; `undefined` if it has no ids, or ids that are no block of the range. */
+/** The index of the block of a namespace; `undefined` if its IDs are not exactly one block of the range. */
 function namespaceBlock(namespace: Namespace, range: UidRange): number | undefined {
   const block = parseIdBlock(namespace.metadata?.annotations?.[UID_RANGE] ?? '');
   return 'value' in block ? indexOfBlock(range, block.value) : undefined;
 }
 
 /**
- * Makes a function that tells the blocks that nobody else should get: the ids or the label of such a block are those of
- * a namespace, in part or as a whole, whoever wrote them there. Namespaces that stay the same are read once.
+ * Creates the function that returns the blocks in use: a namespace has some of their IDs or their label. The function
+ * keeps its result, and reads only the namespaces that changed since the last call.
  */
 export function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Namespace[]) => Bitmap {
   let seen: readonly Namespace[] = [];
   let inUse = emptyBitmap();
   return (namespaces) => {
     if (namespaces === seen) return inUse;
-    const isLess = namespaces.length < seen.length || seen.some((before, index) => hasLost(before, namespaces[index]));
+    const isLess =
+      namespaces.length < seen.length || seen.some((before, index) => lostRanges(before, namespaces[index]));
     if (isLess) inUse = emptyBitmap();
     const fresh = isLess ? namespaces : namespaces.filter((namespace, index) => namespace !== seen[index]);
     const blocks = fresh.flatMap((namespace) => blocksOf(namespace, settings));
-    for (const { first, last } of joined(blocks)) inUse.addRange(first, last);
+    for (const { first, last } of mergeRanges(blocks)) inUse.addRange(first, last);
     seen = namespaces;
     return inUse;
   };
 }
 
-/** The same blocks, each once: ids that are written by hand may span the whole range, in many namespaces. */
-function joined(blocks: readonly NumberRange[]): readonly NumberRange[] {
+/** Merges overlapping ranges: IDs that were set manually may span all blocks, in many namespaces. */
+function mergeRanges(blocks: readonly NumberRange[]): readonly NumberRange[] {
   const rows: NumberRange[] = [];
   for (const row of blocks.toSorted((a, b) => a.first - b.first)) {
     const before = rows.at(-1);
@@ -64,8 +65,8 @@ function joined(blocks: readonly NumberRange[]): readonly NumberRange[] {
   return rows;
 }
 
-/** True if in the place of a namespace there is one without its ids and its label. */
-function hasLost(before: Namespace, now: Namespace | undefined): boolean {
+/** True if a namespace was replaced by one without its IDs or its label. */
+function lostRanges(before: Namespace, now: Namespace | undefined): boolean {
   if (before === now) return false;
   const { annotations: old } = before.metadata ?? {};
   const { annotations } = now?.metadata ?? {};
@@ -74,17 +75,17 @@ function hasLost(before: Namespace, now: Namespace | undefined): boolean {
 
 function blocksOf(namespace: Namespace, settings: RangeSettings): readonly NumberRange[] {
   const annotations = namespace.metadata?.annotations ?? {};
-  const byIds = touchedBy(annotations[UID_RANGE], settings.uidRange);
-  const byLabel = labelledBy(annotations[MCS], settings);
+  const byIds = blocksOfIds(annotations[UID_RANGE], settings.uidRange);
+  const byLabel = blockOfLabel(annotations[MCS], settings);
   return [...(byIds ? [byIds] : []), ...(byLabel ? [byLabel] : [])];
 }
 
-function touchedBy(ids: string | undefined, range: UidRange): NumberRange | undefined {
+function blocksOfIds(ids: string | undefined, range: UidRange): NumberRange | undefined {
   const block = parseIdBlock(ids ?? '');
   return 'value' in block ? blocksTouching(range, block.value) : undefined;
 }
 
-function labelledBy(text: string | undefined, settings: RangeSettings): NumberRange | undefined {
+function blockOfLabel(text: string | undefined, settings: RangeSettings): NumberRange | undefined {
   const label = parseMcsLabel(text ?? '');
   if ('error' in label || !isInMcsRange(settings.mcsRange, label.value)) return undefined;
   const index = Math.floor(labelRank(label.value.categories) / Math.max(1, settings.labelsPerBlock));
@@ -92,8 +93,8 @@ function labelledBy(text: string | undefined, settings: RangeSettings): NumberRa
 }
 
 /**
- * Makes a function that chooses the next block: the lowest one that is not taken, if possible one whose ids and label
- * no namespace has in any other way. `undefined` if all are taken.
+ * Creates the function that chooses the next block: the lowest free one, preferably without IDs or a label that were set
+ * manually on a namespace. It returns `undefined` if no block is free.
  */
 export function createAllocator(
   settings: RangeSettings,
@@ -101,16 +102,16 @@ export function createAllocator(
   const blocksInUse = createBlocksInUse(settings);
   const count = blockCount(settings.uidRange);
   return (taken, namespaces) =>
-    // Ids that somebody has given to a namespace by hand may span the whole range.
+    // IDs that were set manually may span all blocks.
     taken.lowestClear(count, blocksInUse(namespaces)) ?? taken.lowestClear(count);
 }
 
 const { uidRange, supplementalGroups, mcs } = NAMESPACE_RANGE_ANNOTATIONS;
 
-/** What a namespace needs: a block; the rest of what belongs to the block it has; nothing. */
+/** A block, the missing annotations of the block that the namespace has, or nothing. */
 type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, string>> } | undefined;
 
-/** Says what a namespace needs. Ids that somebody else has chosen stay as they are, and so does all beside them. */
+/** Returns what a namespace needs. A namespace with IDs outside of the blocks needs nothing. */
 export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
   const annotations = namespace.metadata?.annotations ?? {};
   const deletionTimestamp = namespace.metadata?.deletionTimestamp;
@@ -121,7 +122,7 @@ export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings)
   return block === undefined ? undefined : { annotations: blockAnnotations(block, namespace, settings) };
 }
 
-/** The annotations of a namespace that has this block; those that it has already stay as they are. */
+/** The annotations of a namespace with this block. Existing values are kept. */
 export function blockAnnotations(
   index: number,
   namespace: Namespace,
@@ -136,13 +137,12 @@ export function blockAnnotations(
   };
 }
 
-/** The name of the object that says which blocks are taken. */
+/** The name of the object with the allocated blocks. */
 export const RANGE_ALLOCATION_NAME = 'scc-uid';
 
-/** The fields of the state object that say which blocks are taken. */
 type RangeState = Required<Pick<RangeAllocation, 'range' | 'data'>>;
 
-/** The blocks that are taken; an error if the object is none of this range, or broken. */
+/** Reads the allocated blocks. The result is an error if the object has another range or is invalid. */
 export function readState(object: RangeAllocation, range: UidRange): Result<Bitmap> {
   const expected = formatUidRange(range);
   if (object.range !== expected) {
@@ -156,7 +156,7 @@ export function formatState(range: UidRange, taken: Bitmap): RangeState {
   return { range: formatUidRange(range), data: taken.toBase64() };
 }
 
-/** The blocks that namespaces have; ids that are no block of the range do not count. */
+/** The blocks of namespaces. IDs that are not exactly one block are ignored. */
 export function namespaceBlocks(namespaces: readonly Namespace[], range: UidRange): Bitmap {
   const taken = emptyBitmap();
   for (const namespace of namespaces) {
@@ -166,7 +166,7 @@ export function namespaceBlocks(namespaces: readonly Namespace[], range: UidRang
   return taken;
 }
 
-/** Blocks of the range that the state object calls taken, also where it is the state of another range. */
+/** The blocks of the range that overlap the allocated blocks of a state object, which may have another range. */
 export function recordedBlocks(object: RangeAllocation, range: UidRange): Bitmap {
   const recorded = parseUidRange(object.range ?? '');
   const taken = emptyBitmap();
@@ -182,13 +182,13 @@ export function recordedBlocks(object: RangeAllocation, range: UidRange): Bitmap
   return taken;
 }
 
-/** Blocks that are taken without a namespace that has them, by the time since when that has been known. */
+/** The allocated blocks without a namespace, by the time (in ms) at which they were found. */
 export type Orphans = ReadonlyMap<number, Bitmap>;
 
 interface RepairInput {
   readonly range: UidRange;
   readonly namespaces: readonly Namespace[];
-  /** Absent if there is none. */
+  /** Absent if it does not exist. */
   readonly state: RangeAllocation | undefined;
   readonly orphans: Orphans;
   readonly nowMs: number;
@@ -200,10 +200,10 @@ export interface Repair {
   readonly isFull: boolean;
 }
 
-/** For so long a block without a namespace may be one whose namespace is about to be annotated, by whomever. */
+/** How long an allocated block is kept for a namespace that is not annotated yet. */
 export const ORPHANED_MS = 5 * 60_000;
 
-/** Says which blocks are taken: those that namespaces have, and those that may be on their way to one. */
+/** Computes the allocated blocks: those of namespaces, and those that may belong to a namespace soon. */
 export function planRepair({ range, namespaces, state, orphans: known, nowMs }: RepairInput): Repair {
   const taken = namespaceBlocks(namespaces, range);
   const fresh = state ? recordedBlocks(state, range) : emptyBitmap();
@@ -231,13 +231,13 @@ const {
 interface Reading {
   readonly name: string;
   readonly ids: IdBlock | undefined;
-  /** What is wrong with the annotations by themselves. */
+  /** The problems of the annotations, without regard to other namespaces. */
   readonly problems: readonly string[];
 }
 
-/** What is wrong with ranges that somebody has given to namespaces by hand, by namespace; only those with problems. */
+/** Returns the problems of ranges that were set manually, by namespace name. */
 export function findRangeProblems(namespaces: readonly Namespace[]): ReadonlyMap<string, readonly string[]> {
-  const readings = namespaces.map(read);
+  const readings = namespaces.map(readRanges);
   const found = new Map<string, string[]>();
   const add = (name: string, problem: string): void => {
     const known = found.get(name);
@@ -245,12 +245,12 @@ export function findRangeProblems(namespaces: readonly Namespace[]): ReadonlyMap
     else found.set(name, [problem]);
   };
   for (const { name, problems } of readings) for (const problem of problems) add(name, problem);
-  for (const [name, other] of sharing(readings)) add(name, `shares IDs with namespace ${quote(other)}`);
+  for (const [name, other] of findSharing(readings)) add(name, `shares IDs with namespace ${quote(other)}`);
   return found;
 }
 
-/** Namespaces that have ids in common with another, each with one such. */
-function sharing(readings: readonly Reading[]): ReadonlyMap<string, string> {
+/** Returns the namespaces that share IDs with another one, each with the name of one such namespace. */
+function findSharing(readings: readonly Reading[]): ReadonlyMap<string, string> {
   const blocks = readings.flatMap(({ name, ids }) => (ids && ids.min <= ids.max ? [{ name, ...ids }] : []));
   blocks.sort((a, b) => a.min - b.min || compareBytes(a.name, b.name));
   const shared = new Map<string, string>();
@@ -265,17 +265,8 @@ function sharing(readings: readonly Reading[]): ReadonlyMap<string, string> {
   return shared;
 }
 
-const remembered = new WeakMap<Namespace, Reading>();
-
-/** Of thousands of namespaces few change. */
-function read(namespace: Namespace): Reading {
-  let reading = remembered.get(namespace);
-  if (!reading) remembered.set(namespace, (reading = parse(namespace)));
-  return reading;
-}
-
-function parse({ metadata: { name = '', annotations = {}, deletionTimestamp } = {} }: Namespace): Reading {
-  // It gets no more pods.
+function readRanges({ metadata: { name = '', annotations = {}, deletionTimestamp } = {} }: Namespace): Reading {
+  // The namespace gets no more pods.
   if (deletionTimestamp !== undefined) return { name, ids: undefined, problems: [] };
   const ids =
     annotations[RANGE_PROBLEMS_UID_RANGE] === undefined
@@ -283,13 +274,13 @@ function parse({ metadata: { name = '', annotations = {}, deletionTimestamp } = 
       : parseIdBlock(annotations[RANGE_PROBLEMS_UID_RANGE]);
   const groups = annotations[GROUPS] === undefined ? undefined : parseIdBlocks(annotations[GROUPS]);
   const problems = [
-    ...(ids === undefined ? [] : 'error' in ids ? [unreadable(ids.error)] : blockProblems(ids.value)).map(
+    ...(ids === undefined ? [] : 'error' in ids ? [formatInvalid(ids.error)] : blockProblems(ids.value)).map(
       (why) => `${RANGE_PROBLEMS_UID_RANGE}=${quote(annotations[RANGE_PROBLEMS_UID_RANGE] ?? '')} ${why}`,
     ),
     ...(groups === undefined
       ? []
       : 'error' in groups
-        ? [unreadable(groups.error)]
+        ? [formatInvalid(groups.error)]
         : groups.value.flatMap(blockProblems)
     ).map((why) => `${GROUPS}=${quote(annotations[GROUPS] ?? '')} ${why}`),
     ...(annotations[RANGE_PROBLEMS_MCS] === undefined || LEVEL.test(annotations[RANGE_PROBLEMS_MCS])
@@ -302,7 +293,7 @@ function parse({ metadata: { name = '', annotations = {}, deletionTimestamp } = 
 const CATEGORIES = '(?::c\\d+(?:[.,]c\\d+)*)?';
 const LEVEL = new RegExp(`^s\\d+${CATEGORIES}(?:-s\\d+${CATEGORIES})?$`);
 
-function unreadable(error: string): string {
+function formatInvalid(error: string): string {
   return `is invalid (${error})`;
 }
 

@@ -2,28 +2,28 @@
 export interface Bitmap {
   has(index: number): boolean;
   add(index: number): void;
-  /** All numbers from the first to the last, both included. */
+  /** Adds a closed range of numbers. */
   addRange(first: number, last: number): void;
   addAll(other: Bitmap): void;
   removeAll(other: Bitmap): void;
-  /** The numbers that are in both, as a set of their own. */
+  /** Returns a new set with the numbers that are in both sets. */
   intersection(other: Bitmap): Bitmap;
   isEmpty(): boolean;
-  /** The lowest number below the limit that is in neither; `undefined` if there is none. */
+  /** Returns the lowest number below the limit that is in neither set. */
   lowestClear(limit: number, other?: Bitmap): number | undefined;
-  /** In rising order. */
+  /** In ascending order. */
   values(): Iterable<number>;
-  /** Numbers in a row that are in the set, the longest possible, in rising order. */
+  /** The maximal ranges of numbers in the set, in ascending order. */
   ranges(): Iterable<NumberRange>;
-  /** How many bytes hold all numbers. */
+  /** The number of bytes that contain all numbers. */
   byteLength(): number;
-  /** Eight numbers, as bits: those from eight times the position on. */
+  /** Eight numbers as bits; the lowest one is eight times the position. */
   byteAt(position: number): number;
-  /** A big-endian number without leading zero bytes, in base64: bit 0 is the last one. */
+  /** The set as the base64 form of a big-endian integer without leading zero bytes. */
   toBase64(): string;
 }
 
-/** Numbers in a row, both ends included. */
+/** A closed range of numbers. */
 export interface NumberRange {
   readonly first: number;
   readonly last: number;
@@ -31,10 +31,10 @@ export interface NumberRange {
 
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const MAX_LENGTH = 4 * 1024 * 1024;
-/** So many bytes become text at a time: a call cannot have more arguments than fit the stack. */
+/** The number of bytes that are converted in one call. The stack limits the number of arguments. */
 const CHUNK = 8192;
 
-/** Reads what `print` wrote; empty text is an empty set, `undefined` a text that is not base64. */
+/** Parses the result of `toBase64`. Empty text is an empty set; the result is `undefined` if the text is not base64. */
 export function parseBitmap(text: string): Bitmap | undefined {
   if (text.length % 4 !== 0 || text.length > MAX_LENGTH || !BASE64.test(text)) return undefined;
   const bigEndian = atob(text);
@@ -53,14 +53,14 @@ export function emptyBitmap(): Bitmap {
 function bitmapOver(initial: Uint8Array): Bitmap {
   let bytes = initial;
   const byteAt = (position: number): number => bytes[position] ?? 0;
-  const reach = (length: number): void => {
-    if (length > bytes.length) bytes = grown(bytes, length);
+  const ensureLength = (length: number): void => {
+    if (length > bytes.length) bytes = grow(bytes, length);
   };
   const addRange = (first: number, last: number): void => {
     if (first > last) return;
-    reach((last >> 3) + 1);
+    ensureLength((last >> 3) + 1);
     for (let index = first; index <= last; index++) {
-      // Whole bytes at once.
+      // Sets whole bytes at once.
       if ((index & 7) === 0 && index + 7 <= last) {
         const end = (last + 1) >> 3;
         bytes.fill(0xff, index >> 3, end);
@@ -71,7 +71,7 @@ function bitmapOver(initial: Uint8Array): Bitmap {
   function* rows(): Iterable<NumberRange> {
     let first: number | undefined;
     for (const [position, byte] of bytes.entries()) {
-      // Whole bytes at once: most are all of a kind.
+      // Skips whole bytes that contain no end of a range.
       if (byte === (first === undefined ? 0 : 0xff)) continue;
       for (let bit = 0; bit < 8; bit++) {
         const index = position * 8 + bit;
@@ -91,7 +91,7 @@ function bitmapOver(initial: Uint8Array): Bitmap {
     addRange,
     addAll(other) {
       const length = other.byteLength();
-      reach(length);
+      ensureLength(length);
       for (let position = 0; position < length; position++) bytes[position] = byteAt(position) | other.byteAt(position);
     },
     removeAll(other) {
@@ -130,8 +130,8 @@ function lowestZero(byte: number): number {
   return 31 - Math.clz32(~byte & (byte + 1));
 }
 
-/** With room for more, so that adding number after number does not copy each time. */
-function grown(bytes: Uint8Array, length: number): Uint8Array {
+/** Doubles the capacity, so that adding consecutive numbers does not copy each time. */
+function grow(bytes: Uint8Array, length: number): Uint8Array {
   const larger = new Uint8Array(Math.max(length, bytes.length * 2));
   larger.set(bytes);
   return larger;

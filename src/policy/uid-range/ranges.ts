@@ -1,10 +1,10 @@
 import type { Result } from '../../kube/types.ts';
 import type { IdBlock } from '../../kube/scc.ts';
 
-/** User ids in a row, cut into blocks of one size: one block for each namespace. Ids have 32 bits. */
+/** A range of user IDs (32 bits) that is divided into blocks of equal size, one for each namespace. */
 export interface UidRange {
   readonly start: number;
-  /** Belongs to the range. */
+  /** Inclusive. */
   readonly end: number;
   readonly blockSize: number;
 }
@@ -13,7 +13,7 @@ const FORMAT = /^(\d+)-(\d+)\/(\d+)$/;
 const MAX_ID = 0xffffffff;
 
 /**
- * Reads `<start>-<end>/<size of a block>`.
+ * Parses `<start>-<end>/<block size>`.
  * @see https://github.com/openshift/library-go/blob/master/pkg/security/uid/uid.go
  */
 export function parseUidRange(text: string): Result<UidRange> {
@@ -27,35 +27,35 @@ export function parseUidRange(text: string): Result<UidRange> {
   return { value: { start, end, blockSize } };
 }
 
-/** The text that `parseUidRange` reads. */
+/** The inverse of `parseUidRange`. */
 export function formatUidRange({ start, end, blockSize }: UidRange): string {
   return `${start}-${end}/${blockSize}`;
 }
 
-/** How many whole blocks there are; they are numbered from 0. */
+/** The number of complete blocks. Their indexes start at 0. */
 export function blockCount({ start, end, blockSize }: UidRange): number {
   return Math.floor((end - start + 1) / blockSize);
 }
 
-/** The ids of a block. */
+/** The IDs of the block with that index. */
 export function blockAt({ start, blockSize }: UidRange, index: number): IdBlock {
   const min = start + index * blockSize;
   return { min, max: min + blockSize - 1 };
 }
 
-/** A block as namespaces are annotated with it: `<start>/<size>`. */
+/** The annotation of a namespace with this block: `<start>/<size>`. */
 export function formatBlock({ min, max }: IdBlock): string {
   return `${min}/${max - min + 1}`;
 }
 
-/** The number of a block of the range; `undefined` for ids that are no block of it. */
+/** The index of a block; `undefined` if the IDs are not exactly one block of the range. */
 export function indexOfBlock(range: UidRange, { min, max }: IdBlock): number | undefined {
   const index = (min - range.start) / range.blockSize;
   const isBlock = Number.isInteger(index) && index >= 0 && max <= range.end && max - min + 1 === range.blockSize;
   return isBlock ? index : undefined;
 }
 
-/** The first and the last block that share ids with these; `undefined` if there are none. */
+/** The indexes of the first and last block that contain some of the IDs; `undefined` if there are none. */
 export function blocksTouching(
   range: UidRange,
   { min, max }: IdBlock,
@@ -65,19 +65,19 @@ export function blocksTouching(
   return min <= max && first <= last ? { first, last } : undefined;
 }
 
-/** Categories that SELinux knows: `c0` to `c1023`. */
+/** The number of SELinux categories: `c0` to `c1023`. */
 const CATEGORIES = 1024;
 
-/** A level of SELinux with categories, for example `s0:c26,c5`. */
+/** An SELinux level with categories, such as `s0:c26,c5`. */
 interface McsLabel {
-  /** What stands before the categories, its colon included. */
+  /** The text before the categories, including the colon. */
   readonly prefix: string;
-  /** From the highest down, each once. */
+  /** Distinct, in descending order. */
   readonly categories: readonly number[];
 }
 
 /**
- * Reads a label, its categories in any order.
+ * Parses a label. The categories may have any order.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/mcs/label.go
  */
 export function parseMcsLabel(text: string): Result<McsLabel> {
@@ -99,15 +99,15 @@ export function formatMcsLabel({ prefix, categories }: McsLabel): string {
 }
 
 /**
- * The place of a set of categories among all sets of its size, in the order of their highest one, then of the next:
- * the combinatorial number system. Exact for categories that SELinux knows and up to 5 of them.
+ * The rank of a set of categories among all sets of its size in the combinatorial number system. The result is exact for
+ * up to 5 SELinux categories.
  * @see https://en.wikipedia.org/wiki/Combinatorial_number_system
  */
 export function labelRank(categories: readonly number[]): number {
   return categories.reduce((rank, category, index) => rank + binomial(category, categories.length - index), 0);
 }
 
-/** The set of that many categories at a place, which is not negative. Beyond the last set the categories are none that SELinux knows. */
+/** The set of categories with that rank, which is not negative. Ranks after the last set result in invalid categories. */
 export function categoriesAt(rank: number, length: number): readonly number[] {
   const categories: number[] = [];
   let rest = rank;
@@ -119,7 +119,7 @@ export function categoriesAt(rank: number, length: number): readonly number[] {
   return categories;
 }
 
-/** The highest category of which the sets below it are no more than the rest. */
+/** The highest category with at most `rest` sets of lower categories. */
 function highestWithin(rest: number, size: number): number {
   let low = 0;
   let high = CATEGORIES;
@@ -131,7 +131,7 @@ function highestWithin(rest: number, size: number): number {
   return low;
 }
 
-/** How many sets of `k` there are among `n`. All steps stay below 2^53 for `n` up to 1024 and `k` up to 5. */
+/** The binomial coefficient. Intermediate results stay below 2^53 for `n` up to 1024 and `k` up to 5. */
 function binomial(n: number, k: number): number {
   if (n < k) return 0;
   let sets = 1;
@@ -139,19 +139,19 @@ function binomial(n: number, k: number): number {
   return sets;
 }
 
-/** All labels with that prefix and that many categories. */
+/** The labels with a prefix and a number of categories. */
 interface McsRange {
   readonly prefix: string;
-  /** Categories in a label: 1 to 5. */
+  /** The number of categories of a label: 1 to 5. */
   readonly length: number;
-  /** Categories to choose from: `c0` to the one below this. */
+  /** The number of available categories, from `c0`. */
   readonly categories: number;
 }
 
 const MCS_RANGE_FORMAT = /^([^/]*)\/(\d+)(?:,(\d+))?$/;
 
 /**
- * Reads `<prefix>/<categories in a label>[,<categories to choose from>]`.
+ * Parses `<prefix>/<categories of a label>[,<available categories>]`.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/mcs/label.go
  */
 export function parseMcsRange(text: string): Result<McsRange> {
@@ -166,12 +166,11 @@ export function parseMcsRange(text: string): Result<McsRange> {
   return { value: { prefix, length, categories } };
 }
 
-/** The text that `parseMcsRange` reads. */
+/** The inverse of `parseMcsRange`. */
 export function formatMcsRange({ prefix, length, categories }: McsRange): string {
   return `${prefix}/${length}${categories === CATEGORIES ? '' : `,${categories}`}`;
 }
 
-/** How many labels there are. */
 export function labelCount({ length, categories }: McsRange): number {
   return binomial(categories, length);
 }
@@ -184,7 +183,7 @@ export function isInMcsRange({ length, categories, ...range }: McsRange, label: 
   );
 }
 
-/** The label at a place among those of the range; beyond the last one it has categories that are none of the range. */
+/** The label with that rank in the range. Ranks after the last label result in categories outside of the range. */
 export function labelAt({ prefix, length }: McsRange, rank: number): McsLabel {
   return { prefix: withSeparator(prefix), categories: categoriesAt(rank, length) };
 }
@@ -193,30 +192,30 @@ function withSeparator(prefix: string): string {
   return prefix === '' || /[:,]$/.test(prefix) ? prefix : `${prefix}:`;
 }
 
-/** What namespaces get their ids and labels from. */
+/** The ranges from which namespaces get their IDs and labels. */
 export interface RangeSettings {
   readonly uidRange: UidRange;
   readonly mcsRange: McsRange;
-  /** Labels for each block of ids, of which its namespace gets the first; 0 counts as 1. */
+  /** The number of labels for each block of IDs. The namespace gets the first; 0 counts as 1. */
   readonly labelsPerBlock: number;
 }
 
-/** As on OpenShift: 100,000 blocks. */
+/** OpenShift's defaults: 100,000 blocks. */
 export const DEFAULT_RANGES: RangeSettings = {
   uidRange: { start: 1_000_000_000, end: 1_999_999_999, blockSize: 10_000 },
   mcsRange: { prefix: 's0:', length: 2, categories: 1024 },
   labelsPerBlock: 5,
 };
 
-/** What one object can hold: the API server takes no larger ones than 1.5 MiB. */
+/** Limits the size of the state object: etcd stores objects of at most 1.5 MiB. */
 const MAX_BLOCKS = 8_000_000;
 
-/** Says why the parts do not go together; `undefined` if they do. */
+/** Returns the error for settings that do not fit together. */
 export function validateRangeSettings({ uidRange, mcsRange, labelsPerBlock }: RangeSettings): string | undefined {
   const blocks = blockCount(uidRange);
   if (blocks > MAX_BLOCKS) return `uid range ${formatUidRange(uidRange)} has ${blocks} blocks, more than ${MAX_BLOCKS}`;
-  const wanted = blocks * Math.max(1, labelsPerBlock);
+  const needed = blocks * Math.max(1, labelsPerBlock);
   const labels = labelCount(mcsRange);
-  if (wanted <= labels) return undefined;
-  return `mcs range ${formatMcsRange(mcsRange)} has ${labels} labels, ${wanted} are needed for the ${blocks} blocks of uid range ${formatUidRange(uidRange)}`;
+  if (needed <= labels) return undefined;
+  return `mcs range ${formatMcsRange(mcsRange)} has ${labels} labels, ${needed} are needed for the ${blocks} blocks of uid range ${formatUidRange(uidRange)}`;
 }

@@ -1,12 +1,24 @@
-/** Pods that are created and updated in a cluster with the standard SCCs. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
+import fc from 'fast-check';
 import { parseAllDocuments } from 'yaml';
 import type { JsonObject, UserInfo } from '../../../src/kube/types.ts';
-import { assignScc, validateScc } from '../../../src/policy/scc/index.ts';
-import type { Grant } from '../../support/scc.ts';
-import { ADMIN, ALICE, annotationsOf, DEMO, messageOf, podWith, REPLICA_SETS, request } from './requests.ts';
+import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
+import { type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
+import { ADMIN, ALICE, annotationsOf, DEMO, messageOf, podWith, REPLICA_SETS, request, STANDARD } from './requests.ts';
+import { createStatus } from '../../../src/kube/status.ts';
+import { reportScc } from '../../../src/policy/scc/assign.ts';
+import type { SccDecision } from '../../../src/policy/scc/request.ts';
+import {
+  decideWithKnownAccess,
+  accessQuestionKey,
+  type AccessQuestion,
+  type CanUse,
+} from '../../../src/policy/scc/access.ts';
+import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+
+// Pods that are created and updated in a cluster with the standard SCCs.
 
 const UNABLE = 'unable to validate against any security context constraint: ';
 const denied = (...names: string[]): string[] =>
@@ -417,4 +429,342 @@ test('who asks is given to the authorizer as authenticated', () => {
     [{ username: 'system:serviceaccount:demo:default', groups }, 'anyuid', DEMO.metadata?.name],
     [{ username: 'alice', groups: ['system:authenticated'], uid: '7', extra }, 'anyuid', 'demo'],
   ]);
+});
+
+// Where this program is not like OpenShift unless told to be.
+
+const SCC = 'openshift.io/scc';
+const SUBJECT = 'security.openshift.io/validated-scc-subject-type';
+
+suite('identity', () => {
+  for (const [compatibility, subjectType] of [
+    [undefined, 'serviceaccount'],
+    [{ identity: 'accurate' }, 'serviceaccount'],
+    [{ identity: 'openshift' }, 'user'],
+    ['openshift', 'user'],
+  ] as const) {
+    test(JSON.stringify(compatibility) ?? 'by default', () => {
+      const annotations = annotationsOf(assignScc(request({ compatibility })));
+      assert.equal(annotations?.[SCC], 'restricted-v2');
+      assert.equal(annotations[SUBJECT], subjectType);
+    });
+  }
+});
+
+suite('an SCC that cannot work', () => {
+  const broken = laxScc({ name: 'broken', priority: 99, runAsUser: { type: 'MustRunAs' } });
+  const sccs = [...STANDARD, broken];
+  const error = 'error creating provider for SCC broken in namespace demo: MustRunAs requires a UID';
+
+  test('fits no pod, and says so to those who may use it', () => {
+    const decision = assignScc(request({ sccs, canUse: () => true }));
+    assert.equal(annotationsOf(decision)?.[SCC], 'anyuid');
+    assert.equal(decision.auditAnnotations['too-restrictive-broken'], `provider "broken": Internal error: ${error}`);
+  });
+
+  test('alone it refuses', () => {
+    assert.equal(
+      messageOf(assignScc(request({ sccs: [broken], canUse: () => true }))),
+      `unable to validate against any security context constraint: provider "broken": Internal error: ${error}`,
+    );
+  });
+
+  test('it stops every pod, if it is to be as on OpenShift', () => {
+    assert.equal(messageOf(assignScc(request({ sccs, compatibility: { brokenScc: 'refuse' } }))), error);
+    assert.equal(messageOf(assignScc(request({ sccs, compatibility: 'openshift' }))), error);
+  });
+
+  test('all that are broken are named then, those behind the others, too', () => {
+    const more = [...sccs, laxScc({ name: 'z', fsGroup: {}, seLinuxContext: { type: 'No' } })];
+    assert.equal(
+      messageOf(assignScc(request({ sccs: more, compatibility: 'openshift' }))),
+      `[${error}, error creating provider for SCC z in namespace demo: Unrecognized SELinuxContext strategy type No]`,
+    );
+  });
+
+  test('a field of a wrong type makes an SCC useless, not lax', () => {
+    const odd = { ...laxScc({ name: 'odd', users: ['alice'] }), allowPrivilegedContainer: 'yes' };
+    assert.equal(
+      messageOf(assignScc(request({ sccs: [odd as never], canUse: () => true }))),
+      'unable to validate against any security context constraint: provider "odd": Internal error: error creating provider for SCC odd in namespace demo: allowPrivilegedContainer: Invalid value: "yes": must be a boolean',
+    );
+  });
+
+  for (const [key, value, cause] of [
+    [
+      'openshift.io/sa.scc.uid-range',
+      '',
+      'uid annotation: found annotation openshift.io/sa.scc.uid-range but it was empty',
+    ],
+    ['openshift.io/sa.scc.uid-range', 'x', 'uid annotation: expected integer'],
+    ['openshift.io/sa.scc.mcs', '', 'mcs annotation: found annotation openshift.io/sa.scc.mcs but it was empty'],
+    [
+      'openshift.io/sa.scc.supplemental-groups',
+      '',
+      'group annotation: unable to find groups using openshift.io/sa.scc.supplemental-groups and openshift.io/sa.scc.uid-range annotations',
+    ],
+  ] as const) {
+    test(`the namespace has ${key}: ${JSON.stringify(value)}`, () => {
+      const annotations = { ...DEMO.metadata?.annotations, [key]: value };
+      const namespace = { metadata: { name: 'demo', annotations } };
+      const own = STANDARD.filter(({ metadata }) => metadata?.name === 'restricted-v2');
+      const colon = cause.indexOf(':');
+      assert.equal(
+        messageOf(assignScc(request({ namespace, sccs: own, compatibility: { brokenScc: 'refuse' } }))),
+        `unable to find pre-allocated ${cause.slice(0, colon)} for namespace demo while trying to configure SCC restricted-v2${cause.slice(colon)}`,
+      );
+    });
+  }
+});
+
+suite('required SCCs', () => {
+  const sccs = STANDARD.filter(({ metadata }) => metadata?.name !== 'anyuid' && metadata?.name !== 'nonroot');
+
+  test('none are by default', () => {
+    assert.equal(annotationsOf(assignScc(request({ sccs })))?.[SCC], 'restricted-v2');
+  });
+
+  for (const [compatibility, names] of [
+    ['openshift', 'anyuid, nonroot'],
+    [{ requiredSccs: ['restricted-v2', 'ours', 'nonroot'] }, 'nonroot, ours'],
+  ] as const) {
+    test(`without ${names} nothing is admitted`, () => {
+      assert.equal(
+        messageOf(assignScc(request({ sccs, compatibility }))),
+        `securitycontextconstraints.security.openshift.io cache is missing ${names}`,
+      );
+    });
+  }
+});
+
+suite('pods from before there were SCCs', () => {
+  const oldObject = podWith({ hostNetwork: true });
+  const labelled = podWith({ hostNetwork: true }, { labels: { a: 'b' } });
+  const update = (object: JsonObject, old = oldObject) => request({ operation: 'UPDATE', object, oldObject: old });
+
+  test('are updated freely as long as their spec stays', () => {
+    const passed = { allowed: true, warnings: [], auditAnnotations: {} };
+    assert.deepEqual(assignScc(update(labelled)), { ...passed, object: labelled });
+    assert.deepEqual(validateScc(update(labelled)), passed);
+  });
+
+  test('are judged on OpenShift', () => {
+    assert.equal(assignScc({ ...update(labelled), compatibility: 'openshift' }).allowed, false);
+    assert.equal(validateScc({ ...update(labelled), compatibility: 'openshift' }).allowed, false);
+  });
+
+  for (const [name, object, old] of [
+    ['their spec changes', podWith({ hostNetwork: true, hostPID: true }), oldObject],
+    ['they carry an SCC', labelled, podWith({ hostNetwork: true }, { annotations: { [SCC]: 'privileged' } })],
+    ['they claim an SCC', podWith({ hostNetwork: true }, { annotations: { [SCC]: 'privileged' } }), oldObject],
+  ] as const) {
+    test(`are judged if ${name}`, () => {
+      assert.equal(assignScc(update(object, old)).allowed, false);
+      assert.equal(validateScc(update(object, old)).allowed, false);
+    });
+  }
+
+  test('cannot take on a required SCC', () => {
+    const object = podWith({ hostNetwork: true }, { annotations: { 'openshift.io/required-scc': 'privileged' } });
+    assert.equal(
+      messageOf(assignScc(update(object))),
+      'invalid change of required security context constraint annotation: openshift.io/required-scc',
+    );
+  });
+});
+
+suite('preference for user namespaces', () => {
+  const inUserNamespace = podWith({ hostUsers: false });
+  for (const [name, given, scc] of [
+    ['is off', { object: inUserNamespace }, 'restricted-v2'],
+    ['among equals', { object: inUserNamespace, preferUserNamespaces: true }, 'restricted-v3'],
+    ['for pods that have one', { preferUserNamespaces: true }, 'restricted-v2'],
+    [
+      'never across scores',
+      {
+        object: inUserNamespace,
+        preferUserNamespaces: true,
+        sccs: STANDARD.filter(({ metadata: { name: own = '' } = {} }) =>
+          ['restricted-v2', 'nested-container'].includes(own),
+        ),
+        canUse: () => true,
+      },
+      'restricted-v2',
+    ],
+  ] as const) {
+    test(name, () => assert.equal(annotationsOf(assignScc(request(given)))?.[SCC], scc));
+  }
+});
+
+const PREFIX = 'would be refused if security context constraints were enforced: ';
+
+function refusal(message: string, rest: Partial<Pick<SccDecision, 'warnings' | 'auditAnnotations'>> = {}): SccDecision {
+  return {
+    allowed: false,
+    status: createStatus(403, 'Forbidden', message),
+    warnings: [],
+    auditAnnotations: {},
+    ...rest,
+  };
+}
+
+suite('a refusal becomes a warning', () => {
+  const many = Array.from({ length: 40 }, (_, index) => `e${index}`).join(',');
+  const LONG = `unable to validate against any security context constraint: [${many},${many}]`;
+  const ONE =
+    'unable to validate against any security context constraint: provider v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]';
+  const cases: readonly {
+    readonly name: string;
+    readonly refused: SccDecision;
+    readonly warnings: readonly string[];
+  }[] = [
+    { name: 'short', refused: refusal('no SCC'), warnings: [`${PREFIX}no SCC`] },
+    {
+      name: 'few errors',
+      refused: refusal('unable to validate against any security context constraint: [a, b]'),
+      warnings: [`${PREFIX}unable to validate against any security context constraint: [a, b]`],
+    },
+    {
+      name: 'errors that other warnings sum up',
+      refused: refusal('unable to validate against any security context constraint: [a, b]', { warnings: ['do this'] }),
+      warnings: [`${PREFIX}unable to validate against any security context constraint`, 'do this'],
+    },
+    {
+      name: 'one error in which there is a list',
+      refused: refusal(ONE, { warnings: ['do this'] }),
+      warnings: [`${PREFIX}${ONE}`, 'do this'],
+    },
+    {
+      name: 'one error that is too long, and that other warnings sum up',
+      refused: refusal(ONE.replace('v2', 'x'.repeat(100)), { warnings: ['do this'] }),
+      warnings: [`${PREFIX}unable to validate against any security context constraint`, 'do this'],
+    },
+    {
+      name: 'too many errors: those of the first SCC that may be used',
+      refused: refusal(LONG, {
+        auditAnnotations: { 'too-restrictive-b': 'what b says', 'too-restrictive-a': 'what a says', denied: 'x' },
+      }),
+      warnings: [`${PREFIX}what b says`],
+    },
+    {
+      name: 'too many errors, and no SCC may be used',
+      refused: refusal(LONG, { auditAnnotations: { denied: 'x' } }),
+      warnings: [`${(PREFIX + LONG).slice(0, 255)}…`],
+    },
+    {
+      name: 'too long without errors',
+      refused: refusal('x'.repeat(300)),
+      warnings: [`${(PREFIX + 'x'.repeat(300)).slice(0, 255)}…`],
+    },
+  ];
+  for (const { name, refused, warnings } of cases) {
+    test(name, () => {
+      const report = reportScc(refused);
+      assert.equal(report.allowed, true);
+      assert.deepEqual(report.warnings, warnings);
+      assert.ok(report.warnings?.every((warning) => warning.length <= 256));
+      assert.deepEqual(report.facts, {
+        mode: 'report',
+        verdict: 'deny',
+        reason: refused.allowed ? '' : refused.status.message,
+      });
+      assert.deepEqual(report.auditAnnotations, { ...refused.auditAnnotations, mode: 'report' });
+    });
+  }
+});
+
+test('what is admitted stays as it is', () => {
+  const facts = { scc: 'anyuid', subjectType: 'user' };
+  const object = { kind: 'Pod' };
+  assert.deepEqual(reportScc({ allowed: true, object, warnings: ['mind'], auditAnnotations: { denied: '' }, facts }), {
+    allowed: true,
+    warnings: ['mind'],
+    auditAnnotations: { denied: '', mode: 'report' },
+    facts: { ...facts, mode: 'report' },
+  });
+});
+
+const INPUT: Omit<SccInput, 'canUse' | 'object'> = {
+  operation: 'CREATE',
+  namespace: namespaceWith({ 'openshift.io/sa.scc.uid-range': '1000/10', 'openshift.io/sa.scc.mcs': 's0:c1,c0' }),
+  userInfo: { username: 'alice', groups: ['system:authenticated'] },
+  sccs: STANDARD_SCCS.map(({ scc }) => scc),
+};
+
+/** Asks until the decision stands. */
+function settle(decide: (canUse: CanUse) => SccDecision, answer: (question: AccessQuestion) => boolean) {
+  const answers = new Map<string, boolean>();
+  const asked: string[] = [];
+  for (;;) {
+    const step = decideWithKnownAccess(decide, (question) => answers.get(accessQuestionKey(question)));
+    if ('decision' in step) return { decision: step.decision, asked };
+    assert.ok(step.questions.length > 0);
+    for (const question of step.questions) {
+      assert.ok(!answers.has(accessQuestionKey(question)), 'nothing is asked twice');
+      answers.set(accessQuestionKey(question), answer(question));
+      asked.push(`${question.subject.username} ${question.sccName}`);
+    }
+  }
+}
+
+suite('deciding on what is known', () => {
+  test('a question is the same for everybody who asks it, and for nobody else', () => {
+    const question: AccessQuestion = {
+      subject: { username: 'a', groups: ['b'] },
+      sccName: 'anyuid',
+      namespaceName: 'shop',
+    };
+    const others: readonly AccessQuestion[] = [
+      { ...question, subject: { username: 'a', groups: ['b', 'c'] } },
+      { ...question, subject: { username: 'a', groups: ['b'], uid: '1' } },
+      { ...question, subject: { username: 'a', groups: ['b'], extra: { k: ['v'] } } },
+      { ...question, sccName: 'privileged' },
+      { ...question, namespaceName: 'other' },
+    ];
+    assert.equal(accessQuestionKey(question), accessQuestionKey(structuredClone(question)));
+    assert.equal(new Set([question, ...others].map(accessQuestionKey)).size, 6);
+  });
+
+  test('nothing is asked where nothing depends on it', () => {
+    const { decision, asked } = settle(
+      (canUse) => assignScc({ ...INPUT, object: 7, canUse }),
+      () => true,
+    );
+    assert.equal(decision.allowed, false);
+    assert.deepEqual(asked, []);
+  });
+
+  test('whatever the answers: who asks comes to the choice, and to the refusal, of who knows', () => {
+    const uid = fc.option(fc.constantFrom(0, 1000, 70_000), { nil: undefined });
+    const pod = fc.record({
+      uid,
+      privileged: fc.boolean(),
+      hostUsers: fc.constantFrom(undefined, false),
+      serviceAccountName: fc.constantFrom(undefined, 'web'),
+      hostNetwork: fc.boolean(),
+    });
+    const rights = fc.array(fc.boolean(), { minLength: 26, maxLength: 26 });
+    fc.assert(
+      fc.property(pod, rights, fc.constantFrom(assignScc, validateScc), (asks, allowed, pass) => {
+        const { uid: runAsUser, privileged, ...spec } = asks;
+        const containers = [{ name: 'c', image: 'i', securityContext: { runAsUser, privileged } }];
+        const object = JSON.parse(
+          JSON.stringify({ metadata: { name: 'web' }, spec: { ...spec, containers } }),
+        ) as object;
+        const answer = ({ subject, sccName }: Pick<AccessQuestion, 'subject' | 'sccName'>): boolean => {
+          const place = INPUT.sccs.findIndex(({ metadata }) => metadata?.name === sccName);
+          return allowed[place * 2 + Number(subject.username === 'alice')] ?? false;
+        };
+        const decide = (canUse: CanUse): SccDecision => pass({ ...INPUT, object, canUse });
+        const knowing = decide((subject, sccName) => answer({ subject, sccName }));
+        const asking = settle(decide, answer).decision;
+        if (!knowing.allowed || !asking.allowed) assert.deepEqual(asking, knowing);
+        else {
+          assert.deepEqual([asking.facts, asking.object], [knowing.facts, knowing.object]);
+          assert.deepEqual(asking.warnings, knowing.warnings);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
 });

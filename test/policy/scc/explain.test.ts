@@ -1,13 +1,15 @@
-/** What every SCC says of a pod. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { explainScc, type SccExplanation } from '../../../src/policy/scc/advice/explain.ts';
+import { explainScc, type SccExplanation, planPod, type PlannedPod } from '../../../src/policy/scc/advice/explain.ts';
 import { assignScc, type SccInput } from '../../../src/policy/scc/index.ts';
-import { laxScc, namespaceWith } from '../../support/scc.ts';
+import { laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { create } from './arbitrary.ts';
 import { ADMIN, podWith, request, STANDARD } from './requests.ts';
+import { findChanges, type Change } from '../../../src/policy/scc/advice/changes.ts';
+
+// What every SCC says of a pod.
 
 const IN_ORDER = [
   ...['anyuid', 'restricted-v2', 'restricted-v3', 'restricted', 'nested-container', 'nonroot-v2', 'nonroot'],
@@ -186,4 +188,200 @@ test('the input is never changed', () => {
   const before = structuredClone({ sccs: input.sccs, object: input.object, namespace: input.namespace });
   explainScc(input);
   assert.deepEqual({ sccs: input.sccs, object: input.object, namespace: input.namespace }, before);
+});
+
+type Given = Partial<SccInput> & { readonly grants?: readonly Grant[] };
+
+/** Without the long texts of refusals. */
+function planned(given: Given): unknown {
+  const result: PlannedPod = planPod(request(given));
+  if (result.outcome !== 'refused') return result;
+  const { message, ...rest } = result;
+  assert.ok(message.length > 0);
+  return rest;
+}
+
+describe('refused', () => {
+  const cases: readonly { name: string; given: Given; expected: unknown }[] = [
+    {
+      name: 'what no object is',
+      given: { object: 'pod' },
+      expected: { outcome: 'refused' },
+    },
+    {
+      name: 'a pod that cannot be decoded',
+      given: { object: podWith({ hostPID: 'yes' }) },
+      expected: { outcome: 'refused' },
+    },
+    {
+      name: 'a namespace without ranges',
+      given: { namespace: namespaceWith({}) },
+      expected: { outcome: 'refused' },
+    },
+    { name: 'no SCC', given: { sccs: [] }, expected: { outcome: 'refused' } },
+    {
+      name: 'an SCC that is required and not there',
+      given: { object: podWith({}, { annotations: { 'openshift.io/required-scc': 'gone' } }) },
+      expected: { outcome: 'refused' },
+    },
+    {
+      name: 'an SCC that is required and does not fit, though another would',
+      given: {
+        object: podWith({ hostPID: true }, { annotations: { 'openshift.io/required-scc': 'restricted-v2' } }),
+      },
+      expected: {
+        outcome: 'refused',
+        closest: { scc: 'restricted-v2', disallowedFields: [{ path: 'spec.hostPID', values: [true] }] },
+      },
+    },
+    {
+      name: 'what the least permissive SCC would admit, were it granted',
+      given: { object: podWith({ securityContext: { runAsUser: 999 } }) },
+      expected: {
+        outcome: 'refused',
+        closest: {
+          scc: 'restricted-v2',
+          disallowedFields: [{ path: 'spec.securityContext.runAsUser', values: [999] }],
+        },
+        grantable: 'nonroot-v2',
+      },
+    },
+    {
+      name: 'what no SCC admits',
+      given: {
+        object: podWith({ hostPID: true }),
+        sccs: [laxScc({ name: 'lax' })],
+        grants: [{ group: 'system:authenticated', sccs: ['lax'] }],
+      },
+      expected: {
+        outcome: 'refused',
+        closest: { scc: 'lax', disallowedFields: [{ path: 'spec.hostPID', values: [true] }] },
+      },
+    },
+  ];
+  for (const { name, given, expected } of cases) {
+    test(name, () => assert.deepEqual(planned(given), expected));
+  }
+});
+
+describe('admitted or ignored', () => {
+  test('a pod of Windows', () => {
+    assert.deepEqual(planned({ object: podWith({ os: { name: 'windows' } }) }), { outcome: 'ignored' });
+  });
+
+  test('with what the SCC gives it', () => {
+    const result = planPod(request({}));
+    assert.ok(result.outcome === 'admitted');
+    assert.deepEqual([result.scc, result.subjectType], ['restricted-v2', 'serviceaccount']);
+    assert.deepEqual(
+      new Map(result.changes.map(({ path, after }) => [path, after])),
+      new Map<string, unknown>([
+        ['metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]', 'runtime/default'],
+        ['spec.securityContext.fsGroup', 1_000_660_000],
+        ['spec.securityContext.seLinuxOptions.level', 's0:c26,c5'],
+        ['spec.securityContext.seccompProfile.type', 'RuntimeDefault'],
+        ['spec.containers[0].securityContext.runAsUser', 1_000_660_000],
+        ['spec.containers[0].securityContext.runAsNonRoot', true],
+        ['spec.containers[0].securityContext.capabilities.drop', ['ALL']],
+        ['spec.containers[0].securityContext.allowPrivilegeEscalation', false],
+      ]),
+    );
+  });
+
+  test('without any change', () => {
+    const given = {
+      sccs: [laxScc({ name: 'lax' })],
+      grants: [{ user: 'system:serviceaccount:demo:default', sccs: ['lax'] }],
+    };
+    assert.deepEqual(planned(given), { outcome: 'admitted', scc: 'lax', subjectType: 'serviceaccount', changes: [] });
+  });
+
+  test('because of its creator alone', () => {
+    const { username = '' } = request({}).userInfo;
+    const given = { object: podWith({ hostPID: true }), grants: [{ user: username, sccs: ['privileged'] }] };
+    const result = planPod(request(given));
+    assert.ok(result.outcome === 'admitted');
+    assert.deepEqual([result.scc, result.subjectType], ['privileged', 'user']);
+  });
+});
+
+describe('what differs between two pods', () => {
+  const cases: readonly { name: string; before: unknown; after: unknown; expected: readonly Change[] }[] = [
+    { name: 'nothing', before: { spec: { a: 1 } }, after: { spec: { a: 1 } }, expected: [] },
+    { name: 'no pods', before: undefined, after: 'x', expected: [{ path: '', after: 'x' }] },
+    {
+      name: 'fields of an object that was not there',
+      before: { spec: { containers: [{ name: 'a' }] } },
+      after: {
+        spec: { containers: [{ name: 'a', securityContext: { runAsUser: 5, capabilities: { drop: ['ALL'] } } }] },
+      },
+      expected: [
+        { path: 'spec.containers[0].securityContext.runAsUser', after: 5 },
+        { path: 'spec.containers[0].securityContext.capabilities.drop', after: ['ALL'] },
+      ],
+    },
+    {
+      name: 'fields of an object that was empty or null',
+      before: { spec: { securityContext: {}, a: null } },
+      after: { spec: { securityContext: { fsGroup: 5 }, a: { b: 1 } } },
+      expected: [
+        { path: 'spec.securityContext.fsGroup', after: 5 },
+        { path: 'spec.a.b', after: 1 },
+      ],
+    },
+    {
+      name: 'an object that comes and goes empty',
+      before: { spec: { a: {} } },
+      after: { spec: { b: {} } },
+      expected: [
+        { path: 'spec.a', before: {} },
+        { path: 'spec.b', after: {} },
+      ],
+    },
+    {
+      name: 'other values, one that went away',
+      before: { spec: { a: 1, b: { c: 2 } } },
+      after: { spec: { a: 2 } },
+      expected: [
+        { path: 'spec.a', before: 1, after: 2 },
+        { path: 'spec.b.c', before: 2 },
+      ],
+    },
+    {
+      name: 'lists of other lengths, as a whole',
+      before: { spec: { a: ['x'] } },
+      after: { spec: { a: ['x', 'y'] } },
+      expected: [{ path: 'spec.a', before: ['x'], after: ['x', 'y'] }],
+    },
+    {
+      name: 'annotations, without those that tell the SCC',
+      before: { metadata: {} },
+      after: {
+        metadata: {
+          annotations: {
+            'openshift.io/scc': 'restricted-v2',
+            'security.openshift.io/validated-scc-subject-type': 'user',
+            'seccomp.security.alpha.kubernetes.io/pod': 'runtime/default',
+            simple: 'x',
+          },
+        },
+      },
+      expected: [
+        { path: 'metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]', after: 'runtime/default' },
+        { path: 'metadata.annotations[simple]', after: 'x' },
+      ],
+    },
+    {
+      name: 'keys of any kind',
+      before: JSON.parse('{"spec":{"__proto__":1}}'),
+      after: JSON.parse('{"spec":{"constructor":{"a b":2}}}'),
+      expected: [
+        { path: 'spec[__proto__]', before: 1 },
+        { path: 'spec.constructor[a b]', after: 2 },
+      ],
+    },
+  ];
+  for (const { name, before, after, expected } of cases) {
+    test(name, () => assert.deepEqual(findChanges(before, after), expected));
+  }
 });

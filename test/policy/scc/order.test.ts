@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { explainOrder } from '../../../src/policy/scc/scc.ts';
+import { explainOrder, prepareScc } from '../../../src/policy/scc/scc.ts';
 import { createSccSet } from '../../../src/policy/scc/order.ts';
-import { prepareScc } from '../../../src/policy/scc/scc.ts';
 import { laxScc } from '../../support/scc.ts';
 import { STANDARD } from './requests.ts';
+import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 
 const STANDARD_ORDER: readonly (readonly [name: string, score: number])[] = [
   ['anyuid', 154_950],
@@ -65,5 +65,24 @@ suite('why one comes before the other', () => {
     test(reason, () =>
       assert.equal(explainOrder(prepareScc(laxScc({ ...first })), prepareScc(laxScc({ ...second }))), reason),
     );
+  }
+});
+
+suite('namespaces', () => {
+  test('groups fall back to the range of users, if they have no annotation', () => {
+    const annotations = { 'openshift.io/sa.scc.uid-range': '7/2' };
+    const ranges = readNamespaceRanges({ metadata: { name: 'a', annotations } });
+    assert.deepEqual(ranges.groupRanges, { value: [{ min: 7, max: 8 }] });
+  });
+
+  for (const [given, problem] of [
+    [undefined, 'error fetching namespace "": namespace "" not found'],
+    [{}, 'error fetching namespace "": unable to find annotation openshift.io/sa.scc.uid-range'],
+    [
+      { metadata: { name: 'a', annotations: { 'openshift.io/sa.scc.uid-range': 7 } } },
+      'error fetching namespace "a": unable to find annotation openshift.io/sa.scc.uid-range',
+    ],
+  ] as const) {
+    test(problem, () => assert.equal(readNamespaceRanges(given).problem, problem));
   }
 });

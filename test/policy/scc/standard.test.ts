@@ -1,12 +1,20 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, suite, describe } from 'node:test';
 import { createAuthorizer } from '../../../src/policy/rbac/index.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
+  planClusterRole,
+  planClusterRoleBinding,
+  planStandardScc,
+  type StandardScc,
+  grantObjects,
+  type Grant,
 } from '../../../src/policy/scc/standard.ts';
+import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import type { ClusterRole, ClusterRoleBinding } from '../../../src/kube/types.ts';
 
 for (const { scc } of STANDARD_SCCS) {
   test(`${scc.metadata?.name ?? ''} is valid and lacks no default`, () => {
@@ -47,4 +55,143 @@ test('those of the first generation are created once', () => {
       'restricted',
     ],
   );
+});
+
+function standardOf(name: string): StandardScc {
+  const found = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name);
+  assert.ok(found);
+  return found;
+}
+
+suite('a standard SCC', () => {
+  const v2 = standardOf('restricted-v2').scc;
+  const metadata = { ...v2.metadata, resourceVersion: '7', labels: { team: 'red' }, annotations: { note: 'ours' } };
+  const cases: readonly (readonly [
+    name: string,
+    existing: SecurityContextConstraints | undefined,
+    fields: readonly string[] | undefined,
+  ])[] = [
+    ['missing', undefined, []],
+    ['as it should be', v2, undefined],
+    ['with metadata of others', { ...v2, metadata }, undefined],
+    ['without what is absent anyway', { ...v2, priority: null, users: null, allowedFlexVolumes: [] }, undefined],
+    ['with more users', { ...v2, users: ['alice'] }, ['users']],
+    ['for a group', { ...v2, groups: ['system:authenticated'] }, ['groups']],
+    ['with a priority', { ...v2, priority: 5 }, ['priority']],
+    ['laxer', { ...v2, allowHostNetwork: true, runAsUser: { type: 'RunAsAny' } }, ['allowHostNetwork', 'runAsUser']],
+    ['with sysctls', { ...v2, allowedUnsafeSysctls: ['*'] }, ['allowedUnsafeSysctls']],
+    ['with an order of its own', { ...v2, volumes: v2.volumes?.toReversed() ?? [] }, undefined],
+    ['of wrong types', { ...v2, allowHostPID: 'no' } as unknown as SecurityContextConstraints, ['allowHostPID']],
+  ];
+  for (const [name, existing, fields] of cases) {
+    test(name, () => {
+      const planned = planStandardScc(standardOf('restricted-v2'), existing);
+      assert.deepEqual(planned?.fields, fields);
+      assert.equal(planned?.verb, fields && (existing ? 'update' : 'create'));
+    });
+  }
+
+  test('keeps the metadata that it has', () => {
+    const planned = planStandardScc(standardOf('restricted-v2'), { ...v2, metadata, users: ['alice'] });
+    assert.deepEqual(planned?.object, { ...v2, metadata });
+  });
+
+  for (const name of ['anyuid', 'restricted', 'privileged', 'nested-container']) {
+    test(`${name} is only created`, () => {
+      const standard = standardOf(name);
+      assert.deepEqual(planStandardScc(standard, undefined)?.object, standard.scc);
+      assert.equal(planStandardScc(standard, { ...standard.scc, users: ['alice'], allowHostPID: true }), undefined);
+    });
+  }
+});
+
+test('a standard role', () => {
+  const [role] = STANDARD_CLUSTER_ROLES;
+  assert.ok(role);
+  const metadata = { ...role.metadata, resourceVersion: '7', labels: { team: 'red' } };
+  const widened: ClusterRole = { ...role, metadata, rules: [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }] };
+  const aggregated: ClusterRole = { ...role, metadata, aggregationRule: { clusterRoleSelectors: [{}] } };
+  assert.deepEqual(planClusterRole(role, undefined), { verb: 'create', object: role, fields: [] });
+  assert.equal(planClusterRole(role, { ...role, metadata }), undefined);
+  assert.deepEqual(planClusterRole(role, widened), {
+    verb: 'update',
+    object: { ...role, metadata },
+    fields: ['rules'],
+  });
+  assert.deepEqual(planClusterRole(role, aggregated)?.fields, ['aggregationRule']);
+});
+
+test('a standard binding', () => {
+  const [binding] = STANDARD_CLUSTER_ROLE_BINDINGS;
+  assert.ok(binding);
+  const metadata = { ...binding.metadata, resourceVersion: '7' };
+  const emptied: ClusterRoleBinding = { ...binding, metadata, subjects: [] };
+  const other: ClusterRoleBinding = { ...binding, metadata, roleRef: { ...binding.roleRef, name: 'cluster-admin' } };
+  assert.deepEqual(planClusterRoleBinding(binding, undefined), { verb: 'create', object: binding, fields: [] });
+  assert.equal(planClusterRoleBinding(binding, { ...binding, metadata }), undefined);
+  assert.deepEqual(planClusterRoleBinding(binding, emptied), {
+    verb: 'update',
+    object: { ...binding, metadata },
+    fields: ['subjects'],
+  });
+  assert.deepEqual(planClusterRoleBinding(binding, other), { verb: 'replace', object: binding, fields: ['roleRef'] });
+});
+
+const grant = (namespace: string, serviceAccount: string, scc: string): Grant => ({ namespace, serviceAccount, scc });
+
+/** Kind, namespace and name of each object. */
+function named(grants: readonly Grant[], roles: readonly string[]): readonly string[] {
+  return grantObjects(grants, { hasRole: (scc) => roles.includes(scc) }).map(
+    ({ kind, metadata }) => `${kind ?? ''} ${metadata?.namespace ?? '-'} ${metadata?.name ?? ''}`,
+  );
+}
+
+describe('the objects that grant the use of SCCs', () => {
+  test('none for nothing', () => assert.deepEqual(named([], []), []));
+
+  test('one binding for each account and SCC, sorted', () => {
+    const grants = [
+      grant('shop', 'web', 'b'),
+      grant('shop', 'web', 'a'),
+      grant('lab', 'web', 'b'),
+      grant('shop', 'web', 'b'),
+      grant('shop', 'db', 'b'),
+    ];
+    assert.deepEqual(named(grants, ['a', 'b']), [
+      'RoleBinding lab portcullis:scc:b:web',
+      'RoleBinding shop portcullis:scc:b:db',
+      'RoleBinding shop portcullis:scc:a:web',
+      'RoleBinding shop portcullis:scc:b:web',
+    ]);
+  });
+
+  test('names that could be taken apart in two ways stay two', () => {
+    const grants = [grant('shop', 'c', 'a-b'), grant('shop', 'b-c', 'a')];
+    assert.equal(new Set(named(grants, ['a', 'a-b'])).size, 2);
+  });
+
+  test('complete, with the role where it is missing', () => {
+    assert.deepEqual(grantObjects([grant('shop', 'web', 'custom')], { hasRole: () => false }), [
+      {
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'ClusterRole',
+        metadata: { name: 'system:openshift:scc:custom' },
+        rules: [
+          {
+            apiGroups: ['security.openshift.io'],
+            resources: ['securitycontextconstraints'],
+            resourceNames: ['custom'],
+            verbs: ['use'],
+          },
+        ],
+      },
+      {
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'RoleBinding',
+        metadata: { name: 'portcullis:scc:custom:web', namespace: 'shop' },
+        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'system:openshift:scc:custom' },
+        subjects: [{ kind: 'ServiceAccount', name: 'web', namespace: 'shop' }],
+      },
+    ]);
+  });
 });

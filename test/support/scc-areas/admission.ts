@@ -8,9 +8,8 @@ import { assignScc, validateScc, type SccDecision, type SccInput } from '../../.
 import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 import { prepareScc } from '../../../src/policy/scc/scc.ts';
 import { readRequest, isIgnoredUpdate } from '../../../src/policy/scc/request.ts';
-import { completePod } from '../../../src/policy/scc/complete.ts';
+import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
 import { formatErrors } from '../../../src/policy/scc/messages.ts';
-import { writePod } from '../../../src/policy/scc/complete.ts';
 import { canUseBy, laxScc, podFieldsOf, type Grant } from '../scc.ts';
 import { area, type Area } from './area.ts';
 
