@@ -17,35 +17,35 @@ import { printable } from '../output/print.ts';
 
 const SCC_DEFINITION =
   '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/securitycontextconstraints.security.openshift.io';
-/** Nodes of a managed cluster are alike. */
-const SOME = '5';
+/** Nodes of a managed cluster have the same labels. */
+const NODE_LIMIT = '5';
 
-/** Looks at a cluster. Rejects with an ApiError or a UserError if not even its version can be read. */
+/** Reads the properties of a cluster. Rejects with an ApiError or a UserError if its version cannot be read. */
 async function gatherFacts(connection: Connection, signal: AbortSignal): Promise<ClusterFacts> {
   const read = (path: string, query: ApiRequest['query'] = {}): Promise<JsonObject> =>
     connection.request({ method: 'GET', path, query, signal });
   const [version, apis, sccDefinition, nodes] = await Promise.all([
     read('/version'),
     read('/apis'),
-    read(SCC_DEFINITION).then(originOf, whyNot),
-    read('/api/v1/nodes', { limit: SOME }).catch(orEmpty),
+    read(SCC_DEFINITION).then(definitionOwner, missingDefinition),
+    read('/api/v1/nodes', { limit: NODE_LIMIT }).catch(orEmpty),
   ]);
   return {
     server: connection.server,
     version: String(version['gitVersion']),
-    groups: itemsOf(apis, 'groups').map(({ name }) => String(name)),
+    groups: getItems(apis, 'groups').map(({ name }) => String(name)),
     sccDefinition,
-    nodeLabels: [...new Set(itemsOf(nodes, 'items').flatMap((node) => Object.keys(labelsOf(node))))],
+    nodeLabels: [...new Set(getItems(nodes, 'items').flatMap((node) => Object.keys(getLabels(node))))],
   };
 }
 
-function originOf(definition: JsonObject): ClusterFacts['sccDefinition'] {
-  return labelsOf(definition)[PART_OF_LABEL] === PART_OF ? 'us' : 'others';
+function definitionOwner(definition: JsonObject): ClusterFacts['sccDefinition'] {
+  return getLabels(definition)[PART_OF_LABEL] === PART_OF ? 'portcullis' : 'others';
 }
 
-function whyNot(error: unknown): ClusterFacts['sccDefinition'] {
+function missingDefinition(error: unknown): ClusterFacts['sccDefinition'] {
   if (!(error instanceof ApiError)) throw error;
-  return error.status.code === 404 ? 'nobody' : 'unknown';
+  return error.status.code === 404 ? 'none' : 'unknown';
 }
 
 function orEmpty(error: unknown): JsonObject {
@@ -53,12 +53,12 @@ function orEmpty(error: unknown): JsonObject {
   throw error;
 }
 
-function itemsOf(list: JsonObject, field: string): readonly JsonObject[] {
+function getItems(list: JsonObject, field: string): readonly JsonObject[] {
   const items = list[field];
   return Array.isArray(items) ? items.filter(isObject) : [];
 }
 
-function labelsOf({ metadata }: JsonObject): JsonObject {
+function getLabels({ metadata }: JsonObject): JsonObject {
   const labels = isObject(metadata) ? metadata['labels'] : undefined;
   return isObject(labels) ? labels : {};
 }
@@ -68,182 +68,180 @@ const DEFAULTS = defaultSettings(VERSION);
 const installOptions = {
   ...clusterOptions,
   profile: option('NAME', oneOf(Object.keys(PROFILES) as Profile[]), undefined, {
-    help: `Look at no cluster, and print one of ${Object.keys(PROFILES).join(', ')}`,
+    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}`,
   }),
   namespace: option('NAME', namespaceName, DEFAULTS.namespace, { short: 'n', help: 'Namespace of the installation' }),
   image: option('IMAGE', objectName, DEFAULTS.image, {
     help: 'Image of the replicas, with registry and tag or digest',
   }),
-  replicas: option('N', integer(1, 15), undefined, { help: `How many replicas; absent, ${DEFAULTS.replicas}` }),
+  replicas: option('N', integer(1, 15), undefined, { help: `Number of replicas. Default: ${DEFAULTS.replicas}` }),
   'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, {
-    help: `What becomes of decisions about security context constraints, one of ${SCC_MODES.join(', ')}; off installs nothing of them. Absent, ${DEFAULTS.sccMode}, and off on OpenShift`,
+    help: `Default SCC mode for namespaces without the label: one of ${SCC_MODES.join(', ')}. With off, no objects for SCCs are printed. Default: ${DEFAULTS.sccMode}; off on OpenShift`,
   }),
   rollout: option('PHASE', oneOf(ROLLOUT_PHASES), undefined, {
-    help: `How far enforcement of the Pod Security Standards is rolled out, one of ${ROLLOUT_PHASES.join(', ')}. Absent, ${DEFAULTS.rollout}, and Disabled on OpenShift`,
+    help: `Phase of the rollout of enforcement: one of ${ROLLOUT_PHASES.join(', ')}. Default: ${DEFAULTS.rollout}; Disabled on OpenShift`,
   }),
   authorization: option('BY', oneOf(AUTHORIZATIONS), DEFAULTS.authorization, {
-    help: 'Who tells which SCCs a user may use: rbac or sar',
+    help: 'Source of SCC permissions: rbac or sar',
   }),
-  'cert-manager': choice({ help: 'Let cert-manager make the serving certificate' }),
+  'cert-manager': choice({ help: 'Use a serving certificate issued by cert-manager' }),
   monitoring: choice({
-    help: 'With a ServiceMonitor, alerts and a dashboard; absent, where the Prometheus operator is',
+    help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
   }),
   'runbook-url': option('URL', webAddress, DEFAULTS.runbook, {
-    help: 'Your copy of docs/runbook.md, to whose parts the alerts point',
+    help: 'URL of your copy of docs/runbook.md, which the alerts link to',
   }),
 };
 
-/** What the options ask for; what nobody named is left to the profile, or to what the cluster looks like. */
-function requestOf(values: Values<typeof installOptions>): InstallRequest {
+/** The request in the options. Absent options depend on the profile or on the cluster. */
+function installRequest(values: Values<typeof installOptions>): InstallRequest {
   const { namespace, image, replicas, authorization, 'scc-mode': sccMode, profile, monitoring, rollout } = values;
   const { 'cert-manager': certManager, 'runbook-url': runbook } = values;
-  const wanted: Partial<ManifestSettings> = {
+  const requested: Partial<ManifestSettings> = {
     ...(replicas === undefined ? {} : { replicas }),
     ...(sccMode === undefined ? {} : { sccMode }),
     ...(rollout === undefined ? {} : { rollout }),
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
-  return { defaults: { ...DEFAULTS, namespace, image, authorization, runbook }, profile, wanted };
+  return { defaults: { ...DEFAULTS, namespace, image, authorization, runbook }, profile, requested };
 }
 
-/** A flag of which it counts whether it was given at all. */
+/** A flag without a default. */
 function choice(text: OptionText): Option<boolean | undefined> {
   return { ...text, resolve: (texts) => (texts.length === 0 ? undefined : boolean(texts.at(-1) ?? '')) };
 }
 
 function webAddress(value: string): string {
   if (/^https?:\/\/[^#\s]+$/.test(value) && URL.canParse(value)) return value;
-  throw new UserError('must be the address of a page, such as https://example.com/runbook.md');
+  throw new UserError('must be the URL of a page, such as https://example.com/runbook.md');
 }
 
 interface Platform {
   readonly name: string;
-  isIt(facts: ClusterFacts): boolean;
-  /** What somebody who installs there has to know. */
+  matches(facts: ClusterFacts): boolean;
+  /** A requirement of the platform. */
   readonly note: string;
 }
 
-const isVersioned = (pattern: RegExp) => (facts: ClusterFacts) => pattern.test(facts.version);
-const isLabelled = (prefix: string) => (facts: ClusterFacts) =>
+const hasVersion = (pattern: RegExp) => (facts: ClusterFacts) => pattern.test(facts.version);
+const hasNodeLabel = (prefix: string) => (facts: ClusterFacts) =>
   facts.nodeLabels.some((label) => label.startsWith(prefix));
 
-/** Clusters that others run, by what gives them away. */
+/** Managed platforms and how to detect them. */
 const PLATFORMS: readonly Platform[] = [
   {
     name: 'Google Kubernetes Engine',
-    isIt: isVersioned(/-gke\./),
-    note: 'in a private cluster the firewall has to let the control plane reach TCP port 8443 of the nodes',
+    matches: hasVersion(/-gke\./),
+    note: 'in a private cluster, a firewall rule must allow the control plane to reach TCP port 8443 of the nodes',
   },
   {
     name: 'Amazon EKS',
-    isIt: isVersioned(/-eks-/),
-    note: 'the security group of the nodes has to let the control plane reach TCP port 8443; with a network of pods that the control plane does not reach, run the replicas with hostNetwork',
+    matches: hasVersion(/-eks-/),
+    note: 'the security group of the nodes must allow the control plane to reach TCP port 8443; if the control plane cannot reach the pod network, run the replicas with hostNetwork',
   },
   {
     name: 'Azure Kubernetes Service',
-    isIt: isLabelled('kubernetes.azure.com/'),
-    note: 'the annotation admissions.enforcer/disabled keeps AKS from changing the namespace selectors',
+    matches: hasNodeLabel('kubernetes.azure.com/'),
+    note: 'the annotation admissions.enforcer/disabled prevents AKS from changing the namespace selectors',
   },
   {
     name: 'K3s or RKE2',
-    isIt: isVersioned(/\+(?:k3s|rke2)/),
-    note: 'defaults of Pod Security may be set in the configuration of the server, too: they count beside these',
+    matches: hasVersion(/\+(?:k3s|rke2)/),
+    note: 'the configuration of the server may set Pod Security defaults, which apply in addition',
   },
 ];
 
-/** What is peculiar to the cluster, in words. */
+/** Notes about the platform of the cluster. */
 function platformNotes(facts: ClusterFacts): readonly string[] {
-  return PLATFORMS.filter(({ isIt }) => isIt(facts)).map(({ name, note }) => `this looks like ${name}: ${note}`);
+  return PLATFORMS.filter(({ matches }) => matches(facts)).map(({ name, note }) => `detected ${name}: ${note}`);
 }
 
-/** What is installed, and what was taken for granted. Or why it should not be. */
+/** The settings to install and the assumptions, or the reason why the cluster is not supported. */
 type InstallPlan =
   { readonly settings: ManifestSettings; readonly notes: readonly string[] } | { readonly problem: string };
 
 export interface InstallRequest {
   readonly defaults: ManifestSettings;
-  /** Chosen instead of what the cluster looks like. */
+  /** Used without reading a cluster. */
   readonly profile: Profile | undefined;
-  /** What was asked for by name. */
-  readonly wanted: Partial<ManifestSettings>;
+  /** Settings from options. */
+  readonly requested: Partial<ManifestSettings>;
 }
 
-/** Of its other groups some may be served elsewhere, too: we define kinds of them. */
+/** Only OpenShift serves this group. CustomResourceDefinitions on other clusters serve its other groups. */
 const OPENSHIFT = 'route.openshift.io';
 const CERT_MANAGER = 'cert-manager.io';
 const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
 
-/** Plans for a cluster that nobody has looked at. */
-export function planUnseen({ defaults, profile = 'default', wanted }: InstallRequest): InstallPlan {
-  const notes = [`the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer: no cluster was looked at`];
-  return { settings: { ...defaults, ...PROFILES[profile], ...wanted }, notes };
+/** Plans an installation from a profile, without a cluster. */
+export function planForProfile({ defaults, profile = 'default', requested }: InstallRequest): InstallPlan {
+  const notes = [`the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`];
+  return { settings: { ...defaults, ...PROFILES[profile], ...requested }, notes };
 }
 
-/** Plans for a cluster as it is. */
-export function planFor(facts: ClusterFacts, { defaults, wanted }: InstallRequest): InstallPlan {
+/** Plans an installation for a cluster. */
+export function planForCluster(facts: ClusterFacts, { defaults, requested }: InstallRequest): InstallPlan {
   const isOpenShift = facts.groups.includes(OPENSHIFT);
   const settings: ManifestSettings = {
     ...defaults,
     ...(isOpenShift ? PROFILES.openshift : {}),
     ...(facts.groups.includes(PROMETHEUS_OPERATOR) ? PROFILES.monitoring : {}),
-    ...wanted,
+    ...requested,
   };
-  const problem = problemOf(facts, settings);
-  return problem === undefined ? { settings, notes: notesOf(facts, settings) } : { problem };
+  const problem = findProblem(facts, settings);
+  return problem === undefined ? { settings, notes: formatNotes(facts, settings) } : { problem };
 }
 
-function problemOf({ server, version, groups }: ClusterFacts, settings: ManifestSettings): string | undefined {
+function findProblem({ server, version, groups }: ClusterFacts, settings: ManifestSettings): string | undefined {
   if (isTooOld(version)) {
-    return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is needed, which has match conditions`;
+    return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required for match conditions`;
   }
   if (groups.includes(OPENSHIFT) && settings.sccMode !== 'off') {
-    return `--scc-mode=${settings.sccMode}: OpenShift has its own SCC admission, and two would undo what the other one does: only --scc-mode=off works there`;
+    return `--scc-mode=${settings.sccMode}: OpenShift has its own SCC admission, which conflicts with that of Portcullis: use --scc-mode=off`;
   }
   if (settings.certificates === 'cert-manager' && !groups.includes(CERT_MANAGER)) {
-    return `--cert-manager: ${server} does not serve ${CERT_MANAGER}: install cert-manager first, or leave the option out`;
+    return `--cert-manager: ${server} does not serve ${CERT_MANAGER}: install cert-manager first, or remove the option`;
   }
   return settings.monitoring === 'prometheus-operator' && !groups.includes(PROMETHEUS_OPERATOR)
-    ? `--monitoring: ${server} does not serve ${PROMETHEUS_OPERATOR}: install the Prometheus operator first, or leave the option out`
+    ? `--monitoring: ${server} does not serve ${PROMETHEUS_OPERATOR}: install the Prometheus operator first, or remove the option`
     : undefined;
 }
 
-/** Builds from sources call themselves v0.0.0: a version that says nothing is nobody's fault. */
+/** Builds from source have the version v0.0.0, which is accepted. */
 function isTooOld(version: string): boolean {
   const minor = /^v?1\.(\d+)/.exec(version)?.[1];
   return minor !== undefined && Number(minor) < MINIMUM_MINOR;
 }
 
-function notesOf(facts: ClusterFacts, settings: ManifestSettings): readonly string[] {
+function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly string[] {
   const { server, version, groups, sccDefinition } = facts;
   const notes = [`Kubernetes ${version} at ${server}`];
-  if (groups.includes(OPENSHIFT)) notes.push('this is OpenShift: SCCs, their definitions and ranges are left to it');
+  if (groups.includes(OPENSHIFT)) notes.push('detected OpenShift, which manages SCCs, their definitions and ranges');
   else if (settings.sccMode !== 'off') {
-    if (sccDefinition === 'others')
-      notes.push('there is a definition of SCCs from somebody else: it is replaced by ours');
+    if (sccDefinition === 'others') notes.push('the definition of SCCs belongs to another product and is replaced');
     if (sccDefinition === 'unknown')
-      notes.push('whether SCCs are defined already could not be read: ours are in the output');
+      notes.push('cannot read whether SCCs are defined: the output contains their definition');
   }
   if (settings.monitoring === 'prometheus-operator') {
     notes.push(
-      'the Prometheus operator is there: it gets a ServiceMonitor and alerts, --monitoring=false leaves them out',
+      'detected the Prometheus operator: the output contains a ServiceMonitor and alerts; --monitoring=false omits them',
     );
   }
   if (settings.certificates === 'self-managed' && groups.includes(CERT_MANAGER)) {
     notes.push(
-      'cert-manager is there: --cert-manager lets it make the serving certificate, otherwise created by the replicas',
+      'detected cert-manager: with --cert-manager it issues the serving certificate, otherwise created by the replicas',
     );
   }
   return [...notes, ...platformNotes(facts)];
 }
 
 const DETAILS = `
-Prints the manifests of an installation that fits the cluster of the kubeconfig, and says on the
-standard error what it takes for granted. Nothing is changed: kubectl applies what is printed. With
---profile no cluster is looked at.
+Prints the manifests of an installation for the cluster of the kubeconfig, and the assumptions to stderr.
+The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
 
-Apply the webhooks last, when the replicas are ready: until then they would refuse pods. Always apply
-server-side, else a webhook that a newer version leaves out stays in the cluster.
+Apply the webhooks after the replicas are ready: until then, API servers deny pods. Always use server-side
+apply: otherwise, webhooks that a newer version removes stay in the cluster.
 
 Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 > portcullis.yaml
@@ -254,25 +252,22 @@ Examples:
   portcullis install --profile=openshift > portcullis.yaml
 
 Exit codes:
-  0  printed
-  2  wrong usage, or Portcullis does not fit the cluster or cannot look at it
+  0  success
+  2  wrong usage, or the cluster cannot be read or is not supported
 `;
 
-/** Prints what has to be applied to a cluster. */
 export const command = defineCommand({
   details: DETAILS,
   options: installOptions,
   async run(options, _operands, io) {
-    const request = requestOf(options);
+    const request = installRequest(options);
     if (options.profile !== undefined && (options.kubeconfig !== undefined || options.context !== undefined)) {
-      throw new UserError(
-        '--profile prints for any cluster, --kubeconfig and --context name one: leave one of them out',
-      );
+      throw new UserError('--profile cannot be combined with --kubeconfig and --context');
     }
     const plan =
       options.profile === undefined
-        ? planFor(await withCluster(options, io, (connection) => gatherFacts(connection, io.signal)), request)
-        : planUnseen(request);
+        ? planForCluster(await withCluster(options, io, (connection) => gatherFacts(connection, io.signal)), request)
+        : planForProfile(request);
     if ('problem' in plan) throw new UserError(plan.problem);
     for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
     io.stdout.write(printYaml(buildManifests(plan.settings)));
@@ -280,15 +275,15 @@ export const command = defineCommand({
   },
 });
 
-/** What an installation has to know of its cluster. */
+/** The properties of a cluster that affect its installation. */
 export interface ClusterFacts {
   readonly server: string;
-  /** As the API server tells it: `v1.36.3`. */
+  /** Version such as `v1.36.3`. */
   readonly version: string;
-  /** API groups that are served. */
+  /** API groups that the cluster serves. */
   readonly groups: readonly string[];
-  /** Who brought the definition of SCCs; `nobody` where there is none, `unknown` where it must not be read. */
-  readonly sccDefinition: 'nobody' | 'us' | 'others' | 'unknown';
-  /** Labels of a few nodes; none where they must not be read. */
+  /** Owner of the definition of SCCs; `unknown` if it cannot be read. */
+  readonly sccDefinition: 'none' | 'portcullis' | 'others' | 'unknown';
+  /** Labels of some nodes; empty if nodes cannot be read. */
   readonly nodeLabels: readonly string[];
 }

@@ -12,17 +12,17 @@ import {
 } from '../rollout/namespaces.ts';
 
 const DETAILS = `
-Says of each namespace which level of the Pod Security Standards it is held to today and which one
-enforcement would bring, what would then be refused, why, and what to do about it. Nothing is written.
+Shows the current level of each namespace, the level with enforcement, the workloads that would be refused,
+the reasons and the next steps. The command changes nothing.
 
-A namespace with a level of its own keeps it; what it would refuse is not looked at. The level of others
-follows from the security context constraints (SCCs) that their service accounts may use, where the
-server keeps their labels; it is restricted elsewhere.
+A namespace with its own label keeps its level and is not evaluated. The level of other namespaces follows
+from the security context constraints (SCCs) that their service accounts may use, if the server manages
+their labels. Otherwise it is restricted.
 
 Exit codes:
-  0  nothing would be refused
-  1  something would be refused, or cannot be judged
-  2  wrong usage, or what cannot be read
+  0  no workload would be refused
+  1  some workloads would be refused, or an evaluation failed
+  2  wrong usage, or the input cannot be read
 
 Examples:
   portcullis rollout plan
@@ -30,7 +30,6 @@ Examples:
   portcullis rollout plan -f exported/ --scc-mode enforce
 `;
 
-/** Plans the rollout of enforcement namespace by namespace. */
 export const command = defineCommand({
   details: DETAILS,
   options: { ...rolloutOptions, ...selectionOptions },

@@ -24,26 +24,26 @@ import { assumptionBlocks } from '../output/print.ts';
 import { boolean, oneOf, option } from '../options.ts';
 import { printData, styleOf, type Style, printable } from '../output/print.ts';
 
-/** What somebody would ask for, and under which circumstances. */
+/** The simulated request. */
 interface Scenario {
   readonly mode: EnforcementMode;
   readonly phase: RolloutState['phase'];
   readonly gate: boolean;
 }
 
-/** What would become of it. */
+/** The result of a simulation. */
 interface Simulation extends Scenario {
   readonly decided: string;
   readonly requested: string;
-  /** What namespaces without a label would be held to in the end. */
+  /** The resulting default level of namespaces without a label. */
   readonly enforce: RolloutState['enforce'];
-  /** What would happen, in this order. */
+  /** The events in order. */
   readonly events: readonly string[];
-  /** Where something would be refused once it is created again; empty if nothing is enforced in the end. */
-  readonly refusing: readonly PlannedNamespace[];
+  /** Namespaces with workloads that would be refused; empty without enforcement. */
+  readonly denying: readonly PlannedNamespace[];
 }
 
-/** Plays a scenario through to its end; nothing is written. */
+/** Simulates a request to its end, without writes. */
 function simulate(
   scenario: Scenario,
   facts: RolloutFacts,
@@ -55,9 +55,9 @@ function simulate(
     phase,
     gate,
     spec: mode,
-    status: decidedBefore(state),
+    status: previousDecision(state),
     specOwner: undefined,
-    evaluation: evaluationOf(counts),
+    evaluation: evaluationResult(counts),
     isSettled: false,
     currentEnforce: state.published,
   };
@@ -74,15 +74,15 @@ function simulate(
       ...decisionEvents(state, { ...scenario, requested: decided.spec, decided: decided.status }, counts),
       ...effectEvents(facts, namespaces, changes),
     ],
-    refusing: enforce === 'restricted' ? namespaces.filter(({ workloads }) => workloads.length > 0) : [],
+    denying: enforce === 'restricted' ? namespaces.filter(({ workloads }) => workloads.length > 0) : [],
   };
 }
 
-function decidedBefore({ decided }: RolloutState): EnforcementMode {
+function previousDecision({ decided }: RolloutState): EnforcementMode {
   return decided === 'Restricted' || decided === 'Legacy' ? decided : '';
 }
 
-function evaluationOf({ violating, inconclusive }: NamespaceCounts): EvaluationResult {
+function evaluationResult({ violating, inconclusive }: NamespaceCounts): EvaluationResult {
   if (violating > 0) return 'violations';
   return inconclusive > 0 ? 'inconclusive' : 'clean';
 }
@@ -92,17 +92,19 @@ function decisionEvents(
   { mode, phase, gate, requested, decided }: Scenario & Pick<Simulation, 'requested' | 'decided'>,
   { violating, inconclusive }: NamespaceCounts,
 ): readonly string[] {
-  if (phase === 'Disabled') return [`Phase Disabled looks at the feature ${ENFORCEMENT_GATE} alone.`];
+  if (phase === 'Disabled') return [`In phase Disabled, only the feature ${ENFORCEMENT_GATE} has an effect.`];
   return [
     ...(mode === '' && phase === 'Enforce' && state.decided !== 'Restricted'
       ? [`All namespaces are evaluated: ${violating} violating, ${inconclusive} inconclusive.`]
       : []),
     ...(requested === mode ? [] : [`spec.enforcementMode becomes ${quote(requested)}.`]),
     decided === state.decided
-      ? `status.enforcementMode stays ${quote(decided)}.`
+      ? `status.enforcementMode remains ${quote(decided)}.`
       : `status.enforcementMode becomes ${quote(decided)}.`,
     ...(decided === 'Restricted' && !gate ? [`The feature ${ENFORCEMENT_GATE} is off: nothing is enforced.`] : []),
-    ...(mode === '' && phase === 'Enforce' && decided === '' ? ['The evaluation is repeated until it decides.'] : []),
+    ...(mode === '' && phase === 'Enforce' && decided === ''
+      ? ['The evaluation is repeated until it is conclusive.']
+      : []),
   ];
 }
 
@@ -118,12 +120,12 @@ function effectEvents(
     .map(({ metadata }) => metadata?.name ?? '');
   return [
     ...(before === enforce
-      ? ['The default stays privileged.']
-      : ['The default becomes privileged at once, in every replica.']),
+      ? ['The default remains privileged.']
+      : ['The default becomes privileged at once in every replica.']),
     ...(released.length === 0
       ? []
       : [
-          `${number(released.length, 'namespace')} lose${released.length === 1 ? 's' : ''} the label that this program gave: ${summarizeNames(released)}.`,
+          `${number(released.length, 'namespace')} lose${released.length === 1 ? 's' : ''} the label that Portcullis set: ${summarizeNames(released)}.`,
         ]),
   ];
 }
@@ -137,38 +139,37 @@ function raiseEvents(
     const namespace = store.get('Namespace', name);
     return namespace !== undefined && getSyncState(namespace, management).isManaged;
   };
-  const open = namespaces.filter(({ verdict }) => verdict !== 'labelled' && verdict !== 'exempt');
-  const labelled = open.filter(({ name }) => isManaged(name));
+  const open = namespaces.filter(({ verdict }) => verdict !== 'labeled' && verdict !== 'exempt');
+  const labeled = open.filter(({ name }) => isManaged(name));
   const others = open.filter(({ name }) => !isManaged(name)).map(({ name }) => name);
-  const levels = LEVELS.map((level) => ({ level, count: labelled.filter(({ toCome }) => toCome === level).length }))
+  const levels = LEVELS.map((level) => ({ level, count: labeled.filter(({ planned }) => planned === level).length }))
     .filter(({ count }) => count > 0)
     .map(({ level, count }) => `${count} ${level}`);
   return [
-    ...(labelled.length === 0
+    ...(labeled.length === 0
       ? ['No namespace needs a label.']
       : [
-          `${number(labelled.length, 'namespace')} ${labelled.length === 1 ? 'is' : 'are'} labelled: ${levels.join(', ')}.`,
+          `${number(labeled.length, 'namespace')} ${labeled.length === 1 ? 'is' : 'are'} labeled: ${levels.join(', ')}.`,
         ]),
     before === 'restricted'
-      ? 'The default stays restricted.'
-      : `The default becomes restricted once the labels have been there for ${state.raiseSettleMs / 1000}s.`,
+      ? 'The default remains restricted.'
+      : `The default becomes restricted after all labels have existed for ${state.raiseSettleMs / 1000}s.`,
     ...(others.length === 0
       ? []
       : [
-          `${number(others.length, 'namespace')} without a label ${others.length === 1 ? 'is' : 'are'} held to it: ${summarizeNames(others)}.`,
+          `${number(others.length, 'namespace')} without a label ${others.length === 1 ? 'gets' : 'get'} the default: ${summarizeNames(others)}.`,
         ]),
   ];
 }
 
 const DETAILS = `
-Plays through what would happen if somebody asked for a mode of enforcement: what would be decided, which
-labels would come or go, what would become of the default, in this order, and what would be refused once
-its pods are created again. Nothing is written.
+Simulates a request for an enforcement mode: the decision, the changes of labels and of the default, and
+the workloads that would be refused when their pods are created again. The command changes nothing.
 
 Exit codes:
-  0  nothing would be refused
-  1  something would be refused
-  2  wrong usage, or what cannot be read
+  0  no workload would be refused
+  1  some workloads would be refused
+  2  wrong usage, or the input cannot be read
 
 Examples:
   portcullis rollout simulate --mode Restricted
@@ -176,19 +177,18 @@ Examples:
   portcullis rollout simulate --mode '' --phase Enforce -f exported/ --scc-mode enforce
 `;
 
-/** Tells what a mode would do, without asking for it. */
 export const command = defineCommand({
   details: DETAILS,
   options: {
     ...rolloutOptions,
     mode: option('MODE', enforcementMode, 'Restricted', {
-      help: "What to ask for, as spec.enforcementMode: Restricted, Legacy, or '' to have it decided",
+      help: "Requested spec.enforcementMode: Restricted, Legacy, or '' for a decision by evaluation",
     }),
     phase: option('PHASE', oneOf<RolloutPhase>(ROLLOUT_PHASES), 'Enforce', {
-      help: `In which phase: ${ROLLOUT_PHASES.join(', ')}`,
+      help: `Simulated phase: ${ROLLOUT_PHASES.join(', ')}`,
     }),
     'feature-gate': option('BOOL', boolean, undefined, {
-      help: 'Whether the feature OpenShiftPodSecurityAdmission is on; absent, as it is, and on where no FeatureGate is',
+      help: 'State of the feature OpenShiftPodSecurityAdmission. Default: its current state, or true without a FeatureGate',
     }),
   },
   async run(options, _operands, io) {
@@ -205,12 +205,12 @@ export const command = defineCommand({
       const blocks = [
         ...assumptionBlocks(assumptions),
         printEvents(simulation),
-        ...namespaceBlocks(simulation.refusing, style),
+        ...namespaceBlocks(simulation.denying, style),
         printOutcome(simulation, style),
       ];
       io.stdout.write(blocks.join('\n'));
     } else io.stdout.write(printData(output, { ...simulation, summary: counts, assumptions }));
-    return simulation.refusing.length === 0 ? EXIT.passed : EXIT.violations;
+    return simulation.denying.length === 0 ? EXIT.passed : EXIT.violations;
   },
 });
 
@@ -224,7 +224,7 @@ function printEvents({ mode, phase, events }: Simulation): string {
   return [title, ...events.map((event, index) => `  ${index + 1}. ${printable(event)}`), ''].join('\n');
 }
 
-function printOutcome({ refusing, enforce }: Simulation, style: Style): string {
-  if (enforce === 'privileged') return `${style('bold', 'Nothing would be refused: nothing is enforced')}\n`;
-  return `${style('bold', printCounts(countNamespaces(refusing)))}\n`;
+function printOutcome({ denying, enforce }: Simulation, style: Style): string {
+  if (enforce === 'privileged') return `${style('bold', 'No workload would be refused: enforcement is off')}\n`;
+  return `${style('bold', printCounts(countNamespaces(denying)))}\n`;
 }

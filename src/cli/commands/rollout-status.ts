@@ -14,7 +14,7 @@ import { type Style, styleOf, printable, printData } from '../output/print.ts';
 import { namespaceBlocks, printCounts, countNamespaces, planNamespaces } from '../rollout/namespaces.ts';
 import { defineCommand, EXIT } from '../command.ts';
 
-/** What keeps the cluster from enforcement, and what to do next; each in one sentence. */
+/** What blocks enforcement, and the next steps, one sentence each. */
 interface Outlook {
   readonly blockers: readonly string[];
   readonly next: readonly string[];
@@ -22,73 +22,71 @@ interface Outlook {
 
 const CONFIG = `psaenforcementconfig ${PSA_ENFORCEMENT_CONFIG}`;
 const CLEAR = `Clear the request: kubectl patch ${CONFIG} --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
-const EVALUATE = `Have all namespaces evaluated: kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ).`;
+const EVALUATE = `Evaluate all namespaces: kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ).`;
 
-/** Says what is in the way, from what is nearest to what comes last. */
-export function outlookOn(state: RolloutState, counts: NamespaceCounts): Outlook {
+/** Computes what blocks enforcement, in the order of resolution. */
+export function rolloutOutlook(state: RolloutState, counts: NamespaceCounts): Outlook {
   const { phase, requested = '', decided, gate, published } = state;
   if (!isEnforcementMode(requested)) {
     const valid = ENFORCEMENT_MODES.map(quote).join(', ');
-    return outlook(`spec.enforcementMode is ${quote(requested)}, which nobody understands`, [
-      `Make it one of ${valid}.`,
-    ]);
+    return outlook(`spec.enforcementMode is ${quote(requested)}, which is invalid`, [`Set it to one of ${valid}.`]);
   }
   if (phase === 'Disabled') {
     return outlook('the rollout is disabled: nothing is evaluated', [
-      'Set rollout.phase to Evaluate in the configuration file, and start the replicas anew.',
+      'Set rollout.phase to Evaluate in the configuration file, and restart the replicas.',
     ]);
   }
-  const findings = findingsOf(counts);
+  const findings = findingsOutlook(counts);
   if (phase === 'Enforce' && decided === 'Restricted') {
-    return gate && published === 'restricted' ? { blockers: [], next: findings.next } : onItsWay(state);
+    return gate && published === 'restricted' ? { blockers: [], next: findings.next } : pendingOutlook(state);
   }
   const isLegacy = requested === 'Legacy' || (phase === 'Enforce' && decided === 'Legacy');
   const afterwards = [...(isLegacy ? [CLEAR] : []), ...(phase === 'Evaluate' ? [TO_ENFORCE] : [])];
   const blockers = [
     ...findings.blockers,
-    ...(isLegacy ? [`spec.enforcementMode asks for Legacy${by(state)}`] : []),
+    ...(isLegacy ? [`spec.enforcementMode requests Legacy${by(state)}`] : []),
     ...(phase === 'Evaluate' ? ['phase Evaluate enforces nothing'] : []),
     ...(gate || phase === 'Evaluate' ? [] : [`the feature ${ENFORCEMENT_GATE} is off`]),
   ];
   if (findings.blockers.length > 0) return { blockers, next: [...findings.next, ...afterwards] };
   if (afterwards.length > 0) return { blockers, next: afterwards };
-  return { blockers: [...blockers, 'no evaluation of all namespaces has decided yet'], next: [EVALUATE] };
+  return { blockers: [...blockers, 'no complete evaluation of all namespaces exists'], next: [EVALUATE] };
 }
 
-const TO_ENFORCE = 'Set rollout.phase to Enforce in the configuration file; replicas follow it.';
+const TO_ENFORCE = 'Set rollout.phase to Enforce in the configuration file; replicas reload it.';
 
-/** Enforcement is decided, and not in force yet. */
-function onItsWay({ gate, unlabelled, raiseSettleMs }: RolloutState): Outlook {
+/** Enforcement is decided but not in effect. */
+function pendingOutlook({ gate, unlabeled, raiseSettleMs }: RolloutState): Outlook {
   if (!gate) {
-    return outlook(`the feature ${ENFORCEMENT_GATE} is off`, [`Switch the feature ${ENFORCEMENT_GATE} on.`]);
+    return outlook(`the feature ${ENFORCEMENT_GATE} is off`, [`Enable the feature ${ENFORCEMENT_GATE}.`]);
   }
-  if (unlabelled.length > 0) {
-    return outlook(`${namespaces(unlabelled.length)} without a label yet: ${summarizeNames(unlabelled)}`, [
-      'Wait for the labels; where they do not come, the events of the namespace say why.',
+  if (unlabeled.length > 0) {
+    return outlook(`${namespaces(unlabeled.length)} without a label: ${summarizeNames(unlabeled)}`, [
+      'Wait for the labels. Events of the namespaces report errors.',
     ]);
   }
-  return outlook('the labels have to settle', [
-    `Wait: the default goes up once all labels have been there for ${raiseSettleMs / 1000}s, and not twice within 5m.`,
+  return outlook('the labels are new', [
+    `Wait: the default becomes restricted after all labels have existed for ${raiseSettleMs / 1000}s, at most once within 5m.`,
   ]);
 }
 
-function findingsOf({ violating, inconclusive, workloads }: NamespaceCounts): Outlook {
+function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts): Outlook {
   return {
     blockers: [
       ...(violating === 0
         ? []
         : [`${workloads} ${workloads === 1 ? 'workload' : 'workloads'} in ${namespaces(violating)} would be refused`]),
-      ...(inconclusive === 0 ? [] : [`${namespaces(inconclusive)} cannot be judged`]),
+      ...(inconclusive === 0 ? [] : [`${namespaces(inconclusive)} cannot be evaluated`]),
     ],
     next: [
-      ...(violating === 0 ? [] : ['Do what is listed for each namespace.']),
-      ...(inconclusive === 0 ? [] : ['See to the namespaces that cannot be judged.']),
+      ...(violating === 0 ? [] : ['Follow the next steps of each namespace.']),
+      ...(inconclusive === 0 ? [] : ['Resolve the errors of the namespaces that cannot be evaluated.']),
     ],
   };
 }
 
 function by({ requestedBy }: RolloutState): string {
-  return requestedBy === 'rollout' ? ', as the program proposed' : '';
+  return requestedBy === 'rollout' ? ', as proposed by Portcullis' : '';
 }
 
 function namespaces(count: number): string {
@@ -99,7 +97,7 @@ function outlook(blocker: string, next: readonly string[]): Outlook {
   return { blockers: [blocker], next };
 }
 
-/** Where the cluster stands, and why. */
+/** The report of the command. */
 interface StatusReport {
   readonly state: RolloutState;
   readonly outlook: Outlook;
@@ -108,7 +106,6 @@ interface StatusReport {
   readonly assumptions: readonly string[];
 }
 
-/** For people: where the cluster stands, what is in the way, and what to do next. */
 function printStatus(report: StatusReport, style: Style): string {
   const { state, outlook, counts, namespaces, assumptions } = report;
   const blocks = [
@@ -116,8 +113,8 @@ function printStatus(report: StatusReport, style: Style): string {
     printState(state),
     ...namespaceBlocks(namespaces, style),
     `${style('bold', printCounts(counts))}\n`,
-    ...(outlook.blockers.length === 0 ? [] : [printList('In the way', outlook.blockers)]),
-    outlook.next.length === 0 ? 'The cluster enforces; there is nothing to do.\n' : printList('Next', outlook.next),
+    ...(outlook.blockers.length === 0 ? [] : [printList('Blocked by', outlook.blockers)]),
+    outlook.next.length === 0 ? 'The cluster is enforcing.\n' : printList('Next', outlook.next),
   ];
   return blocks.join('\n');
 }
@@ -125,10 +122,10 @@ function printStatus(report: StatusReport, style: Style): string {
 function printState(state: RolloutState): string {
   const { phase, enforcementDate, gate, requested, requestedBy, decided, lastEvaluationTime } = state;
   const { published, generation, syncer, conditions } = state;
-  const owner = requestedBy === 'rollout' ? ', proposed by the program' : '';
+  const owner = requestedBy === 'rollout' ? ', proposed by Portcullis' : '';
   const rows: readonly (readonly [string, string])[] = [
     ['Phase', `${phase}${enforcementDate === undefined ? '' : `, enforcement announced for ${enforcementDate}`}`],
-    // In the phase Evaluate it changes nothing.
+    // The feature has no effect in the phase Evaluate.
     ...(phase === 'Evaluate' ? [] : [['Feature', `${ENFORCEMENT_GATE} ${gate ? 'on' : 'off'}`] as const]),
     [
       'Requested',
@@ -136,10 +133,10 @@ function printState(state: RolloutState): string {
     ],
     ['Decided', decided || 'nothing'],
     ['Evaluated', lastEvaluationTime ?? 'never'],
-    ['Default', generation === 0 ? `${published}, nothing published yet` : `${published}, generation ${generation}`],
+    ['Default', generation === 0 ? `${published}, not published` : `${published}, generation ${generation}`],
     ['Labels', LABELS[syncer]],
     ...conditions
-      .filter(({ type }) => TOLD.has(type))
+      .filter(({ type }) => SHOWN_CONDITIONS.has(type))
       .map(({ type, status, reason, message }): [string, string] => [
         type,
         `${status}, ${reason}${message === '' ? '' : `: ${message}`}`,
@@ -150,20 +147,19 @@ function printState(state: RolloutState): string {
 }
 
 const LABELS: Readonly<Record<RolloutState['syncer'], string>> = {
-  Enforce: 'kept, those that enforce among them',
-  Hold: 'those that enforce stay as they are',
-  Advise: 'kept, but those that enforce',
+  Enforce: 'warn, audit and enforce managed',
+  Hold: 'warn and audit managed, enforce unchanged',
+  Advise: 'warn and audit managed, enforce not yet',
 };
 
-/** What else conditions say stands in the other lines. */
-const TOLD: ReadonlySet<string> = new Set(['Enforcing', 'Progressing', 'LegacyProposed', 'SpecInvalid']);
+/** The other conditions repeat the other lines. */
+const SHOWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing', 'LegacyProposed', 'SpecInvalid']);
 
 function printList(title: string, items: readonly string[]): string {
   return `${title}:\n${items.map((item) => `  ${printable(item)}\n`).join('')}`;
 }
 
-/** For programs: everything that is known. */
-function dataOfStatus({ state, outlook, counts, namespaces, assumptions }: StatusReport): unknown {
+function statusData({ state, outlook, counts, namespaces, assumptions }: StatusReport): unknown {
   return { ...state, ...outlook, summary: counts, namespaces, assumptions };
 }
 
@@ -181,7 +177,6 @@ Examples:
   portcullis rollout status -f exported/ --config config.yaml --scc-mode enforce
 `;
 
-/** Tells where the rollout of enforcement stands. */
 export const command = defineCommand({
   details: DETAILS,
   options: rolloutOptions,
@@ -191,9 +186,9 @@ export const command = defineCommand({
     const counts = countNamespaces(planned);
     const { state, assumptions } = facts;
     const namespaces = planned.filter(({ verdict }) => verdict === 'violating' || verdict === 'inconclusive');
-    const report = { state, outlook: outlookOn(state, counts), counts, namespaces, assumptions };
+    const report = { state, outlook: rolloutOutlook(state, counts), counts, namespaces, assumptions };
     const { output } = options;
-    io.stdout.write(output === 'table' ? printStatus(report, styleOf(io)) : printData(output, dataOfStatus(report)));
+    io.stdout.write(output === 'table' ? printStatus(report, styleOf(io)) : printData(output, statusData(report)));
     return EXIT.passed;
   },
 });

@@ -28,11 +28,11 @@ import {
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import { type Io, VERSION } from '../command.ts';
 
-/** What the commands about the rollout have in common. */
+/** The options of all rollout commands. */
 export const rolloutOptions = {
   ...inventoryOptions,
   config: option('FILE', text, undefined, {
-    help: 'Configuration file of the server; absent, the one that the installation in the cluster runs with',
+    help: 'Configuration file of the server. Default: the file of the installation in the cluster',
   }),
   'installation-namespace': option('NAME', objectName, INSTALLATION.namespace, {
     help: 'Namespace of the installation',
@@ -44,7 +44,7 @@ export const rolloutOptions = {
 
 type RolloutValues = Values<typeof rolloutOptions> & { readonly namespace?: string | undefined };
 
-/** What these commands read; of manifests everything is read. */
+/** The kinds that these commands read from a cluster. */
 const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
   'Namespace',
   'ServiceAccount',
@@ -56,35 +56,36 @@ const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
 ];
 
 /**
- * What would become of a namespace. `clean`: nothing in it would be refused. `violating`: something would. `inconclusive`:
- * there is no telling. `labelled`: it has a level of its own, which stays in force. `exempt`: it is held to nothing.
+ * The effect of enforcement on a namespace. `clean`: all workloads are admitted. `violating`: some workloads would
+ * be denied. `inconclusive`: the evaluation failed. `labeled`: the namespace keeps its own label. `exempt`: the
+ * namespace is exempt.
  */
-type Verdict = 'clean' | 'violating' | 'inconclusive' | 'labelled' | 'exempt';
+type Verdict = 'clean' | 'violating' | 'inconclusive' | 'labeled' | 'exempt';
 
-/** A namespace on its way. */
+/** A namespace with its current and its planned level. */
 export interface PlannedNamespace {
   readonly name: string;
-  /** What pods are held to now, and by what. */
-  readonly today: Level;
-  readonly todayBy: 'label' | 'default' | 'exemption';
-  /** What they would be held to; absent where nobody can tell. */
-  readonly toCome?: Level;
+  /** The enforced level and its source. */
+  readonly current: Level;
+  readonly currentSource: 'label' | 'default' | 'exemption';
+  /** The level with enforcement; absent if it cannot be computed. */
+  readonly planned?: Level;
   readonly verdict: Verdict;
   readonly categories: readonly Category[];
-  /** As in the status of the PSAEnforcementConfig. */
+  /** Reason in the status of the PSAEnforcementConfig. */
   readonly reason?: string;
-  /** What would be refused, sorted by kind and name. */
+  /** Workloads that would be refused, by kind and name. */
   readonly workloads: readonly ViolatingWorkload[];
-  /** Why there is no verdict. */
+  /** Error of an inconclusive evaluation. */
   readonly error?: string;
-  /** What to do, each step in one sentence. */
+  /** Next steps, one sentence each. */
   readonly steps: readonly string[];
 }
 
-/** How many namespaces there are of each kind, and what would be refused in them. */
+/** Numbers of namespaces by verdict, and of workloads and running pods that would be refused. */
 export type NamespaceCounts = Readonly<Record<Verdict | 'namespaces' | 'workloads' | 'pods', number>>;
 
-/** Where the rollout stands. */
+/** The state of the rollout. */
 export interface RolloutState {
   readonly phase: RolloutPhase;
   readonly enforcementDate?: string;
@@ -94,49 +95,49 @@ export interface RolloutState {
   readonly requestedBy?: 'rollout' | 'others';
   readonly decided: string;
   readonly lastEvaluationTime?: string;
-  /** What namespaces without a label are held to. */
+  /** The default level of namespaces without a label. */
   readonly enforce: DefaultLevel;
   readonly published: DefaultLevel;
-  /** 0: nothing has been published yet. */
+  /** Generation of the published default; 0 before the first. */
   readonly generation: number;
   readonly syncer: SyncerMode;
   readonly raiseSettleMs: number;
   readonly conditions: readonly Condition[];
   /** Managed namespaces that need a label before the default can be raised. */
-  readonly unlabelled: readonly string[];
+  readonly unlabeled: readonly string[];
 }
 
-/** How the server runs, as far as that can be told. */
+/** The settings of the server, read from options or from the installation. */
 interface InstallationSettings {
   readonly configuration: Pick<Configuration, 'rollout' | 'podSecurity'>;
   readonly scc: { readonly mode: SccMode; readonly exemptNamespaces: readonly string[] };
-  /** What could not be told, each in a few words without a full stop. */
+  /** Assumed settings, as phrases. */
   readonly assumptions: readonly string[];
 }
 
-/** What is published by the installation, and what it runs with. */
+/** The ConfigMaps with the published default and with the configuration. */
 function installationObjects(store: Store, namespace: string): readonly ObjectName[] {
   const mounted = deploymentFile(deploymentIn(store, namespace), 'config');
   const names = [POD_SECURITY_CONFIG_MAP, ...(mounted?.kind === 'ConfigMap' ? [mounted.name] : [])];
   return names.map((name) => ({ kind: 'ConfigMap', namespace, name }));
 }
 
-/** Reads how the server runs: what was typed counts, then what the installation says. Rejects with a UserError for a wrong file. */
+/** Reads the settings of the server. Options take precedence. Rejects with a UserError for an invalid file. */
 async function readInstallation(store: Store, values: RolloutValues): Promise<InstallationSettings> {
   const { config, 'installation-namespace': namespace } = values;
   const source = config === undefined ? mountedSource(store, namespace) : await readPodSecuritySource(config);
   const parsed = source && parseConfiguration(source, Object.keys(serveOptions));
-  const said = values['scc-mode'] ?? sccModeIn(store, namespace, parsed);
+  const mode = values['scc-mode'] ?? sccModeIn(store, namespace, parsed);
   const assumptions = [
-    ...(parsed ? [] : ['rollout.phase Evaluate (--config names the configuration file)']),
-    ...(said === undefined ? [`mode ${DEFAULT_SCC_MODE} of SCCs (--scc-mode names another)`] : []),
+    ...(parsed ? [] : ['rollout.phase Evaluate (set --config)']),
+    ...(mode === undefined ? [`SCC mode ${DEFAULT_SCC_MODE} (set --scc-mode)`] : []),
   ];
   return {
     configuration: parsed ?? {
       ...parseConfiguration({ file: '', text: '' }, []),
       rollout: { ...DEFAULT_ROLLOUT, phase: 'Evaluate' },
     },
-    scc: { mode: said ?? DEFAULT_SCC_MODE, exemptNamespaces: values['scc-exempt-namespaces'] },
+    scc: { mode: mode ?? DEFAULT_SCC_MODE, exemptNamespaces: values['scc-exempt-namespaces'] },
     assumptions,
   };
 }
@@ -152,25 +153,25 @@ function mountedSource(store: Store, namespace: string): Source | undefined {
   return { file: `configmaps/${mounted.name} ${mounted.key}`, text: data[mounted.key] ?? '' };
 }
 
-/** On the command line of the replicas, else in their file; where neither says anything but there are replicas, the default. */
+/** The SCC mode on the command line of the replicas or in their file; the default if only a Deployment exists. */
 function sccModeIn(store: Store, namespace: string, parsed: Configuration | undefined): SccMode | undefined {
   const deployment = deploymentIn(store, namespace);
-  const said = deploymentArgument(deployment, 'scc-mode') ?? parsed?.options.get('scc-mode')?.at(-1);
-  return SCC_MODES.find((mode) => mode === said) ?? (deployment && DEFAULT_SCC_MODE);
+  const configured = deploymentArgument(deployment, 'scc-mode') ?? parsed?.options.get('scc-mode')?.at(-1);
+  return SCC_MODES.find((mode) => mode === configured) ?? (deployment && DEFAULT_SCC_MODE);
 }
 
-/** All that the commands about the rollout decide from. */
+/** The input of all rollout commands. */
 export interface RolloutFacts {
   readonly store: Store;
   readonly settings: RolloutSettings;
   readonly podSecurity: PodSecurity;
   readonly management: ManagementSettings;
   readonly state: RolloutState;
-  /** What was not there, each in a few words without a full stop. */
+  /** Assumptions, as phrases. */
   readonly assumptions: readonly string[];
 }
 
-/** Reads a cluster, or manifests, and how the rollout stands there. Rejects with a UserError for what cannot be read. */
+/** Reads a cluster or manifests, and the state of the rollout. Rejects with a UserError if something cannot be read. */
 export async function gatherRollout(values: RolloutValues, io: Io, date: Date): Promise<RolloutFacts> {
   const namespace = values['installation-namespace'];
   const inventory = await readInventory(values, io, {
@@ -187,12 +188,12 @@ export async function gatherRollout(values: RolloutValues, io: Io, date: Date): 
     settings,
     podSecurity,
     management,
-    state: stateOf(place, settings, unlabelledIn(store, management, date)),
+    state: stateOf(place, settings, findUnlabeled(store, management, date)),
     assumptions: [...inventory.assumptions, ...assumptions],
   };
 }
 
-function stateOf(place: RolloutScope, settings: RolloutSettings, unlabelled: readonly string[]): RolloutState {
+function stateOf(place: RolloutScope, settings: RolloutSettings, unlabeled: readonly string[]): RolloutState {
   const { gate, enforce, published, generation, syncer } = getRolloutView(place, settings);
   const config = place.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   const { spec, status, specOwner } = readEnforcement(config);
@@ -211,11 +212,11 @@ function stateOf(place: RolloutScope, settings: RolloutSettings, unlabelled: rea
     syncer,
     raiseSettleMs: settings.raiseSettleMs,
     conditions: config?.status?.conditions ?? [],
-    unlabelled,
+    unlabeled,
   };
 }
 
-function unlabelledIn(store: Store, management: ManagementSettings, date: Date): readonly string[] {
+function findUnlabeled(store: Store, management: ManagementSettings, date: Date): readonly string[] {
   return store
     .list('Namespace')
     .filter((namespace) => {

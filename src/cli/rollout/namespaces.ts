@@ -18,38 +18,38 @@ import type { Io } from '../command.ts';
 import { createProgress, printable, printColumns, type Style } from '../output/print.ts';
 import type { RolloutFacts, NamespaceCounts, PlannedNamespace } from './gather.ts';
 
-/** What to do about a namespace in which something would be refused, or that cannot be judged. */
-function stepsFor({ name, verdict, categories, level }: NamespaceEvaluation): readonly string[] {
-  if (verdict === 'inconclusive') return ['See to it that the namespace can be judged.'];
-  const place: Place = { name, weaker: level === 'baseline' ? 'privileged' : 'LEVEL' };
-  return categories.map((category) => STEPS[category](place));
+/** Next steps for a namespace with violations, or with an inconclusive evaluation. */
+function nextSteps({ name, verdict, categories, level }: NamespaceEvaluation): readonly string[] {
+  if (verdict === 'inconclusive') return ['Resolve the error, so that the namespace can be evaluated.'];
+  const target: Target = { name, weaker: level === 'baseline' ? 'privileged' : 'LEVEL' };
+  return categories.map((category) => STEPS[category](target));
 }
 
-/** A namespace, and the level that would admit more than the one to come; where there are two, a placeholder. */
-interface Place {
+/** A namespace and a level that is weaker than the planned level; `LEVEL` if there are two. */
+interface Target {
   readonly name: string;
   readonly weaker: string;
 }
 
-const STEPS: Readonly<Record<Category, (place: Place) => string>> = {
-  runLevelZero: ({ name }) => `It belongs to the cluster: ${labelled({ name, weaker: 'privileged' })}.`,
-  openshift: (place) =>
-    `It belongs to the platform, whose labels are not kept by this program: ${labelled(place)}; or let them be kept: kubectl label namespace/${place.name} ${LABEL_SYNC_LABEL}=true.`,
-  disabledSyncer: (place) =>
-    `Its labels are not kept: let them be kept with kubectl label namespace/${place.name} ${LABEL_SYNC_LABEL}-; or give it a level: ${labelled(place)}.`,
+const STEPS: Readonly<Record<Category, (target: Target) => string>> = {
+  runLevelZero: ({ name }) => `The namespace belongs to the cluster: ${labelCommand({ name, weaker: 'privileged' })}.`,
+  openshift: (target) =>
+    `The namespace belongs to the platform, and its labels are not managed: ${labelCommand(target)}; or enable label management: kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}=true.`,
+  disabledSyncer: (target) =>
+    `Its labels are not managed: enable label management with kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}-; or set a level: ${labelCommand(target)}.`,
   userSCC: ({ name }) =>
-    `Pods got in by the rights of users: grant the SCC to their service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
-  unknown: (place) => `Change the workloads; or give the namespace a weaker level: ${labelled(place)}.`,
+    `Pods were admitted only because of their creators' permissions: grant the SCC to the service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
+  unknown: (target) => `Change the workloads; or set a weaker level: ${labelCommand(target)}.`,
 };
 
-function labelled({ name, weaker }: Place): string {
-  const choice = weaker === 'LEVEL' ? ', LEVEL being baseline or privileged' : '';
+function labelCommand({ name, weaker }: Target): string {
+  const choice = weaker === 'LEVEL' ? ' (LEVEL: baseline or privileged)' : '';
   return `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${weaker}${choice}`;
 }
 
 /**
- * Says of each namespace what enforcement would bring; shows how far it is on a terminal, and ends when the process is asked
- * to. Namespaces that are on their way out are left out.
+ * Computes the effect of enforcement on each namespace, except on terminating ones. Prints the progress to a terminal.
+ * Rejects if the signal is aborted.
  */
 export async function planNamespaces(facts: RolloutFacts, io: Io, only?: string): Promise<readonly PlannedNamespace[]> {
   const plan = createNamespacePlanner(facts);
@@ -64,7 +64,7 @@ export async function planNamespaces(facts: RolloutFacts, io: Io, only?: string)
     for (const [index, namespace] of namespaces.entries()) {
       progress.show(`Evaluating ${printable(nameOf(namespace))} (${index + 1} of ${namespaces.length})`);
       planned.push(plan(namespace));
-      // Evaluating is work without pause: let signals in.
+      // Yields to signal handlers.
       await setImmediate(undefined, { signal: io.signal });
     }
   } finally {
@@ -73,7 +73,7 @@ export async function planNamespaces(facts: RolloutFacts, io: Io, only?: string)
   return planned;
 }
 
-/** How many namespaces there are of each kind. */
+/** Counts the namespaces by verdict. */
 export function countNamespaces(namespaces: readonly PlannedNamespace[]): NamespaceCounts {
   const count = (verdict: string): number => namespaces.filter((one) => one.verdict === verdict).length;
   const workloads = namespaces.flatMap((one) => one.workloads);
@@ -82,7 +82,7 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
     clean: count('clean'),
     violating: count('violating'),
     inconclusive: count('inconclusive'),
-    labelled: count('labelled'),
+    labeled: count('labeled'),
     exempt: count('exempt'),
     workloads: workloads.length,
     pods: workloads.reduce((sum, { pods }) => sum + pods, 0),
@@ -93,31 +93,43 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
   const { store, podSecurity, management, state } = facts;
   const exemptions = () => podSecurity.configuration.exemptions;
   const evaluator = createNamespaceEvaluator({ exemptions, management });
-  const labelToCome = createLabelForecast(facts);
+  const plannedLabel = createLabelPlanner(facts);
   return (namespace) => {
     const name = nameOf(namespace);
     const nothing = { name, categories: [], workloads: [], steps: [] } as const;
     if (podSecurity.exemptions.namespace(name)) {
-      return { ...nothing, today: 'privileged', todayBy: 'exemption', toCome: 'privileged', verdict: 'exempt' };
+      return {
+        ...nothing,
+        current: 'privileged',
+        currentSource: 'exemption',
+        planned: 'privileged',
+        verdict: 'exempt',
+      };
     }
     if (!evaluator.isSelected(namespace)) {
-      const today = heldTo(namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce]);
-      return { ...nothing, today, todayBy: 'label', toCome: labelToCome(namespace) ?? today, verdict: 'labelled' };
+      const current = effectiveLevel(namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce]);
+      return {
+        ...nothing,
+        current,
+        currentSource: 'label',
+        planned: plannedLabel(namespace) ?? current,
+        verdict: 'labeled',
+      };
     }
     const evaluation = finish(evaluator.evaluate(namespace, store));
     const level = evaluator.predictLevel(namespace, store);
     return {
       ...nothing,
-      today: state.enforce,
-      todayBy: 'default',
-      ...(level === undefined ? {} : { toCome: level }),
-      ...findingsOf(evaluation),
-      steps: stepsFor(evaluation),
+      current: state.enforce,
+      currentSource: 'default',
+      ...(level === undefined ? {} : { planned: level }),
+      ...summarize(evaluation),
+      steps: nextSteps(evaluation),
     };
   };
 }
 
-function findingsOf({ verdict, categories, workloads, error }: NamespaceEvaluation) {
+function summarize({ verdict, categories, workloads, error }: NamespaceEvaluation) {
   const reason = violationReason(categories);
   return {
     verdict,
@@ -128,8 +140,8 @@ function findingsOf({ verdict, categories, workloads, error }: NamespaceEvaluati
   };
 }
 
-/** The label that a labelled namespace would get; `undefined` if it keeps the one it has. */
-function createLabelForecast({ store, management }: RolloutFacts): (namespace: Namespace) => Level | undefined {
+/** The label that the syncer sets on a labeled namespace; `undefined` if the label does not change. */
+function createLabelPlanner({ store, management }: RolloutFacts): (namespace: Namespace) => Level | undefined {
   const sccLevels = createSccLevelCache();
   return (namespace) => {
     const accounts = store.list('ServiceAccount', nameOf(namespace));
@@ -146,8 +158,8 @@ function createLabelForecast({ store, management }: RolloutFacts): (namespace: N
   };
 }
 
-/** A label that names no level holds to the strictest. */
-function heldTo(label: string | undefined): Level {
+/** An invalid label enforces the level restricted. */
+function effectiveLevel(label: string | undefined): Level {
   return isLevel(label) ? label : 'restricted';
 }
 
@@ -162,36 +174,60 @@ function nameOf({ metadata }: Namespace): string {
   return metadata?.name ?? '';
 }
 
-/** A line for each namespace. */
+const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
+  clean: 'no violations',
+  violating: 'violating',
+  inconclusive: 'inconclusive',
+  labeled: 'labeled already',
+  exempt: 'exempt',
+};
+
+/** The table of namespaces. */
 export function printNamespaceTable(namespaces: readonly PlannedNamespace[]): string {
-  const header = ['NAMESPACE', 'TODAY', 'TO COME', 'VERDICT', 'REFUSED', 'REASON'];
-  return printColumns(header, namespaces.map(cellsOf));
+  const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'REFUSED', 'REASON'];
+  return printColumns(header, namespaces.map(tableRow));
 }
 
-function cellsOf({ name, today, todayBy, toCome, verdict, workloads, reason, error }: PlannedNamespace): string[] {
+function tableRow({
+  name,
+  current,
+  currentSource,
+  planned,
+  verdict,
+  workloads,
+  reason,
+  error,
+}: PlannedNamespace): string[] {
   const refused = workloads.length === 0 ? '' : String(workloads.length);
-  return [name, `${today} (${todayBy})`, toCome ?? 'unknown', verdict, refused, error ?? reason ?? ''];
+  return [
+    name,
+    `${current} (${currentSource})`,
+    planned ?? 'unknown',
+    VERDICTS[verdict],
+    refused,
+    error ?? reason ?? '',
+  ];
 }
 
-/** Of each namespace that is in the way what is wrong, where, how to fix it, and what to do; one block each. */
+/** One block for each namespace with violations or an error: fields, fixes and next steps. */
 export function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
   return namespaces
     .filter(({ verdict }) => verdict === 'violating' || verdict === 'inconclusive')
     .map((namespace) => {
-      const { name, toCome = 'unknown', workloads, error, steps } = namespace;
+      const { name, planned = 'unknown', workloads, error, steps } = namespace;
       const lines = [
-        style('bold', printable(`${name} (${toCome})`)),
+        style('bold', printable(`${name} (${planned})`)),
         ...(error === undefined ? [] : [`  ${printable(error)}`]),
         ...workloads.flatMap((workload) => workloadLines(workload, style)),
-        ...steps.map((step) => `  ${style('yellow', 'To do:')} ${printable(step)}`),
+        ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(step)}`),
       ];
       return `${lines.join('\n')}\n`;
     });
 }
 
 function workloadLines({ kind, name, pods, causes, violations }: ViolatingWorkload, style: Style): readonly string[] {
-  const running = pods === 0 ? '' : `, ${pods} ${pods === 1 ? 'pod' : 'pods'}`;
-  const through = causes.includes('user') ? ', let in by the rights of users' : '';
+  const running = pods === 0 || kind === 'Pod' ? '' : ` (${pods} running ${pods === 1 ? 'pod' : 'pods'})`;
+  const through = causes.includes('user') ? ", admitted only because of its creator's permissions" : '';
   return [
     `  ${style('red', printable(`${kind} ${name}`))}${running}${through}`,
     ...violations.flatMap((violation) => violationLines(violation, style)),
@@ -207,16 +243,16 @@ function violationLines({ check, reason, detail, fields, fix }: FixableViolation
   ];
 }
 
-/** `12 namespaces: 9 clean, 1 violating, 2 labelled; 3 workloads with 7 pods would be refused` */
+/** `12 namespaces: 9 no violations, 1 violating, 2 labeled already; 3 workloads (7 running pods) would be refused` */
 export function printCounts(counts: NamespaceCounts): string {
   const { namespaces, workloads, pods } = counts;
-  const parts = (['clean', 'violating', 'inconclusive', 'labelled', 'exempt'] as const)
+  const parts = (['clean', 'violating', 'inconclusive', 'labeled', 'exempt'] as const)
     .filter((verdict) => counts[verdict] > 0)
-    .map((verdict) => `${counts[verdict]} ${verdict}`);
+    .map((verdict) => `${counts[verdict]} ${VERDICTS[verdict]}`);
   const refused =
     workloads === 0
-      ? 'nothing would be refused'
-      : `${number(workloads, 'workload')} with ${number(pods, 'pod')} would be refused`;
+      ? 'no workload would be refused'
+      : `${number(workloads, 'workload')} (${number(pods, 'running pod')}) would be refused`;
   return `${number(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${refused}`;
 }
 

@@ -20,7 +20,7 @@ function read(text: string): readonly unknown[] {
 }
 
 const UNSEEN = (profile: string): string =>
-  `Assumed: the profile ${profile}, for Kubernetes 1.30 or newer: no cluster was looked at\n`;
+  `Assumed: the profile ${profile}, for Kubernetes 1.30 or newer; no cluster was read\n`;
 
 describe('install without a cluster', () => {
   const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [
@@ -54,21 +54,15 @@ describe('install without a cluster', () => {
       ['--profile=production'],
       'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, cert-manager, high-availability, monitoring, local',
     ],
-    [
-      ['--profile=default', '--kubeconfig=x'],
-      '--profile prints for any cluster, --kubeconfig and --context name one: leave one of them out',
-    ],
-    [
-      ['--profile=default', '--context=x'],
-      '--profile prints for any cluster, --kubeconfig and --context name one: leave one of them out',
-    ],
+    [['--profile=default', '--kubeconfig=x'], '--profile cannot be combined with --kubeconfig and --context'],
+    [['--profile=default', '--context=x'], '--profile cannot be combined with --kubeconfig and --context'],
     [
       ['--profile=default', '--replicas=0'],
       'invalid argument "0" for "--replicas" flag: must be a whole number from 1 to 15',
     ],
     [
       ['--profile=default', '--runbook-url=runbook.md#x'],
-      'invalid argument "runbook.md#x" for "--runbook-url" flag: must be the address of a page, such as https://example.com/runbook.md',
+      'invalid argument "runbook.md#x" for "--runbook-url" flag: must be the URL of a page, such as https://example.com/runbook.md',
     ],
     [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],
     [['extra'], "too many arguments for 'install'. Expected 0 arguments but got 1: extra."],
@@ -138,7 +132,7 @@ describe('install for a cluster', () => {
     const text = await readFile(kubeconfig, 'utf8');
     await writeFile(alice, text.replace('contexts:', '    as: alice\ncontexts:'), { mode: 0o600 });
     const { code, stdout, stderr } = await runProgram(['install', `--kubeconfig=${alice}`]);
-    const note = 'Assumed: whether SCCs are defined already could not be read: ours are in the output\n';
+    const note = 'Assumed: cannot read whether SCCs are defined: the output contains their definition\n';
     assert.match(stderr, seen(note));
     assert.deepEqual(read(stdout), printed({}));
     assert.equal(code, 0);
@@ -146,7 +140,7 @@ describe('install for a cluster', () => {
 
   test('what it has none of cannot be used', async () => {
     const { code, stdout, stderr } = await install('--cert-manager');
-    const message = `error: --cert-manager: https://127.0.0.1:${cluster.port} does not serve cert-manager.io: install cert-manager first, or leave the option out`;
+    const message = `error: --cert-manager: https://127.0.0.1:${cluster.port} does not serve cert-manager.io: install cert-manager first, or remove the option`;
     assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', message]);
   });
 
@@ -156,8 +150,8 @@ describe('install for a cluster', () => {
     await define('certificates.cert-manager.io', 'Certificate');
     const { stdout, stderr } = await install();
     const notes = [
-      'Assumed: the Prometheus operator is there: it gets a ServiceMonitor and alerts, --monitoring=false leaves them out\n',
-      'Assumed: cert-manager is there: --cert-manager lets it make the serving certificate, otherwise created by the replicas\n',
+      'Assumed: detected the Prometheus operator: the output contains a ServiceMonitor and alerts; --monitoring=false omits them\n',
+      'Assumed: detected cert-manager: with --cert-manager it issues the serving certificate, otherwise created by the replicas\n',
     ];
     assert.match(stderr, seen(notes.join('')));
     assert.deepEqual(read(stdout), printed({ monitoring: 'prometheus-operator' }));
@@ -166,11 +160,11 @@ describe('install for a cluster', () => {
   test('OpenShift', async () => {
     await define('routes.route.openshift.io', 'Route');
     const { stdout, stderr } = await install('--monitoring=false', '--cert-manager');
-    assert.match(stderr, seen('Assumed: this is OpenShift: SCCs, their definitions and ranges are left to it\n'));
+    assert.match(stderr, seen('Assumed: detected OpenShift, which manages SCCs, their definitions and ranges\n'));
     assert.deepEqual(read(stdout), printed({ sccMode: 'off', rollout: 'Disabled', certificates: 'cert-manager' }));
     const { code, stderr: refusal } = await install('--scc-mode=enforce');
     assert.equal(code, 2);
-    assert.match(refusal, /^error: --scc-mode=enforce: OpenShift has its own SCC admission, and two would undo/);
+    assert.match(refusal, /^error: --scc-mode=enforce: OpenShift has its own SCC admission, which conflicts/);
   });
 
   test(

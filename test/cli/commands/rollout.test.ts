@@ -18,14 +18,14 @@ const runWith = (change: (text: string) => string, command: string, ...args: rea
 const ASSUMED =
   'Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; service accounts: apart/default, desk/default, portcullis/default, shop/default; UID ranges of namespaces: agents, apart, desk, exempt, portcullis and 1 more.\n';
 const APART = `apart (restricted)
-  Pod tool, 1 pod
+  Pod tool
     hostNamespaces: host namespaces (hostNetwork=true)
       spec.hostNetwork
       Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
-  To do: Its labels are not kept: let them be kept with kubectl label namespace/apart security.openshift.io/scc.podSecurityLabelSync-; or give it a level: kubectl label namespace/apart pod-security.kubernetes.io/enforce=LEVEL, LEVEL being baseline or privileged.
+  Next: Its labels are not managed: enable label management with kubectl label namespace/apart security.openshift.io/scc.podSecurityLabelSync-; or set a level: kubectl label namespace/apart pod-security.kubernetes.io/enforce=LEVEL (LEVEL: baseline or privileged).
 `;
 
-describe('the commands refuse', () => {
+describe('the rollout commands reject', () => {
   const CASES: readonly (readonly [args: readonly string[], stderr: string])[] = [
     [['plan', '-f', CLUSTER, '-n', 'gone'], 'error: namespace "gone" not found\n'],
     [
@@ -54,7 +54,7 @@ describe('the commands refuse', () => {
     });
   }
 
-  test('a configuration in the cluster that is wrong', async () => {
+  test('an invalid configuration in the cluster', async () => {
     const outcome = await runWith((text) => text.replace('phase: Evaluate', 'phase: evaluate'), 'status');
     assert.deepEqual(outcome, {
       code: 2,
@@ -66,31 +66,31 @@ describe('the commands refuse', () => {
 });
 
 describe('plan', () => {
-  test('a line for each namespace, what is wrong in it and what to do; and an exit code that tells', async () => {
+  test('prints a table, violations and next steps', async () => {
     const { code, stdout, stderr } = await run('plan');
     assert.deepEqual([code, stderr], [1, '']);
     assert.equal(
       stdout.slice(0, stdout.indexOf('\ndesk (')),
       `${ASSUMED}
-NAMESPACE    TODAY                    TO COME      VERDICT     REFUSED   REASON
-agents       privileged (default)     privileged   clean
-apart        privileged (default)     restricted   violating   1         PSAConfig: PSA label syncer disabled
-desk         privileged (default)     restricted   violating   1         PSALabel: ServiceAccount with insufficient SCCs
+NAMESPACE    CURRENT                  PLANNED      VERDICT           REFUSED   REASON
+agents       privileged (default)     privileged   no violations
+apart        privileged (default)     restricted   violating         1         PSAConfig: PSA label syncer disabled
+desk         privileged (default)     restricted   violating         1         PSALabel: ServiceAccount with insufficient SCCs
 exempt       privileged (exemption)   privileged   exempt
-portcullis   restricted (label)       restricted   labelled
-shop         privileged (default)     restricted   violating   1
+portcullis   restricted (label)       restricted   labeled already
+shop         privileged (default)     restricted   violating         1
 
 ${APART}`,
     );
-    assert.match(stdout, /\n {2}Pod debug, 1 pod, let in by the rights of users\n/);
+    assert.match(stdout, /\n {2}Pod debug, admitted only because of its creator's permissions\n/);
     assert.match(stdout, /\n {2}Deployment web\n {4}hostNamespaces: .*\n {6}spec\.template\.spec\.hostNetwork\n/);
     assert.match(
       stdout,
-      /\n\n6 namespaces: 1 clean, 3 violating, 1 labelled, 1 exempt; 3 workloads with 2 pods would be refused\n$/,
+      /\n\n6 namespaces: 1 no violations, 3 violating, 1 labeled already, 1 exempt; 3 workloads \(2 running pods\) would be refused\n$/,
     );
   });
 
-  test('of one namespace, where nothing is wrong', async () => {
+  test('prints one namespace without violations', async () => {
     const { code, stdout } = await run('plan', '-n', 'agents', '-o', 'json');
     const { namespaces, summary } = JSON.parse(stdout) as { namespaces: object[]; summary: object };
     assert.equal(code, 0);
@@ -100,9 +100,9 @@ ${APART}`,
         categories: [],
         workloads: [],
         steps: [],
-        today: 'privileged',
-        todayBy: 'default',
-        toCome: 'privileged',
+        current: 'privileged',
+        currentSource: 'default',
+        planned: 'privileged',
         verdict: 'clean',
       },
     ]);
@@ -111,14 +111,14 @@ ${APART}`,
       clean: 1,
       violating: 0,
       inconclusive: 0,
-      labelled: 0,
+      labeled: 0,
       exempt: 0,
       workloads: 0,
       pods: 0,
     });
   });
 
-  test('a level that this program gave, and gives another', async () => {
+  test('plans a new label in place of a managed label', async () => {
     const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
     const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:pod-security.kubernetes.io/enforce': {} } } };
     const manager = 'pod-security-admission-label-synchronization-controller';
@@ -127,51 +127,51 @@ ${APART}`,
       (text) => text.replace('metadata: {name: agents}', `metadata: ${JSON.stringify(metadata)}`),
       'plan',
     );
-    assert.match(stdout, /\nagents +restricted \(label\) +privileged +labelled\n/);
+    assert.match(stdout, /\nagents +restricted \(label\) +privileged +labeled already\n/);
   });
 
-  test('names that would steer the terminal are shown as they are written', async () => {
+  test('escapes control characters in names', async () => {
     const { stdout } = await runWith((text) => text.replaceAll('name: tool', 'name: "to\\e[2Jol"'), 'plan');
-    assert.match(stdout, /\n {2}Pod to\\u001b\[2Jol, 1 pod\n/);
+    assert.match(stdout, /\n {2}Pod to\\u001b\[2Jol\n/);
     assert.ok(!stdout.includes('\u001b'));
   });
 });
 
 describe('status', () => {
-  test('where the cluster stands, what is in the way, and what to do', async () => {
+  test('prints the state, blockers and next steps', async () => {
     const { code, stdout, stderr } = await run('status');
     assert.deepEqual([code, stderr], [0, '']);
     assert.equal(
       stdout.slice(0, stdout.indexOf('\ndesk (')),
       `${ASSUMED}
 Phase        Evaluate, enforcement announced for 2027-01-31
-Requested    Legacy, proposed by the program
+Requested    Legacy, proposed by Portcullis
 Decided      nothing
 Evaluated    2026-11-21T17:00:00Z
 Default      privileged, generation 1
-Labels       kept, but those that enforce
+Labels       warn and audit managed, enforce not yet
 Enforcing    False, PhaseNotEnforcing: phase Evaluate enforces nothing
 Progressing  False, AsExpected
 
 ${APART}`,
     );
     assert.equal(
-      stdout.slice(stdout.indexOf('\nIn the way:')),
+      stdout.slice(stdout.indexOf('\nBlocked by:')),
       `
-In the way:
+Blocked by:
   3 workloads in 3 namespaces would be refused
-  spec.enforcementMode asks for Legacy, as the program proposed
+  spec.enforcementMode requests Legacy, as proposed by Portcullis
   phase Evaluate enforces nothing
 
 Next:
-  Do what is listed for each namespace.
+  Follow the next steps of each namespace.
   Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.
-  Set rollout.phase to Enforce in the configuration file; replicas follow it.
+  Set rollout.phase to Enforce in the configuration file; replicas reload it.
 `,
     );
   });
 
-  test('for programs, only what is in the way', async () => {
+  test('prints data', async () => {
     const { stdout } = await run('status', '-o', 'json');
     const { namespaces, ...rest } = JSON.parse(stdout) as { namespaces: { name: string }[] } & Record<string, unknown>;
     assert.deepEqual(
@@ -192,7 +192,7 @@ Next:
       'syncer',
       'raiseSettleMs',
       'conditions',
-      'unlabelled',
+      'unlabeled',
       'blockers',
       'next',
       'summary',
@@ -200,17 +200,17 @@ Next:
     ]);
   });
 
-  test('without an installation: what is not known is assumed, and said', async () => {
+  test('reports assumptions without an installation', async () => {
     const { stdout } = await runProgram(['rollout', 'status', '-f', '-'], {
       stdin: 'apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n',
     });
     assert.match(
       stdout,
-      /; rollout\.phase Evaluate \(--config names the configuration file\); mode report of SCCs \(--scc-mode names another\)\.\n\nPhase {6}Evaluate\nRequested {2}no PSAEnforcementConfig\nDecided {4}nothing\nEvaluated {2}never\nDefault {4}privileged, nothing published yet\n/,
+      /; rollout\.phase Evaluate \(set --config\); SCC mode report \(set --scc-mode\)\.\n\nPhase {6}Evaluate\nRequested {2}no PSAEnforcementConfig\nDecided {4}nothing\nEvaluated {2}never\nDefault {4}privileged, not published\n/,
     );
   });
 
-  test('once the cluster enforces', async () => {
+  test('reports enforcement', async () => {
     const enforced = (text: string): string =>
       text
         .replace('phase: Evaluate,', 'phase: Enforce,')
@@ -228,15 +228,15 @@ Next:
       /\nFeature {6}OpenShiftPodSecurityAdmission on\nRequested {4}nothing\nDecided {6}Restricted\n/,
     );
     assert.match(stdout, /\nDefault {6}restricted, generation 1\n/);
-    assert.doesNotMatch(stdout, /In the way/);
+    assert.doesNotMatch(stdout, /Blocked by/);
   });
 });
 
 describe('simulate', () => {
   const eventsOf = async (change: (text: string) => string, ...args: readonly string[]) => {
     const { code, stdout } = await runWith(change, 'simulate', '-o', 'json', ...args);
-    const { events, refusing } = JSON.parse(stdout) as { events: string[]; refusing: { name: string }[] };
-    return { code, events, refusing: refusing.map(({ name }) => name) };
+    const { events, denying } = JSON.parse(stdout) as { events: string[]; denying: { name: string }[] };
+    return { code, events, denying: denying.map(({ name }) => name) };
   };
   const asItIs = (text: string): string => text;
   const ownLabel = (text: string): string => {
@@ -252,7 +252,7 @@ describe('simulate', () => {
     name: string,
     change: (text: string) => string,
     args: readonly string[],
-    expected: { code: number; events: readonly string[]; refusing: readonly string[] },
+    expected: { code: number; events: readonly string[]; denying: readonly string[] },
   ])[] = [
     [
       'Restricted',
@@ -262,11 +262,11 @@ describe('simulate', () => {
         code: 1,
         events: [
           'status.enforcementMode becomes "Restricted".',
-          '3 namespaces are labelled: 1 privileged, 2 restricted.',
-          'The default becomes restricted once the labels have been there for 30s.',
-          '1 namespace without a label is held to it: apart.',
+          '3 namespaces are labeled: 1 privileged, 2 restricted.',
+          'The default becomes restricted after all labels have existed for 30s.',
+          '1 namespace without a label gets the default: apart.',
         ],
-        refusing: ['apart', 'desk', 'shop'],
+        denying: ['apart', 'desk', 'shop'],
       },
     ],
     [
@@ -278,9 +278,9 @@ describe('simulate', () => {
         events: [
           'status.enforcementMode becomes "Restricted".',
           'The feature OpenShiftPodSecurityAdmission is off: nothing is enforced.',
-          'The default stays privileged.',
+          'The default remains privileged.',
         ],
-        refusing: [],
+        denying: [],
       },
     ],
     [
@@ -293,9 +293,9 @@ describe('simulate', () => {
           'All namespaces are evaluated: 3 violating, 0 inconclusive.',
           'spec.enforcementMode becomes "Legacy".',
           'status.enforcementMode becomes "Legacy".',
-          'The default stays privileged.',
+          'The default remains privileged.',
         ],
-        refusing: [],
+        denying: [],
       },
     ],
     [
@@ -306,24 +306,24 @@ describe('simulate', () => {
         code: 0,
         events: [
           'status.enforcementMode becomes "Legacy".',
-          'The default becomes privileged at once, in every replica.',
-          '1 namespace loses the label that this program gave: agents.',
+          'The default becomes privileged at once in every replica.',
+          '1 namespace loses the label that Portcullis set: agents.',
         ],
-        refusing: [],
+        denying: [],
       },
     ],
     [
       'the phase Evaluate',
       asItIs,
       ['--phase=Evaluate'],
-      { code: 0, events: ['status.enforcementMode stays "".', 'The default stays privileged.'], refusing: [] },
+      { code: 0, events: ['status.enforcementMode remains "".', 'The default remains privileged.'], denying: [] },
     ],
   ];
   for (const [name, change, args, expected] of CASES) {
     test(name, async () => assert.deepEqual(await eventsOf(change, ...args), expected));
   }
 
-  test('for people', async () => {
+  test('prints events and the result', async () => {
     const { code, stdout } = await run('simulate', '--mode=Legacy');
     assert.equal(code, 0);
     assert.equal(
@@ -331,9 +331,9 @@ describe('simulate', () => {
       `${ASSUMED}
 With spec.enforcementMode "Legacy" in phase Enforce:
   1. status.enforcementMode becomes "Legacy".
-  2. The default stays privileged.
+  2. The default remains privileged.
 
-Nothing would be refused: nothing is enforced
+No workload would be refused: enforcement is off
 `,
     );
   });
@@ -378,7 +378,7 @@ describe('on a cluster', () => {
   });
   after(() => live.stop());
 
-  test('the installation says how it runs, and nothing is written', async () => {
+  test('settings come from the installation, and nothing is written', async () => {
     const list = async (): Promise<string> => (await live.admin.send('GET', '/api/v1/namespaces')).text;
     const earlier = await list();
     const { stdout, stderr } = await runProgram(['rollout', 'status', '--kubeconfig', kubeconfig, '-o', 'json']);

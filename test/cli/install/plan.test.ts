@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { type ClusterFacts, planFor, planUnseen, type InstallRequest } from '../../../src/cli/commands/install.ts';
+import {
+  type ClusterFacts,
+  planForCluster,
+  planForProfile,
+  type InstallRequest,
+} from '../../../src/cli/commands/install.ts';
 import { defaultSettings, type ManifestSettings } from '../../../src/install/index.ts';
 
 const defaults = defaultSettings('1.2.3');
@@ -8,7 +13,7 @@ const PLAIN: ClusterFacts = {
   server: 'https://c:6443',
   version: 'v1.36.3',
   groups: ['apps', 'batch'],
-  sccDefinition: 'nobody',
+  sccDefinition: 'none',
   nodeLabels: ['kubernetes.io/os'],
 };
 const OPENSHIFT = ['config.openshift.io', 'route.openshift.io', 'security.openshift.io'];
@@ -33,21 +38,21 @@ const CASES: readonly Case[] = [
     name: 'OpenShift',
     facts: { groups: OPENSHIFT, sccDefinition: 'others' },
     settings: { sccMode: 'off', rollout: 'Disabled' },
-    notes: ['this is OpenShift: SCCs, their definitions and ranges are left to it'],
+    notes: ['detected OpenShift, which manages SCCs, their definitions and ranges'],
   },
   {
     name: 'SCCs twice on OpenShift',
     facts: { groups: OPENSHIFT },
     wanted: { sccMode: 'report' },
     problem:
-      '--scc-mode=report: OpenShift has its own SCC admission, and two would undo what the other one does: only --scc-mode=off works there',
+      '--scc-mode=report: OpenShift has its own SCC admission, which conflicts with that of Portcullis: use --scc-mode=off',
   },
   {
     name: 'the Prometheus operator',
     facts: { groups: ['monitoring.coreos.com'] },
     settings: { monitoring: 'prometheus-operator' },
     notes: [
-      'the Prometheus operator is there: it gets a ServiceMonitor and alerts, --monitoring=false leaves them out',
+      'detected the Prometheus operator: the output contains a ServiceMonitor and alerts; --monitoring=false omits them',
     ],
   },
   {
@@ -59,13 +64,13 @@ const CASES: readonly Case[] = [
     name: 'no Prometheus operator, but wanted',
     wanted: { monitoring: 'prometheus-operator' },
     problem:
-      '--monitoring: https://c:6443 does not serve monitoring.coreos.com: install the Prometheus operator first, or leave the option out',
+      '--monitoring: https://c:6443 does not serve monitoring.coreos.com: install the Prometheus operator first, or remove the option',
   },
   {
     name: 'cert-manager',
     facts: { groups: ['cert-manager.io'] },
     notes: [
-      'cert-manager is there: --cert-manager lets it make the serving certificate, otherwise created by the replicas',
+      'detected cert-manager: with --cert-manager it issues the serving certificate, otherwise created by the replicas',
     ],
   },
   {
@@ -78,18 +83,18 @@ const CASES: readonly Case[] = [
     name: 'no cert-manager, but wanted',
     wanted: { certificates: 'cert-manager' },
     problem:
-      '--cert-manager: https://c:6443 does not serve cert-manager.io: install cert-manager first, or leave the option out',
+      '--cert-manager: https://c:6443 does not serve cert-manager.io: install cert-manager first, or remove the option',
   },
   {
     name: 'an old cluster',
     facts: { version: 'v1.29.14' },
-    problem: 'https://c:6443 runs Kubernetes v1.29.14: v1.30 or newer is needed, which has match conditions',
+    problem: 'https://c:6443 runs Kubernetes v1.29.14: v1.30 or newer is required for match conditions',
   },
   { name: 'a development build', facts: { version: 'v0.0.0-master+$Format:%H$' } },
   {
     name: 'SCCs of somebody else',
     facts: { sccDefinition: 'others' },
-    notes: ['there is a definition of SCCs from somebody else: it is replaced by ours'],
+    notes: ['the definition of SCCs belongs to another product and is replaced'],
   },
   {
     name: 'SCCs of somebody else, not wanted',
@@ -99,39 +104,39 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'SCCs of our own',
-    facts: { sccDefinition: 'us', groups: ['config.openshift.io', 'security.openshift.io'] },
+    facts: { sccDefinition: 'portcullis', groups: ['config.openshift.io', 'security.openshift.io'] },
   },
   {
     name: 'little to see',
     facts: { sccDefinition: 'unknown', nodeLabels: [] },
-    notes: ['whether SCCs are defined already could not be read: ours are in the output'],
+    notes: ['cannot read whether SCCs are defined: the output contains their definition'],
   },
   {
     name: 'GKE',
     facts: { version: 'v1.33.5-gke.1080000' },
     notes: [
-      'this looks like Google Kubernetes Engine: in a private cluster the firewall has to let the control plane reach TCP port 8443 of the nodes',
+      'detected Google Kubernetes Engine: in a private cluster, a firewall rule must allow the control plane to reach TCP port 8443 of the nodes',
     ],
   },
   {
     name: 'EKS',
     facts: { version: 'v1.33.5-eks-3025e55' },
     notes: [
-      'this looks like Amazon EKS: the security group of the nodes has to let the control plane reach TCP port 8443; with a network of pods that the control plane does not reach, run the replicas with hostNetwork',
+      'detected Amazon EKS: the security group of the nodes must allow the control plane to reach TCP port 8443; if the control plane cannot reach the pod network, run the replicas with hostNetwork',
     ],
   },
   {
     name: 'AKS',
     facts: { nodeLabels: ['kubernetes.azure.com/cluster'] },
     notes: [
-      'this looks like Azure Kubernetes Service: the annotation admissions.enforcer/disabled keeps AKS from changing the namespace selectors',
+      'detected Azure Kubernetes Service: the annotation admissions.enforcer/disabled prevents AKS from changing the namespace selectors',
     ],
   },
   {
     name: 'K3s',
     facts: { version: 'v1.33.5+k3s1' },
     notes: [
-      'this looks like K3s or RKE2: defaults of Pod Security may be set in the configuration of the server, too: they count beside these',
+      'detected K3s or RKE2: the configuration of the server may set Pod Security defaults, which apply in addition',
     ],
   },
 ];
@@ -140,7 +145,7 @@ suite('what is installed in a cluster', () => {
   for (const { name, facts, wanted = {}, settings, notes = [], problem } of CASES) {
     test(name, () => {
       const cluster = { ...PLAIN, ...facts };
-      const plan = planFor(cluster, { defaults, profile: undefined, wanted });
+      const plan = planForCluster(cluster, { defaults, profile: undefined, requested: wanted });
       if (problem !== undefined) assert.deepEqual(plan, { problem });
       else {
         const seen = `Kubernetes ${cluster.version} at ${cluster.server}`;
@@ -152,7 +157,7 @@ suite('what is installed in a cluster', () => {
 
 suite('what is installed where nobody looks', () => {
   const notesOf = (profile: string): readonly string[] => [
-    `the profile ${profile}, for Kubernetes 1.30 or newer: no cluster was looked at`,
+    `the profile ${profile}, for Kubernetes 1.30 or newer; no cluster was read`,
   ];
   const cases: readonly (readonly [InstallRequest['profile'], Partial<ManifestSettings>, Partial<ManifestSettings>])[] =
     [
@@ -165,7 +170,7 @@ suite('what is installed where nobody looks', () => {
     ];
   for (const [profile, wanted, settings] of cases) {
     test(`${profile ?? ''} ${JSON.stringify(wanted)}`, () => {
-      const plan = planUnseen({ defaults, profile, wanted });
+      const plan = planForProfile({ defaults, profile, requested: wanted });
       assert.deepEqual(plan, { settings: { ...defaults, ...settings }, notes: notesOf(profile ?? '') });
     });
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { outlookOn } from '../../../src/cli/commands/rollout-status.ts';
+import { rolloutOutlook } from '../../../src/cli/commands/rollout-status.ts';
 import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout/gather.ts';
 
 const STATE: RolloutState = {
@@ -14,14 +14,14 @@ const STATE: RolloutState = {
   syncer: 'Advise',
   raiseSettleMs: 30_000,
   conditions: [],
-  unlabelled: [],
+  unlabeled: [],
 };
 const COUNTS: NamespaceCounts = {
   namespaces: 3,
   clean: 3,
   violating: 0,
   inconclusive: 0,
-  labelled: 0,
+  labeled: 0,
   exempt: 0,
   workloads: 0,
   pods: 0,
@@ -30,9 +30,9 @@ const VIOLATING = { violating: 1, workloads: 2, pods: 5 };
 
 const FEATURE_OFF = 'the feature OpenShiftPodSecurityAdmission is off';
 const REFUSED = '2 workloads in 1 namespace would be refused';
-const LISTED = 'Do what is listed for each namespace.';
+const LISTED = 'Follow the next steps of each namespace.';
 const CLEAR = `Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
-const TO_ENFORCE = 'Set rollout.phase to Enforce in the configuration file; replicas follow it.';
+const TO_ENFORCE = 'Set rollout.phase to Enforce in the configuration file; replicas reload it.';
 
 interface Case {
   readonly name: string;
@@ -44,86 +44,86 @@ interface Case {
 
 const CASES: readonly Case[] = [
   {
-    name: 'a mode that there is not',
+    name: 'invalid mode',
     state: { requested: 'Privileged' },
     counts: VIOLATING,
-    blockers: ['spec.enforcementMode is "Privileged", which nobody understands'],
-    next: ['Make it one of "", "Restricted", "Legacy".'],
+    blockers: ['spec.enforcementMode is "Privileged", which is invalid'],
+    next: ['Set it to one of "", "Restricted", "Legacy".'],
   },
   {
     name: 'disabled',
     state: { phase: 'Disabled' },
     blockers: ['the rollout is disabled: nothing is evaluated'],
-    next: ['Set rollout.phase to Evaluate in the configuration file, and start the replicas anew.'],
+    next: ['Set rollout.phase to Evaluate in the configuration file, and restart the replicas.'],
   },
   {
-    name: 'evaluated, and nothing in the way',
+    name: 'evaluated, without blockers',
     state: { phase: 'Evaluate' },
     blockers: ['phase Evaluate enforces nothing'],
     next: [TO_ENFORCE],
   },
   {
-    name: 'evaluated, violations, and Legacy as proposed; that the feature is off means nothing yet',
+    name: 'evaluated, violations, Legacy as proposed, feature off',
     state: { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'rollout', gate: false },
     counts: VIOLATING,
     blockers: [
       REFUSED,
-      'spec.enforcementMode asks for Legacy, as the program proposed',
+      'spec.enforcementMode requests Legacy, as proposed by Portcullis',
       'phase Evaluate enforces nothing',
     ],
     next: [LISTED, CLEAR, TO_ENFORCE],
   },
   {
-    name: 'what cannot be judged',
+    name: 'inconclusive',
     counts: { inconclusive: 2 },
-    blockers: ['2 namespaces cannot be judged'],
-    next: ['See to the namespaces that cannot be judged.'],
+    blockers: ['2 namespaces cannot be evaluated'],
+    next: ['Resolve the errors of the namespaces that cannot be evaluated.'],
   },
   {
-    name: 'nothing decided yet',
-    blockers: ['no evaluation of all namespaces has decided yet'],
+    name: 'not decided',
+    blockers: ['no complete evaluation of all namespaces exists'],
     next: [
-      'Have all namespaces evaluated: kubectl annotate psaenforcementconfig cluster --overwrite portcullis.dev/evaluate=$(date -u +%Y-%m-%dT%H:%M:%SZ).',
+      'Evaluate all namespaces: kubectl annotate psaenforcementconfig cluster --overwrite portcullis.dev/evaluate=$(date -u +%Y-%m-%dT%H:%M:%SZ).',
     ],
   },
   {
-    name: 'Legacy by decision, though in order by now',
+    name: 'Legacy by decision, without violations',
     state: { requested: '', decided: 'Legacy' },
-    blockers: ['spec.enforcementMode asks for Legacy'],
+    blockers: ['spec.enforcementMode requests Legacy'],
     next: [CLEAR],
   },
   {
     name: 'Legacy, and the feature is off',
     state: { requested: 'Legacy', requestedBy: 'others', decided: 'Legacy', gate: false },
-    blockers: ['spec.enforcementMode asks for Legacy', FEATURE_OFF],
+    blockers: ['spec.enforcementMode requests Legacy', FEATURE_OFF],
     next: [CLEAR],
   },
   {
     name: 'decided, but the feature is off',
     state: { decided: 'Restricted', gate: false },
     blockers: [FEATURE_OFF],
-    next: ['Switch the feature OpenShiftPodSecurityAdmission on.'],
+    next: ['Enable the feature OpenShiftPodSecurityAdmission.'],
   },
   {
-    name: 'decided, and labels are missing',
-    state: { decided: 'Restricted', unlabelled: ['b', 'a'] },
-    blockers: ['2 namespaces without a label yet: a, b'],
-    next: ['Wait for the labels; where they do not come, the events of the namespace say why.'],
+    name: 'decided, missing labels',
+    state: { decided: 'Restricted', unlabeled: ['b', 'a'] },
+    blockers: ['2 namespaces without a label: a, b'],
+    next: ['Wait for the labels. Events of the namespaces report errors.'],
   },
   {
-    name: 'decided, and labels are there',
+    name: 'decided, complete labels',
     state: { decided: 'Restricted' },
-    blockers: ['the labels have to settle'],
-    next: ['Wait: the default goes up once all labels have been there for 30s, and not twice within 5m.'],
+    blockers: ['the labels are new'],
+    next: ['Wait: the default becomes restricted after all labels have existed for 30s, at most once within 5m.'],
   },
   {
-    name: 'in force',
+    name: 'in effect',
     state: { decided: 'Restricted', published: 'restricted', enforce: 'restricted' },
     blockers: [],
     next: [],
   },
   {
-    name: 'in force by force',
+    name: 'in effect on request',
     state: { requested: 'Restricted', decided: 'Restricted', published: 'restricted', enforce: 'restricted' },
     counts: VIOLATING,
     blockers: [],
@@ -132,5 +132,5 @@ const CASES: readonly Case[] = [
 ];
 
 for (const { name, state, counts, ...expected } of CASES) {
-  test(name, () => assert.deepEqual(outlookOn({ ...STATE, ...state }, { ...COUNTS, ...counts }), expected));
+  test(name, () => assert.deepEqual(rolloutOutlook({ ...STATE, ...state }, { ...COUNTS, ...counts }), expected));
 }
