@@ -1,6 +1,6 @@
 /** Whether an answer of the server is right, as the oracle sees it. Everything that is wrong throws. */
 import assert from 'node:assert/strict';
-import type { Answer } from '../support/https.ts';
+import type { Response } from '../support/https.ts';
 import { applyPatch } from '../support/oracle/json-patch.ts';
 import { at, isObject, listAt, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
 import { hasNullItem, isOdd } from '../support/oracle/object-schema.ts';
@@ -23,7 +23,7 @@ export interface Judge {
   /** What the first pass should make of a new pod; undefined if it should be refused or left alone. */
   complete(request: JsonObject): JsonObject | undefined;
   /** Checks the answer of a path to a request, and returns the object as the answer leaves it. */
-  check(path: string, request: JsonObject, answer: Answer): JsonObject | undefined;
+  check(path: string, request: JsonObject, answer: Response): JsonObject | undefined;
 }
 
 /** The namespaces that are exempt by name, as the server is told. */
@@ -132,7 +132,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
 }
 
 /** The response inside an AdmissionReview, which must be one. */
-function responseOf({ status, body }: Answer, request: JsonObject): JsonObject {
+function responseOf({ status, body }: Response, request: JsonObject): JsonObject {
   assert.equal(status, 200, body.slice(0, 500));
   const review = JSON.parse(body) as unknown;
   assert.deepEqual(

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { post, type Answer, type Endpoint } from '../support/https.ts';
+import { post, type Response, type Endpoint } from '../support/https.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { isObject, textAt, type JsonObject } from '../support/oracle/json.ts';
 import { usageOf } from '../support/process-usage.ts';
@@ -21,7 +21,7 @@ export interface Stored {
 export interface FuzzServer {
   readonly endpoint: Endpoint;
   readonly stored: Stored;
-  post(path: string, body: string | Buffer, contentType?: string): Promise<Answer>;
+  post(path: string, body: string | Buffer, contentType?: string): Promise<Response>;
   /** Resident memory of the process, in MiB. */
   residentMiB(): Promise<number>;
   /** Ends it; its exit code, and what it said at level error. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fc, { type IAsyncProperty } from 'fast-check';
 import * as requests from './requests.ts';
-import { type Answer, sendRaw } from '../support/https.ts';
+import { type Response, sendRaw } from '../support/https.ts';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { isLegalReview } from '../support/oracle/review.ts';
 import { damage, depthOf, inflict } from './bytes.ts';
@@ -33,7 +33,7 @@ function textOf(request: JsonObject): string {
   return JSON.stringify({ kind: 'AdmissionReview', apiVersion: 'admission.k8s.io/v1', request });
 }
 
-async function answerTo(answer: Promise<Answer>, { count }: Context): Promise<Answer> {
+async function answerTo(answer: Promise<Response>, { count }: Context): Promise<Response> {
   const timer = new AbortController();
   const late = new Promise<never>((_resolve, reject) => {
     const timeout = setTimeout(() => reject(new Error(`no answer in ${PATIENCE_MS} ms`)), PATIENCE_MS);
@@ -168,7 +168,7 @@ const framed: Target = {
         );
         const whole = texts.join('');
         const size = Math.max(chunkBytes, Math.ceil(whole.length / 40));
-        const [received] = await sendRaw(context.server.endpoint, whole.slice(0, Math.ceil(whole.length * part)), {
+        const received = await sendRaw(context.server.endpoint, whole.slice(0, Math.ceil(whole.length * part)), {
           chunkBytes: size,
           pauseMs: 0,
           end: part < 1,

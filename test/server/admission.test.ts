@@ -1,26 +1,44 @@
+/** The admission server over TLS: responses, failures, log, connections, client certificates, probes. */
 import assert from 'node:assert/strict';
 import { Agent } from 'node:https';
 import { connect, type TLSSocket } from 'node:tls';
-import { after, before, suite, test } from 'node:test';
+import { after, before, suite, test, type TestContext } from 'node:test';
 import { pino } from 'pino';
+import type { AddressInfo } from 'node:net';
+import { createServedCertificate, type ServedCertificate } from '../../src/cli/serve/certificates.ts';
+import type { KeyPair } from '../../src/tls/certificate-pair.ts';
+import { protocolSettings } from '../../src/tls/protocol.ts';
+import { MAX_TEXT } from '../../src/server/review.ts';
+import { createRecorder, type Recorder } from '../support/controllers.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { buildProbes } from '../../src/server/probes.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { allow, deny, type Decision } from '../../src/kube/admission.ts';
 import { forbidden } from '../../src/kube/status.ts';
-import { createServing } from '../../src/tls/issue.ts';
-import { createServer } from '../../src/server/server.ts';
+import { createAuthority, createClient, createServing } from '../../src/tls/issue.ts';
+import { createClientAuthentication, createServer, type AdmissionServer } from '../../src/server/server.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { NAMES, startAdmissionServer, type TestServer } from '../support/admission-server.ts';
-import { post } from '../support/https.ts';
+import { post, sendRaw } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
 
 const UID = podReview({}).request.uid;
 const BODY = JSON.stringify(podReview({}));
 const JSON_TYPE = 'application/json';
 
-const ANSWERS: readonly { readonly name: string; readonly decision: Decision; readonly response: object }[] = [
+/** Starts a server for the time of a test, with one webhook at `/x`. */
+async function start(t: TestContext, decide: Webhook['decide']): Promise<TestServer> {
+  const server = await startAdmissionServer([{ path: '/x', decide }]);
+  t.after(() => server.stop());
+  return server;
+}
+
+const send = (server: TestServer, agent?: Agent) => post(server, '/x', BODY, JSON_TYPE, agent);
+
+const RESPONSES: readonly { readonly name: string; readonly decision: Decision; readonly response: object }[] = [
   { name: 'allowed', decision: allow(), response: { uid: UID, allowed: true } },
   {
-    name: 'allowed with remarks',
+    name: 'allowed with warnings and audit annotations',
     decision: allow({ warnings: ['careful'], auditAnnotations: { 'enforce-policy': 'baseline:latest' } }),
     response: {
       uid: UID,
@@ -29,9 +47,13 @@ const ANSWERS: readonly { readonly name: string; readonly decision: Decision; re
       warnings: ['careful'],
     },
   },
-  { name: 'no warnings are not sent', decision: allow({ warnings: [] }), response: { uid: UID, allowed: true } },
   {
-    name: 'refused',
+    name: 'allowed with an empty list of warnings',
+    decision: allow({ warnings: [] }),
+    response: { uid: UID, allowed: true },
+  },
+  {
+    name: 'denied',
     decision: deny(forbidden({ group: '', resource: 'pods' }, 'web', 'because')),
     response: {
       uid: UID,
@@ -47,25 +69,24 @@ const ANSWERS: readonly { readonly name: string; readonly decision: Decision; re
     },
   },
   {
-    name: 'unchanged: no patch',
+    name: 'an unchanged object has no patch',
     decision: allow({ object: structuredClone(podReview({}).request.object) }),
     response: { uid: UID, allowed: true },
   },
 ];
 
-suite('what becomes of a decision', () => {
-  for (const { name, decision, response } of ANSWERS) {
+suite('responses', () => {
+  for (const { name, decision, response } of RESPONSES) {
     for (const [manner, decide] of [
-      ['at once', (): Decision => decision],
-      ['later', (): Promise<Decision> => Promise.resolve(decision)],
+      ['synchronous', (): Decision => decision],
+      ['asynchronous', (): Promise<Decision> => Promise.resolve(decision)],
     ] as const) {
-      test(`${name}, decided ${manner}`, async (t) => {
-        const server = await startAdmissionServer([{ path: '/x', decide }]);
-        t.after(() => server.stop());
-        const answer = await post(server, '/x', BODY, JSON_TYPE);
-        assert.equal(answer.status, 200);
-        assert.match(answer.headers['content-type'] ?? '', /^application\/json/);
-        assert.deepEqual(JSON.parse(answer.body), {
+      test(`${name}, ${manner}`, async (t) => {
+        const server = await start(t, decide);
+        const reply = await send(server);
+        assert.equal(reply.status, 200);
+        assert.match(reply.headers['content-type'] ?? '', /^application\/json/);
+        assert.deepEqual(JSON.parse(reply.body), {
           kind: 'AdmissionReview',
           apiVersion: 'admission.k8s.io/v1',
           response,
@@ -74,13 +95,12 @@ suite('what becomes of a decision', () => {
     }
   }
 
-  test('a changed object is answered as a JSON patch', async (t) => {
+  test('a changed object is returned as a JSON patch', async (t) => {
     const changed = structuredClone(podReview({}).request.object) as { metadata: Record<string, unknown> };
     changed.metadata.annotations = { 'a/b': 'c' };
-    const server = await startAdmissionServer([{ path: '/x', decide: () => allow({ object: changed }) }]);
-    t.after(() => server.stop());
-    const answer = await post(server, '/x', BODY, JSON_TYPE);
-    const { response } = JSON.parse(answer.body) as { response: { patchType: string; patch: string } };
+    const server = await start(t, () => allow({ object: changed }));
+    const reply = await send(server);
+    const { response } = JSON.parse(reply.body) as { response: { patchType: string; patch: string } };
     assert.equal(response.patchType, 'JSONPatch');
     assert.deepEqual(JSON.parse(Buffer.from(response.patch, 'base64').toString()), [
       { op: 'add', path: '/metadata/annotations', value: { 'a/b': 'c' } },
@@ -88,7 +108,7 @@ suite('what becomes of a decision', () => {
   });
 });
 
-suite('when there is no decision', () => {
+suite('failures', () => {
   const failing: readonly Webhook[] = [
     {
       path: '/throws',
@@ -99,11 +119,11 @@ suite('when there is no decision', () => {
     { path: '/rejects', decide: () => Promise.reject(new Error('a bug')) },
   ];
   for (const { path } of failing) {
-    test(`a bug is HTTP 500, logged with the uid of the review: ${path}`, async (t) => {
+    test(`an exception is HTTP 500 and logged with the uid of the review: ${path}`, async (t) => {
       const server = await startAdmissionServer(failing);
       t.after(() => server.stop());
-      const answer = await post(server, path, BODY, JSON_TYPE);
-      assert.deepEqual([answer.status, answer.body], [500, 'internal server error\n']);
+      const reply = await post(server, path, BODY, JSON_TYPE);
+      assert.deepEqual([reply.status, reply.body], [500, 'internal server error\n']);
       const line = server.log.find((entry) => entry.msg === 'review failed');
       assert.equal(line?.uid, UID);
       assert.equal(line.level, 50);
@@ -115,10 +135,9 @@ suite('when there is no decision', () => {
     });
   }
 
-  test('before the first complete reading of the cluster: HTTP 503', async (t) => {
-    const server = await startAdmissionServer([{ path: '/x', decide: () => allow() }]);
-    t.after(() => server.stop());
-    const cold = createServer({
+  test('HTTP 503 until the store is synced', async (t) => {
+    const server = await start(t, () => allow());
+    const unsynced = createServer({
       webhooks: [{ path: '/x', decide: () => allow() }],
       store: createStore(),
       metrics: server.metrics,
@@ -126,31 +145,31 @@ suite('when there is no decision', () => {
       now: () => 0,
       tls: createServing(server.authority, NAMES, { now: new Date(), days: 1 }),
     });
-    const answer = await cold.app.inject({
+    const reply = await unsynced.app.inject({
       method: 'POST',
       url: '/x',
       payload: BODY,
       headers: { 'content-type': JSON_TYPE },
     });
     assert.deepEqual(
-      [answer.statusCode, answer.body],
+      [reply.statusCode, reply.body],
       [503, 'the replica has not read the cluster completely yet; try again\n'],
     );
-    await cold.app.close();
+    await unsynced.app.close();
   });
 });
 
-suite('what a webhook is told', () => {
-  const DEADLINES: readonly { readonly query: string; readonly patienceMs: number | undefined }[] = [
-    { query: '?timeout=5s', patienceMs: 5000 },
-    { query: '?timeout=1m0.5s', patienceMs: 60_500 },
-    { query: '?timeout=250ms', patienceMs: 250 },
-    { query: '', patienceMs: undefined },
-    { query: '?timeout=soon', patienceMs: undefined },
-    { query: '?timeout=-5s', patienceMs: undefined },
-    { query: '?timeout=5', patienceMs: undefined },
-    { query: '?timeout=0s', patienceMs: undefined },
-    { query: '?timeout=5s&timeout=6s', patienceMs: undefined },
+suite('deadline of the webhook context', () => {
+  const cases: readonly (readonly [query: string, timeoutMs: number | undefined])[] = [
+    ['?timeout=5s', 5000],
+    ['?timeout=1m0.5s', 60_500],
+    ['?timeout=250ms', 250],
+    ['', undefined],
+    ['?timeout=soon', undefined],
+    ['?timeout=-5s', undefined],
+    ['?timeout=5', undefined],
+    ['?timeout=0s', undefined],
+    ['?timeout=5s&timeout=6s', undefined],
   ];
   const seen: WebhookContext[] = [];
   let server: TestServer;
@@ -166,28 +185,23 @@ suite('what a webhook is told', () => {
     ]);
   });
   after(() => server.stop());
-  for (const { query, patienceMs } of DEADLINES) {
-    test(`deadline of ${query === '' ? 'no query' : query}`, async () => {
+  for (const [query, timeoutMs] of cases) {
+    test(query === '' ? 'no query' : query, async () => {
       const earliest = performance.now();
       assert.equal((await post(server, `/x${query}`, BODY, JSON_TYPE)).status, 200);
       const deadlineMs = seen.at(-1)?.deadlineMs;
-      if (patienceMs === undefined) assert.equal(deadlineMs, undefined);
+      if (timeoutMs === undefined) assert.equal(deadlineMs, undefined);
       else
         assert.ok(
-          deadlineMs !== undefined &&
-            deadlineMs >= earliest + patienceMs &&
-            deadlineMs <= performance.now() + patienceMs,
+          deadlineMs !== undefined && deadlineMs >= earliest + timeoutMs && deadlineMs <= performance.now() + timeoutMs,
         );
     });
   }
 });
 
-suite('the log', () => {
-  test('one line per review, and never what is in the object', async (t) => {
-    const server = await startAdmissionServer([
-      { path: '/x', decide: () => deny(forbidden({ group: '', resource: 'pods' }, 'web', 'no')) },
-    ]);
-    t.after(() => server.stop());
+suite('log', () => {
+  test('one line per review, without the content of the object', async (t) => {
+    const server = await start(t, () => deny(forbidden({ group: '', resource: 'pods' }, 'web', 'no')));
     const review = podReview({ spec: { containers: [{ name: 'c', env: [{ name: 'PASSWORD', value: 'hunter2' }] }] } });
     await post(server, '/x', JSON.stringify(review), JSON_TYPE);
     assert.equal(server.log.length, 1);
@@ -212,6 +226,34 @@ suite('the log', () => {
   });
 });
 
+test('long texts of responses and log lines are truncated', async () => {
+  const long = 'x'.repeat(MAX_TEXT + 1);
+  const truncated = `${'x'.repeat(MAX_TEXT)}…`;
+  const status = { ...forbidden({ group: '', resource: 'pods' }, 'web', 'no'), message: long };
+  const server = await startAdmissionServer([
+    { path: '/deny', decide: () => deny(status) },
+    {
+      path: '/allow',
+      decide: () => allow({ auditAnnotations: { a: 'short', b: long, c: long }, warnings: ['w', long] }),
+    },
+  ]);
+  const getResponse = async (path: string): Promise<{ readonly status?: object }> => {
+    const { body } = await post(server, path, BODY, JSON_TYPE);
+    return (JSON.parse(body) as { readonly response: object }).response;
+  };
+  const denied = await getResponse('/deny');
+  const allowed = await getResponse('/allow');
+  await server.stop();
+  assert.deepEqual(denied.status, { ...status, message: truncated });
+  assert.equal(server.log[0]?.['reason'], truncated);
+  assert.deepEqual(allowed, {
+    uid: UID,
+    allowed: true,
+    auditAnnotations: { a: 'short', b: `${'x'.repeat(MAX_TEXT - 5)}…`, c: '…' },
+    warnings: ['w', truncated],
+  });
+});
+
 suite('connections', () => {
   const dial = (server: TestServer): Promise<TLSSocket> =>
     new Promise((resolve, reject) => {
@@ -227,9 +269,8 @@ suite('connections', () => {
       );
     });
 
-  test('are kept, and told to close with their next answer while the server drains', async (t) => {
-    const server = await startAdmissionServer([{ path: '/x', decide: () => allow() }]);
-    t.after(() => server.stop());
+  test('stay open, and close after the next response while the server drains', async (t) => {
+    const server = await start(t, () => allow());
     const socket = await dial(server);
     assert.match(await exchange(socket), /connection: keep-alive/i);
     assert.match(await exchange(socket), /connection: keep-alive/i);
@@ -239,9 +280,8 @@ suite('connections', () => {
     assert.match(await exchange(late), /^HTTP\/1\.1 200 OK/);
   });
 
-  test('outlive a new certificate by one answer, and new ones get it', async (t) => {
-    const server = await startAdmissionServer([{ path: '/x', decide: () => allow() }]);
-    t.after(() => server.stop());
+  test('close after the next response when the certificate changes', async (t) => {
+    const server = await start(t, () => allow());
     const socket = await dial(server);
     const before = socket.getPeerX509Certificate()?.serialNumber;
     await exchange(socket);
@@ -254,17 +294,193 @@ suite('connections', () => {
     next.destroy();
   });
 
-  test('under load, closing the server loses no answer', async (t) => {
-    const server = await startAdmissionServer([
-      { path: '/x', decide: () => new Promise((resolve) => setTimeout(() => resolve(allow()), 5)) },
-    ]);
-    t.after(() => server.stop());
+  test('drain() loses no response under load', async (t) => {
+    const server = await start(t, () => new Promise((resolve) => setTimeout(() => resolve(allow()), 5)));
     const agent = new Agent({ keepAlive: true, maxSockets: 20 });
-    const calls = Array.from({ length: 100 }, () => post(server, '/x', BODY, JSON_TYPE, agent));
+    const calls = Array.from({ length: 100 }, () => send(server, agent));
     await new Promise((resolve) => setTimeout(resolve, 60));
     server.connections.drain();
-    const statuses = (await Promise.all(calls)).map((answer) => answer.status);
+    const statuses = (await Promise.all(calls)).map((reply) => reply.status);
     agent.destroy();
     assert.deepEqual(new Set(statuses), new Set([200]));
+  });
+});
+
+suite('client certificates', () => {
+  const now = new Date();
+  const validity = { now, days: 1 };
+  const servingAuthority = createAuthority(validity);
+  const clientAuthority = createAuthority(validity);
+  const otherAuthority = createAuthority(validity);
+  /** Issues a client certificate. */
+  const client = (username: string, authority = clientAuthority, period = validity): KeyPair =>
+    createClient(authority, { username, groups: [] }, period);
+  const EXPIRED = { now: new Date(now.getTime() - 10 * 24 * 60 * 60 * 1000), days: 1 };
+
+  let recorder: Recorder;
+  let served: ServedCertificate;
+  let server: AdmissionServer;
+  let port = 0;
+
+  const send = (pair?: KeyPair, { path = '/psa/validate', agent }: { path?: string; agent?: Agent } = {}) =>
+    post({ port, ca: servingAuthority.cert, ...pair }, path, BODY, JSON_TYPE, agent);
+
+  before(async () => {
+    recorder = createRecorder();
+    served = createServedCertificate({
+      pair: createServing(servingAuthority, NAMES, validity),
+      state: 'lasting',
+      protocol: protocolSettings(),
+      clientAuthorities: clientAuthority.cert,
+      ...recorder,
+    });
+    const store = createStore();
+    store.markSynced();
+    server = createServer({
+      webhooks: [{ path: '/psa/validate', decide: () => allow() }],
+      store,
+      ...recorder,
+      now: () => performance.now(),
+      tls: served.tls(),
+      clientAuthentication: createClientAuthentication(['api', 'front']),
+    });
+    served.attach(server);
+    await server.app.listen({ host: '127.0.0.1', port: 0 });
+    port = (server.app.server.address() as AddressInfo).port;
+  });
+  after(() => server.app.close());
+
+  const UNKNOWN_AUTHORITY = 'the client certificate is not accepted: it is signed by an unknown authority\n';
+  const cases: readonly {
+    readonly name: string;
+    readonly pair?: KeyPair;
+    readonly status: number;
+    readonly body?: string;
+  }[] = [
+    { name: 'an allowed name', pair: client('api'), status: 200 },
+    { name: 'another allowed name', pair: client('front'), status: 200 },
+    { name: 'no certificate', status: 401, body: 'a client certificate is required\n' },
+    {
+      name: 'a certificate with another name',
+      pair: client('eve'),
+      status: 403,
+      body: 'the client certificate of "eve" may not send reviews\n',
+    },
+    { name: 'another authority', pair: client('api', otherAuthority), status: 401, body: UNKNOWN_AUTHORITY },
+    {
+      name: 'an expired certificate',
+      pair: client('api', clientAuthority, EXPIRED),
+      status: 401,
+      body: 'the client certificate is not accepted: it has expired\n',
+    },
+    {
+      name: 'a serving certificate',
+      pair: createServing(clientAuthority, NAMES, validity),
+      status: 401,
+      body: 'the client certificate is not accepted: it does not allow client authentication\n',
+    },
+    { name: 'a self-signed certificate', pair: createAuthority(validity), status: 401 },
+  ];
+  for (const { name, pair, status, body } of cases) {
+    test(name, async () => {
+      const reply = await send(pair);
+      assert.equal(reply.status, status);
+      if (body !== undefined) assert.equal(reply.body, body);
+    });
+  }
+
+  test('no certificate is required for the list of paths', async () => {
+    const text = 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
+    assert.match(await sendRaw({ port, ca: servingAuthority.cert }, text), /^HTTP\/1\.1 200 /);
+  });
+
+  test('rejections are counted and logged, and close the connection', async () => {
+    const agent = new Agent({ keepAlive: true });
+    assert.equal((await send(client('eve'), { agent })).headers.connection, 'close');
+    agent.destroy();
+    const line = recorder.log.filter(({ msg }) => msg === 'client rejected').at(-1);
+    assert.deepEqual(
+      [line?.['webhook'], line?.['reason'], line?.['remoteAddress']],
+      ['/psa/validate', 'the client certificate of "eve" may not send reviews', '127.0.0.1'],
+    );
+    assert.match(
+      await recorder.metrics.expose(),
+      /portcullis_webhook_requests_total\{webhook="\/psa\/validate",code="403"\} \d/,
+    );
+  });
+
+  test('a replaced client authority applies to new connections', async () => {
+    const agent = new Agent({ keepAlive: true });
+    const api = client('api');
+    assert.equal((await send(api, { agent })).status, 200);
+    served.trustClients(otherAuthority.cert);
+    const last = await send(api, { agent });
+    assert.deepEqual([last.status, last.headers.connection], [200, 'close']);
+    assert.equal((await send(api, { agent })).status, 401);
+    assert.equal((await send(client('api', otherAuthority))).status, 200);
+    served.use(createServing(servingAuthority, NAMES, validity));
+    assert.equal((await send(client('api', otherAuthority))).status, 200);
+    assert.equal((await send(client('api'))).body, UNKNOWN_AUTHORITY);
+    agent.destroy();
+  });
+});
+
+interface ProbeCase {
+  readonly path: string;
+  readonly draining?: true;
+  readonly status: number;
+  readonly body: string;
+}
+
+const PROBES: readonly ProbeCase[] = [
+  { path: '/livez', status: 200, body: 'ok' },
+  { path: '/healthz', status: 200, body: 'ok' },
+  { path: '/livez?verbose', status: 200, body: '[+]ping ok\nlivez check passed\n' },
+  { path: '/readyz', status: 200, body: 'ok' },
+  { path: '/readyz?verbose', status: 200, body: '[+]ping ok\n[+]shutdown ok\nreadyz check passed\n' },
+  { path: '/readyz/shutdown', status: 200, body: 'ok' },
+  {
+    path: '/readyz',
+    draining: true,
+    status: 500,
+    body: '[+]ping ok\n[-]shutdown failed: the server drains\nreadyz check failed\n',
+  },
+  { path: '/readyz/shutdown', draining: true, status: 500, body: 'shutdown failed: the server drains\n' },
+  { path: '/readyz/ping', draining: true, status: 200, body: 'ok' },
+  { path: '/readyz?exclude=shutdown', draining: true, status: 200, body: 'ok' },
+  {
+    path: '/readyz?verbose&exclude=shutdown&exclude=bogus',
+    draining: true,
+    status: 200,
+    body: '[+]ping ok\n[+]shutdown excluded: ok\nwarn: some health checks cannot be excluded: no matches for "bogus"\nreadyz check passed\n',
+  },
+  { path: '/livez', draining: true, status: 200, body: 'ok' },
+  { path: '/readyz/bogus', status: 404, body: '404 page not found\n' },
+  { path: '/', status: 200, body: '/livez\n/readyz\n/healthz\n/metrics\n' },
+];
+
+suite('probes', () => {
+  for (const { path, draining, status, body } of PROBES) {
+    test(`${path}${draining ? ' while draining' : ''}`, async () => {
+      const ping = { name: 'ping', check: () => undefined };
+      const shutdown = { name: 'shutdown', check: () => (draining ? 'the server drains' : undefined) };
+      const app = buildProbes({
+        livez: [ping],
+        readyz: [ping, shutdown],
+        metrics: createMetrics({ version: '1.2.3' }),
+      });
+      const reply = await app.inject(path);
+      assert.deepEqual([reply.statusCode, reply.body], [status, body]);
+      assert.equal(reply.headers['content-type'], 'text/plain; charset=utf-8');
+    });
+  }
+
+  test('/metrics in the Prometheus text format, with process and build metrics', async () => {
+    const app = buildProbes({ livez: [], readyz: [], metrics: createMetrics({ version: '1.2.3' }) });
+    const reply = await app.inject('/metrics');
+    assert.equal(reply.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+    assert.match(reply.body, /^portcullis_build_info\{version="1\.2\.3",node_version="v24\.[\d.]+"\} 1$/m);
+    assert.match(reply.body, /^process_cpu_seconds_total [\d.e-]+$/m);
+    assert.match(reply.body, /^# HELP pod_security_evaluations_total \[ALPHA\] /m);
   });
 });

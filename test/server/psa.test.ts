@@ -1,14 +1,19 @@
+/** The webhooks of Pod Security Admission: decisions from the store, metrics, previews of enforcement, namespace labels. */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
-import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
-import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
+import { allow, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
+import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
+import type { Namespace } from '../../src/kube/types.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
+import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
+import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
+import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {
   compliantPod,
   deploymentRequest,
@@ -20,46 +25,55 @@ import {
   podRequest,
   type Labels,
 } from '../support/pod-security.ts';
+import { RANGES } from '../support/scc-cluster.ts';
+import { putStandardSccs } from '../support/scc-webhooks.ts';
+
+type Exemptions = (typeof DEFAULT_CONFIGURATION)['exemptions'];
+type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'rollout'>;
 
 interface Rig {
   readonly store: WritableStore;
   readonly metrics: Metrics;
   decide(request: AdmissionRequest): Decision;
-  /** The API server waits for so long. */
-  decideIn(timeoutMs: number, request: AdmissionRequest): Promise<Decision>;
-  /** Replaces the configuration in force. */
-  configure(exemptNamespaces: readonly string[]): void;
+  /** Decides within the timeout of the API server. */
+  decideWithin(timeoutMs: number, request: AdmissionRequest): Promise<Decision>;
+  /** Replaces the exemptions of the configuration in force. */
+  exempt(change: Partial<Exemptions>): void;
 }
 
-/** The webhook over a store that holds the namespace `ns`. */
-function rig(labels: Labels): Rig {
+/** Creates the webhook over a store that holds the namespace `ns` with Pod Security labels. */
+function createRig(labels: Labels = {}, options: WebhookOptions = {}): Rig {
   const store = createStore();
   store.put('Namespace', namespaceWith(labels));
   const metrics = createMetrics({ version: '0.0.0' });
   let podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
-  const waitingRoom = createWaitingRoom();
-  const webhook = createPsaWebhook({ podSecurity: () => podSecurity, metrics: metrics.podSecurity, waitingRoom });
+  const webhook = createPsaWebhook({
+    podSecurity: () => podSecurity,
+    metrics: metrics.podSecurity,
+    waitingRoom: createWaitingRoom(),
+    ...options,
+  });
+  const context = { store, now: () => 0 };
   return {
     store,
     metrics,
-    decide: (request) => webhook.decide(request, { store, now: () => 0 }) as Decision,
-    decideIn: (timeoutMs, request) =>
-      Promise.resolve(webhook.decide(request, { store, now: () => 0, deadlineMs: timeoutMs })),
-    configure(namespaces) {
-      const exemptions = { ...DEFAULT_CONFIGURATION.exemptions, namespaces };
+    decide: (request) => webhook.decide(request, context) as Decision,
+    decideWithin: (deadlineMs, request) => Promise.resolve(webhook.decide(request, { ...context, deadlineMs })),
+    exempt(change) {
+      const exemptions = { ...DEFAULT_CONFIGURATION.exemptions, ...change };
       podSecurity = createPodSecurity({ ...DEFAULT_CONFIGURATION, exemptions });
     },
   };
 }
 
-/** The series of pod security, without those that are 0. */
+/** Returns the Pod Security series that are not 0. */
 async function series(metrics: Metrics): Promise<string[]> {
   const text = await metrics.expose();
   return text.split('\n').filter((line) => line.startsWith('pod_security_') && !line.endsWith(' 0'));
 }
 
-test('series that exist from the start', async () => {
-  const text = await rig({}).metrics.expose();
+test('initial series', async () => {
+  const text = await createRig().metrics.expose();
   assert.deepEqual(
     text.split('\n').filter((line) => line.startsWith('pod_security_')),
     [
@@ -83,7 +97,7 @@ test('series that exist from the start', async () => {
 interface CountCase {
   readonly name: string;
   readonly labels: Labels;
-  readonly exempt?: readonly string[];
+  readonly exemptNamespaces?: readonly string[];
   readonly request: AdmissionRequest;
   readonly expected: readonly string[];
 }
@@ -102,7 +116,7 @@ const COUNTS: readonly CountCase[] = [
     expected: [evaluation('allow', 'restricted', 'v1.30', 'enforce', CREATE_POD)],
   },
   {
-    name: 'a refused pod, at versions that are not known yet',
+    name: 'a denied pod at unknown versions',
     labels: { enforce: 'baseline', 'enforce-version': 'v1.999', audit: 'baseline' },
     request: podRequest(hostNetworkPod()),
     expected: [
@@ -111,7 +125,7 @@ const COUNTS: readonly CountCase[] = [
     ],
   },
   {
-    name: 'a privileged policy has no version',
+    name: 'the privileged level at a version',
     labels: { 'enforce-version': 'v1.20', warn: 'baseline' },
     request: podRequest(compliantPod(), {
       operation: 'UPDATE',
@@ -130,7 +144,7 @@ const COUNTS: readonly CountCase[] = [
     ],
   },
   {
-    name: 'a warned workload with wrong labels',
+    name: 'a warning for a workload, with an invalid label',
     labels: { enforce: 'x', warn: 'baseline' },
     request: deploymentRequest({ spec: { template: hostNetworkPod() } }),
     expected: [
@@ -141,7 +155,7 @@ const COUNTS: readonly CountCase[] = [
   {
     name: 'an exempt workload',
     labels: {},
-    exempt: ['ns'],
+    exemptNamespaces: ['ns'],
     request: deploymentRequest({}),
     expected: [`pod_security_exemptions_total{${CREATE_CONTROLLER}} 1`],
   },
@@ -152,18 +166,18 @@ const COUNTS: readonly CountCase[] = [
     expected: [`pod_security_errors_total{fatal="true",${CREATE_POD}} 1`],
   },
   {
-    name: 'namespaces count nowhere',
+    name: 'a namespace',
     labels: {},
     request: namespaceRequest('CREATE', namespaceWith({ enforce: 'x' }), null),
     expected: [],
   },
 ];
 
-suite('what is counted', () => {
-  for (const { name, labels, exempt = [], request, expected } of COUNTS) {
+suite('metrics', () => {
+  for (const { name, labels, exemptNamespaces: namespaces = [], request, expected } of COUNTS) {
     test(name, async () => {
-      const { decide, configure, metrics } = rig(labels);
-      configure(exempt);
+      const { decide, exempt, metrics } = createRig(labels);
+      exempt({ namespaces });
       decide(request);
       const sorted = (line: string) => line.replace(/\{(.*)\}/, (_all, list: string) => list.split(',').sort().join());
       assert.deepEqual((await series(metrics)).map(sorted), expected.map(sorted));
@@ -171,8 +185,8 @@ suite('what is counted', () => {
   }
 });
 
-test('the store decides: a namespace that changes, one that is gone, pods of the namespace', () => {
-  const { decide, store } = rig({ enforce: 'baseline' });
+test('decisions follow the namespaces and pods of the store', () => {
+  const { decide, store } = createRig({ enforce: 'baseline' });
   const request = podRequest(hostNetworkPod());
   assert.equal(decide(request).allowed, false);
   store.put('Namespace', namespaceWith({ enforce: 'privileged' }));
@@ -186,47 +200,400 @@ test('the store decides: a namespace that changes, one that is gone, pods of the
   ]);
 });
 
-suite('a namespace that the store does not have yet', () => {
+suite('a namespace that is missing in the store', () => {
   const NOT_FOUND = 'Internal error occurred: failed to lookup namespace "ns"';
-  const messageOf = (decision: Decision): string | undefined =>
-    decision.allowed ? undefined : decision.status.message;
+  const denial = (decision: Decision): string | undefined => (decision.allowed ? undefined : decision.status.message);
 
-  test('is waited for, and counts as it is then', async () => {
+  test('delays the decision until it appears', async () => {
     for (const [level, expected] of [
       ['baseline', 'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'],
       ['privileged', undefined],
     ] as const) {
-      const { decideIn, store, metrics } = rig({});
+      const { decideWithin, store, metrics } = createRig();
       store.remove('Namespace', 'ns');
-      const deciding = decideIn(10_000, podRequest(hostNetworkPod()));
+      const deciding = decideWithin(10_000, podRequest(hostNetworkPod()));
       setImmediate(() => store.put('Namespace', namespaceWith({ enforce: level })));
-      assert.equal(messageOf(await deciding), expected);
+      assert.equal(denial(await deciding), expected);
       const counted = (await series(metrics)).filter((line) => line.startsWith('pod_security_errors_total'));
-      assert.deepEqual(counted, [], 'only the answer that was given is counted');
+      assert.deepEqual(counted, [], 'counts only the final decision');
     }
   });
 
-  test('is not waited for longer than the API server waits', async () => {
-    const { decideIn, store } = rig({});
+  test('is denied before the API server times out', async () => {
+    const { decideWithin, store } = createRig();
     store.remove('Namespace', 'ns');
-    assert.equal(messageOf(await decideIn(520, podRequest(hostNetworkPod()))), NOT_FOUND);
-    assert.equal(messageOf(await decideIn(400, podRequest(hostNetworkPod()))), NOT_FOUND);
+    assert.equal(denial(await decideWithin(520, podRequest(hostNetworkPod()))), NOT_FOUND);
+    assert.equal(denial(await decideWithin(400, podRequest(hostNetworkPod()))), NOT_FOUND);
   });
 
-  test('is not waited for if the request names none', () => {
-    const decision = rig({}).decide(podRequest(hostNetworkPod(), { namespace: '' }));
-    assert.equal(messageOf(decision), 'Internal error occurred: failed to lookup namespace ""');
+  test('is denied immediately if the request has no namespace', () => {
+    const decision = createRig().decide(podRequest(hostNetworkPod(), { namespace: '' }));
+    assert.equal(denial(decision), 'Internal error occurred: failed to lookup namespace ""');
   });
 });
 
-test('a new configuration holds for the next request', () => {
-  const { decide, configure } = rig({ enforce: 'baseline' });
+test('a new configuration applies to the next request', () => {
+  const { decide, exempt } = createRig({ enforce: 'baseline' });
   const request = podRequest(hostNetworkPod());
   assert.equal(decide(request).allowed, false);
-  configure(['ns']);
+  exempt({ namespaces: ['ns'] });
   assert.deepEqual(decide(request), { allowed: true, auditAnnotations: { exempt: 'namespace' } });
-  configure([]);
+  exempt({});
   assert.equal(decide(request).allowed, false);
+});
+
+interface PreviewCase {
+  readonly settings?: Partial<RolloutSettings>;
+  readonly config?: PSAEnforcementConfig;
+  /** Labels of the namespace `ns`. */
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly sccMode?: SccMode;
+  /** The published default level of namespaces without a label. */
+  readonly publishedDefault?: 'restricted';
+  readonly exempt?: Partial<Exemptions>;
+  /** The SCC that is granted to the service account `default` of the namespace. */
+  readonly scc?: string;
+  readonly hasRanges?: false;
+  readonly request: AdmissionRequest;
+}
+
+const DATED: Partial<RolloutSettings> = { phase: 'Evaluate', enforcementDate: '2027-01-31' };
+const ENFORCE: Partial<RolloutSettings> = { phase: 'Enforce' };
+
+function previewWarnings(given: PreviewCase): readonly string[] {
+  const settings = { ...DEFAULT_ROLLOUT, ...given.settings };
+  const scc = { mode: given.sccMode ?? 'enforce', exemptNamespaces: [] } as const;
+  const { store, decide, exempt } = createRig(
+    {},
+    {
+      rollout: {
+        place: { namespace: 'portcullis', version: '0.0.0' },
+        settings: () => settings,
+        management: { exemptNamespaces: new Set(), scc },
+      },
+    },
+  );
+  exempt(given.exempt ?? {});
+  fillStore(store, given);
+  const decision = decide(given.request);
+  assert.equal(decision.allowed, true);
+  return decision.warnings ?? [];
+}
+
+function fillStore(store: WritableStore, given: PreviewCase): void {
+  const { labels = {}, config, publishedDefault, scc, hasRanges = true } = given;
+  store.put('Namespace', { metadata: { name: 'ns', labels, annotations: hasRanges ? RANGES : {} } });
+  store.put('ServiceAccount', { metadata: { name: 'default', namespace: 'ns' } });
+  putStandardSccs(store);
+  if (config) store.put('PSAEnforcementConfig', { metadata: { name: 'cluster' }, ...config });
+  if (publishedDefault) {
+    const annotations = { 'portcullis.dev/pod-security-default': publishedDefault };
+    store.put('ConfigMap', { metadata: { name: 'portcullis-pod-security', namespace: 'portcullis', annotations } });
+  }
+  if (scc !== undefined) {
+    store.put('RoleBinding', {
+      metadata: { name: 'use', namespace: 'ns' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: `system:openshift:scc:${scc}` },
+      subjects: [{ kind: 'ServiceAccount', name: 'default', namespace: 'ns' }],
+    });
+  }
+}
+
+const deployment = ({ spec }: { readonly spec?: unknown }, replicas = 1, metadata: object = {}) => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name: 'd', namespace: 'ns', ...metadata },
+  spec: { replicas, template: { spec } },
+});
+
+const HOST_NETWORK = 'PodSecurity "restricted:latest": host namespaces (hostNetwork=true)';
+const OWNED = { ownerReferences: [{ apiVersion: 'v1', kind: 'X', name: 'x', uid: '1', controller: true }] };
+
+suite('warnings about planned enforcement', () => {
+  const CASES: readonly (readonly [name: string, given: PreviewCase, warnings: readonly string[]])[] = [
+    [
+      'a Deployment, with an enforcement date',
+      { settings: DATED, request: deploymentRequest(deployment(hostNetworkPod())) },
+      [`enforcement from 2027-01-31 will refuse these pods: they violate ${HOST_NETWORK}`],
+    ],
+    [
+      'a pod in phase Enforce',
+      { settings: ENFORCE, request: podRequest(hostNetworkPod()) },
+      [`enforcement will refuse these pods: they violate ${HOST_NETWORK}`],
+    ],
+    [
+      'the mode set by the readiness controller itself',
+      {
+        settings: ENFORCE,
+        config: {
+          metadata: {
+            name: 'cluster',
+            managedFields: [
+              { manager: 'PodSecurityReadinessController', fieldsV1: { 'f:spec': { 'f:enforcementMode': {} } } },
+            ],
+          },
+          spec: { enforcementMode: 'Legacy' },
+          status: { enforcementMode: 'Legacy' },
+        },
+        request: podRequest(hostNetworkPod()),
+      },
+      [`enforcement will refuse these pods: they violate ${HOST_NETWORK}`],
+    ],
+    [
+      'violations in an earlier warning are not repeated',
+      {
+        settings: DATED,
+        labels: { 'pod-security.kubernetes.io/warn': 'restricted' },
+        request: podRequest(hostNetworkPod()),
+      },
+      [`would violate ${HOST_NETWORK}`, 'enforcement from 2027-01-31 will refuse these pods'],
+    ],
+    [
+      'a pod template without SCC defaults, in report mode',
+      { settings: DATED, sccMode: 'report', request: deploymentRequest(deployment(plainPod())) },
+      [
+        `enforcement from 2027-01-31 will refuse these pods: they violate PodSecurity "restricted:latest": ${PLAIN_DETAILS}`,
+      ],
+    ],
+    [
+      'a changed template',
+      {
+        settings: DATED,
+        request: deploymentRequest(deployment(hostNetworkPod()), {
+          operation: 'UPDATE',
+          oldObject: deployment(compliantPod()),
+        }),
+      },
+      [`enforcement from 2027-01-31 will refuse these pods: they violate ${HOST_NETWORK}`],
+    ],
+  ];
+  for (const [name, given, warnings] of CASES) test(name, () => assert.deepEqual(previewWarnings(given), warnings));
+});
+
+suite('no warning about planned enforcement', () => {
+  const violating = deploymentRequest(deployment(hostNetworkPod()));
+  const CASES: readonly (readonly [name: string, given: PreviewCase])[] = [
+    ['a disabled rollout', { settings: { enforcementDate: '2027-01-31' }, request: violating }],
+    ['no enforcement planned', { settings: { phase: 'Evaluate' }, request: violating }],
+    [
+      'a disabled feature gate',
+      {
+        settings: { ...ENFORCE, featureGates: new Map([['OpenShiftPodSecurityAdmission', false]]) },
+        request: violating,
+      },
+    ],
+    [
+      'mode Legacy set by a user',
+      {
+        settings: ENFORCE,
+        config: {
+          spec: { enforcementMode: 'Legacy' },
+          metadata: {
+            name: 'cluster',
+            managedFields: [{ manager: 'kubectl', fieldsV1: { 'f:spec': { 'f:enforcementMode': {} } } }],
+          },
+        },
+        request: violating,
+      },
+    ],
+    ['a namespace without ranges', { settings: DATED, hasRanges: false, request: violating }],
+    ['a compliant pod', { settings: DATED, request: podRequest(compliantPod()) }],
+    [
+      'a template that SCC defaults make compliant',
+      { settings: DATED, request: deploymentRequest(deployment(plainPod())) },
+    ],
+    [
+      'a namespace whose SCC grants require the privileged level',
+      { settings: DATED, scc: 'privileged', request: violating },
+    ],
+    [
+      'a namespace with an enforce label',
+      { settings: DATED, labels: { 'pod-security.kubernetes.io/enforce': 'privileged' }, request: violating },
+    ],
+    ['an exempt namespace', { settings: DATED, exempt: { namespaces: ['ns'] }, request: violating }],
+    ['an exempt user', { settings: DATED, exempt: { usernames: ['alice'] }, request: violating }],
+    [
+      'an exempt runtime class',
+      {
+        settings: DATED,
+        exempt: { runtimeClasses: ['kata'] },
+        request: podRequest(compliantPod({ hostNetwork: true, runtimeClassName: 'kata' })),
+      },
+    ],
+    [
+      'a Deployment owned by a controller',
+      { settings: DATED, request: deploymentRequest(deployment(hostNetworkPod(), 1, OWNED)) },
+    ],
+    [
+      'an unchanged template',
+      {
+        settings: DATED,
+        request: deploymentRequest(deployment(hostNetworkPod(), 2), {
+          operation: 'UPDATE',
+          oldObject: deployment(hostNetworkPod(), 1),
+        }),
+      },
+    ],
+    [
+      'an unchanged pod',
+      { settings: DATED, request: podRequest(hostNetworkPod(), { operation: 'UPDATE', oldObject: hostNetworkPod() }) },
+    ],
+    [
+      'a deletion',
+      {
+        settings: DATED,
+        request: deploymentRequest(null, { operation: 'DELETE', oldObject: deployment(hostNetworkPod()) }),
+      },
+    ],
+    [
+      'a Deployment without a template',
+      { settings: DATED, request: deploymentRequest({ apiVersion: 'apps/v1', kind: 'Deployment' }) },
+    ],
+  ];
+  for (const [name, given] of CASES) {
+    test(name, () =>
+      assert.deepEqual(
+        previewWarnings(given).filter((text) => text.includes('enforcement')),
+        [],
+      ),
+    );
+  }
+
+  test('malformed objects', () => {
+    for (const object of [
+      1,
+      'x',
+      [],
+      { metadata: 1 },
+      { metadata: { ownerReferences: 5 }, spec: { template: 3 } },
+      { kind: 'Pod' },
+    ]) {
+      const warnings = previewWarnings({ settings: DATED, request: deploymentRequest(object) });
+      assert.deepEqual(
+        warnings.filter((text) => text.includes('enforcement')),
+        [],
+      );
+    }
+  });
+
+  test('an enforced level', () => {
+    const request = deploymentRequest(deployment(hostNetworkPod()));
+    const config = { spec: {}, status: { enforcementMode: 'Restricted' } };
+    assert.deepEqual(previewWarnings({ settings: ENFORCE, config, publishedDefault: 'restricted', request }), []);
+  });
+});
+
+const MODE_LABEL = 'portcullis.dev/scc';
+const PLAIN = namespaceWithMode();
+const INVALID = namespaceWithMode('enforced');
+
+function namespaceWithMode(mode?: unknown): Namespace {
+  const labels = (mode === undefined ? {} : { [MODE_LABEL]: mode }) as Record<string, string>;
+  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'ns', labels } };
+}
+
+const update = (object: unknown, oldObject: unknown, change: Partial<AdmissionRequest> = {}): AdmissionRequest =>
+  namespaceRequest('UPDATE', object, oldObject, change);
+
+interface ModeLabelCase {
+  readonly name: string;
+  readonly request: AdmissionRequest;
+  readonly mode?: SccMode;
+  readonly exemptNamespaces?: readonly string[];
+  /** The mode that the warning names; absent: no warning. */
+  readonly warned?: string;
+  /** True if the request is denied for another reason. */
+  readonly denied?: true;
+}
+
+const LEVEL_LABEL = { [MODE_LABEL]: 'enforced', 'pod-security.kubernetes.io/enforce': 'high' };
+
+const MODE_LABELS: readonly ModeLabelCase[] = [
+  { name: 'a new namespace', request: namespaceRequest('CREATE', INVALID, null), warned: 'enforced' },
+  { name: 'a new label', request: update(INVALID, PLAIN), warned: 'enforced' },
+  { name: 'one invalid mode replaced by another', request: update(namespaceWithMode('On'), INVALID), warned: 'On' },
+  { name: 'an empty label', request: update(namespaceWithMode(''), PLAIN), warned: '' },
+  { name: 'default mode report', request: update(INVALID, PLAIN), mode: 'report', warned: 'enforced' },
+  {
+    name: 'an invalid level label as well',
+    request: namespaceRequest('CREATE', { ...PLAIN, metadata: { name: 'ns', labels: LEVEL_LABEL } }, null),
+    warned: 'enforced',
+    denied: true,
+  },
+  { name: 'an unchanged label', request: update(INVALID, INVALID) },
+  { name: 'a removed label', request: update(PLAIN, INVALID) },
+  { name: 'a valid mode', request: update(namespaceWithMode('enforce'), PLAIN) },
+  { name: 'mode off in the cluster', request: update(INVALID, PLAIN), mode: 'off' },
+  { name: 'an exempt namespace', request: update(INVALID, PLAIN), exemptNamespaces: ['ns'] },
+  { name: 'a subresource', request: update(INVALID, PLAIN, { subResource: 'status' }) },
+  { name: 'a deletion', request: namespaceRequest('DELETE', null, INVALID) },
+  { name: 'a pod', request: podRequest(plainPod()) },
+  { name: 'a label that is not a string', request: update(namespaceWithMode(7), PLAIN), denied: true },
+];
+
+suite('an unknown SCC mode in the label of a namespace', () => {
+  for (const { name, request, mode = 'enforce', exemptNamespaces = [], warned, denied = false } of MODE_LABELS) {
+    test(name, () => {
+      const { store, decide } = createRig({}, { scc: { mode, exemptNamespaces } });
+      store.put('Namespace', INVALID);
+      const decision = decide(request);
+      assert.equal(decision.allowed, !denied);
+      const warning = `label portcullis.dev/scc: unknown mode "${warned}", "enforce" applies; must be one of enforce, report, off`;
+      assert.deepEqual(decision.warnings, warned === undefined ? undefined : [warning]);
+    });
+  }
+});
+
+const CONFIG = { group: 'config.openshift.io', version: 'v1alpha1' };
+
+function decideOnConfig(change: Partial<AdmissionRequest>) {
+  const request: AdmissionRequest = {
+    uid: '1',
+    kind: { ...CONFIG, kind: 'PSAEnforcementConfig' },
+    resource: { ...CONFIG, resource: 'psaenforcementconfigs' },
+    operation: 'UPDATE',
+    userInfo: { username: 'alice' },
+    ...change,
+  };
+  return createPsaEnforcementWebhook().decide(request, { store: createStore(), now: () => 0 });
+}
+
+const VIOLATING = [{ name: 'shop', state: 'Current' }, { name: 'bank' }, { name: 'old', state: 'Previous' }];
+
+function config(enforcementMode: unknown, violatingNamespaces: unknown = VIOLATING) {
+  return { metadata: { name: 'cluster' }, spec: { enforcementMode }, status: { violatingNamespaces } };
+}
+
+const FORCED =
+  'spec.enforcementMode: Restricted enforces at once, although workloads in 2 namespaces would be refused: bank, shop';
+
+const CONFIGS: readonly (readonly [name: string, change: Partial<AdmissionRequest>, warnings: readonly string[]])[] = [
+  ['Restricted instead of an empty mode', { object: config('Restricted'), oldObject: config('') }, [FORCED]],
+  ['Restricted instead of Legacy', { object: config('Restricted'), oldObject: config('Legacy') }, [FORCED]],
+  ['unchanged Restricted', { object: config('Restricted'), oldObject: config('Restricted') }, []],
+  ['Legacy', { object: config('Legacy'), oldObject: config('') }, []],
+  ['Restricted without violations', { object: config('Restricted', []), oldObject: config('', []) }, []],
+  ['Restricted in a new object', { operation: 'CREATE', object: config('Restricted', null), oldObject: null }, []],
+  ['a status', { subResource: 'status', object: config('Restricted'), oldObject: config('') }, []],
+  ['a deletion', { operation: 'DELETE', object: null, oldObject: config('') }, []],
+  [
+    'another kind',
+    { kind: { ...CONFIG, kind: 'FeatureGate' }, object: config('Restricted'), oldObject: config('') },
+    [],
+  ],
+  ['no object', { object: 5, oldObject: 'x' }, []],
+  ['malformed entries', { object: config('Restricted'), oldObject: config('', [1, null, { name: 2 }]) }, []],
+  [
+    'a status without a list',
+    { object: config('Restricted'), oldObject: { spec: 3, status: { violatingNamespaces: {} } } },
+    [],
+  ],
+];
+
+suite('warnings about PSAEnforcementConfig', () => {
+  for (const [name, change, warnings] of CONFIGS) {
+    test(name, () => assert.deepEqual(decideOnConfig(change), warnings.length === 0 ? allow() : allow({ warnings })));
+  }
 });
 
 interface Exchange {
@@ -235,15 +602,15 @@ interface Exchange {
   readonly webhookCalls?: readonly { readonly body?: { readonly request?: AdmissionRequest } }[];
 }
 
-/** Pods of one container `c` that keep baseline and break restricted. */
+/** The decision on a pod with the container `c` that satisfies baseline and violates restricted. */
 const WARNED: Decision = {
   allowed: true,
   auditAnnotations: { 'enforce-policy': 'baseline:latest' },
   warnings: [`would violate PodSecurity "restricted:latest": ${PLAIN_DETAILS}`],
 };
-const SILENT: Decision = { allowed: true };
-const ADVISED: Decision = { allowed: true, warnings: WARNED.warnings ?? [] };
-const REFUSED: Decision = {
+const ALLOWED: Decision = { allowed: true };
+const WARNED_WORKLOAD: Decision = { allowed: true, warnings: WARNED.warnings ?? [] };
+const DENIED: Decision = {
   allowed: false,
   status: {
     metadata: {},
@@ -256,7 +623,7 @@ const REFUSED: Decision = {
   },
   auditAnnotations: { 'enforce-policy': 'baseline:latest' },
 };
-/** Two containers, both named. */
+/** The same decision on a pod with a second container. */
 const warnedWith = (other: string): Decision => ({
   ...WARNED,
   warnings: [
@@ -264,31 +631,31 @@ const warnedWith = (other: string): Decision => ({
   ],
 });
 
-/** What a real API server sent, and the answer where the namespace `rec` enforces baseline and warns of restricted. */
+/** Decisions by the name of the recorded exchange. Namespace `rec` enforces baseline and warns about restricted. */
 const REVIEWS: Readonly<Record<string, Decision>> = {
   'pod create: the review that a webhook receives': WARNED,
   'pod create, server dry run': WARNED,
   'pod create with generateName': WARNED,
   'pod create by a user': WARNED,
   'pod create by a service account': WARNED,
-  'pod label by merge patch': SILENT,
+  'pod label by merge patch': ALLOWED,
   'pod image update': WARNED,
   'ephemeral container': warnedWith('dbg'),
   'pod with resources': WARNED,
-  resize: SILENT,
-  'exec: the review that a webhook receives': SILENT,
-  attach: SILENT,
-  'deployment create': ADVISED,
-  'cronjob create': ADVISED,
-  'namespace label': SILENT,
-  'namespace create': SILENT,
+  resize: ALLOWED,
+  'exec: the review that a webhook receives': ALLOWED,
+  attach: ALLOWED,
+  'deployment create': WARNED_WORKLOAD,
+  'cronjob create': WARNED_WORKLOAD,
+  'namespace label': ALLOWED,
+  'namespace create': ALLOWED,
   'a legal map key named __proto__ and others that JavaScript treats specially': WARNED,
   'empty lists and nulls as they arrive': WARNED,
-  'host network port defaulting': REFUSED,
+  'host network port defaulting': DENIED,
   'seccomp annotation as it arrives': WARNED,
 };
 
-suite('reviews that a real API server sent', () => {
+suite('reviews recorded from a kube-apiserver', () => {
   const path = join(process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance', 'apiserver/transcripts.ndjson');
   if (!existsSync(path)) {
     test('transcripts', { skip: `there is no ${path}` });
@@ -299,19 +666,17 @@ suite('reviews that a real API server sent', () => {
     .split('\n')
     .map((line) => JSON.parse(line) as Exchange)
     .filter(({ area }) => area === 'review');
-  const { store, decide } = rig({});
-  store.put('Namespace', {
-    ...namespaceWith({ enforce: 'baseline', warn: 'restricted' }),
-    metadata: { ...namespaceWith({ enforce: 'baseline', warn: 'restricted' }).metadata, name: 'rec' },
-  });
-  const answered = new Set<string>();
+  const { store, decide } = createRig();
+  const { metadata } = namespaceWith({ enforce: 'baseline', warn: 'restricted' });
+  store.put('Namespace', { metadata: { ...metadata, name: 'rec' } });
+  const names = new Set<string>();
   for (const { name, webhookCalls = [] } of exchanges) {
     for (const { body } of webhookCalls) {
       const request = body?.request;
       if (!request) continue;
-      answered.add(name);
+      names.add(name);
       test(name, () => assert.deepEqual(decide(request), REVIEWS[name]));
     }
   }
-  test('all of them are there', () => assert.deepEqual([...answered].sort(), Object.keys(REVIEWS).sort()));
+  test('all recorded exchanges are present', () => assert.deepEqual([...names].sort(), Object.keys(REVIEWS).sort()));
 });

@@ -1,4 +1,4 @@
-/** What clients may do to a server by accident or on purpose, over real sockets: it answers others, rightly, and keeps nothing. */
+/** Malformed, slow, concurrent and abandoned requests over sockets: responses, memory, service of other clients. */
 import assert from 'node:assert/strict';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { after, before, suite, test } from 'node:test';
@@ -9,8 +9,7 @@ import { runInNewContext } from 'node:vm';
 import { Agent } from 'node:https';
 import { drain } from '../../src/cli/commands/serve.ts';
 import { allow, type Decision } from '../../src/kube/admission.ts';
-import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
@@ -18,25 +17,25 @@ import { startAdmissionServer, type TestServer } from '../support/admission-serv
 import { post, sendRaw } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
 
-/** Namespaces that are missing are not waited for. */
+/** Reviews do not wait for missing namespaces. */
 const NO_ROOM = { reviews: 0, bytes: 0 };
 const JSON_TYPE = 'application/json';
 const PATH = '/psa/validate';
 const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
 
-/** A server that judges by the labels of the namespaces `privileged`, `baseline` and `restricted`. */
-async function startPodSecurity(): Promise<TestServer & { readonly counted: Metrics }> {
-  const counted = createMetrics({ version: '0.0.0' });
+/** Starts the Pod Security webhook over the namespaces `privileged`, `baseline` and `restricted`. */
+async function startPodSecurity(): Promise<TestServer & { readonly psaMetrics: Metrics }> {
+  const psaMetrics = createMetrics({ version: '0.0.0' });
   const podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
   const server = await startAdmissionServer([
     createPsaWebhook({
       podSecurity: () => podSecurity,
-      metrics: counted.podSecurity,
+      metrics: psaMetrics.podSecurity,
       waitingRoom: createWaitingRoom(NO_ROOM),
     }),
   ]);
   for (const level of LEVELS) putNamespace(server, level, level);
-  return { ...server, counted };
+  return { ...server, psaMetrics };
 }
 
 function putNamespace({ store }: Pick<TestServer, 'store'>, name: string, enforce: string): void {
@@ -44,26 +43,31 @@ function putNamespace({ store }: Pick<TestServer, 'store'>, name: string, enforc
 }
 
 const PRIVILEGED_POD = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
-/** Without containers there is nothing that could offend. */
-const HARMLESS_POD = { containers: [] };
-const REVIEW = JSON.stringify(podReview({ namespace: 'restricted', spec: HARMLESS_POD }));
+const COMPLIANT_POD = { containers: [] };
+/** Builds a review in the restricted namespace with changed fields of the request. */
+function restrictedReview(change: object): string {
+  const review = podReview({ namespace: 'restricted', spec: COMPLIANT_POD });
+  return JSON.stringify({ ...review, request: { ...review.request, ...change } });
+}
 
-interface Verdict {
+const REVIEW = JSON.stringify(podReview({ namespace: 'restricted', spec: COMPLIANT_POD }));
+
+interface ReviewResponse {
   readonly uid: string;
   readonly allowed: boolean;
   readonly status?: { readonly message: string };
 }
 
-function verdictOf(body: string): Verdict {
-  return (JSON.parse(body) as { readonly response: Verdict }).response;
+function parseResponse(body: string): ReviewResponse {
+  return (JSON.parse(body) as { readonly response: ReviewResponse }).response;
 }
 
-async function assertAnswers(server: TestServer): Promise<void> {
+async function assertServing(server: TestServer): Promise<void> {
   const startMs = performance.now();
-  const answer = await post(server, PATH, REVIEW, JSON_TYPE);
-  assert.deepEqual([answer.status, verdictOf(answer.body).allowed], [200, true]);
-  // Not how fast it is, which depends on the machine: that nobody waits for those who do not come, who get 32 seconds.
-  assert.ok(performance.now() - startMs < 25_000, 'others have to wait');
+  const reply = await post(server, PATH, REVIEW, JSON_TYPE);
+  assert.deepEqual([reply.status, parseResponse(reply.body).allowed], [200, true]);
+  // Incomplete requests time out after 32 seconds. Other clients must not wait that long.
+  assert.ok(performance.now() - startMs < 25_000, 'the request was delayed');
 }
 
 function openConnections({ app }: TestServer): Promise<number> {
@@ -72,7 +76,7 @@ function openConnections({ app }: TestServer): Promise<number> {
   });
 }
 
-async function untilAlone(server: TestServer): Promise<void> {
+async function waitForDisconnect(server: TestServer): Promise<void> {
   for (let tries = 0; tries < 200 && (await openConnections(server)) > 0; tries++) await sleep(10);
   assert.equal(await openConnections(server), 0);
 }
@@ -96,20 +100,20 @@ const openTcp = ({ port }: TestServer): Promise<Socket> => ready(connectTcp(port
 const openTls = ({ port, ca }: TestServer): Promise<Socket> =>
   ready(connectTls({ host: '127.0.0.1', port, ca }), 'secureConnect');
 
-suite('many at once', () => {
+suite('concurrent clients', () => {
   let server: TestServer;
   before(async () => {
     server = await startPodSecurity();
   });
   after(() => server.stop());
 
-  test('each answer has the uid and the verdict of its own review', async () => {
+  test('each response has the uid and the decision of its review', async () => {
     const agent = new Agent({ keepAlive: true });
-    const ask = async (client: number, index: number): Promise<void> => {
+    const send = async (client: number, index: number): Promise<void> => {
       const namespace = LEVELS[(client + index) % 3] ?? '';
       const isPrivileged = (client * 7 + index) % 2 === 0;
       const [uid, name] = [`uid-${client}-${index}`, `pod-${client}-${index}`];
-      const spec = isPrivileged ? PRIVILEGED_POD : HARMLESS_POD;
+      const spec = isPrivileged ? PRIVILEGED_POD : COMPLIANT_POD;
       const { body } = await post(
         server,
         PATH,
@@ -117,21 +121,21 @@ suite('many at once', () => {
         JSON_TYPE,
         agent,
       );
-      const verdict = verdictOf(body);
+      const verdict = parseResponse(body);
       const isAllowed = !isPrivileged || namespace === 'privileged';
       assert.deepEqual([verdict.uid, verdict.allowed], [uid, isAllowed]);
-      const refusal = `pods "${name}" is forbidden: violates PodSecurity "${namespace}:latest": `;
-      assert.equal(verdict.status?.message.slice(0, refusal.length), isAllowed ? undefined : refusal);
+      const denial = `pods "${name}" is forbidden: violates PodSecurity "${namespace}:latest": `;
+      assert.equal(verdict.status?.message.slice(0, denial.length), isAllowed ? undefined : denial);
     };
     await Promise.all(
       Array.from({ length: 16 }, async (_, client) => {
-        for (let index = 0; index < 60; index++) await ask(client, index);
+        for (let index = 0; index < 60; index++) await send(client, index);
       }),
     );
     agent.destroy();
   });
 
-  test('a namespace that is relabelled, deleted and made again counts as it is at that moment', async () => {
+  test('decisions follow label changes, deletion and recreation of the namespace', async () => {
     const agent = new Agent({ keepAlive: true });
     const load = Array.from({ length: 100 }, () => post(server, PATH, REVIEW, JSON_TYPE, agent));
     const body = JSON.stringify(podReview({ namespace: 'changing', spec: PRIVILEGED_POD }));
@@ -140,7 +144,7 @@ suite('many at once', () => {
       const level = [...LEVELS, undefined][round % 4];
       if (level === undefined) server.store.remove('Namespace', 'changing');
       else putNamespace(server, 'changing', level);
-      const verdict = verdictOf((await post(server, PATH, body, JSON_TYPE, agent)).body);
+      const verdict = parseResponse((await post(server, PATH, body, JSON_TYPE, agent)).body);
       outcomes.add(`${level}: ${verdict.allowed || verdict.status?.message.replace(/: priv.*$/, '')}`);
     }
     assert.deepEqual(
@@ -152,20 +156,20 @@ suite('many at once', () => {
         'undefined: Internal error occurred: failed to lookup namespace "changing"',
       ],
     );
-    for (const { body: answer } of await Promise.all(load)) assert.equal(verdictOf(answer).allowed, true);
+    for (const { body: reply } of await Promise.all(load)) assert.equal(parseResponse(reply).allowed, true);
     agent.destroy();
   });
 
-  test('requests sent without waiting are answered in their order', async () => {
+  test('pipelined requests are answered in order', async () => {
     const requests = Array.from({ length: 50 }, (_, index) => {
       const body = JSON.stringify(
         podReview({ uid: `uid-${index}`, namespace: LEVELS[index % 3] ?? '', spec: PRIVILEGED_POD }),
       );
       return head(body.length, index === 49 ? CLOSE : '') + body;
     });
-    const [answers] = await sendRaw(server, requests.join(''));
+    const received = await sendRaw(server, requests.join(''));
     assert.deepEqual(
-      [...answers.matchAll(/"uid":"(uid-\d+)","allowed":(\w+)/g)].map(([, uid, allowed]) => `${uid} ${allowed}`),
+      [...received.matchAll(/"uid":"(uid-\d+)","allowed":(\w+)/g)].map(([, uid, allowed]) => `${uid} ${allowed}`),
       requests.map((_, index) => `uid-${index} ${index % 3 === 0}`),
     );
   });
@@ -174,8 +178,8 @@ suite('many at once', () => {
 interface Framing {
   readonly name: string;
   readonly request: string;
-  /** The status of each answer. */
-  readonly answers: readonly number[];
+  /** The status of each response. */
+  readonly statuses: readonly number[];
 }
 
 const chunk = (text: string, extension = ''): string => `${text.length.toString(16)}${extension}\r\n${text}\r\n`;
@@ -184,80 +188,84 @@ const CHUNKED = `POST ${PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: ${JSON_TYPE}\
 const WHOLE = head(REVIEW.length) + REVIEW;
 
 const FRAMINGS: readonly Framing[] = [
-  { name: 'one chunk', request: `${CHUNKED}\r\n${chunk(REVIEW)}0\r\n\r\n`, answers: [200] },
+  { name: 'one chunk', request: `${CHUNKED}\r\n${chunk(REVIEW)}0\r\n\r\n`, statuses: [200] },
   {
     name: 'a chunk for each byte',
     request: `${CHUNKED}\r\n${Array.from(REVIEW, (byte) => chunk(byte)).join('')}0\r\n\r\n`,
-    answers: [200],
+    statuses: [200],
   },
   {
     name: 'chunks with extensions and a trailer',
     request: `${CHUNKED}Trailer: x\r\n\r\n${chunk(REVIEW, ';a=b')}0\r\nx: y\r\n\r\n`,
-    answers: [200],
+    statuses: [200],
   },
-  { name: 'a chunk without a size', request: `${CHUNKED}\r\nsize\r\n${REVIEW}\r\n0\r\n\r\n`, answers: [400] },
-  { name: 'a chunk larger than memory', request: `${CHUNKED}\r\n${'f'.repeat(20)}\r\n{`, answers: [400] },
+  { name: 'a chunk without a size', request: `${CHUNKED}\r\nsize\r\n${REVIEW}\r\n0\r\n\r\n`, statuses: [400] },
+  { name: 'a chunk size that overflows', request: `${CHUNKED}\r\n${'f'.repeat(20)}\r\n{`, statuses: [400] },
   {
     name: 'chunks of more than 7 MiB',
     request: `${CHUNKED}\r\n${chunk(' '.repeat((7 << 20) + 1))}0\r\n\r\n`,
-    answers: [413],
+    statuses: [413],
   },
   {
-    name: 'a request hidden behind two lengths',
+    name: 'request smuggling by two lengths',
     request: `${CHUNKED}Content-Length: ${REVIEW.length}\r\n\r\n0\r\n\r\n${WHOLE}`,
-    answers: [400],
+    statuses: [400],
   },
-  { name: 'two lengths', request: head(REVIEW.length, 'Content-Length: 5\r\n') + REVIEW, answers: [400] },
-  { name: 'a negative length', request: head(-1) + REVIEW, answers: [400] },
-  { name: 'a length that is no number', request: head(NaN) + REVIEW, answers: [400] },
-  { name: 'more than 7 MiB announced', request: head((7 << 20) + 1), answers: [413] },
-  { name: 'a body that goes on', request: `${WHOLE}{}`, answers: [400] },
   {
-    name: 'a client that asks before it sends',
+    name: 'two Content-Length headers',
+    request: head(REVIEW.length, 'Content-Length: 5\r\n') + REVIEW,
+    statuses: [400],
+  },
+  { name: 'a negative length', request: head(-1) + REVIEW, statuses: [400] },
+  { name: 'a length that is not a number', request: head(NaN) + REVIEW, statuses: [400] },
+  { name: 'a Content-Length of more than 7 MiB', request: head((7 << 20) + 1), statuses: [413] },
+  { name: 'bytes after the body', request: `${WHOLE}{}`, statuses: [400] },
+  {
+    name: 'Expect: 100-continue',
     request: head(REVIEW.length, `${CLOSE}Expect: 100-continue\r\n`) + REVIEW,
-    answers: [100, 200],
+    statuses: [100, 200],
   },
   {
-    name: 'an expectation that is none',
+    name: 'an unknown expectation',
     request: head(REVIEW.length, `${CLOSE}Expect: tea\r\n`) + REVIEW,
-    answers: [417],
+    statuses: [417],
   },
   {
-    name: 'an upgrade',
+    name: 'Upgrade: websocket',
     request: head(REVIEW.length, 'Connection: Upgrade, close\r\nUpgrade: websocket\r\n') + REVIEW,
-    answers: [200],
+    statuses: [200],
   },
-  { name: 'HTTP/2 without asking', request: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', answers: [400] },
-  { name: 'a tunnel', request: 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', answers: [] },
-  { name: 'headers of more than 1 MiB', request: head(0, `X: ${'x'.repeat(1 << 20)}\r\n`), answers: [431] },
-  { name: 'very many headers', request: head(0, 'X: x\r\n'.repeat(5000)), answers: [431] },
-  { name: 'a header with a null', request: head(0, 'X: \0\r\n'), answers: [400] },
+  { name: 'HTTP/2 with prior knowledge', request: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', statuses: [400] },
+  { name: 'CONNECT', request: 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', statuses: [] },
+  { name: 'headers of more than 1 MiB', request: head(0, `X: ${'x'.repeat(1 << 20)}\r\n`), statuses: [431] },
+  { name: '5000 headers', request: head(0, 'X: x\r\n'.repeat(5000)), statuses: [431] },
+  { name: 'a header with a NUL byte', request: head(0, 'X: \0\r\n'), statuses: [400] },
 ];
 
-suite('how a request is framed', () => {
+suite('HTTP framing', () => {
   let server: TestServer;
   before(async () => {
     server = await startPodSecurity();
   });
   after(() => server.stop());
 
-  for (const { name, request, answers } of FRAMINGS) {
+  for (const { name, request, statuses } of FRAMINGS) {
     test(name, async () => {
-      const [received] = await sendRaw(server, request);
+      const received = await sendRaw(server, request);
       assert.deepEqual(
         [...received.matchAll(/^HTTP\/1\.1 (\d+) /gm)].map(([, status]) => Number(status)),
-        answers,
+        statuses,
       );
-      await assertAnswers(server);
+      await assertServing(server);
     });
   }
 });
 
-interface Nuisance {
+interface AbandonedRequest {
   readonly name: string;
   readonly clients: number;
   readonly open: (server: TestServer) => Promise<Socket>;
-  /** What is sent, and then nothing more. */
+  /** The only bytes that the client sends. */
   readonly sent?: string | Buffer;
   readonly leave: (socket: Socket) => unknown;
 }
@@ -266,28 +274,40 @@ const LONG_NAME = JSON.stringify(
   podReview({ name: 'x'.repeat(1 << 20), namespace: 'restricted', spec: PRIVILEGED_POD }),
 );
 
-const NUISANCES: readonly Nuisance[] = [
-  { name: 'connections without a word', clients: 300, open: openTcp, leave: (socket) => socket.destroy() },
+const ABANDONED: readonly AbandonedRequest[] = [
+  { name: 'idle TCP connections', clients: 300, open: openTcp, leave: (socket) => socket.destroy() },
   {
-    name: 'handshakes that are not finished',
+    name: 'incomplete TLS handshakes',
     clients: 200,
     open: openTcp,
     sent: Buffer.from([0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]),
     leave: (socket) => socket.resetAndDestroy(),
   },
   { name: 'HTTP without TLS', clients: 200, open: openTcp, sent: WHOLE, leave: (socket) => socket.destroy() },
-  { name: 'secure connections without a word', clients: 150, open: openTls, leave: (socket) => socket.end() },
-  { name: 'half a head', clients: 100, open: openTls, sent: WHOLE.slice(0, 60), leave: (socket) => socket.destroy() },
-  { name: 'half a body', clients: 100, open: openTls, sent: WHOLE.slice(0, -9), leave: (socket) => socket.destroy() },
+  { name: 'idle TLS connections', clients: 150, open: openTls, leave: (socket) => socket.end() },
   {
-    name: 'megabytes of a body that never ends',
+    name: 'incomplete headers',
+    clients: 100,
+    open: openTls,
+    sent: WHOLE.slice(0, 60),
+    leave: (socket) => socket.destroy(),
+  },
+  {
+    name: 'incomplete bodies',
+    clients: 100,
+    open: openTls,
+    sent: WHOLE.slice(0, -9),
+    leave: (socket) => socket.destroy(),
+  },
+  {
+    name: 'incomplete bodies of several MiB',
     clients: 8,
     open: openTls,
     sent: head(7 << 20) + ' '.repeat(6 << 20),
     leave: (socket) => socket.destroy(),
   },
   {
-    name: 'answers that nobody reads',
+    name: 'clients that do not read the response',
     clients: 20,
     open: async (server) => (await openTls(server)).pause(),
     sent: head(LONG_NAME.length) + LONG_NAME,
@@ -295,26 +315,26 @@ const NUISANCES: readonly Nuisance[] = [
   },
 ];
 
-suite('clients that leave', () => {
+suite('abandoned requests', () => {
   let server: TestServer;
   before(async () => {
     server = await startPodSecurity();
   });
   after(() => server.stop());
 
-  for (const { name, clients, open, sent, leave } of NUISANCES) {
+  for (const { name, clients, open, sent, leave } of ABANDONED) {
     test(name, async () => {
       const sockets = await Promise.all(Array.from({ length: clients }, () => open(server)));
       if (sent !== undefined) for (const socket of sockets) socket.write(sent);
       await sleep(50);
-      await assertAnswers(server);
+      await assertServing(server);
       for (const socket of sockets) leave(socket);
-      await untilAlone(server);
-      await assertAnswers(server);
+      await waitForDisconnect(server);
+      await assertServing(server);
     });
   }
 
-  test('nothing of this is an error of ours', () => {
+  test('no error is logged', () => {
     assert.deepEqual(
       server.log.filter(({ level }) => Number(level) >= 50),
       [],
@@ -326,7 +346,7 @@ suite('memory', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const usedBytes = async (): Promise<number> => {
-    // Buffers go after the objects that held them.
+    // Buffers are freed after the objects that referenced them.
     for (let times = 0; times < 3; times++) {
       collect();
       await sleep(5);
@@ -336,60 +356,49 @@ suite('memory', () => {
   };
   const LENGTH = 100_000;
   const ROUNDS = 200;
-  /** A text that no other round has. */
-  const text = (round: number): string => `${round}`.padEnd(LENGTH, 'x');
-  const reviewWith = (change: object): string => {
-    const review = podReview({ namespace: 'restricted', spec: HARMLESS_POD });
-    return JSON.stringify({ ...review, request: { ...review.request, ...change } });
-  };
+  /** Returns a string unique to the round. */
+  const unique = (round: number): string => `${round}`.padEnd(LENGTH, 'x');
   const BODIES: readonly { readonly name: string; readonly body: (round: number) => string }[] = [
-    { name: 'no reviews', body: (round) => `{"${text(round)}":` },
-    { name: 'wrong envelopes', body: (round) => reviewWith({ uid: [text(round)] }) },
-    { name: 'subresources that nobody knows', body: (round) => reviewWith({ requestSubResource: text(round) }) },
+    { name: 'invalid JSON', body: (round) => `{"${unique(round)}":` },
+    { name: 'invalid requests', body: (round) => restrictedReview({ uid: [unique(round)] }) },
+    { name: 'unknown subresources', body: (round) => restrictedReview({ requestSubResource: unique(round) }) },
     {
-      name: 'resources that nobody knows',
-      body: (round) => reviewWith({ resource: { group: text(round), resource: 'r' } }),
+      name: 'unknown resources',
+      body: (round) => restrictedReview({ resource: { group: unique(round), resource: 'r' } }),
     },
-    { name: 'kinds that nobody knows', body: (round) => reviewWith({ object: { kind: text(round) } }) },
-    { name: 'namespaces that do not exist', body: (round) => reviewWith({ namespace: `ns${text(round)}` }) },
-    { name: 'patience of any length', body: () => REVIEW },
+    { name: 'unknown kinds', body: (round) => restrictedReview({ object: { kind: unique(round) } }) },
+    { name: 'missing namespaces', body: (round) => restrictedReview({ namespace: `ns${unique(round)}` }) },
+    { name: 'timeouts of any length', body: () => REVIEW },
   ];
 
   for (const { name, body } of BODIES) {
-    test(`nothing is kept of ${name}`, async (t) => {
+    test(`does not grow by ${name}`, async (t) => {
       const server = await startPodSecurity();
       t.after(() => server.stop());
       const agent = new Agent({ keepAlive: true });
       const send = async (round: number): Promise<void> => {
-        const patience = name.startsWith('patience') ? `?timeout=${text(round)}` : '';
-        await post(server, PATH + patience, body(round), JSON_TYPE, agent);
-        // The server of the test keeps what it logs.
+        const query = name.startsWith('timeouts') ? `?timeout=${unique(round)}` : '';
+        await post(server, PATH + query, body(round), JSON_TYPE, agent);
         server.log.length = 0;
       };
       for (let round = 0; round < 20; round++) await send(round);
-      const atFirst = await usedBytes();
+      const before = await usedBytes();
       for (let round = 20; round < 20 + ROUNDS; round++) await send(round);
-      const growth = (await usedBytes()) - atFirst;
+      const growth = (await usedBytes()) - before;
       assert.ok(growth < (ROUNDS * LENGTH) / 4, `${Math.round(growth / 1024)} KiB more`);
-      assert.ok((await server.counted.expose()).length < 50_000);
+      assert.ok((await server.psaMetrics.expose()).length < 50_000);
       agent.destroy();
     });
   }
 });
 
-test('a subresource that Kubernetes does not have is counted as another', async (t) => {
+test('metrics count unknown subresources as other', async (t) => {
   const server = await startPodSecurity();
   t.after(() => server.stop());
   for (const requestSubResource of ['', 'ephemeralcontainers', 'resize', 'new', 'newer']) {
-    const review = podReview({ namespace: 'restricted', spec: HARMLESS_POD });
-    await post(
-      server,
-      PATH,
-      JSON.stringify({ ...review, request: { ...review.request, requestSubResource } }),
-      JSON_TYPE,
-    );
+    await post(server, PATH, restrictedReview({ requestSubResource }), JSON_TYPE);
   }
-  const lines = (await server.counted.expose())
+  const lines = (await server.psaMetrics.expose())
     .split('\n')
     .filter((line) => line.includes('policy_level="restricted"'));
   assert.deepEqual(
@@ -398,32 +407,30 @@ test('a subresource that Kubernetes does not have is counted as another', async 
   );
 });
 
-suite('the end', () => {
-  interface Ending {
+suite('drain()', () => {
+  interface OpenConnection {
     readonly name: string;
     readonly open: (server: TestServer) => Promise<Socket>;
     readonly sent?: string;
-    /** What comes back before the connection closes. */
     readonly received: RegExp;
   }
-  const ENDINGS: readonly Ending[] = [
-    { name: 'a connection without a word', open: openTcp, received: /^$/ },
-    { name: 'a secure connection without a word', open: openTls, received: /^$/ },
+  const cases: readonly OpenConnection[] = [
+    { name: 'an idle TCP connection', open: openTcp, received: /^$/ },
+    { name: 'an idle TLS connection', open: openTls, received: /^$/ },
     {
-      name: 'a review under way',
+      name: 'a pending review',
       open: openTls,
       sent: WHOLE,
       received: /^HTTP\/1\.1 200 OK\r\n[^]*connection: close[^]*"allowed":true/i,
     },
   ];
-  /** An answer that takes a while. */
   const decide = async (): Promise<Decision> => {
     await sleep(150);
     return allow();
   };
 
-  for (const { name, open, sent, received } of ENDINGS) {
-    test(`is soon, with ${name}`, async () => {
+  for (const { name, open, sent, received } of cases) {
+    test(`completes with ${name}`, async () => {
       const server = await startAdmissionServer([{ path: PATH, decide }]);
       const socket = await open(server);
       let text = '';
@@ -439,7 +446,7 @@ suite('the end', () => {
     });
   }
 
-  test('comes after the answer to a client that is still connecting', async () => {
+  test('completes after the response to a client in its TLS handshake', async () => {
     const server = await startAdmissionServer([{ path: PATH, decide }]);
     const socket = await openTcp(server);
     const ended = drain(server, 0);
@@ -451,5 +458,298 @@ suite('the end', () => {
     await ended;
     await sleep(20);
     assert.match(text, /^HTTP\/1\.1 200 OK\r\n[^]*connection: close[^]*"allowed":true/i);
+  });
+});
+
+interface RejectedBody {
+  readonly name: string;
+  readonly body: string | Buffer;
+  readonly contentType?: string | undefined;
+  /** Default: 400. */
+  readonly status?: number;
+  readonly text: string | RegExp;
+}
+
+const buildReview = (change: Record<string, unknown>): string => JSON.stringify({ ...podReview({}), ...change });
+const buildRequest = (change: Record<string, unknown>): string =>
+  JSON.stringify({ ...podReview({}), request: { ...podReview({}).request, ...change } });
+
+const REJECTED: readonly RejectedBody[] = [
+  { name: 'no body', body: '', text: 'request body is empty\n' },
+  {
+    name: 'no body and no content type',
+    body: '',
+    contentType: undefined,
+    text: 'request body is empty\n',
+  },
+  {
+    name: 'a form',
+    body: 'a=b',
+    contentType: 'application/x-www-form-urlencoded',
+    text: 'unable to process a request with a non-json content type\n',
+  },
+  {
+    name: 'protobuf',
+    body: 'k8s\0',
+    contentType: 'application/vnd.kubernetes.protobuf',
+    text: 'unable to process a request with a non-json content type\n',
+  },
+  {
+    name: 'no content type',
+    body: '{}',
+    contentType: undefined,
+    text: 'unable to process a request with a non-json content type\n',
+  },
+  {
+    name: 'an invalid content type',
+    body: '{}',
+    contentType: 'json',
+    text: 'unable to process a request with a non-json content type\n',
+  },
+  {
+    name: 'more than 1,000,000 objects',
+    body: buildRequest({ object: { spec: { containers: Array.from({ length: 1_000_001 }, () => ({})) } } }),
+    text: 'unable to decode the request: the body has more than 1000000 objects and lists\n',
+  },
+  {
+    name: 'truncated JSON',
+    body: '{"apiVersion":"admission.k8s.io/v1"',
+    text: /^unable to decode the request: Expected ',' or '}' after property value in JSON at position 35/,
+  },
+  {
+    name: 'invalid UTF-8',
+    body: Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]),
+    text: 'unable to decode the request: the body is not valid UTF-8\n',
+  },
+  {
+    name: 'UTF-16',
+    body: Buffer.from('\ufeff{}', 'utf16le'),
+    text: 'unable to decode the request: the body is not valid UTF-8\n',
+  },
+  {
+    name: 'a list',
+    body: '[]',
+    text: 'unable to decode the request: the body must be a JSON object of kind AdmissionReview\n',
+  },
+  {
+    name: 'null',
+    body: 'null',
+    text: 'unable to decode the request: the body must be a JSON object of kind AdmissionReview\n',
+  },
+  {
+    name: 'v1beta1',
+    body: buildReview({ apiVersion: 'admission.k8s.io/v1beta1' }),
+    text: 'unable to decode the request: apiVersion: must be "admission.k8s.io/v1"; set admissionReviewVersions: ["v1"] in the webhook\n',
+  },
+  {
+    name: 'another kind',
+    body: buildReview({ kind: 'Pod' }),
+    text: 'unexpected AdmissionReview kind: admission.k8s.io/v1, Kind=Pod\n',
+  },
+  {
+    name: 'a kind that is no string',
+    body: buildReview({ kind: 7 }),
+    text: 'unexpected AdmissionReview kind: kind must be a string\n',
+  },
+  {
+    name: 'no request',
+    body: buildReview({ request: undefined }),
+    text: "unable to decode the request: must have required property 'request'\n",
+  },
+  {
+    name: 'request null',
+    body: buildReview({ request: null }),
+    text: 'unable to decode the request: request: must be object\n',
+  },
+  {
+    name: 'no uid',
+    body: buildRequest({ uid: undefined }),
+    text: "unable to decode the request: request: must have required property 'uid'\n",
+  },
+  {
+    name: 'empty uid',
+    body: buildRequest({ uid: '' }),
+    text: 'unable to decode the request: request.uid: must NOT have fewer than 1 characters\n',
+  },
+  {
+    name: 'uid a number',
+    body: buildRequest({ uid: 1 }),
+    text: 'unable to decode the request: request.uid: must be string\n',
+  },
+  {
+    name: 'an unknown operation',
+    body: buildRequest({ operation: 'PATCH' }),
+    text: 'unable to decode the request: request.operation: must be one of "CREATE", "UPDATE", "DELETE", "CONNECT"\n',
+  },
+  {
+    name: 'kind a string',
+    body: buildRequest({ kind: 'Pod' }),
+    text: 'unable to decode the request: request.kind: must be object\n',
+  },
+  {
+    name: 'groups a string',
+    body: buildRequest({ userInfo: { username: 'alice', groups: 'admins' } }),
+    text: 'unable to decode the request: request.userInfo.groups: must be array\n',
+  },
+  {
+    name: 'namespace an object',
+    body: buildRequest({ namespace: {} }),
+    text: 'unable to decode the request: request.namespace: must be string\n',
+  },
+  {
+    name: 'larger than 7 MiB',
+    body: Buffer.alloc(7 * 1024 * 1024 + 1, 0x20),
+    status: 413,
+    text: 'request entity is too large; limit is 7340032 bytes\n',
+  },
+];
+
+/** Unusual bodies that are valid reviews. */
+const ACCEPTED: readonly { readonly name: string; readonly body: string | Buffer; readonly contentType?: string }[] = [
+  { name: 'content type with a charset', body: buildRequest({}), contentType: 'application/json; charset=utf-8' },
+  { name: 'without apiVersion and kind', body: buildReview({ apiVersion: undefined, kind: undefined }) },
+  {
+    name: '__proto__ in a map',
+    body: buildRequest({}).replace('"labels":{', '"labels":{"__proto__":"x","constructor":"y",'),
+  },
+  { name: '__proto__ at the top', body: buildRequest({}).replace('{', '{"__proto__":{"polluted":true},') },
+  { name: 'duplicate keys', body: buildRequest({}).replace('{', '{"kind":"AdmissionReview",') },
+  {
+    name: 'an unknown kind of object',
+    body: buildRequest({ kind: { group: 'x.example.com', version: 'v1', kind: 'Y' } }),
+  },
+  { name: 'objects of the wrong type', body: buildRequest({ object: 'a string', oldObject: [1] }) },
+  {
+    name: 'an object 100,000 levels deep',
+    body: buildRequest({ object: 'DEEP' }).replace('"DEEP"', `${'['.repeat(1e5)}${']'.repeat(1e5)}`),
+  },
+  { name: 'almost 7 MiB', body: buildRequest({ object: { a: 'x'.repeat(7 * 1024 * 1024 - 2000) } }) },
+  { name: 'a lone surrogate', body: buildRequest({ name: '\\ud800' }).replace('\\\\ud800', '\\ud800') },
+];
+
+suite('bodies', () => {
+  let server: TestServer;
+  before(async () => {
+    server = await startAdmissionServer([{ path: '/allow', decide: () => allow() }]);
+  });
+  after(() => server.stop());
+
+  for (const { name, body, status = 400, text, ...rest } of REJECTED) {
+    test(`rejected: ${name}`, async () => {
+      const contentType = 'contentType' in rest ? rest.contentType : JSON_TYPE;
+      const response = await post(server, '/allow', body, contentType);
+      assert.equal(response.status, status);
+      if (typeof text === 'string') assert.equal(response.body, text);
+      else assert.match(response.body, text);
+      assert.equal(response.headers['content-type'], 'text/plain; charset=utf-8');
+    });
+  }
+
+  for (const { name, body, contentType } of ACCEPTED) {
+    test(`accepted: ${name}`, async () => {
+      const response = await post(server, '/allow', body, contentType ?? JSON_TYPE);
+      assert.equal(response.status, 200, response.body.slice(0, 300));
+      assert.deepEqual(JSON.parse(response.body), {
+        kind: 'AdmissionReview',
+        apiVersion: 'admission.k8s.io/v1',
+        response: { uid: podReview({}).request.uid, allowed: true },
+      });
+      assert.equal(({} as Record<string, unknown>).polluted, undefined);
+    });
+  }
+
+  test('another method', async () => {
+    const response = await sendRaw(
+      server,
+      'PUT /allow HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
+    );
+    assert.match(response, /^HTTP\/1\.1 404 /);
+    assert.match(response, /no webhook at PUT \/allow; POST an AdmissionReview to \/allow\n$/);
+  });
+
+  test('another path, with any content type', async () => {
+    for (const contentType of [JSON_TYPE, 'text/plain', 'nonsense', undefined]) {
+      const response = await post(server, '/nothing', 'a=b', contentType);
+      assert.deepEqual(
+        [response.status, response.body],
+        [404, 'no webhook at POST /nothing; POST an AdmissionReview to /allow\n'],
+      );
+    }
+  });
+
+  test('a malformed path', async () => {
+    const response = await post(server, '/%', buildRequest({}), JSON_TYPE);
+    assert.deepEqual(
+      [response.status, response.headers['content-type'], response.body],
+      [400, 'text/plain; charset=utf-8', "'/%' is not a valid url component\n"],
+    );
+  });
+
+  test('bytes that are not HTTP', async () => {
+    const response = await sendRaw(server, '\x16\x03\x01 this is not HTTP\r\n\r\n');
+    assert.match(response, /^HTTP\/1\.1 400 Bad Request/);
+  });
+
+  test('a truncated body', async () => {
+    await sendRaw(
+      server,
+      'POST /allow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{',
+      {
+        end: true,
+      },
+    );
+    assert.equal((await post(server, '/allow', buildRequest({}), JSON_TYPE)).status, 200);
+  });
+
+  test('a slow client does not delay other clients', async () => {
+    const body = buildRequest({});
+    const head = `POST /allow HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const slow = sendRaw(server, head + body, { chunkBytes: 20, pauseMs: 1 });
+    const fast = await post(server, '/allow', buildRequest({}), JSON_TYPE);
+    assert.equal(fast.status, 200);
+    const response = await slow;
+    assert.match(response, /^HTTP\/1\.1 200 OK/);
+  });
+
+  test('200 concurrent malformed reviews', async () => {
+    const responses = await Promise.all(
+      Array.from({ length: 200 }, (_, index) => post(server, '/allow', '{'.repeat(index + 1), JSON_TYPE)),
+    );
+    assert.ok(responses.every((response) => response.status === 400));
+    assert.equal((await post(server, '/allow', buildRequest({}), JSON_TYPE)).status, 200);
+  });
+
+  const counted = [
+    {
+      name: 'a form',
+      body: 'a=b',
+      contentType: 'text/plain',
+      code: '400',
+      reason: /^unable to process a request with a non-json content type$/,
+    },
+    {
+      name: 'too large',
+      body: Buffer.alloc(7 * 1024 * 1024 + 1, 0x20),
+      contentType: JSON_TYPE,
+      code: '413',
+      reason: /^request entity is too large/,
+    },
+    { name: 'invalid JSON', body: '{', contentType: JSON_TYPE, code: '400', reason: /^unable to decode the request/ },
+  ] as const;
+  for (const { name, body, contentType, code, reason } of counted) {
+    test(`counted and logged: ${name}`, async () => {
+      const cell = server.metrics.webhook.requests.cell({ webhook: '/allow', code });
+      const { count } = cell;
+      await post(server, '/allow', body, contentType);
+      assert.equal(cell.count, count + 1);
+      const { msg, webhook, remoteAddress, ...line } = server.log.at(-1) ?? {};
+      assert.deepEqual([msg, webhook, remoteAddress], ['malformed review', '/allow', '127.0.0.1']);
+      assert.match(String(line['reason']), reason);
+    });
+  }
+
+  test('requests to unknown paths create no series', async () => {
+    await post(server, '/nothing', 'a=b', 'text/plain');
+    assert.doesNotMatch(await server.metrics.expose(), /"[^"]*nothing"/);
   });
 });

@@ -1,4 +1,4 @@
-/** What is said of SCCs themselves as they are written, through the real server. */
+/** The webhooks for SCC objects, over TLS, and the health checks of stored SCCs. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
@@ -11,7 +11,11 @@ import {
 } from '../../src/server/webhooks/scc-objects.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
+import { createLogLines, putStandardSccs } from '../support/scc-webhooks.ts';
 import { laxScc, namespaceWith } from '../support/scc.ts';
+import { createStore } from '../../src/cluster/store.ts';
+import { watchSccHealth } from '../../src/server/scc-health.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 const SETTINGS: SccSettings = {
   mode: 'enforce',
@@ -34,15 +38,15 @@ interface Response {
   readonly warnings?: readonly string[];
 }
 
-/** What the server answers to a review of an SCC, without the uid. */
-async function ask(server: TestServer, path: string, object: unknown, change: JsonObject = {}): Promise<Response> {
+/** Sends a review of an SCC. Returns the response without the uid. */
+async function send(server: TestServer, path: string, object: unknown, change: JsonObject = {}): Promise<Response> {
   const kind = { group: 'security.openshift.io', version: 'v1', kind: 'SecurityContextConstraints' };
   const resource = { group: 'security.openshift.io', version: 'v1', resource: 'securitycontextconstraints' };
   const request = { uid: 'u', kind, resource, operation: 'CREATE', userInfo: { username: 'admin' }, object, ...change };
   const review = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request };
-  const answer = await post(server, path, JSON.stringify(review), 'application/json');
-  assert.equal(answer.status, 200, answer.body);
-  const { response } = JSON.parse(answer.body) as { readonly response: Response & { readonly uid: string } };
+  const reply = await post(server, path, JSON.stringify(review), 'application/json');
+  assert.equal(reply.status, 200, reply.body);
+  const { response } = JSON.parse(reply.body) as { readonly response: Response & { readonly uid: string } };
   const { uid, ...rest } = response;
   assert.equal(uid, 'u');
   return rest;
@@ -53,7 +57,7 @@ function patched(object: unknown, { patch = '' }: Response): unknown {
   return applyJsonPatch(object, ops);
 }
 
-function refusal(name: string, field: string, message: string, reason = 'FieldValueInvalid'): Response {
+function denial(name: string, field: string, message: string, reason = 'FieldValueInvalid'): Response {
   return {
     allowed: false,
     status: {
@@ -80,45 +84,53 @@ const SHORT = {
   seLinuxContext: { type: 'RunAsAny' },
 };
 
-suite('an SCC is completed', () => {
+suite('defaults', () => {
   let server: TestServer;
   before(async () => {
     server = await start();
   });
   after(() => server.stop());
 
-  const refused: readonly (readonly [name: string, fields: JsonObject, expected: Response])[] = [
-    ['a list that is none', { volumes: 'all' }, refusal('short', 'volumes', 'Invalid value: "all": must be a list')],
-    ['a number as text', { priority: '1' }, refusal('short', 'priority', 'Invalid value: "1": must be an integer')],
+  const denied: readonly (readonly [name: string, fields: JsonObject, expected: Response])[] = [
     [
-      'deep inside',
+      'a string in place of a list',
+      { volumes: 'all' },
+      denial('short', 'volumes', 'Invalid value: "all": must be a list'),
+    ],
+    [
+      'a string in place of a number',
+      { priority: '1' },
+      denial('short', 'priority', 'Invalid value: "1": must be an integer'),
+    ],
+    [
+      'a nested field',
       { fsGroup: { ranges: [{ min: true }] } },
-      refusal('short', 'fsGroup.ranges[0].min', 'Invalid value: true: must be an integer'),
+      denial('short', 'fsGroup.ranges[0].min', 'Invalid value: true: must be an integer'),
     ],
   ];
-  for (const [name, fields, expected] of refused) {
-    test(`refused: ${name}`, async () => {
-      assert.deepEqual(await ask(server, DEFAULT, { ...SHORT, ...fields }), expected);
-      assert.deepEqual(await ask(server, VALIDATE, { ...SHORT, ...fields }), expected);
+  for (const [name, fields, expected] of denied) {
+    test(`denied: ${name}`, async () => {
+      assert.deepEqual(await send(server, DEFAULT, { ...SHORT, ...fields }), expected);
+      assert.deepEqual(await send(server, VALIDATE, { ...SHORT, ...fields }), expected);
     });
   }
 
-  test('a short one becomes what the schema demands', async () => {
-    assert.deepEqual(patched(SHORT, await ask(server, DEFAULT, SHORT)), defaultScc(SHORT));
+  test('a partial SCC', async () => {
+    assert.deepEqual(patched(SHORT, await send(server, DEFAULT, SHORT)), defaultScc(SHORT));
   });
 
-  test('on update, too', async () => {
-    const response = await ask(server, DEFAULT, SHORT, { operation: 'UPDATE', oldObject: defaultScc(SHORT) });
+  test('an update', async () => {
+    const response = await send(server, DEFAULT, SHORT, { operation: 'UPDATE', oldObject: defaultScc(SHORT) });
     assert.deepEqual(patched(SHORT, response), defaultScc(SHORT));
   });
 
-  test('a complete one stays as it is', async () => {
-    assert.deepEqual(await ask(server, DEFAULT, defaultScc(SHORT)), { allowed: true });
+  test('a complete SCC is unchanged', async () => {
+    assert.deepEqual(await send(server, DEFAULT, defaultScc(SHORT)), { allowed: true });
   });
 
-  test('unknown fields are none of its business', async () => {
+  test('unknown fields are unchanged', async () => {
     const object = { ...SHORT, ['__proto__x']: 1, extra: { a: [] } };
-    assert.deepEqual(patched(object, await ask(server, DEFAULT, object)), defaultScc(object));
+    assert.deepEqual(patched(object, await send(server, DEFAULT, object)), defaultScc(object));
   });
 
   const others: readonly (readonly [name: string, change: JsonObject])[] = [
@@ -127,14 +139,14 @@ suite('an SCC is completed', () => {
     ['a subresource', { subResource: 'status' }],
   ];
   for (const [name, change] of others) {
-    test(`let through: ${name}`, async () => {
-      assert.deepEqual(await ask(server, DEFAULT, SHORT, change), { allowed: true });
-      assert.deepEqual(await ask(server, VALIDATE, SHORT, change), { allowed: true });
+    test(`allowed: ${name}`, async () => {
+      assert.deepEqual(await send(server, DEFAULT, SHORT, change), { allowed: true });
+      assert.deepEqual(await send(server, VALIDATE, SHORT, change), { allowed: true });
     });
   }
 });
 
-suite('an SCC is judged', () => {
+suite('validation', () => {
   let server: TestServer;
   before(async () => {
     server = await start();
@@ -143,19 +155,23 @@ suite('an SCC is judged', () => {
 
   const TYPE = 'invalid strategy type.  Valid values are';
 
-  test('there is none', async () => {
-    assert.deepEqual((await ask(server, VALIDATE, null)).status?.['code'], 422);
+  test('no object', async () => {
+    assert.deepEqual((await send(server, VALIDATE, null)).status?.['code'], 422);
   });
 
   test('one error', async () => {
     assert.deepEqual(
-      await ask(server, VALIDATE, laxScc({ name: 'a', priority: -1 })),
-      refusal('a', 'priority', 'Invalid value: -1: priority cannot be negative'),
+      await send(server, VALIDATE, laxScc({ name: 'a', priority: -1 })),
+      denial('a', 'priority', 'Invalid value: -1: priority cannot be negative'),
     );
   });
 
   test('several errors', async () => {
-    const { status } = await ask(server, VALIDATE, laxScc({ name: 'a', runAsUser: {}, seLinuxContext: { type: 'x' } }));
+    const { status } = await send(
+      server,
+      VALIDATE,
+      laxScc({ name: 'a', runAsUser: {}, seLinuxContext: { type: 'x' } }),
+    );
     assert.equal(
       status?.['message'],
       `SecurityContextConstraints.security.openshift.io "a" is invalid: [runAsUser.type: Invalid value: "": ${TYPE} MustRunAs, MustRunAsNonRoot, MustRunAsRange, RunAsAny, seLinuxContext.type: Invalid value: "x": ${TYPE} MustRunAs, RunAsAny]`,
@@ -164,18 +180,18 @@ suite('an SCC is judged', () => {
     assert.ok(isObject(details) && Array.isArray(details['causes']) && details['causes'].length === 2);
   });
 
-  test('a name that the server will make', async () => {
+  test('generateName', async () => {
     const object = { ...laxScc({}), metadata: { generateName: 'a-' } };
-    assert.deepEqual(await ask(server, VALIDATE, object), { allowed: true });
+    assert.deepEqual(await send(server, VALIDATE, object), { allowed: true });
   });
 
-  test('on update by the rules for new ones', async () => {
+  test('an update with an unchanged error', async () => {
     const wrong = laxScc({ name: 'a', priority: -1 });
-    const response = await ask(server, VALIDATE, wrong, { operation: 'UPDATE', oldObject: wrong });
+    const response = await send(server, VALIDATE, wrong, { operation: 'UPDATE', oldObject: wrong });
     assert.equal(response.allowed, false);
   });
 
-  test('huge lists are answered at once, in few words', async () => {
+  test('errors of long lists are limited to 1000, within 5 seconds', async () => {
     const names = Array.from({ length: 4000 }, (_, index) => `a.${index}`);
     const object = laxScc({
       name: 'a',
@@ -185,18 +201,18 @@ suite('an SCC is judged', () => {
       defaultAddCapabilities: names,
     });
     const startMs = performance.now();
-    const { status } = await ask(server, VALIDATE, object);
+    const { status } = await send(server, VALIDATE, object);
     assert.ok(performance.now() - startMs < 5000);
     const details = status?.['details'];
     assert.ok(isObject(details) && Array.isArray(details['causes']) && details['causes'].length === 1000);
   });
 
-  test('longer lists than are read', async () => {
+  test('lists that exceed the limit', async () => {
     const names = Array.from({ length: 20_001 }, (_, index) => `a.${index}`);
     const object = laxScc({ name: 'a', volumes: names });
-    const expected = refusal('a', 'volumes', 'Too many: 20001: must have at most 20000 items', 'FieldValueTooMany');
-    assert.deepEqual(await ask(server, VALIDATE, object), expected);
-    assert.deepEqual(await ask(server, DEFAULT, object), expected);
+    const expected = denial('a', 'volumes', 'Too many: 20001: must have at most 20000 items', 'FieldValueTooMany');
+    assert.deepEqual(await send(server, VALIDATE, object), expected);
+    assert.deepEqual(await send(server, DEFAULT, object), expected);
   });
 
   const numbers: readonly (readonly [fields: object, field: string, text: string])[] = [
@@ -209,34 +225,34 @@ suite('an SCC is judged', () => {
     ],
   ];
   for (const [fields, field, text] of numbers) {
-    test(`a number out of bounds: ${JSON.stringify(fields)}`, async () => {
+    test(`a number out of range: ${JSON.stringify(fields)}`, async () => {
       const object = laxScc({ name: 'a', ...fields });
       for (const path of [DEFAULT, VALIDATE]) {
-        assert.deepEqual(await ask(server, path, object), refusal('a', field, text, 'FieldValueInvalid'));
+        assert.deepEqual(await send(server, path, object), denial('a', field, text, 'FieldValueInvalid'));
       }
     });
   }
 
-  test('lists of sysctls that are longer than Linux has any', async () => {
+  test('more than 1000 sysctls', async () => {
     const names = Array.from({ length: 1001 }, (_, index) => `a.${index}`);
     assert.deepEqual(
-      await ask(server, VALIDATE, laxScc({ name: 'a', allowedUnsafeSysctls: names, forbiddenSysctls: ['a.1'] })),
-      refusal('a', 'allowedUnsafeSysctls', 'Too many: 1001: must have at most 1000 items', 'FieldValueTooMany'),
+      await send(server, VALIDATE, laxScc({ name: 'a', allowedUnsafeSysctls: names, forbiddenSysctls: ['a.1'] })),
+      denial('a', 'allowedUnsafeSysctls', 'Too many: 1001: must have at most 1000 items', 'FieldValueTooMany'),
     );
   });
 
-  test('one that is right', async () => {
-    assert.deepEqual(await ask(server, VALIDATE, laxScc({ name: 'a' })), { allowed: true });
+  test('a valid SCC', async () => {
+    assert.deepEqual(await send(server, VALIDATE, laxScc({ name: 'a' })), { allowed: true });
   });
 });
 
 const RANGES = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' };
 
-/** A pod that was admitted by `lax`, in a namespace with the label. */
-function fill({ store }: TestServer, namespace: string, mode?: string): void {
+/** Stores a namespace with a mode label and a pod that SCC `lax` admitted. */
+function putPod({ store }: TestServer, namespace: string, mode?: string): void {
   const labels = mode === undefined ? {} : { 'portcullis.dev/scc': mode };
-  const made = namespaceWith(RANGES, namespace);
-  store.put('Namespace', { metadata: { ...made.metadata, labels } });
+  const { metadata: namespaceMetadata } = namespaceWith(RANGES, namespace);
+  store.put('Namespace', { metadata: { ...namespaceMetadata, labels } });
   const metadata = { namespace, name: 'web', annotations: { 'openshift.io/scc': 'lax' } };
   const pod: Pod = { metadata, spec: { serviceAccountName: 'robot', containers: [{ name: 'c', image: 'i' }] } };
   store.put('Pod', pod);
@@ -247,10 +263,10 @@ suite('warnings', () => {
   before(async () => {
     server = await start({ compatibility: { brokenScc: 'refuse' } });
     server.store.put('SecurityContextConstraints', laxScc({}));
-    fill(server, 'shop');
-    fill(server, 'bank', 'report');
-    fill(server, 'kube-system');
-    fill(server, 'plain', 'off');
+    putPod(server, 'shop');
+    putPod(server, 'bank', 'report');
+    putPod(server, 'kube-system');
+    putPod(server, 'plain', 'off');
     server.store.put('ClusterRole', {
       metadata: { name: 'r' },
       rules: [
@@ -279,22 +295,22 @@ suite('warnings', () => {
     warnings: readonly string[],
   ])[] = [
     [
-      'pods of namespaces in which SCCs count',
+      'an SCC that would admit pods of other SCCs',
       { name: 'mine', priority: 1 },
       {},
       [
         'SCC "mine" would admit 2 pods instead of SCC "lax" in namespaces bank and shop when created again: it has higher priority',
       ],
     ],
-    ['an SCC that nobody may use', { name: 'other', priority: 1 }, {}, []],
+    ['an SCC without grants', { name: 'other', priority: 1 }, {}, []],
     [
-      'an update that did not win them',
+      'an update with the same priority',
       { name: 'mine', priority: 1 },
       { operation: 'UPDATE', oldObject: laxScc({ name: 'mine', priority: 1 }) },
       [],
     ],
     [
-      'an SCC that stops all others',
+      'an invalid SCC',
       { name: 'mine', runAsUser: { type: 'MustRunAs' } },
       {},
       ['SCC "mine" blocks every pod of the cluster: MustRunAs requires a UID'],
@@ -303,17 +319,81 @@ suite('warnings', () => {
   for (const [name, fields, change, warnings] of cases) {
     test(name, async () => {
       const expected = warnings.length === 0 ? { allowed: true } : { allowed: true, warnings };
-      assert.deepEqual(await ask(server, VALIDATE, laxScc(fields), change), expected);
+      assert.deepEqual(await send(server, VALIDATE, laxScc(fields), change), expected);
     });
   }
 });
 
-test('nothing is judged where SCCs are off', async () => {
+test('mode off', async () => {
   const server = await start({ mode: 'off' });
   try {
-    assert.deepEqual(await ask(server, DEFAULT, SHORT), { allowed: true });
-    assert.deepEqual(await ask(server, VALIDATE, laxScc({ name: 'a', priority: -1 })), { allowed: true });
+    assert.deepEqual(await send(server, DEFAULT, SHORT), { allowed: true });
+    assert.deepEqual(await send(server, VALIDATE, laxScc({ name: 'a', priority: -1 })), { allowed: true });
   } finally {
     await server.stop();
   }
+});
+
+const COMMON_FIELDS = new Set(['level', 'time', 'logger']);
+const BROKEN = laxScc({ name: 'broken', runAsUser: { type: 'MustRunAs' } });
+
+test('SCC health: each problem is logged once; metrics and summary contain all problems', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const store = createStore();
+  const { log, logger } = createLogLines();
+  const metrics = createMetrics({ version: '0.0.0' });
+  const health = watchSccHealth({
+    store,
+    settings: { compatibility: { requiredSccs: ['fine'] } },
+    logger,
+    metrics: metrics.scc,
+  });
+  /** Returns the new log lines without common fields. */
+  const logged = (): unknown[] =>
+    log.splice(0).map((line) => Object.fromEntries(Object.entries(line).filter(([key]) => !COMMON_FIELDS.has(key))));
+  const series = async (): Promise<string[]> =>
+    (await metrics.expose()).split('\n').filter((line) => /^portcullis_scc_(broken|missing)\{/.test(line));
+
+  t.mock.timers.tick(5000);
+  assert.deepEqual([logged(), health.summary()], [[], undefined], 'reports nothing before the store is synced');
+
+  putStandardSccs(store);
+  store.put('SecurityContextConstraints', BROKEN);
+  store.remove('SecurityContextConstraints', 'nonroot');
+  store.markSynced();
+  assert.equal(
+    health.summary(),
+    'no pod is admitted because required SCC fine is missing; SCC broken is invalid (MustRunAs requires a UID); standard SCC nonroot is missing',
+  );
+  t.mock.timers.tick(1000);
+  assert.deepEqual(logged(), [
+    { scc: 'broken', reason: 'MustRunAs requires a UID', msg: 'broken SCC; decisions skip it' },
+    { sccs: ['nonroot'], msg: 'standard SCCs are missing' },
+    { sccs: ['fine'], msg: 'required SCCs are missing; no pod is admitted' },
+  ]);
+  assert.deepEqual(await series(), [
+    'portcullis_scc_broken{scc="broken"} 1',
+    'portcullis_scc_missing{scc="fine"} 1',
+    'portcullis_scc_missing{scc="nonroot"} 1',
+  ]);
+
+  store.put('SecurityContextConstraints', laxScc({ name: 'fine' }));
+  t.mock.timers.tick(1000);
+  assert.deepEqual(logged(), [], 'reports nothing again');
+
+  store.put('SecurityContextConstraints', { ...BROKEN, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 1 } });
+  t.mock.timers.tick(1000);
+  assert.deepEqual(logged(), [
+    { scc: 'broken', reason: 'MustRunAsRange requires a UIDRangeMax', msg: 'broken SCC; decisions skip it' },
+  ]);
+
+  putStandardSccs(store);
+  store.remove('SecurityContextConstraints', 'broken');
+  t.mock.timers.tick(1000);
+  assert.deepEqual([logged(), health.summary(), await series()], [[], undefined, []]);
+
+  health.stop();
+  store.put('SecurityContextConstraints', BROKEN);
+  t.mock.timers.tick(5000);
+  assert.deepEqual(logged(), []);
 });

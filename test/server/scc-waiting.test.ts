@@ -1,77 +1,239 @@
-/** What reviews that wait for their namespaces cost: how many there may be, and what becomes of those nobody waits for. */
+/** SCC reviews that wait for a namespace or its ranges: results, limits, disconnected clients, memory. */
 import assert from 'node:assert/strict';
 import { Agent } from 'node:https';
 import { suite, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { Decision } from '../../src/kube/admission.ts';
+import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
+import type { Namespace, Pod } from '../../src/kube/types.ts';
+import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { startAdmissionServer } from '../support/admission-server.ts';
+import { eventually } from '../support/eventually.ts';
 import { post } from '../support/https.ts';
-import { createSccRig, podOf, podRequest, RANGES, type SccClient } from '../support/scc-webhooks.ts';
+import {
+  buildPod,
+  createSccRig,
+  formatSccDenial,
+  podRequest,
+  RANGES,
+  type SccClient,
+  type SccRig,
+} from '../support/scc-webhooks.ts';
 
-const CREATE = podRequest(podOf());
-const MIB = 1024 * 1024;
+const CREATE = podRequest(buildPod());
+const ROOT = buildPod({ runAsUser: 0 }, { hostUsers: false });
+const WINDOWS = podRequest(buildPod({}, { os: { name: 'windows' } }));
 const NOT_FOUND = 'error fetching namespace "shop": namespace "shop" not found';
 const NO_RANGE = 'error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.uid-range';
+const WAITING = 'the webhook does not wait';
 
-const answerOf = (decision: Decision): unknown => (decision.allowed ? true : decision.status);
-const refusal = (message: string): object => ({
-  metadata: {},
-  status: 'Failure',
-  message,
-  reason: 'Forbidden',
-  code: 403,
+const denial = (decision: Decision): string | undefined => (decision.allowed ? undefined : decision.status.message);
+
+suite('a missing namespace', () => {
+  const outOfRange = (name: string, range: string): string =>
+    `provider ${name}: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [${range}]`;
+  const errors = [outOfRange('restricted-v2', '1000660000, 1000669999'), outOfRange('restricted-v3', '1000, 65534')];
+  const createRequest = podRequest(ROOT);
+  const execRequest = podRequest({}, { operation: 'CONNECT', subResource: 'exec' });
+  const execPrefix = `exec operation is not allowed because the pod's security context exceeds your permissions: pods "web" is forbidden: `;
+  const paths: readonly (readonly [path: string, request: AdmissionRequest, prefix: string, separator: string])[] = [
+    ['/scc/mutate', createRequest, '', ', '],
+    ['/scc/validate', createRequest, '', ' '],
+    ['/scc/exec', execRequest, execPrefix, ', '],
+  ];
+  type Labels = Readonly<Record<string, string>>;
+  const arrivals: readonly (readonly [mode: SccMode, labels: Labels, denied: boolean])[] = [
+    ['report', { 'portcullis.dev/scc': 'enforce' }, true],
+    ['report', { 'portcullis.dev/scc': 'on' }, true],
+    ['report', {}, false],
+    ['report', { 'portcullis.dev/scc': 'off' }, false],
+    ['enforce', {}, true],
+    ['enforce', { 'portcullis.dev/scc': 'report' }, false],
+    ['enforce', { 'openshift.io/run-level': '1' }, false],
+  ];
+  const createRig = (mode: SccMode, namespace = 'shop'): SccRig => {
+    const rig = createSccRig({ settings: { mode } });
+    rig.store.put('Pod', buildPod({ runAsUser: 0 }, { hostUsers: false, namespace }) as unknown as Pod);
+    return rig;
+  };
+
+  for (const [path, request, prefix, separator] of paths) {
+    for (const [mode, labels, denied] of arrivals) {
+      test(`${path}: mode ${mode}, the namespace appears with labels ${JSON.stringify(labels)}`, async () => {
+        const rig = createRig(mode);
+        const decision = rig.send(path, request, 15_000);
+        assert.ok(decision instanceof Promise, WAITING);
+        rig.putNamespace(labels);
+        assert.equal(denial(await decision), denied ? prefix + formatSccDenial(errors, separator) : undefined);
+      });
+    }
+
+    for (const mode of ['report', 'enforce'] as const) {
+      test(`${path}: mode ${mode}, the namespace does not appear`, async () => {
+        const decision = await createRig(mode).send(path, request, 600);
+        assert.equal(denial(decision), prefix + NOT_FOUND);
+        assert.deepEqual(decision.warnings ?? [], []);
+      });
+    }
+
+    test(`${path}: no wait in mode off, in an exempt namespace, and for a Windows pod`, () => {
+      const namespace = 'kube-system';
+      assert.equal(createRig('off').decide(path, request, 15_000).allowed, true);
+      assert.equal(createRig('report', namespace).decide(path, { ...request, namespace }, 15_000).allowed, true);
+      if (path === '/scc/exec') return;
+      assert.equal(createRig('enforce').decide(path, WINDOWS, 15_000).allowed, true);
+    });
+  }
 });
 
-suite('as many wait as there is room for', () => {
+suite('missing ranges', () => {
+  const noRangeYet =
+    'Namespace "shop" has no annotation openshift.io/sa.scc.uid-range yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).';
+  const noLevel =
+    'Namespace "shop" has no annotation openshift.io/sa.scc.mcs. Set it, or remove openshift.io/sa.scc.uid-range=1000660000/10000 so that both are allocated.';
+  const shop = (annotations?: Record<string, string>): Namespace => ({
+    metadata: { name: 'shop', ...(annotations ? { annotations } : {}) },
+  });
+  const cases: readonly {
+    readonly name: string;
+    readonly namespace?: Namespace;
+    readonly message: string;
+    readonly warning?: string;
+  }[] = [
+    { name: 'no namespace', message: NOT_FOUND },
+    { name: 'no annotation', namespace: shop(), message: NO_RANGE, warning: noRangeYet },
+    {
+      name: 'no UID range',
+      namespace: shop({ 'openshift.io/sa.scc.mcs': 's0:c26,c5' }),
+      message: NO_RANGE,
+      warning: noRangeYet,
+    },
+    {
+      name: 'no MCS level',
+      namespace: shop({ 'openshift.io/sa.scc.uid-range': '1000660000/10000' }),
+      message: 'error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.mcs',
+      warning: noLevel,
+    },
+  ];
+  for (const { name, namespace, message, warning } of cases) {
+    const warnings = warning === undefined ? [] : [warning];
+    test(`${name}: denied before the API server times out`, async () => {
+      const rig = createSccRig();
+      if (namespace) rig.store.put('Namespace', namespace);
+      const startMs = performance.now();
+      const decision = await rig.send('/scc/mutate', CREATE, 600);
+      const waitedMs = performance.now() - startMs;
+      assert.deepEqual([denial(decision), decision.warnings ?? []], [message, warnings]);
+      assert.ok(waitedMs >= 90 && waitedMs < 500, `waited ${waitedMs} ms`);
+    });
+
+    test(`${name}: admitted when the ranges appear`, async () => {
+      const rig = createSccRig();
+      if (namespace) rig.store.put('Namespace', namespace);
+      const decision = rig.send('/scc/mutate', CREATE, 15_000);
+      assert.ok(decision instanceof Promise, WAITING);
+      rig.store.put('Namespace', { metadata: { name: 'other', annotations: RANGES } });
+      rig.putNamespace();
+      assert.deepEqual((await decision).facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
+    });
+
+    if (!namespace) continue;
+    test(`${name}: reported without waiting in mode report`, () => {
+      const rig = createSccRig({ settings: { mode: 'report' } });
+      rig.store.put('Namespace', namespace);
+      const decision = rig.decide('/scc/mutate', CREATE, 15_000);
+      assert.deepEqual(decision.warnings, [
+        `would be refused if security context constraints were enforced: ${message}`,
+        ...warnings,
+      ]);
+      assert.deepEqual(decision.facts, { mode: 'report', verdict: 'deny', reason: message });
+    });
+  }
+
+  test('a timeout too short for a wait', async () => {
+    assert.equal((await createSccRig().send('/scc/mutate', CREATE, 100)).allowed, false);
+  });
+
+  test('the wait ends when the namespace turns SCCs off', async () => {
+    const rig = createSccRig();
+    rig.store.put('Namespace', shop());
+    const pending = rig.send('/scc/mutate', podRequest(ROOT), 15_000);
+    rig.store.put('Namespace', { metadata: { name: 'shop', labels: { 'portcullis.dev/scc': 'off' } } });
+    assert.deepEqual(await pending, { allowed: true });
+  });
+
+  test('/scc/validate waits as well', async () => {
+    const ready = createSccRig();
+    ready.putNamespace();
+    const assigned = ready.decide('/scc/mutate', CREATE);
+    assert.ok(assigned.allowed);
+    const rig = createSccRig();
+    const decision = rig.send('/scc/validate', podRequest(assigned.object), 15_000);
+    rig.putNamespace();
+    assert.equal((await decision).allowed, true);
+  });
+
+  test('500 pods of a new namespace', async () => {
+    const rig = createSccRig();
+    const decisions = Array.from({ length: 500 }, () => Promise.resolve(rig.send('/scc/mutate', CREATE, 15_000)));
+    rig.store.put('Namespace', shop());
+    rig.putNamespace();
+    for (const { facts } of await Promise.all(decisions)) {
+      assert.deepEqual(facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
+    }
+  });
+});
+
+suite('limits of waiting reviews', () => {
+  const MIB = 1024 * 1024;
   const cases: readonly {
     readonly name: string;
     readonly client: Omit<SccClient, 'signal'>;
-    readonly fits: number;
-    readonly namespace?: object;
+    /** Number of reviews that may wait. */
+    readonly limit: number;
+    readonly namespace?: Namespace;
     readonly message: string;
   }[] = [
-    { name: 'small reviews, no namespace', client: { bodyBytes: 2000 }, fits: 2000, message: NOT_FOUND },
-    { name: 'large reviews, no namespace', client: { bodyBytes: 3 * MIB }, fits: 10, message: NOT_FOUND },
+    { name: '2000 small reviews, no namespace', client: { bodyBytes: 2000 }, limit: 2000, message: NOT_FOUND },
+    { name: '32 MiB, no namespace', client: { bodyBytes: 3 * MIB }, limit: 10, message: NOT_FOUND },
+    { name: '32 MiB to the byte', client: { bodyBytes: 16 * MIB }, limit: 2, message: NOT_FOUND },
     {
-      name: 'small reviews, no ranges',
+      name: '2000 small reviews, no ranges',
       client: { bodyBytes: 2000 },
-      fits: 2000,
+      limit: 2000,
       namespace: { metadata: { name: 'shop' } },
       message: NO_RANGE,
     },
   ];
-  for (const { name, client, fits, namespace, message } of cases) {
+  for (const { name, client, limit, namespace, message } of cases) {
     test(name, async () => {
       const rig = createSccRig();
       if (namespace) rig.store.put('Namespace', namespace);
-      const going = new AbortController();
-      const waiting = Array.from({ length: fits }, () =>
-        rig.ask('/scc/mutate', CREATE, 15_000, { ...client, signal: going.signal }),
+      const controller = new AbortController();
+      const waiting = Array.from({ length: limit }, () =>
+        rig.send('/scc/mutate', CREATE, 15_000, { ...client, signal: controller.signal }),
       );
-      assert.ok(waiting.every((one) => one instanceof Promise));
+      assert.ok(waiting.every((decision) => decision instanceof Promise));
       for (const path of ['/scc/mutate', '/scc/validate']) {
-        const decision = rig.ask(path, CREATE, 15_000, client);
-        assert.ok(!(decision instanceof Promise), 'answered at once');
-        assert.deepEqual(answerOf(decision), refusal(message));
+        assert.equal(denial(rig.decide(path, CREATE, 15_000, client)), message);
       }
-      going.abort();
+      controller.abort();
       await Promise.all(waiting);
-      const next = rig.ask('/scc/mutate', CREATE, 15_000, client);
-      assert.ok(next instanceof Promise, 'there is room again');
-      rig.store.put('Namespace', { metadata: { name: 'shop', annotations: RANGES } });
+      const next = rig.send('/scc/mutate', CREATE, 15_000, client);
+      assert.ok(next instanceof Promise, WAITING);
+      rig.putNamespace();
       assert.equal((await next).allowed, true);
     });
   }
 
-  test('they go on one by one, so that others get their turn', async () => {
+  test('waiting reviews continue in separate turns of the event loop', async () => {
     const rig = createSccRig();
     let done = 0;
     const waiting = Array.from({ length: 100 }, async () => {
-      await rig.ask('/scc/mutate', CREATE, 15_000);
+      await rig.send('/scc/mutate', CREATE, 15_000);
       done++;
     });
-    rig.store.put('Namespace', { metadata: { name: 'shop', annotations: RANGES } });
+    rig.putNamespace();
     await new Promise((resolve) => setImmediate(resolve));
     await new Promise((resolve) => setImmediate(resolve));
     assert.ok(done < 10, `${done}`);
@@ -79,19 +241,19 @@ suite('as many wait as there is room for', () => {
   });
 });
 
-suite('nobody waits for the answer any more', () => {
-  test('the wait ends with the client', async () => {
-    const rig = createSccRig();
-    const going = new AbortController();
-    const decision = rig.ask('/scc/mutate', CREATE, 15_000, { signal: going.signal });
+suite('disconnected clients', () => {
+  test('end the wait', async () => {
+    const controller = new AbortController();
+    const decision = createSccRig().send('/scc/mutate', CREATE, 15_000, { signal: controller.signal });
     const startMs = performance.now();
-    going.abort();
-    assert.deepEqual(answerOf(await decision), refusal(NOT_FOUND));
+    controller.abort();
+    assert.equal(denial(await decision), NOT_FOUND);
     assert.ok(performance.now() - startMs < 1000);
   });
 
-  test('over connections: the review is forgotten with them', async (t) => {
-    const collect = collector();
+  test('leave no review in memory', async (t) => {
+    setFlagsFromString('--expose_gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
     const rig = createSccRig();
     const reviews: WeakRef<object>[] = [];
     const server = await startAdmissionServer([
@@ -99,7 +261,7 @@ suite('nobody waits for the answer any more', () => {
         path: '/scc/mutate',
         decide(request, context) {
           reviews.push(new WeakRef(request));
-          return rig.ask('/scc/mutate', request, 15_000, context);
+          return rig.send('/scc/mutate', request, 15_000, context);
         },
       },
     ]);
@@ -109,12 +271,12 @@ suite('nobody waits for the answer any more', () => {
     const calls = Array.from({ length: 10 }, () =>
       post(server, '/scc/mutate?timeout=15s', body, 'application/json', agent),
     );
-    const ended = Promise.allSettled(calls);
-    await eventually(() => reviews.length === 10);
+    const settled = Promise.allSettled(calls);
+    await eventually(() => assert.equal(reviews.length, 10));
     assert.match(await server.metrics.expose(), /portcullis_webhook_requests_in_flight 10/);
     agent.destroy();
-    assert.ok((await ended).every(({ status }) => status === 'rejected'));
-    await eventually(() => server.log.length === 10);
+    assert.ok((await settled).every(({ status }) => status === 'rejected'));
+    await eventually(() => assert.equal(server.log.length, 10));
     const { time, durationMs, ...line } = server.log[0] ?? {};
     assert.deepEqual([typeof time, typeof durationMs], ['number', 'number']);
     assert.deepEqual(line, {
@@ -131,22 +293,8 @@ suite('nobody waits for the answer any more', () => {
     });
     assert.match(await server.metrics.expose(), /portcullis_webhook_requests_in_flight 0/);
     await eventually(() => {
-      collect();
-      return reviews.every((review) => review.deref() === undefined);
+      collectGarbage();
+      assert.ok(reviews.every((review) => review.deref() === undefined));
     });
   });
 });
-
-/** Frees what nobody holds. */
-function collector(): () => void {
-  setFlagsFromString('--expose_gc');
-  return runInNewContext('gc') as () => void;
-}
-
-async function eventually(holds: () => boolean): Promise<void> {
-  const startMs = performance.now();
-  while (!holds()) {
-    assert.ok(performance.now() - startMs < 5000, 'in time');
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}

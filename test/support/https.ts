@@ -1,4 +1,4 @@
-/** HTTPS as clients of ours speak it: with a certificate authority they trust, on sockets that tests can look at. */
+/** HTTPS requests and raw TLS connections to a server on loopback. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Agent, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,64 +6,70 @@ import { connect } from 'node:tls';
 
 export interface Endpoint {
   readonly port: number;
-  /** In PEM. */
+  /** Certificate authority in PEM. */
   readonly ca: string;
+  /** Client certificate in PEM. */
+  readonly cert?: string;
+  readonly key?: string;
 }
 
-export interface Answer {
+export interface Response {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
 }
 
-/** POSTs a body; without a content type the header is left out. */
+/** Sends a POST request. An undefined content type omits the header. */
 export function post(
-  { port, ca }: Endpoint,
+  { port, ca, cert, key }: Endpoint,
   path: string,
   body: string | Buffer,
   contentType: string | undefined,
   agent: Agent | false = false,
-): Promise<Answer> {
+): Promise<Response> {
   const bytes = Buffer.from(body);
   const headers = {
     'content-length': bytes.length,
     ...(contentType === undefined ? {} : { 'content-type': contentType }),
   };
   return new Promise((resolve, reject) => {
-    const call = request({ host: '127.0.0.1', port, ca, path, method: 'POST', headers, agent }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', reject);
-      response.on('end', () => {
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: response.headers,
-          body: Buffer.concat(chunks).toString(),
+    const call = request(
+      { host: '127.0.0.1', port, ca, cert, key, path, method: 'POST', headers, agent },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('error', reject);
+        response.on('end', () => {
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(chunks).toString(),
+          });
         });
-      });
-    });
-    // A server may refuse a large body before it has read it all; what it said still counts.
+      },
+    );
+    // A server may respond to a large body before it reads all of it. An error after the response has no effect.
     call.on('error', reject);
     call.end(bytes);
   });
 }
 
 export interface RawOptions {
-  /** Close our side after sending. */
+  /** Closes the writing side after the bytes are sent. */
   readonly end?: boolean;
-  /** Send in pieces of that size, with a pause between them. */
+  /** Size of the chunks that are sent with a pause between them. */
   readonly chunkBytes?: number;
   readonly pauseMs?: number;
 }
 
-/** Longer than any answer takes, on however busy a machine: a server that does not close is what the test is about then. */
-const PATIENCE_MS = 20_000;
+/** Exceeds the time of any response on a busy machine. */
+const MAX_WAIT_MS = 20_000;
 
 /**
- * Writes bytes onto a TLS connection and returns what came back until the server closed. A server that closes while it has
- * not read all resets the connection, and what it said may be lost: the bytes that it objects to have to be the last ones.
+ * Writes bytes to a TLS connection and returns the received bytes when the server closes it. A server that closes with
+ * unread bytes resets the connection and the response may be lost, so the rejected bytes must be the last ones.
  */
-export async function sendRaw({ port, ca }: Endpoint, text: string, options: RawOptions = {}): Promise<[string]> {
+export async function sendRaw({ port, ca }: Endpoint, text: string, options: RawOptions = {}): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port, ca });
   let received = '';
   socket.on('data', (chunk: Buffer) => (received += chunk.toString('latin1')));
@@ -81,7 +87,7 @@ export async function sendRaw({ port, ca }: Endpoint, text: string, options: Raw
     if (options.pauseMs !== undefined) await sleep(options.pauseMs);
   }
   if (options.end) socket.end();
-  await Promise.race([closed, sleep(PATIENCE_MS, undefined, { ref: false })]);
+  await Promise.race([closed, sleep(MAX_WAIT_MS, undefined, { ref: false })]);
   socket.destroy();
-  return [received];
+  return received;
 }

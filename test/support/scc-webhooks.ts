@@ -1,11 +1,12 @@
-/** The webhooks of security context constraints over a store that holds the standard SCCs and their grants. */
+/** The SCC webhooks over a store that holds the standard SCCs and their grants. */
+import assert from 'node:assert/strict';
 import { Writable } from 'node:stream';
 import { pino, type Logger } from 'pino';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
-import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
-import { DEFAULT_CONFIGURATION, createPodSecurity } from '../../src/policy/psa/configuration.ts';
+import type { JsonObject, Namespace, UserInfo } from '../../src/kube/types.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, type SccSettings } from '../../src/policy/scc/mode.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
@@ -21,21 +22,25 @@ export const RANGES = {
   'openshift.io/sa.scc.mcs': 's0:c26,c5',
 } as const;
 
-/** Somebody without any rights but those of everybody. */
+/** A user without grants beyond those of all authenticated users. */
 export const ALICE: UserInfo = { username: 'alice', groups: ['system:authenticated'] };
 
 export interface SccRig {
   readonly store: WritableStore;
   readonly metrics: Metrics;
-  /** What was logged, line by line. */
+  /** The parsed log lines. */
   readonly log: JsonObject[];
-  /** Asks the webhook at that path, which may take some time in milliseconds, on behalf of that client. */
-  ask(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision | Promise<Decision>;
-  /** The series of a metric, as scraped. */
+  /** Calls the webhook at a path with a timeout in milliseconds. */
+  send(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision | Promise<Decision>;
+  /** Calls a webhook that must decide without waiting. */
+  decide(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision;
+  /** Stores the namespace `shop` with ranges. */
+  putNamespace(labels?: Readonly<Record<string, string>>): void;
+  /** Returns the lines of a metric as exposed. */
   series(name: string): Promise<string[]>;
 }
 
-/** What a webhook knows of its client. */
+/** The properties of a client connection. */
 export type SccClient = Pick<WebhookContext, 'signal' | 'bodyBytes'>;
 
 export interface SccRigOptions {
@@ -46,7 +51,7 @@ export interface SccRigOptions {
   readonly now?: () => number;
 }
 
-export const SETTINGS: SccSettings = {
+const SETTINGS: SccSettings = {
   mode: 'enforce',
   exemptNamespaces: DEFAULT_EXEMPT_NAMESPACES,
   compatibility: {},
@@ -55,9 +60,7 @@ export const SETTINGS: SccSettings = {
 
 export function createSccRig({ settings, authorization = 'rbac', cluster, now }: SccRigOptions = {}): SccRig {
   const store = createStore();
-  for (const { scc } of STANDARD_SCCS) store.put('SecurityContextConstraints', scc);
-  for (const role of STANDARD_CLUSTER_ROLES) store.put('ClusterRole', role);
-  for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) store.put('ClusterRoleBinding', binding);
+  putStandardSccs(store);
   store.markSynced();
   const metrics = createMetrics({ version: '0.0.0' });
   const { log, logger } = createLogLines();
@@ -68,23 +71,30 @@ export function createSccRig({ settings, authorization = 'rbac', cluster, now }:
     authorization,
     cluster: {
       get: (_kind, name) => Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, name))),
-      reviewAccess: () => Promise.reject(new Error('nobody answers')),
+      reviewAccess: () => Promise.reject(new Error('no SubjectAccessReviews in this test')),
       ...cluster,
     },
     logger,
     metrics,
     now: clock,
   });
+  const send: SccRig['send'] = (path, request, timeoutMs, client) => {
+    const webhook = webhooks.find((candidate) => candidate.path === path);
+    if (!webhook) throw new RangeError(`no webhook at ${path}`);
+    const deadlineMs = timeoutMs === undefined ? {} : { deadlineMs: clock() + timeoutMs };
+    return webhook.decide(request, { store, now: clock, ...deadlineMs, ...client });
+  };
   return {
     store,
     metrics,
     log,
-    ask(path, request, timeoutMs, client) {
-      const webhook = webhooks.find((one) => one.path === path);
-      if (!webhook) throw new RangeError(`no webhook at ${path}`);
-      const deadlineMs = timeoutMs === undefined ? {} : { deadlineMs: clock() + timeoutMs };
-      return webhook.decide(request, { store, now: clock, ...deadlineMs, ...client });
+    send,
+    decide(...args) {
+      const decision = send(...args);
+      assert.ok(!(decision instanceof Promise), 'the webhook waits');
+      return decision;
     },
+    putNamespace: (labels) => store.put('Namespace', namespaceWithRanges(labels)),
     async series(name) {
       const text = await metrics.expose();
       return text.split('\n').filter((line) => line.startsWith(`${name}{`));
@@ -92,7 +102,52 @@ export function createSccRig({ settings, authorization = 'rbac', cluster, now }:
   };
 }
 
-/** A logger whose lines can be read. */
+/** Builds the namespace `shop` with ranges. */
+export function namespaceWithRanges(labels: Readonly<Record<string, string>> = {}): Namespace {
+  return { metadata: { name: 'shop', annotations: RANGES, labels } };
+}
+
+/** The SCCs after `restricted-v3` in the order of admission. Only administrators may use them. */
+const ADMINISTRATOR_SCCS = [
+  'restricted',
+  'nested-container',
+  'nonroot-v2',
+  'nonroot',
+  'hostmount-anyuid',
+  'hostmount-anyuid-v2',
+  'hostnetwork-v2',
+  'hostnetwork',
+  'hostaccess',
+  'privileged',
+];
+
+const formatUnusable = (name: string): string => `provider "${name}": Forbidden: not usable by user or serviceaccount`;
+
+/** Formats the denial of a pod by Alice for which restricted-v2 and restricted-v3 report errors. */
+export function formatSccDenial(restrictedErrors: readonly string[], separator = ', '): string {
+  const errors = [formatUnusable('anyuid'), ...restrictedErrors, ...ADMINISTRATOR_SCCS.map(formatUnusable)];
+  return `unable to validate against any security context constraint: [${errors.join(separator)}]`;
+}
+
+/** The denial of a pod by Alice that runs as root. */
+export const ROOT_DENIAL = formatSccDenial([
+  'provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
+  'provider restricted-v3: .spec.hostUsers: Invalid value: null: Host Users must be set to false',
+  'provider restricted-v3: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000, 65534]',
+]);
+export const ROOT_WARNINGS = [
+  'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
+  'SCC "anyuid" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:anyuid".',
+];
+
+/** Puts the standard SCCs, their roles and their bindings into a store. */
+export function putStandardSccs(store: WritableStore): void {
+  for (const { scc } of STANDARD_SCCS) store.put('SecurityContextConstraints', scc);
+  for (const role of STANDARD_CLUSTER_ROLES) store.put('ClusterRole', role);
+  for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) store.put('ClusterRoleBinding', binding);
+}
+
+/** Creates a logger and the list that collects its parsed lines. */
 export function createLogLines(): { readonly log: JsonObject[]; readonly logger: Logger } {
   const log: JsonObject[] = [];
   const sink = new Writable({
@@ -104,8 +159,8 @@ export function createLogLines(): { readonly log: JsonObject[]; readonly logger:
   return { log, logger: pino({ base: null, errorKey: 'err' }, sink) };
 }
 
-/** A pod with one container, of the service account `default`. */
-export function podOf(
+/** Builds a pod with one container and service account `default`. */
+export function buildPod(
   securityContext: JsonObject = {},
   { name = 'web', namespace = 'shop', ...spec }: JsonObject = {},
 ) {
@@ -117,7 +172,7 @@ export function podOf(
   };
 }
 
-/** A request about a pod in the namespace `shop`; what is not given is that of a create by Alice. */
+/** Builds a request by Alice to create a pod in namespace `shop`, with changed fields. */
 export function podRequest(object: unknown, change: Partial<AdmissionRequest> = {}): AdmissionRequest {
   return {
     uid: '705ab4f5-6393-11e8-b7cc-42010a800002',

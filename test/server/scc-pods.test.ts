@@ -1,0 +1,414 @@
+/** The SCC webhooks for pods (both passes) and for exec: modes, denials, warnings, audit annotations, metrics. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
+import { ApiError, createStatus, type Status } from '../../src/kube/status.ts';
+import type { JsonObject, Pod, UserInfo } from '../../src/kube/types.ts';
+import type { SccSettings } from '../../src/policy/scc/mode.ts';
+import {
+  buildPod,
+  createSccRig,
+  podRequest,
+  RANGES,
+  ROOT_DENIAL,
+  ROOT_WARNINGS,
+  type SccRig,
+  type SccRigOptions,
+} from '../support/scc-webhooks.ts';
+
+type Labels = Readonly<Record<string, string>>;
+
+const ADMIN: UserInfo = { username: 'root', groups: ['system:masters'] };
+const ROOT = buildPod({ runAsUser: 0 });
+const UNKNOWN_MODE =
+  'label portcullis.dev/scc: unknown mode "on", "enforce" applies; must be one of enforce, report, off';
+const OTHER_RESOURCE = { resource: { group: '', version: 'v1', resource: 'services' } };
+
+/** The parts of a decision that a case expects. */
+interface Expected {
+  readonly allowed: boolean;
+  readonly message?: string;
+  readonly warnings?: readonly string[];
+  readonly facts?: object;
+  /** The assigned SCC; absent if the pod is unchanged. */
+  readonly scc?: string;
+}
+
+function summarize(decision: Decision, request: AdmissionRequest): Expected {
+  const { allowed, warnings = [], facts } = decision;
+  const object = decision.allowed ? (decision.object as JsonObject | undefined) : undefined;
+  const { annotations } = (object?.['metadata'] ?? {}) as { annotations?: Labels };
+  const scc = object === request.object ? undefined : annotations?.['openshift.io/scc'];
+  return {
+    allowed,
+    ...(decision.allowed ? {} : { message: decision.status.message }),
+    ...(warnings.length === 0 ? {} : { warnings }),
+    ...(facts === undefined ? {} : { facts }),
+    ...(scc === undefined ? {} : { scc }),
+  };
+}
+
+const UNCHANGED: Expected = { allowed: true };
+const ASSIGNED: Expected = {
+  allowed: true,
+  scc: 'restricted-v2',
+  facts: { scc: 'restricted-v2', subjectType: 'serviceaccount' },
+};
+const DENIED: Expected = { allowed: false, message: ROOT_DENIAL, warnings: ROOT_WARNINGS };
+const REPORTED: Expected = {
+  allowed: true,
+  warnings: [
+    'would be refused if security context constraints were enforced: unable to validate against any security context constraint',
+    ...ROOT_WARNINGS,
+  ],
+  facts: { mode: 'report', verdict: 'deny', reason: ROOT_DENIAL },
+};
+const OFF = { 'portcullis.dev/scc': 'off' };
+const REPORT = { 'portcullis.dev/scc': 'report' };
+const ENFORCE = { 'portcullis.dev/scc': 'enforce' };
+
+function createRig(settings: Partial<SccSettings> = {}, labels: Labels = {}): SccRig {
+  const rig = createSccRig({ settings });
+  for (const name of ['shop', 'kube-system']) {
+    rig.store.put('Namespace', { metadata: { name, annotations: RANGES, labels } });
+  }
+  return rig;
+}
+
+suite('/scc/mutate', () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly settings?: Partial<SccSettings>;
+    /** Labels of the namespace. */
+    readonly labels?: Labels;
+    readonly namespace?: string;
+    readonly request?: Partial<AdmissionRequest>;
+    readonly pod?: unknown;
+    readonly expected: Expected;
+  }[] = [
+    { name: 'enforce: denied', pod: ROOT, expected: DENIED },
+    { name: 'enforce: mutated', expected: ASSIGNED },
+    { name: 'report: would be denied', settings: { mode: 'report' }, pod: ROOT, expected: REPORTED },
+    {
+      name: 'report: would be denied, compatibility with OpenShift',
+      settings: { mode: 'report', compatibility: 'openshift' },
+      pod: ROOT,
+      expected: {
+        ...REPORTED,
+        warnings: [
+          'would be refused if security context constraints were enforced: provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
+        ],
+      },
+    },
+    {
+      name: 'report: would be mutated',
+      settings: { mode: 'report' },
+      expected: { allowed: true, facts: { mode: 'report', scc: 'restricted-v2', subjectType: 'serviceaccount' } },
+    },
+    {
+      name: 'report: admitted by the grants of the user',
+      settings: { mode: 'report' },
+      pod: ROOT,
+      request: { userInfo: ADMIN },
+      expected: {
+        allowed: true,
+        warnings: [
+          'SCC "anyuid" admits the pod only because its creator may use it. Service account "default" may not use it, so such pods fail when a controller creates them.',
+        ],
+        facts: { mode: 'report', scc: 'anyuid', subjectType: 'user' },
+      },
+    },
+    { name: 'off', settings: { mode: 'off' }, pod: ROOT, expected: UNCHANGED },
+    { name: 'off overrides the label', settings: { mode: 'off' }, labels: ENFORCE, pod: ROOT, expected: UNCHANGED },
+    { name: 'label off', labels: OFF, pod: ROOT, expected: UNCHANGED },
+    { name: 'label report', labels: REPORT, pod: ROOT, expected: REPORTED },
+    { name: 'label enforce', settings: { mode: 'report' }, labels: ENFORCE, pod: ROOT, expected: DENIED },
+    {
+      name: 'unknown mode in the label: denied',
+      settings: { mode: 'report' },
+      labels: { 'portcullis.dev/scc': 'on' },
+      pod: ROOT,
+      expected: { ...DENIED, warnings: [UNKNOWN_MODE, ...ROOT_WARNINGS] },
+    },
+    {
+      name: 'unknown mode in the label: mutated',
+      labels: { 'portcullis.dev/scc': 'on' },
+      expected: { ...ASSIGNED, warnings: [UNKNOWN_MODE] },
+    },
+    { name: 'a namespace exempt by default', namespace: 'kube-system', pod: ROOT, expected: UNCHANGED },
+    {
+      name: 'a namespace exempt by the settings',
+      settings: { exemptNamespaces: ['shop'] },
+      labels: ENFORCE,
+      pod: ROOT,
+      expected: UNCHANGED,
+    },
+    { name: 'a run level', labels: { 'openshift.io/run-level': '0' }, pod: ROOT, expected: UNCHANGED },
+    { name: 'another resource', request: OTHER_RESOURCE, expected: UNCHANGED },
+    {
+      name: 'pods of another API group',
+      request: { resource: { group: 'metrics.k8s.io', version: 'v1', resource: 'pods' } },
+      expected: UNCHANGED,
+    },
+    { name: 'a subresource without a pod', request: { subResource: 'eviction' }, expected: UNCHANGED },
+    { name: 'a Windows pod', pod: buildPod({}, { os: { name: 'windows' } }), expected: UNCHANGED },
+    {
+      name: 'an object that is not a pod',
+      pod: 7,
+      expected: { allowed: false, message: 'object was marked as kind pod but was unable to be converted: 7' },
+    },
+    {
+      name: 'a required SCC that does not exist',
+      pod: { ...buildPod(), metadata: { name: 'web', annotations: { 'openshift.io/required-scc': 'none' } } },
+      expected: {
+        allowed: false,
+        message:
+          'failed to retrieve the required SCC "none": securitycontextconstraints.security.openshift.io "none" not found',
+        warnings: [
+          'Annotation openshift.io/required-scc requires SCC "none", which does not exist. Existing SCCs: anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted and 2 more.',
+        ],
+      },
+    },
+  ];
+  for (const { name, settings, labels, namespace = 'shop', request: change, pod = buildPod(), expected } of cases) {
+    test(name, () => {
+      const request = podRequest(pod, { namespace, ...change });
+      const decision = createRig(settings, labels).decide('/scc/mutate', request);
+      assert.deepEqual(summarize(decision, request), expected);
+      if (!decision.allowed) assert.deepEqual([decision.status.code, decision.status.reason], [403, 'Forbidden']);
+    });
+  }
+
+  test('audit annotations in report mode', () => {
+    const { auditAnnotations } = createRig({ mode: 'report' }).decide('/scc/mutate', podRequest(buildPod()));
+    assert.deepEqual(auditAnnotations, {
+      denied: 'anyuid',
+      reason: '"restricted-v2" is the only one not too restrictive and not denied',
+      mode: 'report',
+    });
+  });
+});
+
+suite('/scc/validate', () => {
+  /** Returns the pod as the first pass assigns it. */
+  function assignedPod(rig: SccRig): { readonly spec: { readonly containers: readonly object[] } } {
+    const decision = rig.decide('/scc/mutate', podRequest(buildPod()));
+    assert.ok(decision.allowed);
+    return decision.object as ReturnType<typeof assignedPod>;
+  }
+  const labeled = { metadata: { name: 'web', namespace: 'shop', labels: { a: 'b' } } };
+  const cases: readonly {
+    readonly name: string;
+    readonly labels?: Labels;
+    readonly request: (rig: SccRig) => AdmissionRequest;
+    readonly message?: RegExp;
+    readonly warnings?: readonly string[];
+    readonly facts?: object;
+  }[] = [
+    {
+      name: 'an assigned pod',
+      request: (rig) => podRequest(assignedPod(rig)),
+      facts: { scc: 'restricted-v2', subjectType: 'serviceaccount' },
+    },
+    {
+      name: 'an assigned pod with a privileged container added by another webhook',
+      request(rig) {
+        const pod = assignedPod(rig);
+        const added = { name: 'evil', securityContext: { privileged: true } };
+        return podRequest({ ...pod, spec: { ...pod.spec, containers: [...pod.spec.containers, added] } });
+      },
+      message:
+        /^unable to validate against any security context constraint: \[.*provider restricted-v2: \.containers\[1\]\.privileged: Invalid value: true: Privileged containers are not allowed .*\]$/,
+      warnings: [
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[1].securityContext.privileged=true.',
+        'SCC "privileged" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:privileged".',
+      ],
+    },
+    {
+      name: 'a pod without an assigned SCC',
+      request: () => podRequest(buildPod()),
+      message: /^unable to validate against any security context constraint: \[/,
+    },
+    {
+      name: 'an SCC other than the required SCC',
+      request() {
+        const annotations = { 'openshift.io/required-scc': 'anyuid', 'openshift.io/scc': 'restricted-v2' };
+        return podRequest({ ...buildPod(), metadata: { name: 'web', annotations } });
+      },
+      message: /^required scc\/anyuid does not match the suggested scc\/restricted-v2$/,
+    },
+    { name: 'label report', labels: REPORT, request: () => podRequest(buildPod({ privileged: true })) },
+    { name: 'label off', labels: OFF, request: () => podRequest(buildPod({ privileged: true })) },
+    {
+      name: 'a label added to a pod without an assigned SCC',
+      request: () => podRequest({ ...buildPod(), ...labeled }, { operation: 'UPDATE', oldObject: buildPod() }),
+    },
+    { name: 'another resource', request: () => podRequest({}, OTHER_RESOURCE) },
+  ];
+  for (const { name, labels, request, message, warnings, facts } of cases) {
+    test(name, () => {
+      const rig = createRig({}, labels);
+      const decision = rig.decide('/scc/validate', request(rig));
+      assert.equal(decision.allowed, message === undefined);
+      if (decision.allowed) assert.equal(decision.object, undefined);
+      else {
+        assert.match(decision.status.message, message ?? /^$/);
+        assert.deepEqual([decision.status.code, decision.status.reason], [403, 'Forbidden']);
+      }
+      if (warnings) assert.deepEqual(decision.warnings, warnings);
+      assert.deepEqual(decision.facts, facts);
+    });
+  }
+
+  test('metrics', async () => {
+    const rig = createRig();
+    rig.decide('/scc/validate', podRequest(assignedPod(rig)));
+    rig.decide('/scc/validate', podRequest(buildPod()));
+    assert.deepEqual(await rig.series('portcullis_scc_validations_total'), [
+      'portcullis_scc_validations_total{operation="create",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"} 1',
+      'portcullis_scc_validations_total{operation="create",mode="enforce",decision="deny",scc="",subject_type=""} 1',
+    ]);
+  });
+});
+
+suite('/scc/exec', () => {
+  const root = buildPod({ runAsUser: 0 }, { name: 'root' });
+  /** Builds the request of Alice for a stream to a container. */
+  const connect = (name: string, change: Partial<AdmissionRequest> = {}): AdmissionRequest => {
+    const options = { kind: 'PodExecOptions', apiVersion: 'v1', command: ['sh'] };
+    return podRequest(options, { name, operation: 'CONNECT', subResource: 'exec', ...change });
+  };
+  const denial = (operation: string): string =>
+    `${operation} operation is not allowed because the pod's security context exceeds your permissions: pods "root" is forbidden: ${ROOT_DENIAL}`;
+  const forbidden = (message: string) => ({ code: 403, reason: 'Forbidden', message });
+  /** A store without pods, and a GET with this result. */
+  const get = (result: () => Promise<unknown>): SccRigOptions => ({
+    cluster: { get: () => result() as Promise<never> },
+  });
+  const cases: readonly {
+    readonly name: string;
+    readonly rig?: SccRigOptions;
+    readonly labels?: Labels;
+    readonly request: AdmissionRequest;
+    /** The denial; absent if the request is allowed. */
+    readonly status?: Pick<Status, 'code' | 'reason' | 'message'>;
+    readonly warnings?: readonly string[];
+    readonly facts?: object;
+  }[] = [
+    {
+      name: 'a pod that does not exist',
+      request: connect('none'),
+      status: { code: 404, reason: 'NotFound', message: 'pods "none" not found' },
+    },
+    { name: 'a pod that does not exist, label report', labels: REPORT, request: connect('none') },
+    {
+      name: 'an error of the API server',
+      rig: get(() => Promise.reject(new ApiError(createStatus(500, 'InternalError', 'etcdserver: request timed out')))),
+      request: connect('none'),
+      status: forbidden('failed to get pod: etcdserver: request timed out'),
+    },
+    {
+      name: 'an unreachable API server',
+      rig: get(() => Promise.reject(new Error('connect ECONNREFUSED 127.0.0.1:6443'))),
+      request: connect('none'),
+      status: forbidden('failed to get pod: connect ECONNREFUSED 127.0.0.1:6443'),
+    },
+    {
+      name: 'a pod that is missing in the store',
+      rig: get(() => Promise.resolve(root)),
+      request: connect('root'),
+      status: forbidden(denial('exec')),
+      warnings: ROOT_WARNINGS,
+    },
+    {
+      name: 'exec into a pod with more permissions',
+      request: connect('root'),
+      status: forbidden(denial('exec')),
+      warnings: ROOT_WARNINGS,
+    },
+    {
+      name: 'attach to a pod with more permissions',
+      request: connect('root', { subResource: 'attach' }),
+      status: forbidden(denial('attach')),
+      warnings: ROOT_WARNINGS,
+    },
+    {
+      name: 'exec into a pod with more permissions, label report',
+      labels: REPORT,
+      request: connect('root'),
+      warnings: [
+        `would be refused if security context constraints were enforced: exec operation is not allowed because the pod's security context exceeds your permissions: pods "root" is forbidden: unable to validate against any security context constraint`,
+        ...ROOT_WARNINGS,
+      ],
+      facts: { mode: 'report', verdict: 'deny', reason: denial('exec') },
+    },
+    { name: 'label off', labels: OFF, request: connect('root') },
+    {
+      name: 'a user who may create the pod',
+      request: connect('root', { userInfo: ADMIN }),
+      facts: { scc: 'anyuid', subjectType: 'user' },
+    },
+    {
+      name: 'a pod that its service account may create',
+      request: connect('web'),
+      facts: { scc: 'restricted-v2', subjectType: 'serviceaccount' },
+    },
+    { name: 'portforward', request: connect('root', { subResource: 'portforward' }) },
+    { name: 'another operation', request: connect('root', { operation: 'CREATE' }) },
+    { name: 'another resource', request: connect('root', OTHER_RESOURCE) },
+  ];
+  for (const { name, rig: options, labels, request, status, warnings = [], facts } of cases) {
+    test(name, async () => {
+      const rig = createSccRig(options);
+      rig.putNamespace(labels);
+      for (const pod of options ? [] : [root, buildPod()]) rig.store.put('Pod', pod as unknown as Pod);
+      const decision = await rig.send('/scc/exec', request);
+      assert.equal(decision.allowed, status === undefined);
+      if (decision.allowed) assert.equal(decision.object, undefined);
+      else {
+        const { code, reason, message } = decision.status;
+        assert.deepEqual({ code, reason, message }, status);
+      }
+      assert.deepEqual(decision.warnings ?? [], warnings);
+      assert.deepEqual(decision.facts, facts);
+    });
+  }
+
+  test('metrics and audit annotations', async () => {
+    const rig = createRig();
+    rig.store.put('Pod', root as unknown as Pod);
+    rig.decide('/scc/exec', connect('root'));
+    const { auditAnnotations } = rig.decide('/scc/exec', connect('root', { subResource: 'attach', userInfo: ADMIN }));
+    assert.deepEqual(auditAnnotations, {
+      denied: '',
+      reason:
+        '"anyuid" is most restrictive, not denied, and chosen over "hostmount-anyuid" because "anyuid" has higher priority',
+    });
+    assert.deepEqual(await rig.series('portcullis_scc_decisions_total'), [
+      'portcullis_scc_decisions_total{operation="exec",mode="enforce",decision="deny",scc="",subject_type=""} 1',
+      'portcullis_scc_decisions_total{operation="attach",mode="enforce",decision="allow",scc="anyuid",subject_type="user"} 1',
+    ]);
+  });
+});
+
+test('portcullis_scc_decisions_total', async () => {
+  const rig = createRig();
+  const requests: readonly AdmissionRequest[] = [
+    podRequest(buildPod()),
+    podRequest(buildPod()),
+    podRequest(ROOT),
+    podRequest(buildPod({}, { os: { name: 'windows' } })),
+    podRequest(buildPod({}, { name: 'old' }), { operation: 'UPDATE', oldObject: buildPod({ privileged: false }) }),
+    podRequest(buildPod(), { subResource: 'made-up-by-the-client' }),
+    podRequest(buildPod(), { namespace: 'kube-system' }),
+  ];
+  for (const request of requests) rig.decide('/scc/mutate', request);
+  const series = (rest: string, count: number): string => `portcullis_scc_decisions_total{${rest}} ${count}`;
+  assert.deepEqual(await rig.series('portcullis_scc_decisions_total'), [
+    series('operation="create",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"', 2),
+    series('operation="create",mode="enforce",decision="deny",scc="",subject_type=""', 1),
+    series('operation="create",mode="enforce",decision="skip",scc="",subject_type=""', 1),
+    series('operation="update",mode="enforce",decision="deny",scc="",subject_type=""', 1),
+    series('operation="other",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"', 1),
+  ]);
+});
