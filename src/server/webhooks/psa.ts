@@ -1,15 +1,12 @@
-import { canUseScc, getSccSet } from '../../cluster/access.ts';
-import { createLevelPredictor, createRolloutViewCache, type RolloutScope } from '../../cluster/rollout.ts';
 import { waitFor, type Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
-import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import {
   policyVersionLabel,
   requestLabels,
   type PodSecurityCount,
   type RequestLabels,
 } from '../../policy/psa/metrics.ts';
-import type { Exemptions, PodSecurity } from '../../policy/psa/configuration.ts';
+import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import {
   DEFAULT_LIMITS,
   reviewPodSecurity,
@@ -18,13 +15,10 @@ import {
 } from '../../policy/psa/review.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
-import type { ManagementSettings } from '../../policy/rollout/label-sync.ts';
-import { previewEnforcement, formatPreviewWarning, isEnforcementPending } from '../../policy/rollout/preview.ts';
-import { type TemplateContext } from '../../policy/rollout/evaluation.ts';
-import type { RolloutSettings } from '../../policy/rollout/settings.ts';
-import { sccMode, modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
+import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import type { PreviewEnforcement } from '../enforcement-preview.ts';
 import { remainingMs, type WaitingRoom } from '../waiting-room.ts';
 import {
   ANNOTATIONS_CHANGED,
@@ -70,13 +64,6 @@ export const PSA_ADVISORY: WebhookRegistration = {
   failure: 'Ignore',
 };
 
-/** The rollout of Pod Security enforcement. */
-export interface RolloutInForce {
-  readonly place: Pick<RolloutScope, 'namespace' | 'version'>;
-  settings(): RolloutSettings;
-  readonly management: ManagementSettings;
-}
-
 interface PsaWebhookOptions {
   /** Returns the configuration in force. */
   podSecurity(): PodSecurity;
@@ -84,8 +71,8 @@ interface PsaWebhookOptions {
   readonly waitingRoom: WaitingRoom;
   /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
   readonly scc?: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** Previews planned enforcement in warnings; absent: none is planned. */
-  readonly rollout?: RolloutInForce | undefined;
+  /** Warns about pods that planned enforcement will deny; absent: none is planned. */
+  readonly preview?: PreviewEnforcement | undefined;
   /** Evaluates as that Kubernetes version; absent: the newest known rules. */
   readonly emulationVersion?: Version;
   readonly limits?: PodReviewLimits;
@@ -93,9 +80,8 @@ interface PsaWebhookOptions {
 
 /** Creates the webhook that decides as the Pod Security Admission of an API server, from the store alone. */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { emulationVersion, limits = DEFAULT_LIMITS, waitingRoom, scc } = options;
+  const { emulationVersion, limits = DEFAULT_LIMITS, waitingRoom, scc, preview } = options;
   const record = createRecorder(options.metrics);
-  const preview = options.rollout && createPreview(options.rollout);
   const fixed = emulationVersion === undefined ? { limits } : { limits, emulationVersion };
 
   const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
@@ -155,53 +141,6 @@ async function waitForNamespace(name: string, context: WebhookContext, waitingRo
   const found = await waitFor(store, { kind: 'Namespace', name }, find, { timeoutMs: remainingMs(context), signal });
   await waitingRoom.turn();
   return found === true;
-}
-
-interface PreviewContext {
-  readonly store: Store;
-  readonly exemptions: Exemptions;
-  /** The warnings of the review, which the preview does not repeat. */
-  readonly warnings: readonly string[];
-}
-
-/** Creates the function that warns about pods that planned enforcement will deny. */
-function createPreview({
-  place,
-  management,
-  settings: getSettings,
-}: RolloutInForce): (request: AdmissionRequest, context: PreviewContext) => string | undefined {
-  const levelIn = createLevelPredictor(management);
-  const viewOf = createRolloutViewCache();
-  return (request, { store, exemptions, warnings }) => {
-    const settings = getSettings();
-    if (settings.phase === 'Disabled') return undefined;
-    if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
-    const view = viewOf({ ...place, store }, settings);
-    const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-    if (!isEnforcementPending({ settings, config, ...view })) return undefined;
-    const found = previewEnforcement({
-      request,
-      exemptions,
-      surroundingsOf: (name) => templateSurroundings(store, name, management),
-      levelOf: ({ namespace }) => levelIn(namespace, store),
-    });
-    return found === undefined
-      ? undefined
-      : formatPreviewWarning(found, { date: settings.enforcementDate, told: warnings });
-  };
-}
-
-function templateSurroundings(store: Store, name: string, { scc }: ManagementSettings): TemplateContext | undefined {
-  const namespace = store.get('Namespace', name);
-  if (namespace === undefined) return undefined;
-  return {
-    namespace,
-    sccMode: sccMode(namespace, scc).mode,
-    sccs: store.list('SecurityContextConstraints'),
-    sccSet: getSccSet(store),
-    canUse: canUseScc(store),
-    findAccount: (account) => store.get('ServiceAccount', account, name),
-  };
 }
 
 // Metrics

@@ -1,0 +1,68 @@
+import { canUseScc, getSccSet } from '../cluster/access.ts';
+import { createLevelPredictor, createRolloutViewCache, type RolloutScope } from '../cluster/rollout.ts';
+import type { Store } from '../cluster/store.ts';
+import type { AdmissionRequest } from '../kube/admission.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import type { Exemptions } from '../policy/psa/configuration.ts';
+import type { TemplateContext } from '../policy/rollout/evaluation.ts';
+import type { ManagementSettings } from '../policy/rollout/label-sync.ts';
+import { formatPreviewWarning, isEnforcementPending, previewEnforcement } from '../policy/rollout/preview.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import { sccMode } from '../policy/scc/mode.ts';
+
+/** The rollout of Pod Security enforcement. */
+export interface RolloutInForce {
+  readonly place: Pick<RolloutScope, 'namespace' | 'version'>;
+  settings(): RolloutSettings;
+  readonly management: ManagementSettings;
+}
+
+export interface PreviewContext {
+  readonly store: Store;
+  readonly exemptions: Exemptions;
+  /** The warnings of the review, which the preview does not repeat. */
+  readonly warnings: readonly string[];
+}
+
+/** Returns the warning about pods that planned enforcement will deny, or undefined. */
+export type PreviewEnforcement = (request: AdmissionRequest, context: PreviewContext) => string | undefined;
+
+/** Creates the function that warns about pods that planned enforcement will deny. */
+export function createEnforcementPreview({
+  place,
+  management,
+  settings: getSettings,
+}: RolloutInForce): PreviewEnforcement {
+  const levelIn = createLevelPredictor(management);
+  const viewOf = createRolloutViewCache();
+  return (request, { store, exemptions, warnings }) => {
+    const settings = getSettings();
+    if (settings.phase === 'Disabled') return undefined;
+    if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
+    const view = viewOf({ ...place, store }, settings);
+    const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+    if (!isEnforcementPending({ settings, config, ...view })) return undefined;
+    const found = previewEnforcement({
+      request,
+      exemptions,
+      surroundingsOf: (name) => templateSurroundings(store, name, management),
+      levelOf: ({ namespace }) => levelIn(namespace, store),
+    });
+    return found === undefined
+      ? undefined
+      : formatPreviewWarning(found, { date: settings.enforcementDate, told: warnings });
+  };
+}
+
+function templateSurroundings(store: Store, name: string, { scc }: ManagementSettings): TemplateContext | undefined {
+  const namespace = store.get('Namespace', name);
+  if (namespace === undefined) return undefined;
+  return {
+    namespace,
+    sccMode: sccMode(namespace, scc).mode,
+    sccs: store.list('SecurityContextConstraints'),
+    sccSet: getSccSet(store),
+    canUse: canUseScc(store),
+    findAccount: (account) => store.get('ServiceAccount', account, name),
+  };
+}
