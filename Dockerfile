@@ -1,6 +1,6 @@
-# Portcullis, as small as it gets: one bundle on a Node without shell or package manager, not root.
+# Portcullis as one bundle, on a Node image without shell and package manager, as a non-root user.
 #
-# The same sources give the same image, to the digest, when both base images are named by their digests and time is fixed:
+# Builds are reproducible if both base images are pinned by digest and the time is fixed:
 #
 #   docker buildx build --platform=linux/amd64,linux/arm64 --provenance=mode=max --sbom=true \
 #     --build-arg BUILD_IMAGE=docker.io/library/node:24.21.0-trixie-slim@sha256:… \
@@ -9,18 +9,18 @@
 #     --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) \
 #     --output=type=image,name=registry.example.com/portcullis:0.1.0,rewrite-timestamp=true,push=true .
 #
-# The digests of the day: docker buildx imagetools inspect IMAGE
+# Current digests: docker buildx imagetools inspect IMAGE
 
-# Used while building only: it has to be able to run npm.
+# The build stage needs npm.
 ARG BUILD_IMAGE=docker.io/library/node:24.21.0-trixie-slim
-# What runs: it has no exact tags, so name it by its digest for a release. Its user is 65532.
+# The runtime image has no exact tags: pin it by digest for a release. Its user is 65532.
 ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian13:nonroot
 
-# What is built is JavaScript and the same for every platform: it is built once, without emulation.
+# The bundle is the same for every platform: it is built once, without emulation.
 FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS build
 WORKDIR /src
 COPY package.json package-lock.json ./
-# The lock file holds the checksum of every package; none gets to run code of its own.
+# The lock file pins the checksum of every package. Install scripts do not run.
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json ./
 COPY scripts scripts
@@ -40,11 +40,11 @@ COPY LICENSE LICENSE
 COPY --from=build /src/package.json package.json
 COPY --from=build /src/dist/main.js /src/dist/LICENSES.txt dist/
 COPY --from=build /src/dist/chunks dist/chunks
-# What the embedded cluster starts with.
+# The initial objects of the development cluster.
 COPY examples/cluster examples/cluster
-# A number, so that Kubernetes can tell that it is not root. Nothing here belongs to it, and it needs to write nothing.
+# A numeric user, so that Kubernetes can verify runAsNonRoot. It owns no file and writes none.
 USER 65532:65532
 EXPOSE 8443 8081
 ENTRYPOINT ["/nodejs/bin/node", "/app/dist/main.js"]
-# Without a cluster: the embedded one. An installation has arguments of its own.
+# By default the development cluster. An installation sets its own arguments.
 CMD ["serve", "--bind-address=0.0.0.0", "--health-probe-bind-address=0.0.0.0:8081", "--cert-dir=/tmp/certs"]
