@@ -4,8 +4,8 @@ import { UserError } from '../config/files.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
-import type { User } from '../policy/rbac/rules.ts';
-import { findGrants, matchesUser, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
+import type { RbacObjects } from '../policy/rbac/rules.ts';
+import { findGrants, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
 
 /** A grant of the use of an SCC to a subject. */
 export interface SccGrant {
@@ -35,34 +35,31 @@ export function findScc(store: Store, name: string): SecurityContextConstraints 
 /** Returns all grants of the use of an SCC, starting with those of the SCC itself. */
 export function sccGrants(store: Store, scc: SecurityContextConstraints): readonly SccGrant[] {
   const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
-  const objects = {
-    roles: store.list('Role'),
-    clusterRoles: store.list('ClusterRole'),
-    roleBindings: store.list('RoleBinding'),
-    clusterRoleBindings: store.list('ClusterRoleBinding'),
-  };
   const action = { verb: 'use', apiGroup, resource, name: scc.metadata?.name ?? '' };
+  const named = (kind: string, names: unknown, through: GrantSource): readonly SccGrant[] =>
+    strings(names).map((name) => ({ subject: { kind, name }, through }));
   return [
-    ...strings(scc.users).map((name): SccGrant => ({ subject: { kind: 'User', name }, through: { field: 'users' } })),
-    ...strings(scc.groups).map((name): SccGrant => ({
-      subject: { kind: 'Group', name },
-      through: { field: 'groups' },
-    })),
-    { subject: { kind: 'Group', name: 'system:masters' }, through: { group: 'system:masters' } },
-    ...findGrants(objects, action).map(({ subject, role, binding }): SccGrant => {
+    ...named('User', scc.users, { field: 'users' }),
+    ...named('Group', scc.groups, { field: 'groups' }),
+    ...named('Group', ['system:masters'], { group: 'system:masters' }),
+    ...findGrants(rbacObjects(store), action).map(({ subject, role, binding }): SccGrant => {
       const { namespace } = binding;
       return { subject, ...(namespace === undefined ? {} : { namespace }), through: { binding, role } };
     }),
   ];
 }
 
-function strings(list: unknown): readonly string[] {
-  return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : [];
+export function rbacObjects(store: Store): RbacObjects {
+  return {
+    roles: store.list('Role'),
+    clusterRoles: store.list('ClusterRole'),
+    roleBindings: store.list('RoleBinding'),
+    clusterRoleBindings: store.list('ClusterRoleBinding'),
+  };
 }
 
-/** True if the grant allows the user to use the SCC in the namespace. */
-export function isGrantedTo({ subject, namespace }: SccGrant, user: User, podNamespace: string): boolean {
-  return (namespace === undefined || namespace === podNamespace) && matchesUser(subject, user);
+function strings(list: unknown): readonly string[] {
+  return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : [];
 }
 
 /** `RoleBinding a, ClusterRole b` */

@@ -1,7 +1,7 @@
 import { UserError } from '../config/files.ts';
 import { dnsLabelErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
-import type { Namespace, Kind } from '../kube/types.ts';
+import type { Namespace } from '../kube/types.ts';
 import {
   DEFAULT_EXEMPT_NAMESPACES,
   SCC_MODES,
@@ -12,7 +12,6 @@ import {
 } from '../policy/scc/mode.ts';
 import type { Compatibility, Deviations } from '../policy/scc/mode.ts';
 import { flag, list, mapped, oneOf, option, text, type Option, type Values, objectName } from './options.ts';
-import { RBAC_KINDS } from '../policy/rbac/rules.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
 import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 
@@ -148,11 +147,3 @@ export const sccReviewOptions = {
   ...inventoryOptions,
   ...sccOptions,
 };
-
-/** The kinds that these commands read in addition to the manifests. */
-export const SCC_REVIEW_KINDS: readonly Kind[] = [
-  'Namespace',
-  'ServiceAccount',
-  'SecurityContextConstraints',
-  ...RBAC_KINDS,
-];

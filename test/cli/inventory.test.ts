@@ -4,10 +4,10 @@ import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { readInventory, type Inventory, type InventoryValues } from '../../src/cli/inventory/inventory.ts';
 import type { Io } from '../../src/cli/command.ts';
-import { auditPods } from '../../src/cli/commands/scc-pods.ts';
 import { sccGrants } from '../../src/cli/scc-grants.ts';
 import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
+import { runProgram } from '../support/memory-io.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
@@ -223,8 +223,9 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     await fc.assert(
       fc.asyncProperty(fc.array(object, { maxLength: 5 }), async (items) => {
         try {
-          const { store } = await readText(JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
-          auditPods({ store, settings: { mode: 'enforce', exemptNamespaces: [] } }, { sccs: [] });
+          const text = JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
+          const { store } = await readText(text);
+          await runProgram(['scc', 'pods', '-f', '-'], { stdin: text });
           for (const scc of store.list('SecurityContextConstraints')) sccGrants(store, scc);
         } catch (error) {
           assert.match(String(error), /^UserError: (?:stdin:\d+:\d+: |no objects in)/);

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 
-import { grantBindings, isGrantable, planGrants, planNamespace, type Outcome } from '../../src/cli/scc-plan.ts';
+import { grantableScc, grantBindings, planGrants, planNamespace, type Outcome } from '../../src/cli/scc-plan.ts';
 import type { JsonObject, Kinds } from '../../src/kube/types.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
@@ -76,7 +76,7 @@ test('with the bindings applied, all that they were for is admitted, and all tha
       assert.deepEqual(planGrants([after], input), []);
       const moved = new Map(grants.flatMap(({ scc, moves }) => moves.map(({ name }) => [name, scc])));
       for (const [index, one] of before.workloads.entries()) {
-        const isHelped = isGrantable(one);
+        const isHelped = grantableScc(one) !== undefined;
         if (isHelped) helped++;
         const { result } = one;
         // What was meant for another workload of the same account may help, too.

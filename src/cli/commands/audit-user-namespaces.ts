@@ -1,7 +1,5 @@
 import { listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
-import type { Store } from '../../cluster/store.ts';
 import {
-  type AuditInput,
   AUDIT_RULES,
   type AuditCode,
   type AuditFinding,
@@ -23,32 +21,13 @@ import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { readInventory, inventoryOptions } from '../inventory/inventory.ts';
 import { flag } from '../options.ts';
-
-function gatherAudit(store: Store, include: AuditInput['include']): AuditInput {
-  const namespaces = store.list('Namespace');
-  return {
-    sccs: store.list('SecurityContextConstraints'),
-    namespaces,
-    pods: store.list('Pod'),
-    sources: namespaces.flatMap(({ metadata }) => listPodSources(store, metadata?.name ?? '')),
-    nodes: store.list('Node'),
-    rbac: {
-      roles: store.list('Role'),
-      clusterRoles: store.list('ClusterRole'),
-      roleBindings: store.list('RoleBinding'),
-      clusterRoleBindings: store.list('ClusterRoleBinding'),
-    },
-    include,
-  };
-}
+import { rbacObjects } from '../scc-grants.ts';
 
 /** Controllers come before their pods, because they would create the pods again, and pods before grants. */
 const FIX_ORDER: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];
 
 /** Returns the fixes of the findings in the order in which they have to be applied. */
-function orderedFixes(
-  findings: readonly AuditFinding[],
-): readonly { readonly code: AuditCode; readonly fix: string }[] {
+function orderedFixes(findings: readonly AuditFinding[]) {
   const codes = new Set(findings.map(({ code }) => code));
   return FIX_ORDER.filter((code) => codes.has(code)).map((code) => ({ code, fix: AUDIT_RULES[code].remedy }));
 }
@@ -111,12 +90,18 @@ export const command = defineCommand({
     output: outputOption(DATA_AND_TABLE),
   },
   async run({ output, ...options }, _operands, io) {
-    const { store, assumptions } = await readInventory(options, io, { kinds: KINDS, ranges: 'leave' });
-    const include = [
-      ...(options['include-completed'] ? (['completed'] as const) : []),
-      ...(options['include-mirror'] ? (['mirror'] as const) : []),
-    ];
-    const findings = auditUserNamespaces(gatherAudit(store, include));
+    const { store, assumptions } = await readInventory(options, io, { kinds: KINDS });
+    const include = (['completed', 'mirror'] as const).filter((one) => options[`include-${one}`]);
+    const namespaces = store.list('Namespace');
+    const findings = auditUserNamespaces({
+      sccs: store.list('SecurityContextConstraints'),
+      namespaces,
+      pods: store.list('Pod'),
+      sources: namespaces.flatMap(({ metadata }) => listPodSources(store, metadata?.name ?? '')),
+      nodes: store.list('Node'),
+      rbac: rbacObjects(store),
+      include,
+    });
     const summary = summarizeFindings(findings);
     const data = { summary, findings, fixes: orderedFixes(findings), assumptions };
     io.stdout.write(output === 'table' ? printAudit(findings, assumptions, styleOf(io)) : printData(output, data));

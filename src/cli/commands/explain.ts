@@ -1,46 +1,61 @@
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { UserError } from '../../config/files.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
-import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../kube/controller-pod.ts';
-import { withoutEphemeralContainers } from '../../kube/pod.ts';
+import { impersonatedUser } from '../../kube/admission.ts';
 import { getApiVersion } from '../../kube/resources.ts';
-import type { Pod, UserInfo, JsonObject, PodLike } from '../../kube/types.ts';
-import { manifestNamespace, manifestName } from '../inventory/manifests.ts';
-import { canUseScc } from '../../cluster/access.ts';
+import type { PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
 import { findChanges, type Change } from '../../policy/scc/advice/changes.ts';
-import { explainScc, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
-import { findNamespace, type Inventory, readSubjects } from '../inventory/inventory.ts';
-import { printAssumptions, printChanges } from '../output/print.ts';
-import { serviceAccountError } from '../inventory/assumptions.ts';
+import { explainScc, type ExplainedScc, type SccExplanation } from '../../policy/scc/advice/explain.ts';
+import type { SccMode } from '../../policy/scc/mode.ts';
+import { defineCommand, EXIT } from '../command.ts';
+import { findNamespace, readSubjects } from '../inventory/inventory.ts';
+import { manifestName, manifestNamespace } from '../inventory/manifests.ts';
+import { list, option, text } from '../options.ts';
+import {
+  printable,
+  printAssumptions,
+  printChanges,
+  printData,
+  printTable,
+  styleOf,
+  type Style,
+} from '../output/print.ts';
+import { createPod, SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
 import {
   expectedMode,
-  type ExpectedSettings,
   expectedSettings,
-  type ExpectedMode,
-  SCC_REVIEW_KINDS,
   sccReviewOptions,
+  type ExpectedMode,
+  type ExpectedSettings,
 } from '../scc-options.ts';
-import { EXIT, defineCommand } from '../command.ts';
-import type { SccMode } from '../../policy/scc/mode.ts';
-import { type Style, styleOf, printable, printData, printTable } from '../output/print.ts';
-import { UserError } from '../../config/files.ts';
-import { impersonatedUser } from '../../kube/admission.ts';
-import { list, option, text } from '../options.ts';
-import type { SccDecision } from '../../policy/scc/request.ts';
 
-/** A pod with its namespace and its creator. */
-interface CreatedPod {
-  readonly pod: Pod;
-  readonly namespace: string;
-  readonly creator: Creator;
-}
+/** `off`: SCC admission is off in the namespace. `ignored`: the pod is exempt, for example a Windows pod. */
+type Outcome = 'admitted' | 'refused' | 'ignored' | 'off';
 
-/** The user that creates a pod, and its name in the output. */
-interface Creator {
-  readonly user: UserInfo;
+/** The explanation for the pods of one object. */
+interface ExplainedObject extends ExpectedMode, Omit<SccExplanation, 'decision' | 'sccs'> {
+  readonly kind: string;
   readonly name: string;
+  readonly namespace: string;
+  /** The name of the creator in the output. */
+  readonly createdBy: string;
+  /** Absent if the pod has none. */
+  readonly serviceAccount?: string;
+  /** The strictest level of the Pod Security Standards that the admitted pod satisfies. */
+  readonly level?: Level;
+  /** The decision as if SCC admission were on. */
+  readonly allowed: boolean;
+  readonly subjectType?: string;
+  /** The message of a refusal. */
+  readonly message?: string;
+  readonly warnings: readonly string[];
+  /** The SCCs, with the changes to a pod that fits. */
+  readonly sccs: readonly (Omit<ExplainedScc, 'object'> & { readonly changes?: readonly Change[] })[];
 }
+
+const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
 interface ExplainContext {
   readonly store: Store;
@@ -48,84 +63,58 @@ interface ExplainContext {
   /** The namespace of objects without one. */
   readonly namespace: string;
   /** The creator of pods without a controller. */
-  readonly creator: Creator;
-}
-
-/** Returns a pod, or the pod that a controller would create, with the API server's defaults; `undefined` for other kinds. */
-function createPod({ apiVersion, kind, value }: ManifestObject, context: ExplainContext): CreatedPod | undefined {
-  const source = POD_SOURCES.find((one) => one === kind && getApiVersion(one) === apiVersion);
-  if (source === undefined) return undefined;
-  const namespace = manifestNamespace(value) ?? context.namespace;
-  const findAccount = (name: string) => context.store.get('ServiceAccount', name, namespace);
-  if (source !== 'Pod') {
-    const created = getControllerPod(value, source, findAccount);
-    return created && { pod: created.pod, namespace, creator: namedCreator(created.requester) };
-  }
-  const pod = withoutEphemeralContainers(value);
-  const creator = isMirrorPod(pod) ? namedCreator(nodeUser(pod.spec?.nodeName ?? '')) : context.creator;
-  return { pod: completePod(pod, findAccount), namespace, creator };
-}
-
-function namedCreator(user: UserInfo): Creator {
-  return { user, name: user.username ?? '' };
+  readonly creator: UserInfo;
+  findAccount(name: string, namespace: string): ServiceAccount | undefined;
 }
 
 /**
- * Explains the decision about the pod of each object, and skips objects without pods.
+ * Explains the decision about the pods of an object; returns `undefined` for objects without pods.
  * @throws {UserError} for a namespace that does not exist
  */
-function explainObjects(objects: readonly ManifestObject[], context: ExplainContext): readonly ExplainedObject[] {
-  const scopedName = (value: JsonObject): string =>
-    `${manifestNamespace(value) ?? context.namespace}/${manifestName(value)}`;
-  const accounts = new Set(
-    objects.filter(({ kind }) => kind === 'ServiceAccount').map(({ value }) => scopedName(value)),
-  );
-  return objects.flatMap((object): ExplainedObject[] => {
-    const created = createPod(object, context);
-    if (created === undefined) return [];
-    const { pod, namespace } = created;
-    const refusal = serviceAccountError(pod, namespace, (name) =>
-      accounts.has(`${namespace}/${name}`) ? {} : context.store.get('ServiceAccount', name, namespace),
-    );
-    return [
-      {
-        kind: object.kind,
-        name: manifestName(object.value),
-        ...(refusal === undefined ? {} : { refusal }),
-        ...explainPod(created, context),
-      },
-    ];
-  });
-}
-
-function explainPod(
-  { pod, namespace: namespaceName, creator }: CreatedPod,
-  { store, settings }: ExplainContext,
-): Omit<ExplainedObject, 'kind' | 'name'> {
+function explainObject({ apiVersion, kind, value }: ManifestObject, context: ExplainContext) {
+  const { store, settings, creator } = context;
+  const source = POD_SOURCES.find((one) => one === kind && getApiVersion(one) === apiVersion);
+  const namespaceName = manifestNamespace(value) ?? context.namespace;
+  const findAccount = (name: string) => context.findAccount(name, namespaceName);
+  const created = source && createPod(source, value, { namespace: namespaceName, creator, findAccount });
+  if (created === undefined) return undefined;
+  const { pod, requester, serviceAccount, refusal } = created;
   const namespace = findNamespace(store, namespaceName);
-  const { sccs, ...outcome } = explainScc({
+  const { decision, sccs, ...explanation } = explainScc({
+    ...sccInput(store, settings),
     operation: 'CREATE',
     object: pod,
     namespace,
-    userInfo: creator.user,
-    sccs: store.list('SecurityContextConstraints'),
-    canUse: canUseScc(store),
-    compatibility: settings.compatibility,
-    preferUserNamespaces: settings.preferUserNamespaces,
+    userInfo: requester,
   });
-  const account: unknown = pod.spec?.serviceAccountName;
-  const admitted = outcome.decision.allowed ? (outcome.decision.object as PodLike) : undefined;
-  return {
+  const message = refusal ?? (decision.allowed ? undefined : decision.status.message);
+  const mode = expectedMode(namespace, settings);
+  const explained: ExplainedObject = {
+    kind,
+    name: manifestName(value),
     namespace: namespaceName,
-    mode: expectedMode(namespace, settings),
-    createdBy: creator.name,
-    ...(typeof account === 'string' && account !== '' ? { serviceAccount: account } : {}),
-    ...outcome,
-    ...(admitted ? { level: strictestLevel(admitted) } : {}),
+    createdBy: requester.username ?? 'any authenticated user (set --as)',
+    ...(serviceAccount === undefined ? {} : { serviceAccount }),
+    ...explanation,
+    ...(decision.allowed ? { level: strictestLevel(decision.object as PodLike) } : {}),
+    ...mode,
+    allowed: message === undefined,
+    ...(decision.facts ? { subjectType: decision.facts.subjectType } : {}),
+    ...(message === undefined ? {} : { message }),
+    warnings: decision.warnings,
     sccs: sccs.map(({ object, ...scc }) =>
       object === undefined ? scc : { ...scc, changes: findChanges(pod, object) },
     ),
   };
+  const outcome: Outcome =
+    refusal === undefined && mode.mode === 'off'
+      ? 'off'
+      : message !== undefined
+        ? 'refused'
+        : explanation.chosen === undefined
+          ? 'ignored'
+          : 'admitted';
+  return { outcome, explained };
 }
 
 /** Returns the strictest level that the pod satisfies, in the latest version. */
@@ -134,57 +123,33 @@ function strictestLevel(pod: PodLike): Level {
   return strictest ?? 'privileged';
 }
 
-function objectData({ mode, refusal, decision, sccs, ...object }: ExplainedObject): unknown {
-  const { warnings, facts } = decision;
-  const message = refusal ?? (decision.allowed ? undefined : decision.status.message);
-  return {
-    ...object,
-    ...mode,
-    allowed: refusal === undefined && decision.allowed,
-    ...(facts ? { subjectType: facts.subjectType } : {}),
-    ...(message === undefined ? {} : { message }),
-    warnings,
-    sccs,
-  };
-}
-
-/** `off`: SCC admission is off in the namespace. `ignored`: the pod is exempt, for example a Windows pod. */
-type Outcome = 'admitted' | 'refused' | 'ignored' | 'off';
-
-function outcomeOf({ refusal, decision, chosen, mode }: ExplainedObject): Outcome {
-  if (refusal !== undefined) return 'refused';
-  if (mode.mode === 'off') return 'off';
-  if (!decision.allowed) return 'refused';
-  return chosen === undefined ? 'ignored' : 'admitted';
-}
-
 /** `2 admitted, 1 refused` */
-function printSummary(objects: readonly ExplainedObject[]): string {
-  const count = (outcome: Outcome): number => objects.filter((object) => outcomeOf(object) === outcome).length;
-  const ignored = count('ignored') + count('off');
+function printSummary(outcomes: readonly Outcome[]): string {
+  const count = (...counted: readonly Outcome[]): number => outcomes.filter((one) => counted.includes(one)).length;
+  const ignored = count('ignored', 'off');
   return `${count('admitted')} admitted, ${count('refused')} refused${ignored === 0 ? '' : `, ${ignored} ignored`}`;
 }
 
-/** Prints for each object the decision, its reasons, a row for every SCC, and warnings. */
-function printObject(object: ExplainedObject, style: Style): string {
-  const warnings = object.decision.warnings.map((warning) => `${style('yellow', 'Warning:')} ${printable(warning)}\n`);
+/** Prints the decision about an object, its reasons, a row for every SCC, and warnings. */
+function printObject(object: ExplainedObject, outcome: Outcome, style: Style): string {
+  const warnings = object.warnings.map((warning) => `${style('yellow', 'Warning:')} ${printable(warning)}\n`);
   const blocks = [
-    `${style('bold', printable(printTitle(object)))}\n${printFacts(object)}`,
+    `${style('bold', printable(printTitle(object, outcome)))}\n${printFacts(object)}`,
     ...(object.sccs.length === 0 ? [] : [printSccs(object, style)]),
     ...(warnings.length === 0 ? [] : [warnings.join('')]),
   ];
   return blocks.join('\n');
 }
 
-function printTitle(object: ExplainedObject): string {
-  const { kind, namespace, name, chosen, decision } = object;
+function printTitle(object: ExplainedObject, outcome: Outcome): string {
+  const { kind, namespace, name, chosen, allowed } = object;
   const results: Readonly<Record<Outcome, string>> = {
     admitted: `admitted by SCC ${chosen ?? ''}`,
     refused: specificRefusal(object) === undefined ? 'no SCC admits it' : 'refused',
     ignored: 'exempt from SCC admission',
-    off: `SCC admission is off in its namespace; otherwise it would be ${decision.allowed ? 'admitted' : 'refused'}`,
+    off: `SCC admission is off in its namespace; otherwise it would be ${allowed ? 'admitted' : 'refused'}`,
   };
-  return `${kind} ${namespace}/${name === '' ? '(no name)' : name}: ${results[outcomeOf(object)]}`;
+  return `${kind} ${namespace}/${name === '' ? '(no name)' : name}: ${results[outcome]}`;
 }
 
 const MODES: Readonly<Record<SccMode, string>> = {
@@ -193,14 +158,19 @@ const MODES: Readonly<Record<SccMode, string>> = {
   off: ': pods are neither evaluated nor changed',
 };
 
+const SUBJECTS: ReadonlyMap<string, string> = new Map([
+  ['serviceaccount', 'the service account'],
+  ['user', 'its creator, not the service account'],
+]);
+
 function printFacts(object: ExplainedObject): string {
-  const { createdBy, serviceAccount, mode, decision, reason, level } = object;
+  const { createdBy, serviceAccount, mode, modeFrom, problem, subjectType, reason, level } = object;
   const facts: readonly (readonly [string, string | undefined])[] = [
     ['Created by', createdBy],
     ['Service account', serviceAccount ?? '(none)'],
-    ['Mode', mode.problem ?? `${mode.mode}${mode.modeFrom === undefined ? '' : ', assumed'}${MODES[mode.mode]}`],
+    ['Mode', problem ?? `${mode}${modeFrom === undefined ? '' : ', assumed'}${MODES[mode]}`],
     ['Refused because', specificRefusal(object)],
-    ['Usable by', decision.facts && SUBJECTS.get(decision.facts.subjectType)],
+    ['Usable by', subjectType && SUBJECTS.get(subjectType)],
     ['Chosen because', reason],
     ['Level', level && `${level} (Pod Security Standards, latest)`],
   ];
@@ -208,17 +178,9 @@ function printFacts(object: ExplainedObject): string {
   return printTable(shown, { indent: '  ', gap: '  ' });
 }
 
-const SUBJECTS: ReadonlyMap<string, string> = new Map([
-  ['serviceaccount', 'the service account'],
-  ['user', 'its creator, not the service account'],
-]);
-
 /** Returns the message of a refusal, unless the rows of the SCCs show all reasons. */
-function specificRefusal({ refusal, decision }: ExplainedObject): string | undefined {
-  if (refusal !== undefined) return refusal;
-  if (decision.allowed) return undefined;
-  const { message } = decision.status;
-  return message.startsWith('unable to validate against any') ? undefined : message;
+function specificRefusal({ message }: ExplainedObject): string | undefined {
+  return message?.startsWith('unable to validate against any') ? undefined : message;
 }
 
 const HEADER = ['SCC', 'PRIORITY', 'SCORE', 'USABLE BY', 'FITS'];
@@ -242,7 +204,7 @@ function printSccs({ sccs, chosen }: ExplainedObject, style: Style): string {
   return `  ${header}\n${blocks.join('')}`;
 }
 
-function sccDetails({ name, isCandidate, errors, broken, changes = [] }: SccRow): readonly string[] {
+function sccDetails({ name, isCandidate, errors, broken, changes = [] }: ExplainedObject['sccs'][number]) {
   const prefix = `provider ${name}: `;
   return [
     ...(isCandidate ? [] : ['not tried: the pod requires another SCC']),
@@ -289,56 +251,35 @@ export const command = defineCommand({
   },
   async run(options, paths, io) {
     const settings = expectedSettings(options);
-    const { as: user, 'as-group': groups } = options;
+    const { as: user, 'as-group': groups, output } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group needs --as');
-    const { objects, inventory } = await readSubjects(paths, options, { io, needs: { kinds: SCC_REVIEW_KINDS } });
-    const namespace = options.namespace ?? inventory.namespace;
-    const creator = podCreator(user, groups, inventory);
-    const { output } = options;
+    const { objects, inventory } = await readSubjects(paths, options, { io, needs: { kinds: SCC_INPUT_KINDS } });
     const { store, assumptions } = inventory;
-    const explained = explainObjects(objects, { store, settings, namespace, creator });
-    if (explained.length === 0) throw new UserError('no pods or workloads in the manifests');
+    const namespace = options.namespace ?? inventory.namespace;
+    const context = {
+      store,
+      settings,
+      namespace,
+      creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
+      // A service account may be created together with its pods.
+      findAccount: (name: string, scope: string) =>
+        store.get('ServiceAccount', name, scope) ??
+        objects.find(
+          ({ kind, value }) =>
+            kind === 'ServiceAccount' &&
+            manifestName(value) === name &&
+            (manifestNamespace(value) ?? namespace) === scope,
+        )?.value,
+    };
+    const results = objects.map((object) => explainObject(object, context)).filter((one) => one !== undefined);
+    const outcomes = results.map(({ outcome }) => outcome);
+    if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
     if (output === 'table') {
       const style = styleOf(io);
-      const summary = explained.length > 1 ? [`${style('bold', printSummary(explained))}\n`] : [];
-      const blocks = [...explained.map((object) => printObject(object, style)), ...summary];
+      const summary = results.length > 1 ? [`${style('bold', printSummary(outcomes))}\n`] : [];
+      const blocks = [...results.map(({ outcome, explained }) => printObject(explained, outcome, style)), ...summary];
       io.stdout.write(blocks.join('\n') + printAssumptions(assumptions));
-    } else io.stdout.write(printData(output, { objects: explained.map(objectData), assumptions }));
-    return explained.some((object) => outcomeOf(object) === 'refused') ? EXIT.violations : EXIT.passed;
+    } else io.stdout.write(printData(output, { objects: results.map(({ explained }) => explained), assumptions }));
+    return outcomes.includes('refused') ? EXIT.violations : EXIT.passed;
   },
 });
-
-/** Without a user, the creator is any authenticated user. */
-function podCreator(user: string | undefined, groups: readonly string[], inventory: Inventory): Creator {
-  if (user !== undefined) return { user: impersonatedUser(user, groups), name: user };
-  if (inventory.user) return { user: inventory.user, name: inventory.user.username ?? '' };
-  return { user: { groups: ['system:authenticated'] }, name: 'any authenticated user (set --as)' };
-}
-
-/** An SCC with the changes that it would make to a pod that fits. */
-interface SccRow extends Omit<ExplainedScc, 'object'> {
-  readonly changes?: readonly Change[];
-}
-
-/** The explanation for the pods of one object. */
-interface ExplainedObject {
-  readonly kind: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly mode: ExpectedMode;
-  /** The name of the creator in the output. */
-  readonly createdBy: string;
-  /** Absent if the pod has none. */
-  readonly serviceAccount?: string;
-  /** The error of the API server for a missing service account. */
-  readonly refusal?: string;
-  readonly decision: SccDecision;
-  readonly chosen?: string;
-  readonly next?: string;
-  readonly reason?: string;
-  readonly nearest?: string;
-  readonly grantable?: string;
-  /** The strictest level of the Pod Security Standards that the admitted pod satisfies. */
-  readonly level?: Level;
-  readonly sccs: readonly SccRow[];
-}

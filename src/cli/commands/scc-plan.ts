@@ -4,9 +4,8 @@ import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { failureReason, UserError } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
-import type { Kind, Namespace } from '../../kube/types.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import type { PlannedRefusal } from '../../policy/scc/advice/explain.ts';
+import type { Namespace } from '../../kube/types.ts';
+import type { PlannedRefusal, SuggestedScc } from '../../policy/scc/advice/explain.ts';
 import { formatDisallowedField } from '../../policy/scc/advice/suggestion.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { useRoleName } from '../../policy/scc/standard.ts';
@@ -17,7 +16,6 @@ import {
   readInventory,
   selectedNamespace,
   selectionOptions,
-  type Inventory,
 } from '../inventory/inventory.ts';
 import { option, text } from '../options.ts';
 import {
@@ -26,49 +24,34 @@ import {
   DATA_AND_TABLE,
   outputOption,
   printable,
+  printChanges,
   printData,
   styleOf,
   type Style,
-  printChanges,
 } from '../output/print.ts';
-import { expectedSettings, sccOptions, type ExpectedSettings } from '../scc-options.ts';
+import { SCC_INPUT_KINDS } from '../scc-input.ts';
+import { expectedSettings, sccOptions } from '../scc-options.ts';
 import {
   grantBindings,
-  neededSccs,
   planGrants,
   planNamespace,
   summarizePlan,
-  type NeededScc,
   type Plan,
   type PlannedGrant,
   type PlannedNamespace,
   type PlannedWorkload,
+  type PlanInput,
   type WorkloadName,
 } from '../scc-plan.ts';
 
-interface PlanOptions {
-  readonly settings: ExpectedSettings;
-  /** The only namespace to plan; by default all. */
-  readonly namespace: string | undefined;
-}
-
-/**
- * Plans the namespaces one by one, shows the progress on a terminal, and stops when the process is stopped.
- * @throws {UserError} for a namespace that does not exist
- */
-async function createPlan(inventory: Inventory, { settings, namespace }: PlanOptions, io: Io): Promise<Plan> {
-  const { store, assumptions } = inventory;
-  const nameOf = ({ metadata }: Namespace): string => metadata?.name ?? '';
-  const namespaces =
-    namespace === undefined
-      ? store.list('Namespace').toSorted((a, b) => compareBytes(nameOf(a), nameOf(b)))
-      : [findNamespace(store, namespace)];
+/** Plans the namespaces one by one, shows the progress on a terminal, and stops when the process is stopped. */
+async function planNamespaces(namespaces: readonly Namespace[], input: PlanInput, io: Io): Promise<PlannedNamespace[]> {
   const progress = createProgress(io.stderr);
   const planned: PlannedNamespace[] = [];
   try {
-    for (const [index, one] of namespaces.entries()) {
-      progress.show(`Planning ${printable(nameOf(one))} (${index + 1} of ${namespaces.length})`);
-      const result = planNamespace(one, { store, settings });
+    for (const [index, namespace] of namespaces.entries()) {
+      progress.show(`Planning ${printable(nameOf(namespace))} (${index + 1} of ${namespaces.length})`);
+      const result = planNamespace(namespace, input);
       if (result) planned.push(result);
       // Planning does not wait otherwise, and signals are handled only while it waits.
       await setImmediate(undefined, { signal: io.signal });
@@ -76,25 +59,23 @@ async function createPlan(inventory: Inventory, { settings, namespace }: PlanOpt
   } finally {
     progress.clear();
   }
-  const grants = planGrants(planned, { store, settings });
-  return { namespaces: planned, grants, bindings: grantBindings(grants, store), assumptions };
+  return planned;
 }
 
-function planData(plan: Plan): unknown {
+function nameOf({ metadata }: Namespace): string {
+  return metadata?.name ?? '';
+}
+
+function planData({ namespaces, assumptions, grants, bindings }: Plan): unknown {
   return {
-    summary: summarizePlan(plan),
-    assumptions: plan.assumptions,
-    namespaces: plan.namespaces.map(({ name, mode, modeFrom, problem }) => ({
-      name,
-      mode,
-      ...(modeFrom === undefined ? {} : { modeFrom }),
-      ...(problem === undefined ? {} : { problem }),
-    })),
-    workloads: plan.namespaces.flatMap(({ name: namespace, mode, workloads }) =>
+    summary: summarizePlan(namespaces),
+    assumptions,
+    namespaces: namespaces.map(({ name, mode, modeFrom, problem }) => ({ name, mode, modeFrom, problem })),
+    workloads: namespaces.flatMap(({ name: namespace, mode, workloads }) =>
       workloads.map(({ result, ...workload }) => ({ namespace, mode, ...workload, ...result })),
     ),
-    grants: plan.grants,
-    bindings: plan.bindings,
+    grants,
+    bindings,
   };
 }
 
@@ -103,7 +84,7 @@ function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): 
   const blocks = [
     ...assumptionBlocks(plan.assumptions),
     ...plan.namespaces.map((namespace) => printNamespace(namespace, style)),
-    ...printBindings(plan, style),
+    ...(plan.grants.length === 0 ? [] : [printBindings(plan, style)]),
     `${style('bold', printPlanSummary(plan))}\n${printable(printNextStep(plan, bindingsFile))}\n`,
   ];
   return blocks.join('\n');
@@ -111,76 +92,70 @@ function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): 
 
 function printNamespace({ name, mode, modeFrom, problem, workloads }: PlannedNamespace, style: Style): string {
   const title = style('bold', printable(`${name} (${mode}${modeFrom === undefined ? '' : ', assumed'})`));
-  const [first] = workloads;
-  if (first?.result.outcome === 'off') {
-    return `${title}\n  ${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}, not evaluated\n`;
-  }
+  if (mode === 'off') return `${title}\n  ${countWorkloads(workloads.length)}, not evaluated\n`;
   const width = Math.max(...workloads.map((workload) => printName(workload).length));
   const rows = workloads.flatMap((workload) => {
-    const { verdict, details } = describeResult(workload);
+    const [result, ...details] = describeResult(workload);
+    const padded = `  ${printName(workload).padEnd(width)}  `;
     return [
-      `  ${printName(workload).padEnd(width)}  ${workload.result.outcome === 'refused' ? style('red', verdict) : verdict}`,
-      ...[...details, ...(workload.refusal === undefined ? [] : [workload.refusal])].map(
-        (line) => `    ${style('dim', printable(line))}`,
-      ),
+      padded + (workload.result.outcome === 'refused' ? style('red', result) : result),
+      ...details.map((line) => `    ${style('dim', printable(line))}`),
     ];
   });
   return `${[title, ...(problem === undefined ? [] : [`  ${style('yellow', printable(problem))}`]), ...rows].join('\n')}\n`;
 }
 
-function printName({ kind, name }: PlannedWorkload): string {
+function printName({ kind, name }: WorkloadName): string {
   return printable(`${kind} ${name}`);
 }
 
-interface Description {
-  readonly verdict: string;
-  readonly details: readonly string[];
-}
-
-function describeResult({ result, serviceAccount }: PlannedWorkload): Description {
+/** Returns the result of a workload, then its details. */
+function describeResult({ result, serviceAccount, refusal }: PlannedWorkload): [string, ...string[]] {
+  const missingAccount = refusal === undefined ? [] : [refusal];
   switch (result.outcome) {
     case 'off':
-      return { verdict: 'not evaluated', details: [] };
+      return ['not evaluated'];
     case 'ignored':
-      return { verdict: 'ignored: Windows pod, or no pod template', details: [] };
+      return ['ignored: Windows pod, or no pod template', ...missingAccount];
     case 'admitted':
-      return { verdict: result.scc, details: printChanges(result.changes) };
+      return [result.scc, ...printChanges(result.changes), ...missingAccount];
     case 'refused':
-      return describeRefusal(result, serviceAccount);
+      return [
+        result.grantable === undefined ? 'refused; no binding would admit it' : 'refused',
+        ...describeRefusal(result, serviceAccount),
+        ...missingAccount,
+      ];
   }
 }
 
 function describeRefusal(
   { closest, grantable, suggestedScc, message }: PlannedRefusal,
   serviceAccount: string | undefined,
-): Description {
+): readonly string[] {
   const disallowed = closest?.disallowedFields.map(formatDisallowedField).join(', ');
   const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
+  const caveat = suggestedScc ? ', but it allows everything' : '';
   const details = [
     ...(closest ? [`The closest SCC is ${quote(closest.scc)}. It does not allow: ${disallowed}`] : []),
-    ...(suggestedScc ? [`Needs a custom SCC: copy ${suggestedScc.copyOf} and ${suggestedScc.changes.join(', ')}`] : []),
-    ...(grantable === undefined
-      ? []
-      : [
-          `${grantable} would admit it if ${subject} were granted its use${suggestedScc ? ', but it allows everything' : ''}`,
-        ]),
+    ...(suggestedScc ? [`Needs ${describeCustomScc(suggestedScc)}`] : []),
+    ...(grantable === undefined ? [] : [`${grantable} would admit it if ${subject} were granted its use${caveat}`]),
   ];
-  return {
-    verdict: grantable === undefined ? 'refused; no binding would admit it' : 'refused',
-    details: details.length === 0 ? [message] : details,
-  };
+  return details.length === 0 ? [message] : details;
 }
 
-function printBindings(plan: Plan, style: Style): readonly string[] {
-  if (plan.grants.length === 0) return [];
-  const { refused, grantable } = summarizePlan(plan);
+function describeCustomScc({ copyOf, changes }: SuggestedScc): string {
+  return `a custom SCC: copy ${copyOf} and ${changes.join(', ')}`;
+}
+
+function printBindings({ namespaces, grants }: Plan, style: Style): string {
+  const { refused, grantable } = summarizePlan(namespaces);
   const title = style('bold', `Bindings that admit ${grantable} of the ${refused} refused workloads`);
-  const lines = plan.grants.flatMap((grant) => {
+  const lines = grants.flatMap((grant) => {
     const { namespace, serviceAccount, scc } = grant;
     const binding = `${namespace}: service account ${quote(serviceAccount)} to ClusterRole ${quote(useRoleName(scc))}`;
     return [`  ${printable(binding)}`, ...describeGrant(grant).map((line) => `    ${style('dim', printable(line))}`)];
   });
-  return [`${[title, ...lines].join('\n')}\n`];
+  return `${[title, ...lines].join('\n')}\n`;
 }
 
 /** The workloads that a binding admits, and its other effects. */
@@ -195,10 +170,6 @@ function describeGrant({ serviceAccount, scc, workloads, moves }: PlannedGrant):
   ];
 }
 
-function describeNeededScc({ namespace, workload, instead, scc: { copyOf, changes } }: NeededScc): string {
-  return `${namespace}: ${workload.kind} ${workload.name} needs a custom SCC: copy ${copyOf} and ${changes.join(', ')}. Of the existing SCCs, only ${instead} would admit it, which allows everything.`;
-}
-
 const MAX_WORKLOADS = 5;
 
 function enumerate(workloads: readonly WorkloadName[]): string {
@@ -207,31 +178,32 @@ function enumerate(workloads: readonly WorkloadName[]): string {
   return `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
+function countWorkloads(count: number): string {
+  return `${count} ${count === 1 ? 'workload' : 'workloads'}`;
+}
+
 /** `5 workloads: 3 admitted, 1 refused, 1 ignored, 2 not evaluated (off)` */
-function printPlanSummary(plan: Plan): string {
-  const { workloads, admitted, refused, ignored, off } = summarizePlan(plan);
+function printPlanSummary({ namespaces }: Plan): string {
+  const { workloads, admitted, refused, ignored, off } = summarizePlan(namespaces);
   const parts = [
     `${admitted} admitted`,
     `${refused} refused`,
     ...(ignored === 0 ? [] : [`${ignored} ignored`]),
     ...(off === 0 ? [] : [`${off} not evaluated (off)`]),
   ];
-  return `${workloads} ${workloads === 1 ? 'workload' : 'workloads'}: ${parts.join(', ')}`;
+  return `${countWorkloads(workloads)}: ${parts.join(', ')}`;
 }
 
 function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
-  const { workloads, refused, grantable } = summarizePlan(plan);
+  const { workloads, refused, grantable } = summarizePlan(plan.namespaces);
   if (workloads === 0) return 'There are no workloads.';
-  const custom = neededSccs(plan).length;
-  const rest = refused - grantable - custom;
-  const isAccountMissing = plan.namespaces.some(({ workloads }) =>
-    workloads.some(({ refusal }) => refusal !== undefined),
-  );
+  const custom = describeNeededSccs(plan).length;
+  const isAccountMissing = plan.namespaces.some((one) => one.workloads.some(({ refusal }) => refusal !== undefined));
   const steps = [
     ...(isAccountMissing ? ['create the missing service accounts'] : []),
     ...(custom === 0 ? [] : [`write and grant the custom ${custom === 1 ? 'SCC' : 'SCCs'}`]),
     ...(grantable === 0 ? [] : [printBindingStep(bindingsFile)]),
-    ...(rest === 0 ? [] : ['change the workloads that no binding would admit']),
+    ...(refused === grantable + custom ? [] : ['change the workloads that no binding would admit']),
   ];
   return steps.length === 0 ? printEnforceStep(plan) : `Next: ${steps.join('; ')}; then plan again.`;
 }
@@ -251,22 +223,28 @@ function printEnforceStep({ namespaces }: Plan): string {
   return `Next: set ${SCC_MODE_LABEL}=enforce on ${names}; no workload would be refused.`;
 }
 
+/** One sentence for each refused workload that needs a custom SCC. */
+function describeNeededSccs({ namespaces }: Plan): readonly string[] {
+  return namespaces.flatMap(({ name: namespace, workloads }) =>
+    workloads.flatMap(({ kind, name, result }) => {
+      if (result.outcome !== 'refused' || result.suggestedScc === undefined) return [];
+      const custom = describeCustomScc(result.suggestedScc);
+      return `${namespace}: ${kind} ${name} needs ${custom}. Of the existing SCCs, only ${result.grantable} would admit it, which allows everything.`;
+    }),
+  );
+}
+
 /** Prints the bindings as manifests, with their effects and the needed custom SCCs as comments. */
 function printBindingManifests(plan: Plan): string {
   const comment = (text: string): string => `# ${printable(text)}\n`;
-  const custom = neededSccs(plan).map((one) => comment(describeNeededScc(one)));
-  const manifests = plan.bindings.map((binding) => {
-    const grant = plan.grants.find((one) => isBindingOf(binding, one));
-    const comments = grant === undefined ? [] : describeGrant(grant);
-    return `${comments.map(comment).join('')}${printYaml([binding])}`;
+  const custom = describeNeededSccs(plan).map(comment);
+  const roles = plan.bindings.length - plan.grants.length;
+  const manifests = plan.bindings.map((binding, index) => {
+    const grant = plan.grants[index - roles];
+    return `${grant ? describeGrant(grant).map(comment).join('') : ''}${printYaml([binding])}`;
   });
   if (manifests.length === 0 && custom.length === 0) return '# No grants are needed.\n';
   return `${custom.join('')}${manifests.join('---\n')}`;
-}
-
-function isBindingOf({ kind, metadata, ...binding }: Plan['bindings'][number], grant: PlannedGrant): boolean {
-  if (kind !== 'RoleBinding' || metadata?.namespace !== grant.namespace || !('roleRef' in binding)) return false;
-  return binding.roleRef.name === useRoleName(grant.scc) && binding.subjects?.[0]?.name === grant.serviceAccount;
 }
 
 /** @throws {UserError} if the file cannot be written */
@@ -303,14 +281,6 @@ Examples:
   portcullis scc plan -f deploy/ -o json
 `;
 
-const KINDS: readonly Kind[] = [
-  'Namespace',
-  'ServiceAccount',
-  ...POD_SOURCES,
-  ...RBAC_KINDS,
-  'SecurityContextConstraints',
-];
-
 /** Predicts the decisions of SCC admission before it is enforced. */
 export const command = defineCommand({
   details: DETAILS,
@@ -331,14 +301,22 @@ export const command = defineCommand({
         `--bindings=- prints the bindings instead of the plan: remove --output=${output}, or name a file`,
       );
     }
-    const inventory = await readInventory(options, io, { kinds: KINDS, only: namespace, gaps: 'fill' });
-    const plan = await createPlan(inventory, { settings: expectedSettings(options), namespace }, io);
+    const kinds = [...SCC_INPUT_KINDS, ...POD_SOURCES];
+    const { store, assumptions } = await readInventory(options, io, { kinds, only: namespace, gaps: 'fill' });
+    const input = { store, settings: expectedSettings(options) };
+    const selected =
+      namespace === undefined
+        ? store.list('Namespace').toSorted((a, b) => compareBytes(nameOf(a), nameOf(b)))
+        : [findNamespace(store, namespace)];
+    const namespaces = await planNamespaces(selected, input, io);
+    const grants = planGrants(namespaces, input);
+    const plan = { namespaces, grants, bindings: grantBindings(grants, store), assumptions };
     if (file !== undefined && file !== '-') await writeBindings(file, plan);
     if (file === '-') {
       io.stdout.write(printBindingManifests(plan));
       io.stderr.write(`${printPlanSummary(plan)}\n${printNextStep(plan, '-')}\n`);
     } else if (output === 'table') io.stdout.write(printPlan(plan, styleOf(io), file));
     else io.stdout.write(printData(output, planData(plan)));
-    return summarizePlan(plan).refused === 0 ? EXIT.passed : EXIT.violations;
+    return summarizePlan(namespaces).refused === 0 ? EXIT.passed : EXIT.violations;
   },
 });

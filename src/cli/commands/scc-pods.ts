@@ -1,24 +1,24 @@
 import type { Store } from '../../cluster/store.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
-import { compareBytes } from '../../kube/text.ts';
 import { isWindows } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import { compareBytes } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
+import { matchesUser } from '../../policy/rbac/who-can.ts';
 import { findSccViolations } from '../../policy/scc/advice/explain.ts';
 import { sccMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
-import { isGrantedTo, sccGrants, type SccGrant, type GrantSource, printGrantSource, findScc } from '../scc-grants.ts';
-import { printColumns, DATA_AND_TABLE, outputOption, printData } from '../output/print.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,
-  readInventory,
   inventoryOptions,
+  readInventory,
   selectedNamespace,
   selectionOptions,
 } from '../inventory/inventory.ts';
-import { printAssumptions } from '../output/print.ts';
 import { list, oneOf, option, text } from '../options.ts';
+import { DATA_AND_TABLE, outputOption, printAssumptions, printColumns, printData } from '../output/print.ts';
+import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../scc-grants.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
 
 /** A pod with the SCC that admitted it. */
@@ -39,60 +39,33 @@ interface AuditedPod {
   readonly owner?: { readonly kind: string; readonly name: string };
 }
 
-/** The selection of pods. Absent fields select all pods. */
-interface PodFilter {
-  readonly namespace?: string | undefined;
-  /** An empty list also selects pods without an SCC. */
-  readonly sccs: readonly string[];
-  readonly subject?: string | undefined;
-}
-
 interface AuditContext {
   readonly store: Store;
   readonly settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-}
-
-/** Returns the pods with their SCCs and current grants, sorted by namespace and name. */
-export function auditPods(context: AuditContext, { namespace, sccs, subject }: PodFilter): readonly AuditedPod[] {
-  const grantsFor = createGrantLookup(context.store);
-  return context.store
-    .list('Pod', namespace)
-    .map((pod) => auditPod(pod, context, grantsFor))
-    .filter((pod) => sccs.length === 0 || (pod.scc !== undefined && sccs.includes(pod.scc)))
-    .filter((pod) => subject === undefined || pod.subject === subject)
-    .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
+  readonly grantsFor: GrantLookup;
 }
 
 /** Returns the grants of an SCC to a service account in its namespace; `undefined` if the SCC does not exist. */
 type GrantLookup = (scc: string, namespace: string, account: string) => readonly GrantSource[] | undefined;
 
+/** The grants of an SCC are indexed by namespace: a cluster has far more bindings than each of its namespaces. */
 function createGrantLookup(store: Store): GrantLookup {
-  const bySubject = new Map<string, readonly GrantSource[] | undefined>();
-  const byScc = new Map<string, ReadonlyMap<string, readonly SccGrant[]> | undefined>();
-  const grantsByNamespace = (name: string): ReadonlyMap<string, readonly SccGrant[]> | undefined => {
+  const bySccs = new Map<string, ReadonlyMap<string, readonly SccGrant[]>>();
+  return (name, namespace, account) => {
     const scc = store.get('SecurityContextConstraints', name);
-    // A cluster has far more bindings than each of its namespaces.
-    if (!byScc.has(name)) byScc.set(name, scc && Map.groupBy(sccGrants(store, scc), (grant) => grant.namespace ?? ''));
-    return byScc.get(name);
-  };
-  return (scc, namespace, account) => {
-    const key = JSON.stringify([scc, namespace, account]);
-    if (!bySubject.has(key)) {
-      const grants = grantsByNamespace(scc);
-      const user = impersonatedUser(`system:serviceaccount:${namespace}:${account}`, []);
-      const near = grants && [...(grants.get('') ?? []), ...(grants.get(namespace) ?? [])];
-      bySubject.set(
-        key,
-        near?.filter((grant) => isGrantedTo(grant, user, namespace)).map(({ through }) => through),
-      );
-    }
-    return bySubject.get(key);
+    if (scc === undefined) return undefined;
+    const byNamespace = bySccs.get(name) ?? Map.groupBy(sccGrants(store, scc), (grant) => grant.namespace ?? '');
+    bySccs.set(name, byNamespace);
+    const user = impersonatedUser(`system:serviceaccount:${namespace}:${account}`, []);
+    return [...(byNamespace.get('') ?? []), ...(byNamespace.get(namespace) ?? [])]
+      .filter(({ subject }) => matchesUser(subject, user))
+      .map(({ through }) => through);
   };
 }
 
-function auditPod(pod: Pod, context: AuditContext, grantsFor: GrantLookup): AuditedPod {
-  const namespaceObject = context.store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
-  const mode = isWindows(pod.spec) ? 'windows' : sccMode(namespaceObject, context.settings).mode;
+function auditPod(pod: Pod, { store, settings, grantsFor }: AuditContext): AuditedPod {
+  const namespaceObject = store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
+  const mode = isWindows(pod.spec) ? 'windows' : sccMode(namespaceObject, settings).mode;
   const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
   const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
   const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType];
@@ -106,7 +79,7 @@ function auditPod(pod: Pod, context: AuditContext, grantsFor: GrantLookup): Audi
     ...(controller === undefined ? {} : { owner: { kind: controller.kind, name: controller.name } }),
   };
   if (!scc) return { ...facts, through: [], note: NOTES[mode] };
-  const sccObject = context.store.get('SecurityContextConstraints', scc);
+  const sccObject = store.get('SecurityContextConstraints', scc);
   const misfits = sccObject === undefined ? [] : findSccViolations(pod, sccObject, namespaceObject);
   const through = serviceAccount === undefined ? [] : grantsFor(scc, namespace, serviceAccount);
   const notes = [grantNote(subject, through, mode), misfitNote(scc, misfits)].filter((note) => note !== undefined);
@@ -155,31 +128,24 @@ function grantNote(
     : "admitted only because of its creator's permissions";
 }
 
-function printPodTable(pods: readonly AuditedPod[]): string {
-  const header = ['NAMESPACE', 'POD', 'SCC', 'SUBJECT', 'GRANTED THROUGH', 'SINCE', 'OWNER'];
-  return printColumns(
-    header,
-    pods.map((pod) => cellsOf(pod).map((cell) => cell || '<none>')),
-  );
+const HEADER = ['NAMESPACE', 'POD', 'SCC', 'SUBJECT', 'GRANTED THROUGH', 'SINCE', 'OWNER'];
+
+function printPod({ namespace, name, scc, subject, through, note, since, owner }: AuditedPod): string[] {
+  const [first, ...others] = through.map(printGrantSource);
+  const more = others.length === 0 ? '' : ` and ${others.length} more`;
+  const granted = [first === undefined ? undefined : `${first}${more}`, note].filter((part) => part !== undefined);
+  const controller = owner ? `${owner.kind}/${owner.name}` : '';
+  return [namespace, name, scc ?? '', subject ?? '', granted.join('; '), since ?? '', controller];
 }
 
 /**
  * Prints CSV with a header and one line for each pod.
  * @see https://www.rfc-editor.org/rfc/rfc4180
  */
-function printPodCsv(pods: readonly AuditedPod[]): string {
-  const header = ['namespace', 'pod', 'scc', 'subject', 'granted through', 'since', 'owner', 'service account'];
-  const rows = pods.map((pod) => [...cellsOf(pod), pod.serviceAccount ?? '']);
+function printCsv(pods: readonly AuditedPod[]): string {
+  const header = [...HEADER, 'SERVICE ACCOUNT'].map((title) => title.toLowerCase());
+  const rows = pods.map((pod) => [...printPod(pod), pod.serviceAccount ?? '']);
   return [header, ...rows].map((cells) => `${cells.map(printCell).join(',')}\r\n`).join('');
-}
-
-function cellsOf({ namespace, name, scc, subject, through, note, since, owner }: AuditedPod): string[] {
-  const [first, ...others] = through.map(printGrantSource);
-  const more = others.length === 0 ? '' : ` and ${others.length} more`;
-  const granted = [...(first === undefined ? [] : [`${first}${more}`]), ...(note === undefined ? [] : [note])].join(
-    '; ',
-  );
-  return [namespace, name, scc ?? '', subject ?? '', granted, since ?? '', owner ? `${owner.kind}/${owner.name}` : ''];
 }
 
 /** Annotations are free text. A spreadsheet must not evaluate them as formulas. */
@@ -203,9 +169,10 @@ Examples:
   portcullis scc pods --subject user -n shop
 `;
 
-const KINDS = ['Namespace', 'Pod', 'SecurityContextConstraints', ...RBAC_KINDS] as const;
+/** The SCC mode of a running server is not visible in the cluster. */
+const MODE_ASSUMPTION = `SCC mode ${DEFAULT_SCC_MODE} for namespaces without the label (set --scc-mode)`;
 
-/** Lists the pods with the SCCs that admitted them, for auditors. */
+/** Lists the pods with the SCCs that admitted them, sorted by namespace and name, for auditors. */
 export const command = defineCommand({
   details: DETAILS,
   options: {
@@ -220,39 +187,28 @@ export const command = defineCommand({
     output: outputOption([...DATA_AND_TABLE, 'csv']),
   },
   async run(options, _operands, io) {
+    const { scc: sccs, subject, output, 'scc-mode': mode = DEFAULT_SCC_MODE } = options;
     const namespace = selectedNamespace(options);
-    const needs = { kinds: KINDS, only: namespace, ranges: 'leave' } as const;
-    const { store, assumptions } = await readInventory(options, io, needs);
-    const settings = {
-      mode: options['scc-mode'] ?? DEFAULT_SCC_MODE,
-      exemptNamespaces: options['scc-exempt-namespaces'],
-    };
-    checkFilter(store, namespace, options.scc);
-    const pods = auditPods({ store, settings }, { namespace, sccs: options.scc, subject: options.subject });
-    const assumed = options['scc-mode'] === undefined ? [MODE_ASSUMPTION] : [];
-    io.stdout.write(PRINT[options.output](pods, [...assumptions, ...assumed]));
+    const kinds = ['Namespace', 'Pod', 'SecurityContextConstraints', ...RBAC_KINDS] as const;
+    const { store, assumptions: missing } = await readInventory(options, io, { kinds, only: namespace });
+    if (namespace !== undefined) findNamespace(store, namespace);
+    const settings = { mode, exemptNamespaces: options['scc-exempt-namespaces'] };
+    const context = { store, settings, grantsFor: createGrantLookup(store) };
+    const all = store.list('Pod').map((pod) => auditPod(pod, context));
+    for (const name of sccs) if (!all.some(({ scc }) => scc === name)) findScc(store, name);
+    const pods = all
+      .filter((pod) => namespace === undefined || pod.namespace === namespace)
+      .filter(({ scc }) => sccs.length === 0 || (scc !== undefined && sccs.includes(scc)))
+      .filter((pod) => subject === undefined || pod.subject === subject)
+      .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
+    const assumptions = [...missing, ...(options['scc-mode'] === undefined ? [MODE_ASSUMPTION] : [])];
+    if (output === 'csv') io.stdout.write(printCsv(pods));
+    else if (output !== 'table') io.stdout.write(printData(output, { pods, assumptions }));
+    else {
+      const rows = pods.map((pod) => printPod(pod).map((cell) => cell || '<none>'));
+      const table = pods.length === 0 ? 'No pods found.\n' : printColumns(HEADER, rows);
+      io.stdout.write(`${table}${printAssumptions(assumptions)}`);
+    }
     return EXIT.passed;
   },
 });
-
-/** The SCC mode of a running server is not visible in the cluster. */
-const MODE_ASSUMPTION = `SCC mode ${DEFAULT_SCC_MODE} for namespaces without the label (set --scc-mode)`;
-
-/** @throws {UserError} for a namespace that does not exist, and for an SCC that neither exists nor admitted a pod */
-function checkFilter(store: Store, namespace: string | undefined, sccs: readonly string[]): void {
-  if (namespace !== undefined) findNamespace(store, namespace);
-  const recorded = new Set(store.list('Pod').map(({ metadata }) => metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc]));
-  for (const scc of sccs) {
-    if (!recorded.has(scc)) findScc(store, scc);
-  }
-}
-
-type Print = (pods: readonly AuditedPod[], assumptions: readonly string[]) => string;
-
-const PRINT: Readonly<Record<'table' | 'json' | 'yaml' | 'csv', Print>> = {
-  table: (pods, assumptions) =>
-    `${pods.length === 0 ? 'No pods found.\n' : printPodTable(pods)}${printAssumptions(assumptions)}`,
-  json: (pods, assumptions) => printData('json', { pods, assumptions }),
-  yaml: (pods, assumptions) => printData('yaml', { pods, assumptions }),
-  csv: (pods) => printPodCsv(pods),
-};

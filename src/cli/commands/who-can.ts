@@ -34,7 +34,7 @@ export const command = defineCommand({
   async run(options, [name = ''], io) {
     const { namespace, output } = options;
     const kinds = namespace === undefined ? KINDS : (['Namespace', ...KINDS] as const);
-    const { store, assumptions } = await readInventory(options, io, { kinds, only: namespace, ranges: 'leave' });
+    const { store, assumptions } = await readInventory(options, io, { kinds, only: namespace });
     if (namespace !== undefined) findNamespace(store, namespace);
     const grants = sccGrants(store, findScc(store, name)).filter(
       (grant) => namespace === undefined || grant.namespace === undefined || grant.namespace === namespace,

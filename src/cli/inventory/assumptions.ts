@@ -1,9 +1,8 @@
 /** Objects that manifests or a cluster lack and that a decision needs. Each function adds them and describes what it added. */
 import type { WritableStore } from '../../cluster/store.ts';
-import { isMirrorPod } from '../../kube/controller-pod.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { quote, sortedSet } from '../../kube/text.ts';
+import { sortedSet } from '../../kube/text.ts';
 import {
   isObject,
   type ClusterRole,
@@ -11,8 +10,6 @@ import {
   type Kind,
   type KubeObject,
   type Namespace,
-  type Pod,
-  type ServiceAccount,
 } from '../../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import {
@@ -126,20 +123,6 @@ function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
 function withAnnotations(namespace: Namespace, added: Readonly<Record<string, string>>): Namespace {
   const { metadata } = namespace;
   return { ...namespace, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...added } } };
-}
-
-/**
- * Returns the API server's error for a pod whose service account does not exist.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
- */
-export function serviceAccountError(
-  pod: Pod,
-  namespace: string,
-  findAccount: (name: string) => ServiceAccount | undefined,
-): string | undefined {
-  const name: unknown = pod.spec?.serviceAccountName;
-  if (isMirrorPod(pod) || typeof name !== 'string' || findAccount(name) !== undefined) return undefined;
-  return `error looking up service account ${namespace}/${name}: serviceaccount ${quote(name)} not found`;
 }
 
 function nameOf({ metadata }: KubeObject): string {

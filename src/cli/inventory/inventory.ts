@@ -94,14 +94,15 @@ export interface ObjectName {
 }
 
 export interface InventoryNeeds {
-  /** The kinds to read from a cluster. Manifests are read completely. */
+  /**
+   * The kinds to read from a cluster. Manifests are read completely; missing namespaces and service accounts are assumed if they
+   * are among the kinds, and with service accounts the UID ranges, because only pods that are created need them.
+   */
   readonly kinds: readonly Kind[];
   /** The only namespace to read from a cluster, besides cluster-scoped objects. */
   readonly only?: string | undefined;
   /** Namespaces to assume for manifests, besides the namespaces of their objects. */
   readonly namespaces?: readonly string[];
-  /** `leave`: namespaces in manifests without a UID range keep none. */
-  readonly ranges?: 'leave';
   /** Returns single objects to read of other kinds, which may depend on the objects read so far. */
   also?(store: Store): readonly ObjectName[];
   /** `fill`: a cluster without SCCs or UID ranges is completed by assumptions, as manifests always are. */
@@ -247,7 +248,7 @@ async function readSingleObjects(
 function inventoryOf(
   objects: readonly ManifestObject[],
   namespace = 'default',
-  { kinds, namespaces, ranges, also }: InventoryNeeds,
+  { kinds, namespaces, also }: InventoryNeeds,
 ): Inventory {
   const store = createStore();
   failOnErrors(fillStore(store, objects, namespace));
@@ -255,8 +256,7 @@ function inventoryOf(
     ...(hasStandardSccs(store) ? [] : assumeStandardSccs(store)),
     ...assumeClusterAdmin(store),
     ...(kinds.includes('Namespace') ? assumeNamespaces(store, namespaces) : []),
-    ...(kinds.includes('ServiceAccount') ? assumeServiceAccounts(store) : []),
-    ...(kinds.includes('Namespace') && ranges !== 'leave' ? assumeRanges(store) : []),
+    ...(kinds.includes('ServiceAccount') ? [...assumeServiceAccounts(store), ...assumeRanges(store)] : []),
   ];
   for (const { kind, namespace, name } of also?.(store) ?? []) {
     const object = objects.find(
