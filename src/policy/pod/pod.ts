@@ -5,7 +5,7 @@
  */
 import { tooLong, tooMany, unmarshalError, type FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
-import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, MAX_FIELDS, MAX_KEYS, CONTAINER_LISTS } from '../../kube/pod.ts';
+import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, MAX_FIELDS, MAX_KEYS, type CONTAINER_LISTS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import {
   booleanAt,
@@ -134,6 +134,7 @@ export type DecodedPod =
   { readonly pod: PodFields; readonly error?: never } | { readonly error: DecodeError; readonly pod?: never };
 
 const NONE: readonly never[] = [];
+const NO_ANNOTATIONS: PodFields['annotations'] = {};
 
 /** Reads a pod or pod template. The argument may have any type; the error names the first field of a wrong type. */
 export function decodePod(podLike: unknown): DecodedPod {
@@ -222,7 +223,7 @@ interface PodBuilder extends Filled<PodFields> {
 
 function readPod(source: Source): PodFields {
   const metadata = objectAt(source, 'metadata', 'ObjectMeta');
-  const annotations = metadata ? stringMapAt(metadata, 'annotations') : {};
+  const annotations = metadata ? stringMapAt(metadata, 'annotations') : NO_ANNOTATIONS;
   const pod: PodBuilder = {
     json: source.json,
     location: '',
@@ -253,23 +254,25 @@ function readPod(source: Source): PodFields {
   };
   const spec = objectAt(source, 'spec', 'PodSpec');
   if (spec) readPodSpec(spec, pod);
-  readSeccompAnnotations(pod);
+  if (hasKeyWith(annotations, SECCOMP_CONTAINER_ANNOTATION_PREFIX)) readSeccompAnnotations(pod);
   pod.nullElement = source.state.nullElement;
   return pod;
 }
 
 function readPodSpec(spec: Source, pod: PodBuilder): void {
-  const lists: Record<ContainerList, readonly Source[]> = {
-    initContainers: NONE,
-    containers: NONE,
-    ephemeralContainers: NONE,
-  };
+  let initContainers: readonly Source[] = NONE;
+  let containers: readonly Source[] = NONE;
+  let ephemeralContainers: readonly Source[] = NONE;
   for (const key in spec.json) {
     switch (key) {
       case 'initContainers':
+        initContainers = objectsAt(spec, key, 'Container');
+        break;
       case 'containers':
+        containers = objectsAt(spec, key, 'Container');
+        break;
       case 'ephemeralContainers':
-        lists[key] = objectsAt(spec, key, key === 'ephemeralContainers' ? 'EphemeralContainer' : 'Container');
+        ephemeralContainers = objectsAt(spec, key, 'EphemeralContainer');
         break;
       case 'hostNetwork':
       case 'hostPID':
@@ -293,21 +296,29 @@ function readPodSpec(spec: Source, pod: PodBuilder): void {
         readPodSecurityContext(objectAt(spec, key, 'PodSecurityContext'), pod);
     }
   }
-  const count = lists.initContainers.length + lists.containers.length + lists.ephemeralContainers.length;
-  if (count > MAX_CONTAINERS) reportTooMany(spec, 'containers', { count, max: MAX_CONTAINERS });
-  else for (const list of CONTAINER_LISTS) for (const source of lists[list]) readContainer(source, pod);
+  const count = initContainers.length + containers.length + ephemeralContainers.length;
+  if (count > MAX_CONTAINERS) {
+    reportTooMany(spec, 'containers', { count, max: MAX_CONTAINERS });
+    return;
+  }
+  for (const source of initContainers) readContainer(source, pod);
+  for (const source of containers) readContainer(source, pod);
+  for (const source of ephemeralContainers) readContainer(source, pod);
 }
 
-/** Looks for annotations of containers only if there are any, since few pods have them. */
+function hasKeyWith(map: object, prefix: string): boolean {
+  for (const key in map) if (key.startsWith(prefix)) return true;
+  return false;
+}
+
 function readSeccompAnnotations({ annotations, containers }: PodBuilder): void {
-  if (!Object.keys(annotations).some((key) => key.startsWith(SECCOMP_CONTAINER_ANNOTATION_PREFIX))) return;
   for (const container of containers) {
     container.seccompAnnotation = annotations[SECCOMP_CONTAINER_ANNOTATION_PREFIX + container.name];
   }
 }
 
 function readOsName(os: Source | undefined): string {
-  return os ? stringAt(os, 'name', 'v1.OSName') : '';
+  return os ? stringAt(os, 'name', 'OSName') : '';
 }
 
 function readPodSecurityContext(context: Source | undefined, pod: PodBuilder): void {
@@ -349,7 +360,7 @@ function readSharedField(context: Source, key: string, into: Filled<SecurityCont
       break;
     case 'appArmorProfile': {
       const profile = objectAt(context, key, 'AppArmorProfile');
-      into.appArmorProfile = profile && stringAt(profile, 'type', 'v1.AppArmorProfileType');
+      into.appArmorProfile = profile && stringAt(profile, 'type', 'AppArmorProfileType');
       break;
     }
     case 'windowsOptions': {
@@ -375,7 +386,7 @@ export function readSeLinuxOptions(context: Source): SeLinuxFields | undefined {
 function readSeccompProfile(context: Source): SeccompProfile | undefined {
   const profile = objectAt(context, 'seccompProfile', 'SeccompProfile');
   if (profile === undefined) return undefined;
-  const type = stringAt(profile, 'type', 'v1.SeccompProfileType');
+  const type = stringAt(profile, 'type', 'SeccompProfileType');
   const localhostProfile = optionalStringAt(profile, 'localhostProfile');
   return localhostProfile === undefined ? { type } : { type, localhostProfile };
 }
@@ -419,7 +430,7 @@ function readContainer(source: Source, pod: PodBuilder): void {
       case 'livenessProbe':
       case 'readinessProbe':
       case 'startupProbe':
-        readHandler(objectAt(source, key, 'Probe'), { container, path: key, hosts: pod.handlerHosts });
+        readHandler(objectAt(source, key, 'Probe'), key, container, pod.handlerHosts);
         break;
       case 'lifecycle':
         readLifecycle(objectAt(source, key, 'Lifecycle'), container, pod.handlerHosts);
@@ -440,7 +451,7 @@ function readSecurityContext(context: Source | undefined, container: Filled<Cont
         container[key] = booleanAt(context, key);
         break;
       case 'procMount':
-        container.procMount = optionalStringAt(context, key, 'v1.ProcMountType');
+        container.procMount = optionalStringAt(context, key, 'ProcMountType');
         break;
       case 'capabilities':
         container.capabilities = readCapabilities(context);
@@ -455,31 +466,31 @@ function readCapabilities(context: Source): Capabilities | undefined {
   const capabilities = objectAt(context, 'capabilities', 'Capabilities');
   return (
     capabilities && {
-      add: stringsAt(capabilities, 'add', 'v1.Capability'),
-      drop: stringsAt(capabilities, 'drop', 'v1.Capability'),
+      add: stringsAt(capabilities, 'add', 'Capability'),
+      drop: stringsAt(capabilities, 'drop', 'Capability'),
     }
   );
 }
 
 function readPorts(source: Source, container: ContainerFields, hostPorts: HostPort[]): void {
-  for (const [index, port] of objectsAt(source, 'ports', 'ContainerPort').entries()) {
+  for (const port of objectsAt(source, 'ports', 'ContainerPort')) {
     const hostPort = int32At(port, 'hostPort') ?? 0;
-    if (hostPort !== 0) hostPorts.push({ container, index, port: hostPort });
+    if (hostPort !== 0) hostPorts.push({ container, index: port.index ?? 0, port: hostPort });
   }
 }
 
 function readLifecycle(lifecycle: Source | undefined, container: ContainerFields, hosts: HandlerHost[]): void {
   if (lifecycle === undefined) return;
-  for (const hook of ['postStart', 'preStop']) {
-    const handler = objectAt(lifecycle, hook, 'LifecycleHandler');
-    readHandler(handler, { container, path: `lifecycle.${hook}`, hosts });
-  }
+  readHandler(objectAt(lifecycle, 'postStart', 'LifecycleHandler'), 'lifecycle.postStart', container, hosts);
+  readHandler(objectAt(lifecycle, 'preStop', 'LifecycleHandler'), 'lifecycle.preStop', container, hosts);
 }
 
 /** Collects the hosts of a probe or hook. The other actions, exec, grpc and sleep, have no host. */
 function readHandler(
   handler: Source | undefined,
-  { container, path, hosts }: { container: ContainerFields; path: string; hosts: HandlerHost[] },
+  path: string,
+  container: ContainerFields,
+  hosts: HandlerHost[],
 ): void {
   if (handler === undefined) return;
   const httpGet = objectAt(handler, 'httpGet', 'HTTPGetAction');
@@ -545,7 +556,7 @@ function readVolume(source: Source): VolumeFields {
   let sources: readonly string[] = NONE;
   let hostPath: string | undefined;
   let flexDriver: string | undefined;
-  for (const key of Object.keys(source.json)) {
+  for (const key in source.json) {
     const known = KNOWN_SOURCES.get(key);
     const present = known && objectAt(source, key, known.type);
     if (known === undefined || present === undefined) continue;

@@ -40,11 +40,13 @@ export interface Source {
 
 /** A type as Go's decoder and as field errors print it. */
 interface ExpectedType {
+  /** Without its package: `Container`, `bool`. */
   readonly go: string;
   readonly text: string;
 }
 
 const NO_FIELDS: JsonObject = {};
+const NO_STRINGS: Readonly<Record<string, string>> = {};
 const NO_ITEMS: readonly never[] = [];
 const MAX_INT64 = 2 ** 63;
 
@@ -107,25 +109,22 @@ function isInt64(value: unknown): value is number {
 export function objectAt(source: Source, key: string, struct: string): Source | undefined {
   const value = source.json[key];
   if (isObject(value)) return { json: value, state: source.state, struct, parent: source, key, index: undefined };
-  if (value != null) reportType(source, key, value, { go: `v1.${struct}`, text: 'an object' });
+  if (value != null) reportType(source, key, value, { go: struct, text: 'an object' });
   return undefined;
 }
 
 /** Returns the elements of a list of objects. A null element is read as an empty object. */
 export function objectsAt(source: Source, key: string, struct: string): readonly Source[] {
-  const list = listAt(source, key, `v1.${struct}`);
-  return list.length === 0 ? NO_ITEMS : list.map((item, index) => element(source, { key, struct, item, index }));
-}
-
-function element(
-  parent: Source,
-  { key, struct, item, index }: { key: string; struct: string; item: unknown; index: number },
-): Source {
-  const { state } = parent;
-  if (isObject(item)) return { json: item, state, struct, parent, key, index };
-  if (item == null) state.nullElement ??= elementPath(parent, key, index);
-  else reportType(parent, key, item, { go: `v1.${struct}`, text: 'an object' }, index);
-  return { json: NO_FIELDS, state, struct, parent, key, index };
+  const list = listAt(source, key, struct);
+  if (list.length === 0) return NO_ITEMS;
+  const sources: Source[] = [];
+  for (const item of list) {
+    const index = sources.length;
+    if (!isObject(item)) reportElement(source, { key, item, index }, { go: struct, text: 'an object' });
+    const json = isObject(item) ? item : NO_FIELDS;
+    sources.push({ json, state: source.state, struct, parent: source, key, index });
+  }
+  return sources;
 }
 
 /** Returns the strings of a list. A null element is read as an empty string. `type` is the Go type of the elements. */
@@ -154,7 +153,7 @@ function listAt(source: Source, key: string, type: string): readonly unknown[] {
   const value = source.json[key];
   if (value == null) return NO_ITEMS;
   if (!Array.isArray(value)) {
-    reportType(source, key, value, { go: `[]${type}`, text: 'a list' });
+    reportType(source, key, value, { go: `[]${qualifiedType(type)}`, text: 'a list' });
     return NO_ITEMS;
   }
   const { state } = source;
@@ -169,7 +168,7 @@ export function stringMapAt(source: Source, key: string): Readonly<Record<string
   const map = source.json[key];
   if (!isObject(map)) {
     if (map != null) reportType(source, key, map, STRING_MAP);
-    return {};
+    return NO_STRINGS;
   }
   let isPlain = true;
   for (const name in map) {
@@ -209,8 +208,13 @@ function reportType(source: Source, key: string, value: unknown, type: ExpectedT
   const path = element === undefined ? memberPath(source, key) : elementPath(source, key, element);
   source.state.error = {
     field: invalidValue(path, value, `must be ${type.text}`),
-    message: unmarshalError(value, `${source.struct}.${goPath(source, key)}`, type.go),
+    message: unmarshalError(value, `${source.struct}.${goPath(source, key)}`, qualifiedType(type.go)),
   };
+}
+
+/** The types of the API are in the package `v1`. They start with a capital letter, unlike Go's own types. */
+function qualifiedType(type: string): string {
+  return /^[A-Z]/.test(type) ? `v1.${type}` : type;
 }
 
 function memberPath(source: Source, key: string): string {

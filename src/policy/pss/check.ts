@@ -50,13 +50,11 @@ const NONE: readonly never[] = [];
 /** Returns the offending containers. */
 export function findContainers(
   { containers }: PodFields,
-  offends: (container: ContainerFields) => boolean,
+  offends: (container: ContainerFields) => boolean | undefined,
 ): readonly ContainerFields[] {
   let found: ContainerFields[] | undefined;
   for (const container of containers) {
-    if (!offends(container)) continue;
-    if (found) found.push(container);
-    else found = [container];
+    if (offends(container)) (found ??= []).push(container);
   }
   return found ?? NONE;
 }
@@ -79,12 +77,12 @@ export function findAnnotations(
   { annotations }: PodFields,
   offends: (key: string, value: string) => boolean,
 ): readonly Annotation[] {
-  const found: Annotation[] = [];
+  let found: Annotation[] | undefined;
   for (const key in annotations) {
     const value = annotations[key] ?? '';
-    if (offends(key, value)) found.push({ key, value });
+    if (offends(key, value)) (found ??= []).push({ key, value });
   }
-  return found;
+  return found ?? NONE;
 }
 
 /** `pod`, `container "a"` or `pod and containers "a", "b"`; empty without setters. */
@@ -116,8 +114,7 @@ export function quotedList(items: readonly string[]): string {
 
 /** The distinct items, sorted by bytes. */
 export function distinct(items: readonly string[]): readonly string[] {
-  const [first] = items;
-  return items.every((item) => item === first) ? items.slice(0, 1) : sortedSet(items);
+  return items.length < 2 ? items : sortedSet(items);
 }
 
 /** Joins two texts with a separator, unless one of them is empty. */

@@ -44,10 +44,10 @@ export function findAddedCapabilities(
   pod: PodFields,
   allowed: ReadonlySet<string>,
 ): Omit<Finding, 'reason'> | undefined {
-  const isForbidden = (name: string): boolean => !allowed.has(name);
-  const offenders = findContainers(pod, ({ capabilities }) => capabilities?.add.some(isForbidden) === true);
+  const offenders = findContainers(pod, ({ capabilities }) => capabilities?.add.some((name) => !allowed.has(name)));
   if (offenders.length === 0) return undefined;
-  const forbiddenNames = ({ capabilities }: ContainerFields) => capabilities?.add.filter(isForbidden) ?? [];
+  const forbiddenNames = ({ capabilities }: ContainerFields) =>
+    capabilities?.add.filter((name) => !allowed.has(name)) ?? [];
   const names = quotedList(distinct(offenders.flatMap(forbiddenNames)));
   return {
     detail: `${formatNames('container', offenders)} must not include ${names} in securityContext.capabilities.add`,

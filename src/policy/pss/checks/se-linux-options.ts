@@ -1,5 +1,5 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
+import type { SecurityContextFields } from '../../pod/pod.ts';
 import {
   distinct,
   findSetters,
@@ -10,6 +10,7 @@ import {
   quotedList,
   type Check,
   type Finding,
+  type Rule,
   type Setter,
 } from '../check.ts';
 
@@ -30,16 +31,23 @@ export const seLinuxOptions: Check = {
   level: 'baseline',
   fix: 'Remove user and role from securityContext.seLinuxOptions, and use the type container_t or none.',
   versions: [
-    { since: 'v1.0', check: (pod) => onlyTypes(pod, TYPES_V1_0) },
-    { since: 'v1.31', check: (pod) => onlyTypes(pod, TYPES_V1_31) },
+    { since: 'v1.0', check: onlyTypes(TYPES_V1_0) },
+    { since: 'v1.31', check: onlyTypes(TYPES_V1_31) },
   ],
 };
 
-function onlyTypes(pod: PodFields, allowedTypes: readonly string[]): Finding | undefined {
+function onlyTypes(allowedTypes: readonly string[]): Rule {
   const hasBadType = ({ seLinuxOptions: options }: SecurityContextFields): boolean =>
     options !== undefined && !allowedTypes.includes(options.type);
-  const setters = findSetters(pod, (setter) => hasBadType(setter) || setsUser(setter) || setsRole(setter));
-  if (setters.length === 0) return undefined;
+  const offends = (setter: SecurityContextFields): boolean =>
+    setter.seLinuxOptions !== undefined && (hasBadType(setter) || setsUser(setter) || setsRole(setter));
+  return (pod) => {
+    const setters = findSetters(pod, offends);
+    return setters.length === 0 ? undefined : createFinding(setters, hasBadType);
+  };
+}
+
+function createFinding(setters: readonly Setter[], hasBadType: (setter: Setter) => boolean): Finding {
   const types = distinct(setters.filter(hasBadType).map((setter) => setter.seLinuxOptions?.type ?? ''));
   const typeText = types.length === 0 ? '' : `${plural(types.length, 'type', 'types')} ${quotedList(types)}`;
   const userText = setters.some(setsUser) ? 'user may not be set' : '';
