@@ -169,7 +169,7 @@ function createTiming() {
       const labeledMs = labeled.elapsedMs(labels.unlabeled.length === 0 ? 'all' : undefined, nowMs);
       const wantedMs = wanted.elapsedMs(want ? 'yes' : undefined, nowMs);
       return {
-        labelledSinceMs: labeledMs === undefined ? undefined : nowMs - labeledMs,
+        labeledSinceMs: labeledMs === undefined ? undefined : nowMs - labeledMs,
         decidedAtMs: wantedMs === undefined ? undefined : nowMs - wantedMs,
       };
     },
@@ -303,7 +303,7 @@ function computeConditions(
   } as const;
   const plan: EnforcementPlan = { spec: modes.spec, status: modes.status, want: view.want, ...effect };
   const unreleased = view.want ? [] : labels.unreleased;
-  return enforcementConditions({ input, plan, unlabelled: labels.unlabeled, unreleased })
+  return enforcementConditions({ input, plan, unlabeled: labels.unlabeled, unreleased })
     .filter(({ type }) => OWN_CONDITIONS.has(type))
     .map((state) => (isRollingOut && state.type === 'Enforcing' ? { ...state, ...ROLLING_OUT } : state));
 }

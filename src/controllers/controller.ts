@@ -8,6 +8,11 @@ import type { Observable, Settings } from '../config/settings.ts';
 import { RESOURCES, getApiVersion } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
+import {
+  findAffectedNamespaces,
+  type AffectedNamespaces,
+  type AffectingKind,
+} from '../policy/rollout/affected-namespaces.ts';
 import type { RangeSettings } from '../policy/uid-range/ranges.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -192,6 +197,21 @@ export function watch<K extends Kind>(kind: K, keys: Keys<K>, isChangesOnly = fa
 /** Produces keys from changes of the objects of a kind. */
 export function watchChanges<K extends Kind>(kind: K, keys: Keys<K>): Source {
   return watch(kind, keys, true);
+}
+
+/** Computes the namespaces whose level may have changed with an object. */
+export function getAffectedNamespaces(
+  kind: AffectingKind,
+  object: KubeObject,
+  store: Store,
+  { type, before }: SourceEvent<Kind>,
+): AffectedNamespaces {
+  const change = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
+  return findAffectedNamespaces(change, {
+    sccNames: store.list('SecurityContextConstraints').flatMap(({ metadata }) => metadata?.name ?? []),
+    findRole: (namespace, name) =>
+      namespace === '' ? store.get('ClusterRole', name) : store.get('Role', name, namespace),
+  });
 }
 
 /** Produces keys whenever an observable value changes. */

@@ -6,10 +6,11 @@ import { POD_SECURITY_CONFIG_MAP, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from
 import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds, Namespace } from '../kube/types.ts';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
-import { findAffectedNamespaces } from '../policy/rollout/affected-namespaces.ts';
+import type { AffectingKind } from '../policy/rollout/affected-namespaces.ts';
 import { managementSettings, planLabels, type LabelSyncPlan } from '../policy/rollout/label-sync.ts';
 import {
   forEachYielding,
+  getAffectedNamespaces,
   rule,
   watch,
   watchValue,
@@ -123,19 +124,12 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
   };
 }
 
-type AffectingKind = Exclude<Parameters<typeof findAffectedNamespaces>[0]['kind'], 'Namespace' | 'ServiceAccount'>;
-
 /** Enqueues the namespaces whose level may depend on an object. */
 function watchAffected(kind: AffectingKind): Source {
-  return watch(kind, (object, store, { type, before }) => {
+  return watch(kind, (object, store, event) => {
     // A resync enqueues all namespaces once, not once for each kind.
-    if (type === 'sync') return kind === 'SecurityContextConstraints' ? [ALL] : [];
-    const change = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
-    const affected = findAffectedNamespaces(change, {
-      sccNames: names(store.list('SecurityContextConstraints')),
-      findRole: (namespace, name) =>
-        namespace === '' ? store.get('ClusterRole', name) : store.get('Role', name, namespace),
-    });
+    if (event.type === 'sync') return kind === 'SecurityContextConstraints' ? [ALL] : [];
+    const affected = getAffectedNamespaces(kind, object, store, event);
     return affected === 'all' ? [ALL] : [...affected];
   });
 }

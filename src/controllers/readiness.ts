@@ -7,15 +7,10 @@ import {
   PSA_ENFORCEMENT_CONFIG,
   type PSAEnforcementConfig,
 } from '../kube/psa-enforcement-config.ts';
-import type { Kind, KubeObject } from '../kube/types.ts';
 import { parseTimestamp } from '../kube/units.ts';
 import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import {
-  findAffectedNamespaces,
-  type AffectedNamespaces,
-  type ObjectChange,
-} from '../policy/rollout/affected-namespaces.ts';
+import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affected-namespaces.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import { REPORT_NAME, type NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
@@ -30,6 +25,7 @@ import {
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { ReadinessMetrics } from '../telemetry/metrics.ts';
 import {
+  getAffectedNamespaces,
   rule,
   statusRule,
   watch,
@@ -41,7 +37,6 @@ import {
   type Reconciler,
   type ReconcileResult,
   type Source,
-  type SourceEvent,
 } from './controller.ts';
 import {
   continueSweep,
@@ -421,7 +416,7 @@ function createSettling() {
 }
 
 /** Kinds that decide how pods are admitted, or which level a namespace would be held to. */
-const AFFECTING_KINDS = [
+const AFFECTING_KINDS: readonly AffectingKind[] = [
   'Namespace',
   'ServiceAccount',
   'SecurityContextConstraints',
@@ -429,29 +424,15 @@ const AFFECTING_KINDS = [
   'RoleBinding',
   'ClusterRole',
   'ClusterRoleBinding',
-] as const;
-type AffectingKind = (typeof AFFECTING_KINDS)[number];
+];
 
 function watchAffecting(kind: AffectingKind, keys: (affected: AffectedNamespaces) => readonly string[]): Source {
-  return watchChanges(kind, (object, store, event) => keys(getAffected(kind, object, store, event)));
-}
-
-function getAffected(
-  kind: AffectingKind,
-  object: KubeObject,
-  store: Store,
-  { type, before }: SourceEvent<Kind>,
-): AffectedNamespaces {
-  if (kind === 'SecurityContextConstraints') {
+  return watchChanges(kind, (object, store, event) => {
+    if (kind !== 'SecurityContextConstraints') return keys(getAffectedNamespaces(kind, object, store, event));
     // The priority decides the order in which SCCs are tried, so it counts too.
+    const { type, before } = event;
     const isSame = type === 'put' && before && deepEqual({ ...object, metadata: {} }, { ...before, metadata: {} });
-    return isSame === true ? new Set() : 'all';
-  }
-  const change: ObjectChange = type === 'remove' ? { kind, before: object } : { kind, before, after: object };
-  return findAffectedNamespaces(change, {
-    sccNames: store.list('SecurityContextConstraints').flatMap(({ metadata }) => metadata?.name ?? []),
-    findRole: (namespace, name) =>
-      namespace === '' ? store.get('ClusterRole', name) : store.get('Role', name, namespace),
+    return keys(isSame === true ? new Set() : 'all');
   });
 }
 

@@ -45,12 +45,10 @@ export function createEnforcementPreview({
     const found = previewEnforcement({
       request,
       exemptions,
-      surroundingsOf: (name) => templateSurroundings(store, name, management),
-      levelOf: ({ namespace }) => levelIn(namespace, store),
+      templateContext: (name) => templateSurroundings(store, name, management),
+      predictLevel: ({ namespace }) => levelIn(namespace, store),
     });
-    return found === undefined
-      ? undefined
-      : formatPreviewWarning(found, { date: settings.enforcementDate, told: warnings });
+    return found === undefined ? undefined : formatPreviewWarning(found, { date: settings.enforcementDate, warnings });
   };
 }
 

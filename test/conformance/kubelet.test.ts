@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
 import { parseKubeletVersion, parseVersion, formatKubeletVersion } from '../../src/policy/kubelet/version.ts';
-import { psaLevelOf } from '../../src/policy/rollout/scc-level.ts';
+import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
 import { auditUserNamespaces } from '../../src/policy/rollout/user-namespace-audit.ts';
 import { createSccSet, findCandidates } from '../../src/policy/scc/order.ts';
 import { evaluatePod, type Version } from '../../src/policy/pss/index.ts';
@@ -115,11 +115,11 @@ const AREAS: Readonly<Record<string, Area>> = {
       input.version === undefined ? parseKubeletVersion(input.kubeletVersion ?? '') : parseVersion(input.version);
     assert.deepEqual('value' in parsed ? { normalised: formatKubeletVersion(parsed.value) } : parsed, expected);
   }),
-  'scc-to-pss': area<{ readonly scc: string }, unknown>('psaLevelOf', ({ scc: name }, expected) => {
+  'scc-to-pss': area<{ readonly scc: string }, unknown>('psaLevel', ({ scc: name }, expected) => {
     const scc = name === 'nested-container-design' ? DESIGN : STANDARD.get(name);
     assert.ok(scc);
     const levelOf = (userNamespaces: 'ignore' | 'aware') =>
-      psaLevelOf(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
+      psaLevel(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
     assert.deepEqual({ today: levelOf('ignore'), userNamespaceAware: levelOf('aware') }, expected);
   }),
   'pss-user-namespace': area<CheckInput, unknown>('evaluatePod', ({ check, version, pod }, expected) => {

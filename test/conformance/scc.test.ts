@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
-import { psaLevelOf } from '../../src/policy/rollout/scc-level.ts';
+import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
 import { assignScc, validateScc, type SccDecision, type SccInput } from '../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { canUseBy, laxScc, type Grant } from '../support/scc.ts';
@@ -114,7 +114,7 @@ suite('levels of SCCs', { skip }, () => {
   test('scc-to-pss-random', () => {
     let compared = 0;
     for (const { id, scc, namespace, expect } of readLines<RandomScc>('random/scc-to-pss-random.ndjson.gz')) {
-      const { level, error } = psaLevelOf(scc, namespace, { profile: 'upstream' });
+      const { level, error } = psaLevel(scc, namespace, { profile: 'upstream' });
       assert.deepEqual([level, error !== undefined], [expect.level, expect.error !== undefined], id);
       compared++;
     }
@@ -156,14 +156,14 @@ suite('levels of SCCs', { skip }, () => {
       const { namespaceAnnotations: annotations = {}, scc = {}, ...part } = input;
       const namespace = { metadata: { name: 'demo', annotations } };
       const whole = area === 'scc-to-pss/whole' ? laxScc({ ...scc, ...part }) : { ...strict, ...part };
-      const upstream = psaLevelOf(whole, namespace, { profile: 'upstream' });
+      const upstream = psaLevel(whole, namespace, { profile: 'upstream' });
       if (expect.error) assert.ok(upstream.error !== undefined);
       // This part lets volumes pass that another part holds against the SCC.
       else if (area === 'scc-to-pss/hostDir')
         assert.equal(upstream.level === 'privileged', expect.level === 'privileged');
       else assert.deepEqual(upstream, { level: expect.level });
       if (!productExpect) return;
-      assert.deepEqual(psaLevelOf(whole, namespace, { profile: 'accurate' }), { level: productExpect.level });
+      assert.deepEqual(psaLevel(whole, namespace, { profile: 'accurate' }), { level: productExpect.level });
     });
   }
 });

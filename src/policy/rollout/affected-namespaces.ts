@@ -2,14 +2,16 @@ import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { isObject, type KubeObject } from '../../kube/types.ts';
 import { grantNamespace, readRoleRef, readSubject } from '../rbac/authorizer.ts';
-import { readRules, ruleAllows, type Rule, type Action, type RbacKind } from '../rbac/rules.ts';
+import { readRules, ruleAllows, type Action, type RbacKind } from '../rbac/rules.ts';
 
-/** A change of an object on which levels hang. */
+/** The kinds of the objects that the level of a namespace depends on. */
+export type AffectingKind = 'Namespace' | 'ServiceAccount' | 'SecurityContextConstraints' | RbacKind;
+
 export interface ObjectChange {
-  readonly kind: 'Namespace' | 'ServiceAccount' | 'SecurityContextConstraints' | RbacKind;
-  /** Absent: the object is new. */
+  readonly kind: AffectingKind;
+  /** Absent for a new object. */
   readonly before?: KubeObject | undefined;
-  /** Absent: the object is gone. */
+  /** Absent for a deleted object. */
   readonly after?: KubeObject | undefined;
 }
 
@@ -17,116 +19,94 @@ export interface ObjectChange {
 export type AffectedNamespaces = ReadonlySet<string> | 'all';
 
 /** The data that decides which grants matter. */
-export interface GrantContext {
+interface GrantContext {
   /** The names of all SCCs. */
   readonly sccNames: readonly string[];
-  /** The Role in that namespace, or the ClusterRole if the namespace is `''`; `undefined` if there is none. */
+  /** The Role in that namespace, or the ClusterRole if the namespace is `''`; `undefined` if it does not exist. */
   findRole(namespace: string, name: string): KubeObject | undefined;
 }
 
-const NOWHERE: AffectedNamespaces = new Set();
+const NONE: AffectedNamespaces = new Set();
 /** Fields that affect neither the level of an SCC nor its grants. */
-const UNJUDGED = { apiVersion: '', kind: '', metadata: {}, priority: 0 };
-const USE: Action = {
-  verb: 'use',
-  apiGroup: RESOURCES.SecurityContextConstraints.group,
-  resource: RESOURCES.SecurityContextConstraints.resource,
-};
+const IRRELEVANT_FIELDS = { apiVersion: '', kind: '', metadata: {}, priority: 0 };
+const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
+const USE: Action = { verb: 'use', apiGroup, resource };
 
 /**
- * The namespaces to reconcile after a change. A binding matters if its role permits the use of an SCC, a role if it
- * changes which ones. A binding to a missing role counts when the role is created.
+ * The namespaces to reconcile after a change. A binding matters if its role permits the use of an SCC. A role matters if the
+ * SCCs change that it permits. A binding to a missing role counts when the role is created.
  */
 export function findAffectedNamespaces(
   { kind, before, after }: ObjectChange,
   context: GrantContext,
 ): AffectedNamespaces {
+  const { name = '', namespace = '' } = (after ?? before)?.metadata ?? {};
   switch (kind) {
     case 'SecurityContextConstraints':
-      return isSameScc(before, after) ? NOWHERE : 'all';
+      return before && after && isSameScc(before, after) ? NONE : 'all';
     case 'Namespace':
-      return new Set([(after ?? before)?.metadata?.name ?? '']);
+      return new Set([name]);
     case 'ServiceAccount':
-      return new Set([(after ?? before)?.metadata?.namespace ?? '']);
+      return new Set([namespace]);
     case 'Role':
-    case 'ClusterRole':
-      return isSameGrant(before, after, context) ? NOWHERE : placeOf(kind, after ?? before);
+    case 'ClusterRole': {
+      const [old, current] = [before, after].map((role) => grantedSccs(role, context.sccNames).join());
+      if (old === current) return NONE;
+      return kind === 'ClusterRole' ? 'all' : new Set([grantNamespace(kind, after ?? before) ?? '']);
+    }
     case 'RoleBinding':
     case 'ClusterRoleBinding':
-      return union([before, after].map((binding) => reachOfBinding(kind, binding, context)));
+      return union([before, after].map((binding) => affectedByBinding(kind, binding, context)));
   }
 }
 
-/** True if nothing differs by which it is judged or granted. */
-function isSameScc(before: KubeObject | undefined, after: KubeObject | undefined): boolean {
-  return before !== undefined && after !== undefined && deepEqual(judgedPart(before), judgedPart(after));
+function isSameScc(before: KubeObject, after: KubeObject): boolean {
+  return deepEqual({ ...before, ...IRRELEVANT_FIELDS }, { ...after, ...IRRELEVANT_FIELDS });
 }
 
-function judgedPart(scc: KubeObject): object {
-  return { ...scc, ...UNJUDGED };
-}
-
-/** The SCCs that a role lets its subjects use. */
+/** The SCCs that a role permits to use. */
 export function grantedSccs(role: KubeObject | undefined, sccNames: readonly string[]): readonly string[] {
-  const rules: readonly Rule[] = readRules(isObject(role) ? (role as { readonly rules?: unknown }).rules : undefined);
+  const rules = readRules(isObject(role) ? (role as { readonly rules?: unknown }).rules : undefined);
   return sccNames.filter((name) => rules.some((rule) => ruleAllows(rule, { ...USE, name })));
 }
 
-/** The users and groups among a binding's subjects that service accounts can be, as an authorizer sees them. */
+/** The users and groups among the subjects of a binding that a service account can have, as an authorizer reads them. */
 export function serviceAccountSubjects(
   kind: 'RoleBinding' | 'ClusterRoleBinding',
   binding: KubeObject,
 ): readonly string[] {
+  const { subjects } = binding as { readonly subjects?: unknown };
   const namespace = grantNamespace(kind, binding) ?? '';
-  return podSubjects(binding).flatMap((subject) => {
-    const filed = readSubject(subject, namespace);
-    return filed !== undefined && namespacesOf(filed.name) !== NOWHERE ? [filed.name] : [];
+  return (Array.isArray(subjects) ? subjects : []).flatMap((subject: unknown) => {
+    const name = readSubject(subject, namespace)?.name;
+    return name !== undefined && accountNamespaces(name) !== NONE ? [name] : [];
   });
 }
 
-function isSameGrant(
-  before: KubeObject | undefined,
-  after: KubeObject | undefined,
-  { sccNames }: GrantContext,
-): boolean {
-  return grantedSccs(before, sccNames).join() === grantedSccs(after, sccNames).join();
-}
-
-function reachOfBinding(
+function affectedByBinding(
   kind: 'RoleBinding' | 'ClusterRoleBinding',
   binding: KubeObject | undefined,
   { sccNames, findRole }: GrantContext,
 ): AffectedNamespaces {
-  if (binding === undefined) return NOWHERE;
+  if (binding === undefined) return NONE;
   const namespace = grantNamespace(kind, binding) ?? '';
   const ref = readRoleRef((binding as { readonly roleRef?: unknown }).roleRef, namespace);
-  if (ref === undefined || grantedSccs(findRole(ref.namespace, ref.name), sccNames).length === 0) return NOWHERE;
-  const reach = union(serviceAccountSubjects(kind, binding).map(namespacesOf));
-  if (kind === 'ClusterRoleBinding' || reach === NOWHERE) return reach;
+  if (ref === undefined || grantedSccs(findRole(ref.namespace, ref.name), sccNames).length === 0) return NONE;
+  const affected = union(serviceAccountSubjects(kind, binding).map(accountNamespaces));
+  if (kind === 'ClusterRoleBinding') return affected;
   // A RoleBinding grants permissions in its own namespace only.
-  return reach === 'all' || reach.has(namespace) ? new Set([namespace]) : NOWHERE;
+  return affected === 'all' || affected.has(namespace) ? new Set([namespace]) : NONE;
 }
 
-/** Where the accounts are that have this name or are in this group. */
-function namespacesOf(subject: string): AffectedNamespaces {
+/** The namespaces of the service accounts that have this user name or group. */
+function accountNamespaces(subject: string): AffectedNamespaces {
   if (subject === 'system:serviceaccounts' || subject === 'system:authenticated') return 'all';
   const [system, kind, namespace = '', name] = subject.split(':');
-  const isOfAccounts =
-    system === 'system' && (name === undefined ? kind === 'serviceaccounts' : kind === 'serviceaccount');
-  return isOfAccounts && namespace !== '' ? new Set([namespace]) : NOWHERE;
+  const isAccount = system === 'system' && kind === (name === undefined ? 'serviceaccounts' : 'serviceaccount');
+  return isAccount && namespace !== '' ? new Set([namespace]) : NONE;
 }
 
-function placeOf(kind: 'Role' | 'ClusterRole', object: KubeObject | undefined): AffectedNamespaces {
-  return kind === 'ClusterRole' ? 'all' : new Set([grantNamespace(kind, object) ?? '']);
-}
-
-function union(reaches: readonly AffectedNamespaces[]): AffectedNamespaces {
-  if (reaches.includes('all')) return 'all';
-  const names = reaches.flatMap((reach) => (reach === 'all' ? [] : [...reach]));
-  return names.length === 0 ? NOWHERE : new Set(names);
-}
-
-function podSubjects(binding: KubeObject): readonly unknown[] {
-  const { subjects } = binding as { readonly subjects?: unknown };
-  return Array.isArray(subjects) ? subjects : [];
+function union(sets: readonly AffectedNamespaces[]): AffectedNamespaces {
+  if (sets.includes('all')) return 'all';
+  return new Set(sets.flatMap((one) => (one === 'all' ? [] : [...one])));
 }

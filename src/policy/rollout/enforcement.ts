@@ -176,7 +176,7 @@ export function areAllRaised({ generation }: PublishedLevel, replicas: readonly 
 interface RaiseInput {
   readonly nowMs: number;
   /** Since when every managed namespace has had its label; absent if one has none. */
-  readonly labelledSinceMs?: number | undefined;
+  readonly labeledSinceMs?: number | undefined;
   /** Since when enforcement has been wanted. Labels that were seen before may be outdated. */
   readonly decidedAtMs?: number | undefined;
   /** When the default was last raised. */
@@ -189,9 +189,9 @@ const RAISE_INTERVAL_MS = 300_000;
 
 /** True if the labels have settled and the last raise is long enough ago. `waitMs` is the delay if only time is missing. */
 export function planRaise(input: RaiseInput): { readonly isSettled: boolean; readonly waitMs?: number } {
-  const { nowMs, labelledSinceMs, decidedAtMs = 0, lastRaiseMs = -Infinity, settleMs } = input;
-  if (labelledSinceMs === undefined) return { isSettled: false };
-  const settledAtMs = Math.max(labelledSinceMs, decidedAtMs) + settleMs;
+  const { nowMs, labeledSinceMs, decidedAtMs = 0, lastRaiseMs = -Infinity, settleMs } = input;
+  if (labeledSinceMs === undefined) return { isSettled: false };
+  const settledAtMs = Math.max(labeledSinceMs, decidedAtMs) + settleMs;
   const waitMs = Math.max(settledAtMs, lastRaiseMs + RAISE_INTERVAL_MS) - nowMs;
   return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
 }
@@ -206,7 +206,7 @@ interface EnforcementFacts {
   readonly failure?: string | undefined;
   readonly violating?: readonly string[];
   /** Managed namespaces without their label. */
-  readonly unlabelled?: readonly string[];
+  readonly unlabeled?: readonly string[];
   /** Namespaces with an enforce label of the syncer that is to be removed. */
   readonly unreleased?: readonly string[];
 }
@@ -255,7 +255,7 @@ function violationsDetected({ input, violating = [] }: EnforcementFacts): State 
   );
 }
 
-function enforcing({ input, plan, unlabelled }: EnforcementFacts): State {
+function enforcing({ input, plan, unlabeled }: EnforcementFacts): State {
   const { phase, gate } = input;
   const { spec, status, enforce } = plan;
   if (phase === 'Evaluate') return no('PhaseNotEnforcing', 'phase Evaluate enforces nothing');
@@ -269,11 +269,11 @@ function enforcing({ input, plan, unlabelled }: EnforcementFacts): State {
   if (gate === undefined) {
     return { status: 'Unknown', reason: 'FeatureGateNotObserved', message: 'the state of the feature gate is unknown' };
   }
-  return no('LabelingNamespaces', `the default level is raised after all namespaces are labeled${missing(unlabelled)}`);
+  return no('LabelingNamespaces', `the default level is raised after all namespaces are labeled${missing(unlabeled)}`);
 }
 
 function progressing(facts: EnforcementFacts): State {
-  const { input, plan, unlabelled, unreleased = [] } = facts;
+  const { input, plan, unlabeled, unreleased = [] } = facts;
   const { want, enforce } = plan;
   if (enforce === 'privileged' && input.currentEnforce === 'restricted') {
     return yes('RevertingConfiguration', 'replicas change to the default level privileged');
@@ -282,7 +282,7 @@ function progressing(facts: EnforcementFacts): State {
     return yes('RollingOutConfiguration', 'replicas change to the default level restricted');
   }
   if (want === true && enforce === 'privileged') {
-    return yes('LabelingNamespaces', `namespaces are being labeled${missing(unlabelled)}`);
+    return yes('LabelingNamespaces', `namespaces are being labeled${missing(unlabeled)}`);
   }
   if (want === false && unreleased.length > 0) {
     return yes('ReleasingLabels', `enforce labels are being removed from ${summarizeNames(unreleased)}`);
@@ -317,8 +317,8 @@ function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | unde
   );
 }
 
-function missing(unlabelled: readonly string[] = []): string {
-  return unlabelled.length === 0 ? '' : `; missing: ${summarizeNames(unlabelled)}`;
+function missing(unlabeled: readonly string[] = []): string {
+  return unlabeled.length === 0 ? '' : `; missing: ${summarizeNames(unlabeled)}`;
 }
 
 function yes(reason: string, message = ''): State {

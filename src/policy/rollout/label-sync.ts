@@ -1,119 +1,89 @@
+/**
+ * Plans the Pod Security labels of namespaces by the SCCs that their service accounts may use.
+ * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
+ */
+import type { JsonPatchOp } from '../../kube/json-patch.ts';
+import { getMetadataOwners, type FieldOwner } from '../../kube/managed-fields.ts';
+import { getApiVersion } from '../../kube/resources.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
+import { quote, sortedSet } from '../../kube/text.ts';
+import { isObject, type JsonObject, type Namespace } from '../../kube/types.ts';
+import { parseTimestamp } from '../../kube/units.ts';
 import {
-  POD_SECURITY_LABELS,
   FORMER_LABEL_SYNC_MANAGER,
-  LABEL_SYNC_MANAGER,
   LABEL_SYNC_LABEL,
+  LABEL_SYNC_MANAGER,
+  POD_SECURITY_LABELS,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../kube/well-known.ts';
-import { isLevel, type Level, parseVersion } from '../pss/policy.ts';
-import { MODES, type Mode, isStricter } from '../psa/policy.ts';
-import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
-import { type Namespace, isObject, type JsonObject } from '../../kube/types.ts';
+import { isStricter } from '../psa/policy.ts';
+import { isLevel, parseVersion, type Level } from '../pss/policy.ts';
+import { serviceAccountSubject, type CanUse } from '../scc/access.ts';
 import { sccMode, type SccSettings } from '../scc/mode.ts';
-import { type SecurityContextConstraints, NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
-import { serviceAccountSubject } from '../scc/access.ts';
-import { prepareScc } from '../scc/scc.ts';
-import type { CanUse, Subject } from '../scc/access.ts';
-import { getApiVersion } from '../../kube/resources.ts';
-import type { JsonPatchOp } from '../../kube/json-patch.ts';
-import type { SyncerMode } from './enforcement.ts';
-import { quote, sortedSet } from '../../kube/text.ts';
 import { readNamespaceRanges } from '../scc/namespace.ts';
-import { psaLevelOf, type SccLevelOptions } from './scc-level.ts';
-import { parseTimestamp } from '../../kube/units.ts';
+import { prepareScc } from '../scc/scc.ts';
+import type { SyncerMode } from './enforcement.ts';
+import { psaLevel, type SccLevelOptions } from './scc-level.ts';
 
-/** The two labels of a mode. */
-const MODE_LABELS: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
-  enforce: { level: POD_SECURITY_LABELS.enforce, version: POD_SECURITY_LABELS.enforceVersion },
-  audit: { level: POD_SECURITY_LABELS.audit, version: POD_SECURITY_LABELS.auditVersion },
-  warn: { level: POD_SECURITY_LABELS.warn, version: POD_SECURITY_LABELS.warnVersion },
-};
+// The labels and their owners.
 
-const VERSIONS: ReadonlySet<string> = new Set(MODES.map((mode) => MODE_LABELS[mode].version));
-
-/** All six. */
-const PSA_LABELS: readonly string[] = MODES.flatMap((mode) => [MODE_LABELS[mode].level, MODE_LABELS[mode].version]);
-
-/** The labels that hold pods to something. */
-const ENFORCE_LABELS: ReadonlySet<string> = new Set([MODE_LABELS.enforce.level, MODE_LABELS.enforce.version]);
+const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_SECURITY_LABELS;
+const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
+const PSA_LABELS: readonly string[] = [enforce, enforceVersion, audit, auditVersion, warn, warnVersion];
+const ENFORCE_LABELS: readonly string[] = [enforce, enforceVersion];
 
 /** The value of a label in a namespace of the level. */
-function labelFor(key: string, level: Level): string {
-  return VERSIONS.has(key) ? 'latest' : level;
+function labelValue(key: string, level: Level): string {
+  return LEVEL_LABELS.includes(key) ? level : 'latest';
 }
 
-/** True for a value that means something. */
 function isValidLabel(key: string, value: string): boolean {
-  return VERSIONS.has(key) ? parseVersion(value) !== undefined : isLevel(value);
-}
-
-/** What the syncer owns in a namespace by applying it; only that goes away when it is left out of an application. */
-interface OwnFields {
-  readonly labels: ReadonlySet<string>;
-  readonly annotations: ReadonlySet<string>;
+  return LEVEL_LABELS.includes(key) ? isLevel(value) : parseVersion(value) !== undefined;
 }
 
 /**
- * The manager of fields that existed before the first server-side apply. Its owner is unknown.
+ * The manager of fields that existed before the first server-side apply. Their owner is unknown.
  * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/
  */
-const NOBODY = 'before-first-apply';
+const UNKNOWN_MANAGER = 'before-first-apply';
 
-const NOTHING: OwnFields = { labels: new Set(), annotations: new Set() };
-
-/** The fields that the syncer applied; never what was written in another way or by others. */
-export function getOwnFields(owners: readonly FieldOwner[]): OwnFields {
-  return owners.find(isOwner) ?? NOTHING;
+/** `former`: the fields were written by plain updates of an early release of the syncer. */
+function classifyOwner({ manager, operation, subresource }: FieldOwner): 'syncer' | 'former' | 'unknown' | 'other' {
+  if (manager === UNKNOWN_MANAGER) return 'unknown';
+  if (manager === FORMER_LABEL_SYNC_MANAGER) return 'former';
+  if (manager !== LABEL_SYNC_MANAGER) return 'other';
+  return operation === 'Apply' && subresource === '' ? 'syncer' : 'former';
 }
 
-/** True if the label exists and another manager owns or co-owns it. */
-function isForeign(key: string, namespace: Namespace, owners: readonly FieldOwner[]): boolean {
-  return isPresent(key, namespace) && foreignOwnersOf(key, owners).length > 0;
+const NO_FIELDS: Pick<FieldOwner, 'labels' | 'annotations'> = { labels: new Set(), annotations: new Set() };
+
+/** The fields that the syncer applied. Only these are removed when an apply omits them. */
+export function getOwnFields(owners: readonly FieldOwner[]): Pick<FieldOwner, 'labels' | 'annotations'> {
+  return owners.find((owner) => classifyOwner(owner) === 'syncer') ?? NO_FIELDS;
 }
 
-/** The other managers that own the label. */
-function foreignOwnersOf(key: string, owners: readonly FieldOwner[]): readonly string[] {
-  const others = owners.filter((owner) => owner.labels.has(key) && !isOurs(owner) && owner.manager !== NOBODY);
-  return others.map(({ manager }) => manager);
+/** `foreign`: another manager owns or co-owns the label. `unowned`: its owner is unknown, as after a restore from a backup. */
+type Ownership = 'absent' | 'foreign' | 'former' | 'own' | 'unowned';
+
+function getOwnership(key: string, namespace: Namespace, owners: readonly FieldOwner[]): Ownership {
+  if (namespace.metadata?.labels?.[key] === undefined) return 'absent';
+  const classes = owners.filter(({ labels }) => labels.has(key)).map(classifyOwner);
+  if (classes.includes('other')) return 'foreign';
+  if (classes.includes('former')) return 'former';
+  return classes.includes('syncer') ? 'own' : 'unowned';
 }
 
-/** True if the label exists without a known owner, as after a restore from a backup. */
-function isUnowned(key: string, namespace: Namespace, owners: readonly FieldOwner[]): boolean {
-  return isPresent(key, namespace) && !owners.some(({ labels, manager }) => labels.has(key) && manager !== NOBODY);
-}
+// The managed namespaces.
 
-/** True if the label exists, no other manager owns it, and an early release of the syncer wrote it by an update. */
-function isFormer(key: string, namespace: Namespace, owners: readonly FieldOwner[]): boolean {
-  const isListed = owners.some((owner) => isFormerOwner(owner) && owner.labels.has(key));
-  return isListed && isPresent(key, namespace) && !isForeign(key, namespace, owners);
-}
-
-/** True for what the syncer wrote by plain updates, under its name of today or the one before. */
-function isFormerOwner(owner: FieldOwner): boolean {
-  return isOurs(owner) && !isOwner(owner);
-}
-
-function isOwner({ manager, operation, subresource }: FieldOwner): boolean {
-  return manager === LABEL_SYNC_MANAGER && operation === 'Apply' && subresource === '';
-}
-
-function isOurs({ manager }: FieldOwner): boolean {
-  return manager === LABEL_SYNC_MANAGER || manager === FORMER_LABEL_SYNC_MANAGER;
-}
-
-function isPresent(key: string, { metadata }: Namespace): boolean {
-  return metadata?.labels?.[key] !== undefined;
-}
-
-/** Which namespaces are managed. */
+/** Settings that decide which namespaces are managed. */
 export interface ManagementSettings {
   /** Namespaces that are never managed. */
   readonly exemptNamespaces: ReadonlySet<string>;
-  /** Namespaces where SCCs are not enforced are not managed. */
+  /** Namespaces in which SCCs are not enforced are not managed. */
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
 }
 
-/** Namespaces of the platform, which looks after their labels itself. */
+/** Suffixes of the namespaces whose labels OpenShift maintains itself. */
 const PLATFORM =
   'apiserver apiserver-operator authentication authentication-operator cloud-controller-manager ' +
   'cloud-controller-manager-operator cloud-credential-operator cloud-network-config-controller cluster-csi-drivers ' +
@@ -128,7 +98,7 @@ const PLATFORM =
   'user-workload-monitoring vsphere-infra';
 
 /**
- * The namespaces that are exempt unless configured otherwise.
+ * The namespaces that are never managed.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/nsexemptions/nsexemptions.go
  */
 export const DEFAULT_UNMANAGED_NAMESPACES: readonly string[] = [
@@ -136,25 +106,28 @@ export const DEFAULT_UNMANAGED_NAMESPACES: readonly string[] = [
   ...PLATFORM.split(' ').map((name) => `openshift-${name}`),
 ];
 
-/** The settings of an installation with these SCC settings. */
 export function managementSettings(scc: ManagementSettings['scc']): ManagementSettings {
   return { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
 }
 
-/** True if the namespace asks to be managed, also where it would not be otherwise. */
+/** True if the label of the namespace enables the syncer, which then overwrites labels of other managers too. */
 function isOptedIn(namespace: Namespace): boolean {
   return namespace.metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
 }
 
-/** True for the platform's own namespaces, by their names. */
+/** True if the name is reserved for namespaces of the platform. */
 export function isPlatformNamespace(name: string): boolean {
   return name === 'openshift' || name.startsWith('openshift-');
 }
 
+export function isTerminating({ metadata, status }: Namespace): boolean {
+  return status?.phase === 'Terminating' || metadata?.deletionTimestamp != null;
+}
+
 /**
- * True if the syncer manages the labels of the namespace. A namespace with all six labels of other managers is not
- * managed; with some of them, it is.
- * @param owners of its fields; absent if they cannot be read
+ * True if the syncer manages the labels of the namespace. A namespace in which other managers own all six labels is not
+ * managed.
+ * @param owners of the fields of the namespace; absent if the managed fields cannot be parsed
  */
 export function isManaged(
   namespace: Namespace,
@@ -166,284 +139,59 @@ export function isManaged(
   if (isOptedIn(namespace)) return true;
   if (isPlatformNamespace(name) || owners === undefined) return false;
   if (sccMode(namespace, scc).mode !== 'enforce') return false;
-  if (PSA_LABELS.every((key) => isForeign(key, namespace, owners))) return false;
+  if (PSA_LABELS.every((key) => getOwnership(key, namespace, owners) === 'foreign')) return false;
   return labels?.[LABEL_SYNC_LABEL] !== 'false';
 }
 
-/** Tells whether the service account of that name may use an SCC in the namespace. */
-type MayUse = (scc: SecurityContextConstraints) => boolean;
+// The level that a namespace needs.
 
 /**
- * Whether a service account may use SCCs in its namespace: by the users and groups of the SCC, else by roles. Who has
- * created a pod plays no part.
+ * Returns the function that evaluates whether a service account may use an SCC in its namespace: by the users and groups of
+ * the SCC, else by roles. The permissions of users who create pods do not count.
  */
-export function createSccAccess(serviceAccount: string, namespace: string, canUse: CanUse): MayUse {
+export function createSccAccess(
+  serviceAccount: string,
+  namespace: string,
+  canUse: CanUse,
+): (scc: SecurityContextConstraints) => boolean {
   const subject = serviceAccountSubject(namespace, serviceAccount, 'accurate');
   const granted = canUse.namesFor?.(subject, namespace);
   return (scc) => {
     const { name, users, groups } = prepareScc(scc);
-    if (isNamed(subject, users, groups)) return true;
+    if (users.includes(subject.username) || subject.groups.some((group) => groups.includes(group))) return true;
     return granted === undefined ? canUse(subject, name, namespace) : granted === 'any' || granted.has(name);
   };
 }
 
-function isNamed({ username, groups: own }: Subject, users: readonly string[], groups: readonly string[]): boolean {
-  return users.includes(username) || (groups.length > 0 && own.some((group) => groups.includes(group)));
-}
+/** SCCs with the levels that their pods satisfy in a namespace, the most permissive level first. */
+export type SccLevels = (
+  namespace: Namespace,
+) => readonly { readonly scc: SecurityContextConstraints; readonly level: Level }[];
 
-/** True if the namespace is on its way out. */
-export function isTerminating({ metadata, status }: Namespace): boolean {
-  return status?.phase === 'Terminating' || metadata?.deletionTimestamp != null;
-}
+/** A UID range that excludes root, and one that includes it. Nothing else of a namespace changes the level of an SCC. */
+const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
+  metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
+}));
 
-/** The object to apply by force so that the syncer owns exactly these fields; `undefined` if nothing differs. */
-function documentFor({ namespace, owners }: FieldsInput, fields: IntendedFields): Namespace | undefined {
-  const { labels, annotations } = namespace.metadata ?? {};
-  const own = getOwnFields(owners);
-  const isUpToDate =
-    isSame(fields.labels, labels, own.labels) && isSame(fields.annotations, annotations, own.annotations);
-  if (isUpToDate) return undefined;
-  return {
-    apiVersion: getApiVersion('Namespace'),
-    kind: 'Namespace',
-    metadata: {
-      ...identityOf(namespace),
-      ...(fields.labels.size === 0 ? {} : { labels: Object.fromEntries(fields.labels) }),
-      ...(fields.annotations.size === 0 ? {} : { annotations: Object.fromEntries(fields.annotations) }),
-    },
-  };
-}
-
-/**
- * Binds an apply to the object that was read. Without the uid, a deleted namespace would be created; without the
- * resource version, a concurrent change would be overwritten.
- */
-function identityOf({ metadata }: Namespace): NonNullable<Namespace['metadata']> {
-  const { name = '', uid, resourceVersion } = metadata ?? {};
-  return {
-    name,
-    ...(uid === undefined ? {} : { uid }),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
-  };
-}
-
-/** True if the values are there, and these keys and no others are owned. */
-function isSame(
-  intended: ReadonlyMap<string, string>,
-  values: Readonly<Record<string, string>> | null | undefined,
-  own: ReadonlySet<string>,
-): boolean {
-  const keys = [...own].filter((key) => key !== '.');
-  return (
-    keys.length === intended.size && [...intended].every(([key, value]) => own.has(key) && values?.[key] === value)
+/** Computes the levels of SCCs once for all namespaces. */
+export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
+  const [withoutRoot = [], withRoot = []] = EXAMPLES.map((namespace) =>
+    sccs
+      .map((scc) => ({ scc, level: psaLevel(scc, namespace, options).level ?? 'privileged' }))
+      .sort((a, b) => Number(isStricter(a.level, b.level)) - Number(isStricter(b.level, a.level))),
   );
-}
-
-/** Every field that the syncer may ever own. */
-const SYNCED_FIELDS = { labels: PSA_LABELS, annotations: [SUFFICIENT_LEVEL_ANNOTATION] } as const;
-
-/**
- * The patch that removes the entries of early releases from the managed fields, once the syncer owns the fields by
- * apply; `undefined` if there are none. Labels and other entries do not change. The resource version makes the patch
- * fail after a concurrent change.
- */
-function forgetFormer(namespace: Namespace): readonly JsonPatchOp[] | undefined {
-  const { resourceVersion, managedFields } = namespace.metadata ?? {};
-  const owners = getMetadataOwners(namespace.metadata) ?? [];
-  const isLeft = owners.map((owner) => isFormerOwner(owner) && ownsSynced(owner));
-  if (!isLeft.includes(true)) return undefined;
-  const value = (managedFields ?? []).flatMap((entry, index) => {
-    if (isLeft[index] !== true) return [entry];
-    const fieldsV1 = change(entry.fieldsV1, 'f:metadata', withoutSynced);
-    return fieldsV1 === undefined ? [] : [{ ...entry, fieldsV1 }];
-  });
-  return [
-    { op: 'replace', path: '/metadata/managedFields', value },
-    ...(resourceVersion === undefined
-      ? []
-      : [{ op: 'replace', path: '/metadata/resourceVersion', value: resourceVersion } as const]),
-  ];
-}
-
-const MAPS = ['labels', 'annotations'] as const;
-
-function ownsSynced(owner: FieldOwner): boolean {
-  return MAPS.some((map) => SYNCED_FIELDS[map].some((key) => owner[map].has(key)));
-}
-
-function withoutSynced(metadata: unknown): JsonObject | undefined {
-  return MAPS.reduce<JsonObject | undefined>(
-    (left, map) =>
-      left &&
-      change(left, `f:${map}`, (members) =>
-        SYNCED_FIELDS[map].reduce<JsonObject | undefined>(
-          (rest, key) => rest && change(rest, `f:${key}`, () => undefined),
-          isObject(members) ? members : undefined,
-        ),
-      ),
-    isObject(metadata) ? metadata : undefined,
-  );
-}
-
-/** The object with one member changed, or without it; `undefined` if none is left. */
-function change(object: unknown, name: string, by: (member: unknown) => unknown): JsonObject | undefined {
-  const members = Object.entries(isObject(object) ? object : {}).flatMap(([key, member]) => {
-    const changed = key === name ? by(member) : member;
-    return changed === undefined ? [] : [[key, changed] as const];
-  });
-  return members.length === 0 ? undefined : Object.fromEntries(members);
-}
-
-/** The fields that the syncer owns after the apply. Fields that are left out are released. */
-interface IntendedFields {
-  readonly labels: ReadonlyMap<string, string>;
-  readonly annotations: ReadonlyMap<string, string>;
-}
-
-/** The input for the fields of one namespace. */
-interface FieldsInput {
-  readonly namespace: Namespace;
-  readonly owners: readonly FieldOwner[];
-  readonly mode: SyncerMode;
-  readonly isManaged: boolean;
-  /** Absent where there is no telling, and in namespaces that are not managed. */
-  readonly level?: Level | undefined;
-}
-
-/**
- * The fields for a namespace. Without a level, labels stay unchanged, since removing one would change what is
- * enforced. Only in mode Advise, enforce labels are removed.
- */
-function intendedFields(input: FieldsInput): IntendedFields {
-  const labels = PSA_LABELS.flatMap((key) => {
-    const value = intendedLabel(key, input);
-    return value === undefined ? [] : [[key, value] as const];
-  });
-  return { labels: new Map(labels), annotations: intendedAnnotations(input) };
-}
-
-/** True if another manager owns the label, so that it keeps its value. */
-function isLeftAlone(key: string, { namespace, owners, level }: FieldsInput): boolean {
-  if (level === undefined || isOptedIn(namespace)) return false;
-  if (isForeign(key, namespace, owners)) return true;
-  const value = valueOf(key, namespace) ?? '';
-  return isUnowned(key, namespace, owners) && isValidLabel(key, value) && value !== labelFor(key, level);
-}
-
-function intendedLabel(key: string, input: FieldsInput): string | undefined {
-  const { namespace, owners, mode, level, isManaged } = input;
-  const isKept = mode === 'Enforce' || !ENFORCE_LABELS.has(key);
-  if (isKept && level !== undefined) return isLeftAlone(key, input) ? undefined : labelFor(key, level);
-  // What is still listed as early releases wrote it has to be owned first: only then it can be given up.
-  const isPast = isManaged && isFormer(key, namespace, owners);
-  const isOwn = getOwnFields(owners).labels.has(key) && (isKept || mode === 'Hold');
-  return isPast || isOwn ? valueOf(key, namespace) : undefined;
-}
-
-function intendedAnnotations({ namespace, owners, isManaged, level }: FieldsInput): IntendedFields['annotations'] {
-  const isOwn = isManaged && getOwnFields(owners).annotations.has(SUFFICIENT_LEVEL_ANNOTATION);
-  const value = level ?? (isOwn ? namespace.metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION] : undefined);
-  return new Map(value === undefined ? [] : [[SUFFICIENT_LEVEL_ANNOTATION, value]]);
-}
-
-function valueOf(key: string, { metadata }: Namespace): string | undefined {
-  return metadata?.labels?.[key];
+  return (namespace) => {
+    const { uidRange } = readNamespaceRanges(namespace);
+    return 'value' in uidRange && uidRange.value.min > 0 ? withoutRoot : withRoot;
+  };
 }
 
 /** The level that a namespace needs, and its cause. */
 interface NeededLevel {
   readonly level: Level;
-  /** The service account and the SCC for which it is not stricter; absent if no account may use any SCC. */
+  /** The service account and the SCC that need the level; absent if no account may use any SCC. */
   readonly cause?: { readonly serviceAccount: string; readonly scc: string };
-  /** What the original rules could not judge in that SCC. */
-  readonly doubt?: string;
 }
-
-interface NeedInput {
-  readonly namespace: Namespace;
-  /** The names of all of them. */
-  readonly serviceAccounts: readonly string[];
-  readonly sccLevels: SccLevels;
-  readonly canUse: CanUse;
-}
-
-/**
- * The strictest level that admits every pod that the service accounts of the namespace may run; restricted if they may
- * use no SCC.
- */
-function neededLevelOf({ namespace, serviceAccounts, sccLevels, canUse }: NeedInput): NeededLevel {
-  const namespaceName = namespace.metadata?.name ?? '';
-  const accounts = serviceAccounts.map((name) => ({ name, mayUse: createSccAccess(name, namespaceName, canUse) }));
-  for (const { scc, level, doubt } of sccLevels(namespace)) {
-    const account = accounts.find(({ mayUse }) => mayUse(scc));
-    if (account === undefined) continue;
-    const cause = { serviceAccount: account.name, scc: scc.metadata?.name ?? '' };
-    return { level, cause, ...(doubt === undefined ? {} : { doubt }) };
-  }
-  return { level: 'restricted' };
-}
-
-/** An event about the namespace, recorded once for as long as its cause lasts. */
-export interface LabelSyncEvent {
-  readonly type: 'Normal' | 'Warning';
-  readonly reason: 'NoUsableSCC' | 'LabelKept' | 'LabelForced' | 'LevelPrivileged';
-  readonly message: string;
-}
-
-/** The events of a plan. */
-function eventsFor(input: FieldsInput, need: NeededLevel, fields: IntendedFields): readonly LabelSyncEvent[] {
-  return [...ofNeed(input, need), ...ofKeptLabels(input, need.level), ...ofForcedLabels(input, fields)];
-}
-
-function ofNeed({ namespace }: FieldsInput, { level, cause }: NeededLevel): readonly LabelSyncEvent[] {
-  if (cause === undefined) {
-    const message = 'no service account of the namespace may use any SCC: its level is restricted';
-    return [{ type: 'Warning', reason: 'NoUsableSCC', message }];
-  }
-  const before = namespace.metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
-  if (level !== 'privileged' || before === undefined || before === level) return [];
-  const message = `the level changes to privileged, because service account ${quote(cause.serviceAccount)} may use SCC ${quote(cause.scc)}`;
-  return [{ type: 'Warning', reason: 'LevelPrivileged', message }];
-}
-
-function ofKeptLabels(input: FieldsInput, level: Level): readonly LabelSyncEvent[] {
-  const { labels } = input.namespace.metadata ?? {};
-  return PSA_LABELS.filter((key) => isLeftAlone(key, input) && labels?.[key] !== labelFor(key, level)).map((key) => ({
-    type: 'Normal',
-    reason: 'LabelKept',
-    message: `label ${key}=${labels?.[key] ?? ''} ${ownersText(key, input)}: it stays, although ${labelFor(key, level)} would do`,
-  }));
-}
-
-function ofForcedLabels(input: FieldsInput, { labels }: IntendedFields): readonly LabelSyncEvent[] {
-  const current = input.namespace.metadata?.labels;
-  const own = getOwnFields(input.owners).labels;
-  return [...labels]
-    .filter(([key, value]) => !own.has(key) && current?.[key] !== value && isForeignIn(input, key))
-    .map(([key, value]) => ({
-      type: 'Warning',
-      reason: 'LabelForced',
-      message: `label ${key}=${current?.[key] ?? ''} ${ownersText(key, input)}: it becomes ${value}, since the namespace has label ${LABEL_SYNC_LABEL}=true`,
-    }));
-}
-
-function isForeignIn({ namespace, owners }: FieldsInput, key: string): boolean {
-  return namespace.metadata?.labels?.[key] !== undefined && foreignOwnersOf(key, owners).length > 0;
-}
-
-function ownersText(key: string, { owners }: FieldsInput): string {
-  const managers = sortedSet(foreignOwnersOf(key, owners));
-  return managers.length === 0 ? 'has no recorded owner' : `belongs to ${managers.map(quote).join(', ')}`;
-}
-
-// * Keeping the Pod Security labels of namespaces at what the SCCs that their service accounts may use ask for.
-// @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
-
-export {
-  findAffectedNamespaces as reachOf,
-  type AffectedNamespaces as Reach,
-  type ObjectChange as SyncChange,
-} from './affected-namespaces.ts';
 
 /** The input of the plan for one namespace. */
 export interface LabelSyncInput {
@@ -456,18 +204,57 @@ export interface LabelSyncInput {
   readonly settings: ManagementSettings;
 }
 
+/**
+ * The strictest level that admits every pod that the service accounts of the namespace may run; restricted if they may use
+ * no SCC. Returns `undefined` until the namespace has a UID range and a service account.
+ */
+export function getNeededLevel(input: Omit<LabelSyncInput, 'mode' | 'settings'>): NeededLevel | undefined {
+  const { namespace, serviceAccounts, sccLevels, canUse } = input;
+  if (!canRunPods(namespace, serviceAccounts)) return undefined;
+  const namespaceName = namespace.metadata?.name ?? '';
+  const accounts = serviceAccounts.map((name) => ({ name, mayUse: createSccAccess(name, namespaceName, canUse) }));
+  for (const { scc, level } of sccLevels(namespace)) {
+    const account = accounts.find(({ mayUse }) => mayUse(scc));
+    if (account) return { level, cause: { serviceAccount: account.name, scc: scc.metadata?.name ?? '' } };
+  }
+  return { level: 'restricted' };
+}
+
+function canRunPods({ metadata }: Namespace, serviceAccounts: readonly string[]): boolean {
+  return serviceAccounts.length > 0 && (metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') !== '';
+}
+
+// The plan.
+
 /** The plan for a namespace: at most one write. */
 export interface LabelSyncPlan {
   readonly isManaged: boolean;
-  /** What the namespace needs; absent where there is no telling. */
+  /** Absent if the level cannot be computed, or the namespace is not managed. */
   readonly need?: NeededLevel | undefined;
-  /** To apply by force, as `LABEL_SYNC_MANAGER`. */
+  /** The document to apply by force, as `LABEL_SYNC_MANAGER`. */
   readonly apply?: Namespace | undefined;
-  /** To send as a JSON patch, where there is nothing to apply. */
+  /** A JSON patch, if there is nothing to apply. */
   readonly patch?: readonly JsonPatchOp[] | undefined;
   /** Events to record once for as long as their cause lasts. */
   readonly events: readonly LabelSyncEvent[];
 }
+
+interface LabelSyncEvent {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: 'NoUsableSCC' | 'LabelKept' | 'LabelForced' | 'LevelPrivileged';
+  readonly message: string;
+}
+
+/** The state from which the labels of a namespace are planned. */
+interface LabelState {
+  readonly namespace: Namespace;
+  readonly owners: readonly FieldOwner[];
+  readonly mode: SyncerMode;
+  readonly isManaged: boolean;
+  readonly need: NeededLevel | undefined;
+}
+
+type Fields = Readonly<Record<string, string>>;
 
 /** Plans the labels of a namespace. */
 export function planLabels(input: LabelSyncInput): LabelSyncPlan {
@@ -476,88 +263,198 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
   const managed = isManaged(namespace, owners, settings);
   if (owners === undefined || isTerminating(namespace)) return { isManaged: managed, events: [] };
   const need = managed ? getNeededLevel(input) : undefined;
-  const given: FieldsInput = { namespace, owners, mode, isManaged: managed, level: need?.level };
-  const fields = intendedFields(given);
-  const apply = documentFor(given, fields);
+  const state: LabelState = { namespace, owners, mode, isManaged: managed, need };
+  const labels = plannedLabels(state);
+  const apply = applyDocument(state, labels);
   return {
     isManaged: managed,
     need,
     apply,
-    patch: managed && apply === undefined ? forgetFormer(namespace) : undefined,
-    events: need ? eventsFor(given, need, fields) : [],
+    patch: managed && apply === undefined ? removeFormerOwners(namespace, owners) : undefined,
+    events: need ? [...levelEvents(namespace, need), ...labelEvents(state, need.level, labels)] : [],
   };
 }
 
-/** The needed level; `undefined` until the namespace has a UID range and a service account. */
-export function getNeededLevel(input: Omit<LabelSyncInput, 'mode' | 'settings'>): NeededLevel | undefined {
-  const { namespace, serviceAccounts } = input;
-  const range = namespace.metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '';
-  return range === '' || serviceAccounts.length === 0 ? undefined : neededLevelOf(input);
+/** The labels that the syncer owns after the apply. Labels that are omitted are released. */
+function plannedLabels(state: LabelState): Fields {
+  return Object.fromEntries(
+    PSA_LABELS.flatMap((key) => {
+      const value = plannedLabel(key, state);
+      return value === undefined ? [] : [[key, value] as const];
+    }),
+  );
 }
+
+/**
+ * Without a level, labels do not change, since the removal of one would change what is enforced. Enforce labels are removed
+ * in mode `Advise` only.
+ */
+function plannedLabel(key: string, state: LabelState): string | undefined {
+  const { namespace, owners, mode, need } = state;
+  const isMaintained = mode === 'Enforce' || !ENFORCE_LABELS.includes(key);
+  if (isMaintained && need) return isKept(key, state, need.level) ? undefined : labelValue(key, need.level);
+  // The syncer can release a label of an early release only after it owns it.
+  const isFormer = state.isManaged && getOwnership(key, namespace, owners) === 'former';
+  const isOwn = getOwnFields(owners).labels.has(key) && (isMaintained || mode === 'Hold');
+  return isFormer || isOwn ? namespace.metadata?.labels?.[key] : undefined;
+}
+
+/** True if the label keeps its value: another manager owns it, or its owner is unknown and its value valid. */
+function isKept(key: string, { namespace, owners }: LabelState, level: Level): boolean {
+  if (isOptedIn(namespace)) return false;
+  const ownership = getOwnership(key, namespace, owners);
+  const value = namespace.metadata?.labels?.[key] ?? '';
+  const isUnownedChoice = ownership === 'unowned' && isValidLabel(key, value) && value !== labelValue(key, level);
+  return ownership === 'foreign' || isUnownedChoice;
+}
+
+function plannedAnnotations({ namespace, owners, isManaged, need }: LabelState): Fields {
+  const isOwn = isManaged && getOwnFields(owners).annotations.has(SUFFICIENT_LEVEL_ANNOTATION);
+  const value = need?.level ?? (isOwn ? namespace.metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION] : undefined);
+  return value === undefined ? {} : { [SUFFICIENT_LEVEL_ANNOTATION]: value };
+}
+
+/** The document that makes the syncer the owner of exactly these fields; `undefined` if nothing differs. */
+function applyDocument(state: LabelState, labels: Fields): Namespace | undefined {
+  const { namespace, owners } = state;
+  const { metadata } = namespace;
+  const annotations = plannedAnnotations(state);
+  const own = getOwnFields(owners);
+  if (isApplied(labels, metadata?.labels, own.labels) && isApplied(annotations, metadata?.annotations, own.annotations))
+    return undefined;
+  return namespaceDocument(namespace, {
+    ...(Object.keys(labels).length === 0 ? {} : { labels }),
+    ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
+  });
+}
+
+/** True if the fields have these values, and the syncer owns these and no others. */
+function isApplied(planned: Fields, current: Fields | null | undefined, own: ReadonlySet<string>): boolean {
+  const entries = Object.entries(planned);
+  const ownCount = [...own].filter((key) => key !== '.').length;
+  return ownCount === entries.length && entries.every(([key, value]) => own.has(key) && current?.[key] === value);
+}
+
+/**
+ * Binds an apply to the object that was read. Without the uid, the apply would create a namespace that was deleted; without
+ * the resource version, it would overwrite a concurrent change.
+ */
+function namespaceDocument({ metadata }: Namespace, fields: Namespace['metadata']): Namespace {
+  const { name = '', uid, resourceVersion } = metadata ?? {};
+  const identity = {
+    name,
+    ...(uid === undefined ? {} : { uid }),
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+  };
+  return { apiVersion: getApiVersion('Namespace'), kind: 'Namespace', metadata: { ...identity, ...fields } };
+}
+
+/** The fields that the syncer may own, by their paths in `fieldsV1`. */
+const SYNCED_PATHS: readonly (readonly string[])[] = [
+  ...PSA_LABELS.map((key) => ['f:metadata', 'f:labels', `f:${key}`]),
+  ['f:metadata', 'f:annotations', `f:${SUFFICIENT_LEVEL_ANNOTATION}`],
+];
+
+/**
+ * The patch that removes the ownership of early releases from the managed fields, after the syncer owns the fields by apply;
+ * `undefined` if there is none. Labels and other entries do not change. The resource version makes the patch fail after a
+ * concurrent change.
+ */
+function removeFormerOwners(
+  { metadata: { resourceVersion, managedFields } = {} }: Namespace,
+  owners: readonly FieldOwner[],
+): readonly JsonPatchOp[] | undefined {
+  const isRemoved = owners.map((owner) => classifyOwner(owner) === 'former' && ownsSyncedField(owner));
+  if (!isRemoved.includes(true)) return undefined;
+  const value = (managedFields ?? []).flatMap((entry, index) => {
+    if (isRemoved[index] !== true) return [entry];
+    const fields: JsonObject | undefined = isObject(entry.fieldsV1) ? entry.fieldsV1 : undefined;
+    const fieldsV1 = SYNCED_PATHS.reduce((rest, path) => rest && omitPath(rest, path), fields);
+    return fieldsV1 === undefined ? [] : [{ ...entry, fieldsV1 }];
+  });
+  const version = { op: 'replace', path: '/metadata/resourceVersion', value: resourceVersion } as const;
+  return [
+    { op: 'replace', path: '/metadata/managedFields', value },
+    ...(resourceVersion === undefined ? [] : [version]),
+  ];
+}
+
+function ownsSyncedField({ labels, annotations }: FieldOwner): boolean {
+  return annotations.has(SUFFICIENT_LEVEL_ANNOTATION) || PSA_LABELS.some((key) => labels.has(key));
+}
+
+/** The object without the member at the path, and without objects that become empty; `undefined` if nothing is left. */
+function omitPath(object: JsonObject, [name, ...rest]: readonly string[]): JsonObject | undefined {
+  const entries = Object.entries(object).flatMap(([key, member]) => {
+    if (key !== name) return [[key, member] as const];
+    const left = rest.length > 0 && isObject(member) ? omitPath(member, rest) : undefined;
+    return left === undefined ? [] : [[key, left] as const];
+  });
+  return entries.length === 0 ? undefined : Object.fromEntries(entries);
+}
+
+// The events.
+
+function levelEvents({ metadata }: Namespace, { level, cause }: NeededLevel): readonly LabelSyncEvent[] {
+  if (cause === undefined) {
+    const message = 'no service account of the namespace may use any SCC: its level is restricted';
+    return [{ type: 'Warning', reason: 'NoUsableSCC', message }];
+  }
+  const before = metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
+  if (level !== 'privileged' || before === undefined || before === level) return [];
+  const message = `the level changes to privileged, because service account ${quote(cause.serviceAccount)} may use SCC ${quote(cause.scc)}`;
+  return [{ type: 'Warning', reason: 'LevelPrivileged', message }];
+}
+
+/** The labels of other managers that are kept, or overwritten because the namespace is opted in. */
+function labelEvents(state: LabelState, level: Level, labels: Fields): readonly LabelSyncEvent[] {
+  const { namespace, owners } = state;
+  const own = getOwnFields(owners).labels;
+  const current = namespace.metadata?.labels;
+  const differing = PSA_LABELS.filter((key) => current?.[key] !== labelValue(key, level));
+  const kept = differing.filter((key) => isKept(key, state, level));
+  const forced = differing.filter(
+    (key) => labels[key] !== undefined && !own.has(key) && getOwnership(key, namespace, owners) === 'foreign',
+  );
+  const describe = (key: string): string => `label ${key}=${current?.[key] ?? ''} ${describeOwners(key, owners)}`;
+  return [
+    ...kept.map((key): LabelSyncEvent => {
+      const message = `${describe(key)} and is kept; the namespace needs ${labelValue(key, level)}`;
+      return { type: 'Normal', reason: 'LabelKept', message };
+    }),
+    ...forced.map((key): LabelSyncEvent => {
+      const message = `${describe(key)} and is changed to ${labels[key] ?? ''}, because the namespace has label ${LABEL_SYNC_LABEL}=true`;
+      return { type: 'Warning', reason: 'LabelForced', message };
+    }),
+  ];
+}
+
+function describeOwners(key: string, owners: readonly FieldOwner[]): string {
+  const others = owners.filter((owner) => owner.labels.has(key) && classifyOwner(owner) === 'other');
+  const managers = sortedSet(others.map(({ manager }) => manager));
+  return managers.length === 0 ? 'has no recorded owner' : `belongs to ${managers.map(quote).join(', ')}`;
+}
+
+// Run-level-zero namespaces, and the state that the default level depends on.
 
 /** Namespaces that SCC admission skips, and whose pods may need all permissions. */
 export const RUN_LEVEL_ZERO_NAMESPACES = ['default', 'kube-system', 'kube-public'] as const;
 
 /**
- * The document to apply by force, as `RUN_LEVEL_ZERO_MANAGER`, for one of these namespaces to be privileged in every mode;
- * `undefined` for all others and where nothing differs. Versions stay as they are.
+ * The document to apply by force, as `RUN_LEVEL_ZERO_MANAGER`, so that one of these namespaces is privileged in every mode;
+ * `undefined` for all others, and if nothing differs. Version labels do not change.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */
 export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
-  const { metadata } = namespace;
-  const name = RUN_LEVEL_ZERO_NAMESPACES.find((one) => one === metadata?.name);
-  const keys = MODES.map((mode) => MODE_LABELS[mode].level);
-  if (name === undefined || keys.every((key) => metadata?.labels?.[key] === 'privileged')) return undefined;
-  return {
-    apiVersion: getApiVersion('Namespace'),
-    kind: 'Namespace',
-    metadata: { ...identityOf(namespace), labels: Object.fromEntries(keys.map((key) => [key, 'privileged'])) },
-  };
-}
-
-/** An SCC and the level that its pods satisfy. */
-interface LevelledScc {
-  readonly scc: SecurityContextConstraints;
-  readonly level: Level;
-  /** What in the SCC could not be judged by the original rules. */
-  readonly doubt?: string;
-}
-
-/** SCCs with their levels, from the most permissive level on. */
-export type SccLevels = (namespace: Namespace) => readonly LevelledScc[];
-
-/** Namespaces whose UID range excludes and includes root: nothing else of a namespace changes the level of an SCC. */
-const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
-  metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
-}));
-
-/** Computes the levels of SCCs once for all namespaces. */
-export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
-  const [ordinary = [], rooted = []] = EXAMPLES.map((example) => levelsIn(sccs, example, options));
-  return (namespace) => {
-    const { uidRange } = readNamespaceRanges(namespace);
-    return 'value' in uidRange && uidRange.value.min > 0 ? ordinary : rooted;
-  };
-}
-
-function levelsIn(
-  sccs: readonly SecurityContextConstraints[],
-  namespace: Namespace,
-  options: SccLevelOptions,
-): readonly LevelledScc[] {
-  return sccs
-    .map((scc): LevelledScc => {
-      const { level = 'privileged' } = psaLevelOf(scc, namespace, options);
-      const { error } = psaLevelOf(scc, namespace, { profile: 'upstream' });
-      return { scc, level, ...(error === undefined ? {} : { doubt: error }) };
-    })
-    .sort((a, b) => Number(isStricter(a.level, b.level)) - Number(isStricter(b.level, a.level)));
+  const { name, labels } = namespace.metadata ?? {};
+  const isRunLevelZero = RUN_LEVEL_ZERO_NAMESPACES.some((one) => one === name);
+  if (!isRunLevelZero || LEVEL_LABELS.every((key) => labels?.[key] === 'privileged')) return undefined;
+  return namespaceDocument(namespace, { labels: Object.fromEntries(LEVEL_LABELS.map((key) => [key, 'privileged'])) });
 }
 
 /** The state of a namespace with regard to the syncer. */
 export interface SyncState {
   readonly isManaged: boolean;
-  /** Whether the syncer holds its pods to something, which it may have to give up. */
   readonly ownsEnforceLabel: boolean;
 }
 
@@ -567,28 +464,24 @@ export function getSyncState(namespace: Namespace, settings: ManagementSettings)
   const own = getOwnFields(owners ?? []).labels;
   return {
     isManaged: isManaged(namespace, owners, settings),
-    ownsEnforceLabel: [...ENFORCE_LABELS].some((key) => own.has(key)),
+    ownsEnforceLabel: ENFORCE_LABELS.some((key) => own.has(key)),
   };
 }
 
-/** What is known of a namespace and its label. */
-interface LabelState {
+interface AwaitedNamespace extends Pick<SyncState, 'isManaged'> {
   readonly namespace: Namespace;
-  readonly isManaged: boolean;
   readonly serviceAccounts: readonly string[];
 }
 
-/** Namespaces younger than this are not awaited. */
+/** Younger namespaces do not delay the raise of the default. */
 const GRACE_MS = 60_000;
 
 /**
- * True for a managed namespace that needs a label before the default is raised and has none. Namespaces in which no
- * pod can run are not awaited.
+ * True if a managed namespace needs a label before the default is raised and has none. Namespaces in which no pod can run
+ * do not count.
  */
-export function isAwaitingLabel({ namespace, isManaged, serviceAccounts }: LabelState, nowMs: number): boolean {
-  const { labels, annotations, creationTimestamp } = namespace.metadata ?? {};
-  if (!isManaged || labels?.[POD_SECURITY_LABELS.enforce] !== undefined) return false;
-  if (isTerminating(namespace)) return false;
-  const canRun = serviceAccounts.length > 0 && (annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') !== '';
-  return canRun && nowMs - (parseTimestamp(creationTimestamp) ?? 0) >= GRACE_MS;
+export function isAwaitingLabel({ namespace, isManaged, serviceAccounts }: AwaitedNamespace, nowMs: number): boolean {
+  const { labels, creationTimestamp } = namespace.metadata ?? {};
+  if (!isManaged || labels?.[enforce] !== undefined || isTerminating(namespace)) return false;
+  return canRunPods(namespace, serviceAccounts) && nowMs - (parseTimestamp(creationTimestamp) ?? 0) >= GRACE_MS;
 }

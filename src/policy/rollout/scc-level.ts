@@ -1,39 +1,40 @@
 import { formatFieldError } from '../../kube/field-error.ts';
-import { quote } from '../../kube/text.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import { quote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
+import { SAFE_SYSCTLS } from '../pod/safe-sysctls.ts';
 import type { Level } from '../pss/policy.ts';
-import { decodeScc, type SccFields } from '../scc/scc.ts';
 import { readNamespaceRanges, type NamespaceRanges } from '../scc/namespace.ts';
+import { decodeScc, type SccFields } from '../scc/scc.ts';
 
 /**
- * `upstream`: as OpenShift converts SCCs, with its standards frozen at v1.0. `accurate`: by the newest standards, with
- * the capabilities that SCCs add by default, and with what these standards leave to user namespaces.
+ * `upstream`: the conversion of OpenShift, with the Pod Security Standards of v1.0. `accurate`: the newest standards, with
+ * default capabilities and user namespaces taken into account.
  */
 export type SccLevelProfile = 'upstream' | 'accurate';
 
 export interface SccLevelOptions {
   readonly profile: SccLevelProfile;
   /**
-   * `aware`: the pods of an SCC that requires user namespaces may run as anybody and as `container_engine_t`, as the
-   * standards let them from v1.35 on; right only where no kubelet is older than 1.30, for older ones give pods no user
-   * namespace. Left open: `aware` for the profile `accurate`, `ignore` for `upstream`.
+   * `aware`: pods of an SCC that requires user namespaces may run as any user and as `container_engine_t`, which the
+   * standards allow from v1.35 on. This is correct only if no kubelet is older than 1.30, because older kubelets run pods
+   * without their user namespace. Defaults to `aware` for the profile `accurate`, and to `ignore` for `upstream`.
    */
   readonly userNamespaces?: 'aware' | 'ignore';
 }
 
 export interface SccLevel {
-  /** The strictest level that all pods satisfy which the SCC admits, as far as SCCs govern pods. */
+  /** The strictest level that all pods under the SCC satisfy, as far as SCCs govern pods. */
   readonly level?: Level;
-  /** Why there is no judging the SCC; the level is then the most permissive one. */
+  /** Why the SCC cannot be evaluated. The level is `privileged` then. */
   readonly error?: string;
 }
 
 /**
- * The level of the Pod Security Standards that pods under an SCC keep in a namespace.
+ * Computes the level of the Pod Security Standards that pods under an SCC satisfy in a namespace.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/scctopsamapping.go
  */
-export function psaLevelOf(
+export function psaLevel(
   scc: SecurityContextConstraints,
   namespace: Namespace,
   { profile, userNamespaces = profile === 'accurate' ? 'aware' : 'ignore' }: SccLevelOptions,
@@ -41,122 +42,92 @@ export function psaLevelOf(
   const { fields, error } = decodeScc(scc);
   if (error !== undefined) return { level: 'privileged', error: formatFieldError(error) };
   const hasUserNamespaces = userNamespaces === 'aware' && fields.userNamespaceLevel === 'RequirePodLevel';
-  const subject: Subject = { scc: fields, namespace: readNamespaceRanges(namespace), profile, hasUserNamespaces };
-  const levels = JUDGEMENTS.map((judge) => judge(subject));
-  const failure = levels.find((level) => typeof level !== 'string');
-  if (typeof failure === 'object') return { level: 'privileged', error: failure.error };
-  return {
-    level: levels.reduce<Level>((a, b) => (typeof b === 'string' && RANKS[b] < RANKS[a] ? b : a), 'restricted'),
-  };
+  const input: Input = { scc: fields, namespace: readNamespaceRanges(namespace), profile, hasUserNamespaces };
+  const results = EVALUATIONS.map((evaluate) => evaluate(input));
+  const failure = results.find((result) => typeof result === 'object');
+  if (failure) return { level: 'privileged', error: failure.error };
+  return { level: (['privileged', 'baseline'] as const).find((level) => results.includes(level)) ?? 'restricted' };
 }
 
-interface Subject {
+interface Input {
   readonly scc: SccFields;
   readonly namespace: NamespaceRanges;
   readonly profile: SccLevelProfile;
-  /** Its pods have user namespaces, and these count. */
+  /** True if pods have user namespaces, and these are taken into account. */
   readonly hasUserNamespaces: boolean;
 }
 
-/** What one part of an SCC amounts to. */
-type Judgement = (subject: Subject) => Level | { readonly error: string };
+type Result = Level | { readonly error: string };
 
-const RANKS: Readonly<Record<Level, number>> = { privileged: 0, baseline: 1, restricted: 2 };
-
-const BASELINE_CAPABILITIES: ReadonlySet<string> = new Set(
-  (
-    'AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID ' +
-    'SYS_CHROOT'
-  ).split(' '),
+const BASELINE_CAPABILITIES: ReadonlySet<string> = words(
+  'AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID SYS_CHROOT',
 );
 
-const OLD_SAFE_SYSCTLS = [
-  'kernel.shm_rmid_forced',
-  'net.ipv4.ip_local_port_range',
-  'net.ipv4.tcp_syncookies',
-  'net.ipv4.ping_group_range',
-  'net.ipv4.ip_unprivileged_port_start',
-] as const;
-
-/** Safe by the standards from v1.27, v1.29, v1.32 and v1.37 on. */
-const NEW_SAFE_SYSCTLS = [
-  'net.ipv4.ip_local_reserved_ports',
-  'net.ipv4.tcp_keepalive_time',
-  'net.ipv4.tcp_fin_timeout',
-  'net.ipv4.tcp_keepalive_intvl',
-  'net.ipv4.tcp_keepalive_probes',
-  'net.ipv4.tcp_rmem',
-  'net.ipv4.tcp_wmem',
-  'net.ipv4.tcp_slow_start_after_idle',
-  'net.ipv4.tcp_notsent_lowat',
-] as const;
-
-const SAFE_SYSCTLS: Readonly<Record<SccLevelProfile, ReadonlySet<string>>> = {
-  upstream: new Set(OLD_SAFE_SYSCTLS),
-  accurate: new Set([...OLD_SAFE_SYSCTLS, ...NEW_SAFE_SYSCTLS]),
+const BASELINE_SYSCTLS: Readonly<Record<SccLevelProfile, ReadonlySet<string>>> = {
+  upstream: new Set(SAFE_SYSCTLS.filter(({ since }) => since === 'v1.0').map(({ name }) => name)),
+  accurate: new Set(SAFE_SYSCTLS.map(({ name }) => name)),
 };
 
-const SE_LINUX_TYPES: Readonly<Record<SccLevelProfile, ReadonlySet<string>>> = {
-  upstream: new Set(['', 'container_t', 'container_init_t', 'container_kvm_t']),
-  accurate: new Set(['', 'container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t']),
+const OLD_SE_LINUX_TYPES = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
+const BASELINE_SE_LINUX_TYPES: Readonly<Record<SccLevelProfile, ReadonlySet<string>>> = {
+  upstream: new Set(OLD_SE_LINUX_TYPES),
+  accurate: new Set([...OLD_SE_LINUX_TYPES, 'container_engine_t']),
 };
 
-const RESTRICTED_VOLUMES: ReadonlySet<string> = new Set(
-  (
-    'configMap downwardAPI emptyDir projected secret csi persistentVolumeClaim ephemeral none image ' +
-    'serviceAccountToken'
-  ).split(' '),
+const RESTRICTED_VOLUMES = words(
+  'configMap downwardAPI emptyDir projected secret csi persistentVolumeClaim ephemeral none image serviceAccountToken',
 );
 
-const BASELINE_VOLUMES: ReadonlySet<string> = new Set(
-  (
-    'azureFile azureDisk flocker flexVolume gcePersistentDisk awsElasticBlockStore gitRepo nfs iscsi glusterfs rbd ' +
-    'cinder cephFS fc vsphere quobyte photonPersistentDisk portworxVolume scaleIO storageOS'
-  ).split(' '),
+const BASELINE_VOLUMES = words(
+  'azureFile azureDisk flocker flexVolume gcePersistentDisk awsElasticBlockStore gitRepo nfs iscsi glusterfs rbd ' +
+    'cinder cephFS fc vsphere quobyte photonPersistentDisk portworxVolume scaleIO storageOS',
 );
 
-const JUDGEMENTS: readonly Judgement[] = [
-  ({ scc }) => privilegedIf(scc.allowHostDirVolumePlugin),
-  ({ scc }) => privilegedIf(scc.allowHostIPC || scc.allowHostNetwork || scc.allowHostPID),
-  ({ scc }) => privilegedIf(scc.allowHostPorts),
+function words(text: string): ReadonlySet<string> {
+  return new Set(text.split(' '));
+}
+
+/** The level of each part of an SCC. */
+const EVALUATIONS: readonly ((input: Input) => Result)[] = [
+  ({ scc }) => privilegedIf(scc.allowHostDirVolumePlugin || scc.allowPrivilegedContainer),
+  ({ scc }) => privilegedIf(scc.allowHostIPC || scc.allowHostNetwork || scc.allowHostPID || scc.allowHostPorts),
   ({ scc }) => (scc.allowPrivilegeEscalation === false ? 'restricted' : 'baseline'),
-  ({ scc }) => privilegedIf(scc.allowPrivilegedContainer),
-  judgeCapabilities,
-  ({ scc, profile }) => privilegedIf(scc.allowedUnsafeSysctls.some((name) => !SAFE_SYSCTLS[profile].has(name))),
-  judgeVolumes,
-  judgeSeLinux,
-  judgeSeccomp,
-  judgeUser,
+  ({ scc, profile }) => privilegedIf(scc.allowedUnsafeSysctls.some((name) => !BASELINE_SYSCTLS[profile].has(name))),
+  capabilitiesLevel,
+  volumesLevel,
+  seLinuxLevel,
+  seccompLevel,
+  userLevel,
 ];
 
 function privilegedIf(isPrivileged: boolean): Level {
   return isPrivileged ? 'privileged' : 'restricted';
 }
 
-function judgeCapabilities({ scc, profile }: Subject): Level {
+function capabilitiesLevel({ scc, profile }: Input): Level {
   const added = profile === 'accurate' ? scc.defaultAddCapabilities : [];
   const allowed = [...scc.allowedCapabilities, ...added];
   if (allowed.some((name) => !BASELINE_CAPABILITIES.has(name))) return 'privileged';
-  const isNetBindAtMost = allowed.every((name) => name === 'NET_BIND_SERVICE');
-  return isNetBindAtMost && scc.requiredDropCapabilities.includes('ALL') ? 'restricted' : 'baseline';
+  const isRestricted = allowed.every((name) => name === 'NET_BIND_SERVICE');
+  return isRestricted && scc.requiredDropCapabilities.includes('ALL') ? 'restricted' : 'baseline';
 }
 
-function judgeVolumes({ scc: { volumes }, profile }: Subject): Level | { readonly error: string } {
+function volumesLevel({ scc: { volumes }, profile }: Input): Result {
   if (volumes.includes('*') || volumes.includes('hostPath')) return 'privileged';
-  if (volumes.every((type) => RESTRICTED_VOLUMES.has(type))) return 'restricted';
-  const unknown = volumes.find((type) => !RESTRICTED_VOLUMES.has(type) && !BASELINE_VOLUMES.has(type));
-  if (unknown === undefined || profile === 'accurate') return 'baseline';
-  return { error: `unknown volume type ${quote(unknown)}` };
+  const others = volumes.filter((type) => !RESTRICTED_VOLUMES.has(type));
+  const unknown = others.find((type) => !BASELINE_VOLUMES.has(type));
+  if (unknown !== undefined && profile === 'upstream') return { error: `unknown volume type ${quote(unknown)}` };
+  return others.length === 0 ? 'restricted' : 'baseline';
 }
 
-function judgeSeLinux({ scc: { seLinuxContext }, profile, hasUserNamespaces }: Subject): Level {
+function seLinuxLevel({ scc: { seLinuxContext }, profile, hasUserNamespaces }: Input): Level {
   if (seLinuxContext.type !== 'MustRunAs') return 'privileged';
   const { type = '', user = '', role = '' } = seLinuxContext.seLinuxOptions ?? {};
-  const isKnown = SE_LINUX_TYPES[hasUserNamespaces ? 'accurate' : profile].has(type);
-  return privilegedIf(!isKnown || user !== '' || role !== '');
+  const types = BASELINE_SE_LINUX_TYPES[hasUserNamespaces ? 'accurate' : profile];
+  return privilegedIf(!types.has(type) || user !== '' || role !== '');
 }
 
-function judgeSeccomp({ scc: { seccompProfiles, allowsAnySeccompProfile } }: Subject): Level {
+function seccompLevel({ scc: { seccompProfiles, allowsAnySeccompProfile } }: Input): Level {
   if (allowsAnySeccompProfile || !seccompProfiles.every(isConfined)) return 'privileged';
   return seccompProfiles.length === 0 ? 'baseline' : 'restricted';
 }
@@ -165,18 +136,20 @@ function isConfined(profile: string): boolean {
   return profile === 'runtime/default' || profile === 'docker/default' || profile.startsWith('localhost/');
 }
 
-/** From v1.35 on the standards do not ask who runs in a pod with a user namespace. */
-function judgeUser({ scc, namespace, profile, hasUserNamespaces }: Subject): Level | { readonly error: string } {
+/** From v1.35 on, the standards do not restrict the user of a pod with a user namespace. */
+function userLevel({ scc, namespace, profile, hasUserNamespaces }: Input): Result {
   if (hasUserNamespaces) return 'restricted';
   const { type, uid, uidRangeMin, uidRangeMax } = scc.runAsUser;
   switch (type) {
     case 'MustRunAsNonRoot':
       return 'restricted';
     case 'MustRunAs':
-      return ofLowestUser(uid ?? 0);
+      return lowestUserLevel(uid ?? 0);
     case 'MustRunAsRange':
-      if (uidRangeMin !== undefined && uidRangeMax !== undefined) return ofLowestUser(uidRangeMin);
-      return ofNamespace(namespace, profile);
+      if (uidRangeMin !== undefined && uidRangeMax !== undefined) return lowestUserLevel(uidRangeMin);
+      if ('value' in namespace.uidRange) return lowestUserLevel(namespace.uidRange.value.min);
+      if (profile === 'accurate') return 'baseline';
+      return { error: `namespace ${quote(namespace.name)}: ${namespace.uidRange.error}` };
     case 'RunAsAny':
       return 'baseline';
     default:
@@ -184,12 +157,6 @@ function judgeUser({ scc, namespace, profile, hasUserNamespaces }: Subject): Lev
   }
 }
 
-function ofNamespace(namespace: NamespaceRanges, profile: SccLevelProfile): Level | { readonly error: string } {
-  const range = namespace.uidRange;
-  if ('value' in range) return ofLowestUser(range.value.min);
-  return profile === 'accurate' ? 'baseline' : { error: `namespace ${quote(namespace.name)}: ${range.error}` };
-}
-
-function ofLowestUser(uid: number): Level {
+function lowestUserLevel(uid: number): Level {
   return uid > 0 ? 'restricted' : 'baseline';
 }

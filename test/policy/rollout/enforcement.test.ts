@@ -214,7 +214,7 @@ suite('conditions', () => {
       given: {
         input: { isSettled: false },
         lastEvaluationTime: '2026-01-01T00:00:00Z',
-        unlabelled: ['b', 'a'],
+        unlabeled: ['b', 'a'],
       },
       expected: {
         Evaluated: ['True', 'Completed', 'all namespaces were evaluated at 2026-01-01T00:00:00Z'],
@@ -426,15 +426,15 @@ suite('when the default may be raised', () => {
   const cases: readonly (readonly [string, Partial<Parameters<typeof planRaise>[0]>, ReturnType<typeof planRaise>])[] =
     [
       ['a label is missing', {}, { isSettled: false }],
-      ['labels are there', { labelledSinceMs: 970_000 }, { isSettled: true }],
-      ['labels are there since a moment', { labelledSinceMs: 990_000 }, { isSettled: false, waitMs: 20_000 }],
-      ['it has been decided since', { labelledSinceMs: 0, decidedAtMs: 980_000 }, { isSettled: false, waitMs: 10_000 }],
+      ['labels are there', { labeledSinceMs: 970_000 }, { isSettled: true }],
+      ['labels are there since a moment', { labeledSinceMs: 990_000 }, { isSettled: false, waitMs: 20_000 }],
+      ['it has been decided since', { labeledSinceMs: 0, decidedAtMs: 980_000 }, { isSettled: false, waitMs: 10_000 }],
       [
         'it was raised not long ago',
-        { labelledSinceMs: 0, lastRaiseMs: 800_000 },
+        { labeledSinceMs: 0, lastRaiseMs: 800_000 },
         { isSettled: false, waitMs: 100_000 },
       ],
-      ['it was raised long ago', { labelledSinceMs: 0, lastRaiseMs: 700_000 }, { isSettled: true }],
+      ['it was raised long ago', { labeledSinceMs: 0, lastRaiseMs: 700_000 }, { isSettled: true }],
     ];
   for (const [name, given, expected] of cases) {
     test(name, () => assert.deepEqual(planRaise({ nowMs: 1_000_000, settleMs: 30_000, ...given }), expected));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { KubeObject } from '../../../src/kube/types.ts';
-import { reachOf, type SyncChange } from '../../../src/policy/rollout/label-sync.ts';
+import { findAffectedNamespaces, type ObjectChange } from '../../../src/policy/rollout/affected-namespaces.ts';
 import { laxScc } from '../../support/scc.ts';
 
 const RULES = [
@@ -46,7 +46,7 @@ function binding(subjects: readonly unknown[], kind = 'Role'): KubeObject {
 
 suite('a change reaches', () => {
   const scc = laxScc({});
-  const cases: readonly (readonly [name: string, change: SyncChange, expected: 'all' | readonly string[]])[] = [
+  const cases: readonly (readonly [name: string, change: ObjectChange, expected: 'all' | readonly string[]])[] = [
     ['all: an SCC', { kind: 'SecurityContextConstraints', after: scc }, 'all'],
     ['all: an SCC that is gone', { kind: 'SecurityContextConstraints', before: scc }, 'all'],
     [
@@ -134,7 +134,7 @@ suite('a change reaches', () => {
   ];
   for (const [name, change, expected] of cases) {
     test(name, () => {
-      const reach = reachOf(change, CONTEXT);
+      const reach = findAffectedNamespaces(change, CONTEXT);
       assert.deepEqual(reach === 'all' ? reach : [...reach].sort(), expected);
     });
   }

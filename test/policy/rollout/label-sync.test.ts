@@ -250,7 +250,7 @@ suite('what belongs to others', () => {
       {
         type: 'Normal',
         reason: 'LabelKept',
-        message: `label ${ENFORCE}=baseline has no recorded owner: it stays, although restricted would do`,
+        message: `label ${ENFORCE}=baseline has no recorded owner and is kept; the namespace needs restricted`,
       },
     ]);
     assert.deepEqual(told(synced(namespace, { grants: [ANYUID] })), levelled('baseline'));
@@ -391,7 +391,7 @@ suite('events', () => {
       {
         type: 'Warning',
         reason: 'LabelForced',
-        message: `label ${ENFORCE}=privileged belongs to "helm": it becomes restricted, since the namespace has label ${LABEL_SYNC_LABEL}=true`,
+        message: `label ${ENFORCE}=privileged belongs to "helm" and is changed to restricted, because the namespace has label ${LABEL_SYNC_LABEL}=true`,
       },
     ]);
     assert.deepEqual(planLabels(inputFor(synced(given))).events, []);
@@ -403,7 +403,7 @@ suite('events', () => {
       {
         type: 'Normal',
         reason: 'LabelKept',
-        message: `label ${ENFORCE}=privileged belongs to "helm": it stays, although restricted would do`,
+        message: `label ${ENFORCE}=privileged belongs to "helm" and is kept; the namespace needs restricted`,
       },
     ]);
   });

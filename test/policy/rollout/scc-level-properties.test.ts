@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import { isObject, type JsonObject, type Namespace, type PodLike } from '../../../src/kube/types.ts';
-import { psaLevelOf } from '../../../src/policy/rollout/scc-level.ts';
+import { psaLevel } from '../../../src/policy/rollout/scc-level.ts';
 import { evaluatePod, type Level } from '../../../src/policy/pss/index.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
@@ -164,7 +164,7 @@ suite('the accurate level of an SCC', () => {
     const admitted = { privileged: 0, baseline: 0, restricted: 0 };
     fc.assert(
       fc.property(scc, pod, namespace, (object, given, place) => {
-        const { level } = psaLevelOf(object, place, { profile: 'accurate' });
+        const { level } = psaLevel(object, place, { profile: 'accurate' });
         assert.ok(level);
         const found = admittedBy(object, given, place);
         if (found === undefined) return;
@@ -181,7 +181,7 @@ suite('the accurate level of an SCC', () => {
     const found = { privileged: 0, baseline: 0 };
     fc.assert(
       fc.property(scc, namespace, (object, place) => {
-        const { level } = psaLevelOf(object, place, { profile: 'accurate' });
+        const { level } = psaLevel(object, place, { profile: 'accurate' });
         assert.ok(level);
         const stricter = STRICTER[level];
         const pods = candidatesFor(object).flatMap((given) => admittedBy(object, given, place) ?? []);
@@ -201,7 +201,7 @@ suite('the accurate level of an SCC', () => {
     const place = fc.sample(namespace, 1)[0];
     assert.ok(place);
     for (const standard of STANDARD_SCCS) {
-      const { level } = psaLevelOf(standard.scc, place, { profile: 'accurate' });
+      const { level } = psaLevel(standard.scc, place, { profile: 'accurate' });
       const pods = candidatesFor(standard.scc).flatMap((given) => admittedBy(standard.scc, given, place) ?? []);
       assert.ok(level && pods.length > 0, standard.scc.metadata?.name);
       const stricter = STRICTER[level];

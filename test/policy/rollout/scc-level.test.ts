@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { psaLevelOf } from '../../../src/policy/rollout/scc-level.ts';
+import { psaLevel } from '../../../src/policy/rollout/scc-level.ts';
 import { evaluatePod, type Level } from '../../../src/policy/pss/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { laxScc, namespaceWith } from '../../support/scc.ts';
@@ -39,7 +39,7 @@ suite('the standard SCCs', () => {
     const name = scc.metadata?.name ?? '';
     test(name, () => {
       for (const profile of ['upstream', 'accurate'] as const) {
-        assert.deepEqual(psaLevelOf(scc, NAMESPACE, { profile }), { level: levels[name] });
+        assert.deepEqual(psaLevel(scc, NAMESPACE, { profile }), { level: levels[name] });
       }
     });
   }
@@ -83,8 +83,8 @@ suite('one field at a time', () => {
   for (const [fields, upstream, accurate] of cases) {
     test(JSON.stringify(fields), () => {
       const scc = laxScc({ ...STRICT, ...fields });
-      assert.deepEqual(psaLevelOf(scc, NAMESPACE, { profile: 'upstream' }), { level: upstream });
-      assert.deepEqual(psaLevelOf(scc, NAMESPACE, { profile: 'accurate' }), { level: accurate });
+      assert.deepEqual(psaLevel(scc, NAMESPACE, { profile: 'upstream' }), { level: upstream });
+      assert.deepEqual(psaLevel(scc, NAMESPACE, { profile: 'accurate' }), { level: accurate });
     });
   }
 });
@@ -113,20 +113,20 @@ suite('user namespaces that count change two parts of an SCC that requires them'
     test(JSON.stringify(fields), () => {
       const scc = laxScc({ ...STRICT, ...fields });
       const levelWith = (userNamespaces: 'aware' | 'ignore') =>
-        psaLevelOf(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
+        psaLevel(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
       assert.deepEqual([levelWith('ignore'), levelWith('aware')], [ignore, aware]);
     });
   }
 
   test('a namespace without a range does not matter to them', () => {
     const scc = laxScc({ ...STRICT, ...required, runAsUser: { type: 'MustRunAsRange' } });
-    const level = psaLevelOf(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
+    const level = psaLevel(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
     assert.deepEqual(level, { level: 'restricted' });
   });
 
   test('the accurate profile can leave them out', () => {
     const scc = laxScc({ ...STRICT, ...required, runAsUser: anybody });
-    const level = psaLevelOf(scc, NAMESPACE, { profile: 'accurate', userNamespaces: 'ignore' });
+    const level = psaLevel(scc, NAMESPACE, { profile: 'accurate', userNamespaces: 'ignore' });
     assert.deepEqual(level, { level: 'baseline' });
   });
 });
@@ -142,8 +142,8 @@ suite('what cannot be judged', () => {
   for (const [fields, error] of cases) {
     test(error, () => {
       const scc = laxScc({ ...STRICT, ...fields });
-      assert.deepEqual(psaLevelOf(scc, NONE, { profile: 'upstream' }), { level: 'privileged', error });
-      assert.deepEqual(psaLevelOf(scc, NONE, { profile: 'accurate' }), { level: 'baseline' });
+      assert.deepEqual(psaLevel(scc, NONE, { profile: 'upstream' }), { level: 'privileged', error });
+      assert.deepEqual(psaLevel(scc, NONE, { profile: 'accurate' }), { level: 'baseline' });
     });
   }
 
@@ -151,7 +151,7 @@ suite('what cannot be judged', () => {
     const scc = laxScc({ ...STRICT, volumes: 'all' });
     for (const profile of ['upstream', 'accurate'] as const) {
       const error = 'volumes: Invalid value: "all": must be a list';
-      assert.deepEqual(psaLevelOf(scc, NAMESPACE, { profile }), { level: 'privileged', error });
+      assert.deepEqual(psaLevel(scc, NAMESPACE, { profile }), { level: 'privileged', error });
     }
   });
 });
@@ -162,7 +162,7 @@ suite('the accurate profile knows what the newest standards know', () => {
     return evaluatePod(pod, { level: 'baseline', version: 'latest' }).allowed;
   };
   const isPrivileged = (fields: JsonObject): boolean =>
-    psaLevelOf(laxScc({ ...STRICT, ...fields }), NAMESPACE, { profile: 'accurate' }).level === 'privileged';
+    psaLevel(laxScc({ ...STRICT, ...fields }), NAMESPACE, { profile: 'accurate' }).level === 'privileged';
 
   const sysctls = [
     ...['kernel.shm_rmid_forced', 'kernel.msgmax', 'net.ipv4.ip_local_port_range', 'net.ipv4.tcp_syncookies'],

@@ -216,7 +216,7 @@ describe('templates that ask for an SCC', () => {
   const withScc = (scc: string): JsonObject => ({ metadata: { annotations: { 'openshift.io/required-scc': scc } } });
   const deployment = (template: JsonObject): KubeObject =>
     ({ metadata: { name: 'web', namespace: 'demo' }, spec: { template } }) as KubeObject;
-  const asks = 'annotation openshift.io/required-scc asks for SCC "nested-container"';
+  const asks = 'annotation openshift.io/required-scc requires SCC "nested-container"';
 
   test('that is at risk', () => {
     const cronJob = {
@@ -295,14 +295,14 @@ describe('who may use SCCs that are at risk', () => {
         }),
       },
       expected: [
-        `UN003 medium ClusterRoleBinding -/b: lets ServiceAccount demo/builder, Group dev use SCC "nested-container" by ClusterRole "${nested}"`,
+        `UN003 medium ClusterRoleBinding -/b: permits the use of SCC "nested-container" to ServiceAccount demo/builder, Group dev by ClusterRole "${nested}"`,
       ],
     },
     {
       name: 'as an installation may that grants it',
       given: { rbac: installed('ServiceAccount', 'portcullis', OURS, OURS) },
       expected: [
-        'UN008 info ClusterRoleBinding -/portcullis-scc: lets ServiceAccount security/portcullis use SCC "nested-container" by ClusterRole "portcullis-scc", such that Portcullis can grant it to others',
+        'UN008 info ClusterRoleBinding -/portcullis-scc: permits the use of SCC "nested-container" to ServiceAccount security/portcullis by ClusterRole "portcullis-scc", so that Portcullis can grant it to others',
       ],
     },
     ...(
@@ -316,7 +316,7 @@ describe('who may use SCCs that are at risk', () => {
       name: `not as an installation may: ${name}`,
       given: { rbac },
       expected: [
-        `UN003 medium ClusterRoleBinding -/portcullis-scc: lets ${printSubject(rbac)} use SCC "nested-container" by ClusterRole "portcullis-scc"`,
+        `UN003 medium ClusterRoleBinding -/portcullis-scc: permits the use of SCC "nested-container" to ${printSubject(rbac)} by ClusterRole "portcullis-scc"`,
       ],
     })),
     {
@@ -333,7 +333,9 @@ describe('who may use SCCs that are at risk', () => {
           ],
         }),
       },
-      expected: ['UN003 medium RoleBinding demo/b: lets User alice use SCC "nested-container" by Role "any"'],
+      expected: [
+        'UN003 medium RoleBinding demo/b: permits the use of SCC "nested-container" to User alice by Role "any"',
+      ],
     },
     {
       name: 'but not by the roles of others, nor by bindings to nothing',
@@ -389,7 +391,7 @@ describe('who may use SCCs that are at risk', () => {
         }),
       },
       expected: [
-        'UN003 medium RoleBinding demo/admin: lets User alice use SCC "nested-container" by ClusterRole "cluster-admin"',
+        'UN003 medium RoleBinding demo/admin: permits the use of SCC "nested-container" to User alice by ClusterRole "cluster-admin"',
       ],
     },
     {
@@ -405,14 +407,14 @@ describe('who may use SCCs that are at risk', () => {
           laxScc({ name: 'host', users: ['alice'] }),
         ],
       },
-      expected: ['UN003 medium SecurityContextConstraints -/own: lets User alice, Group dev use it'],
+      expected: ['UN003 medium SecurityContextConstraints -/own: permits its use to User alice, Group dev'],
     },
     {
       name: 'an SCC that cannot be understood is at risk',
       given: {
         sccs: [laxScc({ name: 'odd', userNamespaceLevel: 'RequirePodLevel', volumes: 'all', users: ['alice'] })],
       },
-      expected: ['UN003 medium SecurityContextConstraints -/odd: lets User alice use it'],
+      expected: ['UN003 medium SecurityContextConstraints -/odd: permits its use to User alice'],
     },
   ];
   for (const { name, given, expected } of cases) test(name, () => assert.deepEqual(audit(given), expected));
@@ -422,7 +424,7 @@ describe('who may use SCCs that are at risk', () => {
     const metadata = { name: 'adding' };
     const adding = { ...v3, metadata, defaultAddCapabilities: ['SYS_ADMIN'], groups: ['dev'] };
     assert.deepEqual(audit({ sccs: [adding] }), [
-      'UN003 medium SecurityContextConstraints -/adding: lets Group dev use it',
+      'UN003 medium SecurityContextConstraints -/adding: permits its use to Group dev',
     ]);
   });
 });
@@ -430,7 +432,7 @@ describe('who may use SCCs that are at risk', () => {
 describe('nodes', () => {
   const nodeWith = (kubeletVersion: unknown): Node =>
     ({ metadata: { name: 'n1' }, status: { nodeInfo: { kubeletVersion } } }) as unknown as Node;
-  const advice = 'kubelets before 1.30.0 run pods without the user namespace that they ask for';
+  const advice = 'kubelets before 1.30.0 run pods without the user namespace that they request';
   const cases: readonly (readonly [version: unknown, expected: string | undefined])[] = [
     ['v1.30.0', undefined],
     ['v1.30.0-rc.1+k3s1', undefined],
@@ -438,7 +440,7 @@ describe('nodes', () => {
     ['', undefined],
     [undefined, undefined],
     ['v1.29.8', `kubelet version is v1.29.8; ${advice}`],
-    ['v1.30', `kubelet version v1.30 cannot be read (No Major.Minor.Patch elements found); ${advice}`],
+    ['v1.30', `kubelet version v1.30 cannot be parsed (No Major.Minor.Patch elements found); ${advice}`],
   ];
   for (const [version, expected] of cases) {
     test(JSON.stringify(version) ?? 'none', () => {

@@ -5,14 +5,17 @@ import type { KubeObject } from '../../../src/kube/types.ts';
 import {
   createSccLevels,
   DEFAULT_UNMANAGED_NAMESPACES,
-  reachOf,
   type LabelSyncInput,
   type ManagementSettings,
-  type Reach,
   isManaged,
   createSccAccess,
 } from '../../../src/policy/rollout/label-sync.ts';
-import { serviceAccountSubjects, grantedSccs } from '../../../src/policy/rollout/affected-namespaces.ts';
+import {
+  findAffectedNamespaces,
+  grantedSccs,
+  serviceAccountSubjects,
+  type AffectedNamespaces,
+} from '../../../src/policy/rollout/affected-namespaces.ts';
 import { createRbac, readRoleRef } from '../../../src/policy/rbac/authorizer.ts';
 import { laxScc } from '../scc.ts';
 import { syncUntilDone } from '../namespace-writes.ts';
@@ -98,7 +101,7 @@ function objectOf({ namespace, name, ...rest }: RoleCase): KubeObject {
 }
 
 /** A namespace's name, `ALL`, or nothing. */
-function printReach(reach: Reach): string | null {
+function printReach(reach: AffectedNamespaces): string | null {
   if (reach === 'all') return 'ALL';
   assert.ok(reach.size <= 1);
   return [...reach][0] ?? null;
@@ -162,9 +165,9 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
       readonly event: { readonly kind: 'SecurityContextConstraints' | 'Role' | 'ClusterRole' } & RoleCase;
     },
     { readonly queuedNamespaceCount: number }
-  >('reachOf', ({ namespaces, event: { kind, ...object } }, { queuedNamespaceCount }) => {
+  >('findAffectedNamespaces', ({ namespaces, event: { kind, ...object } }, { queuedNamespaceCount }) => {
     const after = objectOf({ ...object, ...(kind === 'SecurityContextConstraints' ? {} : { rules: rulesFor(['a']) }) });
-    const reach = reachOf({ kind, after }, contextOf(['a']));
+    const reach = findAffectedNamespaces({ kind, after }, contextOf(['a']));
     const queued = namespaces.filter(({ name }) => reach === 'all' || reach.has(name)).filter(isManagedCase);
     assert.equal(queued.length, queuedNamespaceCount);
   }),
@@ -219,17 +222,22 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
     assert.deepEqual(isFound ? { resolved: key } : { error: true }, expect);
   }),
 
-  'syncer/binding-relevant': area<RelevanceCase, { readonly relevant: boolean }>('reachOf', (given, { relevant }) => {
-    const { useful, roles, clusterRoles, binding } = given;
-    const exists = new Set([...roles, ...clusterRoles].map(({ namespace = '', name }) => `${namespace}/${name}`));
-    const findRole = (key: string) =>
-      exists.has(key) ? keyed(key, rulesFor(Object.hasOwn(useful, key) ? (useful[key] ?? []) : [])).object : undefined;
-    const { kind, namespace, ...rest } = binding;
-    const subjects = [{ kind: 'ServiceAccount', namespace: 'ns', name: 'default' }];
-    const object = { ...rest, subjects, ...objectOf({ namespace, name: 'binding' }) };
-    const reach = reachOf({ kind, after: object }, contextOf(namesIn(useful), findRole));
-    assert.equal(reach === 'all' || reach.size > 0, relevant);
-  }),
+  'syncer/binding-relevant': area<RelevanceCase, { readonly relevant: boolean }>(
+    'findAffectedNamespaces',
+    (given, { relevant }) => {
+      const { useful, roles, clusterRoles, binding } = given;
+      const exists = new Set([...roles, ...clusterRoles].map(({ namespace = '', name }) => `${namespace}/${name}`));
+      const findRole = (key: string) =>
+        exists.has(key)
+          ? keyed(key, rulesFor(Object.hasOwn(useful, key) ? (useful[key] ?? []) : [])).object
+          : undefined;
+      const { kind, namespace, ...rest } = binding;
+      const subjects = [{ kind: 'ServiceAccount', namespace: 'ns', name: 'default' }];
+      const object = { ...rest, subjects, ...objectOf({ namespace, name: 'binding' }) };
+      const reach = findAffectedNamespaces({ kind, after: object }, contextOf(namesIn(useful), findRole));
+      assert.equal(reach === 'all' || reach.size > 0, relevant);
+    },
+  ),
 
   'syncer/binding-index-keys': area<
     { readonly binding: { readonly kind: 'RoleBinding' | 'ClusterRoleBinding'; readonly namespace: string } },
@@ -245,27 +253,30 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
       readonly role: { readonly key: string; readonly rules: unknown };
     },
     Enqueue
-  >('grantedSccs, reachOf', ({ constraints, priorUseful, role: { key, rules } }, { useful, enqueue }) => {
-    const { kind, object: after } = keyed(key, rules);
-    const prior = Object.hasOwn(priorUseful, key) ? priorUseful[key] : undefined;
-    const before = prior && keyed(key, rulesFor(prior)).object;
-    assert.deepEqual({ [key]: grantedSccs(after, constraints) }, useful);
-    assert.equal(printReach(reachOf({ kind, before, after }, contextOf(constraints))), enqueue);
-  }),
+  >(
+    'grantedSccs, findAffectedNamespaces',
+    ({ constraints, priorUseful, role: { key, rules } }, { useful, enqueue }) => {
+      const { kind, object: after } = keyed(key, rules);
+      const prior = Object.hasOwn(priorUseful, key) ? priorUseful[key] : undefined;
+      const before = prior && keyed(key, rulesFor(prior)).object;
+      assert.deepEqual({ [key]: grantedSccs(after, constraints) }, useful);
+      assert.equal(printReach(findAffectedNamespaces({ kind, before, after }, contextOf(constraints))), enqueue);
+    },
+  ),
 
   'syncer/role-removed': area<{ readonly priorUseful: Useful; readonly removedRole: string }, Enqueue>(
-    'reachOf',
+    'findAffectedNamespaces',
     ({ priorUseful, removedRole: key }, { enqueue }) => {
       const { kind, object: before } = keyed(
         key,
         rulesFor(Object.hasOwn(priorUseful, key) ? (priorUseful[key] ?? []) : []),
       );
-      assert.equal(printReach(reachOf({ kind, before }, contextOf(namesIn(priorUseful)))), enqueue);
+      assert.equal(printReach(findAffectedNamespaces({ kind, before }, contextOf(namesIn(priorUseful)))), enqueue);
     },
   ),
 
   'syncer/constraint-removed': area<{ readonly priorUseful: Useful; readonly removed: string }, Enqueue>(
-    'grantedSccs, reachOf',
+    'grantedSccs, findAffectedNamespaces',
     ({ priorUseful, removed }, { useful, enqueue }) => {
       const left = namesIn(priorUseful).filter((name) => name !== removed);
       for (const [key, sccs] of Object.entries(priorUseful)) {
@@ -275,7 +286,10 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
         );
       }
       const before = { metadata: { name: removed } };
-      assert.equal(printReach(reachOf({ kind: 'SecurityContextConstraints', before }, contextOf(left))), enqueue);
+      assert.equal(
+        printReach(findAffectedNamespaces({ kind: 'SecurityContextConstraints', before }, contextOf(left))),
+        enqueue,
+      );
     },
   ),
 };

@@ -171,7 +171,7 @@ suite('the label syncer', () => {
     await run();
     assert.equal(labelsOf('shop'), 'privileged:latest restricted:latest restricted:latest restricted');
     assert.deepEqual(await events(), [
-      'LabelKept: label pod-security.kubernetes.io/enforce=privileged belongs to "kubectl": it stays, although restricted would do',
+      'LabelKept: label pod-security.kubernetes.io/enforce=privileged belongs to "kubectl" and is kept; the namespace needs restricted',
     ]);
     await running.pass(600_000);
     assert.equal((await events()).length, 1, 'told once');
