@@ -3,14 +3,14 @@ import type { PodLike } from '../../../src/kube/types.ts';
 import type { Version } from '../../../src/policy/pss/index.ts';
 
 /**
- * Pods of the right types, near the edges of the checks. Fields are mostly left as a compliant pod has them, so that
- * many pods break no rule or just one.
+ * Generates pods of the right types with values at the limits of the checks. Most fields have the value of a compliant
+ * pod, so that many pods violate no check or one.
  */
 export function pods(): Arbitrary<PodLike> {
   return fc.record({ metadata: maybe(metadata), spec }).map((pod) => JSON.parse(JSON.stringify(pod)) as PodLike);
 }
 
-/** The versions that are known, one that is newer, and `latest`. */
+/** Generates the known versions, a newer version, and `latest`. */
 export function versions(): Arbitrary<Version> {
   return fc.oneof(
     fc.integer({ min: 0, max: 38 }).map((minor): Version => `v1.${minor}`),
@@ -96,7 +96,7 @@ const spec = fc.record({
   ephemeralContainers: maybe(fc.array(container, { maxLength: 1 })),
 });
 
-/** The first value fifteen times out of sixteen, else one of the others. */
+/** The first value with a probability of 15/16, otherwise one of the others. */
 function mostly<T>(usual: T, ...others: readonly T[]): Arbitrary<T> {
   return fc.oneof({ weight: 15, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constantFrom(...others) });
 }

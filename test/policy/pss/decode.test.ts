@@ -1,271 +1,41 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, suite, test } from 'node:test';
 import { parse } from 'yaml';
 import type { PodLike } from '../../../src/kube/types.ts';
 import { decodeError, evaluatePod } from '../../../src/policy/pss/index.ts';
 
 const POLICY = { level: 'baseline', version: 'latest' } as const;
 
-/** The pod as YAML, the path of the mistyped field, and the error without its prefix. */
-const WRONG: readonly [given: string, path: string, message: string][] = [
-  ['[]', '', 'array into Go value of type v1.Pod'],
-  ['pod', '', 'string into Go value of type v1.Pod'],
-  ['5', '', 'number into Go value of type v1.Pod'],
-  ['metadata: []', 'metadata', 'array into Go struct field Pod.metadata of type v1.ObjectMeta'],
-  [
-    'metadata: { annotations: x }',
-    'metadata.annotations',
-    'string into Go struct field ObjectMeta.metadata.annotations of type map[string]string',
-  ],
-  [
-    'metadata: { annotations: { a: b, "c[*]$&": true } }',
-    'metadata.annotations[c[*]$&]',
-    'bool into Go struct field ObjectMeta.metadata.annotations of type string',
-  ],
-  ['spec: x', 'spec', 'string into Go struct field Pod.spec of type v1.PodSpec'],
-  [
-    'spec: { hostNetwork: "true" }',
-    'spec.hostNetwork',
-    'string into Go struct field PodSpec.spec.hostNetwork of type bool',
-  ],
-  ['spec: { hostPID: 1 }', 'spec.hostPID', 'number into Go struct field PodSpec.spec.hostPID of type bool'],
-  ['spec: { hostIPC: {} }', 'spec.hostIPC', 'object into Go struct field PodSpec.spec.hostIPC of type bool'],
-  ['spec: { hostUsers: [] }', 'spec.hostUsers', 'array into Go struct field PodSpec.spec.hostUsers of type bool'],
-  ['spec: { os: windows }', 'spec.os', 'string into Go struct field PodSpec.spec.os of type v1.PodOS'],
-  ['spec: { os: { name: 1 } }', 'spec.os.name', 'number into Go struct field PodOS.spec.os.name of type v1.OSName'],
-  [
-    'spec: { runtimeClassName: 1 }',
-    'spec.runtimeClassName',
-    'number into Go struct field PodSpec.spec.runtimeClassName of type string',
-  ],
-  [
-    'spec: { containers: { name: a } }',
-    'spec.containers',
-    'object into Go struct field PodSpec.spec.containers of type []v1.Container',
-  ],
-  [
-    'spec: { initContainers: x }',
-    'spec.initContainers',
-    'string into Go struct field PodSpec.spec.initContainers of type []v1.Container',
-  ],
-  [
-    'spec: { ephemeralContainers: 1 }',
-    'spec.ephemeralContainers',
-    'number into Go struct field PodSpec.spec.ephemeralContainers of type []v1.EphemeralContainer',
-  ],
-  [
-    'spec: { containers: [{}, a] }',
-    'spec.containers[1]',
-    'string into Go struct field PodSpec.spec.containers of type v1.Container',
-  ],
-  [
-    'spec: { containers: [{}, { name: 5 }] }',
-    'spec.containers[1].name',
-    'number into Go struct field Container.spec.containers.name of type string',
-  ],
-  [
-    'spec: { initContainers: [{ image: {} }] }',
-    'spec.initContainers[0].image',
-    'object into Go struct field Container.spec.initContainers.image of type string',
-  ],
-  [
-    'spec: { containers: [{ ports: [{}, 80] }] }',
-    'spec.containers[0].ports[1]',
-    'number into Go struct field Container.spec.containers.ports of type v1.ContainerPort',
-  ],
-  [
-    'spec: { containers: [{ ports: [{}, { hostPort: "80" }] }] }',
-    'spec.containers[0].ports[1].hostPort',
-    'string into Go struct field ContainerPort.spec.containers.ports.hostPort of type int32',
-  ],
-  [
-    'spec: { containers: [{ ports: [{ hostPort: 2147483648 }] }] }',
-    'spec.containers[0].ports[0].hostPort',
-    'number 2147483648 into Go struct field ContainerPort.spec.containers.ports.hostPort of type int32',
-  ],
-  [
-    'spec: { containers: [{ livenessProbe: x }] }',
-    'spec.containers[0].livenessProbe',
-    'string into Go struct field Container.spec.containers.livenessProbe of type v1.Probe',
-  ],
-  [
-    'spec: { containers: [{ readinessProbe: { httpGet: x } }] }',
-    'spec.containers[0].readinessProbe.httpGet',
-    'string into Go struct field Probe.spec.containers.readinessProbe.httpGet of type v1.HTTPGetAction',
-  ],
-  [
-    'spec: { containers: [{ startupProbe: { tcpSocket: { host: 1 } } }] }',
-    'spec.containers[0].startupProbe.tcpSocket.host',
-    'number into Go struct field TCPSocketAction.spec.containers.startupProbe.tcpSocket.host of type string',
-  ],
-  [
-    'spec: { containers: [{ lifecycle: { preStop: [] } }] }',
-    'spec.containers[0].lifecycle.preStop',
-    'array into Go struct field Lifecycle.spec.containers.lifecycle.preStop of type v1.LifecycleHandler',
-  ],
-  [
-    'spec: { containers: [{ securityContext: x }] }',
-    'spec.containers[0].securityContext',
-    'string into Go struct field Container.spec.containers.securityContext of type v1.SecurityContext',
-  ],
-  [
-    'spec: { ephemeralContainers: [{ securityContext: { privileged: "true" } }] }',
-    'spec.ephemeralContainers[0].securityContext.privileged',
-    'string into Go struct field SecurityContext.spec.ephemeralContainers.securityContext.privileged of type bool',
-  ],
-  [
-    'spec: { containers: [{ securityContext: { allowPrivilegeEscalation: 0 } }] }',
-    'spec.containers[0].securityContext.allowPrivilegeEscalation',
-    'number into Go struct field SecurityContext.spec.containers.securityContext.allowPrivilegeEscalation of type bool',
-  ],
-  [
-    'spec: { containers: [{ securityContext: { procMount: {} } }] }',
-    'spec.containers[0].securityContext.procMount',
-    'object into Go struct field SecurityContext.spec.containers.securityContext.procMount of type v1.ProcMountType',
-  ],
-  [
-    'spec: { containers: [{ securityContext: { capabilities: [ALL] } }] }',
-    'spec.containers[0].securityContext.capabilities',
-    'array into Go struct field SecurityContext.spec.containers.securityContext.capabilities of type v1.Capabilities',
-  ],
-  [
-    'spec: { containers: [{ securityContext: { capabilities: { drop: ALL } } }] }',
-    'spec.containers[0].securityContext.capabilities.drop',
-    'string into Go struct field Capabilities.spec.containers.securityContext.capabilities.drop of type []v1.Capability',
-  ],
-  [
-    'spec: { containers: [{ securityContext: { capabilities: { add: [KILL, 5] } } }] }',
-    'spec.containers[0].securityContext.capabilities.add[1]',
-    'number into Go struct field Capabilities.spec.containers.securityContext.capabilities.add of type v1.Capability',
-  ],
-  [
-    'spec: { containers: [{ securityContext: { runAsNonRoot: "true" } }] }',
-    'spec.containers[0].securityContext.runAsNonRoot',
-    'string into Go struct field SecurityContext.spec.containers.securityContext.runAsNonRoot of type bool',
-  ],
-  [
-    'spec: { securityContext: [] }',
-    'spec.securityContext',
-    'array into Go struct field PodSpec.spec.securityContext of type v1.PodSecurityContext',
-  ],
-  [
-    'spec: { securityContext: { runAsUser: "0" } }',
-    'spec.securityContext.runAsUser',
-    'string into Go struct field PodSecurityContext.spec.securityContext.runAsUser of type int64',
-  ],
-  [
-    'spec: { securityContext: { runAsUser: 0.5 } }',
-    'spec.securityContext.runAsUser',
-    'number 0.5 into Go struct field PodSecurityContext.spec.securityContext.runAsUser of type int64',
-  ],
-  [
-    'spec: { securityContext: { runAsUser: 1e30 } }',
-    'spec.securityContext.runAsUser',
-    'number 1e+30 into Go struct field PodSecurityContext.spec.securityContext.runAsUser of type int64',
-  ],
-  [
-    'spec: { securityContext: { seccompProfile: RuntimeDefault } }',
-    'spec.securityContext.seccompProfile',
-    'string into Go struct field PodSecurityContext.spec.securityContext.seccompProfile of type v1.SeccompProfile',
-  ],
-  [
-    'spec: { securityContext: { seccompProfile: { type: [RuntimeDefault] } } }',
-    'spec.securityContext.seccompProfile.type',
-    'array into Go struct field SeccompProfile.spec.securityContext.seccompProfile.type of type v1.SeccompProfileType',
-  ],
-  [
-    'spec: { containers: [{ securityContext: { appArmorProfile: { type: 1 } } }] }',
-    'spec.containers[0].securityContext.appArmorProfile.type',
-    'number into Go struct field AppArmorProfile.spec.containers.securityContext.appArmorProfile.type of type v1.AppArmorProfileType',
-  ],
-  [
-    'spec: { containers: [{ securityContext: { seLinuxOptions: { user: 1 } } }] }',
-    'spec.containers[0].securityContext.seLinuxOptions.user',
-    'number into Go struct field SELinuxOptions.spec.containers.securityContext.seLinuxOptions.user of type string',
-  ],
-  [
-    'spec: { securityContext: { windowsOptions: { hostProcess: yes! } } }',
-    'spec.securityContext.windowsOptions.hostProcess',
-    'string into Go struct field WindowsSecurityContextOptions.spec.securityContext.windowsOptions.hostProcess of type bool',
-  ],
-  [
-    'spec: { serviceAccountName: 1 }',
-    'spec.serviceAccountName',
-    'number into Go struct field PodSpec.spec.serviceAccountName of type string',
-  ],
-  [
-    'spec: { securityContext: { fsGroup: "1" } }',
-    'spec.securityContext.fsGroup',
-    'string into Go struct field PodSecurityContext.spec.securityContext.fsGroup of type int64',
-  ],
-  [
-    'spec: { securityContext: { supplementalGroups: [1, "2"] } }',
-    'spec.securityContext.supplementalGroups[1]',
-    'string into Go struct field PodSecurityContext.spec.securityContext.supplementalGroups of type int64',
-  ],
-  [
-    'spec: { securityContext: { sysctls: {} } }',
-    'spec.securityContext.sysctls',
-    'object into Go struct field PodSecurityContext.spec.securityContext.sysctls of type []v1.Sysctl',
-  ],
-  [
-    'spec: { securityContext: { sysctls: [{ name: a }, { name: 1 }] } }',
-    'spec.securityContext.sysctls[1].name',
-    'number into Go struct field Sysctl.spec.securityContext.sysctls.name of type string',
-  ],
-  [
-    'spec: { volumes: { name: v } }',
-    'spec.volumes',
-    'object into Go struct field PodSpec.spec.volumes of type []v1.Volume',
-  ],
-  [
-    'spec: { volumes: [{}, v] }',
-    'spec.volumes[1]',
-    'string into Go struct field PodSpec.spec.volumes of type v1.Volume',
-  ],
-  [
-    'spec: { volumes: [{ name: 1 }] }',
-    'spec.volumes[0].name',
-    'number into Go struct field Volume.spec.volumes.name of type string',
-  ],
-  [
-    'spec: { volumes: [{ name: v, hostPath: / }] }',
-    'spec.volumes[0].hostPath',
-    'string into Go struct field Volume.spec.volumes.hostPath of type v1.HostPathVolumeSource',
-  ],
-  [
-    'spec: { volumes: [{ name: v, hostPath: {}, emptyDir: true }] }',
-    'spec.volumes[0].emptyDir',
-    'bool into Go struct field Volume.spec.volumes.emptyDir of type v1.EmptyDirVolumeSource',
-  ],
-  [
-    'spec: { volumes: [{ name: v, hostPath: { path: 1 } }] }',
-    'spec.volumes[0].hostPath.path',
-    'number into Go struct field HostPathVolumeSource.spec.volumes.hostPath.path of type string',
-  ],
-];
+/** The pod, the path of the mistyped field, and the error. */
+interface WrongType {
+  readonly pod: PodLike;
+  readonly path: string;
+  readonly error: string;
+}
+
+const FILE = join(import.meta.dirname, '../../fixtures/pss-wrong-types.yaml');
+const WRONG = parse(readFileSync(FILE, 'utf8')) as readonly WrongType[];
 
 describe('a wrong type is denied at every level except privileged', () => {
-  for (const [given, path, message] of WRONG) {
-    test(given, () => {
-      const pod = parse(given) as PodLike;
-      const detail = `json: cannot unmarshal ${message}`;
+  for (const { pod, path, error: detail } of WRONG) {
+    test(`${path}: ${detail}`, () => {
       assert.equal(decodeError(pod), detail);
-      const refusal = {
+      const denial = {
         allowed: false,
         violations: [{ check: 'decode', reason: 'undecodable field', detail }],
         reason: 'undecodable field',
         detail: `undecodable field (${detail})`,
       };
-      assert.deepEqual(evaluatePod(pod, POLICY), refusal);
-      assert.deepEqual(evaluatePod(pod, { level: 'restricted', version: 'v1.0' }), refusal);
+      assert.deepEqual(evaluatePod(pod, POLICY), denial);
+      assert.deepEqual(evaluatePod(pod, { level: 'restricted', version: 'v1.0' }), denial);
       assert.equal(evaluatePod(pod, { level: 'privileged', version: 'latest' }).allowed, true);
-    });
-
-    test(`${given}: its field`, () => {
-      const { violations } = evaluatePod(parse(given) as PodLike, { ...POLICY, fields: true });
-      const fields = violations[0]?.fields?.map((field) => [field.type, field.path]);
-      assert.deepEqual(fields, [['FieldValueTypeInvalid', path]]);
+      const [violation] = evaluatePod(pod, { ...POLICY, fields: true }).violations;
+      assert.deepEqual(
+        violation?.fields?.map((field) => [field.type, field.path]),
+        [['FieldValueTypeInvalid', path]],
+      );
     });
   }
 });
@@ -340,4 +110,76 @@ test('a huge pod is evaluated within seconds', () => {
   const start = performance.now();
   assert.equal(evaluatePod(pod, { ...POLICY, fields: true }).reason, 'non-default capabilities, hostPort');
   assert.ok(performance.now() - start < 5_000);
+});
+
+/** Pods above a limit are denied. Pods below it are evaluated in linear time. */
+const RESTRICTED = { level: 'restricted', version: 'latest' } as const;
+
+function times<T>(count: number, item: (index: number) => T): T[] {
+  return Array.from({ length: count }, (_, index) => item(index));
+}
+
+suite('more elements than the limit', () => {
+  const cases: readonly (readonly [name: string, spec: object, path: string, count: number, max: number])[] = [
+    ['containers', { containers: times(5001, () => ({})) }, 'spec.containers', 5001, 5000],
+    [
+      'containers of all three lists',
+      {
+        initContainers: times(2500, () => ({})),
+        containers: times(2500, () => ({})),
+        ephemeralContainers: [{}],
+      },
+      'spec.containers',
+      5001,
+      5000,
+    ],
+    ['volumes', { containers: [], volumes: times(20_001, () => ({})) }, 'spec.volumes', 20_001, 20_000],
+    [
+      'sysctls',
+      { securityContext: { sysctls: times(20_001, () => ({})) } },
+      'spec.securityContext.sysctls',
+      20_001,
+      20_000,
+    ],
+    [
+      'ports and capabilities, together',
+      {
+        containers: [
+          {
+            ports: times(15_000, () => ({ hostPort: 1 })),
+            securityContext: { capabilities: { add: times(6000, String) } },
+          },
+        ],
+      },
+      'spec.containers[0].securityContext.capabilities.add',
+      21_001,
+      20_000,
+    ],
+  ];
+  for (const [name, spec, path, count, max] of cases) {
+    test(name, () => {
+      const message = `${path}: Too many: ${count}: must have at most ${max} items`;
+      assert.equal(decodeError({ spec }), message);
+      const { allowed, violations } = evaluatePod({ spec } as never, { ...RESTRICTED, fields: true });
+      assert.equal(allowed, false);
+      assert.deepEqual(violations, [
+        {
+          check: 'decode',
+          reason: 'undecodable field',
+          detail: message,
+          fields: [{ type: 'FieldValueTypeInvalid', path, value: count, detail: message }],
+        },
+      ]);
+    });
+  }
+});
+
+test('the maximal number of containers is evaluated', () => {
+  const containers = times(5000, (index) => ({ name: `c${index}`, image: 'i' }));
+  const { violations } = evaluatePod({ spec: { containers } }, RESTRICTED);
+  assert.deepEqual(
+    violations.map(({ check }) => check),
+    ['allowPrivilegeEscalation', 'capabilities_restricted', 'runAsNonRoot', 'seccompProfile_restricted'],
+  );
+  assert.equal(evaluatePod({ spec: { containers: [] } }, RESTRICTED).allowed, true);
 });

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { PodLike } from '../../../src/kube/types.ts';
 import {
   LEVELS,
   checks,
@@ -7,18 +9,18 @@ import {
   compareVersions,
   createEvaluator,
   evaluatePod,
+  isLevel,
   newestVersion,
+  parseVersion,
   type Check,
   type Level,
   type Revision,
   type Version,
 } from '../../../src/policy/pss/index.ts';
-import { parsePod } from './cases.ts';
 
-const VIOLATING = parsePod(`
-  spec:
-    hostNetwork: true
-    containers: [{ name: c, securityContext: { privileged: true } }]`);
+const VIOLATING = {
+  spec: { hostNetwork: true, containers: [{ name: 'c', securityContext: { privileged: true } }] },
+} as PodLike;
 
 describe('a pod that violates', () => {
   test('has all reasons and details, in order', () => {
@@ -86,7 +88,7 @@ test('the newest version is that of the newest revision', () => {
   assert.equal(createEvaluator([]).newestVersion, 'v1.0');
 });
 
-/** What changes with a version: the checks that run from then on, and with a minus those that no longer do. */
+/** The checks that each version adds, and with a minus sign the checks that it removes. */
 const CHANGES: readonly [since: Version, level: Level, ids: string][] = [
   ['v1.0', 'baseline', 'appArmorProfile capabilities_baseline hostNamespaces hostPathVolumes hostPorts privileged'],
   ['v1.0', 'baseline', 'procMount seLinuxOptions seccompProfile_baseline sysctls windowsHostProcess'],
@@ -124,7 +126,7 @@ describe('the checks that run, in the order of the registry', () => {
   }
 });
 
-/** Which revision of the probe check, since v1.34, is in force. */
+/** Whether the check of probe hosts, which v1.34 added, is selected. */
 const EMULATIONS: readonly [version: Version, emulationVersion: Version, runs: boolean][] = [
   ['latest', 'v1.33', false],
   ['v1.34', 'v1.33', false],
@@ -137,7 +139,7 @@ const EMULATIONS: readonly [version: Version, emulationVersion: Version, runs: b
 
 describe('an emulated release', () => {
   for (const [version, emulationVersion, runs] of EMULATIONS) {
-    test(`${emulationVersion} judges ${version} ${runs ? 'with' : 'without'} what v1.34 brought`, () => {
+    test(`${emulationVersion} evaluates ${version} ${runs ? 'with' : 'without'} the check of v1.34`, () => {
       const ids = checksAt({ level: 'baseline', version, emulationVersion }).map(({ id }) => id);
       assert.equal(ids.includes('hostProbesAndHostLifecycle'), runs);
     });
@@ -165,6 +167,78 @@ describe('the evaluator', () => {
     );
   });
 });
+
+const VERSIONS: readonly [text: string, valid: boolean][] = [
+  ['latest', true],
+  ['v1.0', true],
+  ['v1.30', true],
+  ['v1.999', true],
+  ['v1.9223372036854775807', true],
+  ['v1.9223372036854775808', false],
+  ['v1.10000000000000000000', false],
+  ['v1.05', false],
+  ['v1.00', false],
+  ['1.25', false],
+  ['v1', false],
+  ['v1.', false],
+  ['v1.-1', false],
+  ['v1.25.3', false],
+  ['v2.0', false],
+  ['V1.25', false],
+  ['Latest', false],
+  ['v1.25 ', false],
+  ['v1.25\n', false],
+  ['v1.٣', false],
+  ['', false],
+];
+
+for (const [text, valid] of VERSIONS) {
+  test(`${JSON.stringify(text)} is ${valid ? 'a version' : 'no version'}`, () => {
+    assert.equal(parseVersion(text), valid ? text : undefined);
+  });
+}
+
+const RISING: readonly Version[] = [
+  'v1.0',
+  'v1.9',
+  'v1.10',
+  'v1.37',
+  'v1.9223372036854775806',
+  'v1.9223372036854775807',
+  'latest',
+];
+
+test('versions compare by number, and latest is the newest', () => {
+  RISING.forEach((a, i) =>
+    RISING.forEach((b, j) => assert.equal(Math.sign(compareVersions(a, b)), Math.sign(i - j), `${a} and ${b}`)),
+  );
+});
+
+test('versions compare as their numbers do', () => {
+  const version = fc.nat().map((minor): Version => `v1.${minor}`);
+  fc.assert(
+    fc.property(version, version, (a, b) => {
+      const numbers = Number(a.slice(3)) - Number(b.slice(3));
+      assert.equal(Math.sign(compareVersions(a, b)), Math.sign(numbers));
+    }),
+  );
+});
+
+const LEVEL_NAMES: readonly [value: unknown, valid: boolean][] = [
+  ['privileged', true],
+  ['baseline', true],
+  ['restricted', true],
+  ['Restricted', false],
+  ['restricted ', false],
+  ['', false],
+  ['constructor', false],
+  [undefined, false],
+  [null, false],
+];
+
+for (const [value, valid] of LEVEL_NAMES) {
+  test(`${JSON.stringify(value)} is ${valid ? 'a level' : 'no level'}`, () => assert.equal(isLevel(value), valid));
+}
 
 const BROKEN: readonly [name: string, registry: readonly Check[], expected: string][] = [
   [

@@ -2,20 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
 import type { PodLike } from '../../../src/kube/types.ts';
-import {
-  checks,
-  compareVersions,
-  createEvaluator,
-  evaluatePod,
-  type Check,
-  type Evaluation,
-  type Version,
-} from '../../../src/policy/pss/index.ts';
+import { checks, compareVersions, evaluatePod, type Evaluation, type Version } from '../../../src/policy/pss/index.ts';
 import { pods, versions } from './arbitrary.ts';
 
 const MANY = { numRuns: 3_000 };
 
-test('what restricted allows, baseline allows, with two exceptions', () => {
+test('baseline allows the pods that restricted allows, with two exceptions', () => {
   let allowed = 0;
   fc.assert(
     fc.property(pods(), versions(), (pod, version) => {
@@ -29,7 +21,7 @@ test('what restricted allows, baseline allows, with two exceptions', () => {
   assert.ok(allowed > MANY.numRuns / 20, `only ${allowed} pods passed restricted`);
 });
 
-test('whatever JSON is sent, it is judged', () => {
+test('a value of any type is evaluated without an exception', () => {
   fc.assert(
     fc.property(hostilePods(), versions(), (pod, version) => {
       for (const level of ['baseline', 'restricted'] as const) {
@@ -43,7 +35,7 @@ test('whatever JSON is sent, it is judged', () => {
   );
 });
 
-test('asking for fields changes no text', () => {
+test('the texts do not depend on the option fields', () => {
   fc.assert(
     fc.property(hostilePods(), versions(), (pod, version) => {
       const withFields = evaluatePod(pod, { level: 'restricted', version, fields: true });
@@ -53,7 +45,7 @@ test('asking for fields changes no text', () => {
   );
 });
 
-test('what was judged before makes no difference', () => {
+test('an evaluation does not depend on earlier evaluations', () => {
   fc.assert(
     fc.property(hostilePods(), hostilePods(), versions(), (pod, other, version) => {
       const before = evaluatePod(pod, { level: 'restricted', version });
@@ -66,23 +58,20 @@ test('what was judged before makes no difference', () => {
   );
 });
 
-test('a check that is left out would have passed', () => {
-  const always = createEvaluator(checks.map(withoutShortCut));
+test('the generated pods violate every check', () => {
   const violated = new Set<string>();
   fc.assert(
     fc.property(pods(), versions(), (pod, version) => {
       for (const level of ['baseline', 'restricted'] as const) {
-        const evaluation = always.evaluatePod(pod, { level, version });
-        assert.deepEqual(evaluatePod(pod, { level, version }), evaluation);
-        for (const { check } of evaluation.violations) violated.add(check);
+        for (const { check } of evaluatePod(pod, { level, version }).violations) violated.add(check);
       }
     }),
     MANY,
   );
-  assert.deepEqual([...violated].sort(), checks.map(({ id }) => id).sort(), 'the pods break every check');
+  assert.deepEqual([...violated].sort(), checks.map(({ id }) => id).sort());
 });
 
-test('judging leaves the pod as it is', () => {
+test('an evaluation does not change the pod', () => {
   fc.assert(
     fc.property(hostilePods(), versions(), (pod, version) => {
       const before = JSON.stringify(pod);
@@ -92,13 +81,13 @@ test('judging leaves the pod as it is', () => {
   );
 });
 
-/** Any JSON, or a pod with any JSON at one of its places. */
+/** Any JSON value, or a pod with any JSON value in one field. */
 function hostilePods(): Arbitrary<PodLike> {
   const near = fc.tuple(pods(), fc.jsonValue(), fc.nat()).map(([pod, value, place]) => withValueAt(pod, value, place));
   return fc.oneof(near, pods(), fc.jsonValue()) as Arbitrary<PodLike>;
 }
 
-/** A copy as JSON has it, in which one value, counted in the order of a walk, is another. */
+/** Returns a JSON copy of the pod with one value replaced. Values are counted in the order of JSON.parse. */
 function withValueAt(pod: PodLike, value: unknown, place: number): unknown {
   const text = JSON.stringify(pod);
   let places = 0;
@@ -118,8 +107,4 @@ function hidesHostPath(pod: PodLike): boolean {
 function withoutFields(evaluation: Evaluation): Evaluation {
   const violations = evaluation.violations.map(({ check, reason, detail }) => ({ check, reason, detail }));
   return { ...evaluation, violations };
-}
-
-function withoutShortCut({ id, level, versions: revisions }: Check): Check {
-  return { id, level, versions: revisions };
 }
