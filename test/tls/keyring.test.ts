@@ -24,6 +24,7 @@ const next = createAuthority({ now: NOW, days: 365 });
 const other = createAuthority({ now: NOW, days: 365 });
 const serving = createServing(authority, NAMES, { now: NOW, days: 7 });
 const foreign = createServing(other, NAMES, { now: NOW, days: 7 });
+const keyless = { cert: authority.cert };
 const FULL = {
   'ca.crt': authority.cert,
   'ca.key': authority.key,
@@ -33,11 +34,10 @@ const FULL = {
   'tls.key': serving.key,
 };
 
-suite('what is read of a Secret', () => {
+suite('readKeyring', () => {
   const NO_CERT = (file: string) => `${file} contains no PEM certificate`;
   const NO_KEY = (file: string) => `${file} contains no unencrypted PEM private key`;
   const UNSIGNED = 'the certificate in tls.crt is not signed by the certificate in ca.crt';
-  const keyless = { cert: authority.cert };
   const cases: readonly {
     readonly name: string;
     readonly change: Readonly<Record<string, string | undefined>>;
@@ -46,7 +46,7 @@ suite('what is read of a Secret', () => {
     readonly keyring: Keyring;
     readonly problems: readonly string[];
   }[] = [
-    { name: 'all of it', change: {}, keyring: { authority, next, serving }, problems: [] },
+    { name: 'all fields', change: {}, keyring: { authority, next, serving }, problems: [] },
     {
       name: 'no next authority',
       change: { 'next-ca.crt': undefined, 'next-ca.key': undefined },
@@ -54,25 +54,25 @@ suite('what is read of a Secret', () => {
       problems: [],
     },
     {
-      name: 'half of the next authority',
+      name: 'a next authority without a key',
       change: { 'next-ca.key': undefined },
       keyring: { authority, serving },
       problems: [NO_KEY('next-ca.key')],
     },
     {
-      name: 'a next authority that is none',
+      name: 'a next authority that is a serving certificate',
       change: { 'next-ca.crt': serving.cert, 'next-ca.key': serving.key },
       keyring: { authority, serving },
       problems: ['the certificate in next-ca.crt is not an authority of Portcullis'],
     },
     {
-      name: 'no key of the authority',
+      name: 'an authority without a key',
       change: { 'ca.key': undefined },
       keyring: { authority: keyless, next, serving },
       problems: [NO_KEY('ca.key')],
     },
     {
-      name: 'the key of another',
+      name: 'a key of another authority',
       change: { 'ca.key': other.key },
       keyring: { authority: keyless, next, serving },
       problems: ['the key in ca.key does not match the certificate in ca.crt'],
@@ -84,46 +84,46 @@ suite('what is read of a Secret', () => {
       problems: [NO_CERT('ca.crt'), UNSIGNED],
     },
     {
-      name: 'no authority, but API servers know it',
+      name: 'no authority, found in caBundle',
       change: { 'ca.crt': 'x' },
       trusted: [other.cert, authority.cert],
       keyring: { authority, next, serving },
       problems: [NO_CERT('ca.crt'), UNSIGNED],
     },
     {
-      name: 'no authority nor its key, but API servers know it',
+      name: 'no authority and no key, found in caBundle',
       change: { 'ca.crt': undefined, 'ca.key': undefined },
       trusted: [authority.cert],
       keyring: { authority: keyless, next, serving },
       problems: [NO_CERT('ca.crt'), UNSIGNED],
     },
     {
-      name: 'nonsense served',
+      name: 'an invalid serving certificate',
       change: { 'tls.crt': 'x' },
       keyring: { authority, next },
       problems: [NO_CERT('tls.crt')],
     },
     {
-      name: 'the key of another served',
+      name: 'a key of another serving certificate',
       change: { 'tls.key': foreign.key },
       keyring: { authority, next },
       problems: ['the key in tls.key does not match the certificate in tls.crt'],
     },
     {
-      name: 'half of another pair',
+      name: 'a serving certificate of another authority',
       change: { 'tls.crt': foreign.cert, 'tls.key': foreign.key },
       keyring: { authority, next },
       problems: [UNSIGNED],
     },
     {
-      name: 'what is served has expired',
+      name: 'an expired serving certificate',
       change: {},
       now: later(8),
       keyring: { authority, next },
       problems: ['the certificate in tls.crt expired at 2026-01-08T00:00:00Z'],
     },
     {
-      name: 'the clock is slow',
+      name: 'certificates that are not yet valid',
       change: {},
       now: later(-1),
       keyring: {},
@@ -146,14 +146,14 @@ suite('what is read of a Secret', () => {
     });
   }
 
-  test('what is printed is read again', () => {
+  test('formatKeyring writes the fields that readKeyring reads', () => {
     const texts = formatKeyring({ authority, next, serving });
     assert.deepEqual(Object.fromEntries(texts), FULL);
     assert.deepEqual([...formatKeyring({ authority: keyless }).keys()], ['ca.crt']);
   });
 });
 
-suite('what becomes of it', () => {
+suite('planKeyring', () => {
   const state: KeyringState = {
     keyring: { authority, serving },
     problems: [],
@@ -165,7 +165,6 @@ suite('what becomes of it', () => {
   };
   const reason = 'tls.crt contains no PEM certificate';
   const damaged = [reason];
-  const lost = { cert: authority.cert };
   const RENEW_MS = ((7 * DAY_MS + HOUR_MS) * 2) / 3 - HOUR_MS;
   const old = createAuthority({ now: later(-250), days: 365 });
   const oldServing = createServing(old, NAMES, { now: NOW, days: 7 });
@@ -176,47 +175,47 @@ suite('what becomes of it', () => {
     readonly reason?: string;
     readonly requeueAfterMs?: number;
   }[] = [
-    { name: 'nothing due', given: {}, requeueAfterMs: RENEW_MS },
+    { name: 'no step due', given: {}, requeueAfterMs: RENEW_MS },
     {
-      name: 'there is nothing yet',
+      name: 'no Secret',
       given: { keyring: {}, problems: ['there is no Secret yet'] },
       step: 'Replace',
       reason: 'there is no Secret yet',
     },
-    { name: 'nothing to serve', given: { keyring: { authority }, problems: damaged }, step: 'Renew', reason },
+    { name: 'no serving certificate', given: { keyring: { authority }, problems: damaged }, step: 'Renew', reason },
     {
-      name: 'nothing to serve, and a next authority',
+      name: 'no serving certificate, with a next authority',
       given: { keyring: { authority, next }, problems: damaged },
       step: 'Renew',
       reason,
     },
     {
-      name: 'nothing to serve, nor a key',
-      given: { keyring: { authority: lost }, problems: damaged },
+      name: 'no serving certificate, no key of the authority',
+      given: { keyring: { authority: keyless }, problems: damaged },
       step: 'Replace',
       reason,
     },
     {
-      name: 'nothing to serve, but a next authority',
+      name: 'only a next authority',
       given: { keyring: { next }, problems: damaged },
       step: 'Promote',
       reason,
     },
     {
-      name: 'two thirds of seven days',
+      name: 'after two thirds of the lifetime',
       given: { now: later(4.7) },
       step: 'Renew',
       reason: 'two thirds of the lifetime of the serving certificate have passed',
     },
-    { name: 'not yet two thirds', given: { now: later(4.6) }, requeueAfterMs: RENEW_MS - 4.6 * DAY_MS },
+    { name: 'before two thirds of the lifetime', given: { now: later(4.6) }, requeueAfterMs: RENEW_MS - 4.6 * DAY_MS },
     {
-      name: 'a further name',
+      name: 'an additional DNS name',
       given: { names: { dnsNames: ['x.example'], ipAddresses: [] } },
       step: 'Renew',
       reason: 'the serving certificate is not valid for x.example',
     },
     {
-      name: 'a further address',
+      name: 'an additional IP address',
       given: { names: { dnsNames: [], ipAddresses: ['::1'] } },
       step: 'Renew',
       reason: 'the serving certificate is not valid for ::1',
@@ -229,13 +228,13 @@ suite('what becomes of it', () => {
     },
     {
       name: 'a lost key',
-      given: { keyring: { authority: lost, serving } },
+      given: { keyring: { authority: keyless, serving } },
       step: 'Prepare',
       reason: 'the key of the authority is lost',
     },
     {
       name: 'a lost key, and the next authority not trusted',
-      given: { keyring: { authority: lost, next, serving }, trustedMs: undefined, now: later(6) },
+      given: { keyring: { authority: keyless, next, serving }, trustedMs: undefined, now: later(6) },
       requeueAfterMs: SETTLE_MS,
     },
     { name: 'authority rotation requested', given: { requested: 'ca' }, step: 'Prepare', reason: ROTATION_REQUESTED },
@@ -251,12 +250,12 @@ suite('what becomes of it', () => {
       reason: ROTATION_REQUESTED,
     },
     {
-      name: 'the next authority is trusted nowhere',
+      name: 'the next authority is not trusted',
       given: { keyring: { authority, next, serving }, trustedMs: undefined },
       requeueAfterMs: RENEW_MS,
     },
     {
-      name: 'the next authority is trusted for long enough',
+      name: 'the next authority is trusted for the settle time',
       given: { keyring: { authority, next, serving }, trustedMs: SETTLE_MS },
       step: 'Promote',
       reason: 'all API servers trust the next authority',
@@ -268,27 +267,27 @@ suite('what becomes of it', () => {
       reason: 'two thirds of the lifetime of the serving certificate have passed',
     },
   ];
-  for (const { name, given, step, reason: why = '', requeueAfterMs = SETTLE_MS } of cases) {
+  for (const { name, given, step, reason: expectedReason = '', requeueAfterMs = SETTLE_MS } of cases) {
     test(name, () => {
       const plan = planKeyring({ ...state, ...given });
       assert.deepEqual(
         [plan.step, plan.reason, Math.round(plan.requeueAfterMs)],
-        [step, why, Math.round(requeueAfterMs)],
+        [step, expectedReason, Math.round(requeueAfterMs)],
       );
     });
   }
 
-  test('steps keep what they do not change', () => {
-    const whole = { keyring: { authority, next, serving }, names: NAMES, now: NOW };
-    const signed = takeKeyringStep('Renew', whole);
+  test('takeKeyringStep changes only the fields of the step', () => {
+    const complete = { keyring: { authority, next, serving }, names: NAMES, now: NOW };
+    const signed = takeKeyringStep('Renew', complete);
     assert.deepEqual([signed.authority, signed.next], [authority, next]);
     assert.notEqual(signed.serving?.cert, serving.cert);
-    const changed = takeKeyringStep('Promote', whole);
+    const changed = takeKeyringStep('Promote', complete);
     assert.deepEqual([changed.authority, changed.next], [next, undefined]);
-    const prepared = takeKeyringStep('Prepare', { ...whole, keyring: { authority, serving } });
+    const prepared = takeKeyringStep('Prepare', { ...complete, keyring: { authority, serving } });
     assert.deepEqual([prepared.authority, prepared.serving], [authority, serving]);
     assert.ok(prepared.next);
-    const fresh = takeKeyringStep('Replace', { ...whole, keyring: { authority: lost } });
+    const fresh = takeKeyringStep('Replace', { ...complete, keyring: { authority: keyless } });
     assert.notEqual(fresh.authority?.cert, authority.cert);
     for (const keyring of [signed, changed, prepared, fresh]) {
       assert.deepEqual(readKeyring(formatKeyring(keyring), { now: NOW, trusted: [] }), { keyring, problems: [] });

@@ -10,7 +10,7 @@ const validity = { now: new Date(), days: 2 };
 const pair = createServing(createAuthority(validity), { dnsNames: ['localhost'], ipAddresses: [] }, validity);
 
 describe('protocolSettings', () => {
-  test('by default TLS 1.2 with authenticated encryption', () => {
+  test('defaults', () => {
     assert.deepEqual(protocolSettings(), {
       minVersion: 'TLSv1.2',
       ciphers: [
@@ -27,7 +27,7 @@ describe('protocolSettings', () => {
     });
   });
 
-  test('unknown values name the option and what it accepts', () => {
+  test('unknown values', () => {
     assert.throws(() => protocolSettings('VersionTLS11'), {
       name: 'RangeError',
       message: '--tls-min-version: unknown value "VersionTLS11"; accepted values: VersionTLS12, VersionTLS13',
@@ -39,7 +39,7 @@ describe('protocolSettings', () => {
   });
 });
 
-describe('a server', () => {
+describe('server', () => {
   const cases: readonly {
     name: string;
     minVersion?: string;
@@ -48,36 +48,36 @@ describe('a server', () => {
     expected: string;
   }[] = [
     { name: 'prefers TLS 1.3', client: {}, expected: 'TLSv1.3' },
-    { name: 'speaks TLS 1.2', client: { maxVersion: 'TLSv1.2' }, expected: 'TLSv1.2' },
+    { name: 'accepts TLS 1.2', client: { maxVersion: 'TLSv1.2' }, expected: 'TLSv1.2' },
     {
-      name: 'refuses TLS 1.2 if told so',
+      name: 'rejects TLS 1.2 with VersionTLS13',
       minVersion: 'VersionTLS13',
       client: { maxVersion: 'TLSv1.2' },
-      expected: 'refused',
+      expected: 'rejected',
     },
     {
-      name: 'speaks TLS 1.3 whatever suites are chosen',
+      name: 'accepts TLS 1.3 with suites of TLS 1.2 only',
       suites: ['TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384'],
       client: {},
       expected: 'TLSv1.3',
     },
     {
-      name: 'speaks the chosen suite',
+      name: 'accepts a configured suite',
       suites: ['TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384'],
       client: { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-ECDSA-AES256-GCM-SHA384' },
       expected: 'TLSv1.2',
     },
     {
-      name: 'refuses a suite that is not chosen',
+      name: 'rejects a suite that is not configured',
       suites: ['TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384'],
       client: { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-ECDSA-AES128-GCM-SHA256' },
-      expected: 'refused',
+      expected: 'rejected',
     },
     {
-      name: 'has no suite for TLS 1.2 if only those of TLS 1.3 are chosen',
+      name: 'rejects TLS 1.2 with suites of TLS 1.3 only',
       suites: ['TLS_AES_128_GCM_SHA256'],
       client: { maxVersion: 'TLSv1.2' },
-      expected: 'refused',
+      expected: 'rejected',
     },
   ];
   for (const { name, minVersion, suites, client, expected } of cases) {
@@ -88,16 +88,16 @@ describe('a server', () => {
       t.after(() => server.close());
       const { port } = server.address() as AddressInfo;
       const socket: TLSSocket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, ...client });
-      const answer = await Promise.race([
+      const protocol = await Promise.race([
         once(socket, 'secureConnect').then(() => socket.getProtocol()),
-        once(socket, 'close').then(() => 'refused'),
-      ]).catch(() => 'refused');
+        once(socket, 'close').then(() => 'rejected'),
+      ]).catch(() => 'rejected');
       socket.destroy();
-      assert.equal(answer, expected);
+      assert.equal(protocol, expected);
     });
   }
 
-  test('knows every suite by name', () => {
+  test('accepts the name of every suite', () => {
     for (const suite of TLS_CIPHER_SUITES) createServer({ ...pair, ...protocolSettings('VersionTLS12', [suite]) });
   });
 });

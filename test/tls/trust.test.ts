@@ -22,7 +22,7 @@ const authority = createAuthority({ now: NOW, days: 30 });
 const other = createAuthority({ now: NOW, days: 30 });
 const serving = createServing(authority, NAMES, { now: NOW, days: 7 });
 
-/** Issues a certificate of an authority that is not one of Portcullis. */
+/** Issues a certificate of an authority that Portcullis did not create. */
 function issueAs(name: string, extensions: readonly Extension[], issuer?: KeyPair & { readonly name: string }) {
   const pair = issue({
     subject: { commonName: name },
@@ -34,21 +34,10 @@ function issueAs(name: string, extensions: readonly Extension[], issuer?: KeyPai
 }
 const root = issueAs('root', authorityExtensions());
 const intermediate = issueAs('intermediate', authorityExtensions(), root);
-const leaf = issueAs(
-  'leaf',
-  [...leafExtensions('serverAuth'), subjectAltName({ dnsNames: [HOST], ipAddresses: [] })],
-  intermediate,
-);
-const forClients = issueAs(
-  'leaf',
-  [...leafExtensions('clientAuth'), subjectAltName({ dnsNames: [HOST], ipAddresses: [] })],
-  root,
-);
-const ofLeaf = issueAs(
-  'other leaf',
-  [...leafExtensions('serverAuth'), subjectAltName({ dnsNames: [HOST], ipAddresses: [] })],
-  leaf,
-);
+const host = subjectAltName({ dnsNames: [HOST], ipAddresses: [] });
+const leaf = issueAs('leaf', [...leafExtensions('serverAuth'), host], intermediate);
+const clientLeaf = issueAs('leaf', [...leafExtensions('clientAuth'), host], root);
+const leafOfLeaf = issueAs('other leaf', [...leafExtensions('serverAuth'), host], leaf);
 
 const UNSIGNED = 'the serving certificate is not signed by a valid authority in caBundle';
 const cases: readonly {
@@ -88,13 +77,13 @@ const cases: readonly {
   { name: 'a trusted leaf', chain: leaf.cert, authorities: leaf.cert },
   {
     name: 'an issuer that is not an authority',
-    chain: ofLeaf.cert + leaf.cert,
+    chain: leafOfLeaf.cert + leaf.cert,
     authorities: leaf.cert,
     expected: UNSIGNED,
   },
   {
     name: 'a client certificate',
-    chain: forClients.cert,
+    chain: clientLeaf.cert,
     authorities: root.cert,
     expected: 'the serving certificate does not allow server authentication',
   },

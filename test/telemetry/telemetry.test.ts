@@ -5,9 +5,11 @@ import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
+import { Registry } from 'prom-client';
+import { createTally, createTimings } from '../../src/telemetry/counters.ts';
 import { createLogger, type Logger, type LoggerOptions } from '../../src/telemetry/logger.ts';
 
-async function logged(t: TestContext, options: LoggerOptions, write: (logger: Logger) => void): Promise<string> {
+async function writeLog(t: TestContext, options: LoggerOptions, write: (logger: Logger) => void): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-log-'));
   t.after(() => rm(folder, { recursive: true }));
   const path = join(folder, 'log');
@@ -18,8 +20,8 @@ async function logged(t: TestContext, options: LoggerOptions, write: (logger: Lo
 }
 
 suite('createLogger', () => {
-  test('json: time, level and message under the names that log collectors expect', async (t) => {
-    const text = await logged(t, { level: 'info', format: 'json' }, (logger) => {
+  test('format json', async (t) => {
+    const text = await writeLog(t, { level: 'info', format: 'json' }, (logger) => {
       logger.debug('below the level');
       logger.child({ logger: 'x' }).warn({ uid: '1', err: new TypeError('broken') }, 'constant message');
     });
@@ -29,15 +31,15 @@ suite('createLogger', () => {
     assert.deepEqual(line, { level: 'warn', logger: 'x', uid: '1', msg: 'constant message' });
   });
 
-  test('text: one readable line', async (t) => {
-    const text = await logged(t, { level: 'debug', format: 'text' }, (logger) => {
+  test('format text', async (t) => {
+    const text = await writeLog(t, { level: 'debug', format: 'text' }, (logger) => {
       logger.info({ port: 8443, path: '/psa/validate', reason: 'two words' }, 'listening');
     });
     assert.match(text, /^\S+ INFO {2}listening port=8443 path=\/psa\/validate reason="two words"\n$/);
   });
 
-  test('silent: no line', async (t) => {
-    assert.equal(await logged(t, { level: 'silent', format: 'json' }, (logger) => logger.error('x')), '');
+  test('level silent', async (t) => {
+    assert.equal(await writeLog(t, { level: 'silent', format: 'json' }, (logger) => logger.error('x')), '');
   });
 });
 
@@ -115,7 +117,7 @@ suite('the log of a process', () => {
     assert.equal(code, 0);
   });
 
-  test('may be a full disk', async () => {
+  test('survives a full disk', async () => {
     const full = await open('/dev/full', 'w');
     const child = spawn(
       process.execPath,
@@ -132,5 +134,44 @@ suite('the log of a process', () => {
     for await (const chunk of child.stdout ?? []) text += String(chunk);
     await full.close();
     assert.equal(text, 'survived');
+  });
+});
+
+suite('createTally', () => {
+  test('exposes the current counts of its cells', async () => {
+    const registry = new Registry();
+    const tally = createTally({ name: 'x_total', help: 'X.', labelNames: ['a', 'b'], registers: [registry] });
+    const cell = tally.cell({ b: '2', a: '1' });
+    assert.equal(tally.cell({ a: '1', b: '2' }), cell);
+    cell.count += 2;
+    tally.cell({ a: '"quoted"', b: '' });
+    const series = async (): Promise<string[]> =>
+      (await registry.metrics()).split('\n').filter((line) => line.startsWith('x_total'));
+    assert.deepEqual(await series(), ['x_total{b="2",a="1"} 2', 'x_total{a="\\"quoted\\"",b=""} 0']);
+    cell.count++;
+    assert.deepEqual(await series(), ['x_total{b="2",a="1"} 3', 'x_total{a="\\"quoted\\"",b=""} 0']);
+  });
+});
+
+suite('createTimings', () => {
+  test('exposes a histogram', async () => {
+    const registry = new Registry();
+    const timings = createTimings(
+      { name: 'y_seconds', help: 'Y.', labelNames: ['hook'], registers: [registry] },
+      [0.1, 1],
+    );
+    const timing = timings('/a');
+    for (const seconds of [0.05, 0.1, 0.5, 7]) timing.observe(seconds);
+    assert.equal(
+      await registry.metrics(),
+      `# HELP y_seconds Y.
+# TYPE y_seconds histogram
+y_seconds_bucket{le="0.1",hook="/a"} 2
+y_seconds_bucket{le="1",hook="/a"} 3
+y_seconds_bucket{le="+Inf",hook="/a"} 4
+y_seconds_sum{hook="/a"} 7.65
+y_seconds_count{hook="/a"} 4
+`,
+    );
   });
 });
