@@ -9,7 +9,7 @@ import ts from 'typescript';
 
 const run = promisify(execFile);
 
-/** What an embedding program may write. It is checked and run as it stands. */
+/** A program that imports the package. The tests compile and run it. */
 const CONSUMER = `
 import { evaluatePod, type Evaluation, type Level } from 'portcullis/pss';
 import { createAuthorizer, type Action, type RbacObjects } from 'portcullis/rbac';
@@ -29,7 +29,7 @@ const access: boolean = createAuthorizer(objects)({ username: 'alice', groups: [
 console.log(JSON.stringify({ ...evaluation, access }));
 `;
 
-describe('the built package', () => {
+describe('built package', () => {
   let folder = '';
   const packaged = (...path: string[]): string => join(folder, 'node_modules/portcullis', ...path);
 
@@ -40,7 +40,7 @@ describe('the built package', () => {
     await copyFile('package.json', packaged('package.json'));
     await writeFile(join(folder, 'package.json'), '{"type":"module"}');
     await writeFile(join(folder, 'consumer.ts'), CONSUMER);
-    // Its types are part of ours.
+    // The declarations refer to its types.
     await symlink(
       resolve('node_modules/@kubernetes/client-node'),
       join(folder, 'node_modules/@kubernetes/client-node'),
@@ -49,7 +49,7 @@ describe('the built package', () => {
   });
   after(() => rm(folder, { recursive: true }));
 
-  test('is imported by name', async () => {
+  test('exports resolve by name', async () => {
     const { stdout } = await run(process.execPath, ['consumer.ts'], { cwd: folder });
     assert.deepEqual(JSON.parse(stdout), {
       allowed: false,
@@ -60,7 +60,7 @@ describe('the built package', () => {
     });
   });
 
-  test('has types', () => {
+  test('exports have types', () => {
     const program = ts.createProgram([join(folder, 'consumer.ts')], {
       target: ts.ScriptTarget.ES2022,
       module: ts.ModuleKind.NodeNext,
@@ -71,20 +71,24 @@ describe('the built package', () => {
       types: ['node'],
       typeRoots: [resolve('node_modules/@types')],
     });
-    const ours = ts.getPreEmitDiagnostics(program).filter(({ file }) => file?.fileName.startsWith(folder) ?? true);
+    const diagnostics = ts
+      .getPreEmitDiagnostics(program)
+      .filter(({ file }) => file?.fileName.startsWith(folder) ?? true);
     assert.deepEqual(
-      ours.map(({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`),
+      diagnostics.map(
+        ({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`,
+      ),
       [],
     );
   });
 
-  test('has libraries that import nothing', async () => {
+  test('libraries have no imports', async () => {
     for (const name of ['pss.js', 'rbac.js']) {
       assert.doesNotMatch(await readFile(packaged('dist', name), 'utf8'), /^import\b|\bimport\(|\brequire\(/m);
     }
   });
 
-  test('has a program that needs no packages', async () => {
+  test('the program runs without packages', async () => {
     const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
     const { stdout } = await run(packaged('dist/main.js'), ['version'], {
       cwd: folder,
@@ -93,7 +97,7 @@ describe('the built package', () => {
     assert.equal(stdout, `portcullis v${version}\n`);
   });
 
-  test('passes on the licenses of what it holds', async () => {
+  test('contains the licenses of bundled packages', async () => {
     assert.match(await readFile(packaged('dist/LICENSES.txt'), 'utf8'), /^yaml \d/m);
   });
 });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { references } from '../scripts/docs/references.ts';
 
 for (const [file, expected] of await references()) {
-  test(`${file} says what the sources say`, async () => {
+  test(`${file} is generated from the current sources`, async () => {
     assert.equal(await readFile(file, 'utf8'), expected, `${file} is out of date: npm run docs`);
   });
 }

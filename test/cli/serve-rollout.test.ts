@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
+import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { serve, type Running } from '../support/serve-process.ts';
@@ -46,13 +46,13 @@ suite('once there is a date for enforcement', () => {
     await rm(folder, { recursive: true });
   });
 
-  const deploy = (name: string, spec: object): Promise<ApiAnswer> => {
+  const deploy = (name: string, spec: object): Promise<ApiResponse> => {
     const labels = { app: name };
     const template = { metadata: { labels }, spec: { containers: [{ name: 'c', image: 'i' }], ...spec } };
     const deployment = { metadata: { name }, spec: { selector: { matchLabels: labels }, template } };
     return client.send('POST', '/apis/apps/v1/namespaces/shop/deployments', deployment);
   };
-  const foretold = ({ warnings }: ApiAnswer): readonly string[] =>
+  const foretold = ({ warnings }: ApiResponse): readonly string[] =>
     warnings.filter((text) => text.includes('enforcement'));
 
   test('a Deployment that would be refused is created with a warning, one that would not without', async () => {
@@ -76,7 +76,7 @@ suite('once there is a date for enforcement', () => {
       const { text } = await client.send('PATCH', `${CONFIG}/cluster`, { metadata: { annotations } }, merge);
       assert.match(text, /"violatingNamespaces":\[\{[^\]]*"name":"shop"/);
     });
-    const patch = (enforcementMode: string): Promise<ApiAnswer> =>
+    const patch = (enforcementMode: string): Promise<ApiResponse> =>
       client.send('PATCH', `${CONFIG}/cluster`, { spec: { enforcementMode } }, merge);
     const answer = await patch('Restricted');
     assert.equal(answer.status, 200, answer.text);

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
+import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { FREE_PORTS, serve, start, type Running } from '../support/serve-process.ts';
 
@@ -96,18 +96,18 @@ async function stop({ running, client }: Started): Promise<void> {
   await running.stop();
 }
 
-function createPod({ client }: Started, namespace: string, securityContext: object): Promise<ApiAnswer> {
+function createPod({ client }: Started, namespace: string, securityContext: object): Promise<ApiResponse> {
   const spec = { containers: [{ name: 'c', image: 'i', securityContext }] };
   const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { generateName: 'p-' }, spec };
   return client.send('POST', `/api/v1/namespaces/${namespace}/pods`, pod, { 'Impersonate-User': 'alice' });
 }
 
-function createNamespace({ client }: Started, name: string, labels: object = {}): Promise<ApiAnswer> {
+function createNamespace({ client }: Started, name: string, labels: object = {}): Promise<ApiResponse> {
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
   return client.send('POST', '/api/v1/namespaces', namespace);
 }
 
-function sccOf({ body }: ApiAnswer): string | undefined {
+function sccOf({ body }: ApiResponse): string | undefined {
   const { metadata } = body as { readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> } };
   return metadata?.annotations?.['openshift.io/scc'];
 }

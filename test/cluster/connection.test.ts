@@ -9,7 +9,7 @@ import { connect, type Connection, type ConnectOptions, parseWarnings } from '..
 import { UserError } from '../../src/config/files.ts';
 import { ApiError } from '../../src/kube/status.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
-import { json, startScriptedServer, type Answer, type ScriptedServer } from '../support/scripted-server.ts';
+import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
 import { warningHeader } from '../../src/dev-cluster/server.ts';
 
 const GET = { method: 'GET', path: '/api/v1/pods' } as const;
@@ -38,7 +38,7 @@ const status = (code: number, reason: string, message: string) => ({
 });
 
 describe('responses', () => {
-  const failures: readonly (readonly [name: string, answer: Answer, code: number, message: string])[] = [
+  const failures: readonly (readonly [name: string, answer: Responder, code: number, message: string])[] = [
     ['a refusal', json(status(403, 'Forbidden', 'no'), 403), 403, 'no'],
     ['no login', json(status(401, 'Unauthorized', 'Unauthorized'), 401), 401, 'Unauthorized'],
     ['a failure without a Status', json('404 page not found\n', 404), 404, '404 page not found'],
@@ -56,22 +56,22 @@ describe('responses', () => {
   for (const [name, answer, code, message] of failures) {
     test(`${name} is an ApiError`, async () => {
       const { request } = await connectTo(await server.kubeconfig());
-      server.answer(answer);
+      server.respond(answer);
       const error = await request(GET).then(
         () => undefined,
         (thrown: unknown) => thrown,
       );
       assert.ok(error instanceof ApiError);
-      assert.deepEqual([error.status.code, error.message, server.seen.length], [code, message, 1]);
+      assert.deepEqual([error.status.code, error.message, server.requests.length], [code, message, 1]);
     });
   }
 
   test('unknown fields of a response are kept', async () => {
     const { request } = await connectTo(await server.kubeconfig());
-    server.answer(json('{"kind":"PodList","items":[{"spec":{"new":1,"__proto__":2}}]}'));
+    server.respond(json('{"kind":"PodList","items":[{"spec":{"new":1,"__proto__":2}}]}'));
     const list = await request({ ...GET, query: { limit: '5', continue: 'a/b=' } });
     assert.equal(JSON.stringify(list), '{"kind":"PodList","items":[{"spec":{"new":1,"__proto__":2}}]}');
-    const { url, headers, method } = server.seen[0] ?? assert.fail();
+    const { url, headers, method } = server.requests[0] ?? assert.fail();
     assert.equal(`${method} ${url}`, 'GET /api/v1/pods?limit=5&continue=a%2Fb%3D');
     assert.equal(headers.accept, 'application/json');
     assert.equal(headers['user-agent'], 'portcullis/test');
@@ -80,9 +80,9 @@ describe('responses', () => {
 
   test('a body is sent as JSON', async () => {
     const { request } = await connectTo(await server.kubeconfig());
-    server.answer(json({}));
+    server.respond(json({}));
     await request({ method: 'POST', path: '/x', body: { a: 'ü' } });
-    const { headers, body } = server.seen[0] ?? assert.fail();
+    const { headers, body } = server.requests[0] ?? assert.fail();
     assert.deepEqual(
       [headers['content-type'], headers['content-length'], body],
       ['application/json', '10', '{"a":"ü"}'],
@@ -91,36 +91,36 @@ describe('responses', () => {
 
   test('connections are kept', async () => {
     const { request } = await connectTo(await server.kubeconfig());
-    server.answer(json({}));
+    server.respond(json({}));
     await request(GET);
     await request(GET);
     await request(GET);
-    assert.equal(new Set(server.seen.map(({ clientPort }) => clientPort)).size, 1);
+    assert.equal(new Set(server.requests.map(({ clientPort }) => clientPort)).size, 1);
   });
 
   test('a server may lie behind a path', async () => {
     const { request } = await connectTo(await server.kubeconfig({ server: `${server.url}/k8s/clusters/c-1/` }));
-    server.answer(json({}));
+    server.respond(json({}));
     await request(GET);
-    assert.equal(server.seen[0]?.url, '/k8s/clusters/c-1/api/v1/pods');
+    assert.equal(server.requests[0]?.url, '/k8s/clusters/c-1/api/v1/pods');
   });
 });
 
 describe('a busy server', () => {
-  const busy = (code: number): Answer => json(status(code, 'TooManyRequests', 'busy'), code, { 'retry-after': '0' });
+  const busy = (code: number): Responder => json(status(code, 'TooManyRequests', 'busy'), code, { 'retry-after': '0' });
 
   for (const code of [429, 503]) {
     test(`is retried after ${code}`, async () => {
       const { request } = await connectTo(await server.kubeconfig());
-      server.answer(busy(code), busy(code), json({ done: true }));
+      server.respond(busy(code), busy(code), json({ done: true }));
       assert.deepEqual(await request(GET), { done: true });
-      assert.equal(server.seen.length, 3);
+      assert.equal(server.requests.length, 3);
     });
   }
 
   test('is not called before Retry-After has passed', async () => {
     const { request } = await connectTo(await server.kubeconfig());
-    server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': '1' }), json({}));
+    server.respond(json(status(429, 'X', 'busy'), 429, { 'retry-after': '1' }), json({}));
     const start = performance.now();
     await request(GET);
     assert.ok(performance.now() - start >= 990);
@@ -128,37 +128,37 @@ describe('a busy server', () => {
 
   test('gets a limited number of retries', async () => {
     const { request } = await connectTo(await server.kubeconfig());
-    server.answer(busy(429));
+    server.respond(busy(429));
     await assert.rejects(request(GET), { name: 'ApiError', message: 'busy' });
-    assert.equal(server.seen.length, 11);
+    assert.equal(server.requests.length, 11);
   });
 
   for (const seconds of ['99999', '61']) {
     test(`is not waited for during ${seconds} s`, async () => {
       const { request } = await connectTo(await server.kubeconfig());
-      server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': seconds }));
+      server.respond(json(status(429, 'X', 'busy'), 429, { 'retry-after': seconds }));
       await assert.rejects(request(GET), {
         name: 'ApiError',
         message: `busy (the server asks for a retry in ${seconds} s, which exceeds the limit)`,
       });
-      assert.equal(server.seen.length, 1);
+      assert.equal(server.requests.length, 1);
     });
   }
 
   test('is not waited for again and again during more than a minute', async () => {
     const { request } = await connectTo(await server.kubeconfig());
     const busyFor = (seconds: string) => json(status(503, 'X', 'busy'), 503, { 'retry-after': seconds });
-    server.answer(busyFor('1'), busyFor('60'));
+    server.respond(busyFor('1'), busyFor('60'));
     await assert.rejects(request(GET), {
       name: 'ApiError',
       message: 'busy (the server asks for a retry in 60 s, which exceeds the limit)',
     });
-    assert.equal(server.seen.length, 2);
+    assert.equal(server.requests.length, 2);
   });
 
   test('is not waited for when the user has had enough', async () => {
     const { request } = await connectTo(await server.kubeconfig());
-    server.answer(json(status(429, 'X', 'busy'), 429, { 'retry-after': '50' }));
+    server.respond(json(status(429, 'X', 'busy'), 429, { 'retry-after': '50' }));
     const stopping = new AbortController();
     setTimeout(() => stopping.abort(), 50);
     await assert.rejects(request({ ...GET, signal: stopping.signal }), { name: 'AbortError' });
@@ -224,7 +224,7 @@ describe('a server that cannot be reached', () => {
   });
 
   test('it does not answer', async () => {
-    server.answer(() => undefined);
+    server.respond(() => undefined);
     assert.equal(
       await failureOf(await server.kubeconfig(), { timeoutMs: 100 }),
       'Unable to connect to the server: no response from <server> within 0.1 s',
@@ -232,7 +232,7 @@ describe('a server that cannot be reached', () => {
   });
 
   test('it stops in the middle of its answer', async () => {
-    server.answer((response) => void response.writeHead(200, { 'content-length': '100' }).write('{'));
+    server.respond((response) => void response.writeHead(200, { 'content-length': '100' }).write('{'));
     assert.equal(
       await failureOf(await server.kubeconfig(), { timeoutMs: 100 }),
       'Unable to connect to the server: no response from <server> within 0.1 s',
@@ -240,19 +240,19 @@ describe('a server that cannot be reached', () => {
   });
 
   test('it cuts the connection', async () => {
-    server.answer((response) => response.destroy());
+    server.respond((response) => response.destroy());
     assert.equal(await failureOf(await server.kubeconfig()), 'Unable to connect to the server: EOF');
   });
 
   test('it cuts the connection in the middle of its answer', async () => {
-    server.answer((response) => {
+    server.respond((response) => {
       response.writeHead(200, { 'content-length': '100' }).write('{', () => response.destroy());
     });
     assert.equal(await failureOf(await server.kubeconfig()), 'Unable to connect to the server: unexpected EOF');
   });
 
   test('it is something else', async () => {
-    server.answer(json('<html></html>'));
+    server.respond(json('<html></html>'));
     assert.equal(
       await failureOf(await server.kubeconfig()),
       'the response of <server> is not JSON: is it a Kubernetes API server?',
@@ -260,7 +260,7 @@ describe('a server that cannot be reached', () => {
   });
 
   test('Ctrl-C ends the request', async () => {
-    server.answer(() => undefined);
+    server.respond(() => undefined);
     const { request } = await connectTo(await server.kubeconfig());
     const stopping = new AbortController();
     setTimeout(() => stopping.abort(), 50);
@@ -270,18 +270,18 @@ describe('a server that cannot be reached', () => {
 
 test('a kept connection that is closed just when it is used again is replaced', async () => {
   const { request } = await connectTo(await server.kubeconfig());
-  server.answer(json({}), (_response, { socket }) => socket.destroy(), json({ again: true }));
+  server.respond(json({}), (_response, { socket }) => socket.destroy(), json({ again: true }));
   await request(GET);
   assert.deepEqual(await request(GET), { again: true });
-  assert.equal(server.seen.length, 3);
+  assert.equal(server.requests.length, 3);
 });
 
 describe('credentials', () => {
   async function headersFor(user: object): Promise<readonly (string | readonly string[] | undefined)[]> {
-    server.answer(json({}));
+    server.respond(json({}));
     const { request } = await connectTo(await server.kubeconfig({}, user));
     await request(GET);
-    const { headers } = server.seen.at(-1) ?? assert.fail();
+    const { headers } = server.requests.at(-1) ?? assert.fail();
     const shown = Object.entries(headers).filter(([name]) => /^authorization$|^impersonate/.test(name));
     return shown.map(([name, value]) => `${name}: ${String(value)}`);
   }
@@ -296,7 +296,7 @@ describe('credentials', () => {
   test('a renewed token file is in effect after a while, and a token file precedes a token', async (t) => {
     t.mock.timers.enable({ apis: ['Date'] });
     const tokenFile = await server.file('token', 'first\n');
-    server.answer(json({}));
+    server.respond(json({}));
     const { request } = await connectTo(await server.kubeconfig({}, { tokenFile, token: 'old' }));
     await request(GET);
     await writeFile(tokenFile, 'second\n');
@@ -304,7 +304,7 @@ describe('credentials', () => {
     t.mock.timers.tick(61_000);
     await request(GET);
     assert.deepEqual(
-      server.seen.map(({ headers }) => headers.authorization),
+      server.requests.map(({ headers }) => headers.authorization),
       ['Bearer first', 'Bearer first', 'Bearer second'],
     );
   });
@@ -394,7 +394,7 @@ test('requests through a proxy are encrypted end to end', async () => {
   await once(proxy, 'listening');
   const { port } = proxy.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;
-  server.answer(json({}));
+  server.respond(json({}));
 
   const named = await connectTo(await server.kubeconfig({ 'proxy-url': url }));
   assert.deepEqual(await named.request(GET), {});

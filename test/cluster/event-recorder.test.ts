@@ -33,10 +33,10 @@ describe('events', () => {
     clock = createFakeClock();
     const now = (): Date => new Date(Date.UTC(2026, 0, 1) + clock.now());
     tell = createEventRecorder({ connection, clock, now });
-    server.answer(json({}));
+    server.respond(json({}));
   };
   const sent = (): readonly unknown[] =>
-    server.seen.map(({ method, body }) => {
+    server.requests.map(({ method, body }) => {
       const value = JSON.parse(body) as { note?: string; 0?: { value: unknown } };
       return method === 'POST' ? ['POST', value.note] : [method, value[0]?.value];
     });
@@ -44,7 +44,7 @@ describe('events', () => {
   test('have a time, an object and a controller', async () => {
     begin();
     await tell(note('hello'));
-    const [request] = server.seen;
+    const [request] = server.requests;
     assert.equal(request?.url, '/apis/events.k8s.io/v1/namespaces/default/events?fieldManager=tester');
     const event = JSON.parse(request?.body ?? '') as { metadata: { name: string } };
     assert.match(event.metadata.name, /^shop\.[0-9a-f-]{36}$/);
@@ -99,18 +99,18 @@ describe('events', () => {
 
   test('are created again after their deletion', async () => {
     begin();
-    server.answer(json({}), json({ kind: 'Status', message: 'gone', code: 404 }, 404), json({}));
+    server.respond(json({}), json({ kind: 'Status', message: 'gone', code: 404 }, 404), json({}));
     await tell(note('a'));
     await tell(note('a'));
     assert.deepEqual(
-      server.seen.map(({ method }) => method),
+      server.requests.map(({ method }) => method),
       ['POST', 'PATCH', 'POST'],
     );
   });
 
   test('that the server rejects are an error, and are created the next time', async () => {
     begin();
-    server.answer(json({ kind: 'Status', message: 'no', code: 403 }, 403), json({}));
+    server.respond(json({ kind: 'Status', message: 'no', code: 403 }, 403), json({}));
     await assert.rejects(tell(note('a')), (error) => error instanceof ApiError && error.status.code === 403);
     await tell(note('a'));
     assert.deepEqual(sent(), [
@@ -122,9 +122,9 @@ describe('events', () => {
   test('about one object are 25 at once and then one in five minutes; other objects do not suffer', async () => {
     begin();
     for (let index = 0; index < 40; index++) await tell(note(`n${index}`));
-    assert.equal(server.seen.length, 25);
+    assert.equal(server.requests.length, 25);
     await tell(note('a', 'bank'));
-    assert.equal(server.seen.length, 26);
+    assert.equal(server.requests.length, 26);
     clock.advance(300_000);
     await tell(note('later'));
     await tell(note('too soon'));

@@ -229,7 +229,7 @@ describe('a server that refuses', () => {
   ];
   for (const [name, answer, kinds, message] of cases) {
     test(name, async () => {
-      server.answer(answer);
+      server.respond(answer);
       await assert.rejects(readCluster(connection, kinds, {}), {
         name: 'UserError',
         message: message.replace('<server>', server.url),
@@ -240,7 +240,7 @@ describe('a server that refuses', () => {
   test('a list whose pages always expire is requested without pages', async () => {
     const page = json({ metadata: { continue: 'more', resourceVersion: '1' }, items: [{ metadata: { name: 'a' } }] });
     const gone = status(410, 'expired');
-    server.answer(
+    server.respond(
       page,
       gone,
       page,
@@ -255,7 +255,7 @@ describe('a server that refuses', () => {
       ['a', 'b'],
     );
     assert.deepEqual(
-      server.seen.map(({ url }) => url.split('?')[1] ?? ''),
+      server.requests.map(({ url }) => url.split('?')[1] ?? ''),
       [
         'limit=500',
         'limit=500&continue=more',
@@ -281,12 +281,12 @@ describe('a server that refuses', () => {
   });
 
   test('a denied SelfSubjectReview is not an error', async () => {
-    server.answer(status(403, 'no'));
+    server.respond(status(403, 'no'));
     assert.equal(await reviewSelf(connection), undefined);
   });
 
   test('Ctrl-C ends the reading', async () => {
-    server.answer(() => undefined);
+    server.respond(() => undefined);
     const stopping = new AbortController();
     setTimeout(() => stopping.abort(), 50);
     await assert.rejects(readCluster(connection, ['Pod', 'Role'], { signal: stopping.signal }), { name: 'AbortError' });

@@ -7,15 +7,15 @@ import { connect, type Connection } from '../../src/cluster/connection.ts';
 import type { JsonObject, Kind } from '../../src/kube/types.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { createLogLines } from '../support/scc-webhooks.ts';
-import { json, startScriptedServer, type Answer, type ScriptedServer } from '../support/scripted-server.ts';
+import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
 
 const broken = json({ kind: 'Status', message: 'etcd is gone', code: 500 }, 500);
 const shop = { metadata: { name: 'shop', uid: 'u', resourceVersion: '1' } };
 const list = json({ metadata: { resourceVersion: '5' }, items: [shop] });
-const watching: Answer = (response) => {
+const watching: Responder = (response) => {
   response.writeHead(200).flushHeaders();
 };
-const forgotten: Answer = (response) => {
+const forgotten: Responder = (response) => {
   const object = { kind: 'Status', code: 410, message: 'too old resource version: 5 (9)' };
   response.writeHead(200).write(`${JSON.stringify({ type: 'ERROR', object })}\n`);
 };
@@ -40,11 +40,11 @@ describe('an outage of the API server', () => {
   }
 
   const play = async (
-    answers: readonly Answer[],
+    answers: readonly Responder[],
     act: (scene: Scene) => Promise<void>,
     kind: Kind = 'Namespace',
   ): Promise<void> => {
-    server.answer(...answers);
+    server.respond(...answers);
     const clock = createFakeClock();
     const { log, logger } = createLogLines();
     logger.level = 'debug';
@@ -56,9 +56,9 @@ describe('an outage of the API server', () => {
         live,
         clock,
         async said(requests) {
-          for (let tries = 0; tries < 1000 && server.seen.length < requests; tries++) await pause(5);
+          for (let tries = 0; tries < 1000 && server.requests.length < requests; tries++) await pause(5);
           await pause(50);
-          assert.equal(server.seen.length, requests);
+          assert.equal(server.requests.length, requests);
           return log.map(lineOf);
         },
       });
@@ -109,12 +109,12 @@ describe('an outage of the API server', () => {
       assert.deepEqual(await said(4), ['30 | watch expired; listing the resource again | namespaces']);
     }));
 
-  const nobody: Answer = (response) => {
+  const nobody: Responder = (response) => {
     response.writeHead(404, { 'content-type': 'text/html' }).end('<html>default backend - 404</html>');
   };
-  const groups = (...names: readonly string[]): Answer =>
+  const groups = (...names: readonly string[]): Responder =>
     json({ kind: 'APIGroupList', groups: names.map((name) => ({ name, versions: [{ version: 'v1' }] })) });
-  const resources = (...names: readonly string[]): Answer =>
+  const resources = (...names: readonly string[]): Responder =>
     json({ kind: 'APIResourceList', resources: names.map((name) => ({ name })) });
   const SCCS = 'securitycontextconstraints';
   const NO_LIST =
@@ -123,7 +123,7 @@ describe('an outage of the API server', () => {
   const MISTAKEN: readonly (readonly [
     name: string,
     kind: Kind,
-    answers: readonly Answer[],
+    answers: readonly Responder[],
     known: boolean,
     told?: string,
   ])[] = [

@@ -9,7 +9,7 @@ import { createProjections } from '../../src/cluster/projection.ts';
 import { createReflector, type Reflector, createLineSplitter } from '../../src/cluster/reflector.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
-import { json, startScriptedServer, type Answer, type ScriptedServer } from '../support/scripted-server.ts';
+import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
 
 // What a watch goes through with servers, networks and rights as they are.
 
@@ -33,15 +33,15 @@ const role = (name: string, version: number) => ({
   metadata: { name, namespace: 'n', uid: `uid-${name}`, resourceVersion: String(version) },
 });
 
-const list = (version: number, items: readonly object[], more: object = {}): Answer =>
+const list = (version: number, items: readonly object[], more: object = {}): Responder =>
   json({ metadata: { resourceVersion: String(version), ...more }, items });
 
-const status = (code: number, message: string, headers = {}): Answer =>
+const status = (code: number, message: string, headers = {}): Responder =>
   json({ kind: 'Status', message, code }, code, headers);
 
 /** Opens a watch and sends events; the connection stays open. */
 const watching =
-  (...events: readonly (readonly [type: string, object: object])[]): Answer =>
+  (...events: readonly (readonly [type: string, object: object])[]): Responder =>
   (response) => {
     response.writeHead(200, { 'content-type': 'application/json' });
     response.flushHeaders();
@@ -49,7 +49,7 @@ const watching =
   };
 
 const sending =
-  (...parts: readonly (string | Buffer)[]): Answer =>
+  (...parts: readonly (string | Buffer)[]): Responder =>
   (response) => {
     response.writeHead(200);
     for (const part of parts) response.write(part);
@@ -71,13 +71,13 @@ describe('a reflector', () => {
   });
 
   const play = async (
-    answers: readonly Answer[],
+    answers: readonly Responder[],
     act: (scene: Scene) => Promise<void>,
     using = connection,
   ): Promise<void> => {
     opened.length = 0;
-    server.answer(
-      ...[...answers, watching()].map<Answer>((answer) => (response, request) => {
+    server.respond(
+      ...[...answers, watching()].map<Responder>((answer) => (response, request) => {
         opened.push(response);
         answer(response, request);
       }),
@@ -103,7 +103,7 @@ describe('a reflector', () => {
     });
     const soon = async (condition: () => boolean): Promise<void> => {
       for (let tries = 0; tries < 1000 && !condition(); tries++) await pause(5);
-      assert.ok(condition(), `not in time: ${JSON.stringify({ told, failures, seen: server.seen })}`);
+      assert.ok(condition(), `not in time: ${JSON.stringify({ told, failures, seen: server.requests })}`);
     };
     reflector.start();
     try {
@@ -117,9 +117,9 @@ describe('a reflector', () => {
         listed: () => listed,
         soon,
         async requests(count) {
-          await soon(() => server.seen.length >= count);
+          await soon(() => server.requests.length >= count);
           await pause(20);
-          return server.seen.map(({ url }) => said(url));
+          return server.requests.map(({ url }) => said(url));
         },
       });
     } finally {
@@ -227,7 +227,7 @@ describe('a reflector', () => {
       await soon(() => told.length === 1);
     }));
 
-  const lost: readonly (readonly [name: string, answer: Answer, failure: string])[] = [
+  const lost: readonly (readonly [name: string, answer: Responder, failure: string])[] = [
     [
       'a watch that is told that its version is too old',
       watching(['ERROR', { kind: 'Status', code: 410, message: 'too old resource version: 5 (90)' }]),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { ApiAnswer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { itemsOf, messageOf, metadataOf, namesOf, objectOf } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
@@ -10,16 +10,16 @@ const OURS = 'labelSelector=test';
 
 describe('reading', () => {
   let cluster: TestCluster;
-  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiResponse> =>
     cluster.admin.send(method, path, body, headers);
-  const create = (name: string, value = 'x'): Promise<ApiAnswer> =>
+  const create = (name: string, value = 'x'): Promise<ApiResponse> =>
     send('POST', MAPS, {
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata: { name, labels: { test: value } },
       data: { value },
     });
-  const versionOf = (answer: ApiAnswer): string => String(metadataOf(objectOf(answer))['resourceVersion']);
+  const versionOf = (answer: ApiResponse): string => String(metadataOf(objectOf(answer))['resourceVersion']);
 
   before(async () => {
     cluster = await startCluster();
@@ -44,7 +44,7 @@ describe('reading', () => {
       await create('aa');
       await send('DELETE', `${MAPS}/d`);
       await send('PATCH', `${MAPS}/c`, { data: { value: 'y' } }, { 'content-type': 'application/merge-patch+json' });
-      const next = (answer: ApiAnswer): Promise<ApiAnswer> =>
+      const next = (answer: ApiResponse): Promise<ApiResponse> =>
         send('GET', `${MAPS}?${OURS}&limit=2&continue=${String(metadataOf(objectOf(answer))['continue'])}`);
       const second = await next(first);
       assert.deepEqual(namesOf(second), ['c', 'd']);

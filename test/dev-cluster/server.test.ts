@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { connect } from 'node:tls';
-import { createApiClient, type ApiAnswer } from '../support/api-client.ts';
+import { createApiClient, type ApiResponse } from '../support/api-client.ts';
 import { messageOf, objectOf } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createAuthority, createClient } from '../../src/tls/issue.ts';
@@ -11,7 +11,7 @@ import type { JsonObject } from '../../src/kube/types.ts';
 
 describe('the API over HTTP', () => {
   let cluster: TestCluster;
-  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiResponse> =>
     cluster.admin.send(method, path, body, headers);
   before(async () => {
     cluster = await startCluster();
@@ -66,7 +66,7 @@ describe('the API over HTTP', () => {
   });
 
   describe('impersonation', () => {
-    const as = (headers: Record<string, string>): Promise<ApiAnswer> =>
+    const as = (headers: Record<string, string>): Promise<ApiResponse> =>
       send('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', whoami, headers);
     const whoami = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' };
     const cases: readonly [headers: Record<string, string>, user: object][] = [

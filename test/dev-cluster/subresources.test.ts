@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
-import type { ApiAnswer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { messageOf, objectOf } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
@@ -16,7 +16,7 @@ const pod = (name: string, more: object = {}): JsonObject => ({
 
 describe('parts of objects', () => {
   let cluster: TestCluster;
-  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiResponse> =>
     cluster.admin.send(method, path, body, headers);
   before(async () => {
     cluster = await startCluster();
@@ -109,7 +109,7 @@ describe('parts of objects', () => {
 describe('reviews', () => {
   let cluster: TestCluster;
   const AUTHORIZATION = '/apis/authorization.k8s.io/v1';
-  const post = (path: string, kind: string, spec?: object, metadata?: object): Promise<ApiAnswer> => {
+  const post = (path: string, kind: string, spec?: object, metadata?: object): Promise<ApiResponse> => {
     const [, , group = '', version = ''] = path.split('/');
     return cluster.admin.send('POST', path, { apiVersion: `${group}/${version}`, kind, spec, metadata });
   };

@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { metadataOf, objectOf } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import type { ApiAnswer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 
@@ -26,9 +26,9 @@ describe('watching', () => {
     secrets = `/api/v1/namespaces/watched-${sequence}/secrets`;
   });
 
-  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiResponse> =>
     cluster.admin.send(method, path, body, headers);
-  const create = (name: string, labels = {}): Promise<ApiAnswer> =>
+  const create = (name: string, labels = {}): Promise<ApiResponse> =>
     send('POST', secrets, { apiVersion: 'v1', kind: 'Secret', metadata: { name, labels } });
   const now = async (): Promise<string> => String(metadataOf(objectOf(await send('GET', secrets)))['resourceVersion']);
   /** Watches for a second and returns what came: the type and the name, or the message. */
@@ -69,7 +69,7 @@ describe('watching', () => {
   test('shows objects come and go with the selection', async () => {
     await create('a', { pick: 'no' });
     const version = await now();
-    const label = (pick: string): Promise<ApiAnswer> =>
+    const label = (pick: string): Promise<ApiResponse> =>
       send('PATCH', `${secrets}/a`, { metadata: { labels: { pick } } }, MERGE);
     await label('yes');
     await send('PATCH', `${secrets}/a`, { data: { x: 'eQ==' } }, MERGE);

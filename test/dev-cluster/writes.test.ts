@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
-import type { ApiAnswer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const MAPS = '/api/v1/namespaces/default/configmaps';
@@ -32,7 +32,7 @@ describe('writing objects', () => {
     name = `map-${sequence}`;
   });
 
-  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiAnswer> =>
+  const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiResponse> =>
     cluster.admin.send(method, path, body, headers);
   const stored = async (): Promise<JsonObject> => objectOf(await send('GET', `${MAPS}/${name}`));
 
@@ -112,7 +112,7 @@ describe('writing objects', () => {
 
   test('a deletion can ask for the object that it means', async () => {
     const made = metadata(await send('POST', MAPS, map(name)));
-    const remove = (preconditions: object): Promise<ApiAnswer> =>
+    const remove = (preconditions: object): Promise<ApiResponse> =>
       send('DELETE', `${MAPS}/${name}`, { kind: 'DeleteOptions', apiVersion: 'v1', preconditions });
     assert.equal(
       messageOf(await remove({ uid: 'other' })),
@@ -224,6 +224,6 @@ describe('writing objects', () => {
   });
 });
 
-function metadata(answer: ApiAnswer): JsonObject {
+function metadata(answer: ApiResponse): JsonObject {
   return metadataOf(objectOf(answer));
 }

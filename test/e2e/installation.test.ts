@@ -9,7 +9,7 @@ import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 import { metadataOf, messageOf, objectOf } from '../support/answers.ts';
-import type { ApiAnswer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import {
   createSystem,
   REPLICA_USER,
@@ -60,8 +60,8 @@ suite('an installation', () => {
   let plane: ControlPlane;
   let system: System;
   let restart = { from: 0, to: 0 };
-  const send = (object: JsonObject): Promise<ApiAnswer> => create(plane.admin, object);
-  const succeeds = async (object: JsonObject): Promise<ApiAnswer> => {
+  const send = (object: JsonObject): Promise<ApiResponse> => create(plane.admin, object);
+  const succeeds = async (object: JsonObject): Promise<ApiResponse> => {
     const answer = await send(object);
     assert.equal(answer.status, 201, answer.text);
     return answer;
@@ -394,7 +394,7 @@ suite('an installation', () => {
 const DENIED =
   /^admission webhook "psa\.portcullis\.dev" denied the request: pods "\w+" is forbidden: violates PodSecurity "baseline:latest": privileged \(container "c" must not set securityContext\.privileged=true\)$/;
 
-function checkDenied(answer: ApiAnswer): void {
+function checkDenied(answer: ApiResponse): void {
   assert.equal(answer.status, 403, answer.text);
   assert.match(String(messageOf(answer)), DENIED);
 }

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
-import type { ApiAnswer } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import {
   createSystem,
   startControlPlane,
@@ -85,7 +85,7 @@ suite('the rollout of enforcement', () => {
   let watch: SafetyWatch;
 
   const read = async (path: string): Promise<JsonObject> => objectOf(await plane.admin.send('GET', path));
-  const patch = async (path: string, change: JsonObject): Promise<ApiAnswer> => {
+  const patch = async (path: string, change: JsonObject): Promise<ApiResponse> => {
     const answer = await plane.admin.send('PATCH', path, change, MERGE);
     assert.equal(answer.status, 200, answer.text);
     return answer;
@@ -125,7 +125,7 @@ suite('the rollout of enforcement', () => {
       assert.ok(answer.status < 300, answer.text);
     });
   };
-  const ask = (enforcementMode: string): Promise<ApiAnswer> => patch(CONFIG, { spec: { enforcementMode } });
+  const ask = (enforcementMode: string): Promise<ApiResponse> => patch(CONFIG, { spec: { enforcementMode } });
   const evaluateNow = async (): Promise<void> => {
     const time = new Date(Date.now() + SKEW_MS + 1000).toISOString();
     await patch(CONFIG, { metadata: { annotations: { 'portcullis.dev/evaluate': time } } });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { objectOf } from '../support/answers.ts';
-import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
+import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { serve, type Running } from '../support/serve-process.ts';
 
@@ -34,8 +34,8 @@ suite('SCCs', () => {
     client.close();
     await running.stop();
   });
-  const create = (scc: JsonObject, query = ''): Promise<ApiAnswer> => client.send('POST', `${SCCS}${query}`, scc);
-  const messageOf = ({ body, text }: ApiAnswer): unknown => (isObject(body) ? body['message'] : text);
+  const create = (scc: JsonObject, query = ''): Promise<ApiResponse> => client.send('POST', `${SCCS}${query}`, scc);
+  const messageOf = ({ body, text }: ApiResponse): unknown => (isObject(body) ? body['message'] : text);
 
   test('a wrong type is told by its field, not by all that is missing', async () => {
     const answer = await create(short('typed', { users: 'alice' }));

@@ -1,4 +1,4 @@
-/** Changes to the bytes of a review, as broken senders and those who try things make them. */
+/** Damage to the bytes of a review, as broken or malicious clients cause it. */
 import fc, { type Arbitrary } from 'fast-check';
 
 export type Damage =
@@ -13,7 +13,7 @@ export type Damage =
 const where = fc.nat({ max: 100_000 });
 const nest = (depth: number, open: string, close: string): string => open.repeat(depth) + '1' + close.repeat(depth);
 
-/** Where a value stands, these may stand. */
+/** Replacements of values. */
 const VALUES: readonly string[] = [
   ...['null', 'true', '0', '-0', '1e999', '-1e-999', '9'.repeat(400), '1.0', '0x10', '01', 'NaN', "''", 'undefined'],
   ...['""', '"\\ud800"', '"\\u0000"', '"\t"', '"\\x"', '"', '[]', '{}', '[null]', '[[],[]]'],
@@ -21,7 +21,7 @@ const VALUES: readonly string[] = [
   ...[nest(100, '[', ']'), nest(1000, '{"a":', '}')],
 ];
 
-/** They keep a server busy for some milliseconds each. */
+/** Replacements that take a server some milliseconds each. */
 const HUGE_VALUES: readonly string[] = [
   `"${'s'.repeat(1 << 19)}"`,
   ...[nest(20_000, '[', ']'), nest(200_000, '[', ']')],
@@ -37,17 +37,19 @@ const value = fc.oneof(
 const INSERTS = ['{', '}', '[', ']', '"', ',', ':', '\\', '\0', '\u2028', '\ufeff', '/**/', ' '.repeat(1 << 16), '1'];
 
 export const damage: Arbitrary<Damage> = fc.oneof(
-  { weight: 2, arbitrary: where.map((place) => ({ kind: 'cut', where: place }) as const) },
-  { weight: 3, arbitrary: where.map((place) => ({ kind: 'twice', where: place }) as const) },
+  { weight: 2, arbitrary: where.map((position) => ({ kind: 'cut', where: position }) as const) },
+  { weight: 3, arbitrary: where.map((position) => ({ kind: 'twice', where: position }) as const) },
   {
     weight: 2,
     arbitrary: fc
       .tuple(where, fc.constantFrom(...INSERTS))
-      .map(([place, text]) => ({ kind: 'insert', where: place, text }) as const),
+      .map(([position, text]) => ({ kind: 'insert', where: position, text }) as const),
   },
   {
     weight: 8,
-    arbitrary: fc.tuple(where, value).map(([place, text]) => ({ kind: 'replace value', where: place, text }) as const),
+    arbitrary: fc
+      .tuple(where, value)
+      .map(([position, text]) => ({ kind: 'replace value', where: position, text }) as const),
   },
   {
     weight: 1,
@@ -66,7 +68,7 @@ export const damage: Arbitrary<Damage> = fc.oneof(
     weight: 2,
     arbitrary: fc
       .tuple(where, fc.nat({ max: 255 }))
-      .map(([place, byte]) => ({ kind: 'byte', where: place, byte }) as const),
+      .map(([position, byte]) => ({ kind: 'byte', where: position, byte }) as const),
   },
   {
     weight: 1,
@@ -74,14 +76,14 @@ export const damage: Arbitrary<Damage> = fc.oneof(
   },
 );
 
-/** The bytes after that. */
-export function inflict(text: string, damages: readonly Damage[]): Buffer {
+/** Applies damages to a text. */
+export function applyDamages(text: string, damages: readonly Damage[]): Buffer {
   let bytes: Buffer = Buffer.from(text);
-  for (const one of damages) bytes = inflictOne(bytes, one);
+  for (const damage of damages) bytes = applyDamage(bytes, damage);
   return bytes;
 }
 
-function inflictOne(bytes: Buffer, one: Damage): Buffer {
+function applyDamage(bytes: Buffer, one: Damage): Buffer {
   switch (one.kind) {
     case 'cut':
       return bytes.subarray(0, one.where % (bytes.length + 1));
@@ -116,8 +118,8 @@ function inflictOne(bytes: Buffer, one: Damage): Buffer {
   }
 }
 
-/** How deep objects and lists lie in each other, at most. */
-export function depthOf(text: string): number {
+/** Returns the maximum nesting depth of objects and lists. */
+export function maxDepth(text: string): number {
   let [depth, deepest] = [0, 0];
   for (const character of text) {
     if (character === '[' || character === '{') depth++;

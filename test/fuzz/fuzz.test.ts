@@ -1,13 +1,12 @@
-/** A short run of what `npm run test:fuzz` does for longer. */
+/** A short fuzz run. `npm run test:fuzz` runs longer. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { printReport, problemsOf } from './print-report.ts';
-import { fuzz } from './run.ts';
+import { findProblems, formatReport, fuzz } from './run.ts';
 
 test('generated reviews against a real server', async (t) => {
   const report = await fuzz({ seed: 1, timeMs: 8000 });
-  const text = printReport(report);
-  assert.ok(report.answers > 0, text);
-  assert.deepEqual([report.failures, problemsOf(report)], [[], []], text);
+  const text = formatReport(report);
+  assert.ok(report.responses > 0, text);
+  assert.deepEqual([report.failures, findProblems(report)], [[], []], text);
   t.diagnostic(text.trim());
 });

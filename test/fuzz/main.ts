@@ -1,10 +1,9 @@
 /**
- * `npm run test:fuzz -- --time=60s --seed=1`: generated and changed reviews against a real server. A failure tells how to see
- * it again; `--only` tries one target, from `--round` on.
+ * `npm run test:fuzz -- --time=60s --seed=1`: sends generated and mutated reviews to a server. A failure prints the command
+ * that reproduces it. `--only` selects one target, `--round` its first round.
  */
 import { parseArgs } from 'node:util';
-import { fuzz } from './run.ts';
-import { printReport, problemsOf } from './print-report.ts';
+import { findProblems, formatReport, fuzz } from './run.ts';
 
 const { values } = parseArgs({
   options: {
@@ -15,13 +14,13 @@ const { values } = parseArgs({
   },
 });
 
-const found = /^(\d+)(s|m|h)$/.exec(values.time);
-if (!found) throw new Error('--time must be a number of s, m or h, as in 60s');
-const timeMs = Number(found[1]) * { s: 1000, m: 60_000, h: 3_600_000 }[found[2] as 's' | 'm' | 'h'];
+const time = /^(\d+)(s|m|h)$/.exec(values.time);
+if (!time) throw new Error('--time must be a number of s, m or h, as in 60s');
+const timeMs = Number(time[1]) * { s: 1000, m: 60_000, h: 3_600_000 }[time[2] as 's' | 'm' | 'h'];
 const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
 const round = values.round === undefined ? undefined : Number(values.round);
 
-/** After that long another world is tried, with a server of its own. */
+/** The time after which a new world with a new server starts. */
 const WORLD_MS = 300_000;
 
 const endMs = performance.now() + timeMs;
@@ -32,6 +31,6 @@ for (let world = seed; endMs - performance.now() > 1000 && process.exitCode === 
     only: values.only,
     round,
   });
-  process.stdout.write(printReport(report));
-  if (report.failures.length + problemsOf(report).length > 0) process.exitCode = 1;
+  process.stdout.write(formatReport(report));
+  if (report.failures.length + findProblems(report).length > 0) process.exitCode = 1;
 }

@@ -1,8 +1,8 @@
-/** Changes to any JSON object, by which generated and stored ones become others that nobody thought of. */
+/** Random mutations of JSON objects. */
 import fc, { type Arbitrary } from 'fast-check';
 import type { JsonObject } from '../support/oracle/json.ts';
 
-/** Where is counted over all members of the object; a change beyond them begins anew. */
+/** `where` is an index of all members of the object, modulo their number. */
 export type Mutation =
   | { readonly where: number; readonly remove: true }
   | { readonly where: number; readonly repeat: true }
@@ -12,8 +12,8 @@ export type Mutation =
 const nested = (depth: number, open: string, close: string, core: string): unknown =>
   JSON.parse(open.repeat(depth) + core + close.repeat(depth)) as unknown;
 
-/** Values of all types, the edges of what numbers and texts can be among them. */
-export const VALUES: readonly unknown[] = [
+/** Values of all types, with boundary values of numbers and strings. */
+const VALUES: readonly unknown[] = [
   ...[null, true, false, 0, 1, -1, 2.5, 80, 1000, 65535, 2 ** 31, 2 ** 53, 2 ** 63, 1e300],
   ...['', 'x', 'ALL', 'NET_ADMIN', 'windows', 'Unconfined', 'RuntimeDefault', 'Localhost', 'Unmasked', 'spc_t'],
   ...[
@@ -30,8 +30,8 @@ export const VALUES: readonly unknown[] = [
   nested(40, '{"a":', '}', '1'),
 ];
 
-/** Members that decide something somewhere, and names that are no ordinary ones in JavaScript. */
-export const MEMBERS: readonly (readonly [name: string, value: unknown])[] = [
+/** Members that affect decisions, and names with a special meaning in JavaScript. */
+const MEMBERS: readonly (readonly [name: string, value: unknown])[] = [
   ...(['hostNetwork', 'hostPID', 'hostIPC', 'hostUsers', 'privileged', 'runAsNonRoot'] as const).flatMap((name) => [
     [name, true] as const,
     [name, false] as const,
@@ -73,19 +73,19 @@ export const MEMBERS: readonly (readonly [name: string, value: unknown])[] = [
 const where = fc.nat({ max: 400 });
 
 export const mutation: Arbitrary<Mutation> = fc.oneof(
-  { weight: 2, arbitrary: where.map((place) => ({ where: place, remove: true as const })) },
-  { weight: 1, arbitrary: where.map((place) => ({ where: place, repeat: true as const })) },
+  { weight: 2, arbitrary: where.map((index) => ({ where: index, remove: true as const })) },
+  { weight: 1, arbitrary: where.map((index) => ({ where: index, repeat: true as const })) },
   {
     weight: 3,
-    arbitrary: fc.tuple(where, fc.constantFrom(...VALUES)).map(([place, value]) => ({ where: place, value })),
+    arbitrary: fc.tuple(where, fc.constantFrom(...VALUES)).map(([index, value]) => ({ where: index, value })),
   },
   {
     weight: 4,
-    arbitrary: fc.tuple(where, fc.constantFrom(...MEMBERS)).map(([place, member]) => ({ where: place, member })),
+    arbitrary: fc.tuple(where, fc.constantFrom(...MEMBERS)).map(([index, member]) => ({ where: index, member })),
   },
 );
 
-/** Mostly none, so that what is generated is also seen as it is. */
+/** Often empty, so that generated objects are also sent unchanged. */
 export const mutations: Arbitrary<readonly Mutation[]> = fc.oneof(
   { weight: 3, arbitrary: fc.constant([]) },
   { weight: 2, arbitrary: fc.array(mutation, { minLength: 1, maxLength: 1 }) },
@@ -94,7 +94,7 @@ export const mutations: Arbitrary<readonly Mutation[]> = fc.oneof(
 
 type Holder = Record<string, unknown> | unknown[];
 
-/** A changed copy. */
+/** Returns a mutated copy. */
 export function mutate(object: JsonObject, changes: readonly Mutation[]): JsonObject {
   const copy = structuredClone(object) as Record<string, unknown>;
   for (const change of changes) {
@@ -119,7 +119,7 @@ function changeMember(root: Record<string, unknown>, change: Exclude<Mutation, {
   else Reflect.deleteProperty(holder, key);
 }
 
-/** All objects and lists in it, below itself. */
+/** Returns all objects and lists below a value. */
 function holdersIn(value: Holder): Holder[] {
   return keysOf(value).flatMap((key) => {
     const member = memberOf(value, key);

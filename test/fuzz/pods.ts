@@ -1,4 +1,4 @@
-/** Pods: generated near the edges of both systems, or from manifests of ours, dressed up and changed. */
+/** Generators of pods: near the limits of both systems, and from manifests of the project, extended and mutated. */
 import { fileURLToPath } from 'node:url';
 import fc, { type Arbitrary } from 'fast-check';
 import { readManifests } from '../../src/config/manifests.ts';
@@ -9,17 +9,17 @@ import { mutate, mutations } from './mutations.ts';
 
 const one = fc.constantFrom;
 
-/** The pods and pod templates of examples and fixtures. */
+/** Reads the pods and pod templates of examples and fixtures. */
 export async function readSeeds(): Promise<readonly JsonObject[]> {
   const folders = ['examples', 'test/fixtures/pss', 'test/fixtures/explain', 'test/fixtures/scc-plan/shop.yaml'];
   const paths = folders.map((folder) => fileURLToPath(new URL(`../../${folder}`, import.meta.url)));
-  const { objects } = await readManifests(paths, { stdin: nothing() });
-  return objects.flatMap(({ value }) => podIn(value)).map((pod) => JSON.parse(JSON.stringify(pod)) as JsonObject);
+  const { objects } = await readManifests(paths, { stdin: emptyStdin() });
+  return objects.flatMap(({ value }) => getPod(value)).map((pod) => JSON.parse(JSON.stringify(pod)) as JsonObject);
 }
 
-async function* nothing(): AsyncGenerator<string> {}
+async function* emptyStdin(): AsyncGenerator<string> {}
 
-function podIn(object: JsonObject): readonly JsonObject[] {
+function getPod(object: JsonObject): readonly JsonObject[] {
   if (object['kind'] === 'Pod') return [object];
   for (const path of [['spec', 'template'], ['spec', 'jobTemplate', 'spec', 'template'], ['template']]) {
     const template = at(object, ...path);
@@ -28,8 +28,8 @@ function podIn(object: JsonObject): readonly JsonObject[] {
   return [];
 }
 
-/** What pods have beside what decides most often. */
-const trimmings = fc.record(
+/** Fields that rarely affect decisions. */
+const otherFields = fc.record(
   {
     serviceAccountName: one('default', 'builder', ''),
     runtimeClassName: one('gvisor', ''),
@@ -54,18 +54,18 @@ export const annotations = fc.dictionary(
     'container.seccomp.security.alpha.kubernetes.io/a',
     '__proto__',
   ),
-  one('', 'restricted-v2', 'anyuid', 'custom-a', 'nowhere', 'runtime/default', 'localhost/p', 'unconfined'),
+  one('', 'restricted-v2', 'anyuid', 'custom-a', 'missing', 'runtime/default', 'localhost/p', 'unconfined'),
   { maxKeys: 2, noNullPrototype: true },
 );
 
-/** Mostly nothing. */
-const usual = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> =>
+/** Undefined in three of four values. */
+const sometimes = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> =>
   fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
 
 const CAPABILITIES = ['ALL', 'CHOWN', 'KILL', 'NET_BIND_SERVICE', 'NET_ADMIN', 'CAP_SYS_ADMIN', 'chown'];
 
-/** What one container may ask for. */
-const WISHES: readonly JsonObject[] = [
+/** Fields of security contexts. */
+const SECURITY_FIELDS: readonly JsonObject[] = [
   ...CAPABILITIES.flatMap((name) => [{ capabilities: { add: [name] } }, { capabilities: { drop: [name] } }]),
   ...[0, 1000, 65_535, 1_000_650_000].map((runAsUser) => ({ runAsUser })),
   ...['RuntimeDefault', 'Unconfined', 'Localhost', ''].map((type) => ({ seccompProfile: { type } })),
@@ -82,23 +82,23 @@ const WISHES: readonly JsonObject[] = [
   { procMount: 'Unmasked' },
 ];
 
-/** Pods that ask for one thing: whoever overlooks it lets them pass. */
+/** Pods with one field of a security context, which must not be overlooked. */
 const simplePods: Arbitrary<JsonObject> = fc
   .record({
-    wish: one(...WISHES),
+    field: one(...SECURITY_FIELDS),
     list: one('containers', 'initContainers', 'ephemeralContainers', 'pod'),
     isCompliant: fc.boolean(),
   })
-  .map(({ wish, list, isCompliant }) => {
+  .map(({ field, list, isCompliant }) => {
     const own = isCompliant ? { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } } : {};
-    const ofPod = isCompliant ? { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } } : {};
+    const podContext = isCompliant ? { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } } : {};
     const container = (name: string, context: object): object => ({ name, image: 'i', securityContext: context });
-    const asking = list === 'pod' ? {} : { [list]: [container('b', { ...own, ...wish })] };
-    const securityContext = list === 'pod' ? { ...ofPod, ...wish } : ofPod;
-    return { metadata: {}, spec: { securityContext, containers: [container('a', own)], ...asking } };
+    const containers = list === 'pod' ? {} : { [list]: [container('b', { ...own, ...field })] };
+    const securityContext = list === 'pod' ? { ...podContext, ...field } : podContext;
+    return { metadata: {}, spec: { securityContext, containers: [container('a', own)], ...containers } };
   });
 
-/** Pods of all kinds; with a changed few of which no API server would send. */
+/** Generates pods, including mutated pods that no API server would send. */
 export function podsFrom(seeds: readonly JsonObject[]): Arbitrary<JsonObject> {
   const base = fc.oneof(
     { weight: 4, arbitrary: standardPods() },
@@ -107,11 +107,11 @@ export function podsFrom(seeds: readonly JsonObject[]): Arbitrary<JsonObject> {
     { weight: 2, arbitrary: one(...seeds) },
   ) as Arbitrary<JsonObject>;
   return fc
-    .record({ base, trimmings: usual(trimmings), annotations: usual(annotations), changes: mutations })
-    .map((parts) => mutate(dress(parts.base, parts.trimmings, parts.annotations), parts.changes));
+    .record({ base, otherFields: sometimes(otherFields), annotations: sometimes(annotations), changes: mutations })
+    .map((parts) => mutate(extend(parts.base, parts.otherFields, parts.annotations), parts.changes));
 }
 
-function dress(pod: JsonObject, more: JsonObject | undefined, notes: JsonObject | undefined): JsonObject {
+function extend(pod: JsonObject, more: JsonObject | undefined, notes: JsonObject | undefined): JsonObject {
   const metadata = at(pod, 'metadata');
   const own = at(metadata, 'annotations');
   const { name, ...rest } = (isObject(metadata) ? metadata : {}) as { readonly name?: unknown };
@@ -131,7 +131,7 @@ function dress(pod: JsonObject, more: JsonObject | undefined, notes: JsonObject 
   ) as JsonObject;
 }
 
-/** Keys may be `__proto__`, which a spread would keep and an assignment would not. */
+/** Merges objects with keys such as `__proto__`, which assignments would lose. */
 function merge(first: JsonObject, second: JsonObject): JsonObject {
   return Object.fromEntries([...Object.entries(first), ...Object.entries(second)]);
 }

@@ -1,4 +1,4 @@
-/** AdmissionReviews of everything that the webhooks are asked about, and of some things that they are not. */
+/** Generators of AdmissionRequests: all requests that the webhook configurations select, and some others. */
 import fc, { type Arbitrary } from 'fast-check';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { scc } from '../policy/scc/arbitrary.ts';
@@ -7,12 +7,6 @@ import { annotations } from './pods.ts';
 import { labels, NAMESPACES } from './world.ts';
 
 const one = fc.constantFrom;
-
-/** One call of a webhook. */
-export interface Call {
-  readonly path: string;
-  readonly request: JsonObject;
-}
 
 const USERS: readonly JsonObject[] = [
   { username: 'alice', groups: ['dev', 'system:authenticated'] },
@@ -40,7 +34,7 @@ interface Envelope {
 
 const POD: Envelope = { kind: 'Pod', resource: 'pods' };
 
-function requestOf({ group = '', version = 'v1', kind, resource }: Envelope, given: JsonObject): JsonObject {
+function buildRequest({ group = '', version = 'v1', kind, resource }: Envelope, given: JsonObject): JsonObject {
   return {
     uid: 'f1d3',
     kind: { group, version, kind },
@@ -61,10 +55,10 @@ function inNamespace(object: JsonObject, name: string): JsonObject {
   return metadata ? { ...object, metadata: { ...metadata, namespace: name } } : object;
 }
 
-/** A pod is created. */
+/** Generates creations of pods. */
 export function creates(pods: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   return fc.record({ pod: pods, namespace, user, name: one('p', '') }).map((given) =>
-    requestOf(POD, {
+    buildRequest(POD, {
       name: given.name,
       namespace: given.namespace,
       userInfo: given.user,
@@ -73,7 +67,7 @@ export function creates(pods: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   );
 }
 
-/** What an update changes; `anything` may be more than an API server would let pass. */
+/** The changes of an update. `anything` includes changes that an API server would reject. */
 interface Change {
   readonly subResource: string;
   readonly image?: string | undefined;
@@ -106,35 +100,38 @@ const parts: Readonly<Record<string, Arbitrary<unknown>>> = {
   anything: fc.array(mutation, { minLength: 1, maxLength: 2 }),
 };
 
-/** One thing or two: of many, one would hide the others. */
+/** One or two changes. More changes would hide each other. */
 const change: Arbitrary<Change> = fc
   .tuple(subResource, fc.subarray(Object.keys(parts), { maxLength: 2 }), fc.record(parts))
-  .map(([place, chosen, values]) => ({
-    subResource: place,
+  .map(([subResourceName, chosen, values]) => ({
+    subResource: subResourceName,
     ...Object.fromEntries(Object.entries(values).filter(([name]) => chosen.includes(name))),
   }));
 
-/** A pod is updated; what it was before may be what the first pass makes of a new pod. */
+/** Generates updates of pods, some of them of pods after the first pass. */
 export function updates(
   pods: Arbitrary<JsonObject>,
   complete: (request: JsonObject) => JsonObject | undefined,
 ): Arbitrary<JsonObject> {
-  return fc.record({ create: creates(pods), user, change, asCompleted: fc.boolean() }).map((given) => {
+  return fc.record({ create: creates(pods), user, change, isCompleted: fc.boolean() }).map((given) => {
     const created = given.create['object'] as JsonObject;
-    const old = (given.asCompleted ? complete(given.create) : undefined) ?? created;
+    const old = (given.isCompleted ? complete(given.create) : undefined) ?? created;
     const { subResource } = given.change;
     return {
       ...given.create,
       operation: 'UPDATE',
       userInfo: given.user,
       oldObject: old,
-      object: changed(old, given.change),
+      object: applyChange(old, given.change),
       ...(subResource === '' ? {} : { subResource, requestSubResource: subResource }),
     };
   });
 }
 
-function changed(pod: JsonObject, { image, debug, labels: labelled, finalizers, gates, ...more }: Change): JsonObject {
+function applyChange(
+  pod: JsonObject,
+  { image, debug, labels: labelled, finalizers, gates, ...more }: Change,
+): JsonObject {
   const { metadata, spec } = pod;
   if (!isObject(metadata) || !isObject(spec)) return mutate(pod, more.anything ?? []);
   const { containers, ephemeralContainers } = spec;
@@ -187,7 +184,7 @@ const WORKLOADS: readonly (Envelope & { readonly wrap: (template: JsonObject) =>
   { group: 'policy', kind: 'Eviction', resource: 'evictions', wrap: () => ({}) },
 ];
 
-/** A workload is created or updated. */
+/** Generates creations and updates of workloads. */
 export function workloads(pods: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   return fc
     .record({
@@ -202,25 +199,25 @@ export function workloads(pods: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
     .map(({ workload: { wrap, ...envelope }, pod, subResource, ...given }) => {
       const { group = '', version = 'v1', kind } = envelope;
       const { metadata, spec } = pod;
-      const whole = {
+      const complete = {
         apiVersion: group === '' ? version : `${group}/${version}`,
         kind,
         metadata: { name: 'w', namespace: given.namespace },
         ...wrap({ metadata, spec }),
       };
-      return requestOf(envelope, {
+      return buildRequest(envelope, {
         name: 'w',
         namespace: given.namespace,
         userInfo: given.user,
         operation: given.operation,
-        object: mutate(whole, given.changes),
-        oldObject: given.operation === 'UPDATE' ? whole : null,
+        object: mutate(complete, given.changes),
+        oldObject: given.operation === 'UPDATE' ? complete : null,
         ...(subResource === '' ? {} : { subResource, requestSubResource: subResource }),
       });
     });
 }
 
-/** A namespace is created, labelled anew or deleted. */
+/** Generates creations, label changes and deletions of namespaces. */
 export const namespaces: Arbitrary<JsonObject> = fc
   .record({
     labels,
@@ -238,7 +235,7 @@ export const namespaces: Arbitrary<JsonObject> = fc
       metadata: { name, labels: own },
       spec: {},
     });
-    return requestOf(
+    return buildRequest(
       { kind: 'Namespace', resource: 'namespaces' },
       {
         name,
@@ -252,7 +249,7 @@ export const namespaces: Arbitrary<JsonObject> = fc
     );
   });
 
-/** Somebody wants a stream into a container of a stored pod. */
+/** Generates exec and attach requests for stored pods. */
 export const execs: Arbitrary<JsonObject> = fc
   .record({
     namespace,
@@ -262,7 +259,7 @@ export const execs: Arbitrary<JsonObject> = fc
     operation: fc.oneof({ weight: 9, arbitrary: fc.constant('CONNECT') }, one('CREATE')),
   })
   .map(({ user: userInfo, subResource, ...given }) => ({
-    ...requestOf(POD, {
+    ...buildRequest(POD, {
       ...given,
       userInfo,
       subResource,
@@ -294,7 +291,7 @@ const oddFields: Arbitrary<JsonObject> = fc.record(
   { requiredKeys: [] },
 );
 
-/** An SCC is created or updated, with or without what the schema wants. */
+/** Generates creations and updates of SCCs, complete or partial. */
 export const sccObjects: Arbitrary<JsonObject> = fc
   .record({
     scc: scc.map((object) => JSON.parse(JSON.stringify(object)) as JsonObject),
@@ -306,11 +303,11 @@ export const sccObjects: Arbitrary<JsonObject> = fc
   })
   .map(({ scc: given, removed, odd, changes, operation, user: userInfo }) => {
     const keys = Object.keys(given).filter((key) => key !== 'metadata');
-    const gone = removed.map((index) => keys[index % Math.max(1, keys.length)]);
-    const kept = Object.fromEntries(Object.entries(given).filter(([key]) => !gone.includes(key)));
+    const removedKeys = removed.map((index) => keys[index % Math.max(1, keys.length)]);
+    const kept = Object.fromEntries(Object.entries(given).filter(([key]) => !removedKeys.includes(key)));
     const apiVersion = 'security.openshift.io/v1';
     const object = mutate({ apiVersion, kind: 'SecurityContextConstraints', ...kept, ...odd }, changes);
-    return requestOf(
+    return buildRequest(
       { group: 'security.openshift.io', kind: 'SecurityContextConstraints', resource: 'securitycontextconstraints' },
       {
         name: 'custom-a',

@@ -1,53 +1,53 @@
-/** A bounded run of all targets against one server. */
+/** Runs all targets against one server and reports failures. */
 import fc from 'fast-check';
 import { createJudge } from './judge.ts';
 import { readSeeds } from './pods.ts';
 import { startFuzzServer } from './server.ts';
-import { ARRIVALS, DECISIONS, type Context, type Target } from './targets.ts';
+import { TRANSPORT, DECISIONS, type Context, type Target } from './targets.ts';
 import { world } from './world.ts';
 
 export interface FuzzOptions {
-  /** What everything is generated from. */
+  /** Seed of all generated values. */
   readonly seed: number;
   readonly timeMs: number;
-  /** Only that target; absent, all. */
+  /** Name of the only target. Default: all targets. */
   readonly only?: string | undefined;
-  /** The round to begin with. */
+  /** The first round. */
   readonly round?: number | undefined;
 }
 
 export interface Failure {
   readonly target: string;
   readonly round: number;
-  /** As small as it could be made. */
+  /** The shrunk counterexample. */
   readonly counterexample: unknown;
   readonly error: string;
 }
 
 export interface FuzzReport {
   readonly seed: number;
-  readonly answers: number;
+  readonly responses: number;
   readonly failures: readonly Failure[];
-  /** In the middle of the time, and at the end. */
+  /** Resident memory at half time and at the end. */
   readonly residentMiB: readonly [warm: number, end: number];
-  /** What the server logged as errors; null if it was not there any more at the end. */
+  /** Error lines in the log of the server. */
   readonly serverErrors: readonly string[];
   readonly exitCode: number | null;
 }
 
-/** How many rounds of one target are under way at once: the server has to keep answers apart. */
+/** Concurrent rounds of each target. */
 const LANES = 3;
 
 export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Promise<FuzzReport> {
   const [generated] = fc.sample(world, { seed, numRuns: 1 });
   if (generated === undefined) throw new Error('no world was generated');
   const server = await startFuzzServer(generated);
-  let answers = 0;
+  let responses = 0;
   const context: Context = {
     server,
     judge: createJudge(generated, server.stored),
     seeds: await readSeeds(),
-    count: () => (answers += 1),
+    count: () => (responses += 1),
   };
   const startMs = performance.now();
   const end = startMs + timeMs;
@@ -55,12 +55,12 @@ export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Prom
   let warmMiB: number | undefined;
   const lane = async (target: Target, first: number): Promise<void> => {
     for (let current = first; performance.now() < end && failures.length === 0; current += LANES) {
-      const failure = await attempt(target, { seed, round: current }, context);
+      const failure = await runRound(target, { seed, round: current }, context);
       if (failure) failures.push(failure);
       if (performance.now() - startMs > timeMs / 2) warmMiB ??= await server.residentMiB();
     }
   };
-  const targets = [...DECISIONS, ...ARRIVALS].filter(({ name }) => only === undefined || name === only);
+  const targets = [...DECISIONS, ...TRANSPORT].filter(({ name }) => only === undefined || name === only);
   await Promise.all(
     targets.flatMap((target) => Array.from({ length: LANES }, (_, index) => lane(target, round + index))),
   );
@@ -68,7 +68,7 @@ export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Prom
   const { code, errors } = await server.stop();
   return {
     seed,
-    answers,
+    responses,
     failures,
     residentMiB: [warmMiB ?? endMiB, endMiB],
     serverErrors: errors,
@@ -76,7 +76,7 @@ export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Prom
   };
 }
 
-async function attempt(
+async function runRound(
   target: Target,
   { seed, round }: { readonly seed: number; readonly round: number },
   context: Context,
@@ -89,4 +89,35 @@ async function attempt(
   const { errorInstance } = details;
   const error = errorInstance instanceof Error ? (errorInstance.stack ?? errorInstance.message) : String(errorInstance);
   return { target: target.name, round, counterexample: details.counterexample, error };
+}
+
+/** Limit of the memory growth in the second half. A leak exceeds it; the server has a heap of 256 MiB. */
+const GROWTH_MIB = 128;
+
+/** Returns the problems of the server: its exit code, memory growth, errors in its log. */
+export function findProblems({ residentMiB: [middle, end], serverErrors, exitCode }: FuzzReport): readonly string[] {
+  return [
+    ...(exitCode === 0 ? [] : [`the server exited with ${exitCode}`]),
+    ...(end - middle <= GROWTH_MIB ? [] : [`the server grew from ${middle} MiB to ${end} MiB in the second half`]),
+    ...serverErrors.slice(0, 20).map((line) => `the server logged: ${line}`),
+  ];
+}
+
+/** Formats a report: the number of checked responses, and each failure with the command that reproduces it. */
+export function formatReport(report: FuzzReport): string {
+  const { seed, responses, failures, residentMiB } = report;
+  const [middle, end] = residentMiB;
+  const lines = [
+    `seed ${seed}: ${responses} responses checked; the server used ${middle} MiB at half time, ${end} MiB at the end`,
+  ];
+  for (const { target, round, counterexample, error } of failures) {
+    lines.push(
+      '',
+      `FAILED: ${target}`,
+      error,
+      JSON.stringify(counterexample, undefined, 1),
+      `reproduce: npm run test:fuzz -- --seed=${seed} --only='${target}' --round=${round}`,
+    );
+  }
+  return `${[...lines, ...findProblems(report)].join('\n')}\n`;
 }

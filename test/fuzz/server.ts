@@ -1,4 +1,4 @@
-/** The server under test: a process of its own, which serves a generated world over TLS. */
+/** The server under test: a process that serves a generated world over TLS. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { post, type Response, type Endpoint } from '../support/https.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { isObject, textAt, type JsonObject } from '../support/oracle/json.ts';
-import { usageOf } from '../support/process-usage.ts';
+import { readUsage } from '../support/process-usage.ts';
 import { serve } from '../support/serve-process.ts';
-import { manifestsOf, type World } from './world.ts';
+import { formatManifests, type World } from './world.ts';
 
-/** What the server holds, read back from its cluster. */
+/** The objects in the cluster of the server. */
 export interface Stored {
   readonly namespaces: ReadonlyMap<string, JsonObject>;
   readonly sccs: readonly JsonObject[];
@@ -22,23 +22,23 @@ export interface FuzzServer {
   readonly endpoint: Endpoint;
   readonly stored: Stored;
   post(path: string, body: string | Buffer, contentType?: string): Promise<Response>;
-  /** Resident memory of the process, in MiB. */
+  /** Returns the resident memory of the process. */
   residentMiB(): Promise<number>;
-  /** Ends it; its exit code, and what it said at level error. */
+  /** Stops the server. Resolves to its exit code and error lines. */
   stop(): Promise<{ readonly code: number | null; readonly errors: readonly string[] }>;
 }
 
-/** A leak would end a process with that little memory. */
+/** A small heap, so that a leak crashes the process. */
 const ENVIRONMENT = { NODE_OPTIONS: '--max-old-space-size=256' };
 
-/** What the server logs about itself, or what is left of one that fell over. */
+/** Error lines of the log, and the output of a crash. */
 const BAD_LINE =
   /^\{"level":"(error|fatal)"(?!.*"msg":"log lines dropped)|^\s+at |^[A-Za-z]*Error|^FATAL|out of memory/;
 
 export async function startFuzzServer(world: World): Promise<FuzzServer> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-fuzz-'));
   const manifests = join(folder, 'cluster.yaml');
-  await writeFile(manifests, manifestsOf(world));
+  await writeFile(manifests, formatManifests(world));
   const running = await serve(
     [`--manifests=${manifests}`, '--scc-mode=enforce', '--scc-exempt-namespaces=kube-system'],
     ENVIRONMENT,
@@ -59,7 +59,7 @@ export async function startFuzzServer(world: World): Promise<FuzzServer> {
   const endpoint = { port: running.port, ca: await running.authority() };
   const agent = new Agent({ keepAlive: true });
   const errors: string[] = [];
-  // A line for each review: of a long run there is no room to keep them all.
+  // Only error lines are kept: the log has one line for each review.
   let rest = '';
   running.child.stderr?.removeAllListeners('data').on('data', (chunk: Buffer) => {
     const lines = (rest + chunk.toString()).split('\n');
@@ -70,7 +70,7 @@ export async function startFuzzServer(world: World): Promise<FuzzServer> {
     endpoint,
     stored,
     post: (path, body, contentType = 'application/json') => post(endpoint, path, body, contentType, agent),
-    residentMiB: async () => (await usageOf(running.child.pid ?? 0)).rssMiB,
+    residentMiB: async () => (await readUsage(running.child.pid ?? 0)).rssMiB,
     async stop() {
       agent.destroy();
       const { code } = await running.stop();

@@ -1,11 +1,11 @@
-/** What is tried: each a property of the server over generated calls. */
+/** Fuzz targets: properties of the server over generated requests. */
 import assert from 'node:assert/strict';
 import fc, { type IAsyncProperty } from 'fast-check';
 import * as requests from './requests.ts';
 import { type Response, sendRaw } from '../support/https.ts';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { isLegalReview } from '../support/oracle/review.ts';
-import { damage, depthOf, inflict } from './bytes.ts';
+import { damage, maxDepth, applyDamages } from './bytes.ts';
 import type { Judge } from './judge.ts';
 import { podsFrom } from './pods.ts';
 import type { FuzzServer } from './server.ts';
@@ -14,29 +14,29 @@ export interface Context {
   readonly server: FuzzServer;
   readonly judge: Judge;
   readonly seeds: readonly JsonObject[];
-  /** Called for each answer. */
+  /** Called for each response. */
   count(): unknown;
 }
 
 export interface Target {
   readonly name: string;
-  /** How often it is tried in a round. */
+  /** Runs in a round. */
   readonly runs: number;
   property(context: Context): IAsyncProperty<unknown>;
 }
 
-/** How long an answer may take, in milliseconds: those that wait for a namespace are told to wait half a second. */
-const PATIENCE_MS = 10_000;
+/** Limit of the response time. The timeout in the query limits waits to half a second. */
+const MAX_RESPONSE_MS = 10_000;
 const QUERY = '?timeout=1s';
 
-function textOf(request: JsonObject): string {
+function formatReview(request: JsonObject): string {
   return JSON.stringify({ kind: 'AdmissionReview', apiVersion: 'admission.k8s.io/v1', request });
 }
 
-async function answerTo(answer: Promise<Response>, { count }: Context): Promise<Response> {
+async function withTimeLimit(answer: Promise<Response>, { count }: Context): Promise<Response> {
   const timer = new AbortController();
   const late = new Promise<never>((_resolve, reject) => {
-    const timeout = setTimeout(() => reject(new Error(`no answer in ${PATIENCE_MS} ms`)), PATIENCE_MS);
+    const timeout = setTimeout(() => reject(new Error(`no response within ${MAX_RESPONSE_MS} ms`)), MAX_RESPONSE_MS);
     timer.signal.addEventListener('abort', () => clearTimeout(timeout));
   });
   try {
@@ -47,25 +47,25 @@ async function answerTo(answer: Promise<Response>, { count }: Context): Promise<
   }
 }
 
-/** Sends a request as a review, and checks what comes back. */
-async function ask(path: string, request: JsonObject, context: Context): Promise<JsonObject | undefined> {
-  const answer = await answerTo(context.server.post(path + QUERY, textOf(request)), context);
+/** Sends a request as a review and checks the response. */
+async function send(path: string, request: JsonObject, context: Context): Promise<JsonObject | undefined> {
+  const answer = await withTimeLimit(context.server.post(path + QUERY, formatReview(request)), context);
   return context.judge.check(path, request, answer);
 }
 
-/** A pod on its way: completed, judged by the second pass and by Pod Security, completed again. */
+/** Sends a pod through all webhooks, before and after its mutation. */
 async function admit(request: JsonObject, context: Context): Promise<void> {
-  const completed = await ask('/scc/mutate', request, context);
-  await ask('/psa/validate', request, context);
-  await ask('/scc/validate', request, context);
+  const completed = await send('/scc/mutate', request, context);
+  await send('/psa/validate', request, context);
+  await send('/scc/validate', request, context);
   if (completed === undefined) return;
   const after = { ...request, object: completed };
-  await ask('/scc/validate', after, context);
-  await ask('/scc/mutate', after, context);
-  await ask('/psa/validate', after, context);
+  await send('/scc/validate', after, context);
+  await send('/scc/mutate', after, context);
+  await send('/psa/validate', after, context);
 }
 
-const of = (
+const createTarget = (
   name: string,
   runs: number,
   arbitrary: (context: Context) => fc.Arbitrary<JsonObject>,
@@ -100,21 +100,21 @@ const PATHS = [
   '/scc/objects/validate',
 ];
 
-/** Deeper than any object that could be stored; the oracle need not follow. */
-const DEEP = 500;
+/** The maximum depth of an API object. The oracle does not evaluate deeper objects. */
+const MAX_DEPTH = 500;
 
 async function checkDamaged(path: string, body: Buffer, contentType: string, context: Context): Promise<void> {
   const {
     status,
     body: text,
     ...answer
-  } = await answerTo(context.server.post(path + QUERY, body, contentType), context);
+  } = await withTimeLimit(context.server.post(path + QUERY, body, contentType), context);
   assert.ok([200, 400, 413].includes(status), `${status}: ${text.slice(0, 300)}`);
   const review = parse(body);
   const isLegal =
-    contentType.startsWith('application/json') && isLegalReview(review) && depthOf(body.toString()) <= DEEP;
+    contentType.startsWith('application/json') && isLegalReview(review) && maxDepth(body.toString()) <= MAX_DEPTH;
   if (isLegal) assert.equal(status, 200, text);
-  if (status !== 200 || !isObject(review) || depthOf(body.toString()) > DEEP) return;
+  if (status !== 200 || !isObject(review) || maxDepth(body.toString()) > MAX_DEPTH) return;
   context.judge.check(path, review['request'] as JsonObject, { status, body: text, ...answer });
 }
 
@@ -145,12 +145,12 @@ const damaged: Target = {
         ),
       ),
       async (path, request, damages, contentType) => {
-        await checkDamaged(path, inflict(textOf(request), damages), contentType, context);
+        await checkDamaged(path, applyDamages(formatReview(request), damages), contentType, context);
       },
     ),
 };
 
-/** Well-formed reviews on connections of all kinds: in pieces, several at once, left in the middle. */
+/** Valid reviews over raw connections: in chunks, pipelined, interrupted. */
 const framed: Target = {
   name: 'connections',
   runs: 6,
@@ -191,21 +191,21 @@ const head = (more: string): string =>
   `POST /psa/validate${QUERY} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more}\r\n`;
 const closing = (isLast: boolean): string => (isLast ? 'Connection: close\r\n' : '');
 
-/** In ASCII, so that bytes and characters are the same. */
-function plainText(request: JsonObject): string {
-  return textOf(request).replaceAll(
+/** Formats a review in ASCII, so that bytes and characters are the same. */
+function formatAscii(request: JsonObject): string {
+  return formatReview(request).replaceAll(
     /[^\0-\x7f]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
 
 function withLength(request: JsonObject, isLast: boolean): string {
-  const text = plainText(request);
+  const text = formatAscii(request);
   return head(`Content-Length: ${text.length}\r\n${closing(isLast)}`) + text;
 }
 
 function inChunks(request: JsonObject, chunkBytes: number, isLast: boolean): string {
-  const text = plainText(request);
+  const text = formatAscii(request);
   const chunks: string[] = [];
   for (let index = 0; index < text.length; index += chunkBytes) {
     const chunk = text.slice(index, index + chunkBytes);
@@ -214,41 +214,41 @@ function inChunks(request: JsonObject, chunkBytes: number, isLast: boolean): str
   return `${head(`Transfer-Encoding: chunked\r\n${closing(isLast)}`)}${chunks.join('')}0\r\n\r\n`;
 }
 
-/** Those that look at what is decided. */
+/** Targets for decisions. */
 export const DECISIONS: readonly Target[] = [
-  of('new pods', 40, ({ seeds }) => requests.creates(podsFrom(seeds)), admit),
-  of('changed pods', 40, ({ seeds, judge }) => requests.updates(podsFrom(seeds), judge.complete), admit),
-  of(
+  createTarget('new pods', 40, ({ seeds }) => requests.creates(podsFrom(seeds)), admit),
+  createTarget('changed pods', 40, ({ seeds, judge }) => requests.updates(podsFrom(seeds), judge.complete), admit),
+  createTarget(
     'workloads',
     20,
     ({ seeds }) => requests.workloads(podsFrom(seeds)),
-    (request, context) => ask('/psa/validate', request, context),
+    (request, context) => send('/psa/validate', request, context),
   ),
-  of(
+  createTarget(
     'namespaces',
     20,
     () => requests.namespaces,
-    (request, context) => ask('/psa/validate', request, context),
+    (request, context) => send('/psa/validate', request, context),
   ),
-  of(
+  createTarget(
     'exec',
     20,
     () => requests.execs,
-    (request, context) => ask('/scc/exec', request, context),
+    (request, context) => send('/scc/exec', request, context),
   ),
-  of(
+  createTarget(
     'SCC objects',
     20,
     () => requests.sccObjects,
     async (request, context) => {
-      const completed = await ask('/scc/objects/default', request, context);
-      await ask('/scc/objects/validate', { ...request, object: completed ?? request['object'] }, context);
+      const completed = await send('/scc/objects/default', request, context);
+      await send('/scc/objects/validate', { ...request, object: completed ?? request['object'] }, context);
     },
   ),
-  of('any path', 20, allRequests, async (request, context) => {
-    for (const path of PATHS) await ask(path, request, context);
+  createTarget('any path', 20, allRequests, async (request, context) => {
+    for (const path of PATHS) await send(path, request, context);
   }),
 ];
 
-/** Those that look at how reviews arrive. */
-export const ARRIVALS: readonly Target[] = [damaged, framed];
+/** Targets for HTTP. */
+export const TRANSPORT: readonly Target[] = [damaged, framed];

@@ -1,10 +1,10 @@
-/** The cluster that reviews are judged in: namespaces of all kinds of labels and ranges, SCCs, grants, stored pods. */
+/** Generator of the cluster state: namespaces with labels and ranges, SCCs, grants, stored pods. */
 import fc, { type Arbitrary } from 'fast-check';
 import { scc } from '../policy/scc/arbitrary.ts';
 import type { Authorizer } from '../support/oracle/scc-order.ts';
 import type { JsonObject } from '../support/oracle/json.ts';
 
-/** Who may use which SCCs; without a namespace in all of them. */
+/** Grants the use of SCCs to a user or group. Without a namespace it applies to all namespaces. */
 export interface Grant {
   readonly user?: string;
   readonly group?: string;
@@ -25,7 +25,7 @@ const VERSIONS = ['latest', 'v1.0', 'v1.7', 'v1.18', 'v1.22', 'v1.24', 'v1.28', 
 const rarely = <T>(value: T): Arbitrary<T | undefined> =>
   fc.oneof({ weight: 9, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.constant(value) });
 
-/** Labels of a namespace, those of the Pod Security Standards and those that say what SCCs do there. */
+/** Labels of a namespace: Pod Security levels and SCC modes. */
 export const labels: Arbitrary<JsonObject> = fc
   .record(
     {
@@ -47,7 +47,7 @@ export const labels: Arbitrary<JsonObject> = fc
   )
   .map((all) => Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)));
 
-/** Absent, they are allotted; a namespace with a half of them would keep its pods waiting. */
+/** Absent ranges are allocated. A namespace with one of two ranges would make its pods wait. */
 const ranges: Arbitrary<JsonObject> = fc.oneof(
   { weight: 2, arbitrary: fc.constant({}) },
   {
@@ -90,7 +90,7 @@ const grant: Arbitrary<Grant> = fc
   })
   .map(({ to, namespace, sccs }) => ({ ...to, sccs, ...(namespace === undefined ? {} : { namespace }) }));
 
-/** From before there were webhooks, so that it may be anything that the API server takes. */
+/** A pod that was stored without admission webhooks. */
 const storedPod: Arbitrary<JsonObject> = fc
   .record({
     serviceAccountName: one('default', 'builder'),
@@ -116,7 +116,7 @@ const storedPod: Arbitrary<JsonObject> = fc
     };
   });
 
-/** It cannot work anywhere, and must not stand in anybody's way. */
+/** An invalid SCC, which decisions must skip. */
 const BROKEN = {
   apiVersion: 'security.openshift.io/v1',
   kind: 'SecurityContextConstraints',
@@ -144,8 +144,8 @@ export const world: Arbitrary<World> = fc
     })),
     sccs: [
       BROKEN,
-      ...parts.sccs.map((one) => ({
-        ...one,
+      ...parts.sccs.map((scc) => ({
+        ...scc,
         apiVersion: 'security.openshift.io/v1',
         kind: 'SecurityContextConstraints',
       })),
@@ -159,8 +159,8 @@ export const world: Arbitrary<World> = fc
     })),
   }));
 
-/** The authorizer of the world, beside what every cluster grants. */
-export function authorizerOf({ grants }: World): Authorizer {
+/** Creates the authorizer of a world, including the standard grants. */
+export function createAuthorizer({ grants }: World): Authorizer {
   const all: readonly Grant[] = [
     ...grants,
     { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] },
@@ -173,9 +173,9 @@ export function authorizerOf({ grants }: World): Authorizer {
     });
 }
 
-/** All of it as manifests, in one text. */
-export function manifestsOf({ namespaces, sccs, grants, pods }: World): string {
-  const rbac = grants.flatMap((granted, index) => bindingOf(granted, `grant-${index}`));
+/** Formats the world as manifests. */
+export function formatManifests({ namespaces, sccs, grants, pods }: World): string {
+  const rbac = grants.flatMap((granted, index) => createBinding(granted, `grant-${index}`));
   const accounts = NAMESPACES.map((namespace) => ({
     apiVersion: 'v1',
     kind: 'ServiceAccount',
@@ -186,7 +186,7 @@ export function manifestsOf({ namespaces, sccs, grants, pods }: World): string {
     .join('\n---\n');
 }
 
-function bindingOf({ user, group, namespace, sccs }: Grant, name: string): readonly JsonObject[] {
+function createBinding({ user, group, namespace, sccs }: Grant, name: string): readonly JsonObject[] {
   const apiVersion = 'rbac.authorization.k8s.io/v1';
   const apiGroup = 'rbac.authorization.k8s.io';
   const rule = {

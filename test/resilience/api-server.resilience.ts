@@ -1,99 +1,99 @@
-/** The API server fails in every way: decisions go on, replicas stay ready, and what has changed is known soon afterwards. */
+/** Faults of the API server: replicas keep deciding, stay ready, and apply changes soon after the fault. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Fault } from '../support/fault-proxy.ts';
-import { usageOf } from '../support/process-usage.ts';
-import { assertFlawless, setStage, summaryOf, type Stage } from './stage.ts';
+import { readUsage } from '../support/process-usage.ts';
+import { assertNoFailures, formatReport, setUpStage, type Stage } from './stage.ts';
 
 interface Case {
   readonly name: string;
   readonly fault: Fault;
   readonly holdMs: number;
-  /** How long replicas may take to know what has changed, once the fault is over. */
-  readonly knownMs: number;
+  /** Limit of the time from the end of the fault until all replicas apply a change. */
+  readonly appliedMs: number;
 }
 
-/** Reflectors wait up to 30 s after many failures. */
+/** Exceeds the backoff of 30 s that reflectors reach after many failures. */
 const BACKOFF_MS = 45_000;
-/** A watch that says nothing is given up after 90 s, a request after 30 s. */
-const SILENCE_MS = 90_000 + BACKOFF_MS;
+/** A watch without events times out after 90 s, a request after 30 s. */
+const TIMEOUT_MS = 90_000 + BACKOFF_MS;
 
 const CASES: readonly Case[] = [
-  { name: 'it is gone for two minutes', fault: 'away', holdMs: 120_000, knownMs: BACKOFF_MS },
-  { name: 'connections are open and dead', fault: 'half-open', holdMs: 20_000, knownMs: SILENCE_MS },
-  { name: 'answers break off', fault: 'resets', holdMs: 20_000, knownMs: BACKOFF_MS },
-  { name: 'what has happened is forgotten', fault: 'expired', holdMs: 20_000, knownMs: BACKOFF_MS },
-  { name: 'it is slow', fault: { slowMs: 3000 }, holdMs: 20_000, knownMs: 15_000 },
+  { name: 'unreachable for two minutes', fault: 'unreachable', holdMs: 120_000, appliedMs: BACKOFF_MS },
+  { name: 'half-open connections', fault: 'half-open', holdMs: 20_000, appliedMs: TIMEOUT_MS },
+  { name: 'interrupted responses', fault: 'resets', holdMs: 20_000, appliedMs: BACKOFF_MS },
+  { name: 'expired resource versions', fault: 'expired', holdMs: 20_000, appliedMs: BACKOFF_MS },
+  { name: 'slow responses', fault: { slowMs: 3000 }, holdMs: 20_000, appliedMs: 15_000 },
   {
-    name: 'it is busy and says when to come back',
+    name: '429 with Retry-After',
     fault: { code: 429, retryAfterSeconds: 2 },
     holdMs: 20_000,
-    knownMs: BACKOFF_MS,
+    appliedMs: BACKOFF_MS,
   },
-  { name: 'it fails', fault: { code: 500 }, holdMs: 20_000, knownMs: BACKOFF_MS },
-  { name: 'permission is lost, and comes back', fault: { code: 403 }, holdMs: 20_000, knownMs: BACKOFF_MS },
+  { name: '500', fault: { code: 500 }, holdMs: 20_000, appliedMs: BACKOFF_MS },
+  { name: '403', fault: { code: 403 }, holdMs: 20_000, appliedMs: BACKOFF_MS },
   {
-    name: 'its certificate is that of somebody else',
+    name: 'untrusted certificate',
     fault: { certificate: 'untrusted' },
     holdMs: 15_000,
-    knownMs: BACKOFF_MS,
+    appliedMs: BACKOFF_MS,
   },
-  { name: 'its certificate has expired', fault: { certificate: 'expired' }, holdMs: 15_000, knownMs: BACKOFF_MS },
+  { name: 'expired certificate', fault: { certificate: 'expired' }, holdMs: 15_000, appliedMs: BACKOFF_MS },
   {
-    name: 'its certificate has another name',
+    name: 'certificate for another name',
     fault: { certificate: 'for another name' },
     holdMs: 15_000,
-    knownMs: BACKOFF_MS,
+    appliedMs: BACKOFF_MS,
   },
 ];
 
-/** What the memory of a replica may grow by, all faults together, in MiB. */
+/** Limit of the memory growth of a replica over all faults. */
 const GROWTH_MIB = 60;
 
-suite('the API server', () => {
+suite('API server faults', () => {
   let stage: Stage;
-  let atFirst: readonly number[] = [];
+  let initialMiB: readonly number[] = [];
   const memory = (): Promise<readonly number[]> =>
-    Promise.all(stage.system.replicas.map(async ({ pid }) => (await usageOf(pid)).rssMiB));
+    Promise.all(stage.system.replicas.map(async ({ pid }) => (await readUsage(pid)).rssMiB));
   before(async () => {
-    stage = await setStage();
+    stage = await setUpStage();
     await stage.start(3);
     await stage.settled(3);
-    // What the first reviews bring into memory stays.
+    // The first reviews allocate memory that stays in use.
     await stage.underLoad(() => pause(20_000));
-    atFirst = await memory();
+    initialMiB = await memory();
   });
   after(() => stage.stop());
 
-  test('where', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
+  test('control plane', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
 
-  for (const { name, fault, holdMs, knownMs } of CASES) {
-    test(name, { timeout: holdMs + knownMs + 120_000 }, async (t) => {
+  for (const { name, fault, holdMs, appliedMs } of CASES) {
+    test(name, { timeout: holdMs + appliedMs + 120_000 }, async (t) => {
       const requests = stage.proxy.requests();
       const report = await stage.underLoad(async () => {
-        const unready = await stage.unreadyWhile(async () => {
+        const unready = await stage.collectUnready(async () => {
           await stage.proxy.set(fault);
-          await stage.change();
+          await stage.changeLevel();
           await pause(holdMs);
           await stage.proxy.set('none');
-          const tookMs = await stage.known(knownMs);
-          await stage.led(BACKOFF_MS);
-          t.diagnostic(`known ${tookMs} ms after it was over, ${stage.proxy.requests() - requests} requests`);
+          const tookMs = await stage.waitForChange(appliedMs);
+          await stage.waitForLeader(BACKOFF_MS);
+          t.diagnostic(`applied ${tookMs} ms after the fault, ${stage.proxy.requests() - requests} requests`);
         });
         assert.deepEqual(unready, []);
       });
-      t.diagnostic(summaryOf(report));
-      assertFlawless(report);
+      t.diagnostic(formatReport(report));
+      assertNoFailures(report);
     });
   }
 
-  test('memory has stayed flat', async (t) => {
+  test('memory growth', async (t) => {
     const now = await memory();
-    t.diagnostic(`RSS before ${atFirst.join(', ')} MiB, after ${now.join(', ')} MiB`);
+    t.diagnostic(`RSS before ${initialMiB.join(', ')} MiB, after ${now.join(', ')} MiB`);
     for (const [index, rssMiB] of now.entries()) {
-      const grown = rssMiB - (atFirst[index] ?? 0);
-      assert.ok(grown <= GROWTH_MIB, `${grown} MiB more than before`);
+      const growth = rssMiB - (initialMiB[index] ?? 0);
+      assert.ok(growth <= GROWTH_MIB, `grew by ${growth} MiB`);
     }
   });
 });

@@ -1,52 +1,52 @@
-/** What keeps reviews answered, in short; `npm run test:resilience` goes on for minutes. */
+/** A short resilience test. `npm run test:resilience` runs for minutes. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { assertFlawless, QUESTIONS, setStage, summaryOf, type Stage } from './stage.ts';
+import { assertNoFailures, formatReport, REVIEWS, setUpStage, type Stage } from './stage.ts';
 
-suite('replicas behind one address', () => {
+suite('replicas behind a Service', () => {
   let stage: Stage;
   before(async () => {
-    stage = await setStage({ perSecond: 20 });
+    stage = await setUpStage({ perSecond: 20 });
     await stage.start(2);
     await stage.settled(2);
   });
   after(() => stage.stop());
 
-  test('go on deciding while the API server is away, and know afterwards what has changed', async (t) => {
+  test('keep deciding while the API server is unreachable', async (t) => {
     const report = await stage.underLoad(async () => {
-      const unready = await stage.unreadyWhile(async () => {
-        await stage.proxy.set('away');
-        await stage.change();
+      const unready = await stage.collectUnready(async () => {
+        await stage.proxy.set('unreachable');
+        await stage.changeLevel();
         await pause(2500);
       });
       assert.deepEqual(unready, []);
     });
-    t.diagnostic(summaryOf(report));
-    assertFlawless(report);
+    t.diagnostic(formatReport(report));
+    assertNoFailures(report);
   });
 
-  test('that start while it is away are not ready, and leave decisions to the failurePolicy', async () => {
-    const [late] = await stage.start(1);
-    assert.ok(late);
-    const { status, text } = await late.probe();
+  test('are not ready if they start while the API server is unreachable, and apply changes afterwards', async () => {
+    const [replica] = await stage.start(1);
+    assert.ok(replica);
+    const { status, text } = await replica.probe();
     assert.equal(status, 500);
     assert.match(text, /informer-sync failed: not synced/);
-    const [question] = QUESTIONS;
-    assert.ok(question);
-    const answer = stage.clientOf(late, 'any certificate').call(question.path, question.review);
-    await assert.rejects(answer, /HTTP status 503: the replica has not read the cluster completely yet; try again/);
+    const [expectation] = REVIEWS;
+    assert.ok(expectation);
+    const response = stage.clientOf(replica, 'any certificate').call(expectation.path, expectation.review);
+    await assert.rejects(response, /HTTP status 503: the replica has not read the cluster completely yet; try again/);
     await stage.proxy.set('none');
     await stage.settled(3);
-    await stage.known(20_000);
-    await stage.led(20_000);
+    await stage.waitForChange(20_000);
+    await stage.waitForLeader(20_000);
   });
 
-  test('are replaced, and no review fails', async (t) => {
+  test('are replaced without a failed review', async (t) => {
     const report = await stage.underLoad(async () => {
       for (const old of stage.system.replicas.slice(0, 2)) await stage.system.retire(old);
     });
-    t.diagnostic(summaryOf(report));
-    assertFlawless(report);
+    t.diagnostic(formatReport(report));
+    assertNoFailures(report);
   });
 });

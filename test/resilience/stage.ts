@@ -1,4 +1,4 @@
-/** What the scenarios play on: an installation, an unreliable way to its API server, and a steady load of reviews. */
+/** The setup of resilience tests: an installation, a proxy with faults to its API server, and a load of reviews. */
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from 'node:tls';
@@ -17,7 +17,7 @@ import {
 import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts';
 import { eventually } from '../support/eventually.ts';
 import { podReview } from '../support/reviews.ts';
-import { startLoad, type LoadReport, type Question } from '../support/steady-load.ts';
+import { startLoad, type LoadReport, type ExpectedReview } from '../support/steady-load.ts';
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
 
 export interface Stage {
@@ -28,56 +28,60 @@ export interface Stage {
   readonly client: WebhookClient;
   /** Starts replicas that reach the API server through the proxy. */
   start(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
-  /** Waits until so many replicas get reviews, and all reviews are answered rightly. */
+  /** Waits until this number of replicas receives reviews and all decisions are correct. */
   settled(count: number): Promise<void>;
-  /** Sends reviews for as long as it takes to do something, and a moment longer. */
+  /** Sends reviews during an action and for 500 ms afterwards. */
   underLoad(act: () => Promise<void>): Promise<LoadReport>;
-  /** Sends reviews to one replica; with any certificate before it has that of the installation. */
+  /** Creates a client for one replica. A replica that is not ready may have a temporary certificate. */
   clientOf(replica: Replica, trust: 'installation' | 'any certificate'): WebhookClient;
-  /** Does something, and tells what replicas said that were not ready meanwhile. */
-  unreadyWhile(act: () => Promise<void>): Promise<readonly string[]>;
-  /** Changes which level a namespace enforces, behind the backs of the replicas. */
-  change(): Promise<void>;
-  /** Waits until each replica knows of the last change; resolves to how long that took, in milliseconds. */
-  known(timeoutMs: number): Promise<number>;
-  /** Waits until somebody leads: has renewed the lease from now on. */
-  led(timeoutMs: number): Promise<void>;
-  /** Who leads, and how often that has changed. */
+  /** Collects the responses of readiness probes that fail during an action. */
+  collectUnready(act: () => Promise<void>): Promise<readonly string[]>;
+  /** Changes the enforced level of a namespace. */
+  changeLevel(): Promise<void>;
+  /** Waits until all replicas apply the last change. Resolves to the time in milliseconds. */
+  waitForChange(timeoutMs: number): Promise<number>;
+  /** Waits until a leader renews the lease. */
+  waitForLeader(timeoutMs: number): Promise<void>;
+  /** Returns the holder of the lease and the number of transitions. */
   lease(): Promise<{ readonly holder: unknown; readonly transitions: unknown }>;
-  /** What replicas serve, as fingerprints, and whom the API server trusts, in PEM. */
+  /** Returns the fingerprints of served certificates and the trusted authorities in PEM. */
   certificates(): Promise<{ readonly served: ReadonlySet<string>; readonly trusted: readonly string[] }>;
   stop(): Promise<void>;
 }
 
-/** More than the manifests have: a busy machine is no outage. */
-const PATIENCE_S = 15;
+/** Exceeds the timeout of the manifests so that a busy machine does not fail reviews. */
+const TIMEOUT_S = 15;
 
-/** What shortens the waits of a test, not what happens. */
-const QUICK = [
+/** A short lease, which shortens the tests. */
+const SHORT_LEASE = [
   '--leader-elect-lease-duration=3s',
   '--leader-elect-renew-deadline=2s',
   '--leader-elect-retry-period=500ms',
 ];
 
 export interface StageOptions {
-  /** Of each replica, behind those of the Deployment; absent: a lease of 3 s. */
+  /** Arguments of each replica after those of the Deployment. Default: a lease of 3 s. */
   readonly args?: readonly string[];
-  /** How long a replica that ends goes on serving, in seconds. */
+  /** Drain time of a terminated replica. */
   readonly drainSeconds?: number;
   readonly perSecond?: number;
 }
 
-/** Whose level changes while something goes wrong. */
+/** The namespace whose level changes during faults. */
 const CHANGING = 'changing';
 
-/** Where the pods of the load would be created; `restricted` counts there. */
+/** The namespace of the reviews. It enforces `restricted`. */
 export const NAMESPACE = 'shop';
 
 /** Sets up an installation without replicas. */
-export async function setStage({ args = QUICK, drainSeconds = 3, perSecond = 25 }: StageOptions = {}): Promise<Stage> {
+export async function setUpStage({
+  args = SHORT_LEASE,
+  drainSeconds = 3,
+  perSecond = 25,
+}: StageOptions = {}): Promise<Stage> {
   const plane = await startControlPlane();
   const system = await createSystem(plane, { args: [...args, `--shutdown-delay-duration=${drainSeconds}s`] });
-  const bundle = followBundle(plane.admin);
+  const bundle = watchBundle(plane.admin);
   let level: Level = 'privileged';
   await enforce(plane.admin, NAMESPACE, 'restricted');
   await enforce(plane.admin, CHANGING, level);
@@ -87,14 +91,14 @@ export async function setStage({ args = QUICK, drainSeconds = 3, perSecond = 25 
   const clients: WebhookClient[] = [];
   const clientFor = (port: number, trust: 'installation' | 'any certificate' = 'installation'): WebhookClient => {
     const serverName = `${INSTALLATION.name}.${INSTALLATION.namespace}.svc`;
-    const made = createWebhookClient({
+    const created = createWebhookClient({
       port,
       serverName,
       authority: trust === 'installation' ? bundle.current : 'any',
-      timeoutSeconds: PATIENCE_S,
+      timeoutSeconds: TIMEOUT_S,
     });
-    clients.push(made);
-    return made;
+    clients.push(created);
+    return created;
   };
   const client = clientFor(system.port);
   return {
@@ -108,11 +112,11 @@ export async function setStage({ args = QUICK, drainSeconds = 3, perSecond = 25 
     async settled(count) {
       await system.settled(count);
       await eventually(async () => {
-        for (const { path, review, allowed } of QUESTIONS) assert.equal(await client.call(path, review), allowed, path);
+        for (const { path, review, allowed } of REVIEWS) assert.equal(await client.call(path, review), allowed, path);
       }, 60_000);
     },
     async underLoad(act) {
-      const load = startLoad({ client, questions: QUESTIONS, perSecond });
+      const load = startLoad({ client, reviews: REVIEWS, perSecond });
       try {
         await act();
         await pause(500);
@@ -122,53 +126,54 @@ export async function setStage({ args = QUICK, drainSeconds = 3, perSecond = 25 
       return load.report();
     },
     clientOf: ({ port }, trust) => clientFor(port, trust),
-    async unreadyWhile(act) {
-      const said: string[] = [];
-      const look = async (): Promise<void> => {
+    async collectUnready(act) {
+      const failures: string[] = [];
+      const probeAll = async (): Promise<void> => {
         for (const replica of system.replicas) {
           const { status, text } = await replica
             .probe()
             .catch((error: unknown) => ({ status: 0, text: String(error) }));
-          if (status !== 200) said.push(`${replica.name}: ${text}`);
+          if (status !== 200) failures.push(`${replica.name}: ${text}`);
         }
       };
-      const timer = setInterval(() => void look(), 1000);
+      const timer = setInterval(() => void probeAll(), 1000);
       await act().finally(() => clearInterval(timer));
-      return said;
+      return failures;
     },
-    async change() {
+    async changeLevel() {
       level = level === 'privileged' ? 'restricted' : 'privileged';
       await enforce(plane.admin, CHANGING, level);
     },
-    async known(timeoutMs) {
-      const review = podReview({ namespace: CHANGING, spec: specOf('privileged') });
+    async waitForChange(timeoutMs) {
+      const review = podReview({ namespace: CHANGING, spec: buildSpec('privileged') });
       const startMs = performance.now();
       for (const replica of system.replicas) {
-        const one = clientFor(replica.port);
+        const replicaClient = clientFor(replica.port);
         await eventually(async () => {
-          assert.equal(await one.call('/psa/validate', review), level === 'privileged', replica.name);
+          assert.equal(await replicaClient.call('/psa/validate', review), level === 'privileged', replica.name);
         }, timeoutMs);
       }
       return Math.round(performance.now() - startMs);
     },
-    async led(timeoutMs) {
-      const before = (await leaseSpec(plane.admin))['renewTime'];
+    async waitForLeader(timeoutMs) {
+      const before = (await getLeaseSpec(plane.admin))['renewTime'];
       await eventually(
-        async () => assert.notEqual((await leaseSpec(plane.admin))['renewTime'], before, 'nobody leads'),
+        async () =>
+          assert.notEqual((await getLeaseSpec(plane.admin))['renewTime'], before, 'no leader renews the lease'),
         timeoutMs,
       );
     },
     async lease() {
-      const { holderIdentity: holder, leaseTransitions: transitions } = await leaseSpec(plane.admin);
+      const { holderIdentity: holder, leaseTransitions: transitions } = await getLeaseSpec(plane.admin);
       return { holder, transitions };
     },
     async certificates() {
-      const served = await Promise.all(system.replicas.map(({ port }) => servedAt(port)));
+      const served = await Promise.all(system.replicas.map(({ port }) => getServedFingerprint(port)));
       return { served: new Set(served), trusted: bundle.current().match(PEM) ?? [] };
     },
     async stop() {
       bundle.stop();
-      for (const made of clients) made.close();
+      for (const created of clients) created.close();
       await proxy.set('none');
       await system.stop();
       await proxy.stop();
@@ -181,8 +186,8 @@ type Level = 'restricted' | 'privileged';
 
 const SECURITY = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
 
-/** A pod that meets `restricted`, or one that meets nothing. */
-export function specOf(kind: Level): JsonObject {
+/** Builds a pod spec that satisfies `restricted`, or one that satisfies only `privileged`. */
+export function buildSpec(kind: Level): JsonObject {
   const securityContext = kind === 'restricted' ? SECURITY : { privileged: true };
   return {
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
@@ -190,14 +195,14 @@ export function specOf(kind: Level): JsonObject {
   };
 }
 
-/** Reviews of pods that are let in and of pods that are not, under both policies. */
-export const QUESTIONS: readonly Question[] = ['/psa/validate', '/scc/mutate'].flatMap((path) => [
-  { path, allowed: true, review: podReview({ namespace: NAMESPACE, spec: specOf('restricted') }) },
-  { path, allowed: false, review: podReview({ namespace: NAMESPACE, spec: specOf('privileged') }) },
+/** Reviews of admitted and denied pods under both policies. */
+export const REVIEWS: readonly ExpectedReview[] = ['/psa/validate', '/scc/mutate'].flatMap((path) => [
+  { path, allowed: true, review: podReview({ namespace: NAMESPACE, spec: buildSpec('restricted') }) },
+  { path, allowed: false, review: podReview({ namespace: NAMESPACE, spec: buildSpec('privileged') }) },
 ]);
 
-/** Creates a namespace that enforces a level, or changes which one it enforces. */
-export async function enforce(admin: ApiClient, name: string, level: Level): Promise<void> {
+/** Applies a namespace that enforces a level. */
+async function enforce(admin: ApiClient, name: string, level: Level): Promise<void> {
   const labels = { 'pod-security.kubernetes.io/enforce': level, 'portcullis.dev/scc': 'enforce' };
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
   const { status, text } = await admin.send(
@@ -213,7 +218,7 @@ export async function enforce(admin: ApiClient, name: string, level: Level): Pro
 
 const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${INSTALLATION.namespace}/leases/${INSTALLATION.name}`;
 
-async function leaseSpec(admin: ApiClient): Promise<JsonObject> {
+async function getLeaseSpec(admin: ApiClient): Promise<JsonObject> {
   const { body } = await admin.send('GET', LEASE);
   const spec: unknown = isObject(body) ? body['spec'] : undefined;
   return isObject(spec) ? spec : {};
@@ -221,8 +226,8 @@ async function leaseSpec(admin: ApiClient): Promise<JsonObject> {
 
 const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** The fingerprint of the certificate that a new connection is shown. */
-function servedAt(port: number): Promise<string> {
+/** Returns the fingerprint of the certificate on a new connection. */
+function getServedFingerprint(port: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false }, () => {
       resolve(socket.getPeerCertificate().fingerprint256);
@@ -233,37 +238,37 @@ function servedAt(port: number): Promise<string> {
 }
 
 interface Bundle {
-  /** In PEM; whom the API server trusts. */
+  /** Returns the authorities in PEM that API servers trust. */
   current(): string;
   stop(): void;
 }
 
 const CONFIGURATION = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/psa.portcullis.dev';
-const LOOK_MS = 250;
+const POLL_MS = 250;
 
-/** Follows the certificates that API servers trust for our webhooks. */
-function followBundle(admin: ApiClient): Bundle {
+/** Polls the caBundle of the webhooks. */
+function watchBundle(admin: ApiClient): Bundle {
   let current = '';
-  const look = async (): Promise<void> => {
+  const poll = async (): Promise<void> => {
     const { body } = await admin.send('GET', CONFIGURATION);
     const webhooks: unknown = isObject(body) ? body['webhooks'] : undefined;
     const [first] = Array.isArray(webhooks) ? (webhooks as readonly { clientConfig: { caBundle?: string } }[]) : [];
     current = Buffer.from(first?.clientConfig.caBundle ?? '', 'base64').toString();
   };
-  // While the API server is away nothing changes.
-  const timer = setInterval(() => void look().catch(() => undefined), LOOK_MS);
+  // The bundle does not change while the API server is unreachable.
+  const timer = setInterval(() => void poll().catch(() => undefined), POLL_MS);
   return { current: () => current, stop: () => clearInterval(timer) };
 }
 
-/** What a person wants to know of a load. */
-export function summaryOf(report: LoadReport): string {
-  const { sent, failures, failedAgain, wrong, p50Ms, p99Ms, maxMs } = report;
-  const failed = `${failures.length} failed (${failedAgain} again), ${wrong} wrong`;
-  return `${sent} reviews: ${failed}; p50 ${p50Ms} ms, p99 ${p99Ms} ms, longest ${maxMs} ms`;
+/** Formats a report as one line. */
+export function formatReport(report: LoadReport): string {
+  const { sent, failures, failedRetries, wrong, p50Ms, p99Ms, maxMs } = report;
+  const failed = `${failures.length} failed (${failedRetries} on retry), ${wrong} wrong`;
+  return `${sent} reviews: ${failed}; p50 ${p50Ms} ms, p99 ${p99Ms} ms, maximum ${maxMs} ms`;
 }
 
-/** Asserts that each review was answered, and rightly. */
-export function assertFlawless({ failures, wrong, sent }: LoadReport): void {
+/** Asserts that all decisions arrived and were correct. */
+export function assertNoFailures({ failures, wrong, sent }: LoadReport): void {
   assert.deepEqual({ failures: failures.slice(0, 5), wrong }, { failures: [], wrong: 0 });
   assert.ok(sent > 0, 'no reviews were sent');
 }

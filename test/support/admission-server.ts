@@ -1,4 +1,4 @@
-/** The real admission server over real TLS, on a free port of loopback. */
+/** The admission server over TLS on a free port of loopback. */
 import type { AddressInfo } from 'node:net';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
@@ -14,14 +14,14 @@ export interface TestServer extends Endpoint, AdmissionServer {
   readonly store: WritableStore;
   readonly metrics: Metrics;
   readonly authority: KeyPair;
-  /** What was logged, line by line. */
+  /** The parsed log lines. */
   readonly log: Record<string, unknown>[];
   stop(): Promise<void>;
 }
 
 export const NAMES = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
 
-/** Starts a server with these webhooks over an empty store, which counts as synced. */
+/** Starts a server with webhooks over an empty synced store. */
 export async function startAdmissionServer(webhooks: readonly Webhook[]): Promise<TestServer> {
   const store = createStore();
   store.markSynced();

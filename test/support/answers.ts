@@ -1,10 +1,10 @@
 /** Reads of answers, for tests that look at a part of them. */
 import assert from 'node:assert/strict';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
-import type { ApiAnswer } from './api-client.ts';
+import type { ApiResponse } from './api-client.ts';
 
 /** The body, which must be an object. */
-export function objectOf({ body, text }: ApiAnswer): JsonObject {
+export function objectOf({ body, text }: ApiResponse): JsonObject {
   assert.ok(isObject(body), text);
   return body;
 }
@@ -14,16 +14,16 @@ export function metadataOf(object: JsonObject): JsonObject {
   return isObject(object['metadata']) ? object['metadata'] : {};
 }
 
-export function messageOf(answer: ApiAnswer): unknown {
+export function messageOf(answer: ApiResponse): unknown {
   return objectOf(answer)['message'];
 }
 
-export function itemsOf(answer: ApiAnswer): readonly JsonObject[] {
+export function itemsOf(answer: ApiResponse): readonly JsonObject[] {
   const { items } = objectOf(answer);
   assert.ok(Array.isArray(items));
   return items.filter(isObject);
 }
 
-export function namesOf(answer: ApiAnswer): unknown[] {
+export function namesOf(answer: ApiResponse): unknown[] {
   return itemsOf(answer).map((item) => metadataOf(item)['name']);
 }

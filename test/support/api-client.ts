@@ -9,23 +9,23 @@ export interface ApiClientOptions {
   readonly client?: KeyPair;
 }
 
-export interface ApiAnswer {
+export interface ApiResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   /** `Warning` headers as sent. */
   readonly warnings: readonly string[];
   readonly text: string;
-  /** The parsed body; `undefined` where it is no JSON document. */
+  /** The parsed body; `undefined` if it is not JSON. */
   readonly body: unknown;
 }
 
 export interface ApiClient {
-  /** Sends a request; an object is sent as JSON, a text as it stands. */
-  send(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ApiAnswer>;
+  /** Sends a request. Objects are sent as JSON, strings unchanged. */
+  send(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ApiResponse>;
   close(): void;
 }
 
-/** A client that sends what it is told to and nothing else: no User-Agent, no Accept. */
+/** Creates a client that sends no default headers such as User-Agent and Accept. */
 export function createApiClient({ port, authority, client }: ApiClientOptions): ApiClient {
   const agent = new Agent({ keepAlive: true, ca: authority, ...client });
   return {
@@ -33,7 +33,7 @@ export function createApiClient({ port, authority, client }: ApiClientOptions): 
       const text = body == null ? '' : typeof body === 'string' ? body : JSON.stringify(body);
       return new Promise((resolve, reject) => {
         const sent = request(
-          { agent, host: '127.0.0.1', port, method, path, headers: headersFor(text, headers) },
+          { agent, host: '127.0.0.1', port, method, path, headers: buildHeaders(text, headers) },
           (response) => {
             const chunks: Buffer[] = [];
             response.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -43,7 +43,7 @@ export function createApiClient({ port, authority, client }: ApiClientOptions): 
               resolve({
                 status: response.statusCode ?? 0,
                 headers: response.headers,
-                warnings: warningsOf(response.rawHeaders),
+                warnings: readWarnings(response.rawHeaders),
                 text: received,
                 body: parse(received),
               });
@@ -58,18 +58,22 @@ export function createApiClient({ port, authority, client }: ApiClientOptions): 
   };
 }
 
-function headersFor(text: string, headers: Readonly<Record<string, string>>): Record<string, string> {
+function buildHeaders(text: string, headers: Readonly<Record<string, string>>): Record<string, string> {
   return text === ''
     ? { ...headers }
-    : { 'content-type': 'application/json', ...lowerCase(headers), 'content-length': String(Buffer.byteLength(text)) };
+    : {
+        'content-type': 'application/json',
+        ...lowerCaseNames(headers),
+        'content-length': String(Buffer.byteLength(text)),
+      };
 }
 
-function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /** Node reads headers as Latin-1; warnings are UTF-8. */
-function warningsOf(raw: readonly string[]): readonly string[] {
+function readWarnings(raw: readonly string[]): readonly string[] {
   return raw
     .filter((_value, index) => raw[index - 1]?.toLowerCase() === 'warning' && index % 2 === 1)
     .map((value) => Buffer.from(value, 'latin1').toString('utf8'));

@@ -1,4 +1,4 @@
-/** An API server behind a server of a test, which asks it with the credentials of a kubeconfig. */
+/** Forwards requests of a test server to an API server with the credentials of a kubeconfig. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
@@ -8,20 +8,20 @@ import { parse } from 'yaml';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 
 export interface ApiUpstream {
-  /** Sends on what came, as the user of the kubeconfig; the caller sees to errors. */
-  send(incoming: IncomingMessage, onAnswer: (answer: IncomingMessage) => void): ClientRequest;
+  /** Forwards a request as the user of the kubeconfig. The caller handles errors. */
+  send(incoming: IncomingMessage, onResponse: (response: IncomingMessage) => void): ClientRequest;
   close(): void;
 }
 
-/** Makes the way to the API server of a kubeconfig. */
+/** Creates the client of the API server of a kubeconfig. */
 export async function openUpstream(kubeconfig: string): Promise<ApiUpstream> {
   const { server, authority, client, headers } = readKubeconfig(await readFile(kubeconfig, 'utf8'));
   const agent = new Agent({ keepAlive: true, ca: authority, ...client });
   return {
-    send(incoming, onAnswer) {
+    send(incoming, onResponse) {
       const kept = without(incoming.headers, ['host', 'authorization', 'connection']);
       const url = new URL(incoming.url ?? '/', server);
-      const sent = request(url, { method: incoming.method, headers: { ...kept, ...headers }, agent }, onAnswer);
+      const sent = request(url, { method: incoming.method, headers: { ...kept, ...headers }, agent }, onResponse);
       incoming.pipe(sent);
       return sent;
     },
@@ -29,22 +29,22 @@ export async function openUpstream(kubeconfig: string): Promise<ApiUpstream> {
   };
 }
 
-/** The headers of an answer but those that concern one connection, which each side says for itself. */
+/** Returns the headers of a response without hop-by-hop headers. */
 export function headersToPass({ headers }: IncomingMessage): IncomingHttpHeaders {
   return without(headers, ['connection', 'transfer-encoding']);
 }
 
-/** A kubeconfig in a folder of its own. */
+/** A kubeconfig in a temporary folder. */
 export interface KubeconfigFile {
   readonly path: string;
   remove(): Promise<void>;
 }
 
-/** Writes a kubeconfig for a server that asks nobody who they are; the authority is in PEM. */
+/** Writes a kubeconfig without credentials. The authority is in PEM. */
 export async function writeOpenKubeconfig(server: string, authority: string): Promise<KubeconfigFile> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-proxy-'));
   const path = join(folder, 'kubeconfig');
-  await writeFile(path, printKubeconfig(server, authority));
+  await writeFile(path, formatKubeconfig(server, authority));
   return { path, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
@@ -82,7 +82,7 @@ function decode(data: string): string {
   return Buffer.from(data, 'base64').toString();
 }
 
-function printKubeconfig(server: string, authority: string): string {
+function formatKubeconfig(server: string, authority: string): string {
   return JSON.stringify({
     apiVersion: 'v1',
     kind: 'Config',

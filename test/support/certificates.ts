@@ -126,7 +126,8 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
     clock,
     date,
     secret,
-    texts: () => Object.fromEntries(Object.entries(secret()?.data ?? {}).map(([name, value]) => [name, decodeBundle(value)])),
+    texts: () =>
+      Object.fromEntries(Object.entries(secret()?.data ?? {}).map(([name, value]) => [name, decodeBundle(value)])),
     async setTexts(texts) {
       const data = Object.fromEntries(
         Object.entries(texts).map(([name, text]) => [name, Buffer.from(text).toString('base64')]),

@@ -1,4 +1,4 @@
-/** Loaded before a program, sets its time of day wrong: `--import` this, with `CLOCK_SKEW_MS` in the environment. */
+/** Shifts the time of a program by `CLOCK_SKEW_MS`. Load it by `--import`. */
 const skewMs = Number(process.env['CLOCK_SKEW_MS'] ?? '0');
 const RealDate = Date;
 

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Tries until it no longer throws, for a while; rejects with what it threw last. */
+/** Repeats an attempt until it succeeds. Rejects with its last error after the timeout. */
 export async function eventually<T>(attempt: () => T | Promise<T>, timeoutMs = 15_000): Promise<T> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {

@@ -1,13 +1,13 @@
 import type { Clock } from '../../src/cluster/clock.ts';
 
 export interface FakeClock extends Clock {
-  /** Lets time pass, and calls what is due on the way, in its order. */
+  /** Advances the time and runs due timers in order. */
   advance(ms: number): void;
-  /** How many calls are still to come. */
+  /** Returns the number of pending timers. */
   pending(): number;
 }
 
-/** A clock that stands still until it is told to go on. */
+/** Creates a clock that only advances by `advance()`. */
 export function createFakeClock(): FakeClock {
   let nowMs = 0;
   let timers: { readonly dueMs: number; readonly call: () => void }[] = [];
@@ -16,14 +16,14 @@ export function createFakeClock(): FakeClock {
     after(delayMs, call) {
       const timer = { dueMs: nowMs + delayMs, call };
       timers.push(timer);
-      return () => void (timers = timers.filter((one) => one !== timer));
+      return () => void (timers = timers.filter((other) => other !== timer));
     },
     advance(ms) {
       const endMs = nowMs + ms;
       for (;;) {
         const [next] = timers.filter(({ dueMs }) => dueMs <= endMs).sort((a, b) => a.dueMs - b.dueMs);
         if (!next) break;
-        timers = timers.filter((one) => one !== next);
+        timers = timers.filter((timer) => timer !== next);
         nowMs = Math.max(nowMs, next.dueMs);
         next.call();
       }

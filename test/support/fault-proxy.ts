@@ -1,6 +1,6 @@
 /**
- * Stands between clients and an API server, and does to their requests what networks and busy servers do. Who asks the
- * API server is one user, whoever asks the proxy.
+ * A proxy to an API server with injected faults of networks and busy servers. It forwards all requests with the
+ * credentials of one kubeconfig.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
@@ -9,39 +9,38 @@ import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { headersToPass, openUpstream, writeOpenKubeconfig } from './api-upstream.ts';
 
-/** What goes wrong. */
 export type Fault =
   | 'none'
-  /** Nobody listens; what was open is closed. */
-  | 'away'
-  /** What is open stays so, and nothing comes any more, not even after the fault; what is opened is not answered. */
+  /** The port is closed, and open connections are reset. */
+  | 'unreachable'
+  /** Open connections stay open without data, also after the fault. New connections get no response. */
   | 'half-open'
-  /** Answers break off in the middle. */
+  /** Responses are interrupted. */
   | 'resets'
-  /** What has happened is forgotten at once: watches and the rest of lists get 410. */
+  /** Resource versions expire: watches and continued lists get 410. */
   | 'expired'
-  /** Each request and each part of its answer takes so much longer. */
+  /** Each request and each chunk of its response is delayed. */
   | { readonly slowMs: number }
-  /** Each request is refused, with `Retry-After` where that is given. */
+  /** Each request is rejected, optionally with `Retry-After`. */
   | { readonly code: 403 | 429 | 500 | 503; readonly retryAfterSeconds?: number }
   | { readonly certificate: 'untrusted' | 'expired' | 'for another name' };
 
 export interface FaultProxy {
   readonly url: string;
-  /** A kubeconfig that leads to the proxy. */
+  /** The path of a kubeconfig for the proxy. */
   readonly kubeconfig: string;
   set(fault: Fault): Promise<void>;
-  /** How many requests have come. */
+  /** Returns the number of received requests. */
   requests(): number;
   stop(): Promise<void>;
 }
 
-/** Starts a proxy to the API server of a kubeconfig, which it asks with the credentials that lie there. */
+/** Starts a proxy to the API server of a kubeconfig. */
 export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   const upstream = await openUpstream(kubeconfig);
   const certificates = createCertificates();
   const sockets = new Set<Socket>();
-  /** Nothing gets through there any more. */
+  /** Half-open connections. */
   const dead = new WeakSet<Socket>();
   const watches = new Set<ServerResponse>();
   let fault: Fault = 'none';
@@ -54,7 +53,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       incoming.resume();
       return;
     }
-    if (typeof fault === 'object' && 'code' in fault) refuse(response, fault.code, fault.retryAfterSeconds);
+    if (typeof fault === 'object' && 'code' in fault) reject(response, fault.code, fault.retryAfterSeconds);
     else if (fault === 'expired' && isExpired(incoming)) expire(incoming, response);
     else if (typeof fault === 'object' && 'slowMs' in fault)
       setTimeout(() => forward(incoming, response), fault.slowMs);
@@ -68,9 +67,9 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   server.on('tlsClientError', (_error, socket) => socket.destroy());
 
   const forward = (incoming: IncomingMessage, response: ServerResponse): void => {
-    const sent = upstream.send(incoming, (answer) => {
+    const sent = upstream.send(incoming, (received) => {
       if (isWatch(incoming)) watches.add(response);
-      relay(answer, incoming, response);
+      relay(received, incoming, response);
     });
     sent.on('error', () => incoming.socket.destroy());
     response.once('close', () => {
@@ -79,9 +78,9 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     });
   };
 
-  const relay = (answer: IncomingMessage, { socket }: IncomingMessage, response: ServerResponse): void => {
-    /** At once, or as much later as everything else. */
-    const later = (act: () => void): void => {
+  const relay = (received: IncomingMessage, { socket }: IncomingMessage, response: ServerResponse): void => {
+    /** Runs a step with the current delay. */
+    const delayed = (act: () => void): void => {
       const delayMs = typeof fault === 'object' && 'slowMs' in fault ? fault.slowMs : 0;
       const pass = (): void => {
         if (!dead.has(socket)) act();
@@ -89,15 +88,15 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       if (delayMs === 0) pass();
       else setTimeout(pass, delayMs);
     };
-    later(() => response.writeHead(answer.statusCode ?? 500, headersToPass(answer)).flushHeaders());
-    answer.on('data', (chunk: Buffer) =>
-      later(() => {
+    delayed(() => response.writeHead(received.statusCode ?? 500, headersToPass(received)).flushHeaders());
+    received.on('data', (chunk: Buffer) =>
+      delayed(() => {
         if (fault !== 'resets') response.write(chunk);
         else response.write(chunk.subarray(0, chunk.length / 2), () => socket.destroy());
       }),
     );
-    answer.on('error', () => later(() => socket.destroy()));
-    answer.on('end', () => later(() => response.end()));
+    received.on('error', () => delayed(() => socket.destroy()));
+    received.on('end', () => delayed(() => response.end()));
   };
 
   const listen = (port: number): Promise<void> =>
@@ -111,7 +110,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     url,
     kubeconfig: file.path,
     async set(next) {
-      const wasAway = fault === 'away';
+      const wasUnreachable = fault === 'unreachable';
       fault = next;
       if (next === 'half-open') for (const socket of sockets) dead.add(socket);
       else if (next === 'expired') for (const response of watches) response.end(GONE_EVENT);
@@ -120,8 +119,8 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       server.setSecureContext(
         typeof next === 'object' && 'certificate' in next ? certificates.bad[next.certificate] : certificates.good,
       );
-      if (next === 'away') await new Promise((resolve) => server.close(resolve));
-      else if (wasAway) await listen(port);
+      if (next === 'unreachable') await new Promise((resolve) => server.close(resolve));
+      else if (wasUnreachable) await listen(port);
     },
     requests: () => requests,
     async stop() {
@@ -134,7 +133,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
 }
 
 interface Certificates {
-  /** In PEM. */
+  /** Certificate authority in PEM. */
   readonly authority: string;
   readonly good: KeyPair;
   readonly bad: Readonly<Record<'untrusted' | 'expired' | 'for another name', KeyPair>>;
@@ -176,9 +175,9 @@ function expire(incoming: IncomingMessage, response: ServerResponse): void {
 
 const REASONS = { 403: 'Forbidden', 429: 'TooManyRequests', 500: 'InternalError', 503: 'ServiceUnavailable' } as const;
 
-function refuse(response: ServerResponse, code: keyof typeof REASONS, retryAfterSeconds: number | undefined): void {
+function reject(response: ServerResponse, code: keyof typeof REASONS, retryAfterSeconds: number | undefined): void {
   const reason = REASONS[code];
-  const message = `the proxy answers ${reason} to everything`;
+  const message = `the proxy responds ${reason} to all requests`;
   const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', message, reason, code };
   response.writeHead(code, {
     'content-type': 'application/json',

@@ -1,10 +1,9 @@
-/** The cluster of a running server, as its kubeconfig describes it. */
 import { readFile } from 'node:fs/promises';
 import { parse } from 'yaml';
 import { createApiClient, type ApiClient } from './api-client.ts';
 import type { Running } from './serve-process.ts';
 
-/** Connects as the administrator of the kubeconfig. */
+/** Creates a client of the cluster of a running server, with the credentials of its kubeconfig. */
 export async function connect(running: Running): Promise<ApiClient> {
   const { client, cluster } = readKubeconfig(await readFile(running.kubeconfig, 'utf8'));
   return createApiClient({ port: Number(new URL(cluster).port), authority: await running.authority(), client });

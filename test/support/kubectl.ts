@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 
-/** True where kubectl can be run. */
+/** True if kubectl is available. */
 export const hasKubectl = spawnSync('kubectl', ['version', '--client'], { stdio: 'ignore' }).status === 0;
 
 export interface KubectlResult {
@@ -9,7 +9,7 @@ export interface KubectlResult {
   readonly stderr: string;
 }
 
-/** Makes the function that runs kubectl against a cluster; texts for stdin are optional. */
+/** Returns a function that runs kubectl against a cluster. */
 export function createKubectl(kubeconfig: string): (args: readonly string[], stdin?: string) => Promise<KubectlResult> {
   return (args, stdin = '') =>
     new Promise((resolve, reject) => {

@@ -2,24 +2,24 @@ import { Readable } from 'node:stream';
 import type { Io, Output } from '../../src/cli/command.ts';
 import { run } from '../../src/cli/program.ts';
 
-/** What a command left behind. */
+/** Exit code and output of a command. */
 export interface Outcome {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-export interface Surroundings {
+export interface Environment {
   readonly stdin?: string;
   readonly env?: Io['env'];
-  /** Which outputs are terminals. */
+  /** Outputs that are terminals. */
   readonly terminals?: readonly ('stdout' | 'stderr')[];
   readonly signal?: AbortSignal;
 }
 
-/** Runs the program in this process, its streams in memory. */
-export async function runProgram(args: readonly string[], surroundings: Surroundings = {}): Promise<Outcome> {
-  const { stdin = '', env = {}, terminals = [], signal = new AbortController().signal } = surroundings;
+/** Runs the program in this process with streams in memory. */
+export async function runProgram(args: readonly string[], environment: Environment = {}): Promise<Outcome> {
+  const { stdin = '', env = {}, terminals = [], signal = new AbortController().signal } = environment;
   const written = { stdout: '', stderr: '' };
   const output = (name: 'stdout' | 'stderr'): Output => ({
     isTTY: terminals.includes(name),

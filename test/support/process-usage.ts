@@ -1,18 +1,17 @@
-/** What the kernel tells of a process; on Linux only. */
 import { readdir, readFile } from 'node:fs/promises';
 
-/** What a process uses. */
+/** Resources of a process. */
 export interface Usage {
-  /** Memory in use now, and at most so far, in MiB. */
+  /** Resident memory: current and maximum. */
   readonly rssMiB: number;
   readonly peakMiB: number;
-  /** Processor time so far, that of all threads, in seconds. */
+  /** CPU time of all threads. */
   readonly cpuSeconds: number;
   readonly openFiles: number;
 }
 
-/** Rejects if the process has ended, or the machine is none with Linux. */
-export async function usageOf(pid: number): Promise<Usage> {
+/** Reads the usage from /proc. Rejects if the process has ended or the system is not Linux. */
+export async function readUsage(pid: number): Promise<Usage> {
   const [status, stat, files] = await Promise.all([
     readFile(`/proc/${pid}/status`, 'utf8'),
     readFile(`/proc/${pid}/stat`, 'utf8'),
@@ -24,7 +23,7 @@ export async function usageOf(pid: number): Promise<Usage> {
   return {
     rssMiB: mebibytes('VmRSS'),
     peakMiB: mebibytes('VmHWM'),
-    // It is counted in ticks of 10 ms.
+    // Linux counts ticks of 10 ms.
     cpuSeconds: (Number(fields[11]) + Number(fields[12])) / 100,
     openFiles: files.length,
   };

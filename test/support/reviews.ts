@@ -1,4 +1,3 @@
-/** AdmissionReviews as an API server sends them. */
 import type { AdmissionRequest, Operation } from '../../src/kube/admission.ts';
 
 export interface Review {
@@ -7,7 +6,7 @@ export interface Review {
   readonly request: AdmissionRequest;
 }
 
-/** A review of a pod; what is not given is that of an ordinary create. */
+/** Builds the AdmissionReview of a created pod with changed fields, as an API server sends it. */
 export function podReview(change: {
   readonly uid?: string;
   readonly namespace?: string;

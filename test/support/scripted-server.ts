@@ -1,4 +1,4 @@
-/** An HTTPS server that answers as a test says, for what no well-behaved API server would do. */
+/** An HTTPS server with scripted responses, for behavior that a real API server does not show. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
-export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+export type Responder = (response: ServerResponse, request: IncomingMessage) => void;
 
-export interface Seen {
+export interface ReceivedRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingMessage['headers'];
@@ -21,17 +21,17 @@ export interface ScriptedServer {
   readonly url: string;
   /** In PEM. */
   readonly authority: string;
-  readonly seen: readonly Seen[];
-  /** Answers the next requests one after another; the last answer again and again. */
-  answer(...answers: readonly Answer[]): void;
-  /** Writes a file into a folder that is gone with the server; returns its path. */
+  readonly requests: readonly ReceivedRequest[];
+  /** Sets the responses to the next requests. The last response repeats. */
+  respond(...responders: readonly Responder[]): void;
+  /** Writes a file that is removed with the server. Returns its path. */
   file(name: string, text: string): Promise<string>;
-  /** Writes a kubeconfig; what is given replaces fields of its cluster and its user. */
+  /** Writes a kubeconfig with changed fields of its cluster and user. */
   kubeconfig(cluster?: object, user?: object): Promise<string>;
   stop(): Promise<void>;
 }
 
-export function json(body: unknown, code = 200, headers: Readonly<Record<string, string>> = {}): Answer {
+export function json(body: unknown, code = 200, headers: Readonly<Record<string, string>> = {}): Responder {
   return (response) => {
     response.writeHead(code, { 'content-type': 'application/json', ...headers });
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
@@ -42,16 +42,22 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
   const validity = { now: new Date(), days: 1 };
   const ca = createAuthority(validity);
   const serving = createServing(ca, { dnsNames: ['api.test'], ipAddresses: ['127.0.0.1'] }, validity);
-  let seen: Seen[] = [];
-  let script: readonly Answer[] = [json({})];
+  let requests: ReceivedRequest[] = [];
+  let script: readonly Responder[] = [json({})];
   const server = createServer(serving, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const { method = '', url = '', headers, socket } = request;
-      const answer = script[Math.min(seen.length, script.length - 1)];
-      seen.push({ method, url, headers, body: Buffer.concat(chunks).toString(), clientPort: socket.remotePort ?? 0 });
-      answer?.(response, request);
+      const respond = script[Math.min(requests.length, script.length - 1)];
+      requests.push({
+        method,
+        url,
+        headers,
+        body: Buffer.concat(chunks).toString(),
+        clientPort: socket.remotePort ?? 0,
+      });
+      respond?.(response, request);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -66,12 +72,12 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
   return {
     url,
     authority: ca.cert,
-    get seen() {
-      return seen;
+    get requests() {
+      return requests;
     },
-    answer(...answers) {
-      seen = [];
-      script = answers;
+    respond(...responders) {
+      requests = [];
+      script = responders;
     },
     file,
     async kubeconfig(cluster = {}, user = {}) {

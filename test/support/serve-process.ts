@@ -1,4 +1,4 @@
-/** `portcullis serve` as people run it: a process of its own, on free ports. */
+/** Runs `portcullis serve` as a process on free ports. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,14 +13,14 @@ export interface Finished {
   readonly stderr: string;
 }
 
-/** A process that has been started; it may or may not serve. */
+/** A started process. It may end before it serves. */
 export interface Started {
   readonly child: ChildProcess;
   readonly finished: Promise<Finished>;
   output(): { readonly stdout: string; readonly stderr: string };
 }
 
-/** A server that serves. */
+/** A process that serves. */
 export interface Running {
   readonly child: ChildProcess;
   readonly port: number;
@@ -28,16 +28,16 @@ export interface Running {
   /** Its `--cert-dir`. */
   readonly folder: string;
   readonly kubeconfig: string;
-  /** In PEM. */
+  /** Reads the certificate authority in PEM. */
   authority(): Promise<string>;
-  /** Waits for a log line with that message. */
+  /** Waits for a log line with a message. */
   logged(message: string): Promise<Record<string, unknown>>;
   stop(signal?: NodeJS.Signals): Promise<Finished>;
 }
 
 export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
 
-/** Starts the program with these arguments, whatever comes of it. */
+/** Starts the program with arguments of `serve`. */
 export function start(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
@@ -57,8 +57,8 @@ export function start(
   return { child, finished, output: () => ({ stdout, stderr }) };
 }
 
-/** What a process has logged so far; what it says otherwise when it cannot run is left out. */
-export function logOf({ output }: Started): Record<string, unknown>[] {
+/** Parses the log lines of a process. Other output is ignored. */
+export function readLog({ output }: Started): Record<string, unknown>[] {
   return output()
     .stderr.split('\n')
     .slice(0, -1)
@@ -66,19 +66,19 @@ export function logOf({ output }: Started): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Waits for a log line with that message; a machine that is busy gets a minute. */
-export async function loggedBy(started: Started, message: string): Promise<Record<string, unknown>> {
+/** Waits up to a minute for a log line with a message. */
+export async function waitForLog(started: Started, message: string): Promise<Record<string, unknown>> {
   const deadlineMs = performance.now() + 60_000;
   while (performance.now() < deadlineMs) {
-    const line = logOf(started).find((entry) => entry['msg'] === message);
+    const line = readLog(started).find((entry) => entry['msg'] === message);
     if (line) return line;
     if (started.child.exitCode !== null) break;
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
-  throw new Error(`never logged: ${message}\n${started.output().stderr}`);
+  throw new Error(`not logged: ${message}\n${started.output().stderr}`);
 }
 
-/** Starts a server and waits until it serves. Its folder is gone once it has been stopped. */
+/** Starts a server and waits until it serves. stop() removes its folder. */
 export async function serve(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
@@ -87,7 +87,7 @@ export async function serve(
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-serve-'));
   const started = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env, main);
   const { child, finished } = started;
-  const logged = (message: string): Promise<Record<string, unknown>> => loggedBy(started, message);
+  const logged = (message: string): Promise<Record<string, unknown>> => waitForLog(started, message);
   const { port, probesPort } = await logged('serving');
   return {
     child,

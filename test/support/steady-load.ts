@@ -1,11 +1,11 @@
-/** Reviews at a steady rate, and what became of each of them. */
+/** Sends reviews at a steady rate and reports failures, wrong decisions and latencies. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Review } from './reviews.ts';
 import type { WebhookClient } from './webhook-client.ts';
 
-/** A review and its right answer. */
-export interface Question {
-  /** Of the webhook. */
+/** A review and its expected decision. */
+export interface ExpectedReview {
+  /** Path of the webhook. */
   readonly path: string;
   readonly review: Review;
   readonly allowed: boolean;
@@ -13,18 +13,18 @@ export interface Question {
 
 export interface LoadOptions {
   readonly client: WebhookClient;
-  /** Asked in turn. */
-  readonly questions: readonly Question[];
+  /** Sent in turn. */
+  readonly reviews: readonly ExpectedReview[];
   readonly perSecond: number;
 }
 
 export interface LoadReport {
   readonly sent: number;
-  /** What was said of each review that failed, and when, in milliseconds from the start. */
+  /** The error of each failed review and its time in milliseconds since the start. */
   readonly failures: readonly { readonly atMs: number; readonly message: string }[];
-  /** Of those, how many a second try, half a second later, did not help. */
-  readonly failedAgain: number;
-  /** Answers that were not right. */
+  /** Number of failed reviews whose retry after 500 ms failed as well. */
+  readonly failedRetries: number;
+  /** Number of wrong decisions. */
   readonly wrong: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -32,9 +32,9 @@ export interface LoadReport {
 }
 
 export interface Load {
-  /** How it goes so far. */
+  /** Returns the report up to now. */
   report(): LoadReport;
-  /** Resolves when what was sent is answered. */
+  /** Stops sending and waits for pending responses. */
   stop(): Promise<LoadReport>;
 }
 
@@ -43,10 +43,10 @@ const RETRY_MS = 500;
 const MAX_PENDING = 20;
 
 /**
- * Sends reviews until it is stopped; slow answers do not slow it down, as those who create pods do not wait for each
- * other, unless there are so many of them that it is the machine which has no time.
+ * Sends reviews until it is stopped. The rate does not depend on the latency until 20 reviews are pending, which
+ * indicates a busy machine.
  */
-export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
+export function startLoad({ client, reviews, perSecond }: LoadOptions): Load {
   const startMs = performance.now();
   const failures: { atMs: number; message: string }[] = [];
   const latencies: number[] = [];
@@ -54,9 +54,9 @@ export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
   let nextMs = startMs;
   let sent = 0;
   let wrong = 0;
-  let failedAgain = 0;
+  let failedRetries = 0;
 
-  const ask = async ({ path, review, allowed }: Question): Promise<void> => {
+  const send = async ({ path, review, allowed }: ExpectedReview): Promise<void> => {
     const sentMs = performance.now();
     try {
       if ((await client.call(path, review)) !== allowed) wrong++;
@@ -67,7 +67,7 @@ export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
         await pause(RETRY_MS);
         if ((await client.call(path, review)) !== allowed) wrong++;
       } catch {
-        failedAgain++;
+        failedRetries++;
       }
     }
   };
@@ -75,11 +75,11 @@ export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
     const nowMs = performance.now();
     while (nowMs >= nextMs) {
       nextMs += 1000 / perSecond;
-      const question = questions[sent % questions.length];
-      if (!question || pending.size >= MAX_PENDING) continue;
+      const next = reviews[sent % reviews.length];
+      if (!next || pending.size >= MAX_PENDING) continue;
       sent++;
-      const asked = ask(question).finally(() => pending.delete(asked));
-      pending.add(asked);
+      const sending = send(next).finally(() => pending.delete(sending));
+      pending.add(sending);
     }
   }, TICK_MS);
 
@@ -88,7 +88,7 @@ export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
     return {
       sent,
       failures,
-      failedAgain,
+      failedRetries,
       wrong,
       p50Ms: percentile(sorted, 0.5),
       p99Ms: percentile(sorted, 0.99),
@@ -105,7 +105,7 @@ export function startLoad({ client, questions, perSecond }: LoadOptions): Load {
   };
 }
 
-/** What the given share of sorted values does not exceed, rounded to tenths; 0 of none. */
+/** Returns a percentile of sorted values, rounded to tenths; 0 without values. */
 function percentile(sorted: readonly number[], share: number): number {
   const value = sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
   return Math.round(value * 10) / 10;

@@ -1,4 +1,4 @@
-/** Calls a webhook as an API server does: HTTP/1.1, connections kept and used again, `?timeout=`, no second try of its own. */
+/** Calls webhooks as an API server does: HTTP/1.1, keep-alive connections, `?timeout=`, no retries. */
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { isObject } from '../../src/kube/types.ts';
@@ -6,43 +6,39 @@ import type { Review } from './reviews.ts';
 
 export interface WebhookClientOptions {
   readonly port: number;
-  /** The name that the certificate has to have: that of the service. */
+  /** The expected name of the certificate, which is the name of the service. */
   readonly serverName: string;
-  /** In PEM, as the webhook configuration holds it now; `any`: whatever certificate is shown is good. */
+  /** Returns the current caBundle in PEM; `any` accepts every certificate. */
   readonly authority: 'any' | (() => string);
-  /** As in the webhook configuration. */
   readonly timeoutSeconds?: number;
 }
 
 export interface WebhookClient {
-  /** Asks at a path as `/psa/validate` and resolves to `allowed`; rejects with an Error for whatever an API server takes for a failed webhook. */
+  /** Sends a review and resolves to `allowed`. Rejects if an API server would treat the call as failed. */
   call(path: string, review: Review): Promise<boolean>;
-  /** Connections opened until now. */
-  dials(): number;
   close(): void;
 }
 
-/** As many as client-go keeps for each host. */
+/** The limit of client-go for each host. */
 const IDLE_CONNECTIONS = 25;
 
 export function createWebhookClient(options: WebhookClientOptions): WebhookClient {
   const { port, serverName, authority, timeoutSeconds = 5 } = options;
   const agents = new Map<string | undefined, Agent>();
-  let dials = 0;
 
-  /** An API server makes a new client for each configuration that it has not seen; connections of others stay with those. */
+  /** An API server creates a client for each caBundle. Existing connections stay with their client. */
   const agentFor = (ca: string | undefined): Agent => {
-    const known = agents.get(ca);
-    if (known) return known;
+    const existing = agents.get(ca);
+    if (existing) return existing;
     const trust = ca === undefined ? { rejectUnauthorized: false } : { ca };
-    const made = new Agent({
+    const created = new Agent({
       keepAlive: true,
       maxFreeSockets: IDLE_CONNECTIONS,
       ALPNProtocols: ['http/1.1'],
       ...trust,
     });
-    agents.set(ca, made);
-    return made;
+    agents.set(ca, created);
+    return created;
   };
 
   return {
@@ -68,17 +64,13 @@ export function createWebhookClient(options: WebhookClientOptions): WebhookClien
           },
           resolve,
         );
-        sent.once('socket', () => {
-          if (!sent.reusedSocket) dials++;
-        });
         sent.once('error', (error) =>
-          reject(new Error(`${error.message} (connection used ${sent.reusedSocket ? 'again' : 'first'})`)),
+          reject(new Error(`${error.message} (${sent.reusedSocket ? 'reused' : 'new'} connection)`)),
         );
         sent.end(body);
       });
-      return readVerdict(response.statusCode ?? 0, await readText(response), review.request.uid);
+      return readAllowed(response.statusCode ?? 0, await readText(response), review.request.uid);
     },
-    dials: () => dials,
     close() {
       for (const agent of agents.values()) agent.destroy();
     },
@@ -91,12 +83,12 @@ async function readText(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-function readVerdict(status: number, text: string, uid: string): boolean {
+function readAllowed(status: number, text: string, uid: string): boolean {
   if (status !== 200) throw new Error(`HTTP status ${status}: ${text.trim()}`);
   const review: unknown = JSON.parse(text);
   const response = isObject(review) ? review['response'] : undefined;
   if (!isObject(response) || response['uid'] !== uid || typeof response['allowed'] !== 'boolean') {
-    throw new Error(`no answer to the review: ${text.slice(0, 200)}`);
+    throw new Error(`no valid response: ${text.slice(0, 200)}`);
   }
   return response['allowed'];
 }

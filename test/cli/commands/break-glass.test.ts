@@ -268,7 +268,7 @@ describe('break-glass reports', () => {
     test(name, async () => {
       const server = await startScriptedServer();
       try {
-        server.answer(...answers);
+        server.respond(...answers);
         const outcome = await runProgram(['break-glass', 'on', '--kubeconfig', await server.kubeconfig()]);
         assert.deepEqual({ ...outcome, stderr: outcome.stderr.replace(server.url, 'SERVER') }, expected);
       } finally {

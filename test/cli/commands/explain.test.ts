@@ -4,11 +4,11 @@ import { after, before, describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { installSccs, RANGES } from '../../support/scc-cluster.ts';
-import { runProgram, type Surroundings } from '../../support/memory-io.ts';
+import { runProgram, type Environment } from '../../support/memory-io.ts';
 
 process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
 
-const explain = (args: string, surroundings?: Surroundings) =>
+const explain = (args: string, surroundings?: Environment) =>
   runProgram(['explain', ...args.split(' ').filter((arg) => arg !== '')], surroundings);
 
 describe('usage errors', () => {

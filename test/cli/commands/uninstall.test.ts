@@ -4,7 +4,7 @@ import { defaultSettings, buildManifests } from '../../../src/install/index.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';
-import { runProgram, type Outcome, type Surroundings } from '../../support/memory-io.ts';
+import { runProgram, type Outcome, type Environment } from '../../support/memory-io.ts';
 import { json, startScriptedServer } from '../../support/scripted-server.ts';
 
 const WRITTEN: readonly KubeObject[] = [
@@ -87,7 +87,7 @@ describe('uninstall', () => {
   const create = (object: KubeObject): Promise<void> => installer.create(object);
   const get = (apiVersion: string, kind: string, name: string, namespace?: string): Promise<number> =>
     installer.statusOf({ apiVersion, kind, metadata: { name, ...(namespace === undefined ? {} : { namespace }) } });
-  const run = (args: readonly string[] = [], surroundings: Surroundings = {}): Promise<Outcome> =>
+  const run = (args: readonly string[] = [], surroundings: Environment = {}): Promise<Outcome> =>
     runProgram(['uninstall', '--wait=0s', '--kubeconfig', kubeconfig, ...args], surroundings);
 
   beforeEach(async () => {
@@ -278,11 +278,11 @@ describe('uninstall deletes nothing', () => {
     test(name, async () => {
       const server = await startScriptedServer();
       try {
-        server.answer(...answers);
+        server.respond(...answers);
         const args = ['uninstall', '--yes', '--kubeconfig', await server.kubeconfig()];
         assert.deepEqual(await runProgram(args), { code: 1, stdout, stderr: '' });
         assert.deepEqual(
-          server.seen.filter(({ method, url }) => method !== 'GET' && !url.includes('webhookconfigurations')),
+          server.requests.filter(({ method, url }) => method !== 'GET' && !url.includes('webhookconfigurations')),
           [],
         );
       } finally {

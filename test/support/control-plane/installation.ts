@@ -8,7 +8,7 @@ import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { defaultSettings, buildManifests, type ManifestSettings } from '../../../src/install/index.ts';
 import { metadataOf, objectOf } from '../answers.ts';
-import type { ApiAnswer, ApiClient } from '../api-client.ts';
+import type { ApiResponse, ApiClient } from '../api-client.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 
 /** The objects of an installation for an API server without a service network, whose webhooks are at that port of loopback. */
@@ -55,13 +55,13 @@ export async function create(
   client: ApiClient,
   object: JsonObject,
   headers: Readonly<Record<string, string>> = {},
-): Promise<ApiAnswer> {
+): Promise<ApiResponse> {
   const { collection } = await placeOf(client, object);
   return client.send('POST', collection, object, headers);
 }
 
 /** Deletes an object as `kubectl delete --wait=false` does. */
-export async function remove(client: ApiClient, object: JsonObject): Promise<ApiAnswer> {
+export async function remove(client: ApiClient, object: JsonObject): Promise<ApiResponse> {
   const { path } = await placeOf(client, object);
   return client.send('DELETE', path);
 }

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { INSTALLATION } from '../../../src/kube/well-known.ts';
-import { logOf, loggedBy, start, type Finished } from '../serve-process.ts';
+import { readLog, waitForLog, start, type Finished } from '../serve-process.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 
@@ -66,7 +66,7 @@ export async function startReplica(plane: ControlPlane, options: ReplicaOptions 
   const kill = (): void => void child.kill('SIGKILL');
   process.on('exit', kill);
   void finished.then(() => process.off('exit', kill));
-  const listening = await loggedBy(program, 'serving');
+  const listening = await waitForLog(program, 'serving');
   const probes = `http://127.0.0.1:${String(listening['probesPort'])}`;
   const probe = async (path = '/readyz?verbose'): Promise<{ status: number; text: string }> => {
     const response = await fetch(`${probes}${path}`, { signal: AbortSignal.timeout(5_000) });
@@ -90,8 +90,8 @@ export async function startReplica(plane: ControlPlane, options: ReplicaOptions 
         await pause(50);
       }
     },
-    log: () => logOf(program),
-    logged: (message) => loggedBy(program, message),
+    log: () => readLog(program),
+    logged: (message) => waitForLog(program, message),
     finished,
     async stop(signal = 'SIGINT') {
       child.kill(signal);

@@ -57,7 +57,7 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
   };
   const settled = async (count: number): Promise<void> => {
     await Promise.all(replicas.map((replica) => replica.ready()));
-    await balancer?.until(count);
+    await balancer?.waitForReady(count);
   };
   const start: System['start'] = async (more, given = {}) => {
     balancer ??= await startBalancer([], { port });

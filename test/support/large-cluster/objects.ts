@@ -1,56 +1,58 @@
-/** The objects of a large cluster, each made from its number alone, as an API server sends them: defaulted, with managed fields. */
+/** Generates the objects of a large cluster from their indexes, defaulted and with managed fields. */
 import type { JsonObject } from '../../../src/kube/types.ts';
 
 export interface Sizes {
   readonly namespaces: number;
-  /** Bindings of roles in namespaces, spread evenly. */
+  /** Role bindings, evenly distributed over the namespaces. */
   readonly bindings: number;
-  /** In pairs of replicas, spread evenly. */
+  /** Pods in pairs of replicas, evenly distributed over the namespaces. */
   readonly pods: number;
 }
 
-/** An object as it is after so many changes. */
-export type Make = (index: number, changes: number, resourceVersion: string) => JsonObject;
+/** Builds an object after a number of changes. */
+type Build = (index: number, changes: number, resourceVersion: string) => JsonObject;
 
-/** Of the collections that are large: how many objects they have, and how each is made. */
+/** The size of a large collection and the builder of its objects. */
 export interface Collection {
   readonly count: number;
-  readonly make: Make;
+  readonly build: Build;
 }
 
-/** By the paths at which they are listed. */
-export function collectionsOf({ namespaces, bindings, pods }: Sizes): ReadonlyMap<string, Collection> {
-  const home = (index: number): string => namespaceName(index % namespaces);
+/** Returns the large collections by their list paths. */
+export function createCollections({ namespaces, bindings, pods }: Sizes): ReadonlyMap<string, Collection> {
+  const namespaceAt = (index: number): string => namespaceName(index % namespaces);
   return new Map<string, Collection>([
-    ['/api/v1/namespaces', { count: namespaces, make: namespace }],
-    ['/api/v1/serviceaccounts', { count: namespaces, make: (index, ...rest) => account(home(index), index, ...rest) }],
-    ['/api/v1/pods', { count: pods, make: (index, ...rest) => pod(home(index >> 1), index, ...rest) }],
+    ['/api/v1/namespaces', { count: namespaces, build: namespace }],
+    [
+      '/api/v1/serviceaccounts',
+      { count: namespaces, build: (index, ...rest) => account(namespaceAt(index), index, ...rest) },
+    ],
+    ['/api/v1/pods', { count: pods, build: (index, ...rest) => pod(namespaceAt(index >> 1), index, ...rest) }],
     [
       '/apis/apps/v1/deployments',
-      { count: pods >> 1, make: (index, ...rest) => deployment(home(index), index, ...rest) },
+      { count: pods >> 1, build: (index, ...rest) => deployment(namespaceAt(index), index, ...rest) },
     ],
     [
       '/apis/apps/v1/replicasets',
-      { count: pods >> 1, make: (index, ...rest) => replicaSet(home(index), index, ...rest) },
+      { count: pods >> 1, build: (index, ...rest) => replicaSet(namespaceAt(index), index, ...rest) },
     ],
     [
       '/apis/rbac.authorization.k8s.io/v1/roles',
-      { count: namespaces, make: (index, ...rest) => role(home(index), index, ...rest) },
+      { count: namespaces, build: (index, ...rest) => role(namespaceAt(index), index, ...rest) },
     ],
     [
       '/apis/rbac.authorization.k8s.io/v1/rolebindings',
-      { count: bindings, make: (index, ...rest) => binding(home(index), index, ...rest) },
+      { count: bindings, build: (index, ...rest) => binding(namespaceAt(index), index, ...rest) },
     ],
   ]);
 }
 
-/** The first are `team-0`, `team-1`, …; pods with even halves of their numbers lie there. */
 export function namespaceName(index: number): string {
   return `team-${index}`;
 }
 
-/** What a namespace enforces: with each change the other one. */
-export function levelOf(index: number, changes: number): 'restricted' | 'baseline' {
+/** Returns the enforced level of a namespace, which alternates with each change. */
+export function enforcedLevel(index: number, changes: number): 'restricted' | 'baseline' {
   return (index + changes) % 2 === 0 ? 'restricted' : 'baseline';
 }
 
@@ -68,7 +70,7 @@ function namespace(index: number, changes: number, resourceVersion: string): Jso
       creationTimestamp: CREATED,
       labels: {
         'kubernetes.io/metadata.name': name,
-        'pod-security.kubernetes.io/enforce': levelOf(index, changes),
+        'pod-security.kubernetes.io/enforce': enforcedLevel(index, changes),
         'example.com/change': String(changes),
       },
       annotations: {
@@ -88,7 +90,7 @@ function namespace(index: number, changes: number, resourceVersion: string): Jso
   };
 }
 
-/** The pair of categories with that number, as the allocator counts them. */
+/** Returns the MCS label of a block index, as the range allocator formats it. */
 function mcsLabel(index: number): string {
   let first = 1;
   let rest = index;
@@ -99,7 +101,7 @@ function mcsLabel(index: number): string {
 function account(namespace: string, index: number, changes: number, resourceVersion: string): JsonObject {
   return {
     metadata: {
-      ...place(namespace, 'default', 2, index, resourceVersion),
+      ...identity(namespace, 'default', 2, index, resourceVersion),
       annotations: { 'example.com/change': String(changes) },
     },
   };
@@ -107,7 +109,7 @@ function account(namespace: string, index: number, changes: number, resourceVers
 
 function role(namespace: string, index: number, _changes: number, resourceVersion: string): JsonObject {
   return {
-    metadata: place(namespace, 'deployer', 3, index, resourceVersion),
+    metadata: identity(namespace, 'deployer', 3, index, resourceVersion),
     rules: [
       { apiGroups: ['apps'], resources: ['deployments', 'statefulsets'], verbs: ['get', 'list', 'watch', 'update'] },
       { apiGroups: [''], resources: ['pods', 'pods/log'], verbs: ['get', 'list', 'watch'] },
@@ -119,7 +121,7 @@ function binding(namespace: string, index: number, changes: number, resourceVers
   const group = 'rbac.authorization.k8s.io';
   return {
     metadata: {
-      ...place(namespace, `binding-${index}`, 4, index, resourceVersion),
+      ...identity(namespace, `binding-${index}`, 4, index, resourceVersion),
       labels: { 'app.kubernetes.io/managed-by': 'Helm', 'example.com/change': String(changes) },
       managedFields: [managed('helm', { 'f:roleRef': {}, 'f:subjects': {}, 'f:metadata': { 'f:labels': {} } })],
     },
@@ -131,19 +133,19 @@ function binding(namespace: string, index: number, changes: number, resourceVers
   };
 }
 
-const appOf = (index: number): string => `app-${index}`;
-const hashOf = (index: number): string => (index * 2654435761).toString(36).slice(-10);
+const appName = (index: number): string => `app-${index}`;
+const templateHash = (index: number): string => (index * 2654435761).toString(36).slice(-10);
 
 function pod(namespace: string, index: number, changes: number, resourceVersion: string): JsonObject {
   const pair = index >> 1;
-  const app = appOf(pair);
-  const set = `${app}-${hashOf(pair)}`;
+  const app = appName(pair);
+  const set = `${app}-${templateHash(pair)}`;
   const token = `kube-api-access-${index.toString(36).padStart(5, 'x')}`;
   return {
     metadata: {
-      ...place(namespace, `${set}-${index.toString(36).padStart(5, 'x')}`, 5, index, resourceVersion),
+      ...identity(namespace, `${set}-${index.toString(36).padStart(5, 'x')}`, 5, index, resourceVersion),
       generateName: `${set}-`,
-      labels: { app, 'app.kubernetes.io/name': app, 'pod-template-hash': hashOf(pair) },
+      labels: { app, 'app.kubernetes.io/name': app, 'pod-template-hash': templateHash(pair) },
       annotations: {
         'prometheus.io/scrape': 'true',
         'prometheus.io/port': '8080',
@@ -158,8 +160,8 @@ function pod(namespace: string, index: number, changes: number, resourceVersion:
     spec: {
       ...template(app).spec,
       volumes: [tokenVolume(token)],
-      containers: template(app).spec.containers.map((one) => ({
-        ...one,
+      containers: template(app).spec.containers.map((container) => ({
+        ...container,
         volumeMounts: [{ name: token, readOnly: true, mountPath: '/var/run/secrets/kubernetes.io/serviceaccount' }],
       })),
       nodeName: `node-${index % 1000}`,
@@ -201,10 +203,10 @@ function pod(namespace: string, index: number, changes: number, resourceVersion:
 }
 
 function deployment(namespace: string, index: number, changes: number, resourceVersion: string): JsonObject {
-  const app = appOf(index);
+  const app = appName(index);
   return {
     metadata: {
-      ...place(namespace, app, 6, index, resourceVersion),
+      ...identity(namespace, app, 6, index, resourceVersion),
       generation: 1 + changes,
       labels: { app },
       annotations: { 'deployment.kubernetes.io/revision': '1' },
@@ -216,11 +218,11 @@ function deployment(namespace: string, index: number, changes: number, resourceV
 }
 
 function replicaSet(namespace: string, index: number, _changes: number, resourceVersion: string): JsonObject {
-  const app = appOf(index);
+  const app = appName(index);
   return {
     metadata: {
-      ...place(namespace, `${app}-${hashOf(index)}`, 7, index, resourceVersion),
-      labels: { app, 'pod-template-hash': hashOf(index) },
+      ...identity(namespace, `${app}-${templateHash(index)}`, 7, index, resourceVersion),
+      labels: { app, 'pod-template-hash': templateHash(index) },
       ownerReferences: [owner('Deployment', app, uid(6, index))],
     },
     spec: { replicas: 2, selector: { matchLabels: { app } }, template: template(app) },
@@ -261,7 +263,7 @@ function template(app: string) {
   };
 }
 
-/** The fields of a pod spec, as managers own them. */
+/** The managed fields of a pod spec. */
 const SPEC = {
   'f:containers': {
     'k:{"name":"web"}': {
@@ -299,7 +301,7 @@ function tokenVolume(name: string): JsonObject {
   };
 }
 
-function place(namespace: string, name: string, kind: number, index: number, resourceVersion: string) {
+function identity(namespace: string, name: string, kind: number, index: number, resourceVersion: string) {
   return { name, namespace, uid: uid(kind, index), resourceVersion, creationTimestamp: CREATED };
 }
 

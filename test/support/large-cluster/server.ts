@@ -1,28 +1,28 @@
-/** An API server with a large cluster: its large collections are made up page by page, all else is asked of a real one behind. */
+/** An API server of a large cluster: generates the large collections, and forwards other requests to a real API server. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { createAuthority, createServing } from '../../../src/tls/issue.ts';
 import { headersToPass, openUpstream, writeOpenKubeconfig } from '../api-upstream.ts';
 import { createTable, type Table } from './table.ts';
-import { collectionsOf, type Sizes } from './objects.ts';
+import { createCollections, type Sizes } from './objects.ts';
 
 export interface LargeCluster {
   readonly url: string;
   readonly kubeconfig: string;
-  /** By the paths at which they are listed. */
+  /** The large collections by their list paths. */
   readonly tables: ReadonlyMap<string, Table>;
-  /** Requests for the large collections, lists and watches. */
+  /** Returns the number of list and watch requests for the large collections. */
   requests(): number;
   stop(): Promise<void>;
 }
 
 const BOOKMARK_MS = 60_000;
 
-/** Starts the server; the kubeconfig says which API server is behind it. */
+/** Starts the server in front of the API server of a kubeconfig. */
 export async function startLargeCluster(sizes: Sizes, kubeconfig: string): Promise<LargeCluster> {
   const upstream = await openUpstream(kubeconfig);
-  const tables = new Map([...collectionsOf(sizes)].map(([path, collection]) => [path, createTable(collection)]));
+  const tables = new Map([...createCollections(sizes)].map(([path, collection]) => [path, createTable(collection)]));
   const validity = { now: new Date(), days: 1 };
   const authority = createAuthority(validity);
   let requests = 0;
@@ -33,7 +33,7 @@ export async function startLargeCluster(sizes: Sizes, kubeconfig: string): Promi
       const { pathname, searchParams } = new URL(incoming.url ?? '/', 'https://api');
       const table = incoming.method === 'GET' ? tables.get(pathname) : undefined;
       if (!table) {
-        const sent = upstream.send(incoming, (answer) => pass(answer, response));
+        const sent = upstream.send(incoming, (received) => relay(received, response));
         sent.on('error', () => incoming.socket.destroy());
         response.once('close', () => sent.destroy());
         return;
@@ -71,7 +71,7 @@ function list(table: Table, query: URLSearchParams, response: ServerResponse): v
 
 function watch(table: Table, query: URLSearchParams, response: ServerResponse): void {
   response.writeHead(200, JSON_TYPE).flushHeaders();
-  const unfollow = table.follow(query.get('resourceVersion') ?? '', (type, object) => {
+  const unwatch = table.watch(query.get('resourceVersion') ?? '', (type, object) => {
     response.write(`${JSON.stringify({ type, object })}\n`);
     if (type === 'ERROR') response.end();
   });
@@ -81,14 +81,14 @@ function watch(table: Table, query: URLSearchParams, response: ServerResponse): 
   }, BOOKMARK_MS);
   const end = setTimeout(() => response.end(), Number(query.get('timeoutSeconds') ?? '300') * 1000);
   response.once('close', () => {
-    unfollow();
+    unwatch();
     clearInterval(bookmarks);
     clearTimeout(end);
   });
 }
 
-function pass(answer: IncomingMessage, response: ServerResponse): void {
-  response.writeHead(answer.statusCode ?? 500, headersToPass(answer)).flushHeaders();
-  answer.on('error', () => response.destroy());
-  answer.pipe(response);
+function relay(received: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(received.statusCode ?? 500, headersToPass(received)).flushHeaders();
+  received.on('error', () => response.destroy());
+  received.pipe(response);
 }

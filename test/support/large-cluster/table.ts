@@ -4,21 +4,21 @@ import type { Collection } from './objects.ts';
 type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'ERROR';
 type Listener = (type: EventType, object: JsonObject) => void;
 
-/** A collection that changes: what is kept of it is which objects have changed, and how often. */
+/** A collection that generates its objects. It stores only the number of changes of each object. */
 export interface Table {
   readonly count: number;
   resourceVersion(): string;
-  /** The objects from that number on, at most so many, and where it goes on. */
+  /** Returns a page of objects from an index, and the index of the next page. */
   page(start: number, limit: number): { readonly items: readonly JsonObject[]; readonly next?: number };
-  /** Changes an object; one that was removed is there again. */
+  /** Changes an object, or adds a removed object again. */
   change(index: number): void;
   remove(index: number): void;
-  /** How often an object has changed. */
+  /** Returns the number of changes of an object. */
   changes(index: number): number;
-  /** Forgets what has happened: who follows has to list again. */
-  forget(): void;
-  /** Tells what has happened since that version and what happens from now on, until the returned function is called. */
-  follow(resourceVersion: string, listener: Listener): () => void;
+  /** Expires all resource versions, so that clients list again. */
+  expire(): void;
+  /** Sends the changes since a version and all later changes until the returned function is called. */
+  watch(resourceVersion: string, listener: Listener): () => void;
 }
 
 interface Entry {
@@ -29,34 +29,34 @@ interface Entry {
 }
 
 const FIRST_VERSION = 1_000_000;
-/** How many changes are remembered for those who ask later. */
-const REMEMBERED = 50_000;
+/** Number of changes that are kept for new watches. */
+const KEPT_CHANGES = 50_000;
 
-export function createTable({ count, make }: Collection): Table {
+export function createTable({ count, build: buildObject }: Collection): Table {
   const changes = new Map<number, { readonly changes: number; readonly version: number }>();
   const removed = new Set<number>();
   const listeners = new Set<Listener>();
   let log: Entry[] = [];
   let version = FIRST_VERSION;
-  let forgotten = FIRST_VERSION;
+  let expired = FIRST_VERSION;
 
-  const objectOf = ({ index, changes: made, version: at }: Omit<Entry, 'type'>): JsonObject =>
-    make(index, made, `${at}`);
+  const build = ({ index, changes: made, version: at }: Omit<Entry, 'type'>): JsonObject =>
+    buildObject(index, made, `${at}`);
   const current = (index: number): JsonObject => {
-    const known = changes.get(index) ?? { changes: 0, version: FIRST_VERSION };
-    return objectOf({ index, ...known });
+    const stored = changes.get(index) ?? { changes: 0, version: FIRST_VERSION };
+    return build({ index, ...stored });
   };
-  const happen = (type: EventType, index: number): void => {
-    const made = (changes.get(index)?.changes ?? 0) + 1;
-    const entry = { version: ++version, type, index, changes: made };
+  const record = (type: EventType, index: number): void => {
+    const changeCount = (changes.get(index)?.changes ?? 0) + 1;
+    const entry = { version: ++version, type, index, changes: changeCount };
     changes.set(index, entry);
     log.push(entry);
-    if (log.length > REMEMBERED * 2) {
-      forgotten = log[REMEMBERED - 1]?.version ?? forgotten;
-      log = log.slice(REMEMBERED);
+    if (log.length > KEPT_CHANGES * 2) {
+      expired = log[KEPT_CHANGES - 1]?.version ?? expired;
+      log = log.slice(KEPT_CHANGES);
     }
     if (listeners.size === 0) return;
-    const object = objectOf(entry);
+    const object = build(entry);
     for (const listener of listeners) listener(type, object);
   };
 
@@ -70,33 +70,33 @@ export function createTable({ count, make }: Collection): Table {
       return end < count ? { items, next: end } : { items };
     },
     change(index) {
-      happen(removed.delete(index) ? 'ADDED' : 'MODIFIED', index);
+      record(removed.delete(index) ? 'ADDED' : 'MODIFIED', index);
     },
     remove(index) {
       if (removed.has(index)) return;
       removed.add(index);
-      happen('DELETED', index);
+      record('DELETED', index);
     },
     changes: (index) => changes.get(index)?.changes ?? 0,
-    forget() {
+    expire() {
       log = [];
-      forgotten = ++version;
-      for (const listener of listeners) listener('ERROR', gone(FIRST_VERSION, forgotten));
+      expired = ++version;
+      for (const listener of listeners) listener('ERROR', gone(FIRST_VERSION, expired));
       listeners.clear();
     },
-    follow(resourceVersion, listener) {
+    watch(resourceVersion, listener) {
       const since = Number(resourceVersion);
-      if (since < forgotten) {
-        listener('ERROR', gone(since, forgotten));
+      if (since < expired) {
+        listener('ERROR', gone(since, expired));
         return () => undefined;
       }
-      for (const entry of log) if (entry.version > since) listener(entry.type, objectOf(entry));
+      for (const entry of log) if (entry.version > since) listener(entry.type, build(entry));
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
   };
 }
 
-function gone(since: number, forgotten: number): JsonObject {
-  return { kind: 'Status', code: 410, message: `too old resource version: ${since} (${forgotten})` };
+function gone(since: number, expired: number): JsonObject {
+  return { kind: 'Status', code: 410, message: `too old resource version: ${since} (${expired})` };
 }

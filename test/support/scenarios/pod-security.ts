@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { readDocuments } from '../../../src/config/yaml.ts';
-import type { ApiAnswer, ApiClient } from '../api-client.ts';
+import type { ApiResponse, ApiClient } from '../api-client.ts';
 
 const PODS = fileURLToPath(new URL('../../../examples/pods/', import.meta.url));
 
@@ -151,7 +151,7 @@ export async function checkScenario(client: ApiClient, scenario: PodSecurityScen
 async function sendScenario(
   client: ApiClient,
   { create, label, namespace, dryRun, as }: PodSecurityScenario,
-): Promise<ApiAnswer> {
+): Promise<ApiResponse> {
   const query = dryRun ? '?dryRun=All' : '';
   const headers: Record<string, string> = as === undefined ? {} : { 'Impersonate-User': as };
   if (create === undefined) {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { readDocuments } from '../../../src/config/yaml.ts';
-import type { ApiAnswer, ApiClient } from '../api-client.ts';
+import type { ApiResponse, ApiClient } from '../api-client.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../../examples/scc/', import.meta.url));
 const NAMESPACE = 'payments';
@@ -166,7 +166,7 @@ export async function checkStep(client: ApiClient, step: SccStep): Promise<void>
   if (step.pod) assert.deepEqual(await summaryOf(client, answer), step.pod);
 }
 
-async function sendStep(client: ApiClient, { as, create, grant, exec }: SccStep): Promise<ApiAnswer> {
+async function sendStep(client: ApiClient, { as, create, grant, exec }: SccStep): Promise<ApiResponse> {
   const headers: Record<string, string> = as === undefined ? {} : { 'Impersonate-User': as };
   const namespace = `/api/v1/namespaces/${NAMESPACE}`;
   if (exec !== undefined) return client.send('POST', `${namespace}/pods/${exec}/exec?command=sh`, undefined, headers);
@@ -212,7 +212,7 @@ interface CreatedPod {
 }
 
 /** What has become of a pod. */
-export async function summaryOf(client: ApiClient, { body }: ApiAnswer): Promise<SccStep['pod']> {
+export async function summaryOf(client: ApiClient, { body }: ApiResponse): Promise<SccStep['pod']> {
   const { metadata, spec } = body as CreatedPod;
   const runAsUser = spec.containers[0].securityContext?.runAsUser;
   const [first] = await boundsOf(client, metadata.namespace);
