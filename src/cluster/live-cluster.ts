@@ -228,10 +228,10 @@ type Writes = Pick<
   'get' | 'create' | 'update' | 'updateStatus' | 'patch' | 'apply' | 'applyStatus' | 'remove'
 >;
 
-/** Creates the writes. The result of a write enters the store at once, if the store contains the kind. */
-function createWrites(
+/** Creates the writes. The result of a write enters the store at once, if `writerFor` returns a writer for the kind. */
+export function createWrites(
   connection: Pick<Connection, 'request'>,
-  writerFor: (kind: Kind) => StoreWriter | undefined,
+  writerFor: (kind: Kind) => StoreWriter | undefined = () => undefined,
 ): Writes {
   const write = async <K extends Kind>(kind: K, options: WriteOptions, request: ApiRequest): Promise<Kinds[K]> => {
     const { fieldManager, onWarning, dryRun } = options;

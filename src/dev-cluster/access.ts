@@ -1,11 +1,9 @@
 import type { Access } from '../cluster/access.ts';
-import { semanticEqual } from '../kube/equality.ts';
 import { invalidValue } from '../kube/field-error.ts';
 import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission.ts';
 import { quote } from '../kube/text.ts';
-import { ApiError, badRequest, createStatus, forbidden, invalid, notFound } from '../kube/status.ts';
+import { ApiError, badRequest, createStatus, forbidden, invalid } from '../kube/status.ts';
 import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
-import { findMissingRules } from '../policy/rbac/rules.ts';
 import type { Action } from '../policy/rbac/index.ts';
 import { readWriteOptions } from './body.ts';
 import { decodeNew, timestamp } from './create.ts';
@@ -85,39 +83,6 @@ function headerPairs(raw: readonly string[]): [name: string, value: string][] {
 }
 
 const RBAC = 'rbac.authorization.k8s.io';
-
-/**
- * Throws ApiError 403 if a role or binding grants rights that the user does not have, unless the user has the verb
- * `escalate` on the role or `bind` on the bound role.
- * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping
- */
-export function requireGrantable(core: Core, call: Call, object: ApiObject, old?: ApiObject): void {
-  const { info, user, namespace } = call;
-  if (info.group !== RBAC || user.groups?.includes('system:masters')) return;
-  if (old && ['rules', 'subjects', 'roleRef'].every((field) => semanticEqual(object[field], old[field]))) return;
-  const role = info.kind.endsWith('Binding') ? boundRole(core, call, object) : object;
-  if (!role) return;
-  const name = call.name || textAt(object, 'metadata', 'name');
-  const escalates = { verb: 'escalate', apiGroup: RBAC, resource: info.resource, name, namespace };
-  if (role === object && core.access(user, escalates)) return;
-  const held = userRules(core.storage, user, namespace);
-  const missing = findMissingRules(held, itemsAt(role, 'rules'));
-  if (missing.length === 0) return;
-  const groups = (user.groups ?? []).map(quote).join(' ');
-  const subject = `user ${quote(user.username ?? '')} (groups=[${groups}])`;
-  const cause = `${subject} is attempting to grant RBAC permissions not currently held:\n${missing.join('\n')}`;
-  throw new ApiError(forbidden(info, name, cause));
-}
-
-/** Returns the role of a binding; `undefined` if the user can bind it without having its rights. */
-function boundRole(core: Core, { user, namespace }: Call, binding: ApiObject): ApiObject | undefined {
-  const name = textAt(binding, 'roleRef', 'name');
-  const resource = textAt(binding, 'roleRef', 'kind') === 'ClusterRole' ? 'clusterroles' : 'roles';
-  if (core.access(user, { verb: 'bind', apiGroup: RBAC, resource, name, namespace })) return undefined;
-  const role = findRole(core.storage, binding);
-  if (!role) throw new ApiError(notFound({ group: RBAC, resource }, name));
-  return role;
-}
 
 /** Returns the rules of all roles that are bound to a user in the cluster or in a namespace. */
 function userRules(reader: ObjectReader, user: UserInfo, namespace: string): readonly JsonObject[] {

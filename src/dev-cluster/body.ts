@@ -2,7 +2,9 @@ import { notSupported, requiredField, type FieldError } from '../kube/field-erro
 import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
 import type { GroupVersionKind } from '../kube/types.ts';
-import { decodeBody, managerOf, trackUpdate, type FieldValidation, type ObjectType } from './fields/index.ts';
+import { decodeBody, type FieldValidation } from './fields/decode.ts';
+import { managerOf, trackUpdate } from './fields/managed-fields.ts';
+import type { Schema } from './fields/schema.ts';
 import type { Call, Core } from './request.ts';
 import { apiVersionOf, editMetadata, metadataOf, type ApiObject } from './types.ts';
 
@@ -88,7 +90,7 @@ export function kindOf(call: Call): GroupVersionKind {
 }
 
 /** Returns the type of the objects that a request sends. */
-export function typeOf(core: Core, call: Call): ObjectType {
+export function typeOf(core: Core, call: Call): Schema {
   const kind = kindOf(call);
   const type = core.schemas.typeOf(kind);
   if (!type) throw new Error(`no schema for ${apiVersionOf(kind)} ${kind.kind}`);
@@ -111,9 +113,21 @@ export function readBody(core: Core, call: Call, fieldValidation: FieldValidatio
     const expected = `the expected API version (${apiVersionOf(kind)})`;
     throw new ApiError(badRequest(`the API version in the data (${apiVersion}) does not match ${expected}`));
   }
-  call.info.strategy.defaults(object);
+  completeFields(call, object, fieldValidation);
   matchNamespace(object, call.scope);
   return object;
+}
+
+/** Reports and removes unknown fields, and fills in defaults. Throws ApiError 400 for unknown fields, if it is strict. */
+export function completeFields(call: Call, object: ApiObject, fieldValidation: FieldValidation): void {
+  const { kind, version, strategy } = call.info;
+  const errors = strategy.prune(object).map((path) => `unknown field ${quote(path)}`);
+  if (errors.length > 0 && fieldValidation === 'Strict') {
+    const subject = `${kind} in version ${quote(version)} cannot be handled as a ${kind}`;
+    throw new ApiError(badRequest(`${subject}: strict decoding error: ${errors.join(', ')}`));
+  }
+  if (fieldValidation === 'Warn') errors.forEach(call.context.warn);
+  strategy.defaults(object);
 }
 
 /** Sets the namespace of the request on an object. Throws ApiError 400 if the object has another namespace. */

@@ -1,12 +1,14 @@
-import { randomBytes } from 'node:crypto';
 import { accessFromStore } from '../cluster/access.ts';
-import type { ApplyOptions, Cluster, ClusterEvent, WriteOptions } from '../cluster/cluster.ts';
+import { systemClock } from '../cluster/clock.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import type { Connection } from '../cluster/connection.ts';
+import { createEventRecorder } from '../cluster/event-recorder.ts';
+import { createWrites } from '../cluster/live-cluster.ts';
 import { createStore, type Store } from '../cluster/store.ts';
-import { getApiVersion, findKind, RESOURCES } from '../kube/resources.ts';
-import type { Kind, Kinds, KubeObject, UserInfo } from '../kube/types.ts';
+import { findKind } from '../kube/resources.ts';
+import type { UserInfo } from '../kube/types.ts';
 import type { CallWebhook } from './admission/https.ts';
 import { createAdmission } from './admission/index.ts';
-import { APPLY } from './body.ts';
 import {
   serveDefinitions,
   startControllers,
@@ -14,11 +16,12 @@ import {
   type ControllersOptions,
   type Writer,
 } from './controllers.ts';
-import { decodeValue, loadSchemas, type Schemas } from './fields/index.ts';
-import { createRequestHandler, noSuchResource, type Core, type HandleRequest } from './request.ts';
+import { decodeValue } from './fields/decode.ts';
+import { loadSchemas, type Schemas } from './fields/schema.ts';
+import { createRequestHandler, noSuchResource, parsePath, type Core, type HandleRequest } from './request.ts';
 import { createRegistry, findSubresource, type Registry } from './resources.ts';
 import { createStorage, type Storage } from './storage.ts';
-import { metadataOf, type ApiObject, type ResourceKey } from './types.ts';
+import { metadataOf, type ResourceKey } from './types.ts';
 
 export interface DevClusterOptions {
   clock(): Date;
@@ -59,19 +62,18 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
     reader: storage,
     versionsOf: ({ group, resource }) =>
       registry.list().filter((info) => info.group === group && info.resource === resource),
-    decode: (value, info, subresource) => {
-      const type = schemas.typeOf(findSubresource(info, subresource)?.kind ?? info);
-      return type ? decodeValue(value, type) : { object: value as ApiObject };
-    },
+    decode: (value, info, subresource) =>
+      decodeValue(value, schemas.typeOf(findSubresource(info, subresource)?.kind ?? info)),
     call,
   });
   const core: Core = { storage, registry, schemas, admission, access, clock };
   const handle = createRequestHandler(core);
-  const send = createSend(handle, registry);
-  const writer = createWriter(send);
+  const connection = createLocalConnection(handle);
+  const writer = createWriter(connection, registry);
   let controllers: Controllers | undefined;
   return {
-    ...createClusterClient(send, clock),
+    ...createWrites(connection),
+    recordEvent: createEventRecorder({ connection, clock: systemClock, now: clock }),
     store,
     reviewAccess: (user, attributes) => Promise.resolve(access(user, attributes)),
     storage,
@@ -91,118 +93,53 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
 
 const SERVER: UserInfo = { username: 'system:apiserver', groups: ['system:masters', 'system:authenticated'] };
 
-/** A request of the server to itself. */
-interface OwnRequest {
-  readonly verb: string;
-  readonly resource: ResourceKey;
-  readonly subresource?: string;
-  readonly namespace?: string;
-  readonly name?: string;
-  readonly query?: Readonly<Record<string, string>>;
-  readonly contentType?: string;
-  readonly body?: unknown;
-  readonly onWarning?: ((text: string) => void) | undefined;
-}
-
-/** Sends a request and resolves to the returned object; rejects with an ApiError. */
-type Send = (request: OwnRequest) => Promise<ApiObject>;
-
-function createSend(handle: HandleRequest, registry: Registry): Send {
-  return async ({ resource: key, query, body, onWarning, ...request }) => {
-    const info = registry.preferred(key);
-    if (!info) throw noSuchResource();
-    const { group, version, resource } = info;
-    const result = await handle({
-      subresource: '',
-      namespace: '',
-      name: '',
-      contentType: 'application/json',
-      ...request,
-      group,
-      version,
-      resource,
-      query: new URLSearchParams(query),
-      user: SERVER,
-      userAgent: '',
-      body: body === undefined ? '' : JSON.stringify(body),
-      context: {
-        warn: onWarning ?? (() => undefined),
-        audit: () => undefined,
-        signal: new AbortController().signal,
-      },
-    });
-    if (result.kind !== 'object') throw new TypeError(`${request.verb} ${resource} returned no object`);
-    return result.object;
+/** Sends requests of the server to itself, as a member of `system:masters`. */
+function createLocalConnection(handle: HandleRequest): Pick<Connection, 'request'> {
+  return {
+    async request({ method, path, query, body, contentType = 'application/json', onWarning, signal }) {
+      const parameters = new URLSearchParams(query);
+      const target = parsePath(method, path, parameters);
+      if (!target) throw noSuchResource();
+      const result = await handle({
+        ...target,
+        query: parameters,
+        user: SERVER,
+        userAgent: '',
+        contentType,
+        body: body === undefined ? '' : JSON.stringify(body),
+        context: {
+          warn: onWarning ?? (() => undefined),
+          audit: () => undefined,
+          signal: signal ?? new AbortController().signal,
+        },
+      });
+      if (result.kind !== 'object') throw new TypeError(`${method} ${path} returned no object`);
+      return result.object;
+    },
   };
 }
 
-function createWriter(send: Send): Writer {
+function createWriter({ request }: Pick<Connection, 'request'>, registry: Registry): Writer {
   const query = { fieldManager: 'kube-apiserver' };
-  return {
-    create: (resource, object, options) =>
-      send({ verb: 'create', resource, ...keyOf(object), name: '', query: { ...query, ...options }, body: object }),
-    update: (resource, object, subresource = '') =>
-      send({ verb: 'update', resource, subresource, ...keyOf(object), query, body: object }),
-    remove: (resource, namespace, name) => send({ verb: 'delete', resource, namespace, name }),
+  const path = (resource: ResourceKey, namespace: string, ...rest: readonly string[]): string => {
+    const info = registry.preferred(resource);
+    if (!info) throw noSuchResource();
+    const root = info.group === '' ? ['api'] : ['apis', info.group];
+    const scope = namespace === '' ? [] : ['namespaces', namespace];
+    const parts = [...root, info.version, ...scope, info.resource, ...rest].filter((part) => part !== '');
+    return `/${parts.map(encodeURIComponent).join('/')}`;
   };
-}
-
-function keyOf({ metadata }: ApiObject | KubeObject): { name: string; namespace: string } {
-  const { name = '', namespace = '' }: { name?: unknown; namespace?: unknown } = metadata ?? {};
-  return { name: String(name), namespace: String(namespace) };
-}
-
-function createClusterClient(send: Send, clock: () => Date): Omit<Cluster, 'store' | 'reviewAccess'> {
-  const request = async <K extends Kind>(kind: K, wanted: Omit<OwnRequest, 'resource'>): Promise<Kinds[K]> =>
-    (await send({ ...wanted, resource: RESOURCES[kind] })) as Kinds[K];
-  const write = <K extends Kind>(verb: string, kind: K, object: KubeObject, options: ApplyOptions, more = {}) => {
-    const body = { apiVersion: getApiVersion(kind), kind, ...object };
-    return request(kind, { verb, ...keyOf(object), ...writeOptions(options), body, ...more });
-  };
-  const apply = { contentType: APPLY };
   return {
-    get: (kind, name, namespace = '') => request(kind, { verb: 'get', name, namespace }),
-    create: (kind, object, options) => write('create', kind, object, options, { name: '' }),
-    update: (kind, object, options) => write('update', kind, object, options),
-    updateStatus: (kind, object, options) => write('update', kind, object, options, { subresource: 'status' }),
-    apply: (kind, object, options) => write('patch', kind, object, options, apply),
-    applyStatus: (kind, object, options) => write('patch', kind, object, options, { ...apply, subresource: 'status' }),
-    patch: (kind, { name, namespace = '' }, body, options) => {
-      const contentType = 'application/json-patch+json';
-      return request(kind, { verb: 'patch', name, namespace, ...writeOptions(options), contentType, body });
+    async create(resource, body, options) {
+      const { namespace = '' } = metadataOf(body);
+      return request({ method: 'POST', path: path(resource, namespace), query: { ...query, ...options }, body });
     },
-    async remove(kind, name, namespace = '') {
-      await send({ verb: 'delete', resource: RESOURCES[kind], name, namespace });
+    async update(resource, body, subresource = '') {
+      const { name = '', namespace = '' } = metadataOf(body);
+      return request({ method: 'PUT', path: path(resource, namespace, name, subresource), query, body });
     },
-    async recordEvent(note) {
-      const resource = { group: 'events.k8s.io', resource: 'events' };
-      const body = eventOf(note, clock());
-      const { namespace } = body.metadata;
-      await send({ verb: 'create', resource, namespace, query: { fieldManager: note.reportingController }, body });
+    async remove(resource, namespace, name) {
+      return request({ method: 'DELETE', path: path(resource, namespace, name) });
     },
-  };
-}
-
-function writeOptions({ fieldManager, dryRun, onWarning, force }: WriteOptions & ApplyOptions) {
-  const query = { fieldManager, ...(dryRun ? { dryRun: 'All' } : {}), ...(force ? { force: 'true' } : {}) };
-  return { query, onWarning };
-}
-
-function eventOf({ regarding, type, reason, action, note, reportingController }: ClusterEvent, now: Date) {
-  const { metadata = {}, kind, apiVersion } = regarding;
-  const { name = '', uid, resourceVersion } = metadata;
-  const namespace = metadata.namespace || 'default';
-  return {
-    apiVersion: 'events.k8s.io/v1',
-    kind: 'Event',
-    metadata: { name: `${name}.${randomBytes(8).toString('hex')}`, namespace },
-    eventTime: now.toISOString().replace('Z', '000Z'),
-    type,
-    reason,
-    action,
-    note,
-    regarding: { kind, apiVersion, name, namespace, uid, resourceVersion },
-    reportingController,
-    reportingInstance: reportingController,
   };
 }

@@ -1,8 +1,8 @@
 import { deepEqual } from '../kube/equality.ts';
 import { matchesLabelSelector } from '../kube/webhooks.ts';
 import { ApiError } from '../kube/status.ts';
-import { typeOfCrdSchema, type Schemas } from './fields/index.ts';
-import { resourcesOfDefinition } from './objects/custom-resources.ts';
+import { typeOfCrdSchema, type Schemas } from './fields/schema.ts';
+import { definedResources } from './objects/custom-resources.ts';
 import type { Registry } from './resources.ts';
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from './roles.ts';
 import { isSameResource, type Storage, type StoredChange } from './storage.ts';
@@ -289,7 +289,7 @@ function aggregatedRules(role: ApiObject, roles: readonly ApiObject[]): readonly
 export function serveDefinitions(storage: Storage, registry: Registry, schemas: Schemas): void {
   storage.subscribe(({ type, resource, object }) => {
     if (!isSameResource(resource, DEFINITIONS)) return;
-    const resources = type === 'DELETED' ? [] : resourcesOfDefinition(object);
+    const resources = type === 'DELETED' ? [] : definedResources(object);
     for (const info of resources) {
       const version = itemsAt(object, 'spec', 'versions').find(({ name }) => name === info.version);
       schemas.put(info, typeOfCrdSchema(objectAt(version, 'schema', 'openAPIV3Schema')));

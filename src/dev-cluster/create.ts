@@ -1,6 +1,5 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { alreadyExists, ApiError, createStatus, invalid } from '../kube/status.ts';
-import { requireGrantable } from './access.ts';
 import { matchNamespace, readBody, readWriteOptions, trackFields, type WriteOptions } from './body.ts';
 import { attributesOf, type Call, type Core, type ObjectResult } from './request.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
@@ -37,7 +36,6 @@ export async function createObject(
   const { info, context } = call;
   const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
   const object = (await core.admission.mutate(attributesOf(call, { ...change, object: decoded }), context)) ?? decoded;
-  requireGrantable(core, call, object);
   completeNew(core, call, object);
   await core.admission.validate(attributesOf(call, { ...change, object }), context);
   const { resourceVersion = '', name = '' } = metadataOf(object);

@@ -1,5 +1,3 @@
-import type { GroupVersionKind } from '../kube/types.ts';
-import { openApiV2, openApiV3, openApiV3Index } from './fields/index.ts';
 import { findSubresource, type Registry } from './resources.ts';
 import { apiVersionOf, type ResourceInfo } from './types.ts';
 
@@ -23,144 +21,95 @@ const VERSION = {
   platform: 'development',
 };
 
-const AGGREGATED_PARAMETERS = ';g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
-const OPENAPI_PROTOBUF = 'application/com.github.proto-openapi.spec.v2';
-
 /**
- * An empty OpenAPI v2 document in protobuf. kubectl requests it for a kind that the v3 documents do not contain, and
- * accepts no JSON.
+ * An empty OpenAPI v2 document in protobuf, which kubectl requests for a kind that the v3 documents do not contain.
  * @see https://github.com/google/gnostic-models/blob/main/openapiv2/OpenAPIv2.proto
  */
 const EMPTY_OPENAPI_V2: Document = {
-  contentType: `${OPENAPI_PROTOBUF}.v1.0+protobuf`,
+  contentType: 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf',
   body: '\n\u00032.0\u0012\u0015\n\nKubernetes\u0012\u0007v1.36.0',
 };
 
-/** Returns the document at a path outside of the resources; `undefined` for an unknown path. */
-export function findDocument(registry: Registry, path: string, accept: string): Document | undefined {
+/**
+ * Returns the document at a path outside of the resources; `undefined` for an unknown path. Discovery is not aggregated:
+ * clients that request one document for all groups accept separate documents as well.
+ */
+export function findDocument(registry: Registry, path: string): Document | undefined {
   if (HEALTH_PATHS.has(path)) return { contentType: 'text/plain; charset=utf-8', body: 'ok' };
   if (path === '/version') return json(VERSION);
-  if (path === '/openapi/v2') {
-    const acceptsJson = accept === '' || /application\/json|\*\/\*/.test(accept);
-    return acceptsJson ? json(openApiV2()) : EMPTY_OPENAPI_V2;
-  }
-  if (path === '/openapi/v3') return json(openApiV3Index(groupVersions(registry)));
-  const [root, ...parts] = path
-    .replace(/^\/openapi\/v3\//, '/')
-    .split('/')
-    .slice(1);
-  if (root !== 'api' && root !== 'apis') return undefined;
-  const isAggregated = accept.includes(AGGREGATED_PARAMETERS);
-  if (parts.length === 0 && isAggregated) return aggregated(registry, root);
   if (path === '/api') return json({ kind: 'APIVersions', versions: ['v1'] });
   if (path === '/apis') return json({ kind: 'APIGroupList', apiVersion: 'v1', groups: apiGroups(registry) });
+  if (path === '/openapi/v2') return EMPTY_OPENAPI_V2;
+  if (path === '/openapi/v3') return json(openApiIndex(registry));
+  const isOpenApi = path.startsWith('/openapi/v3/');
+  const [root, ...parts] = path.slice(isOpenApi ? '/openapi/v3/'.length : 1).split('/');
+  if (root !== 'api' && root !== 'apis') return undefined;
   const [group = '', version, more] = root === 'api' ? ['', ...parts] : parts;
   if (more !== undefined) return undefined;
   if (version === undefined) {
     const found = apiGroups(registry).find(({ name }) => name === group);
     return found && json({ kind: 'APIGroup', apiVersion: 'v1', ...found });
   }
-  const resources = resourcesOf(registry, { group, version });
+  const resources = registry.list().filter((info) => info.group === group && info.version === version);
   if (resources.length === 0) return undefined;
-  if (path.startsWith('/openapi/')) return json(openApiV3({ group, version }, registry.list()));
-  const groupVersion = apiVersionOf({ group, version });
-  return json({
-    kind: 'APIResourceList',
-    apiVersion: 'v1',
-    groupVersion,
-    resources: resources.flatMap(describeResource),
-  });
+  return json(isOpenApi ? openApi(resources) : resourceList(resources, apiVersionOf({ group, version })));
 }
 
 function json(document: object): Document {
   return { contentType: 'application/json', body: JSON.stringify(document) };
 }
 
-interface GroupVersion {
-  readonly group: string;
-  readonly version: string;
-}
-
-/** Returns the distinct group versions in the order of the registry. */
-function groupVersions(registry: Registry): readonly GroupVersion[] {
-  const byKey = new Map(registry.list().map(({ group, version }) => [`${group}/${version}`, { group, version }]));
-  return [...byKey.values()];
-}
-
-function resourcesOf(registry: Registry, { group, version }: GroupVersion): readonly ResourceInfo[] {
-  return registry.list().filter((info) => info.group === group && info.version === version);
-}
-
 /** Returns the groups other than the core group. */
 function apiGroups(registry: Registry) {
-  const byGroup = Map.groupBy(groupVersions(registry), ({ group }) => group);
+  const byGroup = Map.groupBy(registry.list(), ({ group }) => group);
   byGroup.delete('');
-  return [...byGroup].map(([name, list]) => {
-    const versions = list.map((one) => ({ groupVersion: apiVersionOf(one), version: one.version }));
+  return [...byGroup].map(([name, resources]) => {
+    const versions = [...new Set(resources.map(({ version }) => version))].map((version) => {
+      return { groupVersion: `${name}/${version}`, version };
+    });
     return { name, versions, preferredVersion: versions[0] };
   });
 }
 
-function namesOf({ shortNames, categories }: ResourceInfo): object {
-  return { ...(shortNames.length === 0 ? {} : { shortNames }), ...(categories.length === 0 ? {} : { categories }) };
+function resourceList(resources: readonly ResourceInfo[], groupVersion: string): object {
+  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: resources.flatMap(describeResource) };
 }
 
 function describeResource(info: ResourceInfo): object[] {
-  const { resource: name, singular: singularName, namespaced, kind, verbs } = info;
-  const parts = subresourcesOf(info).map((part) => {
-    const { group, version, kind: partKind } = part.kind;
-    return {
-      name: `${name}/${part.name}`,
-      singularName: '',
-      namespaced,
-      group,
-      version,
-      kind: partKind,
-      verbs: part.verbs,
-    };
-  });
-  return [{ name, singularName, namespaced, kind, verbs, ...namesOf(info) }, ...parts];
+  const { resource: name, singular: singularName, namespaced, kind, verbs, shortNames, categories } = info;
+  const subresources = info.subresources
+    .map((subresource) => findSubresource(info, subresource))
+    .filter((part) => part !== undefined)
+    .map((part) => ({ name: `${name}/${part.name}`, singularName: '', namespaced, ...part.kind, verbs: part.verbs }));
+  return [{ name, singularName, namespaced, kind, verbs, shortNames, categories }, ...subresources];
 }
 
-function subresourcesOf(info: ResourceInfo) {
-  return info.subresources.map((name) => findSubresource(info, name)).filter((part) => part !== undefined);
+const OPENAPI_INFO = { title: 'Kubernetes', version: 'unversioned' } as const;
+
+/** Returns the paths of the OpenAPI documents of all group versions. */
+function openApiIndex(registry: Registry): object {
+  const roots = new Set(registry.list().map((info) => apiRoot(info).slice(1)));
+  return { paths: Object.fromEntries([...roots].map((root) => [root, { serverRelativeURL: `/openapi/v3/${root}` }])) };
 }
 
-/** Returns all resources below `/api` or `/apis` in one document. */
-function aggregated(registry: Registry, root: 'api' | 'apis'): Document {
-  const byGroup = Map.groupBy(groupVersions(registry), ({ group }) => group);
-  const groups = [...byGroup].filter(([group]) => (group === '') === (root === 'api'));
-  const document = {
-    kind: 'APIGroupDiscoveryList',
-    apiVersion: 'apidiscovery.k8s.io/v2',
-    metadata: {},
-    items: groups.map(([name, versions]) => ({
-      metadata: name === '' ? {} : { name },
-      versions: versions.map((one) => ({
-        version: one.version,
-        resources: resourcesOf(registry, one).map(describeAggregated),
-        freshness: 'Current',
-      })),
-    })),
-  };
-  return { contentType: `application/json${AGGREGATED_PARAMETERS}`, body: JSON.stringify(document) };
+/**
+ * Returns an OpenAPI document without schemas. kubectl reads from it which requests the server accepts, and so sends
+ * server-side dry runs and leaves the validation of fields to the server.
+ * @see https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
+ */
+function openApi(resources: readonly ResourceInfo[]): object {
+  const paths = Object.fromEntries(resources.map(patchPath));
+  return { openapi: '3.0.0', info: OPENAPI_INFO, paths, components: { schemas: {} } };
 }
 
-function describeAggregated(info: ResourceInfo): object {
-  const subresources = subresourcesOf(info).map(({ name, kind, verbs }) => {
-    return { subresource: name, responseKind: responseKind(kind), verbs };
-  });
-  return {
-    resource: info.resource,
-    responseKind: responseKind(info),
-    scope: info.namespaced ? 'Namespaced' : 'Cluster',
-    singularResource: info.singular,
-    verbs: info.verbs,
-    ...namesOf(info),
-    ...(subresources.length === 0 ? {} : { subresources }),
-  };
+function apiRoot({ group, version }: ResourceInfo): string {
+  return group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
 }
 
-function responseKind({ group, version, kind }: GroupVersionKind): GroupVersionKind {
-  return { group, version, kind };
+/** Without a request body, kubectl computes strategic merge patches from its own types instead of the document. */
+function patchPath(info: ResourceInfo): [string, object] {
+  const { group, version, kind, namespaced, resource } = info;
+  const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({ name, in: 'query' }));
+  const operation = { 'x-kubernetes-group-version-kind': { group, version, kind }, parameters };
+  return [`${apiRoot(info)}${namespaced ? '/namespaces/{namespace}' : ''}/${resource}/{name}`, { patch: operation }];
 }

@@ -1,6 +1,6 @@
 import { Environment } from '@marcbachmann/cel-js';
 import type { JsonObject } from '../kube/types.ts';
-import { objectAt, textAt } from './objects/read.ts';
+import { objectAt, textAt } from './types.ts';
 
 /** The value of a CEL expression; `error` if the expression cannot be evaluated. */
 export type Outcome = boolean | { readonly error: string };

@@ -7,8 +7,9 @@ import type { UserInfo } from '../kube/types.ts';
 import type { Admission } from './admission/index.ts';
 import { create } from './create.ts';
 import { remove, removeCollection } from './delete.ts';
-import type { Schemas } from './fields/index.ts';
-import { list } from './list.ts';
+import type { Schemas } from './fields/schema.ts';
+import { readBoolean } from './body.ts';
+import { list, selectedName } from './list.ts';
 import { findSubresource, storageKey, toServed, type Registry, type Subresource } from './resources.ts';
 import type { Storage } from './storage.ts';
 import { patch, update } from './update.ts';
@@ -90,6 +91,46 @@ export interface ApiRequest {
   readonly context: RequestContext;
 }
 
+/** The part of a request that its method and path determine. */
+export type ResourceTarget = Pick<
+  ApiRequest,
+  'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'
+>;
+
+const VERBS: Readonly<Record<string, string>> = {
+  POST: 'create',
+  GET: 'get',
+  HEAD: 'get',
+  PUT: 'update',
+  PATCH: 'patch',
+  DELETE: 'delete',
+};
+
+/**
+ * Parses the URL of a request for a resource; returns `undefined` for other paths.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/request/requestinfo.go
+ */
+export function parsePath(method: string, path: string, query: URLSearchParams): ResourceTarget | undefined {
+  const [prefix, ...parts] = path
+    .split('/')
+    .filter((part) => part !== '')
+    .map(decodeURIComponent);
+  const group = prefix === 'apis' ? parts.shift() : '';
+  const [version, ...rest] = parts;
+  const isResource = (prefix === 'api' || prefix === 'apis') && rest.length > 0;
+  if (!isResource || group === undefined || version === undefined) return undefined;
+  const inNamespace = rest[0] === 'namespaces' && rest.length > 1;
+  const namespace = inNamespace ? (rest[1] ?? '') : '';
+  const isSubresource = rest[2] === 'status' || rest[2] === 'finalize';
+  const [resource = '', name = '', subresource = ''] =
+    inNamespace && rest.length > 2 && !isSubresource ? rest.slice(2) : rest;
+  const target = { verb: VERBS[method] ?? '', group, version, resource, subresource, namespace, name };
+  if (name !== '' || (target.verb !== 'get' && target.verb !== 'delete')) return target;
+  if (target.verb === 'delete') return { ...target, verb: 'deletecollection' };
+  const verb = readBoolean(query, 'watch') ? 'watch' : 'list';
+  return { ...target, verb, name: selectedName(query.get('fieldSelector') ?? '') };
+}
+
 /** Receives the warnings and audit annotations of a request. */
 export interface RequestContext {
   /** Adds a `Warning` header to the response. */
@@ -119,7 +160,6 @@ export interface ListResult {
   readonly metadata: {
     readonly resourceVersion: string;
     readonly continue?: string;
-    readonly remainingItemCount?: number;
   };
 }
 

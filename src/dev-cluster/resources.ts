@@ -1,6 +1,6 @@
 import type { GroupVersionKind } from '../kube/types.ts';
-import { strategyOf } from './objects/index.ts';
-import { columnsOf } from './tables.ts';
+import { kindStrategy } from './objects/index.ts';
+import { kindColumns } from './tables.ts';
 import { apiVersionOf, type ApiObject, type ResourceInfo, type ResourceKey } from './types.ts';
 
 /** The resources that the server serves. */
@@ -36,10 +36,7 @@ export function createRegistry(): Registry {
 
 const ALL_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
 const POD_SUBRESOURCES = ['attach', 'ephemeralcontainers', 'exec', 'log', 'portforward', 'resize', 'status'];
-const POD_FIELDS = ['nodeName', 'restartPolicy', 'serviceAccountName', 'hostNetwork'].map((name) => `spec.${name}`);
-const EVENT_FIELDS = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'fieldPath'].map(
-  (name) => `involvedObject.${name}`,
-);
+const EVENT_FIELDS = ['kind', 'namespace', 'name', 'uid'].map((name) => `involvedObject.${name}`);
 
 type Options = Partial<Pick<ResourceInfo, 'shortNames' | 'categories' | 'subresources' | 'verbs' | 'selectableFields'>>;
 
@@ -57,7 +54,7 @@ const AUTHENTICATION = 'authentication.k8s.io';
 /** All built-in resources, in the order of discovery. Each is served in version v1. */
 const BUILT_IN: readonly ResourceInfo[] = [
   namespaced('', 'ConfigMap', { shortNames: ['cm'] }),
-  namespaced('', 'Event', { shortNames: ['ev'], selectableFields: [...EVENT_FIELDS, 'reason', 'type'] }),
+  namespaced('', 'Event', { shortNames: ['ev'], selectableFields: EVENT_FIELDS }),
   namespaced('', 'LimitRange', { shortNames: ['limits'] }),
   clusterScoped('', 'Namespace', {
     shortNames: ['ns'],
@@ -65,19 +62,19 @@ const BUILT_IN: readonly ResourceInfo[] = [
     verbs: ALL_VERBS.filter((verb) => verb !== 'deletecollection'),
     selectableFields: ['status.phase'],
   }),
-  clusterScoped('', 'Node', { shortNames: ['no'], ...STATUS, selectableFields: ['spec.unschedulable'] }),
+  clusterScoped('', 'Node', { shortNames: ['no'], ...STATUS }),
   namespaced('', 'PersistentVolumeClaim', { shortNames: ['pvc'], ...STATUS }),
   clusterScoped('', 'PersistentVolume', { shortNames: ['pv'], ...STATUS }),
   namespaced('', 'Pod', {
     shortNames: ['po'],
     categories: ['all'],
     subresources: POD_SUBRESOURCES,
-    selectableFields: [...POD_FIELDS, 'status.phase', 'status.podIP'],
+    selectableFields: ['spec.nodeName', 'status.phase'],
   }),
   namespaced('', 'PodTemplate'),
   namespaced('', 'ReplicationController', { shortNames: ['rc'], ...WORKLOAD }),
   namespaced('', 'ResourceQuota', { shortNames: ['quota'], ...STATUS }),
-  namespaced('', 'Secret', { selectableFields: ['type'] }),
+  namespaced('', 'Secret'),
   namespaced('', 'ServiceAccount', { shortNames: ['sa'] }),
   namespaced('', 'Service', { shortNames: ['svc'], ...WORKLOAD }),
 
@@ -137,8 +134,8 @@ function clusterScoped(group: string, kind: string, options: Options = {}): Reso
     categories: [],
     verbs: ALL_VERBS,
     subresources: [],
-    columns: columnsOf(kind),
-    strategy: strategyOf(group, kind),
+    columns: kindColumns(kind),
+    strategy: kindStrategy(group, kind),
     custom: false,
     ...options,
   };

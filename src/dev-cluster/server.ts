@@ -8,12 +8,11 @@ import { ApiError, badRequest, createStatus, internalError, type Status } from '
 import type { UserInfo } from '../kube/types.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';
 import { impersonate, requireAccess } from './access.ts';
-import { mediaType, readBoolean } from './body.ts';
+import { mediaType } from './body.ts';
 import type { DevCluster } from './cluster.ts';
 import { findDocument, HEALTH_PATHS, type Document } from './discovery.ts';
 import { decodeProtobuf, PROTOBUF } from './protobuf.ts';
-import type { ApiRequest, WatchResult } from './request.ts';
-import { selectedName } from './selectors.ts';
+import { parsePath, type ApiRequest, type ResourceTarget, type WatchResult } from './request.ts';
 import { renderEvent, renderList, renderObject, type Form, type RenderOptions } from './tables.ts';
 
 export interface ApiServerOptions {
@@ -79,7 +78,7 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
     if (!HEALTH_PATHS.has(path)) {
       requireAccess(cluster.access, user, { verb: request.method.toLowerCase(), nonResourceURL: path });
     }
-    const document = findDocument(cluster.registry, path, request.headers.accept ?? '');
+    const document = findDocument(cluster.registry, path);
     return document ? send(reply, 200, document) : sendText(reply, 404, '404 page not found\n');
   });
 
@@ -149,45 +148,6 @@ function authenticate(socket: Socket, authorization: string | undefined): UserIn
     groups: [...organizations, 'system:authenticated'],
     extra: { 'authentication.kubernetes.io/credential-id': [`X509SHA256=${digest}`] },
   };
-}
-
-type ResourceTarget = Pick<
-  ApiRequest,
-  'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'
->;
-
-const VERBS: Readonly<Record<string, string>> = {
-  POST: 'create',
-  GET: 'get',
-  HEAD: 'get',
-  PUT: 'update',
-  PATCH: 'patch',
-  DELETE: 'delete',
-};
-
-/**
- * Parses the URL of a request for a resource; returns `undefined` for other paths.
- * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/request/requestinfo.go
- */
-function parsePath(method: string, path: string, query: URLSearchParams): ResourceTarget | undefined {
-  const [prefix, ...parts] = path
-    .split('/')
-    .filter((part) => part !== '')
-    .map(decodeURIComponent);
-  const group = prefix === 'apis' ? parts.shift() : '';
-  const [version, ...rest] = parts;
-  const isResource = (prefix === 'api' || prefix === 'apis') && rest.length > 0;
-  if (!isResource || group === undefined || version === undefined) return undefined;
-  const inNamespace = rest[0] === 'namespaces' && rest.length > 1;
-  const namespace = inNamespace ? (rest[1] ?? '') : '';
-  const isSubresource = rest[2] === 'status' || rest[2] === 'finalize';
-  const [resource = '', name = '', subresource = ''] =
-    inNamespace && rest.length > 2 && !isSubresource ? rest.slice(2) : rest;
-  const target = { verb: VERBS[method] ?? '', group, version, resource, subresource, namespace, name };
-  if (name !== '' || (target.verb !== 'get' && target.verb !== 'delete')) return target;
-  if (target.verb === 'delete') return { ...target, verb: 'deletecollection' };
-  const verb = readBoolean(query, 'watch') ? 'watch' : 'list';
-  return { ...target, verb, name: selectedName(query.get('fieldSelector') ?? '') };
 }
 
 function readContent(contentType: string, body: unknown): Pick<ApiRequest, 'contentType' | 'body'> {

@@ -25,12 +25,11 @@ export interface Storage extends ObjectReader {
   replace(resource: ResourceKey, before: ApiObject, object: ApiObject): ApiObject | undefined;
   /** Removes `before` and returns its final state `last` with the resource version of the removal. */
   remove(resource: ResourceKey, before: ApiObject, last?: ApiObject): ApiObject | undefined;
-  /** The oldest resource version of which the history is complete. */
-  oldestRevision(): number;
-  /** Returns the changes of a resource after a resource version that is not older than `oldestRevision()`. */
-  changesSince(resource: ResourceKey, revision: number): readonly StoredChange[];
-  /** Returns all objects of a resource as of a resource version that is not older than `oldestRevision()`. */
-  listAt(resource: ResourceKey, revision: number): readonly ApiObject[];
+  /**
+   * Returns the changes of a resource after a resource version; `undefined` for a version that is older than the history
+   * or that does not exist yet.
+   */
+  changesSince(resource: ResourceKey, revision: number): readonly StoredChange[] | undefined;
   /** Calls the listener after each write, until the returned function is called. */
   subscribe(listener: (change: StoredChange) => void): () => void;
 }
@@ -66,11 +65,6 @@ export function createStorage(): Storage {
     if (history.length > HISTORY_LIMIT) oldest = history.shift()?.revision ?? oldest;
     for (const listener of listeners) listener(change);
   };
-  const changesSince = (resource: ResourceKey, after: number): readonly StoredChange[] => {
-    const start = history.findIndex((change) => change.revision > after);
-    return start < 0 ? [] : history.slice(start).filter((change) => isSameResource(change.resource, resource));
-  };
-
   return {
     revision: () => revision,
     get: (resource, namespace, name) => table(resource).get(objectKey(namespace, name)),
@@ -102,15 +96,9 @@ export function createStorage(): Storage {
       publish({ type: 'DELETED', resource, object: removed, before, revision });
       return removed;
     },
-    oldestRevision: () => oldest,
-    changesSince,
-    listAt(resource, at) {
-      const objects = new Map(table(resource));
-      for (const { object, before } of changesSince(resource, at).toReversed()) {
-        if (before) objects.set(keyOfObject(before), before);
-        else objects.delete(keyOfObject(object));
-      }
-      return sorted(objects);
+    changesSince(resource, after) {
+      if (after < oldest || after > revision) return undefined;
+      return history.filter((change) => change.revision > after && isSameResource(change.resource, resource));
     },
     subscribe(listener) {
       listeners.add(listener);

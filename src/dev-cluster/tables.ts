@@ -100,7 +100,7 @@ export const ageColumn: TableColumn = column('Age', (object, now) =>
 );
 
 /** The columns of kinds that have none of their own. */
-const DEFAULT_COLUMNS = [nameColumn, { ...field('Created At', 'metadata.creationTimestamp'), type: 'date' }];
+const DEFAULT_COLUMNS = [nameColumn, ageColumn];
 
 const WEBHOOKS = [nameColumn, column('Webhooks', (object) => itemsAt(object, 'webhooks').length, 'integer'), ageColumn];
 
@@ -119,15 +119,6 @@ const READY_REPLICAS = column(
   'Ready',
   (object) => `${numberAt(object, 'status', 'readyReplicas')}/${numberAt(object, 'spec', 'replicas')}`,
 );
-
-const REPLICAS = [
-  nameColumn,
-  count('Desired', 'spec.replicas'),
-  count('Current', 'status.replicas'),
-  count('Ready', 'status.readyReplicas'),
-  ageColumn,
-  ...TEMPLATE,
-];
 
 const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
   ConfigMap: [nameColumn, column('Data', (object) => size(object, 'data') + size(object, 'binaryData')), ageColumn],
@@ -195,11 +186,15 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
     wide(field('IP', 'status.podIP', '<none>')),
     wide(field('Node', 'spec.nodeName', '<none>')),
   ],
-  PriorityClass: [nameColumn, count('Value', 'value'), ageColumn],
-  ReplicaSet: REPLICAS,
-  ReplicationController: REPLICAS,
+  ReplicaSet: [
+    nameColumn,
+    count('Desired', 'spec.replicas'),
+    count('Current', 'status.replicas'),
+    count('Ready', 'status.readyReplicas'),
+    ageColumn,
+    ...TEMPLATE,
+  ],
   RoleBinding: BINDING,
-  RuntimeClass: [nameColumn, field('Handler', 'handler'), ageColumn],
   Secret: [nameColumn, field('Type', 'type'), column('Data', (object) => size(object, 'data')), ageColumn],
   Service: [
     nameColumn,
@@ -209,7 +204,6 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
     column('Port(s)', servicePorts),
     ageColumn,
   ],
-  ServiceAccount: [nameColumn, ageColumn],
   StatefulSet: [nameColumn, READY_REPLICAS, ageColumn, ...TEMPLATE],
   ValidatingWebhookConfiguration: WEBHOOKS,
 };
@@ -218,7 +212,7 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
  * Returns the columns that `kubectl get` shows for a built-in kind.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/printers/internalversion/printers.go
  */
-export function columnsOf(kind: string): readonly TableColumn[] {
+export function kindColumns(kind: string): readonly TableColumn[] {
   return COLUMNS[kind] ?? DEFAULT_COLUMNS;
 }
 

@@ -54,6 +54,8 @@ export interface ResourceInfo {
  * `defaults` runs after every decoding, and again after the patch of each webhook.
  */
 export interface Strategy {
+  /** Removes unknown fields and returns their paths. Built-in kinds keep unknown fields. */
+  prune(object: ApiObject): readonly string[];
   defaults(object: ApiObject): void;
   /** Removes fields that clients cannot set, such as `status`, and sets the fields that the server sets. */
   prepareForCreate(object: ApiObject): void;
@@ -119,6 +121,11 @@ export function objectAt(object: unknown, ...path: readonly string[]): JsonObjec
 export function itemsAt(object: unknown, ...path: readonly string[]): readonly JsonObject[] {
   const value = at(object, ...path);
   return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+/** Returns true if the field at a path has a value other than null. */
+export function hasField(object: unknown, ...path: readonly string[]): boolean {
+  return at(object, ...path) !== undefined;
 }
 
 /** Returns the texts of the list at a path. */

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { invalidValue } from '../kube/field-error.ts';
 import { ApiError, conflict, invalid, notFound } from '../kube/status.ts';
-import { requireAccess, requireGrantable } from './access.ts';
+import { requireAccess } from './access.ts';
 import {
   APPLY,
+  completeFields,
   kindOf,
   matchName,
   matchNamespace,
@@ -17,7 +18,10 @@ import {
   type WriteOptions,
 } from './body.ts';
 import { createObject } from './create.ts';
-import { applyConfiguration, applyPatch, decodeConfiguration, keepTimes, type PatchMediaType } from './fields/index.ts';
+import { applyConfiguration } from './fields/apply.ts';
+import { applyPatch, type PatchMediaType } from './fields/patch.ts';
+import { decodeConfiguration } from './fields/decode.ts';
+import { keepTimes } from './fields/managed-fields.ts';
 import { attributesOf, type Call, type Core, type ObjectResult } from './request.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
 import { editMetadata, metadataOf, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
@@ -67,21 +71,21 @@ function patched(core: Core, call: Call, options: WriteOptions, mediaType: Patch
     if (!existing) throw new ApiError(notFound(call.info, call.name));
     const { object, warnings } = applyPatch({ object: existing, text: call.body, mediaType, type, fieldValidation });
     for (const warning of warnings) call.context.warn(warning);
-    call.info.strategy.defaults(object);
+    completeFields(call, object, fieldValidation);
     trackFields(core, call, options, object, existing);
     return object;
   };
 }
 
 function applied(core: Core, call: Call, options: WriteOptions): ObjectChange['next'] {
-  const { fieldManager, force } = options;
+  const { fieldManager, fieldValidation, force } = options;
   const { object: config, warnings } = decodeConfiguration({ text: call.body });
   for (const warning of warnings) call.context.warn(warning);
   return (existing) => {
     const ownership = ownershipOf(core, call, fieldManager);
     const live = existing ? { live: existing } : {};
     const object = applyConfiguration({ ...ownership, ...live, config, kind: kindOf(call), force });
-    call.info.strategy.defaults(object);
+    completeFields(call, object, fieldValidation);
     return object;
   };
 }
@@ -123,7 +127,6 @@ async function changeExisting(
   } as const;
   const sent = matched(call, next(oldObject));
   const object = (await core.admission.mutate(attributesOf(call, { ...change, object: sent }), context)) ?? sent;
-  requireGrantable(core, call, object, oldObject);
   requireVersion(info, object, oldObject);
   completeChanged(call, object, oldObject);
   await core.admission.validate(attributesOf(call, { ...change, object }), context);

@@ -1,5 +1,5 @@
 import { createStatus } from '../kube/status.ts';
-import { currentObjects, readListOptions, requireExisting, type ListOptions } from './list.ts';
+import { currentObjects, readListOptions, type ListOptions } from './list.ts';
 import type { Call, Core, WatchEvent, WatchResult } from './request.ts';
 import { storageKey, toServed } from './resources.ts';
 import { isSameResource, type StoredChange } from './storage.ts';
@@ -12,10 +12,9 @@ const TIMEOUT_S = 3600;
 /** A watch with more pending changes than this ends; the client resumes from its last resource version. */
 const MAX_PENDING = 10_000;
 
-/** Streams the changes of the selected objects of a resource. Throws ApiError 400 or 504. */
+/** Streams the changes of the selected objects of a resource. Throws ApiError 400. */
 export function watch(core: Core, call: Call): WatchResult {
   const options = readListOptions(call.query, call.info);
-  requireExisting(core, options.resourceVersion);
   const timeout = AbortSignal.timeout((options.timeoutSeconds || TIMEOUT_S) * 1000);
   const signal = AbortSignal.any([call.context.signal, timeout]);
   return { kind: 'watch', info: call.info, events: watchEvents(core, call, options, signal) };
@@ -42,14 +41,12 @@ async function* watchEvents(
   try {
     const start = storage.revision();
     const from = options.resourceVersion;
-    if (startsWithState(options)) yield* initialEvents(core, call, options);
-    else if (from > 0 && from < storage.oldestRevision()) {
-      yield expiredEvent(from, storage.oldestRevision());
+    const missed = storage.changesSince(key, from);
+    if (from === 0) yield* initialEvents(core, call, options);
+    else if (!missed) {
+      yield expiredEvent(from, start);
       return;
-    } else if (from > 0) {
-      const missed = storage.changesSince(key, from).filter(inScope);
-      yield* missed.flatMap((change) => eventsOf(info, options, change));
-    }
+    } else yield* missed.filter(inScope).flatMap((change) => eventsOf(info, options, change));
     for (;;) {
       const changes = await queue.next();
       if (changes === undefined) return;
@@ -64,16 +61,10 @@ async function* watchEvents(
   }
 }
 
-/** A watch without a resource version starts with an ADDED event for each object, unless the query declines them. */
-function startsWithState({ sendInitialEvents, resourceVersion, resourceVersionMatch }: ListOptions): boolean {
-  return sendInitialEvents ?? (resourceVersion === 0 && resourceVersionMatch === '');
-}
-
+/** Returns the events with which a watch without a resource version starts: an ADDED event for each object. */
 function initialEvents(core: Core, call: Call, options: ListOptions): WatchEvent[] {
   const objects = currentObjects(core, call).filter(options.selects);
-  const events: WatchEvent[] = objects.map((object) => ({ type: 'ADDED', object }));
-  const end = bookmark(call.info, core.storage.revision(), { 'k8s.io/initial-events-end': 'true' });
-  return options.allowWatchBookmarks ? [...events, end] : events;
+  return objects.map((object) => ({ type: 'ADDED', object }));
 }
 
 /** An object that starts or stops matching the selector is reported as added or deleted. */
@@ -85,13 +76,13 @@ function eventsOf(info: ResourceInfo, options: ListOptions, change: StoredChange
   return was ? [{ type: 'DELETED', object }] : [];
 }
 
-function expiredEvent(from: number, oldest: number): WatchEvent {
-  const status = createStatus(410, 'Expired', `too old resource version: ${from} (${oldest})`);
+function expiredEvent(from: number, current: number): WatchEvent {
+  const status = createStatus(410, 'Expired', `too old resource version: ${from} (${current})`);
   return { type: 'ERROR', object: { kind: 'Status', apiVersion: 'v1', ...status } };
 }
 
-function bookmark(info: ResourceInfo, revision: number, annotations?: Record<string, string>): WatchEvent {
-  const metadata = { resourceVersion: String(revision), ...(annotations ? { annotations } : {}) };
+function bookmark(info: ResourceInfo, revision: number): WatchEvent {
+  const metadata = { resourceVersion: String(revision) };
   return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: apiVersionOf(info), metadata } };
 }
 

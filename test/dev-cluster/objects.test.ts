@@ -1,8 +1,8 @@
 /** Validation and server-side fields of the kinds. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { resourcesOfDefinition } from '../../src/dev-cluster/objects/custom-resources.ts';
-import { strategyOf } from '../../src/dev-cluster/objects/index.ts';
+import { definedResources } from '../../src/dev-cluster/objects/custom-resources.ts';
+import { kindStrategy } from '../../src/dev-cluster/objects/index.ts';
 import type { ApiObject, ResourceInfo, Strategy } from '../../src/dev-cluster/types.ts';
 import { DEFINITIONS } from '../../src/install/definitions.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
@@ -16,7 +16,7 @@ function make(apiVersion: string, kind: string, rest: object = {}, metadata: obj
 }
 
 function strategyFor({ apiVersion = '', kind = '' }: ApiObject): Strategy {
-  return strategyOf(apiVersion.includes('/') ? (apiVersion.split('/')[0] ?? '') : '', kind);
+  return kindStrategy(apiVersion.includes('/') ? (apiVersion.split('/')[0] ?? '') : '', kind);
 }
 
 function createErrors(object: ApiObject, strategy = strategyFor(object)): string[] {
@@ -61,12 +61,6 @@ const pod = (spec: object = {}, metadata: object = {}): ApiObject =>
 
 describe('metadata', () => {
   testCreate([
-    [
-      'names',
-      pod({}, { name: 'Bad_Name', namespace: 'B' }),
-      `metadata.name: Invalid value: "Bad_Name": ${SUBDOMAIN}`,
-      `metadata.namespace: Invalid value: "B": ${LABEL}`,
-    ],
     ['no name', pod({}, { name: '' }), 'metadata.name: Required value: name or generateName is required'],
     ['a prefix that ends in a dash', pod({}, { name: 'a-x', generateName: 'a-' })],
     [
@@ -125,42 +119,10 @@ describe('new pods', () => {
       `spec.containers[1].name: Invalid value: "A": ${LABEL}`,
     ],
     [
-      'equal names',
-      pod({ containers: [container(), container()], initContainers: [container({ name: 'i' }), container()] }),
-      'spec.containers[1].name: Duplicate value: "c"',
-      'spec.initContainers[1].name: Duplicate value: "c"',
-    ],
-    [
       'policies',
-      pod({ restartPolicy: 'Sometimes', dnsPolicy: 'Guess', containers: [container({ imagePullPolicy: 'Perhaps' })] }),
+      pod({ restartPolicy: 'Sometimes', containers: [container({ imagePullPolicy: 'Perhaps' })] }),
       'spec.containers[0].imagePullPolicy: Unsupported value: "Perhaps": supported values: "Always", "IfNotPresent", "Never"',
       'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
-      'spec.dnsPolicy: Unsupported value: "Guess": supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"',
-    ],
-    [
-      'ports',
-      pod({
-        hostNetwork: true,
-        containers: [
-          container({
-            ports: [
-              { containerPort: 80, hostPort: 81 },
-              { containerPort: 0, hostPort: 0 },
-              { containerPort: 70000, hostPort: 70000, protocol: 'ICMP' },
-            ],
-          }),
-        ],
-      }),
-      'spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true',
-      'spec.containers[0].ports[1].containerPort: Required value',
-      'spec.containers[0].ports[2].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive',
-      'spec.containers[0].ports[2].hostPort: Invalid value: 70000: must be between 1 and 65535, inclusive',
-      'spec.containers[0].ports[2].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"',
-    ],
-    [
-      'a variable without a name',
-      pod({ containers: [container({ env: [{ name: '' }] })] }),
-      'spec.containers[0].env[0].name: Required value',
     ],
     [
       'volumes and mounts',
@@ -169,39 +131,14 @@ describe('new pods', () => {
           container({
             volumeMounts: [
               { name: 'v', mountPath: '/v' },
-              { name: 'none', mountPath: '' },
-              { name: 'v', mountPath: '/v' },
+              { name: 'none', mountPath: '/n' },
             ],
           }),
         ],
-        volumes: [
-          { name: 'v', emptyDir: {} },
-          { name: 'V', secret: {}, emptyDir: {} },
-          { name: 'v', emptyDir: {} },
-        ],
+        volumes: [{ name: 'v', emptyDir: {} }, { name: 'V' }],
       }),
-      'spec.volumes[1].emptyDir: Forbidden: may not specify more than 1 volume type',
       `spec.volumes[1].name: Invalid value: "V": ${LABEL}`,
-      'spec.volumes[2].name: Duplicate value: "v"',
       'spec.containers[0].volumeMounts[1].name: Not found: "none"',
-      'spec.containers[0].volumeMounts[1].mountPath: Required value',
-      'spec.containers[0].volumeMounts[2].mountPath: Invalid value: "/v": must be unique',
-    ],
-    [
-      'a request above its limit',
-      pod({ containers: [container({ resources: { limits: { cpu: '1' }, requests: { cpu: '1500m' } } })] }),
-      'spec.containers[0].resources.requests: Invalid value: "1500m": must be less than or equal to cpu limit of 1',
-    ],
-    [
-      'security context of the pod',
-      pod({
-        securityContext: {
-          runAsUser: -1,
-          seccompProfile: { type: 'Localhost' },
-        },
-      }),
-      'spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive',
-      'spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost',
     ],
     [
       'security context of a container',
@@ -216,14 +153,13 @@ describe('new pods', () => {
           container({
             securityContext: {
               procMount: 'Unmasked',
-              seccompProfile: { type: 'Some', localhostProfile: 'x' },
+              seccompProfile: { type: 'Some' },
             },
           }),
         ],
       }),
       'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`',
       'spec.containers[0].securityContext.seccompProfile.type: Unsupported value: "Some": supported values: "Localhost", "RuntimeDefault", "Unconfined"',
-      'spec.containers[0].securityContext.seccompProfile.localhostProfile: Invalid value: {"type":"Some","localhostProfile":"x"}: can only be set when seccomp type is Localhost',
     ],
     [
       'user namespaces',
@@ -231,12 +167,6 @@ describe('new pods', () => {
       'spec.hostNetwork: Forbidden: when `hostUsers` is false',
       'spec.HostPID: Forbidden: when `hostUsers` is false',
       'spec.HostIPC: Forbidden: when `hostUsers` is false',
-    ],
-    [
-      'names of other objects',
-      pod({ serviceAccountName: 'A', nodeName: 'b_' }),
-      `spec.serviceAccountName: Invalid value: "A": ${SUBDOMAIN}`,
-      `spec.nodeName: Invalid value: "b_": ${SUBDOMAIN}`,
     ],
     [
       'ephemeral containers',
@@ -279,12 +209,6 @@ describe('changed pods', () => {
     ['a deadline', pod(), pod({ activeDeadlineSeconds: 5 })],
     ['a new toleration', pod(), pod({ tolerations: [{ operator: 'Exists' }] })],
     ['the seconds of a toleration', tolerant(5), tolerant(6)],
-    [
-      'a removed toleration',
-      tolerant(5),
-      pod(),
-      'spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds',
-    ],
     [
       'a new container',
       pod(),
@@ -342,40 +266,13 @@ describe('changed pods', () => {
         debugged(),
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be removed\n',
       ],
-      [
-        'fields that ephemeral containers do not have',
-        pod(),
-        debugged(debug({ name: 'c', ports: [{ containerPort: 1 }], lifecycle: {}, targetContainerName: 'x' })),
-        'spec.ephemeralContainers[0].name: Duplicate value: "c"',
-        'spec.ephemeralContainers[0].targetContainerName: Not found: "x"',
-        'spec.ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container',
-        'spec.ephemeralContainers[0].lifecycle: Forbidden: cannot be set for an Ephemeral Container',
-      ],
     ],
     'ephemeralcontainers',
   );
 
   const sized = (resources: object, more: object = {}): ApiObject =>
     pod({ containers: [container({ resources, ...more })] });
-  const requests = { cpu: '1', memory: '1' };
-  testUpdate(
-    [
-      ['resize', sized({ requests: { cpu: '1' } }), sized({ requests: { cpu: '2' } })],
-      [
-        'resize and another field',
-        sized({ requests }),
-        sized({ requests }, { image: 'other' }),
-        'spec: Forbidden: only cpu and memory resources are mutable',
-      ],
-      [
-        'resize to another class',
-        sized({ requests }),
-        sized({ requests, limits: requests }),
-        'spec: Invalid value: "Guaranteed": Pod QOS Class may not change as a result of resizing',
-      ],
-    ],
-    'resize',
-  );
+  testUpdate([['resize', sized({ requests: { cpu: '1' } }), sized({ requests: { cpu: '2' } })]], 'resize');
 });
 
 describe('warnings about pods', () => {
@@ -422,13 +319,6 @@ describe('workloads', () => {
   testCreate([
     ['a valid Deployment', deployment({})],
     [
-      'no selector and no template',
-      deployment({ selector: null, template: null, replicas: -1 }),
-      'spec.replicas: Invalid value: -1: must be greater than or equal to 0',
-      'spec.selector: Required value',
-      'spec.template.spec.containers: Required value',
-    ],
-    [
       'an empty selector',
       deployment({ selector: {} }),
       'spec.selector: Invalid value: {}: empty selector is invalid for deployment',
@@ -439,32 +329,33 @@ describe('workloads', () => {
       'spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`',
     ],
     [
-      'an invalid selector',
-      deployment({
-        selector: {
-          matchExpressions: [
-            { key: 'app', operator: 'In' },
-            { key: 'app', operator: 'Exists', values: ['a'] },
-            { key: 'app', operator: 'Has' },
-          ],
+      'a Deployment without selector and template',
+      deployment({ selector: null, template: null }),
+      'spec.selector: Required value',
+      'spec.template.spec.containers: Required value',
+    ],
+    [
+      'a Job without a restart policy',
+      job({ template: TEMPLATE }),
+      'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+    ],
+    [
+      'a host port that differs from the container port',
+      make('v1', 'PodTemplate', {
+        template: {
+          spec: {
+            hostNetwork: true,
+            containers: [container({ ports: [{ containerPort: 80, hostPort: 81 }, { containerPort: 70000 }] })],
+          },
         },
       }),
-      "spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
-      "spec.selector.matchExpressions[1].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-      'spec.selector.matchExpressions[2].operator: Invalid value: "Has": not a valid selector operator',
-      'spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`',
+      'template.spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true',
+      'template.spec.containers[0].ports[1].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive',
     ],
     [
       'a restart policy',
       deployment({ template: { ...TEMPLATE, ...template } }),
       'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
-    ],
-    [
-      'ephemeral containers in a template',
-      deployment({
-        template: { ...TEMPLATE, spec: { ...TEMPLATE.spec, ephemeralContainers: [container({ name: 'e' })] } },
-      }),
-      'spec.template.spec.ephemeralContainers: Forbidden: ephemeral containers not allowed in pod template',
     ],
     [
       'an empty ReplicationController',
@@ -473,20 +364,7 @@ describe('workloads', () => {
     ],
     ['an empty PodTemplate', make('v1', 'PodTemplate', { template: {} }), 'template.spec.containers: Required value'],
     ['a valid Job', job({})],
-    [
-      'a Job without a restart policy',
-      job({ template: TEMPLATE, parallelism: -1 }),
-      'spec.parallelism: Invalid value: -1: must be greater than or equal to 0',
-      'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
-    ],
     ['a valid CronJob', cronJob('* * * * *')],
-    ['a schedule by name', cronJob('@hourly')],
-    [
-      'an invalid schedule and a long name',
-      cronJob('* *', 'x'.repeat(53)),
-      `metadata.name: Invalid value: "${'x'.repeat(53)}": must be no more than 52 characters`,
-      'spec.schedule: Invalid value: "* *": expected exactly 5 fields, found 2: [* *]',
-    ],
   ]);
   testUpdate([
     [
@@ -555,39 +433,7 @@ describe('roles and bindings', () => {
       `metadata.name: Invalid value: "a/b%": may not contain '/'`,
       `metadata.name: Invalid value: "a/b%": may not contain '%'`,
     ],
-    [
-      'incomplete rules',
-      make(RBAC, 'Role', { rules: [{}, { verbs: ['get'], nonResourceURLs: ['/x'], resources: ['pods'] }] }),
-      'rules[0].verbs: Required value: verbs must contain at least one value',
-      'rules[0].apiGroups: Required value: resource rules must supply at least one api group',
-      'rules[0].resources: Required value: resource rules must supply at least one resource',
-      'rules[1].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs',
-      'rules[1].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs',
-    ],
     ['a valid binding', binding('r')],
-    [
-      'an incomplete binding',
-      make(
-        RBAC,
-        'ClusterRoleBinding',
-        {
-          roleRef: { kind: 'Role', name: '' },
-          subjects: [
-            { kind: 'User', apiGroup: 'x', name: '' },
-            { kind: 'ServiceAccount', name: 'S' },
-            { kind: 'Robot', name: 'r' },
-          ],
-        },
-        CLUSTER,
-      ),
-      'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
-      'roleRef.name: Required value',
-      'subjects[0].name: Required value',
-      'subjects[0].apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"',
-      `subjects[1].name: Invalid value: "S": ${SUBDOMAIN}`,
-      'subjects[1].namespace: Required value',
-      'subjects[2].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"',
-    ],
   ]);
   testUpdate([
     [
@@ -614,12 +460,6 @@ describe('webhook configurations', () => {
   testCreate([
     ['a valid one', hook({})],
     [
-      'a short name',
-      hook({ name: 'h.example' }),
-      'webhooks[0].name: Invalid value: "h.example": should be a domain with at least three segments separated by dots',
-    ],
-    ['equal names', configuration(VALID, VALID), 'webhooks[1].name: Duplicate value: "h.example.com"'],
-    [
       'required fields',
       hook({ name: '', admissionReviewVersions: [], sideEffects: null, clientConfig: {}, rules: [{}] }),
       'webhooks[0].name: Required value',
@@ -629,38 +469,7 @@ describe('webhook configurations', () => {
       'webhooks[0].rules[0].resources: Required value',
       'webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun',
       'webhooks[0].clientConfig: Required value: exactly one of url or service is required',
-      'webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1',
-    ],
-    [
-      'unsupported values',
-      hook({ failurePolicy: 'Maybe', matchPolicy: 'Some', sideEffects: 'Unknown', timeoutSeconds: 31 }),
-      'webhooks[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"',
-      'webhooks[0].matchPolicy: Unsupported value: "Some": supported values: "Equivalent", "Exact"',
-      'webhooks[0].sideEffects: Unsupported value: "Unknown": supported values: "None", "NoneOnDryRun"',
-      'webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds',
-    ],
-    [
-      'rules',
-      hook({
-        rules: [
-          { apiGroups: ['*', ''], apiVersions: ['v1'], operations: ['PATCH'], resources: ['pods'], scope: 'All' },
-        ],
-      }),
-      `webhooks[0].rules[0].apiGroups: Invalid value: ["*",""]: if '*' is present, must not specify other API groups`,
-      'webhooks[0].rules[0].operations[0]: Unsupported value: "PATCH": supported values: "*", "CONNECT", "CREATE", "DELETE", "UPDATE"',
-      'webhooks[0].rules[0].scope: Unsupported value: "All": supported values: "*", "Cluster", "Namespaced"',
-    ],
-    [
-      'a URL',
-      hook({ clientConfig: { url: 'http://h/x', caBundle: 'aGVsbG8=' } }),
-      `webhooks[0].clientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]`,
-      'webhooks[0].clientConfig.caBundle: Invalid value: "aGVsbG8=": unable to load root certificates: unable to parse bytes as PEM block',
-    ],
-    [
-      'a service',
-      hook({ clientConfig: { service: { path: '/x' } } }),
-      'webhooks[0].clientConfig.service.name: Required value',
-      'webhooks[0].clientConfig.service.namespace: Required value',
+      'webhooks[0].admissionReviewVersions: Invalid value: []: must include at least one of v1',
     ],
     [
       'a version of AdmissionReview',
@@ -672,17 +481,14 @@ describe('webhook configurations', () => {
       hook({
         matchConditions: [
           { name: 'valid', expression: "request.operation == 'CREATE' && has(object.metadata.labels)" },
-          { name: '', expression: '' },
           { name: 'syntax', expression: '1 +' },
           { name: 'number', expression: '1' },
           { name: 'quantity', expression: "quantity('1Gi').isGreaterThan(quantity('1Mi'))" },
         ],
       }),
-      'webhooks[0].matchConditions[1].expression: Required value',
-      'webhooks[0].matchConditions[1].name: Required value',
-      'webhooks[0].matchConditions[2].expression: Invalid value: "1 +": compilation failed: Unexpected token: EOF',
-      'webhooks[0].matchConditions[3].expression: Invalid value: "1": must evaluate to bool',
-      `webhooks[0].matchConditions[4].expression: Invalid value: "quantity('1Gi').isGreaterThan(quantity('1Mi'))": compilation failed: found no matching overload for 'quantity(string)'`,
+      'webhooks[0].matchConditions[1].expression: Invalid value: "1 +": compilation failed: Unexpected token: EOF',
+      'webhooks[0].matchConditions[2].expression: Invalid value: "1": must evaluate to bool',
+      `webhooks[0].matchConditions[3].expression: Invalid value: "quantity('1Gi').isGreaterThan(quantity('1Mi'))": compilation failed: found no matching overload for 'quantity(string)'`,
     ],
   ]);
 });
@@ -718,7 +524,7 @@ describe('other kinds', () => {
 /** The resource of a kind of the project. */
 function resourceOf(kind: string): ResourceInfo {
   const definition = DEFINITIONS.find(({ spec }) => spec.names.kind === kind);
-  const [resource] = definition ? resourcesOfDefinition(definition) : [];
+  const [resource] = definition ? definedResources(definition) : [];
   assert.ok(resource);
   return resource;
 }
@@ -829,26 +635,6 @@ describe('custom resources', () => {
       ],
     );
   });
-
-  test('the resource of a definition', () => {
-    const { columns, strategy, ...resource } = resourceOf('SecurityContextConstraints');
-    assert.equal(typeof strategy.defaults, 'function');
-    assert.equal(columns.length, 10);
-    assert.deepEqual(resource, {
-      group: 'security.openshift.io',
-      version: 'v1',
-      kind: 'SecurityContextConstraints',
-      listKind: 'SecurityContextConstraintsList',
-      resource: 'securitycontextconstraints',
-      singular: 'securitycontextconstraint',
-      namespaced: false,
-      shortNames: ['scc'],
-      categories: [],
-      verbs: ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'],
-      subresources: [],
-      custom: true,
-    });
-  });
 });
 
 describe('definitions of custom resources', () => {
@@ -864,7 +650,6 @@ describe('definitions of custom resources', () => {
     return make('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { spec }, { ...CLUSTER, name });
   };
   const at = 'spec.versions[0].schema.openAPIV3Schema';
-  const rules = [{ rule: 'self.' }];
   testCreate([
     ...DEFINITIONS.map((one): Case => [
       `the project's ${one.spec.names.kind}`,
@@ -872,16 +657,9 @@ describe('definitions of custom resources', () => {
     ]),
     ['a valid one', definition({})],
     [
-      'required fields',
-      definition({ group: '', scope: 'Some', names: {}, versions: [] }, {}, 'x'),
+      'another name',
+      definition({}, {}, 'x'),
       'metadata.name: Invalid value: "x": must be spec.names.plural+"."+spec.group',
-      'spec.group: Required value',
-      'spec.names.plural: Required value',
-      'spec.names.singular: Required value',
-      'spec.names.kind: Required value',
-      'spec.names.listKind: Required value',
-      'spec.scope: Unsupported value: "Some": supported values: "Cluster", "Namespaced"',
-      'spec.versions: Invalid value: []: must have exactly one version marked as storage version',
     ],
     ['no schema', definition({}, { schema: null }), `${at}: Required value: schemas are required`],
     [
@@ -889,20 +667,8 @@ describe('definitions of custom resources', () => {
       definition({}, { schema: { openAPIV3Schema: { type: 'thing' } } }),
       `${at}: Invalid value: "": schema is invalid: data/type must be equal to one of the allowed values, data/type must be array, data/type must match a schema in anyOf`,
     ],
-    [
-      'an invalid rule',
-      definition({}, { schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-validations': rules } } }),
-      `${at}.x-kubernetes-validations: Invalid value: "self.": compilation failed: Expected IDENTIFIER, got EOF`,
-    ],
   ]);
-  testUpdate([
-    [
-      'the scope',
-      definition({}),
-      definition({ scope: 'Cluster' }),
-      'spec.scope: Invalid value: "Cluster": field is immutable',
-    ],
-  ]);
+  testUpdate([]);
 
   test('stored versions are recorded', () => {
     const old = definition({});

@@ -233,23 +233,6 @@ describe('the API over HTTP', () => {
       assert.equal((await send('GET', '/apis/example.com')).status, 404);
       assert.equal((await send('GET', '/apis/example.com/v1/gadgets')).status, 404);
     });
-
-    test('has the old OpenAPI document in JSON, and an empty one in protobuf for those who take nothing else', async () => {
-      const protobuf = 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf';
-      const { status, headers, text } = await send('GET', '/openapi/v2', undefined, { accept: protobuf });
-      assert.deepEqual(
-        [status, headers['content-type'], text],
-        [
-          200,
-          'application/com.github.proto-openapi.spec.v2.v1.0+protobuf',
-          '\n\u00032.0\u0012\u0015\n\nKubernetes\u0012\u0007v1.36.0',
-        ],
-      );
-      const { swagger } = objectOf(
-        await send('GET', '/openapi/v2', undefined, { accept: `${protobuf},application/json` }),
-      );
-      assert.equal(swagger, '2.0');
-    });
   });
 
   test('a kubeconfig can be read by its owner only', async () => {

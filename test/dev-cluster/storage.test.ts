@@ -66,15 +66,6 @@ test('keys of every kind are only keys', () => {
   }
 });
 
-test('the history is limited', () => {
-  const storage = createStorage();
-  const first = storage.revision();
-  for (let index = 0; index < 1001; index++) storage.create(PODS, pod('a', String(index)));
-  assert.equal(storage.oldestRevision(), first + 1);
-  assert.equal(storage.changesSince(PODS, first + 1).length, 1000);
-  assert.equal(storage.changesSince(PODS, storage.revision()).length, 0);
-});
-
 /** What somebody does to a small storage. */
 const steps = fc.array(
   fc.record({
@@ -92,23 +83,6 @@ function act(storage: Storage, { name, action, value }: { name: string; action: 
   } else if (before) storage.replace(PODS, before, pod('n', name, value));
   else storage.create(PODS, pod('n', name, value));
 }
-
-test('the past can be seen as it was, at every resource version', () => {
-  fc.assert(
-    fc.property(steps, (actions) => {
-      const storage = createStorage();
-      const moments: { revision: number; objects: readonly ApiObject[] }[] = [];
-      for (const action of actions) {
-        act(storage, action);
-        moments.push({ revision: storage.revision(), objects: storage.list(PODS) });
-      }
-      for (const { revision, objects } of moments) {
-        const seen = storage.listAt(PODS, revision);
-        assert.deepEqual(new Set(seen), new Set(objects));
-      }
-    }),
-  );
-});
 
 test('whoever follows the changes ends up with what is stored', () => {
   fc.assert(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { age, columnsOf, formatDuration } from '../../src/dev-cluster/tables.ts';
+import { age, kindColumns, formatDuration } from '../../src/dev-cluster/tables.ts';
 
 const NOW = new Date('2026-01-02T00:00:00Z');
 const CREATED = '2026-01-01T23:59:00Z';
@@ -123,11 +123,11 @@ describe('the row of', () => {
       },
       ['60s', 'Warning', 'R', 'pod/p', 'c', 'text', 'n'],
     ],
-    ['a kind without own columns', 'LimitRange', {}, ['n', CREATED]],
+    ['a kind without columns of its own', 'LimitRange', {}, ['n', '60s']],
   ];
   for (const [name, kind, object, cells] of cases) {
     test(name, () => {
-      const row = columnsOf(kind).map((column) => column.cell({ metadata, ...object }, NOW));
+      const row = kindColumns(kind).map((column) => column.cell({ metadata, ...object }, NOW));
       assert.deepEqual(row, cells);
     });
   }

@@ -85,12 +85,6 @@ describe('watching', () => {
     assert.deepEqual(await watch('fieldSelector=metadata.name%3Db'), ['ADDED b']);
   });
 
-  test('marks the end of the beginning', async () => {
-    await create('a');
-    const query = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true';
-    assert.deepEqual(await watch(query), ['ADDED a', 'BOOKMARK initial-events-end']);
-  });
-
   test('from a version that is forgotten ends with an error', async () => {
     const [only, ...more] = await watch('resourceVersion=1');
     assert.match(only ?? '', /^ERROR too old resource version: 1 \(\d+\)$/);

@@ -149,10 +149,13 @@ suite('an installation', () => {
     });
   });
 
-  test('the doctor sees that nobody is there', async () => {
+  test('doctor reports that no replica can be called', async () => {
     const { code, stdout } = await diagnose();
     assert.equal(code, 1);
-    assert.match(stdout, /^problem +reachable +psa\.portcullis\.dev: cannot be called/m);
+    assert.match(
+      stdout,
+      /^problem +reachability +psa\.portcullis\.dev: the call for a namespace failed: failed to call webhook: /m,
+    );
   });
 
   test('somebody has been there before', async () => {
@@ -223,10 +226,10 @@ suite('an installation', () => {
     }
   });
 
-  test('the doctor finds nothing wrong', async () => {
+  test('doctor reports no problems', async () => {
     const { code, stdout } = await diagnose();
     assert.equal(code, 0, stdout);
-    assert.match(stdout, /^ok +reachable +psa\.portcullis\.dev: answers$/m);
+    assert.match(stdout, /^ok +reachability +psa\.portcullis\.dev: responds$/m);
   });
 
   test('an API server that goes away makes no replica unready, and finds all as it was', async () => {

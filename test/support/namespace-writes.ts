@@ -1,5 +1,7 @@
 /** Writes of namespaces as an API server does them, without one: field ownership included, values unchecked. */
-import { applyConfiguration, loadSchemas, trackUpdate, type Ownership } from '../../src/dev-cluster/fields/index.ts';
+import { applyConfiguration } from '../../src/dev-cluster/fields/apply.ts';
+import { loadSchemas } from '../../src/dev-cluster/fields/schema.ts';
+import { trackUpdate, type Ownership } from '../../src/dev-cluster/fields/managed-fields.ts';
 import type { ApiObject } from '../../src/dev-cluster/index.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import type { JsonPatchOp } from '../../src/kube/json-patch.ts';

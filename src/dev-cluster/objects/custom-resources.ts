@@ -1,9 +1,10 @@
 /**
- * CustomResourceDefinitions and custom resources. Ajv validates custom resources against their schema, removes unknown
- * fields and fills in defaults.
+ * CustomResourceDefinitions and custom resources. Ajv validates custom resources against their schema and fills in
+ * defaults.
  * @see https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/registry/customresource/strategy.go
  */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import { withoutNulls } from '../../kube/equality.ts';
 import {
   invalidValue,
   notSupported,
@@ -16,8 +17,18 @@ import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { compileExpression, toCelValue } from '../match-conditions.ts';
 import { age, ageColumn, nameColumn } from '../tables.ts';
-import type { ApiObject, ResourceInfo, TableColumn } from '../types.ts';
-import { hasField, numberAt, objectAt, objectsAt, textAt, textsAt } from './read.ts';
+import {
+  at,
+  hasField,
+  itemsAt,
+  numberAt,
+  objectAt,
+  textAt,
+  textsAt,
+  type ApiObject,
+  type ResourceInfo,
+  type TableColumn,
+} from '../types.ts';
 import { createStrategy, restore, type KindRules } from './strategy.ts';
 
 /** The rules of CustomResourceDefinitions. */
@@ -36,72 +47,45 @@ export const definitionRules: KindRules = {
     definition['status'] = { ...status, storedVersions: [...stored] };
   },
   validate: definitionErrors,
-  validateUpdate(definition, old, subresource) {
-    const [spec, before] = [objectAt(definition, 'spec'), objectAt(old, 'spec')];
-    return ['group', 'scope']
-      .filter((field) => subresource === '' && spec[field] !== before[field])
-      .map((field) => invalidValue(`spec.${field}`, spec[field], 'field is immutable'));
-  },
 };
 
 function storageVersions(definition: ApiObject): string[] {
-  return objectsAt(objectAt(definition, 'spec'), 'versions')
+  return itemsAt(definition, 'spec', 'versions')
     .filter((version) => version['storage'] === true)
     .map((version) => textAt(version, 'name'));
 }
 
+/** Reports definitions that the server cannot serve. */
 function definitionErrors(definition: ApiObject): FieldError[] {
   const spec = objectAt(definition, 'spec');
-  const names = objectAt(spec, 'names');
-  const name = textAt(definition.metadata, 'name');
-  const scope = textAt(spec, 'scope');
-  const versions = objectsAt(spec, 'versions');
-  const required = [
-    ['spec.group', textAt(spec, 'group')],
-    ...['plural', 'singular', 'kind', 'listKind'].map((field) => [`spec.names.${field}`, textAt(names, field)]),
-  ];
+  const name = textAt(definition, 'metadata', 'name');
+  const isNamed = name === `${textAt(spec, 'names', 'plural')}.${textAt(spec, 'group')}`;
   return [
-    ...(name === `${textAt(names, 'plural')}.${textAt(spec, 'group')}`
-      ? []
-      : [invalidValue('metadata.name', name, 'must be spec.names.plural+"."+spec.group')]),
-    ...required.filter(([, value]) => value === '').map(([path = '']) => requiredField(path, '')),
-    ...(['Cluster', 'Namespaced'].includes(scope)
-      ? []
-      : [notSupported('spec.scope', scope, ['Cluster', 'Namespaced'])]),
-    ...(storageVersions(definition).length === 1
-      ? []
-      : [invalidValue('spec.versions', versions, 'must have exactly one version marked as storage version')]),
-    ...versions.flatMap((version, index) => schemaErrors(version, `spec.versions[${index}].schema.openAPIV3Schema`)),
+    ...(isNamed ? [] : [invalidValue('metadata.name', name, 'must be spec.names.plural+"."+spec.group')]),
+    ...itemsAt(spec, 'versions').flatMap((version, index) => {
+      const path = `spec.versions[${index}].schema.openAPIV3Schema`;
+      if (!hasField(version, 'schema', 'openAPIV3Schema')) return [requiredField(path, 'schemas are required')];
+      try {
+        compileSchema(versionSchema(version));
+        return [];
+      } catch (error) {
+        return [invalidValue(path, '', (error as Error).message)];
+      }
+    }),
   ];
-}
-
-function schemaErrors(version: JsonObject, path: string): FieldError[] {
-  if (!hasField(objectAt(version, 'schema'), 'openAPIV3Schema')) return [requiredField(path, 'schemas are required')];
-  const schema = versionSchema(version);
-  const rule = objectsAt(schema, 'x-kubernetes-validations').find((one) => !compileRule(one).ok);
-  const program = rule && compileRule(rule);
-  if (program?.ok === false) {
-    return [invalidValue(`${path}.x-kubernetes-validations`, textAt(rule, 'rule'), program.error)];
-  }
-  try {
-    compileSchema(schema);
-    return [];
-  } catch (error) {
-    return [invalidValue(path, '', (error as Error).message)];
-  }
 }
 
 function versionSchema(version: JsonObject): JsonObject {
-  return objectAt(objectAt(version, 'schema'), 'openAPIV3Schema');
+  return objectAt(version, 'schema', 'openAPIV3Schema');
 }
 
 const VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
 
 /** The resources of a CustomResourceDefinition: one for each version that is served. */
-export function resourcesOfDefinition(definition: ApiObject): readonly ResourceInfo[] {
+export function definedResources(definition: ApiObject): readonly ResourceInfo[] {
   const spec = objectAt(definition, 'spec');
   const names = objectAt(spec, 'names');
-  return objectsAt(spec, 'versions')
+  return itemsAt(spec, 'versions')
     .filter((version) => version['served'] === true)
     .map((version) => ({
       group: textAt(spec, 'group'),
@@ -122,58 +106,62 @@ export function resourcesOfDefinition(definition: ApiObject): readonly ResourceI
 }
 
 function hasStatus(version: JsonObject): boolean {
-  return hasField(objectAt(version, 'subresources'), 'status');
+  return hasField(version, 'subresources', 'status');
 }
 
 function customRules(version: JsonObject, namespaced: boolean): KindRules {
   const schema = versionSchema(version);
   const validate = compileSchema(schema);
+  const rules = itemsAt(schema, 'x-kubernetes-validations').map(({ rule, message }) => ({
+    program: compileExpression(String(rule), ['self']),
+    message: String(message),
+  }));
+  const customErrors = (object: ApiObject): FieldError[] => {
+    const isValid = validate(object);
+    const errors = isValid ? [] : (validate.errors ?? []).filter(({ schemaPath }) => !IN_BRANCH.test(schemaPath));
+    if (errors.length > 0) return errors.map(toFieldError);
+    // In CEL, a member that is null counts as absent.
+    const self = toCelValue(withoutNulls(object));
+    return rules
+      .filter(({ program }) => !program.ok || program.run({ self }) !== true)
+      .map(({ message }): FieldError => ({ type: 'FieldValueInvalid', path: '<nil>', detail: message }));
+  };
   return {
     namespaced,
     generation: 'counted',
     ...(hasStatus(version) ? { initialStatus: () => undefined } : {}),
-    // The validation also removes unknown fields and fills in defaults.
+    prune: (object) => prune(object, schema),
+    // The validation fills in the defaults.
     defaults: (object) => void validate(object),
     prepareForUpdate(object, old, subresource) {
       if (subresource !== 'status' || !object.metadata) return;
       const kept = ['managedFields', 'resourceVersion'];
       restore(object.metadata, old.metadata ?? {}, (field) => !kept.includes(field));
     },
-    validateCreate: (object) => customErrors(object, undefined, schema, validate),
-    validateUpdate: (object, old) => customErrors(object, old, schema, validate),
+    validateCreate: customErrors,
+    validateUpdate: customErrors,
   };
 }
 
-function customErrors(
-  object: ApiObject,
-  old: ApiObject | undefined,
-  schema: JsonObject,
-  validate: ValidateFunction,
-): FieldError[] {
-  const errors = validate(object)
-    ? []
-    : (validate.errors ?? []).filter(({ schemaPath }) => !IN_BRANCH.test(schemaPath));
-  if (errors.length > 0) return errors.map(toFieldError);
-  return objectsAt(schema, 'x-kubernetes-validations').flatMap((rule) => ruleErrors(rule, object, old));
+/** Removes the fields that the schema does not contain, and returns their paths. */
+function prune(value: unknown, schema: JsonObject, path = ''): string[] {
+  if (Array.isArray(value)) {
+    return value.flatMap((item, index) => prune(item, objectAt(schema, 'items'), `${path}[${index}]`));
+  }
+  if (!isObject(value) || !isObject(schema['properties'])) return [];
+  return Object.entries(value).flatMap(([name, member]) => {
+    if (path === '' && ['apiVersion', 'kind', 'metadata'].includes(name)) return [];
+    const memberPath = path === '' ? name : `${path}.${name}`;
+    const memberSchema = at(schema, 'properties', name) ?? at(schema, 'additionalProperties');
+    if (isObject(memberSchema)) return prune(member, memberSchema, memberPath);
+    if (schema['x-kubernetes-preserve-unknown-fields'] === true) return [];
+    Reflect.deleteProperty(value, name);
+    return [memberPath];
+  });
 }
 
 /** Errors in the branches of a junctor are summarized by the error of the junctor. */
 const IN_BRANCH = /\/(anyOf|oneOf|not)\/\d/;
-
-function compileRule(rule: JsonObject): ReturnType<typeof compileExpression> {
-  return compileExpression(textAt(rule, 'rule').trim(), ['oldSelf', 'self']);
-}
-
-/** Evaluates a CEL rule of the root. Rules about `oldSelf` apply to updates only. */
-function ruleErrors(rule: JsonObject, object: ApiObject, old: ApiObject | undefined): FieldError[] {
-  const program = compileRule(rule);
-  if (!program.ok || (old === undefined && /\boldSelf\b/.test(textAt(rule, 'rule')))) return [];
-  const outcome = program.run({ self: toCelValue(object), oldSelf: toCelValue(old) });
-  const message = textAt(rule, 'message') || `failed rule: ${textAt(rule, 'rule').trim()}`;
-  if (outcome === true) return [];
-  if (outcome === false) return [{ type: 'FieldValueInvalid', path: '<nil>', detail: message }];
-  return [invalidValue('<nil>', 'object', `${outcome.error} evaluating rule: ${message}`)];
-}
 
 const FORMATS = {
   'date-time': (text: string) =>
@@ -192,28 +180,10 @@ function compileSchema(schema: JsonObject): ValidateFunction {
     verbose: true,
     logger: false,
     useDefaults: true,
-    removeAdditional: true,
     formats: FORMATS,
   });
   const typeMeta = { apiVersion: {}, kind: {}, metadata: {} };
-  const pruned = closeObjects(schema);
-  return ajv.compile({ ...pruned, properties: { ...objectAt(pruned, 'properties'), ...typeMeta } });
-}
-
-/** Forbids unknown fields in all objects with known fields, so that Ajv removes them. */
-function closeObjects(schema: JsonObject): JsonObject {
-  const { properties, additionalProperties, items } = schema;
-  const isOpen = schema['x-kubernetes-preserve-unknown-fields'] === true;
-  const close = (value: unknown): unknown => (isObject(value) ? closeObjects(value) : value);
-  return {
-    ...schema,
-    ...(isObject(properties) && !isOpen ? { additionalProperties: false } : {}),
-    ...(isObject(properties)
-      ? { properties: Object.fromEntries(Object.entries(properties).map(([name, part]) => [name, close(part)])) }
-      : {}),
-    ...(isObject(additionalProperties) ? { additionalProperties: close(additionalProperties) } : {}),
-    ...(isObject(items) ? { items: close(items) } : {}),
-  };
+  return ajv.compile({ ...schema, properties: { ...objectAt(schema, 'properties'), ...typeMeta } });
 }
 
 /**
@@ -268,7 +238,7 @@ function typeName(value: unknown): string {
 
 /** The columns of `kubectl get`: the columns of the definition, or else the age. */
 function versionColumns(version: JsonObject): readonly TableColumn[] {
-  const columns = objectsAt(version, 'additionalPrinterColumns');
+  const columns = itemsAt(version, 'additionalPrinterColumns');
   return [nameColumn, ...(columns.length === 0 ? [ageColumn] : columns.map(createColumn))];
 }
 
@@ -279,7 +249,7 @@ function createColumn(column: JsonObject): TableColumn {
     type,
     format: textAt(column, 'format'),
     description: textAt(column, 'description') || `Custom resource definition column (in JSONPath format): ${path}`,
-    priority: numberAt(column, 'priority') ?? 0,
+    priority: numberAt(column, 'priority'),
     cell: (object, now) => formatCell(readJsonPath(object, path), type, now),
   };
 }

@@ -2,17 +2,68 @@
  * The rules of the built-in kinds: server-side fields and validation. Only the rules that users of a trial cluster meet
  * are checked. The functions know neither storage nor requests.
  */
-import { semanticEqual } from '../../kube/equality.ts';
+import { X509Certificate } from 'node:crypto';
 import { invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
-import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors } from '../../kube/names.ts';
-import { matchesLabelSelector } from '../../kube/webhooks.ts';
+import { dnsLabelErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import type { ApiObject, Strategy } from '../types.ts';
+import { conditionError } from '../match-conditions.ts';
+import { hasField, numberAt, objectAt, itemsAt, textAt, textsAt, type ApiObject, type Strategy } from '../types.ts';
+import { type KindRules, createStrategy, isEmptySelector, type NameRule } from './strategy.ts';
+import { semanticEqual } from '../../kube/equality.ts';
+import { matchesLabelSelector } from '../../kube/webhooks.ts';
 import { definitionRules } from './custom-resources.ts';
 import { podRules, portNumberErrors, templateErrors, templateWarnings } from './pod.ts';
-import { hasField, numberAt, objectAt, objectsAt, textAt, textsAt } from './read.ts';
-import { createStrategy, isEmptySelector, selectorErrors, type KindRules, type NameRule } from './strategy.ts';
-import { webhookConfigurationRules } from './webhook-configuration.ts';
+
+/**
+ * Configurations of validating and mutating webhooks. Only mistakes due to which a webhook is not called are checked.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/admissionregistration/validation/validation.go
+ */
+const webhookConfigurationRules: KindRules = {
+  namespaced: false,
+  generation: 'counted',
+  validate: (configuration) =>
+    itemsAt(configuration, 'webhooks').flatMap((webhook, index) => webhookErrors(webhook, `webhooks[${index}]`)),
+};
+
+function webhookErrors(webhook: JsonObject, path: string): FieldError[] {
+  const isOne = hasField(webhook, 'clientConfig', 'url') !== hasField(webhook, 'clientConfig', 'service');
+  const lists = ['operations', 'apiGroups', 'apiVersions', 'resources'];
+  const versions = textsAt(webhook, 'admissionReviewVersions');
+  return [
+    ...(textAt(webhook, 'name') === '' ? [requiredField(`${path}.name`, '')] : []),
+    ...itemsAt(webhook, 'rules').flatMap((rule, index) =>
+      lists
+        .filter((field) => textsAt(rule, field).length === 0)
+        .map((field) => requiredField(`${path}.rules[${index}].${field}`, '')),
+    ),
+    ...(hasField(webhook, 'sideEffects')
+      ? []
+      : [requiredField(`${path}.sideEffects`, 'must specify one of None, NoneOnDryRun')]),
+    ...(isOne ? [] : [requiredField(`${path}.clientConfig`, 'exactly one of url or service is required')]),
+    ...bundleErrors(textAt(webhook, 'clientConfig', 'caBundle'), `${path}.clientConfig.caBundle`),
+    ...itemsAt(webhook, 'matchConditions').flatMap(({ expression }, index) => {
+      const error = conditionError(String(expression).trim());
+      return error === undefined
+        ? []
+        : [invalidValue(`${path}.matchConditions[${index}].expression`, expression, error)];
+    }),
+    // The development cluster sends reviews of version v1 only.
+    ...(versions.includes('v1')
+      ? []
+      : [invalidValue(`${path}.admissionReviewVersions`, versions, 'must include at least one of v1')]),
+  ];
+}
+
+function bundleErrors(bundle: string, path: string): FieldError[] {
+  if (bundle === '') return [];
+  try {
+    new X509Certificate(Buffer.from(bundle, 'base64'));
+    return [];
+  } catch {
+    const detail = 'unable to load root certificates: unable to parse bytes as PEM block';
+    return [invalidValue(path, bundle, detail)];
+  }
+}
 
 const RBAC = 'rbac.authorization.k8s.io';
 
@@ -37,10 +88,6 @@ const KINDS: Readonly<Record<string, KindRules>> = {
       setNameLabel(namespace);
       if (subresource !== 'finalize') namespace['spec'] = structuredClone(objectAt(old, 'spec'));
     },
-    validate: (namespace) =>
-      textsAt(objectAt(namespace, 'spec'), 'finalizers').flatMap((name) =>
-        labelKeyErrors(name).map((error) => invalidValue('spec.finalizers', name, error)),
-      ),
   },
   '/Node': { namespaced: false, initialStatus: (node) => node['status'] ?? {} },
   '/PersistentVolume': { namespaced: false, initialStatus: () => ({ phase: 'Pending' }) },
@@ -87,10 +134,6 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'batch/CronJob': {
     namespaced: true,
     generation: 'counted',
-    nameErrors: (name) => [
-      ...dnsSubdomainErrors(name),
-      ...(name.length > 52 ? ['must be no more than 52 characters'] : []),
-    ],
     initialStatus: () => ({}),
     validate: cronJobErrors,
     warnings: (object) => templateWarnings('batch', 'CronJob', object),
@@ -115,16 +158,16 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   [`${RBAC}/ClusterRole`]: {
     namespaced: false,
     nameErrors: pathSegmentErrors,
-    validate: (role) => roleErrors(role, false),
+    validate: roleErrors,
   },
   [`${RBAC}/ClusterRoleBinding`]: roleBinding(false, ['ClusterRole']),
-  [`${RBAC}/Role`]: { namespaced: true, nameErrors: pathSegmentErrors, validate: (role) => roleErrors(role, true) },
+  [`${RBAC}/Role`]: { namespaced: true, nameErrors: pathSegmentErrors, validate: roleErrors },
   [`${RBAC}/RoleBinding`]: roleBinding(true, ['Role', 'ClusterRole']),
   'scheduling.k8s.io/PriorityClass': { namespaced: false, generation: 'counted' },
 };
 
 /** Returns the strategy of a built-in kind. Kinds without rules are namespaced and not validated. */
-export function strategyOf(group: string, kind: string): Strategy {
+export function kindStrategy(group: string, kind: string): Strategy {
   const key = `${group}/${kind}`;
   return createStrategy((Object.hasOwn(KINDS, key) ? KINDS[key] : undefined) ?? { namespaced: true });
 }
@@ -159,12 +202,12 @@ const SERVICE_TYPES = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'];
 function serviceErrors(service: ApiObject): FieldError[] {
   const spec = objectAt(service, 'spec');
   const type = textAt(spec, 'type');
-  const ports = objectsAt(spec, 'ports');
+  const ports = itemsAt(spec, 'ports');
   const needsPorts = type !== 'ExternalName' && spec['clusterIP'] !== 'None';
   return [
     ...(needsPorts && ports.length === 0 ? [requiredField('spec.ports', '')] : []),
-    ...(SERVICE_TYPES.includes(type) ? [] : [notSupported('spec.type', type, SERVICE_TYPES)]),
-    ...ports.flatMap((port, index) => portNumberErrors(`spec.ports[${index}].port`, numberAt(port, 'port') ?? 0)),
+    ...supported('spec.type', type, SERVICE_TYPES),
+    ...ports.flatMap((port, index) => portNumberErrors(`spec.ports[${index}].port`, numberAt(port, 'port'))),
   ];
 }
 
@@ -182,11 +225,10 @@ function workload(kind: string, noun: string, status: object): KindRules {
       const template = objectAt(spec, 'template');
       const policy = textAt(objectAt(template, 'spec'), 'restartPolicy');
       return [
-        ...nonNegativeErrors(spec, ['replicas'], 'spec'),
         ...workloadSelectorErrors(spec, noun),
         ...templateErrors(template, 'spec.template'),
         ...selectorMismatch(objectAt(spec, 'selector'), template),
-        ...(policy === 'Always' ? [] : [notSupported('spec.template.spec.restartPolicy', policy, ['Always'])]),
+        ...supported('spec.template.spec.restartPolicy', policy, ['Always']),
       ];
     },
     validateUpdate: (object, old, subresource) => (subresource === '' ? changed(object, old, ['selector']) : []),
@@ -194,21 +236,12 @@ function workload(kind: string, noun: string, status: object): KindRules {
   };
 }
 
-function nonNegativeErrors(spec: JsonObject, fields: readonly string[], path: string): FieldError[] {
-  return fields
-    .filter((field) => (numberAt(spec, field) ?? 0) < 0)
-    .map((field) => invalidValue(`${path}.${field}`, spec[field], 'must be greater than or equal to 0'));
-}
-
 function workloadSelectorErrors(spec: JsonObject, noun: string): FieldError[] {
   if (!hasField(spec, 'selector')) return [requiredField('spec.selector', '')];
   const selector = objectAt(spec, 'selector');
-  return [
-    ...selectorErrors(selector, 'spec.selector'),
-    ...(isEmptySelector(selector)
-      ? [invalidValue('spec.selector', selector, `empty selector is invalid for ${noun}`)]
-      : []),
-  ];
+  return isEmptySelector(selector)
+    ? [invalidValue('spec.selector', selector, `empty selector is invalid for ${noun}`)]
+    : [];
 }
 
 function selectorMismatch(selector: JsonObject, template: JsonObject): FieldError[] {
@@ -245,12 +278,10 @@ function labelJobPods(job: ApiObject): void {
 
 /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/validation/validation.go */
 function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
-  const template = objectAt(spec, 'template');
-  const policy = textAt(objectAt(template, 'spec'), 'restartPolicy');
+  const policy = textAt(spec, 'template', 'spec', 'restartPolicy');
   const needsPolicy = policy === 'Always' || policy === '';
   return [
-    ...nonNegativeErrors(spec, ['parallelism', 'completions', 'backoffLimit', 'activeDeadlineSeconds'], path),
-    ...templateErrors(template, `${path}.template`),
+    ...templateErrors(objectAt(spec, 'template'), `${path}.template`),
     ...(needsPolicy
       ? [requiredField(`${path}.template.spec.restartPolicy`, 'valid values: "OnFailure", "Never"')]
       : []),
@@ -258,42 +289,19 @@ function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
 }
 
 function cronJobErrors(cronJob: ApiObject): FieldError[] {
-  const spec = objectAt(cronJob, 'spec');
-  const schedule = textAt(spec, 'schedule');
-  const fields = schedule.trim().split(/\s+/);
-  const detail = `expected exactly 5 fields, found ${fields.length}: [${fields.join(' ')}]`;
   return [
-    ...(schedule === '' ? [requiredField('spec.schedule', '')] : []),
-    ...(schedule === '' || schedule.startsWith('@') || fields.length === 5
-      ? []
-      : [invalidValue('spec.schedule', schedule, detail)]),
-    ...jobSpecErrors(objectAt(objectAt(spec, 'jobTemplate'), 'spec'), 'spec.jobTemplate.spec'),
+    ...(textAt(cronJob, 'spec', 'schedule') === '' ? [requiredField('spec.schedule', '')] : []),
+    ...jobSpecErrors(objectAt(cronJob, 'spec', 'jobTemplate', 'spec'), 'spec.jobTemplate.spec'),
   ];
 }
 
 /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/rbac/validation/validation.go */
-function roleErrors(role: ApiObject, namespaced: boolean): FieldError[] {
-  return objectsAt(role, 'rules').flatMap((rule, index) => {
-    const path = `rules[${index}]`;
-    const urls = textsAt(rule, 'nonResourceURLs');
-    const isMixed = ['apiGroups', 'resources', 'resourceNames'].some((field) => textsAt(rule, field).length > 0);
-    const invalidUrls = (detail: string): FieldError => invalidValue(`${path}.nonResourceURLs`, urls, detail);
-    const requiredList = (field: string, detail: string): FieldError[] =>
-      textsAt(rule, field).length === 0 ? [requiredField(`${path}.${field}`, detail)] : [];
-    const verbs = requiredList('verbs', 'verbs must contain at least one value');
-    if (urls.length === 0) {
-      return [
-        ...verbs,
-        ...requiredList('apiGroups', 'resource rules must supply at least one api group'),
-        ...requiredList('resources', 'resource rules must supply at least one resource'),
-      ];
-    }
-    return [
-      ...verbs,
-      ...(namespaced ? [invalidUrls('namespaced rules cannot apply to non-resource URLs')] : []),
-      ...(isMixed ? [invalidUrls('rules cannot apply to both regular resources and non-resource URLs')] : []),
-    ];
-  });
+function roleErrors(role: ApiObject): FieldError[] {
+  return itemsAt(role, 'rules').flatMap((rule, index) =>
+    textsAt(rule, 'verbs').length === 0
+      ? [requiredField(`rules[${index}].verbs`, 'verbs must contain at least one value')]
+      : [],
+  );
 }
 
 function roleBinding(namespaced: boolean, kinds: readonly string[]): KindRules {
@@ -301,9 +309,10 @@ function roleBinding(namespaced: boolean, kinds: readonly string[]): KindRules {
     namespaced,
     nameErrors: pathSegmentErrors,
     validate: (object) => [
-      ...roleRefErrors(objectAt(object, 'roleRef'), kinds),
-      ...objectsAt(object, 'subjects').flatMap((subject, index) =>
-        subjectErrors(subject, `subjects[${index}]`, namespaced),
+      ...supported('roleRef.kind', textAt(object, 'roleRef', 'kind'), kinds),
+      ...(textAt(object, 'roleRef', 'name') === '' ? [requiredField('roleRef.name', '')] : []),
+      ...itemsAt(object, 'subjects').flatMap((subject, index) =>
+        supported(`subjects[${index}].kind`, textAt(subject, 'kind'), ['ServiceAccount', 'User', 'Group']),
       ),
     ],
     validateUpdate: (object, old) =>
@@ -313,30 +322,6 @@ function roleBinding(namespaced: boolean, kinds: readonly string[]): KindRules {
   };
 }
 
-function roleRefErrors(roleRef: JsonObject, kinds: readonly string[]): FieldError[] {
-  const [apiGroup, kind, name] = [textAt(roleRef, 'apiGroup'), textAt(roleRef, 'kind'), textAt(roleRef, 'name')];
-  return [
-    ...(apiGroup === RBAC ? [] : [notSupported('roleRef.apiGroup', apiGroup, [RBAC])]),
-    ...(kinds.includes(kind) ? [] : [notSupported('roleRef.kind', kind, kinds)]),
-    ...(name === ''
-      ? [requiredField('roleRef.name', '')]
-      : pathSegmentErrors(name).map((error) => invalidValue('roleRef.name', name, error))),
-  ];
-}
-
-function subjectErrors(subject: JsonObject, path: string, namespaced: boolean): FieldError[] {
-  const [kind, name, apiGroup] = [textAt(subject, 'kind'), textAt(subject, 'name'), textAt(subject, 'apiGroup')];
-  const missing = name === '' ? [requiredField(`${path}.name`, '')] : [];
-  if (kind === 'ServiceAccount') {
-    return [
-      ...missing,
-      ...(name === '' ? [] : dnsSubdomainErrors(name).map((error) => invalidValue(`${path}.name`, name, error))),
-      ...(apiGroup === '' ? [] : [notSupported(`${path}.apiGroup`, apiGroup, [''])]),
-      ...(!namespaced && textAt(subject, 'namespace') === '' ? [requiredField(`${path}.namespace`, '')] : []),
-    ];
-  }
-  if (kind !== 'User' && kind !== 'Group') {
-    return [...missing, notSupported(`${path}.kind`, kind, ['ServiceAccount', 'User', 'Group'])];
-  }
-  return apiGroup === RBAC ? missing : [...missing, notSupported(`${path}.apiGroup`, apiGroup, [RBAC])];
+function supported(path: string, value: string, values: readonly string[]): FieldError[] {
+  return values.includes(value) ? [] : [notSupported(path, value, values)];
 }

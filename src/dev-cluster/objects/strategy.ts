@@ -5,8 +5,7 @@ import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } 
 import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { metadataOf, type ApiObject, type Strategy } from '../types.ts';
-import { objectAt, objectsAt, textAt, textsAt } from './read.ts';
+import { metadataOf, type ApiObject, type Strategy, objectAt, itemsAt, textAt, textsAt } from '../types.ts';
 
 /** Returns the errors of a name in the words of the API server. */
 export type NameRule = (name: string) => readonly string[];
@@ -20,6 +19,7 @@ export interface KindRules {
   readonly generation?: 'counted';
   /** Returns the status of a new object; absent if the kind has no status. */
   readonly initialStatus?: (object: ApiObject) => unknown;
+  readonly prune?: (object: ApiObject) => readonly string[];
   readonly defaults?: (object: ApiObject) => void;
   readonly prepareForCreate?: (object: ApiObject) => void;
   /** Runs after the fields that the request cannot change have been restored. */
@@ -36,7 +36,9 @@ export interface KindRules {
 export function createStrategy(rules: KindRules): Strategy {
   const validate = (object: ApiObject): readonly FieldError[] => rules.validate?.(object) ?? [];
   return {
+    prune: rules.prune ?? (() => []),
     defaults(object) {
+      rules.prune?.(object);
       (rules.defaults ?? applyDefaults)(object);
       // Go always writes the status of a built-in kind that has one.
       if (rules.initialStatus && !rules.defaults) object['status'] ??= {};
@@ -142,7 +144,7 @@ function commonErrors(metadata: JsonObject): FieldError[] {
   return [
     ...labelErrors(metadata['labels'], 'metadata.labels'),
     ...annotationErrors(metadata['annotations'], 'metadata.annotations'),
-    ...objectsAt(metadata, 'ownerReferences').flatMap((owner) =>
+    ...itemsAt(metadata, 'ownerReferences').flatMap((owner) =>
       ['kind', 'name', 'uid']
         .filter((field) => textAt(owner, field) === '')
         .map((field) => invalidValue(`metadata.ownerReferences.${field}`, '', 'must not be empty')),
@@ -168,36 +170,8 @@ export function annotationErrors(annotations: unknown, path: string): FieldError
   ];
 }
 
-/**
- * Validates a LabelSelector.
- * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/apis/meta/v1/validation/validation.go
- */
-export function selectorErrors(selector: JsonObject, path: string): FieldError[] {
-  return [
-    ...labelErrors(selector['matchLabels'], `${path}.matchLabels`),
-    ...objectsAt(selector, 'matchExpressions').flatMap((expression, index) =>
-      requirementErrors(expression, `${path}.matchExpressions[${index}]`),
-    ),
-  ];
-}
-
-function requirementErrors(requirement: JsonObject, path: string): FieldError[] {
-  const [key, operator] = [textAt(requirement, 'key'), textAt(requirement, 'operator')];
-  const hasValues = textsAt(requirement, 'values').length > 0;
-  const errors = labelKeyErrors(key).map((error) => invalidValue(`${path}.key`, key, error));
-  if (operator === 'In' || operator === 'NotIn') {
-    const detail = "must be specified when `operator` is 'In' or 'NotIn'";
-    return hasValues ? errors : [requiredField(`${path}.values`, detail), ...errors];
-  }
-  if (operator === 'Exists' || operator === 'DoesNotExist') {
-    const detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-    return hasValues ? [forbiddenField(`${path}.values`, detail), ...errors] : errors;
-  }
-  return [invalidValue(`${path}.operator`, operator, 'not a valid selector operator'), ...errors];
-}
-
-/** True if the selector selects everything. */
+/** Returns true if the selector selects everything. */
 export function isEmptySelector(selector: JsonObject): boolean {
   const labels = Object.keys(objectAt(selector, 'matchLabels'));
-  return labels.length === 0 && objectsAt(selector, 'matchExpressions').length === 0;
+  return labels.length === 0 && itemsAt(selector, 'matchExpressions').length === 0;
 }

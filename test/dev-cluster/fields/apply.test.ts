@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import {
-  applyConfiguration,
-  loadSchemas,
-  trackUpdate,
-  typeOfCrdSchema,
-  type OwnedResource,
-} from '../../../src/dev-cluster/fields/index.ts';
+import { applyConfiguration } from '../../../src/dev-cluster/fields/apply.ts';
+import { loadSchemas, typeOfCrdSchema } from '../../../src/dev-cluster/fields/schema.ts';
+import { trackUpdate, type OwnedResource } from '../../../src/dev-cluster/fields/managed-fields.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
 

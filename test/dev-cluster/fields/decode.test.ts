@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import {
-  decodeBody,
-  decodeConfiguration,
-  loadSchemas,
-  typeOfCrdSchema,
-} from '../../../src/dev-cluster/fields/index.ts';
+import { decodeBody, decodeConfiguration } from '../../../src/dev-cluster/fields/decode.ts';
+import { loadSchemas, typeOfCrdSchema } from '../../../src/dev-cluster/fields/schema.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 import type { GroupVersionKind } from '../../../src/kube/types.ts';
 

@@ -2,12 +2,11 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import {
   keepTimes,
-  loadSchemas,
   managerOf,
   trackUpdate,
-  typeOfCrdSchema,
   type OwnedResource,
-} from '../../../src/dev-cluster/fields/index.ts';
+} from '../../../src/dev-cluster/fields/managed-fields.ts';
+import { loadSchemas, typeOfCrdSchema } from '../../../src/dev-cluster/fields/schema.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 
 const schemas = loadSchemas();

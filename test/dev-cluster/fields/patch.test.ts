@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import {
-  applyPatch,
-  loadSchemas,
-  type FieldValidation,
-  type PatchMediaType,
-} from '../../../src/dev-cluster/fields/index.ts';
+import { applyPatch, type PatchMediaType } from '../../../src/dev-cluster/fields/patch.ts';
+import { loadSchemas } from '../../../src/dev-cluster/fields/schema.ts';
+import type { FieldValidation } from '../../../src/dev-cluster/fields/decode.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
 

@@ -12,7 +12,10 @@ import {
   union,
   type FieldSet,
 } from '../../../src/dev-cluster/fields/field-set.ts';
-import { applyConfiguration, decodeValue, loadSchemas, trackUpdate } from '../../../src/dev-cluster/fields/index.ts';
+import { applyConfiguration } from '../../../src/dev-cluster/fields/apply.ts';
+import { decodeValue } from '../../../src/dev-cluster/fields/decode.ts';
+import { loadSchemas } from '../../../src/dev-cluster/fields/schema.ts';
+import { trackUpdate } from '../../../src/dev-cluster/fields/managed-fields.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 
