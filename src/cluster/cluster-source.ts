@@ -151,9 +151,11 @@ function chooseContext(config: KubeConfig, wanted: string | undefined, users: re
     if (url !== undefined && !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
       throw new Error(`${field} of cluster ${quote(cluster.name)} must be an HTTP or HTTPS URL`);
   }
-  config.loadFromClusterAndUser(cluster, { ...user, exec: withExecutionInfo(user.exec, cluster) });
+  // Only the connection uses the proxy. The build omits the proxy agents of client-node.
+  const { proxyUrl, ...direct } = cluster;
+  config.loadFromClusterAndUser(direct, { ...user, exec: withExecutionInfo(user.exec, cluster) });
   const entry = users.find((one) => one['name'] === user.name)?.['user'];
-  return createTarget(config, context.namespace, isObject(entry) ? entry : {});
+  return { ...createTarget(config, context.namespace, isObject(entry) ? entry : {}), proxyUrl };
 }
 
 interface RawKubeconfig {
@@ -218,7 +220,7 @@ function createTarget(config: KubeConfig, namespace: string | undefined, user: J
     server,
     serverName: cluster?.tlsServerName,
     skipVerification: cluster?.skipTLSVerify === true,
-    proxyUrl: cluster?.proxyUrl,
+    proxyUrl: undefined,
     namespace: namespace || 'default',
     // Credentials are not sent without encryption.
     credentials: server.startsWith('http:')

@@ -4,30 +4,31 @@
  */
 import { dirname, resolve } from 'node:path';
 import {
+  checkFields,
   childNode,
-  strictIssues,
-  typeIssues,
-  userError,
-  type ConfigNode,
-  type Struct,
-  parsePath,
-  requireKind,
-  type ConfigKind,
   firstDocument,
   isOfKind,
+  parsePath,
+  requireKind,
+  userError,
+  type ConfigKind,
+  type ConfigNode,
+  type DocumentShape,
   type Issue,
 } from './document.ts';
 import { formatFieldError } from '../kube/field-error.ts';
+import type { FieldShape } from '../kube/field-shape.ts';
 import { isObject, type Result } from '../kube/types.ts';
 import {
   completeDefaults,
+  createPodSecurity,
   DEFAULT_CONFIGURATION,
   DEFAULTS_FIELDS,
   EXEMPTIONS_FIELDS,
   validateConfiguration,
+  type PodSecurity,
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
-import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
 import { readSource, type Source } from './files.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { quote } from '../kube/text.ts';
@@ -40,23 +41,18 @@ import {
   type RolloutSettings,
 } from '../policy/rollout/settings.ts';
 
-// * The configuration of Pod Security Admission as upstream has it: a PodSecurityConfiguration, alone or within an
-// AdmissionConfiguration. It is read strictly: what is not right in every part is not put into force.
-
 /** @see https://kubernetes.io/docs/reference/config-api/apiserver-config.v1/#apiserver-config-k8s-io-v1-AdmissionConfiguration */
 const ADMISSION_CONFIGURATION: ConfigKind = {
   kind: 'AdmissionConfiguration',
   apiVersions: ['apiserver.config.k8s.io/v1'],
 };
 
-const STRUCT: Struct = {
-  type: 'AdmissionConfiguration',
+const ADMISSION_SHAPE: DocumentShape = {
+  types: { '': 'AdmissionConfiguration', plugins: 'AdmissionPluginConfiguration' },
   fields: {
     apiVersion: 'string',
     kind: 'string',
-    plugins: [
-      { type: 'AdmissionPluginConfiguration', fields: { name: 'string', path: 'string', configuration: 'anything' } },
-    ],
+    plugins: [{ name: 'string', path: 'string', configuration: 'any' }],
   },
 };
 
@@ -72,10 +68,7 @@ interface PluginConfiguration {
  */
 function findPluginConfiguration(node: ConfigNode, name: string): PluginConfiguration {
   requireKind(node, [ADMISSION_CONFIGURATION]);
-  const types = typeIssues(node.value, STRUCT);
-  if (types.length > 0) throw userError(node, '', types);
-  const strict = strictIssues(node, STRUCT);
-  if (strict.length > 0) throw userError(node, 'strict decoding error: ', strict);
+  checkFields(node, ADMISSION_SHAPE);
   const plugins = childNode(node, ['plugins']).value ?? [];
   const index = (plugins as readonly (PluginEntry | null)[]).findIndex((plugin) => plugin?.name === name);
   if (index < 0) {
@@ -97,13 +90,13 @@ const POD_SECURITY_CONFIGURATION: ConfigKind = {
   apiVersions: ['v1', 'v1beta1', 'v1alpha1'].map((version) => `pod-security.admission.config.k8s.io/${version}`),
 };
 
-const POD_SECURITY_STRUCT: Struct = {
-  type: 'PodSecurityConfiguration',
+const POD_SECURITY_SHAPE: DocumentShape = {
+  types: { '': 'PodSecurityConfiguration', defaults: 'PodSecurityDefaults', exemptions: 'PodSecurityExemptions' },
   fields: {
     apiVersion: 'string',
     kind: 'string',
-    defaults: { type: 'PodSecurityDefaults', fields: recordOf(DEFAULTS_FIELDS, () => 'string') },
-    exemptions: { type: 'PodSecurityExemptions', fields: recordOf(EXEMPTIONS_FIELDS, () => ['string']) },
+    defaults: recordOf(DEFAULTS_FIELDS, (): FieldShape => 'string'),
+    exemptions: recordOf(EXEMPTIONS_FIELDS, (): FieldShape => ['string']),
   },
 };
 
@@ -164,10 +157,7 @@ export function readPodSecurity(node: ConfigNode): PodSecurity {
  * @throws {UserError} for wrong types, unknown fields and duplicate keys
  */
 export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration {
-  const types = typeIssues(node.value, POD_SECURITY_STRUCT);
-  if (types.length > 0) throw userError(node, '', types);
-  const strict = strictIssues(node, POD_SECURITY_STRUCT);
-  if (strict.length > 0) throw userError(node, 'strict decoding error: ', strict);
+  checkFields(node, POD_SECURITY_SHAPE);
   const own = isObject(node.value) && (node.value.apiVersion != null || node.value.kind != null);
   if (own) requireKind(node, [POD_SECURITY_CONFIGURATION]);
   return {
@@ -189,8 +179,8 @@ function recordOf<Key extends string, Value>(keys: readonly Key[], valueOf: (key
   return Object.fromEntries(keys.map((key) => [key, valueOf(key)])) as Record<Key, Value>;
 }
 
-const ROLLOUT_STRUCT: Struct = {
-  type: 'RolloutConfiguration',
+const ROLLOUT_SHAPE: DocumentShape = {
+  types: { '': 'RolloutConfiguration' },
   fields: {
     phase: 'string',
     enforcementDate: 'string',
@@ -213,10 +203,7 @@ const FEATURES: readonly string[] = [ENFORCEMENT_GATE];
  * @throws {UserError} with file, line and column of each error
  */
 function readRollout(rollout: ConfigNode, featureGates: ConfigNode): RolloutSettings {
-  const types = typeIssues(rollout.value, ROLLOUT_STRUCT);
-  if (types.length > 0) throw userError(rollout, '', types);
-  const strict = strictIssues(rollout, ROLLOUT_STRUCT);
-  if (strict.length > 0) throw userError(rollout, 'strict decoding error: ', strict);
+  checkFields(rollout, ROLLOUT_SHAPE);
   const issues: Issue[] = [];
   const at = <T>(name: string, read: (value: unknown) => Result<T>, fallback: T): T => {
     const { value } = childNode(rollout, [name]);
@@ -309,15 +296,15 @@ const PORTCULLIS_CONFIGURATION: ConfigKind = {
   apiVersions: ['config.portcullis.dev/v1alpha1'],
 };
 
-const CONFIGURATION_STRUCT: Struct = {
-  type: 'PortcullisConfiguration',
+const CONFIGURATION_SHAPE: DocumentShape = {
+  types: { '': 'PortcullisConfiguration' },
   fields: {
     apiVersion: 'string',
     kind: 'string',
-    options: 'anything',
-    podSecurity: 'anything',
-    rollout: 'anything',
-    featureGates: 'anything',
+    options: 'any',
+    podSecurity: 'any',
+    rollout: 'any',
+    featureGates: 'any',
   },
 };
 
@@ -340,10 +327,7 @@ export function parseConfiguration(source: Source, optionNames: readonly string[
     return { podSecurity: parsePodSecurity(source), rollout: DEFAULT_ROLLOUT, options: new Map() };
   }
   requireKind(root, [PORTCULLIS_CONFIGURATION]);
-  const types = typeIssues(root.value, CONFIGURATION_STRUCT);
-  if (types.length > 0) throw userError(root, '', types);
-  const strict = strictIssues(root, CONFIGURATION_STRUCT);
-  if (strict.length > 0) throw userError(root, 'strict decoding error: ', strict);
+  checkFields(root, CONFIGURATION_SHAPE);
   const podSecurity = childNode(root, ['podSecurity']);
   const rollout = readRollout(childNode(root, ['rollout']), childNode(root, ['featureGates']));
   if (rollout.phase !== 'Disabled') forbidDefaults(childNode(podSecurity, ['defaults']), rollout);

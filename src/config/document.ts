@@ -1,5 +1,6 @@
 import { isObject } from '../kube/types.ts';
-import { jsonTypeName, unmarshalError } from '../kube/field-error.ts';
+import { unmarshalError } from '../kube/field-error.ts';
+import { findMisshapen, isList, type FieldShape, type FieldShapes } from '../kube/field-shape.ts';
 import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 import { UserError, type Source } from './files.ts';
 import { quote } from '../kube/text.ts';
@@ -15,10 +16,6 @@ export interface ConfigNode {
 export interface Issue {
   readonly message: string;
   readonly path: Path;
-}
-
-function rootOf(document: ManifestDocument): ConfigNode {
-  return { document, path: [], value: document.value };
 }
 
 /** Returns the node at a path below a node. The value of a missing node is `undefined`. */
@@ -53,62 +50,38 @@ export function parsePath(path: string): Path {
   return [...path.matchAll(/\[(\d+)\]|[^.[\]]+/g)].map(([name, index]) => (index === undefined ? name : Number(index)));
 }
 
-/** The schema of a field. A struct lists all its fields; `anything` is not validated. */
-type Shape = Scalar | 'anything' | readonly [Shape] | Struct;
-
-/** The scalar types with their names in Go. */
-const SCALARS = { string: 'string', boolean: 'bool', number: 'number' } as const;
-type Scalar = keyof typeof SCALARS;
-
-export interface Struct {
-  /** The name of the Go type, for messages. */
-  readonly type: string;
-  readonly fields: Readonly<Record<string, Shape>>;
+/** The fields of a document, and the names of the Go types of its objects by path, without indexes; `''` is the root. */
+export interface DocumentShape {
+  readonly fields: FieldShapes;
+  readonly types: Readonly<Record<string, string>>;
 }
 
-/** Returns the values of wrong types, in the words of the decoder of the API server. Null is valid for every type. */
-export function typeIssues(value: unknown, shape: Shape): Issue[] {
-  return mismatches(value, shape, [], '');
+/**
+ * Checks the types of all fields, then for unknown fields and duplicate keys. Null is valid for every type.
+ * @throws {UserError} in the words of the decoder of the API server
+ */
+export function checkFields(node: ConfigNode, shape: DocumentShape): void {
+  const mistyped = typeIssues(node.value, shape);
+  if (mistyped.length > 0) throw userError(node, '', mistyped);
+  const unknown = findMisshapen(node.value, shape.fields).map(({ path }) => ({
+    message: `unknown field "${printPath(path)}"`,
+    path,
+  }));
+  const strict = [...duplicates(node), ...unknown];
+  if (strict.length > 0) throw userError(node, 'strict decoding error: ', strict);
 }
 
-function mismatches(value: unknown, shape: Shape, path: Path, owner: string): Issue[] {
-  if (value == null || shape === 'anything') return [];
-  if (jsonTypeName(value) !== jsonTypeFor(shape)) {
-    const field = owner === '' ? '' : `${owner}.${printPath(path.filter((step) => typeof step === 'string'))}`;
-    return [{ message: unmarshalError(value, field, printShape(shape)), path }];
-  }
-  if (isScalar(shape)) return [];
-  if (isStruct(shape)) {
-    return Object.entries(value).flatMap(([key, member]) =>
-      mismatches(member, fieldOf(shape, key) ?? 'anything', [...path, key], shape.type),
-    );
-  }
-  return (value as unknown[]).flatMap((item, index) => mismatches(item, shape[0], [...path, index], owner));
-}
-
-function jsonTypeFor(shape: Shape): string {
-  if (isStruct(shape)) return 'object';
-  return typeof shape === 'string' ? (isScalar(shape) ? SCALARS[shape] : shape) : 'array';
-}
-
-function isScalar(shape: Shape): shape is Scalar {
-  return typeof shape === 'string' && Object.hasOwn(SCALARS, shape);
-}
-
-/** Returns unknown fields and duplicate keys. */
-export function strictIssues(node: ConfigNode, shape: Shape): Issue[] {
-  return [...duplicates(node), ...unknownFields(node.value, shape, [])];
-}
-
-function unknownFields(value: unknown, shape: Shape, path: Path): Issue[] {
-  if (Array.isArray(value) && Array.isArray(shape)) {
-    return value.flatMap((item, index) => unknownFields(item, shape[0] as Shape, [...path, index]));
-  }
-  if (!isObject(value) || !isStruct(shape)) return [];
-  return Object.entries(value).flatMap(([key, member]) => {
-    const field = fieldOf(shape, key);
-    const here = [...path, key];
-    return field ? unknownFields(member, field, here) : [{ message: `unknown field "${printPath(here)}"`, path: here }];
+function typeIssues(document: unknown, { fields, types }: DocumentShape): Issue[] {
+  const goType = (shape: FieldShape, names: Path): string => {
+    if (isList(shape)) return `[]${goType(shape[0], names)}`;
+    return typeof shape === 'string' ? shape.replace('boolean', 'bool') : (types[names.join('.')] ?? '');
+  };
+  return findMisshapen(document, fields).flatMap((one) => {
+    if ('known' in one) return [];
+    const names = one.path.filter((step) => typeof step === 'string');
+    const owner = types[names.slice(0, -1).join('.')] ?? '';
+    const field = names.length === 0 ? '' : `${owner}.${names.join('.')}`;
+    return [{ message: unmarshalError(one.value, field, goType(one.shape, names)), path: one.path }];
   });
 }
 
@@ -119,20 +92,6 @@ function duplicates({ document, path }: ConfigNode): Issue[] {
       message: `key "${String(duplicate.path.at(-1))}" already set in map`,
       path: duplicate.path.slice(path.length),
     }));
-}
-
-function fieldOf(struct: Struct, key: string): Shape | undefined {
-  return Object.hasOwn(struct.fields, key) ? struct.fields[key] : undefined;
-}
-
-function isStruct(shape: Shape): shape is Struct {
-  return typeof shape === 'object' && !Array.isArray(shape);
-}
-
-function printShape(shape: Shape): string {
-  if (isStruct(shape)) return shape.type;
-  if (isScalar(shape)) return SCALARS[shape];
-  return typeof shape === 'string' ? shape : `[]${printShape(shape[0])}`;
 }
 
 /**
@@ -148,7 +107,7 @@ export function firstDocument({ file, text }: Source): ConfigNode {
     throw new UserError(`error converting YAML to JSON: yaml: ${error.message} (${location})`);
   }
   if (!document) throw new UserError(`Object 'Kind' is missing in 'null' (${file}:1:1)`);
-  return rootOf(document);
+  return { document, path: [], value: document.value };
 }
 
 /** A kind of configuration file and its versions. */
@@ -167,16 +126,17 @@ export function isOfKind({ value }: ConfigNode, { kind }: ConfigKind): boolean {
  * @throws {UserError} with the message of the API server
  */
 export function requireKind(node: ConfigNode, kinds: readonly ConfigKind[]): void {
-  const issues = typeIssues(node.value, { type: 'TypeMeta', fields: { apiVersion: 'string', kind: 'string' } });
+  const issues = typeIssues(node.value, {
+    types: { '': 'TypeMeta' },
+    fields: { apiVersion: 'string', kind: 'string' },
+  });
   if (issues.length > 0) throw userError(node, "couldn't get version/kind; json parse error: ", issues);
   const { apiVersion, kind } = node.value as { readonly apiVersion?: string | null; readonly kind?: string | null };
   if (!kind) throw missing(node, 'Kind');
   if (!apiVersion) throw missing(node, 'apiVersion');
   if (kinds.some((known) => known.kind === kind && known.apiVersions.includes(apiVersion))) return;
   const message = `no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
-  throw userError(node, '', [
-    { message, path: kinds.some((known) => known.kind === kind) ? ['apiVersion'] : ['kind'] },
-  ]);
+  throw userError(node, '', [{ message, path: [kinds.some((known) => known.kind === kind) ? 'apiVersion' : 'kind'] }]);
 }
 
 function missing(node: ConfigNode, field: string): UserError {

@@ -3,16 +3,15 @@ import {
   isAlias,
   isMap,
   isScalar,
+  isSeq,
   LineCounter,
   parseAllDocuments,
   stringify,
-  type Alias,
   type Document,
   type Node,
   type ScalarTag,
   type Tags,
   type YAMLMap,
-  type YAMLSeq,
 } from 'yaml';
 
 /** A position in a text. Lines and columns count from 1, columns in UTF-16 units. */
@@ -123,9 +122,11 @@ function createDocument(
 /** The offsets of a value and its parts in the text. */
 interface Location {
   readonly offset: number;
-  readonly members?: Map<string, { readonly keyOffset: number; readonly value: Location }>;
+  readonly members?: Members;
   readonly items?: readonly Location[];
 }
+
+type Members = Map<string, { readonly keyOffset: number; readonly value: Location }>;
 
 function findOffset(root: Location, path: Path): number {
   let location = root;
@@ -151,7 +152,7 @@ interface Failure {
   readonly message: string;
 }
 
-class ReadError extends Error {
+class ReadError extends Error implements Failure {
   readonly offset: number;
 
   constructor(offset: number, message: string) {
@@ -169,7 +170,7 @@ function attempt(read: () => Parsed): Parsed | Failure {
   try {
     return read();
   } catch (error) {
-    if (error instanceof ReadError) return { offset: error.offset, message: error.message };
+    if (error instanceof ReadError) return error;
     throw error;
   }
 }
@@ -228,8 +229,8 @@ function locateJson(text: string, base: number, value: unknown): Parsed {
     path.pop();
     return location;
   };
-  const locateMembers = (): NonNullable<Location['members']> => {
-    const members: NonNullable<Location['members']> = new Map();
+  const locateMembers = (): Members => {
+    const members: Members = new Map();
     while (advance() !== '}') {
       const key = JSON.parse(token) as string;
       const keyOffset = offset;
@@ -253,18 +254,8 @@ function locateJson(text: string, base: number, value: unknown): Parsed {
   return { value, location: locate(), duplicateKeys };
 }
 
-/** Every character that YAML does not allow in a text. */
-const CONTROL = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
-
 /** The YAML library has recursed too deeply. */
 const STACK_OVERFLOW = /call stack/;
-
-const OCTAL: ScalarTag = {
-  tag: 'tag:yaml.org,2002:int',
-  default: true,
-  test: /^[-+]?0o[0-7]+$/,
-  resolve: (text) => parseInt(text.replace('0o', ''), 8),
-};
 
 /** In place of the tag of the library, which takes `e1` and `.` for numbers. */
 const FLOAT: ScalarTag = {
@@ -282,7 +273,7 @@ function kubectlTags(tags: Tags): Tags {
   const isUsed = (tag: Tags[number]): boolean =>
     typeof tag !== 'object' ||
     !(/:(?:float|timestamp|binary)$/.test(tag.tag) || ('format' in tag && tag.format === 'TIME'));
-  return [OCTAL, ...tags.filter(isUsed), FLOAT];
+  return [...tags.filter(isUsed), FLOAT];
 }
 
 const READ_OPTIONS = {
@@ -296,114 +287,78 @@ const READ_OPTIONS = {
 } as const;
 
 function readYaml(text: string, base: number): readonly (Parsed | Failure)[] {
-  const control = text.search(CONTROL);
-  if (control >= 0) return [{ offset: base + control, message: 'control characters are not allowed' }];
   const tooDeep = { offset: base + Math.max(text.search(/\S/), 0), message: TOO_DEEP };
   try {
     const documents: Document.Parsed[] = parseAllDocuments(text, READ_OPTIONS);
     if (documents.some(({ errors }) => errors.some(({ message }) => STACK_OVERFLOW.test(message)))) return [tooDeep];
-    return documents.map(({ errors: [error], contents }) =>
-      error
+    return documents.map((document) => {
+      const [error] = document.errors;
+      return error
         ? { offset: base + error.pos[0], message: error.message }
-        : attempt(() => createNodeReader(base).read(contents)),
-    );
+        : attempt(() => readContents(document, base));
+    });
   } catch (error) {
     if (error instanceof RangeError && STACK_OVERFLOW.test(error.message)) return [tooDeep];
     throw error;
   }
 }
 
-/** The number of nodes that aliases of one document may expand to. */
-const MAX_ALIASED_NODES = 100_000;
+/** The number of nodes that the aliases of one document may expand to. */
+const MAX_ALIASED_NODES = 10_000;
 
-type Content = Pick<Parsed, 'value' | 'location'>;
-
-/** Creates a reader for the nodes of one document. It expands aliases and merges keys in the order of kubectl. */
-function createNodeReader(base: number): { read(node: Node | null): Parsed } {
-  const anchors = new Map<string, Node>();
-  const targets = new Map<Alias, Node | undefined>();
+/** Reads a document with aliases expanded and keys merged. A merged field is located where its anchor is. */
+function readContents(document: Document.Parsed, base: number): Parsed {
   const duplicateKeys: { path: Path; offset: number }[] = [];
   const path: (string | number)[] = [];
   let aliasDepth = 0;
   let aliasedNodes = 0;
-  const offsetOf = (node: Node | null): number => base + (node?.range?.[0] ?? 0);
-
-  const read = (node: Node | null): Content => {
+  const below = (step: string | number, node: Node | null): Location => {
+    path.push(step);
+    const location = locate(node);
+    path.pop();
+    return location;
+  };
+  const locate = (node: Node | null): Location => {
     const offset = offsetOf(node);
-    if (node === null) return { value: null, location: { offset } };
     if (path.length > MAX_DEPTH) throw new ReadError(offset, TOO_DEEP);
     if (aliasDepth > 0 && ++aliasedNodes > MAX_ALIASED_NODES) throw new ReadError(offset, 'excessive aliasing');
-    if (isAlias(node)) return readAlias(node, offset);
-    if (node.anchor !== undefined && aliasDepth === 0) anchors.set(node.anchor, node);
-    if (isScalar(node)) return { value: node.value, location: { offset } };
-    return isMap<Node, Node | null>(node) ? readMap(node, offset) : readList(node as YAMLSeq<Node | null>, offset);
+    if (isAlias(node)) {
+      aliasDepth++;
+      const target = below('*', node.resolve(document) ?? null);
+      aliasDepth--;
+      return target;
+    }
+    if (isSeq<Node | null>(node)) return { offset, items: node.items.map((item, index) => below(index, item)) };
+    return isMap<Node, Node | null>(node) ? { offset, members: locateMembers(node) } : { offset };
   };
-  const below = (step: string | number, node: Node | null): Content => {
-    path.push(step);
-    const content = read(node);
-    path.pop();
-    return content;
-  };
-  /** An alias refers to the last anchor of its name that precedes it. */
-  const readAlias = (alias: Alias, offset: number): Content => {
-    if (!targets.has(alias)) targets.set(alias, anchors.get(alias.source));
-    const target = targets.get(alias);
-    if (!target) throw new ReadError(offset, `unknown anchor '${alias.source}' referenced`);
-    aliasDepth++;
-    path.push('*');
-    const content = read(target);
-    path.pop();
-    aliasDepth--;
-    return content;
-  };
-  const readList = (list: YAMLSeq<Node | null>, offset: number): Content => {
-    const items = list.items.map((item, index) => below(index, item));
-    return { value: items.map(({ value }) => value), location: { offset, items: items.map((item) => item.location) } };
-  };
-  const readMap = (map: YAMLMap<Node, Node | null>, offset: number): Content => {
-    const members: NonNullable<Location['members']> = new Map();
-    const values = new Map<string, unknown>();
-    for (const { key, value } of map.items) {
-      if (isMergeKey(key)) {
-        const merged = below('<<', value);
-        for (const source of mergeSources(merged)) {
-          for (const [name, member] of source.location.members ?? []) members.set(name, member);
-          for (const [name, member] of Object.entries(source.value)) values.set(name, member);
-        }
+  const locateMembers = ({ items }: YAMLMap<Node, Node | null>): Members => {
+    const members: Members = new Map();
+    const merged: Members = new Map();
+    for (const { key, value } of items) {
+      const name = isScalar(key) ? String(key.value) : '';
+      const location = below(name, value);
+      if (isScalar(key) && key.source === '<<' && key.type === 'PLAIN') {
+        for (const source of location.items ?? [location])
+          for (const [inherited, member] of source.members ?? [])
+            if (!merged.has(inherited)) merged.set(inherited, member);
         continue;
       }
-      const name = readKey(key);
       if (members.has(name) && aliasDepth === 0) duplicateKeys.push({ path: [...path, name], offset: offsetOf(key) });
-      const member = below(name, value);
-      members.set(name, { keyOffset: offsetOf(key), value: member.location });
-      values.set(name, member.value);
+      members.set(name, { keyOffset: offsetOf(key), value: location });
     }
-    // Object.fromEntries defines `__proto__` as an own property.
-    return { value: Object.fromEntries(values), location: { offset, members } };
+    return new Map([...merged, ...members]);
   };
-  const readKey = (key: Node): string => {
-    const { value } = isScalar(key) ? key : read(key);
-    if (typeof value === 'string') return value;
-    if (typeof value !== 'number' && typeof value !== 'boolean')
-      throw new ReadError(offsetOf(key), 'unsupported map key');
-    return String(value);
-  };
-  return { read: (node) => ({ ...read(node), duplicateKeys }) };
+  const offsetOf = (node: Node | null): number => base + (node?.range?.[0] ?? 0);
+  const location = locate(document.contents);
+  return { value: toValue(document, location.offset), location, duplicateKeys };
 }
 
-function isMergeKey(key: Node): boolean {
-  return isScalar(key) && key.source === '<<' && key.type === 'PLAIN';
-}
-
-/** The maps that `<<` merges, in the order in which later ones overwrite earlier ones: of a list, the first map wins. */
-function mergeSources({ value, location }: Content): readonly { value: object; location: Location }[] {
-  const values: readonly unknown[] = Array.isArray(value) ? value.toReversed() : [value];
-  const locations = location.items?.toReversed() ?? [location];
-  return values.map((source, index) => {
-    const at = locations[index] ?? location;
-    if (!at.members) throw new ReadError(at.offset, 'map merge requires map or sequence of maps as the value');
-    return { value: source as object, location: at };
-  });
+function toValue(document: Document.Parsed, offset: number): unknown {
+  try {
+    return document.toJS({ maxAliasCount: -1 });
+  } catch (error) {
+    throw new ReadError(offset, error instanceof Error ? error.message : String(error));
+  }
 }
 
 /** Plain text that kubectl does not read as a string. */

@@ -120,8 +120,9 @@ export function unmarshalError(value: unknown, field: string, type: string): str
   return `json: cannot unmarshal ${found} into Go ${target} of type ${type}`;
 }
 
-/** Returns Go's name of the JSON type: `string`, `number`, `bool`, `array` or `object`. */
-export function jsonTypeName(value: unknown): string {
+/** Returns Go's name of the JSON type: `string`, `number`, `bool`, `array`, `object` or `null`. */
+function jsonTypeName(value: unknown): string {
+  if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   return typeof value === 'boolean' ? 'bool' : typeof value;
 }

@@ -150,7 +150,7 @@ describe('findMisshapen', () => {
   for (const [value, expected] of cases) {
     test(JSON.stringify(value), () => {
       const found = findMisshapen(value, shape).map(
-        (one) => `${one.path.join('.')}: ${'known' in one ? `one of ${one.known.join(', ')}` : one.expected}`,
+        (one) => `${one.path.join('.')}: ${'known' in one ? `one of ${one.known.join(', ')}` : `must be ${JSON.stringify(one.shape)}`}`,
       );
       assert.deepEqual(found, expected);
     });

@@ -2,7 +2,7 @@
 import type { ManifestObject } from '../../config/manifests.ts';
 import type { Path } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue, notSupported, type FieldError } from '../../kube/field-error.ts';
-import { findMisshapen, type FieldShape, type Misshapen } from '../../kube/field-shape.ts';
+import { findMisshapen, isList, type FieldShape, type Misshapen } from '../../kube/field-shape.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
@@ -63,18 +63,20 @@ function editDistance(a: string, b: string): number {
   return row.at(-1) ?? 0;
 }
 
-function wrongType(
-  object: ManifestObject,
-  { path, value, expected }: Extract<Misshapen, { expected: string }>,
-): Finding {
+function wrongType(object: ManifestObject, { path, value, shape }: Extract<Misshapen, { shape: FieldShape }>): Finding {
   return {
     mode: 'enforce',
     check: 'decode',
     reason: 'wrong type',
-    detail: formatFieldError(invalidValue(printFieldPath(path), value, expected)),
+    detail: formatFieldError(invalidValue(printFieldPath(path), value, describeShape(shape))),
     fix: 'Use a value of the required type.',
     fields: [fieldPosition(object, path)],
   };
+}
+
+function describeShape(shape: FieldShape): string {
+  if (typeof shape !== 'string') return isList(shape) ? 'must be a list' : 'must be an object';
+  return shape.startsWith('int') ? `must be an integer of ${shape.slice('int'.length)} bits` : `must be a ${shape}`;
 }
 
 function contentFindings(object: ManifestObject): readonly Finding[] {
