@@ -18,9 +18,8 @@ export interface Projection {
 /** Creates the projections of a store, which share their pools. */
 export function createProjections(): (kind: Kind) => Projection {
   const share = createObjectPool();
-  const shareNamespace = createStringPool(NAMESPACES);
   return (kind) => {
-    const context = { type: { apiVersion: getApiVersion(kind), kind }, share, shareNamespace };
+    const context = { type: { apiVersion: getApiVersion(kind), kind }, share };
     if (kind === 'Pod') return { project: (object) => projectPod(object, context), isSame: isSameContent };
     const path = podTemplatePath(RESOURCES[kind].group, kind);
     if (path) return { project: (object) => projectWorkload(path, object, context), isSame: isSameContent };
@@ -31,7 +30,6 @@ export function createProjections(): (kind: Kind) => Projection {
 interface Context {
   readonly type: { readonly apiVersion: string; readonly kind: Kind };
   readonly share: Share;
-  readonly shareNamespace: (text: string) => string;
 }
 
 function isSameVersion({ metadata: a }: Kinds[Kind], { metadata: b }: Kinds[Kind]): boolean {
@@ -238,11 +236,10 @@ function partialMetadata(metadata: unknown, context: Context): JsonObject {
   );
 }
 
-function sharedMetadata(metadata: JsonObject, { share, shareNamespace }: Context): JsonObject {
-  const { namespace, labels, ownerReferences } = metadata;
+function sharedMetadata(metadata: JsonObject, { share }: Context): JsonObject {
+  const { labels, ownerReferences } = metadata;
   return {
     ...metadata,
-    ...(typeof namespace === 'string' ? { namespace: shareNamespace(namespace) } : {}),
     ...(labels == null ? {} : { labels: share(labels) }),
     ...(ownerReferences == null ? {} : { ownerReferences: share(ownerReferences) }),
   };
@@ -308,24 +305,4 @@ function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   return hash >>> 2;
-}
-
-/** More than the number of namespaces of a large cluster. */
-const NAMESPACES = 20_000;
-
-/** Creates a pool of strings with the most recently used entries, at most twice the limit. */
-export function createStringPool(limit: number): (text: string) => string {
-  let recent = new Map<string, string>();
-  let older = new Map<string, string>();
-  return (text) => {
-    const pooled = recent.get(text);
-    if (pooled !== undefined) return pooled;
-    const kept = older.get(text) ?? text;
-    if (recent.size >= limit) {
-      older = recent;
-      recent = new Map();
-    }
-    recent.set(kept, kept);
-    return kept;
-  };
 }

@@ -139,12 +139,14 @@ export function waitFor<T>(
   return new Promise((resolve, reject) => {
     const end = (settle: () => void): void => {
       clearTimeout(timer);
-      removeWaiter();
+      unsubscribe();
       signal?.removeEventListener('abort', onTimeout);
       settle();
     };
     const onTimeout = (): void => end(() => resolve(undefined));
-    const onChange = (): void => {
+    const onChange = ({ kind, object: { metadata } }: Change): void => {
+      const isTarget = metadata?.name === target.name && metadata.namespace === target.namespace;
+      if (kind !== target.kind || !isTarget) return;
       try {
         const gathered = gather();
         if (gathered !== undefined) end(() => resolve(gathered));
@@ -153,47 +155,8 @@ export function waitFor<T>(
       }
     };
     const timer = setTimeout(onTimeout, timeoutMs);
-    const removeWaiter = addWaiter(store, targetKey(target), onChange);
+    const unsubscribe = store.subscribe(onChange);
     signal?.addEventListener('abort', onTimeout, { once: true });
     if (signal?.aborted) onTimeout();
   });
-}
-
-interface Waiters {
-  readonly byKey: Map<string, Set<() => void>>;
-  readonly unsubscribe: () => void;
-}
-
-/** All waiters of a store share one subscription, so that a change calls only the waiters of its object. */
-const waiters = new WeakMap<Store, Waiters>();
-
-function addWaiter(store: Store, key: string, onChange: () => void): () => void {
-  const { byKey, unsubscribe } = waiters.get(store) ?? subscribeWaiters(store);
-  const callbacks = byKey.get(key) ?? new Set();
-  byKey.set(key, callbacks.add(onChange));
-  return () => {
-    callbacks.delete(onChange);
-    if (callbacks.size > 0) return;
-    byKey.delete(key);
-    if (byKey.size > 0) return;
-    waiters.delete(store);
-    unsubscribe();
-  };
-}
-
-function subscribeWaiters(store: Store): Waiters {
-  const byKey: Waiters['byKey'] = new Map();
-  const unsubscribe = store.subscribe(({ kind, object: { metadata = {} } }) => {
-    const { name = '', namespace } = metadata;
-    const key = targetKey(namespace === undefined ? { kind, name } : { kind, name, namespace });
-    for (const onChange of byKey.get(key) ?? []) onChange();
-  });
-  const created = { byKey, unsubscribe };
-  waiters.set(store, created);
-  return created;
-}
-
-/** Names do not contain slashes. */
-function targetKey({ kind, name, namespace = '' }: WaitTarget): string {
-  return `${kind}/${namespace}/${name}`;
 }

@@ -53,7 +53,7 @@ function compileField(field: string, value: unknown): Defaulter {
     return (object) => {
       const computed: unknown = typeof value === 'function' ? (value as Compute)(object) : value;
       if (computed === undefined) return;
-      if (isZeroAbsent && object[name] === 0) delete object[name];
+      if (isZeroAbsent && object[name] === 0) object[name] = computed;
       setDefault(object, name, isObject(computed) ? {} : computed);
     };
   }
@@ -187,8 +187,8 @@ function adoptTemplateLabels(object: MutableObject): void {
   const spec = getObject(object, 'spec');
   const template = spec && getObject(spec, 'template');
   const labels = getObject(getObject(template ?? {}, 'metadata') ?? {}, 'labels');
-  if (!labels) return;
-  if (object['kind'] === 'ReplicationController' && isEmpty(spec?.['selector'])) spec['selector'] = { ...labels };
+  if (!spec || !labels) return;
+  if (object['kind'] === 'ReplicationController' && isEmpty(spec['selector'])) spec['selector'] = { ...labels };
   setDefault(object, 'metadata', {});
   const metadata = getObject(object, 'metadata');
   if (metadata && isEmpty(metadata['labels'])) metadata['labels'] = { ...labels };

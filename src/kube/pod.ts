@@ -1,22 +1,8 @@
 import { RESOURCES } from './resources.ts';
-import {
-  isObject,
-  type Container,
-  type EphemeralContainer,
-  type Kind,
-  type Pod,
-  type PodSpec,
-  type PodTemplateSpec,
-} from './types.ts';
+import { isObject, type Kind, type Pod, type PodSpec, type PodTemplateSpec } from './types.ts';
 
 /** The fields with containers, in the order in which the API server visits them. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
-
-/** Returns all containers of a pod: init, regular, ephemeral. */
-export function allContainers(spec: PodSpec | undefined): readonly (Container | EphemeralContainer)[] {
-  if (spec == null) return [];
-  return [...(spec.initContainers ?? []), ...(spec.containers ?? []), ...(spec.ephemeralContainers ?? [])];
-}
 
 /** Returns the pod without ephemeral containers, which the API server does not accept in a new pod. */
 export function withoutEphemeralContainers(pod: Pod): Pod {

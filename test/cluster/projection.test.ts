@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createProjections, createObjectPool, createStringPool } from '../../src/cluster/projection.ts';
+import { createProjections, createObjectPool } from '../../src/cluster/projection.ts';
 import type { JsonObject, Kind, Pod, RoleBinding } from '../../src/kube/types.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { assignScc } from '../../src/policy/scc/index.ts';
@@ -262,11 +262,6 @@ describe('a pool of objects', () => {
       shared,
     );
   });
-});
-
-test('a pool of texts forgets those that were not used lately, and stays small', () => {
-  const internText = createStringPool(10);
-  for (let index = 0; index < 100; index++) assert.equal(internText(`team-${index % 25}`), `team-${index % 25}`);
 });
 
 const metadata = (more: JsonObject): JsonObject => ({ name: 'a', namespace: 'shop', ...more });

@@ -1,21 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { allContainers, hasUserNamespace, isWindows, getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
+import { hasUserNamespace, isWindows, getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
 import type { PodSpec, JsonObject, Kind, KubeObject, Pod, ServiceAccount } from '../../src/kube/types.ts';
 import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../src/kube/controller-pod.ts';
-
-test('containers come in the order init, regular, ephemeral', () => {
-  const spec: PodSpec = {
-    ephemeralContainers: [{ name: 'e' }],
-    containers: [{ name: 'c' }, { name: 'd' }],
-    initContainers: [{ name: 'i' }],
-  };
-  assert.deepEqual(
-    allContainers(spec).map((container) => container.name),
-    ['i', 'c', 'd', 'e'],
-  );
-  assert.deepEqual(allContainers(undefined), []);
-});
 
 describe('node fields of pods', () => {
   const cases: readonly { name: string; spec: string; windows: boolean; userNamespace: boolean }[] = [
