@@ -1,10 +1,11 @@
 /** Helpers of the commands that inspect or change an installation in a cluster. */
 import { posix } from 'node:path';
-import { connect, type Connection } from '../cluster/connection.ts';
+import { connect, type ApiRequest, type Connection } from '../cluster/connection.ts';
 import { listAll, readPages } from '../cluster/lists.ts';
 import { UserError } from '../config/files.ts';
+import type { JsonPatchOp } from '../kube/json-patch.ts';
 import { ApiError } from '../kube/status.ts';
-import { isObject, type JsonObject, type Kinds, type KubeObject, type ObjectMeta } from '../kube/types.ts';
+import { isObject, type JsonObject, type Kinds, type KubeObject, type Lease, type ObjectMeta } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../kube/webhooks.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import { PROGRAM, VERSION, type Io } from './command.ts';
@@ -12,9 +13,6 @@ import { inventoryOptions } from './inventory/inventory.ts';
 import { objectName, option, text, type Values } from './options.ts';
 
 export { isPartOfPortcullis as isOwn } from '../kube/webhooks.ts';
-
-/** The field manager of all writes. */
-export const FIELD_MANAGER = PROGRAM;
 
 /** The options that select the cluster. */
 export const clusterOptions = {
@@ -31,18 +29,94 @@ export const namespaceOption = {
   }),
 };
 
+/** A resource of the API. The core group is `''`. */
+export interface Resource {
+  readonly group: string;
+  readonly version: string;
+  /** Lower-case plural. */
+  readonly resource: string;
+}
+
+/** An object of any kind. */
+export interface AnyObject extends KubeObject {
+  readonly metadata: ObjectMeta & { readonly name: string };
+}
+
+interface Selection {
+  /** Absent: all namespaces. */
+  readonly namespace?: string | undefined;
+  /** Label selector. */
+  readonly labels?: string;
+}
+
+/** The requests of a command to its cluster. They reject as `Connection.request` does. */
+export interface ClusterClient {
+  readonly connection: Connection;
+  /** Aborts all requests. */
+  readonly signal: AbortSignal;
+  send(request: ApiRequest): Promise<JsonObject>;
+  /** Resolves to `undefined` if the object does not exist. */
+  get(resource: Resource, name: string, namespace?: string): Promise<AnyObject | undefined>;
+  /** Lists objects. The list is empty if the cluster does not serve the resource. */
+  list(resource: Resource, selection?: Selection): Promise<readonly AnyObject[]>;
+  /** Applies a JSON patch to a cluster-scoped object. */
+  patch(resource: Resource, name: string, patch: Patch): Promise<JsonObject>;
+}
+
+interface Patch {
+  readonly operations: readonly JsonPatchOp[];
+  /** Whether the server only validates the patch. */
+  readonly dryRun: boolean;
+}
+
+function createClient(connection: Connection, signal: AbortSignal): ClusterClient {
+  const send: ClusterClient['send'] = (request) => connection.request({ ...request, signal });
+  return {
+    connection,
+    signal,
+    send,
+    async get(resource, name, namespace) {
+      const path = objectPath(resource, name, namespace);
+      return (await ignoreNotFound(send({ method: 'GET', path }))) as AnyObject | undefined;
+    },
+    async list(resource, { namespace, labels } = {}) {
+      let objects: AnyObject[] = [];
+      const query = labels === undefined ? {} : { labelSelector: labels };
+      const pages = readPages(connection, { path: collectionPath(resource, namespace), query, signal }, () => {
+        objects = [];
+        return (items) => objects.push(...items.filter(hasName));
+      });
+      await ignoreNotFound(pages);
+      return objects;
+    },
+    patch: (resource, name, { operations, dryRun }) =>
+      send({
+        method: 'PATCH',
+        path: objectPath(resource, name),
+        query: { fieldManager: PROGRAM, ...(dryRun ? { dryRun: 'All' } : {}) },
+        contentType: 'application/json-patch+json',
+        body: operations,
+      }),
+  };
+}
+
+function hasName(object: JsonObject): object is JsonObject & AnyObject {
+  const { metadata } = object;
+  return isObject(metadata) && typeof metadata['name'] === 'string';
+}
+
 /**
  * Connects to the cluster while `use` runs. Rejects with a UserError if the cluster cannot be found or reached, and for
  * API errors that `use` does not handle.
  */
 export async function withCluster<T>(
   { kubeconfig, context }: Values<typeof clusterOptions>,
-  { env }: Pick<Io, 'env'>,
-  use: (connection: Connection) => Promise<T>,
+  { env, signal }: Pick<Io, 'env' | 'signal'>,
+  use: (client: ClusterClient) => Promise<T>,
 ): Promise<T> {
   const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
   try {
-    return await use(connection);
+    return await use(createClient(connection, signal));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     throw new UserError(`${connection.server}: ${error.message}`, { cause: error });
@@ -52,13 +126,43 @@ export async function withCluster<T>(
 }
 
 /** Resolves to `undefined` if the requested object does not exist. */
-export async function ignoreNotFound<T>(action: () => Promise<T>): Promise<T | undefined> {
+export async function ignoreNotFound<T>(response: Promise<T>): Promise<T | undefined> {
   try {
-    return await action();
+    return await response;
   } catch (error) {
     if (error instanceof ApiError && error.status.code === 404) return undefined;
     throw error;
   }
+}
+
+/** The version of the API server, such as `v1.36.3`, and the API groups that it serves. */
+export interface Server {
+  readonly version: string;
+  readonly groups: readonly string[];
+}
+
+export async function readServer({ send }: ClusterClient): Promise<Server> {
+  const [version, apis] = await Promise.all([
+    send({ method: 'GET', path: '/version' }),
+    send({ method: 'GET', path: '/apis' }),
+  ]);
+  const groups: readonly unknown[] = Array.isArray(apis['groups']) ? apis['groups'] : [];
+  return {
+    version: String(version['gitVersion']),
+    groups: groups.flatMap((group) => (isObject(group) ? [String(group['name'])] : [])),
+  };
+}
+
+/** The path of the objects of a resource in a namespace, or in all namespaces. */
+export function collectionPath({ group, version, resource }: Resource, namespace?: string): string {
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
+  return namespace === undefined
+    ? `${root}/${resource}`
+    : `${root}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
+}
+
+export function objectPath(resource: Resource, name: string, namespace?: string): string {
+  return `${collectionPath(resource, namespace)}/${encodeURIComponent(name)}`;
 }
 
 /** The common fields of validating and mutating webhooks. */
@@ -73,10 +177,7 @@ export interface Configuration {
 }
 
 /** Lists all webhook configurations of a cluster. Rejects as `request` does. */
-export async function readConfigurations(
-  connection: Connection,
-  signal?: AbortSignal,
-): Promise<readonly Configuration[]> {
+export async function readConfigurations({ connection, signal }: ClusterClient): Promise<readonly Configuration[]> {
   const lists = await Promise.all(
     CONFIGURATION_KINDS.map(async (kind) =>
       (await listAll(connection, { kind, signal })).map((object) =>
@@ -92,61 +193,10 @@ export function parseWebhookConfiguration(kind: ConfigurationKind, object: Webho
   return { kind, name: metadata.name ?? '', metadata, webhooks: webhooks ?? [] };
 }
 
-/** A resource of the API. The core group is `''`. */
-export interface Resource {
-  readonly group: string;
-  readonly version: string;
-  /** Lower-case plural. */
-  readonly resource: string;
-}
-
-/** An object of any kind. */
-export interface AnyObject extends KubeObject {
-  readonly metadata: ObjectMeta & { readonly name: string };
-}
-
-/** The path of the objects of a resource in a namespace, or in all namespaces. */
-export function collectionPath({ group, version, resource }: Resource, namespace?: string): string {
-  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
-  return namespace === undefined
-    ? `${root}/${resource}`
-    : `${root}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
-}
-
-export function objectPath(resource: Resource, name: string, namespace?: string): string {
-  return `${collectionPath(resource, namespace)}/${encodeURIComponent(name)}`;
-}
-
-/** The name of an object in the notation of kubectl: `deployments.apps/portcullis`. */
-export function formatObjectName({ group, resource }: Resource, name: string): string {
-  return `${resource}${group === '' ? '' : `.${group}`}/${name}`;
-}
-
-interface Selection {
-  readonly namespace?: string | undefined;
-  /** Label selector. */
-  readonly labels?: string | undefined;
-  readonly signal: AbortSignal;
-}
-
-/** Lists the objects of a resource. Rejects as `request` does. */
-export async function listObjects(
-  connection: Connection,
-  resource: Resource,
-  { namespace, labels, signal }: Selection,
-): Promise<readonly AnyObject[]> {
-  let objects: AnyObject[] = [];
-  const query = labels === undefined ? {} : { labelSelector: labels };
-  await readPages(connection, { path: collectionPath(resource, namespace), query, signal }, () => {
-    objects = [];
-    return (items) => objects.push(...items.filter(hasName));
-  });
-  return objects;
-}
-
-function hasName(object: JsonObject): object is JsonObject & AnyObject {
-  const { metadata } = object;
-  return isObject(metadata) && typeof metadata['name'] === 'string';
+/** True if the holder renewed the Lease in time, by the clock of this machine. */
+export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs = 0): boolean {
+  const renewedMs = Date.parse(spec?.renewTime ?? '');
+  return renewedMs + (spec?.leaseDurationSeconds ?? 0) * 1000 + toleranceMs >= now.getTime();
 }
 
 type Deployment = Kinds['Deployment'];

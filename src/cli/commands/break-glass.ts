@@ -1,10 +1,10 @@
 import { reviewSelf } from '../../cluster/access.ts';
-import type { Connection } from '../../cluster/connection.ts';
-import { resourcePath } from '../../kube/resources.ts';
 import { UserError } from '../../config/files.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
+import type { WebhookConfiguration } from '../../kube/webhooks.ts';
 import {
   breakGlassStatus,
   planOff,
@@ -17,12 +17,11 @@ import {
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import {
   clusterOptions,
-  FIELD_MANAGER,
-  ignoreNotFound,
   isOwn,
   parseWebhookConfiguration,
   readConfigurations,
   withCluster,
+  type ClusterClient,
   type Configuration,
 } from '../installation.ts';
 import { flag, option, text, type Values } from '../options.ts';
@@ -64,8 +63,6 @@ const OPTIONS = {
   output: { ...outputOption(DATA_AND_TABLE), help: 'Output format of status: table, json or yaml' },
 };
 
-type BreakGlassValues = Values<typeof OPTIONS>;
-
 export const command = defineCommand({
   operands: '<on|off|status>',
   details: DETAILS,
@@ -73,25 +70,32 @@ export const command = defineCommand({
   async run(options, operands, io) {
     const action = parseAction(operands);
     if (action !== 'on' && options.reason !== undefined) throw new UserError('--reason requires the action "on"');
-    return await withCluster(options, io, async (connection) => {
-      const configurations = (await readConfigurations(connection, io.signal)).filter(isOwn);
+    return await withCluster(options, io, async (client) => {
+      const configurations = (await readConfigurations(client)).filter(isOwn);
       if (configurations.length === 0) {
         throw new UserError('there are no webhook configurations with the label app.kubernetes.io/part-of=portcullis');
       }
-      if (action === 'status') return showStatus(configurations, options, io);
-      return action === 'on'
-        ? await switchOn(connection, configurations, options, io)
-        : await switchOff(connection, configurations, options, io);
+      const run = { client, configurations, options, stdout: io.stdout };
+      if (action === 'status') return showStatus(run);
+      return action === 'on' ? await switchOn(run) : await changeAll(run, configurations.toReversed(), planOff);
     });
   },
 });
+
+interface Run {
+  readonly client: ClusterClient;
+  /** The webhook configurations of Portcullis. */
+  readonly configurations: readonly Configuration[];
+  readonly options: Values<typeof OPTIONS>;
+  readonly stdout: Io['stdout'];
+}
 
 function parseAction([action]: readonly string[]): 'on' | 'off' | 'status' {
   if (action === 'on' || action === 'off' || action === 'status') return action;
   throw new UserError(`unknown action ${quote(action ?? '')}: must be on, off or status`);
 }
 
-function showStatus(configurations: readonly Configuration[], { output }: BreakGlassValues, { stdout }: Io): number {
+function showStatus({ configurations, options: { output }, stdout }: Run): number {
   const status = breakGlassStatus(configurations);
   stdout.write(output === 'table' ? formatStatus(status) : printData(output, status));
   return status.breakGlass === 'off' ? EXIT.passed : EXIT.violations;
@@ -128,21 +132,11 @@ function formatStatus({ webhooks, notes, breakGlass }: BreakGlassStatus): string
 }
 
 /** Changes validating webhooks first: they would deny pods that the mutating webhooks no longer complete. */
-async function switchOn(
-  connection: Connection,
-  configurations: readonly Configuration[],
-  options: BreakGlassValues,
-  io: Io,
-): Promise<number> {
-  const by = (await reviewSelf(connection, io.signal))?.username;
-  const note = { since: new Date().toISOString().replace(/\.\d+Z$/, 'Z'), by, reason: options.reason };
-  return await changeAll(
-    connection,
-    configurations,
-    { plan: (one) => planOn(one, note), done: SWITCHED_ON },
-    options,
-    io,
-  );
+async function switchOn(run: Run): Promise<number> {
+  const { connection, signal } = run.client;
+  const by = (await reviewSelf(connection, signal))?.username;
+  const note = { since: new Date().toISOString().replace(/\.\d+Z$/, 'Z'), by, reason: run.options.reason };
+  return await changeAll(run, run.configurations, (configuration) => planOn(configuration, note));
 }
 
 const SWITCHED_ON = `
@@ -150,15 +144,6 @@ API servers apply the change within seconds. Portcullis then denies and changes 
 GitOps tools (Argo CD, Flux) may revert the change: suspend them.
 To restore: portcullis break-glass off
 `;
-
-async function switchOff(
-  connection: Connection,
-  configurations: readonly Configuration[],
-  options: BreakGlassValues,
-  io: Io,
-): Promise<number> {
-  return await changeAll(connection, configurations.toReversed(), { plan: planOff, done: SWITCHED_OFF }, options, io);
-}
 
 const SWITCHED_OFF = `
 API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.
@@ -175,22 +160,20 @@ type Outcome =
 
 /** Changes the configurations one after another and prints each step. Resolves to the exit code. */
 async function changeAll(
-  connection: Connection,
+  { client, options: { 'dry-run': dryRun }, stdout }: Run,
   configurations: readonly Configuration[],
-  { plan, done }: { readonly plan: Plan; readonly done: string },
-  { 'dry-run': dryRun }: BreakGlassValues,
-  { stdout, signal }: Io,
+  plan: Plan,
 ): Promise<number> {
   let failures = 0;
   for (const configuration of configurations) {
-    const outcome = await change(connection, configuration, plan, { dryRun, signal });
+    const outcome = await change(client, configuration, { plan, dryRun });
     const suffix = outcome.kind === 'changed' && dryRun ? ' (server dry run)' : '';
     const title = `${webhookPhase(configuration)} ${configuration.name}`;
     stdout.write(`${printable(`${title}: ${formatOutcome(outcome)}${suffix}`)}\n`);
     if (isIncomplete(outcome)) failures++;
   }
   if (failures > 0) return EXIT.violations;
-  stdout.write(dryRun ? '' : done);
+  if (!dryRun) stdout.write(plan === planOff ? SWITCHED_OFF : SWITCHED_ON);
   return EXIT.passed;
 }
 
@@ -209,70 +192,35 @@ function isIncomplete(outcome: Outcome): boolean {
 
 const MAX_ATTEMPTS = 5;
 
-interface ChangeOptions {
-  readonly dryRun: boolean;
-  readonly signal: AbortSignal;
-}
-
 /**
  * Patches a configuration. The patch fails if the webhooks changed after they were read; the configuration is then read
  * and patched again. Rejects only if the server cannot be reached.
  */
 async function change(
-  connection: Connection,
+  client: ClusterClient,
   initial: Configuration,
-  plan: Plan,
-  options: ChangeOptions,
+  { plan, dryRun }: { readonly plan: Plan; readonly dryRun: boolean },
 ): Promise<Outcome> {
+  const { kind, name } = initial;
+  const resource = RESOURCES[kind];
   let configuration = initial;
   for (let attempt = 1; ; attempt++) {
     const operations = plan(configuration);
     if (operations.length === 0) return { kind: 'unchanged', configuration };
     try {
-      return { kind: 'changed', configuration: await patch(connection, configuration, operations, options) };
+      const patched = await client.patch(resource, name, { operations, dryRun });
+      return { kind: 'changed', configuration: parseWebhookConfiguration(kind, patched) };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const { code, message } = error.status;
-      if (code === 404) return { kind: 'deleted' };
       const mayRetry = attempt < MAX_ATTEMPTS && (code === 422 || code === 409);
-      const current = mayRetry ? await read(connection, configuration, options.signal) : configuration;
-      if (!current) return { kind: 'deleted' };
+      const current = mayRetry ? await client.get(resource, name) : undefined;
+      if (code === 404 || (mayRetry && !current)) return { kind: 'deleted' };
       // A patch that fails without a concurrent change would fail again.
-      if (!mayRetry || current.metadata.resourceVersion === configuration.metadata.resourceVersion) {
+      if (!current || current.metadata.resourceVersion === configuration.metadata.resourceVersion) {
         return { kind: 'rejected', message };
       }
-      configuration = current;
+      configuration = parseWebhookConfiguration(kind, current as WebhookConfiguration);
     }
   }
-}
-
-async function patch(
-  connection: Connection,
-  { kind, name }: Configuration,
-  operations: readonly JsonPatchOp[],
-  { dryRun, signal }: ChangeOptions,
-): Promise<Configuration> {
-  const object = await connection.request({
-    method: 'PATCH',
-    path: configurationPath(kind, name),
-    query: { fieldManager: FIELD_MANAGER, ...(dryRun ? { dryRun: 'All' } : {}) },
-    contentType: 'application/json-patch+json',
-    body: operations,
-    signal,
-  });
-  return parseWebhookConfiguration(kind, object);
-}
-
-async function read(
-  connection: Connection,
-  { kind, name }: Configuration,
-  signal: AbortSignal,
-): Promise<Configuration | undefined> {
-  const path = configurationPath(kind, name);
-  const object = await ignoreNotFound(() => connection.request({ method: 'GET', path, signal }));
-  return object && parseWebhookConfiguration(kind, object);
-}
-
-function configurationPath(kind: Configuration['kind'], name: string): string {
-  return `${resourcePath(kind)}/${encodeURIComponent(name)}`;
 }

@@ -43,11 +43,16 @@ export const command = defineCommand({
     output: outputOption(DATA_AND_TABLE),
   },
   async run({ output, namespace, ...options }, _operands, io) {
-    const { signal, stdout } = io;
-    const diagnosis = await withCluster(options, io, async (connection): Promise<Diagnosis> => {
-      const facts = await gatherFacts(connection, { namespace, now: new Date(), signal });
+    const { stdout } = io;
+    const diagnosis = await withCluster(options, io, async (client): Promise<Diagnosis> => {
+      const facts = await gatherFacts(client, { namespace, now: new Date() });
       const { breakGlass } = breakGlassStatus(facts.configurations.filter(isOwn));
-      return { server: connection.server, breakGlass, findings: evaluateChecks(facts), outage: simulateOutage(facts) };
+      return {
+        server: client.connection.server,
+        breakGlass,
+        findings: evaluateChecks(facts),
+        outage: simulateOutage(facts),
+      };
     });
     stdout.write(output === 'table' ? formatDiagnosis(diagnosis, styleOf(io)) : printData(output, diagnosis));
     return diagnosis.findings.some(({ severity }) => severity === 'problem') ? EXIT.violations : EXIT.passed;

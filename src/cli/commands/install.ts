@@ -1,66 +1,47 @@
-import type { ApiRequest, Connection } from '../../cluster/connection.ts';
-import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
-import { ApiError } from '../../kube/status.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../config/files.ts';
-import { defaultSettings, type ManifestSettings, buildManifests } from '../../install/index.ts';
-import { PROFILES, type Profile, MINIMUM_MINOR } from '../../install/settings.ts';
-import { namespaceName } from '../scc-options.ts';
+import { printYaml } from '../../config/yaml.ts';
+import { buildManifests, defaultSettings, type ManifestSettings } from '../../install/index.ts';
+import { MINIMUM_MINOR, PROFILES, type Profile } from '../../install/settings.ts';
+import { ApiError } from '../../kube/status.ts';
+import type { KubeObject } from '../../kube/types.ts';
+import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
 import { AUTHORIZATIONS } from '../../server/access-reviews.ts';
-import { clusterOptions, withCluster } from '../installation.ts';
-import { boolean, integer, objectName, oneOf, type Option, option, type OptionText, type Values } from '../options.ts';
-import { printYaml } from '../../config/yaml.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
+import { clusterOptions, readServer, withCluster, type ClusterClient, type Server } from '../installation.ts';
+import { boolean, integer, objectName, oneOf, type Option, option, type OptionText, type Values } from '../options.ts';
 import { printable } from '../output/print.ts';
+import { namespaceName } from '../scc-options.ts';
 
-const SCC_DEFINITION =
-  '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/securitycontextconstraints.security.openshift.io';
+const DEFINITIONS = { group: 'apiextensions.k8s.io', version: 'v1', resource: 'customresourcedefinitions' };
 /** Nodes of a managed cluster have the same labels. */
 const NODE_LIMIT = '5';
 
 /** Reads the properties of a cluster. Rejects with an ApiError or a UserError if its version cannot be read. */
-async function gatherFacts(connection: Connection, signal: AbortSignal): Promise<ClusterFacts> {
-  const read = (path: string, query: ApiRequest['query'] = {}): Promise<JsonObject> =>
-    connection.request({ method: 'GET', path, query, signal });
-  const [version, apis, sccDefinition, nodes] = await Promise.all([
-    read('/version'),
-    read('/apis'),
-    read(SCC_DEFINITION).then(definitionOwner, missingDefinition),
-    read('/api/v1/nodes', { limit: NODE_LIMIT }).catch(orEmpty),
+async function gatherFacts(client: ClusterClient): Promise<ClusterFacts> {
+  const [server, definition, nodes] = await Promise.all([
+    readServer(client),
+    client.get(DEFINITIONS, 'securitycontextconstraints.security.openshift.io').catch(ignoreApiError),
+    client.send({ method: 'GET', path: '/api/v1/nodes', query: { limit: NODE_LIMIT } }).catch(ignoreApiError),
   ]);
+  const items: readonly KubeObject[] = Array.isArray(nodes?.['items']) ? nodes['items'] : [];
   return {
-    server: connection.server,
-    version: String(version['gitVersion']),
-    groups: getItems(apis, 'groups').map(({ name }) => String(name)),
-    sccDefinition,
-    nodeLabels: [...new Set(getItems(nodes, 'items').flatMap((node) => Object.keys(getLabels(node))))],
+    ...server,
+    server: client.connection.server,
+    sccDefinition: definition === null ? 'unknown' : definitionOwner(definition),
+    nodeLabels: [...new Set(items.flatMap(({ metadata }) => Object.keys(metadata?.labels ?? {})))],
   };
 }
 
-function definitionOwner(definition: JsonObject): ClusterFacts['sccDefinition'] {
-  return getLabels(definition)[PART_OF_LABEL] === PART_OF ? 'portcullis' : 'others';
+function definitionOwner(definition: KubeObject | undefined): ClusterFacts['sccDefinition'] {
+  if (!definition) return 'none';
+  return isPartOfPortcullis(definition) ? 'portcullis' : 'others';
 }
 
-function missingDefinition(error: unknown): ClusterFacts['sccDefinition'] {
-  if (!(error instanceof ApiError)) throw error;
-  return error.status.code === 404 ? 'none' : 'unknown';
-}
-
-function orEmpty(error: unknown): JsonObject {
-  if (error instanceof ApiError) return {};
+function ignoreApiError(error: unknown): null {
+  if (error instanceof ApiError) return null;
   throw error;
-}
-
-function getItems(list: JsonObject, field: string): readonly JsonObject[] {
-  const items = list[field];
-  return Array.isArray(items) ? items.filter(isObject) : [];
-}
-
-function getLabels({ metadata }: JsonObject): JsonObject {
-  const labels = isObject(metadata) ? metadata['labels'] : undefined;
-  return isObject(labels) ? labels : {};
 }
 
 const DEFAULTS = defaultSettings(VERSION);
@@ -119,42 +100,44 @@ function webAddress(value: string): string {
 
 interface Platform {
   readonly name: string;
-  matches(facts: ClusterFacts): boolean;
+  /** Detects the platform by the version of the API server. */
+  readonly version?: RegExp;
+  /** Detects the platform by the labels of nodes. */
+  readonly nodeLabel?: RegExp;
   /** A requirement of the platform. */
   readonly note: string;
 }
 
-const hasVersion = (pattern: RegExp) => (facts: ClusterFacts) => pattern.test(facts.version);
-const hasNodeLabel = (prefix: string) => (facts: ClusterFacts) =>
-  facts.nodeLabels.some((label) => label.startsWith(prefix));
-
-/** Managed platforms and how to detect them. */
+/** Managed platforms. */
 const PLATFORMS: readonly Platform[] = [
   {
     name: 'Google Kubernetes Engine',
-    matches: hasVersion(/-gke\./),
+    version: /-gke\./,
     note: 'in a private cluster, a firewall rule must allow the control plane to reach TCP port 8443 of the nodes',
   },
   {
     name: 'Amazon EKS',
-    matches: hasVersion(/-eks-/),
+    version: /-eks-/,
     note: 'the security group of the nodes must allow the control plane to reach TCP port 8443; if the control plane cannot reach the pod network, run the replicas with hostNetwork',
   },
   {
     name: 'Azure Kubernetes Service',
-    matches: hasNodeLabel('kubernetes.azure.com/'),
+    nodeLabel: /^kubernetes\.azure\.com\//,
     note: 'the annotation admissions.enforcer/disabled prevents AKS from changing the namespace selectors',
   },
   {
     name: 'K3s or RKE2',
-    matches: hasVersion(/\+(?:k3s|rke2)/),
+    version: /\+(?:k3s|rke2)/,
     note: 'the configuration of the server may set Pod Security defaults, which apply in addition',
   },
 ];
 
 /** Notes about the platform of the cluster. */
-function platformNotes(facts: ClusterFacts): readonly string[] {
-  return PLATFORMS.filter(({ matches }) => matches(facts)).map(({ name, note }) => `detected ${name}: ${note}`);
+function platformNotes({ version, nodeLabels }: ClusterFacts): readonly string[] {
+  const platforms = PLATFORMS.filter(
+    (one) => one.version?.test(version) === true || nodeLabels.some((label) => one.nodeLabel?.test(label)),
+  );
+  return platforms.map(({ name, note }) => `detected ${name}: ${note}`);
 }
 
 /** The settings to install and the assumptions, or the reason why the cluster is not supported. */
@@ -266,7 +249,7 @@ export const command = defineCommand({
     }
     const plan =
       options.profile === undefined
-        ? planForCluster(await withCluster(options, io, (connection) => gatherFacts(connection, io.signal)), request)
+        ? planForCluster(await withCluster(options, io, gatherFacts), request)
         : planForProfile(request);
     if ('problem' in plan) throw new UserError(plan.problem);
     for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
@@ -276,12 +259,9 @@ export const command = defineCommand({
 });
 
 /** The properties of a cluster that affect its installation. */
-export interface ClusterFacts {
+export interface ClusterFacts extends Server {
+  /** Address of the API server. */
   readonly server: string;
-  /** Version such as `v1.36.3`. */
-  readonly version: string;
-  /** API groups that the cluster serves. */
-  readonly groups: readonly string[];
   /** Owner of the definition of SCCs; `unknown` if it cannot be read. */
   readonly sccDefinition: 'none' | 'portcullis' | 'others' | 'unknown';
   /** Labels of some nodes; empty if nodes cannot be read. */

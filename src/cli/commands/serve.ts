@@ -9,7 +9,7 @@ import { standardSccs } from '../../controllers/standard-sccs.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { buildProbes } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
-import { createServer, type AdmissionServer } from '../../server/server.ts';
+import { createClientAuthentication, createServer, type AdmissionServer } from '../../server/server.ts';
 import { createWebhooks } from '../../server/webhooks/index.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
@@ -17,7 +17,6 @@ import { defineCommand, EXIT, VERSION, type Io } from '../command.ts';
 import { resolveValues } from '../options.ts';
 import { sccSettings } from '../scc-options.ts';
 import {
-  clientAuthentication,
   createServedCertificate,
   readCertificateFiles,
   replicaIdentity,
@@ -227,7 +226,8 @@ function createAdmission(
     metrics,
     now,
     tls: certificate.tls(),
-    clientAuthentication: clientAuthentication(values),
+    clientAuthentication:
+      values['client-ca-file'] === undefined ? undefined : createClientAuthentication(values['client-allowed-names']),
   });
   certificate.attach(server);
   return server;

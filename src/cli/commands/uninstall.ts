@@ -1,25 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Connection } from '../../cluster/connection.ts';
 import { UserError } from '../../config/files.ts';
 import { escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { KubeObject, Lease } from '../../kube/types.ts';
 import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, REPLICA, TIER_LABEL } from '../../kube/well-known.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import {
   clusterOptions,
-  FIELD_MANAGER,
-  formatObjectName,
   ignoreNotFound,
-  listObjects,
+  isCurrentLease,
   namespaceOption,
   objectPath,
   withCluster,
   type AnyObject,
+  type ClusterClient,
   type Resource,
 } from '../installation.ts';
 import { durationMs, flag, option } from '../options.ts';
@@ -67,8 +64,8 @@ export const command = defineCommand({
   async run(options, _operands, io) {
     const { namespace, 'dry-run': dryRun, wait: waitMs } = options;
     const purge = { sccs: options['purge-sccs'], namespaces: options['purge-namespaces'] };
-    return await withCluster(options, io, async (connection) => {
-      if (!dryRun && !options.yes && !(await confirm(formatQuestion(connection.server, purge), io))) {
+    return await withCluster(options, io, async (client) => {
+      if (!dryRun && !options.yes && !(await confirm(formatQuestion(client.connection.server, purge), io))) {
         throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
       }
       let reported = 0;
@@ -76,7 +73,7 @@ export const command = defineCommand({
         reported++;
         io.stdout.write(`${printable(line)}\n`);
       };
-      const failures = await uninstall({ connection, namespace, dryRun, signal: io.signal, report }, { waitMs, purge });
+      const failures = await uninstall({ client, namespace, dryRun, report }, { waitMs, purge });
       if (reported === 0) report(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
       return failures === 0 ? EXIT.passed : EXIT.violations;
     });
@@ -113,37 +110,39 @@ async function confirm(question: string, { stdin, stderr }: Io): Promise<boolean
 
 /** What every step needs. */
 interface Context {
-  readonly connection: Connection;
+  readonly client: ClusterClient;
   /** Namespace of the installation. */
   readonly namespace: string;
   readonly dryRun: boolean;
-  readonly signal: AbortSignal;
   /** Prints a line about a step. */
   report(line: string): void;
 }
 
-interface Kind extends Resource {
-  readonly scope: 'Cluster' | 'Namespaced';
-}
-
-function namespaced(group: string, version: string, resource: string): Kind {
-  return { group, version, resource, scope: 'Namespaced' };
+function namespaced(apiVersion: string, resource: string): Resource {
+  const [version = '', group = ''] = apiVersion.split('/').toReversed();
+  return { group, version, resource };
 }
 
 /** Deleted first: without the replicas, API servers would deny requests that match them. */
-const WEBHOOKS: readonly Kind[] = [RESOURCES.ValidatingWebhookConfiguration, RESOURCES.MutatingWebhookConfiguration];
+const WEBHOOKS: readonly Resource[] = [
+  RESOURCES.ValidatingWebhookConfiguration,
+  RESOURCES.MutatingWebhookConfiguration,
+];
+
+const CLUSTER_ROLES: readonly Resource[] = [RESOURCES.ClusterRoleBinding, RESOURCES.ClusterRole];
+const CLUSTER_SCOPED: ReadonlySet<Resource> = new Set([...WEBHOOKS, ...CLUSTER_ROLES]);
 
 /** Deleted after the replicas, which recreate their Secret and Leases. */
-const DEPENDENCIES: readonly Kind[] = [
-  namespaced('policy', 'v1', 'poddisruptionbudgets'),
-  namespaced('', 'v1', 'services'),
-  namespaced('networking.k8s.io', 'v1', 'networkpolicies'),
-  namespaced('monitoring.coreos.com', 'v1', 'servicemonitors'),
-  namespaced('monitoring.coreos.com', 'v1', 'prometheusrules'),
-  namespaced('cert-manager.io', 'v1', 'certificates'),
-  namespaced('cert-manager.io', 'v1', 'issuers'),
-  namespaced('', 'v1', 'configmaps'),
-  namespaced('', 'v1', 'resourcequotas'),
+const DEPENDENCIES: readonly Resource[] = [
+  namespaced('policy/v1', 'poddisruptionbudgets'),
+  namespaced('v1', 'services'),
+  namespaced('networking.k8s.io/v1', 'networkpolicies'),
+  namespaced('monitoring.coreos.com/v1', 'servicemonitors'),
+  namespaced('monitoring.coreos.com/v1', 'prometheusrules'),
+  namespaced('cert-manager.io/v1', 'certificates'),
+  namespaced('cert-manager.io/v1', 'issuers'),
+  RESOURCES.ConfigMap,
+  namespaced('v1', 'resourcequotas'),
   RESOURCES.ClusterRoleBinding,
   RESOURCES.RoleBinding,
   RESOURCES.ClusterRole,
@@ -170,7 +169,7 @@ async function uninstall(
   const failures = [
     await deleteReplicas(context),
     await deleteOwnObjects(context, DEPENDENCIES),
-    purge.sccs || purge.namespaces ? await purgeSccsAndNamespaces(context, purge) : 0,
+    await purgeSccsAndNamespaces(context, purge),
     await deleteNamespace(context),
   ];
   return failures.reduce((sum, count) => sum + count, 0);
@@ -182,36 +181,30 @@ const REPLICAS_TIMEOUT_MS = 90_000;
 
 /** Resolves to true if no webhook of Portcullis is left. */
 async function deleteWebhooks(context: Context, waitMs: number): Promise<boolean> {
-  const { report, dryRun, signal } = context;
+  const { report, dryRun, client } = context;
   const { targets, errors } = await findOwnObjects(context, WEBHOOKS);
   for (const message of errors) report(`Webhook configurations cannot be listed: ${message}`);
   if (errors.length > 0 || (await deleteObjects(context, targets)) > 0) return false;
   if (dryRun || targets.length === 0) return true;
-  const remaining = await waitUntilEmpty(
-    async () => (await findOwnObjects(context, WEBHOOKS)).targets,
-    WEBHOOKS_TIMEOUT_MS,
-    signal,
-  );
-  for (const { name } of remaining) report(`Webhook configuration ${name} still exists.`);
+  const list = async () => (await findOwnObjects(context, WEBHOOKS)).targets;
+  const remaining = await waitUntilEmpty(list, WEBHOOKS_TIMEOUT_MS, client.signal);
+  for (const { object } of remaining) report(`Webhook configuration ${object.metadata.name} still exists.`);
   if (remaining.length > 0) return false;
   report(`Waiting ${waitMs / 1000} s for API servers to observe the deletion.`);
-  await sleep(waitMs, undefined, { signal });
+  await sleep(waitMs, undefined, { signal: client.signal });
   return true;
 }
 
 async function deleteReplicas(context: Context): Promise<number> {
-  const { connection, namespace, signal, report } = context;
+  const { client, namespace, report } = context;
   await reportProcesses(context);
   const failures = await deleteOwnObjects(context, [RESOURCES.Deployment]);
   if (context.dryRun || failures > 0) return failures;
-  const remaining = await waitUntilEmpty(
-    async () => {
-      const pods = await ignoreNotFound(() => listObjects(connection, RESOURCES.Pod, { namespace, signal }));
-      return (pods ?? []).filter((pod) => isOwnObject(RESOURCES.Pod, pod));
-    },
-    REPLICAS_TIMEOUT_MS,
-    signal,
-  );
+  const list = async () => {
+    const pods = await client.list(RESOURCES.Pod, { namespace });
+    return pods.filter((pod) => isOwnObject(RESOURCES.Pod, pod));
+  };
+  const remaining = await waitUntilEmpty(list, REPLICAS_TIMEOUT_MS, client.signal);
   for (const { metadata } of remaining) report(`pods/${metadata.name} still runs; continuing.`);
   return 0;
 }
@@ -232,73 +225,54 @@ async function waitUntilEmpty<T>(
   }
 }
 
-/** Reports replicas that run outside of the cluster. */
-async function reportProcesses(context: Context): Promise<void> {
+const REPLICA_PREFIX = `${INSTALLATION.name}-replica-`;
+
+/** Reports replicas that run outside of the cluster: they have a current Lease and are not pods. */
+async function reportProcesses({ client, namespace, report }: Context): Promise<void> {
   try {
-    for (const host of await findProcesses(context)) {
-      context.report(`The replica ${host} is not a pod of this cluster and continues to run: stop its process.`);
+    const [leases, pods] = await Promise.all([
+      client.list(RESOURCES.Lease, { namespace, labels: `${COMPONENT_LABEL}=${REPLICA}` }),
+      client.list(RESOURCES.Pod, { namespace }),
+    ]);
+    const podNames = new Set(pods.map(({ metadata }) => metadata.name));
+    const current = leases.filter((lease) => isCurrentLease(lease, new Date()));
+    for (const { metadata } of current) {
+      const host = metadata.name.replace(REPLICA_PREFIX, '');
+      if (podNames.has(host)) continue;
+      report(`The replica ${host} is not a pod of this cluster and continues to run: stop its process.`);
     }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    context.report(`Replicas outside of the cluster cannot be found: ${error.message}`);
+    report(`Replicas outside of the cluster cannot be found: ${error.message}`);
   }
-}
-
-const REPLICA_PREFIX = `${INSTALLATION.name}-replica-`;
-
-/** The host names of replicas with a current Lease that are not pods. Rejects as `request` does. */
-async function findProcesses({ connection, namespace, signal }: Context): Promise<readonly string[]> {
-  const labels = `${COMPONENT_LABEL}=${REPLICA}`;
-  const [leases = [], pods = []] = await Promise.all([
-    ignoreNotFound(() => listObjects(connection, RESOURCES.Lease, { namespace, labels, signal })),
-    ignoreNotFound(() => listObjects(connection, RESOURCES.Pod, { namespace, signal })),
-  ]);
-  const podNames = new Set(pods.map(({ metadata }) => metadata.name));
-  return leases
-    .filter((lease) => isCurrent(lease, new Date()))
-    .map(({ metadata: { name } }) => (name.startsWith(REPLICA_PREFIX) ? name.slice(REPLICA_PREFIX.length) : name))
-    .filter((host) => !podNames.has(host));
-}
-
-function isCurrent({ spec }: Lease, now: Date): boolean {
-  return Date.parse(spec?.renewTime ?? '') + (spec?.leaseDurationSeconds ?? 0) * 1000 >= now.getTime();
 }
 
 /** An object to delete. */
 interface Target {
   readonly resource: Resource;
-  readonly name: string;
-  readonly namespace?: string;
-  readonly uid: string | undefined;
-}
-
-function createTarget(resource: Resource, { metadata: { name, uid } }: AnyObject, namespace?: string): Target {
-  return { resource, name, uid, ...(namespace === undefined ? {} : { namespace }) };
+  readonly object: AnyObject;
 }
 
 interface FoundObjects {
   readonly targets: readonly Target[];
-  /** Errors of the kinds that could not be listed. */
+  /** Errors of the resources that could not be listed. */
   readonly errors: readonly string[];
 }
 
-/** The objects of Portcullis, in the order of the kinds. Rejects only if the server cannot be reached. */
-async function findOwnObjects(context: Context, kinds: readonly Kind[]): Promise<FoundObjects> {
-  const found = await Promise.all(kinds.map((kind) => findOwnObjectsOfKind(context, kind)));
-  return { targets: found.flatMap(({ targets }) => targets), errors: found.flatMap(({ errors }) => errors) };
-}
-
-async function findOwnObjectsOfKind({ connection, ...context }: Context, kind: Kind): Promise<FoundObjects> {
-  const namespace = kind.scope === 'Namespaced' ? context.namespace : undefined;
-  try {
-    // 404: the cluster does not serve the kind.
-    const objects = await ignoreNotFound(() => listObjects(connection, kind, { namespace, signal: context.signal }));
-    const own = (objects ?? []).filter((object) => isOwnObject(kind, object));
-    return { targets: own.map((object) => createTarget(kind, object, namespace)), errors: [] };
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    return { targets: [], errors: [error.message] };
-  }
+/** The objects of Portcullis, in the order of the resources. Rejects only if the server cannot be reached. */
+async function findOwnObjects({ client, namespace }: Context, resources: readonly Resource[]): Promise<FoundObjects> {
+  const errors: string[] = [];
+  const targets = resources.map(async (resource): Promise<readonly Target[]> => {
+    try {
+      const objects = await client.list(resource, CLUSTER_SCOPED.has(resource) ? {} : { namespace });
+      return objects.filter((object) => isOwnObject(resource, object)).map((object) => ({ resource, object }));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      errors.push(error.message);
+      return [];
+    }
+  });
+  return { targets: (await Promise.all(targets)).flat(), errors };
 }
 
 /** True for objects with the label of Portcullis, and for the Secret and Leases that the replicas write. */
@@ -308,56 +282,65 @@ function isOwnObject({ resource }: Resource, { metadata: { name, labels = {} } }
   return resource === 'leases' && (name === INSTALLATION.name || labels[COMPONENT_LABEL] === REPLICA);
 }
 
-async function deleteOwnObjects(context: Context, kinds: readonly Kind[]): Promise<number> {
-  const { targets, errors } = await findOwnObjects(context, kinds);
+async function deleteOwnObjects(context: Context, resources: readonly Resource[]): Promise<number> {
+  const { targets, errors } = await findOwnObjects(context, resources);
   for (const message of errors) context.report(`Cannot be listed: ${message}`);
   return errors.length + (await deleteObjects(context, targets));
 }
 
-/** Deletes objects one after another. Resolves to the number of objects that the server refuses to delete. */
+/** Deletes objects one after another, unless they were replaced. Resolves to the number of failures. */
 async function deleteObjects(context: Context, targets: readonly Target[]): Promise<number> {
   let failures = 0;
-  for (const target of targets) if (!(await deleteObject(context, target))) failures++;
+  for (const { resource, object } of targets) {
+    const { name, namespace, uid } = object.metadata;
+    const path = objectPath(resource, name, namespace);
+    const body = {
+      apiVersion: 'v1',
+      kind: 'DeleteOptions',
+      propagationPolicy: 'Background',
+      ...(uid === undefined ? {} : { preconditions: { uid } }),
+      ...(context.dryRun ? { dryRun: ['All'] } : {}),
+    };
+    const response = context.client.send({ method: 'DELETE', path, body });
+    failures += await reportChange(context, objectName(resource, name), 'deleted', response);
+  }
   return failures;
 }
 
-/** Deletes an object, unless it was replaced. Resolves to false if the server refuses. */
-async function deleteObject({ connection, dryRun, signal, report }: Context, target: Target): Promise<boolean> {
-  const { resource, name, namespace, uid } = target;
-  const path = objectPath(resource, name, namespace);
-  const body = {
-    apiVersion: 'v1',
-    kind: 'DeleteOptions',
-    propagationPolicy: 'Background',
-    ...(uid === undefined ? {} : { preconditions: { uid } }),
-    ...(dryRun ? { dryRun: ['All'] } : {}),
-  };
-  const title = formatObjectName(resource, name);
+/** Reports the result of a change. Resolves to the number of failures: 1 if the server refuses it, otherwise 0. */
+async function reportChange(
+  { dryRun, report }: Context,
+  title: string,
+  change: string,
+  response: Promise<unknown>,
+): Promise<number> {
   try {
-    const deleted = await ignoreNotFound(() => connection.request({ method: 'DELETE', path, body, signal }));
-    report(`${title} ${deleted ? 'deleted' : 'already deleted'}${formatDryRun(dryRun)}`);
-    return true;
+    const changed = await ignoreNotFound(response);
+    report(`${title} ${changed ? '' : 'already '}${change}${dryRunSuffix(dryRun)}`);
+    return 0;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    report(`${title} not deleted: ${error.message}`);
-    return false;
+    report(`${title} not ${change}: ${error.message}`);
+    return 1;
   }
 }
 
-function formatDryRun(dryRun: boolean): string {
+function dryRunSuffix(dryRun: boolean): string {
   return dryRun ? ' (server dry run)' : '';
 }
 
-const DEFINITIONS: Resource = {
-  group: 'apiextensions.k8s.io',
-  version: 'v1',
-  resource: 'customresourcedefinitions',
-};
+/** The name of an object in the notation of kubectl: `deployments.apps/portcullis`. */
+function objectName({ group, resource }: Resource, name: string): string {
+  return `${resource}${group === '' ? '' : `.${group}`}/${name}`;
+}
+
+const DEFINITIONS = namespaced('apiextensions.k8s.io/v1', 'customresourcedefinitions');
 const SCCS = RESOURCES.SecurityContextConstraints;
 
 async function purgeSccsAndNamespaces(context: Context, purge: Purge): Promise<number> {
-  const definition = await get(context, DEFINITIONS, `${SCCS.resource}.${SCCS.group}`);
-  if (definition !== undefined && definition.metadata.labels?.[PART_OF_LABEL] !== PART_OF) {
+  if (!purge.sccs && !purge.namespaces) return 0;
+  const definition = await context.client.get(DEFINITIONS, `${SCCS.resource}.${SCCS.group}`);
+  if (definition !== undefined && !isOwnObject(DEFINITIONS, definition)) {
     // OpenShift, for example.
     context.report('SCCs are kept: their definition has no label of Portcullis.');
     return 1;
@@ -365,119 +348,92 @@ async function purgeSccsAndNamespaces(context: Context, purge: Purge): Promise<n
   return (purge.sccs ? await purgeSccs(context) : 0) + (purge.namespaces ? await purgeNamespaces(context) : 0);
 }
 
-const STANDARD_NAMES: ReadonlySet<string> = new Set(STANDARD_SCCS.map(({ scc }) => objectName(scc)));
+const STANDARD_NAMES: ReadonlySet<string | undefined> = new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name));
 
 /** Deletes the roles for the standard SCCs, and the definitions of Portcullis with all their objects. */
 async function purgeSccs(context: Context): Promise<number> {
-  const { connection, signal } = context;
-  const roles = [
-    ...STANDARD_CLUSTER_ROLE_BINDINGS.map((one) => [RESOURCES.ClusterRoleBinding, objectName(one)] as const),
-    ...STANDARD_CLUSTER_ROLES.map((one) => [RESOURCES.ClusterRole, objectName(one)] as const),
-  ];
-  const found = await Promise.all(
-    roles.map(async ([resource, name]) => {
-      const object = await get(context, resource, name);
-      return object ? [createTarget(resource, object)] : [];
-    }),
-  );
-  const definitions = await listObjects(connection, DEFINITIONS, { labels: `${PART_OF_LABEL}=${PART_OF}`, signal });
-  const targets = [...found.flat(), ...definitions.map((definition) => createTarget(DEFINITIONS, definition))];
-  const sccs = targets.length === 0 ? [] : await ignoreNotFound(() => listObjects(connection, SCCS, { signal }));
-  for (const { metadata } of sccs ?? []) {
-    if (STANDARD_NAMES.has(metadata.name)) continue;
-    const title = formatObjectName(SCCS, metadata.name);
-    context.report(`${title} is deleted with its definition${formatDryRun(context.dryRun)}`);
+  const { client, dryRun, report } = context;
+  const standard = [...STANDARD_CLUSTER_ROLE_BINDINGS, ...STANDARD_CLUSTER_ROLES];
+  const names = new Set(standard.map(({ metadata }) => metadata?.name));
+  const lists = [...CLUSTER_ROLES, DEFINITIONS].map(async (resource) => {
+    const objects = await client.list(resource);
+    const isPurged = (object: AnyObject): boolean =>
+      resource === DEFINITIONS ? isOwnObject(resource, object) : names.has(object.metadata.name);
+    return objects.filter(isPurged).map((object) => ({ resource, object }));
+  });
+  const targets = (await Promise.all(lists)).flat();
+  const sccs = targets.length === 0 ? [] : await client.list(SCCS);
+  for (const { metadata } of sccs.filter(({ metadata }) => !STANDARD_NAMES.has(metadata.name))) {
+    report(`${objectName(SCCS, metadata.name)} is deleted with its definition${dryRunSuffix(dryRun)}`);
   }
   return await deleteObjects(context, targets);
 }
 
-async function get({ connection, signal }: Context, resource: Resource, name: string): Promise<AnyObject | undefined> {
-  const path = objectPath(resource, name);
-  return (await ignoreNotFound(() => connection.request({ method: 'GET', path, signal }))) as AnyObject | undefined;
-}
-
-function objectName({ metadata: { name = '' } = {} }: KubeObject): string {
-  return name;
-}
-
 /** Removes the labels and annotations of Portcullis from all namespaces. Resolves to the number of failures. */
-async function purgeNamespaces({ connection, dryRun, signal, report }: Context): Promise<number> {
+async function purgeNamespaces(context: Context): Promise<number> {
+  const { client, dryRun } = context;
   let failures = 0;
-  for (const namespace of await listObjects(connection, RESOURCES.Namespace, { signal })) {
-    const body = planPurge(namespace);
-    if (body.length === 0) continue;
-    const { name } = namespace.metadata;
-    const path = objectPath(RESOURCES.Namespace, name);
-    const query = { fieldManager: FIELD_MANAGER, ...(dryRun ? { dryRun: 'All' } : {}) };
-    const contentType = 'application/json-patch+json';
-    try {
-      await ignoreNotFound(() => connection.request({ method: 'PATCH', path, query, contentType, body, signal }));
-      report(`namespaces/${name} labels and annotations removed${formatDryRun(dryRun)}`);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      report(`namespaces/${name} labels and annotations not removed: ${error.message}`);
-      failures++;
-    }
+  for (const { metadata } of await client.list(RESOURCES.Namespace)) {
+    const operations = [
+      ...removals('labels', metadata.labels, [SCC_MODE_LABEL, TIER_LABEL]),
+      ...removals('annotations', metadata.annotations, Object.values(NAMESPACE_RANGE_ANNOTATIONS)),
+    ];
+    if (operations.length === 0) continue;
+    const response = client.patch(RESOURCES.Namespace, metadata.name, { operations, dryRun });
+    failures += await reportChange(context, `namespaces/${metadata.name} labels and annotations`, 'removed', response);
   }
   return failures;
 }
 
-const LABELS: readonly string[] = [SCC_MODE_LABEL, TIER_LABEL];
-const ANNOTATIONS: readonly string[] = Object.values(NAMESPACE_RANGE_ANNOTATIONS);
-
-/** The patch that removes the labels and annotations of Portcullis from a namespace. */
-function planPurge({ metadata: { labels, annotations } }: AnyObject): JsonPatchOp[] {
-  const removals = (
-    field: 'labels' | 'annotations',
-    present: Readonly<Record<string, string>> = {},
-    keys: readonly string[],
-  ): JsonPatchOp[] =>
-    keys
-      .filter((key) => Object.hasOwn(present, key))
-      .map((key) => ({ op: 'remove', path: `/metadata/${field}/${escapeKey(key)}` }));
-  return [...removals('labels', labels, LABELS), ...removals('annotations', annotations, ANNOTATIONS)];
+/** The operations that remove keys from the labels or annotations of an object. */
+function removals(
+  field: 'labels' | 'annotations',
+  present: Readonly<Record<string, string>> = {},
+  keys: readonly string[],
+): readonly JsonPatchOp[] {
+  return keys
+    .filter((key) => Object.hasOwn(present, key))
+    .map((key) => ({ op: 'remove', path: `/metadata/${field}/${escapeKey(key)}` }));
 }
 
 /** Deletes the namespace of the installation if it contains no other objects. */
 async function deleteNamespace(context: Context): Promise<number> {
-  const { namespace: name, report } = context;
-  const namespace = await get(context, RESOURCES.Namespace, name);
-  if (!namespace || namespace.metadata.deletionTimestamp != null) return 0;
-  if (!isOwnObject(RESOURCES.Namespace, namespace)) {
+  const { client, namespace: name, report } = context;
+  const object = await client.get(RESOURCES.Namespace, name);
+  if (!object || object.metadata.deletionTimestamp != null) return 0;
+  if (!isOwnObject(RESOURCES.Namespace, object)) {
     report(`namespaces/${name} kept: it has no label ${PART_OF_LABEL}=${PART_OF}.`);
     return 0;
   }
   const others = await findOtherObjects(context);
-  if (others.length === 0) return await deleteObjects(context, [createTarget(RESOURCES.Namespace, namespace)]);
+  if (others.length === 0) return await deleteObjects(context, [{ resource: RESOURCES.Namespace, object }]);
   report(`namespaces/${name} kept: it contains ${others.join(', ')}.`);
   return 0;
 }
 
-/** Kinds of user objects. A namespace that contains one of them is kept. */
-const USER_KINDS: readonly Resource[] = [
-  { group: '', version: 'v1', resource: 'pods' },
-  { group: '', version: 'v1', resource: 'persistentvolumeclaims' },
-  { group: '', version: 'v1', resource: 'services' },
-  { group: '', version: 'v1', resource: 'configmaps' },
-  { group: '', version: 'v1', resource: 'secrets' },
-  { group: 'apps', version: 'v1', resource: 'deployments' },
-  { group: 'apps', version: 'v1', resource: 'statefulsets' },
-  { group: 'apps', version: 'v1', resource: 'daemonsets' },
-  { group: 'batch', version: 'v1', resource: 'jobs' },
-  { group: 'batch', version: 'v1', resource: 'cronjobs' },
+/** Resources of user objects. A namespace that contains one of them is kept. */
+const USER_RESOURCES: readonly Resource[] = [
+  RESOURCES.Pod,
+  namespaced('v1', 'persistentvolumeclaims'),
+  namespaced('v1', 'services'),
+  RESOURCES.ConfigMap,
+  RESOURCES.Secret,
+  RESOURCES.Deployment,
+  RESOURCES.StatefulSet,
+  RESOURCES.DaemonSet,
+  RESOURCES.Job,
+  RESOURCES.CronJob,
 ];
 
 /** Names of the user objects in the namespace. Rejects as `request` does. */
-async function findOtherObjects({ connection, namespace, signal }: Context): Promise<readonly string[]> {
-  const lists = await Promise.all(
-    USER_KINDS.map(async (resource) => {
-      const objects = await ignoreNotFound(() => listObjects(connection, resource, { namespace, signal }));
-      return (objects ?? [])
-        .filter((object) => isUserObject(resource, object))
-        .map(({ metadata: { name } }) => formatObjectName(resource, name));
-    }),
-  );
-  return lists.flat();
+async function findOtherObjects({ client, namespace }: Context): Promise<readonly string[]> {
+  const lists = USER_RESOURCES.map(async (resource) => {
+    const objects = await client.list(resource, { namespace });
+    return objects
+      .filter((object) => isUserObject(resource, object))
+      .map(({ metadata: { name } }) => objectName(resource, name));
+  });
+  return (await Promise.all(lists)).flat();
 }
 
 /** ConfigMaps that some clusters create in every namespace. */

@@ -4,7 +4,7 @@
  */
 import type { ManifestSettings } from '../../install/index.ts';
 import type { Kinds, Lease, Node, Pod } from '../../kube/types.ts';
-import type { AnyObject, Configuration } from '../installation.ts';
+import type { AnyObject, Configuration, Server } from '../installation.ts';
 
 /** A value, or the reason why it could not be read. */
 export type Fact<T> = { readonly value: T } | { readonly unknown: string };
@@ -13,13 +13,6 @@ export type Fact<T> = { readonly value: T } | { readonly unknown: string };
 export interface NamespaceFact {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-}
-
-export interface ServerFact {
-  /** Version such as `v1.36.3`. */
-  readonly version: string;
-  /** API groups that the cluster serves. */
-  readonly groups: readonly string[];
 }
 
 export interface ServedCertificate {
@@ -68,7 +61,7 @@ export interface Facts {
   readonly namespace: string;
   /** Settings of the installation, derived from its objects. */
   readonly settings: ManifestSettings;
-  readonly server: Fact<ServerFact>;
+  readonly server: Fact<Server>;
   /** All webhook configurations of the cluster. */
   readonly configurations: readonly Configuration[];
   readonly namespaces: Fact<readonly NamespaceFact[]>;

@@ -1,36 +1,26 @@
 import { connect } from 'node:tls';
 import { reviewAccess } from '../../cluster/access.ts';
-import type { Connection } from '../../cluster/connection.ts';
 import { networkError } from '../../cluster/network-error.ts';
-import { listAll } from '../../cluster/lists.ts';
 import { parseConfiguration } from '../../config/configuration.ts';
 import { UserError } from '../../config/files.ts';
 import { buildManifests, defaultSettings, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import {
-  isObject,
-  type Kind,
-  type Kinds,
-  type KubeObject,
-  type Role,
-  type RoleBinding,
-  type Secret,
-  type UserInfo,
-} from '../../kube/types.ts';
+import type { Kinds, Lease, Role, RoleBinding, Secret, UserInfo } from '../../kube/types.ts';
+import { hasCaInjection } from '../../kube/webhooks.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
+import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import {
   collectionPath,
   deploymentArgument,
   deploymentFile,
-  ignoreNotFound,
   isOwn,
-  listObjects,
-  objectPath,
   readConfigurations,
+  readServer,
   type AnyObject,
+  type ClusterClient,
   type Configuration,
   type Resource,
 } from '../installation.ts';
@@ -45,61 +35,48 @@ import {
   type Probe,
   type ProbeRequest,
   type ServedCertificate,
-  type ServerFact,
 } from './facts.ts';
 import { namespaceTier, type Tier } from './matching.ts';
+
+const DISRUPTION_BUDGETS: Resource = { group: 'policy', version: 'v1', resource: 'poddisruptionbudgets' };
+
+type Deployment = Kinds['Deployment'];
 
 interface GatherOptions {
   /** Namespace of the installation. */
   readonly namespace: string;
   readonly now: Date;
-  readonly signal: AbortSignal;
 }
-
-const DISRUPTION_BUDGETS: Resource = { group: 'policy', version: 'v1', resource: 'poddisruptionbudgets' };
-const CONFIG_MAPS: Resource = { group: '', version: 'v1', resource: 'configmaps' };
 
 /**
  * Gathers the facts about an installation and its cluster. Rejects with an ApiError if the webhook configurations cannot be
  * read, and with a UserError if the cluster cannot be reached.
  */
-export async function gatherFacts(connection: Connection, options: GatherOptions): Promise<Facts> {
-  const { namespace, now, signal } = options;
-  const configurations = await readConfigurations(connection, signal);
-  const list = <K extends Kind>(kind: K, within?: string): Promise<Fact<readonly Kinds[K][]>> =>
-    readFact(async () => {
-      const objects = await listAll(connection, {
-        kind,
-        signal,
-        ...(within === undefined ? {} : { namespace: within }),
-      });
-      return objects as unknown as readonly Kinds[K][];
-    });
+export async function gatherFacts(client: ClusterClient, { namespace, now }: GatherOptions): Promise<Facts> {
+  const configurations = await readConfigurations(client);
+  const list = <T>(resource: Resource, within?: string): Promise<Fact<readonly T[]>> =>
+    readFact(async () => (await client.list(resource, { namespace: within })) as unknown as readonly T[]);
   const [server, namespaces, nodes, deployment, pods, disruptionBudgets, leases] = await Promise.all([
-    readServer(connection, signal),
-    list('Namespace'),
-    list('Node'),
-    readDeployment(connection, options),
-    list('Pod', namespace),
-    readFact(() => listObjects(connection, DISRUPTION_BUDGETS, { namespace, signal })),
-    list('Lease', namespace),
+    readFact(() => readServer(client)),
+    list<AnyObject>(RESOURCES.Namespace),
+    list<Kinds['Node']>(RESOURCES.Node),
+    readFact(() => client.get(RESOURCES.Deployment, INSTALLATION.name, namespace) as Promise<Deployment | undefined>),
+    list<Kinds['Pod']>(RESOURCES.Pod, namespace),
+    list<AnyObject>(DISRUPTION_BUDGETS, namespace),
+    list<Lease>(RESOURCES.Lease, namespace),
   ]);
   const running = factValue(deployment);
-  const configuration = await readConfigurationFile(connection, options, running);
+  const configuration = await readConfigurationFile(client, namespace, running);
   const settings = deriveSettings({ namespace, configurations, deployment: running, file: factValue(configuration) });
-  const known = (factValue(namespaces) ?? []).map(namespaceFact);
-  const requests = planProbes({
-    installation: namespace,
-    configurations,
-    namespaces: known,
-    groups: factValue(server)?.groups ?? [],
-  });
+  const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
+  const groups = factValue(server)?.groups ?? [];
+  const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
   const [certificate, urlCertificates, missingAccess, probes] = await Promise.all([
-    readSecretCertificate(connection, namespace, running, signal),
+    readSecretCertificate(client, namespace, running),
     readUrlCertificates(configurations),
-    readMissingAccess(connection, settings, account, signal),
-    Promise.all(requests.map((request) => runProbe(connection, request, signal))),
+    readFact(() => readMissingAccess(client, settings, account)),
+    Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
     now,
@@ -136,28 +113,25 @@ const CONCURRENCY = 8;
 
 /** The permissions that the service account needs and lacks. */
 async function readMissingAccess(
-  connection: Connection,
+  { connection, signal }: ClusterClient,
   settings: ManifestSettings,
   serviceAccount: string,
-  signal: AbortSignal,
-): Promise<Fact<readonly NeededAccess[]>> {
+): Promise<readonly NeededAccess[]> {
   const { namespace } = settings;
   const user: UserInfo = {
     username: `system:serviceaccount:${namespace}:${serviceAccount}`,
     groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
   };
-  return await readFact(async () => {
-    const remaining = [...neededAccess(settings)];
-    const missing: NeededAccess[] = [];
-    const review = async (): Promise<void> => {
-      for (let needed = remaining.shift(); needed; needed = remaining.shift()) {
-        const { group: apiGroup, ...attributes } = needed;
-        if (!(await reviewAccess(connection, user, { apiGroup, ...attributes }, signal))) missing.push(needed);
-      }
-    };
-    await Promise.all(Array.from({ length: CONCURRENCY }, review));
-    return missing;
-  });
+  const remaining = [...neededAccess(settings)];
+  const missing: NeededAccess[] = [];
+  const review = async (): Promise<void> => {
+    for (let needed = remaining.shift(); needed; needed = remaining.shift()) {
+      const { group: apiGroup, ...attributes } = needed;
+      if (!(await reviewAccess(connection, user, { apiGroup, ...attributes }, signal))) missing.push(needed);
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, review));
+  return missing;
 }
 
 /** The permissions that the manifests grant to the service account. */
@@ -194,17 +168,14 @@ function ruleAccess(rule: Rule, namespace: string | undefined): readonly NeededA
 
 /** Reads the serving certificate from its Secret. */
 async function readSecretCertificate(
-  connection: Connection,
+  client: ClusterClient,
   namespace: string,
-  deployment: Kinds['Deployment'] | undefined,
-  signal: AbortSignal,
+  deployment: Deployment | undefined,
 ): Promise<Fact<ServedCertificate>> {
   const source = deploymentFile(deployment, 'tls-cert-file');
   const { name, key } = source?.kind === 'Secret' ? source : { name: INSTALLATION.certificateSecret, key: 'tls.crt' };
-  const path = objectPath(RESOURCES.Secret, name, namespace);
   return await readFact(async () => {
-    const secret = (await ignoreNotFound(() => connection.request({ method: 'GET', path, signal }))) as
-      Secret | undefined;
+    const secret = (await client.get(RESOURCES.Secret, name, namespace)) as Secret | undefined;
     const data = secret?.data?.[key];
     return {
       source: `secrets/${name}`,
@@ -305,22 +276,7 @@ const SCC_PROBE: ProbeRequest = {
   group: 'security.openshift.io',
   resource: 'securitycontextconstraints',
   body: probe('security.openshift.io/v1', 'SecurityContextConstraints', {
-    runAsUser: { type: 'MustRunAsNonRoot' },
-    seLinuxContext: { type: 'RunAsAny' },
-    fsGroup: { type: 'RunAsAny' },
-    supplementalGroups: { type: 'RunAsAny' },
-    allowHostDirVolumePlugin: false,
-    allowHostIPC: false,
-    allowHostNetwork: false,
-    allowHostPID: false,
-    allowHostPorts: false,
-    allowPrivilegedContainer: false,
-    readOnlyRootFilesystem: true,
-    allowedCapabilities: [],
-    defaultAddCapabilities: [],
-    requiredDropCapabilities: ['ALL'],
-    volumes: ['emptyDir'],
-    priority: 0,
+    ...STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === 'restricted-v2')?.scc,
   }),
 };
 
@@ -329,14 +285,13 @@ function podProbe(id: ProbeRequest['id'], namespace: NamespaceFact, spec: object
 }
 
 function probe(apiVersion: string, kind: string, content: object): object {
-  return { apiVersion, kind, metadata: { generateName: `${NAME}-` }, ...content };
+  return { ...content, apiVersion, kind, metadata: { generateName: `${NAME}-` } };
 }
 
-async function runProbe(connection: Connection, request: ProbeRequest, signal: AbortSignal): Promise<Probe> {
+async function runProbe(client: ClusterClient, request: ProbeRequest): Promise<Probe> {
   const path = collectionPath({ ...request, version: 'v1' }, request.namespace?.name);
-  const { body } = request;
   try {
-    const object = await connection.request({ method: 'POST', path, query: { dryRun: 'All' }, body, signal });
+    const object = await client.send({ method: 'POST', path, query: { dryRun: 'All' }, body: request.body });
     return { ...request, object: object as unknown as AnyObject };
   } catch (error) {
     // The API server responded before: a UserError is a timeout of this request.
@@ -345,44 +300,40 @@ async function runProbe(connection: Connection, request: ProbeRequest, signal: A
   }
 }
 
-const CERT_MANAGER = 'cert-manager.io/inject-';
-
 /** The objects from which the settings of an installation are derived. */
 interface InstalledObjects {
   readonly namespace: string;
   readonly configurations: readonly Configuration[];
-  readonly deployment: Kinds['Deployment'] | undefined;
+  readonly deployment: Deployment | undefined;
   readonly file: ConfigurationFile | undefined;
 }
 
 /** Derives the settings of an installation from its objects. */
 function deriveSettings({ namespace, configurations, deployment, file }: InstalledObjects): ManifestSettings {
   const own = configurations.filter(isOwn);
-  const annotations = own.flatMap(({ metadata }) => Object.keys(metadata.annotations ?? {}));
   const url = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
+  const { phase, evaluator } = parseRollout(file) ?? DEFAULT_ROLLOUT;
+  const controllers = deploymentArgument(deployment, 'controllers')?.split(',') ?? [];
   return {
     ...defaultSettings(VERSION),
     namespace,
     sccMode: deploymentArgument(deployment, 'scc-mode') === 'off' ? 'off' : 'report',
     authorization: deploymentArgument(deployment, 'authorization') === 'sar' ? 'sar' : 'rbac',
-    ...rolloutSettings(file),
-    withoutControllers: (deploymentArgument(deployment, 'controllers') ?? '').split(',').flatMap(disabledController),
-    certificates: certificateSource(annotations),
+    rollout: phase,
+    evaluator,
+    withoutControllers: controllers.flatMap((rule) => (rule.startsWith('-') ? [rule.slice(1)] : [])),
+    certificates: certificateSource(own),
     ...(url != null && URL.canParse(url) ? { webhooks: { url: new URL(url).origin } } : {}),
   };
 }
 
-function certificateSource(annotations: readonly string[]): ManifestSettings['certificates'] {
-  if (annotations.includes(INJECT_CA_ANNOTATION)) return 'self-managed';
-  return annotations.some((key) => key.startsWith(CERT_MANAGER)) ? 'cert-manager' : 'others';
+function certificateSource(own: readonly Configuration[]): ManifestSettings['certificates'] {
+  if (own.some(({ metadata }) => Object.hasOwn(metadata.annotations ?? {}, INJECT_CA_ANNOTATION)))
+    return 'self-managed';
+  return own.some(hasCaInjection) ? 'cert-manager' : 'others';
 }
 
 /** The rollout in the configuration file. An invalid file is reported by the check of the configuration. */
-function rolloutSettings(file: ConfigurationFile | undefined): Pick<ManifestSettings, 'rollout' | 'evaluator'> {
-  const { phase, evaluator } = parseRollout(file) ?? DEFAULT_ROLLOUT;
-  return { rollout: phase, evaluator };
-}
-
 function parseRollout(file: ConfigurationFile | undefined): RolloutSettings | undefined {
   if (file?.text === undefined) return undefined;
   try {
@@ -393,67 +344,27 @@ function parseRollout(file: ConfigurationFile | undefined): RolloutSettings | un
   }
 }
 
-function disabledController(rule: string): readonly string[] {
-  return rule.startsWith('-') ? [rule.slice(1)] : [];
-}
-
-function namespaceFact({ metadata }: KubeObject): NamespaceFact {
-  return { name: metadata?.name ?? '', labels: metadata?.labels ?? {} };
-}
-
-async function readServer(connection: Connection, signal: AbortSignal): Promise<Fact<ServerFact>> {
-  return await readFact(async () => {
-    const [version, apis] = await Promise.all(
-      ['/version', '/apis'].map((path) => connection.request({ method: 'GET', path, signal })),
-    );
-    const groups: readonly unknown[] = Array.isArray(apis?.['groups']) ? apis['groups'] : [];
-    return {
-      version: String(version?.['gitVersion']),
-      groups: groups.flatMap((group) => (isObject(group) ? [String(group['name'])] : [])),
-    };
-  });
-}
-
-async function readDeployment(
-  connection: Connection,
-  { namespace, signal }: GatherOptions,
-): Promise<Fact<Kinds['Deployment'] | undefined>> {
-  const path = objectPath(RESOURCES.Deployment, INSTALLATION.name, namespace);
-  return await readFact(() =>
-    ignoreNotFound(() => connection.request({ method: 'GET', path, signal }) as Promise<Kinds['Deployment']>),
-  );
-}
-
 async function readUrlCertificates(configurations: readonly Configuration[]): Promise<Facts['urlCertificates']> {
   const urls = configurations
     .filter(isOwn)
     .flatMap(({ webhooks }) => webhooks.flatMap(({ clientConfig: { url } }) => url ?? []));
   const origins = [...new Set(urls.filter((url) => URL.canParse(url)).map((url) => new URL(url).origin))];
   const facts = await Promise.all(
-    origins.map(async (origin): Promise<[string, Fact<ServedCertificate>]> => [
-      origin,
-      await readServerCertificate(origin),
-    ]),
+    origins.map(async (origin) => [origin, await readServerCertificate(origin)] as const),
   );
   return new Map(facts);
 }
 
 async function readConfigurationFile(
-  connection: Connection,
-  { namespace, signal }: GatherOptions,
-  deployment: Kinds['Deployment'] | undefined,
-): Promise<Fact<ConfigurationFile | undefined>> {
+  client: ClusterClient,
+  namespace: string,
+  deployment: Deployment | undefined,
+): Promise<Facts['configuration']> {
   const source = deploymentFile(deployment, 'config');
   if (source?.kind !== 'ConfigMap') return { value: undefined };
   const { name, key } = source;
   return await readFact(async () => {
-    const path = objectPath(CONFIG_MAPS, name, namespace);
-    const map = await ignoreNotFound(() => connection.request({ method: 'GET', path, signal }));
-    return { source: `configmaps/${name} ${key}`, text: textAt(map?.['data'], key) };
+    const map = (await client.get(RESOURCES.ConfigMap, name, namespace)) as Kinds['ConfigMap'] | undefined;
+    return { source: `configmaps/${name} ${key}`, text: new Map(Object.entries(map?.data ?? {})).get(key) };
   });
-}
-
-function textAt(data: unknown, key: string): string | undefined {
-  const text = isObject(data) && Object.hasOwn(data, key) ? data[key] : undefined;
-  return typeof text === 'string' ? text : undefined;
 }

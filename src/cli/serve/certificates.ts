@@ -4,23 +4,26 @@ import { hostname } from 'node:os';
 import type { SecureContextOptions } from 'node:tls';
 import type { Store } from '../../cluster/store.ts';
 import { readSource, UserError, watchFile, type Source } from '../../config/files.ts';
-import { foreignConfigurations, installedConfigurations } from '../../controllers/replica.ts';
 import type { ReplicaIdentity, ServedPair } from '../../controllers/controller.ts';
+import { foreignConfigurations, installedConfigurations } from '../../controllers/replica.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../kube/webhooks.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import type { Metrics } from '../../telemetry/metrics.ts';
-import { distinctCertificates, decodeBundle } from '../../tls/trust.ts';
-import type { KeyPair } from '../../tls/certificate-pair.ts';
-import { fingerprint, pemFingerprint, readCertificates } from '../../tls/certificate-pair.ts';
-import { findOtherTrustProblems, findTrustProblems, type Service } from '../../tls/trust.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { AdmissionServer } from '../../server/server.ts';
-import { INSTALLATION } from '../../kube/well-known.ts';
-import type { ServerNames } from '../../tls/issue.ts';
-import type { ServeValues } from './options.ts';
-import { createClientAuthentication, type ClientAuthentication } from '../../server/server.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import { fingerprint, pemFingerprint, readCertificates, type KeyPair } from '../../tls/certificate-pair.ts';
 import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../tls/files.ts';
+import type { ServerNames } from '../../tls/issue.ts';
 import { protocolSettings, type ProtocolSettings } from '../../tls/protocol.ts';
+import {
+  decodeBundle,
+  distinctCertificates,
+  findOtherTrustProblems,
+  findTrustProblems,
+  type Service,
+} from '../../tls/trust.ts';
+import type { ServeValues } from './options.ts';
 
 /** The certificate of the server and its client CAs. Both can be replaced while the server runs. */
 export interface ServedCertificate extends ServedPair {
@@ -174,99 +177,6 @@ export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: n
   return { name: `${INSTALLATION.name}-replica-${unique}`, identity: `${hostname()}_${randomUUID()}` };
 }
 
-/** The files of a provided serving certificate; `undefined` without the options. */
-function certificateFiles(values: ServeValues): KeyPairFiles | undefined {
-  const certFile = values['tls-cert-file'];
-  const keyFile = values['tls-private-key-file'];
-  if ((certFile === undefined) !== (keyFile === undefined)) {
-    throw new UserError('--tls-cert-file and --tls-private-key-file must be used together');
-  }
-  return certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile, read };
-}
-
-/** Reads the serving certificate. Rejects with a UserError if it is invalid. */
-async function loadCertificate(files: KeyPairFiles): Promise<KeyPair> {
-  try {
-    return await readKeyPair(files, new Date());
-  } catch (error) {
-    throw new UserError(error instanceof Error ? error.message : String(error), { cause: error });
-  }
-}
-
-interface WatchCertificateOptions {
-  readonly files: KeyPairFiles;
-  readonly current: KeyPair;
-  readonly logger: Logger;
-  /** Called with each valid new pair. */
-  readonly onChange: (pair: KeyPair) => void;
-}
-
-/** Watches the files of the certificate. Returns a function that stops the watch. */
-function watchCertificate({ files, current, logger, onChange }: WatchCertificateOptions): () => void {
-  const log = logger.child({ logger: 'tls', file: files.certFile });
-  return watchKeyPair({
-    ...files,
-    current,
-    now: () => new Date(),
-    onReload: onChange,
-    onError(error) {
-      log.error({ reason: error.message }, 'cannot load the serving certificate; keeping the previous one');
-    },
-  });
-}
-
-async function read(file: string): Promise<string> {
-  return (await readSource(file)).text;
-}
-
-/** Reads the file of `--client-ca-file`; `undefined` without the option. Rejects with a UserError if it is invalid. */
-export async function loadClientAuthorities(values: ServeValues): Promise<Source | undefined> {
-  const file = values['client-ca-file'];
-  if (file !== undefined) return checkCertificates(await readSource(file));
-  if (values['client-allowed-names'].length > 0)
-    throw new UserError('--client-allowed-names requires --client-ca-file');
-  return undefined;
-}
-
-/** The clients that may send reviews; `undefined` if client certificates are not verified. */
-export function clientAuthentication(values: ServeValues): ClientAuthentication | undefined {
-  return values['client-ca-file'] === undefined
-    ? undefined
-    : createClientAuthentication(values['client-allowed-names']);
-}
-
-interface WatchClientAuthoritiesOptions {
-  readonly initial: Source;
-  readonly logger: Logger;
-  readonly signal: AbortSignal;
-  /** Called with each valid new content, in PEM. */
-  readonly onChange: (authorities: string) => void;
-}
-
-/** Watches the file until the signal is aborted. An invalid file is logged, and the previous content stays in use. */
-export function watchClientAuthorities(options: WatchClientAuthoritiesOptions): void {
-  const { initial, logger, signal } = options;
-  const { file } = initial;
-  const log = logger.child({ logger: 'tls', file });
-  const logError = (error: unknown): void => {
-    const reason = error instanceof Error ? error.message : String(error);
-    log.error({ reason }, 'cannot load the client CAs; keeping the previous ones');
-  };
-  const onChange = (source: Source): void => {
-    try {
-      options.onChange(checkCertificates(source).text);
-    } catch (error) {
-      logError(error);
-    }
-  };
-  void watchFile({ read: () => readSource(file), initial, onChange, onError: logError, signal });
-}
-
-function checkCertificates(source: Source): Source {
-  if (readCertificates(source.text).length === 0) throw new UserError(`${source.file} contains no PEM certificate`);
-  return source;
-}
-
 /** The certificates that the options name, read at start. */
 export interface CertificateFiles {
   readonly serving: { readonly files: KeyPairFiles; readonly pair: KeyPair } | undefined;
@@ -276,35 +186,87 @@ export interface CertificateFiles {
 
 /** Reads all certificate files. Rejects with a UserError if one of them is invalid. */
 export async function readCertificateFiles(values: ServeValues): Promise<CertificateFiles> {
+  const { 'tls-cert-file': certFile, 'tls-private-key-file': keyFile, 'client-ca-file': authoritiesFile } = values;
   const protocol = protocolSettings(values['tls-min-version'], values['tls-cipher-suites']);
-  const files = certificateFiles(values);
-  const serving = files && { files, pair: await loadCertificate(files) };
-  return { serving, clientAuthorities: await loadClientAuthorities(values), protocol };
+  if ((certFile === undefined) !== (keyFile === undefined)) {
+    throw new UserError('--tls-cert-file and --tls-private-key-file must be used together');
+  }
+  if (authoritiesFile === undefined && values['client-allowed-names'].length > 0) {
+    throw new UserError('--client-allowed-names requires --client-ca-file');
+  }
+  const read = async (file: string): Promise<string> => (await readSource(file)).text;
+  const files = certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile, read };
+  return {
+    serving: files && { files, pair: await loadCertificate(files) },
+    clientAuthorities: authoritiesFile === undefined ? undefined : await readAuthorities(authoritiesFile),
+    protocol,
+  };
+}
+
+async function loadCertificate(files: KeyPairFiles): Promise<KeyPair> {
+  try {
+    return await readKeyPair(files, new Date());
+  } catch (error) {
+    throw new UserError(formatReason(error), { cause: error });
+  }
+}
+
+async function readAuthorities(file: string): Promise<Source> {
+  return checkCertificates(await readSource(file));
+}
+
+function checkCertificates(source: Source): Source {
+  if (readCertificates(source.text).length === 0) throw new UserError(`${source.file} contains no PEM certificate`);
+  return source;
+}
+
+function formatReason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 interface WatchOptions {
-  readonly certificate: ServedCertificate;
+  readonly certificate: Pick<ServedCertificate, 'use' | 'trustClients'>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   /** Called with a new serving certificate, in PEM. */
   onServingCertificate(cert: string): void;
 }
 
-/** Watches the certificate files and applies their changes, until the signal is aborted. */
+/**
+ * Watches the certificate files and applies their changes, until the signal is aborted. An invalid file is logged, and its
+ * previous content stays in use.
+ */
 export function watchCertificateFiles(
-  { serving, clientAuthorities }: CertificateFiles,
+  { serving, clientAuthorities: initial }: CertificateFiles,
   { certificate, logger, signal, onServingCertificate }: WatchOptions,
 ): void {
+  const logError = (file: string, message: string) => {
+    const log = logger.child({ logger: 'tls', file });
+    return (error: unknown): void => log.error({ reason: formatReason(error) }, message);
+  };
   if (serving) {
-    const onChange = (pair: KeyPair): void => {
-      certificate.use(pair);
-      onServingCertificate(pair.cert);
-    };
-    const stop = watchCertificate({ files: serving.files, current: serving.pair, logger, onChange });
+    const stop = watchKeyPair({
+      ...serving.files,
+      current: serving.pair,
+      now: () => new Date(),
+      onReload(pair) {
+        certificate.use(pair);
+        onServingCertificate(pair.cert);
+      },
+      onError: logError(serving.files.certFile, 'cannot load the serving certificate; keeping the previous one'),
+    });
     signal.addEventListener('abort', stop, { once: true });
   }
-  if (clientAuthorities) {
-    const onChange = certificate.trustClients;
-    watchClientAuthorities({ initial: clientAuthorities, logger, signal, onChange });
+  if (initial) {
+    const { file } = initial;
+    const onError = logError(file, 'cannot load the client CAs; keeping the previous ones');
+    const onChange = (source: Source): void => {
+      try {
+        certificate.trustClients(checkCertificates(source).text);
+      } catch (error) {
+        onError(error);
+      }
+    };
+    void watchFile({ read: () => readSource(file), initial, onChange, onError, signal });
   }
 }

@@ -3,9 +3,11 @@ import { fileURLToPath } from 'node:url';
 import { isIP } from 'node:net';
 import { readManifests } from '../../config/manifests.ts';
 import { UserError } from '../../config/files.ts';
-import type { ApiObject, DevCluster, ResourceKey } from '../../dev-cluster/index.ts';
+import type { ApiObject, DevCluster } from '../../dev-cluster/index.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject, isObject } from '../../kube/types.ts';
+import type { ConfigurationKind } from '../../kube/webhooks.ts';
 import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
 import type { SccMode, SccSettings } from '../../policy/scc/mode.ts';
 import { VERSION, PROGRAM } from '../command.ts';
@@ -88,32 +90,23 @@ function groupVersion({ group, version }: { readonly group: string; readonly ver
 
 async function* emptyInput(): AsyncGenerator<string> {}
 
-/** The initial objects of the development cluster, in the order of creation. */
-interface ClusterManifests {
-  readonly definitions: readonly SeedObject[];
-  /** Objects that are created before the webhooks and are not reviewed. */
-  readonly seed: readonly SeedObject[];
-  readonly configurations: readonly SeedObject[];
-  /** SCCs are created after the webhooks, which complete short SCCs. */
-  readonly sccs: readonly SeedObject[];
-}
-
 const HERE = fileURLToPath(import.meta.url);
 /** The folder that contains `src` or `dist`, and `examples`. */
 const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
 
 /**
- * Reads the initial objects: a folder of manifests, by default the examples, and the objects of an installation.
- * Rejects with a UserError with file and line of invalid documents.
+ * Reads the initial objects in the order of creation: a folder of manifests, by default the examples, and the objects of an
+ * installation. Rejects with a UserError with file and line of invalid documents.
  */
-async function readClusterManifests(folder: string | undefined, sccMode: SccMode): Promise<ClusterManifests> {
+async function readClusterManifests(folder: string | undefined, sccMode: SccMode) {
   const seed = await readSeed(folder ?? join(ROOT, 'examples/cluster'));
+  const settings = { ...defaultSettings(VERSION), certificates: 'others', sccMode } as const;
   return {
     definitions: DEFINITIONS.map(seedObject),
+    // Objects that are created before the webhooks are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
-    configurations: webhookConfigurations({ ...defaultSettings(VERSION), certificates: 'others', sccMode }).map(
-      seedObject,
-    ),
+    configurations: webhookConfigurations(settings).map(seedObject),
+    // The webhooks complete short SCCs.
     sccs: seed.filter(isScc),
   };
 }
@@ -136,12 +129,6 @@ interface DevClusterStartOptions {
 
 const HOST = '127.0.0.1';
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
-const CONFIGURATIONS: ReadonlyMap<unknown, ResourceKey> = new Map(
-  ['Mutating', 'Validating'].map((type) => [
-    `${type}WebhookConfiguration`,
-    { group: 'admissionregistration.k8s.io', resource: `${type.toLowerCase()}webhookconfigurations` },
-  ]),
-);
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
@@ -210,8 +197,8 @@ export async function startDevCluster({
     async trust(authority) {
       for (const { value } of configurations) {
         const { name } = isObject(value['metadata']) ? value['metadata'] : {};
-        const resource = CONFIGURATIONS.get((value as ApiObject).kind);
-        const current = resource && cluster.storage.get(resource, '', String(name));
+        const resource = RESOURCES[(value as ApiObject).kind as ConfigurationKind];
+        const current = cluster.storage.get(resource, '', String(name));
         if (current) await cluster.writer.update(resource, withBundle(current, authority));
       }
     },

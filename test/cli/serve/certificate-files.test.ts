@@ -6,12 +6,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
-import {
-  clientAuthentication,
-  loadClientAuthorities,
-  readCertificateFiles,
-  watchClientAuthorities,
-} from '../../../src/cli/serve/certificates.ts';
+import { readCertificateFiles, watchCertificateFiles } from '../../../src/cli/serve/certificates.ts';
 import { serveOptions, type ServeValues } from '../../../src/cli/serve/options.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
 import { createAuthority } from '../../../src/tls/issue.ts';
@@ -88,22 +83,16 @@ suite('certificate files', () => {
     });
   }
 
-  test('clients need no certificate without client CAs', async () => {
-    const values = valuesOf({});
-    assert.equal(await loadClientAuthorities(values), undefined);
-    assert.equal(clientAuthentication(values), undefined);
-  });
-
   test('client CAs are reloaded', async () => {
     const file = join(folder, 'clients.crt');
     await writeFile(file, authority.cert);
-    const initial = await loadClientAuthorities(valuesOf({ 'client-ca-file': file }));
-    assert.ok(initial);
+    const files = await readCertificateFiles(valuesOf({ 'client-ca-file': file }));
     const { logger, log } = createRecorder();
     const loaded: string[] = [];
     const stopping = new AbortController();
-    const onChange = (authorities: string): void => void loaded.push(authorities);
-    watchClientAuthorities({ initial, logger, signal: stopping.signal, onChange });
+    const unused = (): void => assert.fail('there is no serving certificate');
+    const certificate = { use: unused, trustClients: (authorities: string) => void loaded.push(authorities) };
+    watchCertificateFiles(files, { certificate, logger, signal: stopping.signal, onServingCertificate: unused });
     await writeFile(file, 'nonsense');
     await eventually(() => assert.ok(log.length > 0));
     assert.equal(log[0]?.['msg'], 'cannot load the client CAs; keeping the previous ones');

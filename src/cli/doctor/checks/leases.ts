@@ -1,5 +1,6 @@
 import type { Lease } from '../../../kube/types.ts';
 import { COMPONENT_LABEL, INSTALLATION, SERVING_CERTIFICATE_ANNOTATION } from '../../../kube/well-known.ts';
+import { isCurrentLease } from '../../installation.ts';
 import { pemFingerprint } from '../../../tls/certificate-pair.ts';
 import {
   evaluateFact,
@@ -28,15 +29,10 @@ export const leases: Check = {
 /** Tolerates clock skew and the time of a renewal. */
 const TOLERANCE_MS = 30_000;
 
-function isCurrent({ spec }: Lease, now: Date): boolean {
-  const renewed = Date.parse(spec?.renewTime ?? '');
-  return renewed + (spec?.leaseDurationSeconds ?? 0) * 1000 + TOLERANCE_MS >= now.getTime();
-}
-
 function evaluateLeader(lease: Lease | undefined, { now, namespace }: Facts): CheckResult {
   const object = `Lease ${INSTALLATION.name}`;
   const holder = lease?.spec?.holderIdentity ?? '';
-  if (lease && holder !== '' && isCurrent(lease, now)) return ok(object, `${holder} is the leader`);
+  if (lease && holder !== '' && isCurrentLease(lease, now, TOLERANCE_MS)) return ok(object, `${holder} is the leader`);
   const message = !lease
     ? 'does not exist: there is no leader, or each replica runs with --leader-elect=false'
     : holder === ''
@@ -50,7 +46,7 @@ function evaluateLeader(lease: Lease | undefined, { now, namespace }: Facts): Ch
 
 function evaluateReplicas(all: readonly Lease[], { now, certificate, namespace }: Facts): readonly CheckResult[] {
   if (all.length === 0) return [];
-  const current = all.filter((lease) => isCurrent(lease, now));
+  const current = all.filter((lease) => isCurrentLease(lease, now, TOLERANCE_MS));
   const object = 'Leases of replicas';
   if (current.length === 0) {
     const impact = 'no replica runs, or the replicas are not allowed to write Leases';
