@@ -152,7 +152,7 @@ for (const authorization of ['rbac', 'sar']) {
     test('what is left out is said: note, metric and log', async () => {
       const ready = await fetch(`${started.running.probes}/readyz?verbose`);
       assert.equal(ready.status, 200);
-      assert.match(await ready.text(), /^\[\+\]scc ok: broken is broken \(MustRunAs requires a UID\)$/m);
+      assert.match(await ready.text(), /^\[\+\]scc ok: SCC broken is invalid \(MustRunAs requires a UID\)$/m);
       const { scc, reason, level } = await started.running.logged('broken SCC; decisions skip it');
       assert.deepEqual([scc, reason, level], ['broken', 'MustRunAs requires a UID', 'warn']);
       const metrics = await (await fetch(`${started.running.probes}/metrics`)).text();

@@ -4,7 +4,6 @@ import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import type { WebhookConfiguration } from '../../kube/webhooks.ts';
 import {
   breakGlassStatus,
   planOff,
@@ -220,7 +219,7 @@ async function change(
       if (!current || current.metadata.resourceVersion === configuration.metadata.resourceVersion) {
         return { kind: 'rejected', message };
       }
-      configuration = parseWebhookConfiguration(kind, current as WebhookConfiguration);
+      configuration = parseWebhookConfiguration(kind, current);
     }
   }
 }

@@ -1,7 +1,5 @@
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
-import { assumptionBlocks } from '../output/print.ts';
-import { printData, styleOf } from '../output/print.ts';
 import { gatherRollout, rolloutOptions } from '../rollout/gather.ts';
 import {
   countNamespaces,
@@ -9,6 +7,7 @@ import {
   namespaceBlocks,
   printCounts,
   printNamespaceTable,
+  printReport,
 } from '../rollout/namespaces.ts';
 
 const DETAILS = `
@@ -39,18 +38,14 @@ export const command = defineCommand({
     if (only !== undefined) findNamespace(facts.store, only);
     const namespaces = await planNamespaces(facts, io, only);
     const counts = countNamespaces(namespaces);
-    const { assumptions } = facts;
-    const { output } = options;
-    if (output === 'table') {
-      const style = styleOf(io);
-      const blocks = [
-        ...assumptionBlocks(assumptions),
+    printReport(io, options.output, facts, {
+      data: { summary: counts, namespaces },
+      blocks: (style) => [
         ...(namespaces.length === 0 ? [] : [printNamespaceTable(namespaces)]),
         ...namespaceBlocks(namespaces, style),
         `${style('bold', printCounts(counts))}\n`,
-      ];
-      io.stdout.write(blocks.join('\n'));
-    } else io.stdout.write(printData(output, { summary: counts, namespaces, assumptions }));
+      ],
+    });
     return counts.violating + counts.inconclusive === 0 ? EXIT.passed : EXIT.violations;
   },
 });

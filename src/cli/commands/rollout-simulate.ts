@@ -17,12 +17,18 @@ import {
   type RolloutState,
   rolloutOptions,
 } from '../rollout/gather.ts';
-import { number, namespaceBlocks, printCounts, countNamespaces, planNamespaces } from '../rollout/namespaces.ts';
+import {
+  countNamespaces,
+  namespaceBlocks,
+  number,
+  planNamespaces,
+  printCounts,
+  printReport,
+} from '../rollout/namespaces.ts';
 import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { assumptionBlocks } from '../output/print.ts';
 import { boolean, oneOf, option } from '../options.ts';
-import { printData, styleOf, type Style, printable } from '../output/print.ts';
+import { printable, type Style } from '../output/print.ts';
 
 /** The simulated request. */
 interface Scenario {
@@ -31,27 +37,17 @@ interface Scenario {
   readonly gate: boolean;
 }
 
-/** The result of a simulation. */
-interface Simulation extends Scenario {
-  readonly decided: string;
-  readonly requested: string;
-  /** The resulting default level of namespaces without a label. */
-  readonly enforce: RolloutState['enforce'];
-  /** The events in order. */
-  readonly events: readonly string[];
-  /** Namespaces with workloads that would be refused; empty without enforcement. */
-  readonly denying: readonly PlannedNamespace[];
+/** The planned namespaces and their counts. */
+interface Evaluated {
+  readonly namespaces: readonly PlannedNamespace[];
+  readonly counts: NamespaceCounts;
 }
 
 /** Simulates a request to its end, without writes. */
-function simulate(
-  scenario: Scenario,
-  facts: RolloutFacts,
-  { namespaces, counts }: { readonly namespaces: readonly PlannedNamespace[]; readonly counts: NamespaceCounts },
-): Simulation {
+function simulate(scenario: Scenario, facts: RolloutFacts, { namespaces, counts }: Evaluated) {
   const { state } = facts;
   const { mode, phase, gate } = scenario;
-  const input = {
+  const decision = planEnforcement({
     phase,
     gate,
     spec: mode,
@@ -60,23 +56,26 @@ function simulate(
     evaluation: evaluationResult(counts),
     isSettled: false,
     currentEnforce: state.published,
-  };
-  const decided = planEnforcement(input);
-  const want = decided.want === true;
+  });
+  const want = decision.want === true;
   const { enforce } = planEffect({ want, currentEnforce: state.published, isSettled: true });
-  const changes = { before: state.published, enforce, want };
+  const decided = { requested: decision.spec, decided: decision.status };
   return {
     ...scenario,
-    requested: decided.spec,
-    decided: decided.status,
+    ...decided,
+    /** The resulting default level of namespaces without a label. */
     enforce,
+    /** The events in order. */
     events: [
-      ...decisionEvents(state, { ...scenario, requested: decided.spec, decided: decided.status }, counts),
-      ...effectEvents(facts, namespaces, changes),
+      ...decisionEvents(state, { ...scenario, ...decided }, counts),
+      ...(want ? raiseEvents(facts, namespaces) : releaseEvents(facts, enforce)),
     ],
+    /** Namespaces with workloads that would be refused; empty without enforcement. */
     denying: enforce === 'restricted' ? namespaces.filter(({ workloads }) => workloads.length > 0) : [],
   };
 }
+
+type Simulation = ReturnType<typeof simulate>;
 
 function previousDecision({ decided }: RolloutState): EnforcementMode {
   return decided === 'Restricted' || decided === 'Legacy' ? decided : '';
@@ -89,7 +88,7 @@ function evaluationResult({ violating, inconclusive }: NamespaceCounts): Evaluat
 
 function decisionEvents(
   state: RolloutState,
-  { mode, phase, gate, requested, decided }: Scenario & Pick<Simulation, 'requested' | 'decided'>,
+  { mode, phase, gate, requested, decided }: Scenario & { readonly requested: string; readonly decided: string },
   { violating, inconclusive }: NamespaceCounts,
 ): readonly string[] {
   if (phase === 'Disabled') return [`In phase Disabled, only the feature ${ENFORCEMENT_GATE} has an effect.`];
@@ -108,24 +107,20 @@ function decisionEvents(
   ];
 }
 
-function effectEvents(
-  facts: RolloutFacts,
-  namespaces: readonly PlannedNamespace[],
-  { before, enforce, want }: { before: RolloutState['enforce']; enforce: RolloutState['enforce']; want: boolean },
-): readonly string[] {
-  if (want) return raiseEvents(facts, namespaces, before);
+function releaseEvents(facts: RolloutFacts, enforce: RolloutState['enforce']): readonly string[] {
   const released = facts.store
     .list('Namespace')
     .filter((namespace) => getSyncState(namespace, facts.management).ownsEnforceLabel)
     .map(({ metadata }) => metadata?.name ?? '');
+  const verb = released.length === 1 ? 'loses' : 'lose';
   return [
-    ...(before === enforce
-      ? ['The default remains privileged.']
-      : ['The default becomes privileged at once in every replica.']),
+    facts.state.published === enforce
+      ? 'The default remains privileged.'
+      : 'The default becomes privileged at once in every replica.',
     ...(released.length === 0
       ? []
       : [
-          `${number(released.length, 'namespace')} lose${released.length === 1 ? 's' : ''} the label that Portcullis set: ${summarizeNames(released)}.`,
+          `${number(released.length, 'namespace')} ${verb} the label that Portcullis set: ${summarizeNames(released)}.`,
         ]),
   ];
 }
@@ -133,7 +128,6 @@ function effectEvents(
 function raiseEvents(
   { store, management, state }: RolloutFacts,
   namespaces: readonly PlannedNamespace[],
-  before: RolloutState['enforce'],
 ): readonly string[] {
   const isManaged = (name: string): boolean => {
     const namespace = store.get('Namespace', name);
@@ -151,7 +145,7 @@ function raiseEvents(
       : [
           `${number(labeled.length, 'namespace')} ${labeled.length === 1 ? 'is' : 'are'} labeled: ${levels.join(', ')}.`,
         ]),
-    before === 'restricted'
+    state.published === 'restricted'
       ? 'The default remains restricted.'
       : `The default becomes restricted after all labels have existed for ${state.raiseSettleMs / 1000}s.`,
     ...(others.length === 0
@@ -199,17 +193,14 @@ export const command = defineCommand({
     const hasGate = facts.store.get('FeatureGate', 'cluster') !== undefined;
     const gate = options['feature-gate'] ?? (hasGate ? facts.state.gate : true);
     const simulation = simulate({ mode, phase, gate }, facts, { namespaces, counts });
-    const { assumptions } = facts;
-    if (output === 'table') {
-      const style = styleOf(io);
-      const blocks = [
-        ...assumptionBlocks(assumptions),
+    printReport(io, output, facts, {
+      data: { ...simulation, summary: counts },
+      blocks: (style) => [
         printEvents(simulation),
         ...namespaceBlocks(simulation.denying, style),
         printOutcome(simulation, style),
-      ];
-      io.stdout.write(blocks.join('\n'));
-    } else io.stdout.write(printData(output, { ...simulation, summary: counts, assumptions }));
+      ],
+    });
     return simulation.denying.length === 0 ? EXIT.passed : EXIT.violations;
   },
 });

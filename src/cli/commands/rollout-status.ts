@@ -2,16 +2,17 @@ import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { quote, summarizeNames } from '../../kube/text.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
+import { type NamespaceCounts, type RolloutState, gatherRollout, rolloutOptions } from '../rollout/gather.ts';
+import { printable, printTable } from '../output/print.ts';
 import {
-  type NamespaceCounts,
-  type RolloutState,
-  type PlannedNamespace,
-  gatherRollout,
-  rolloutOptions,
-} from '../rollout/gather.ts';
-import { assumptionBlocks } from '../output/print.ts';
-import { type Style, styleOf, printable, printData } from '../output/print.ts';
-import { namespaceBlocks, printCounts, countNamespaces, planNamespaces } from '../rollout/namespaces.ts';
+  countNamespaces,
+  isBlocking,
+  namespaceBlocks,
+  number,
+  planNamespaces,
+  printCounts,
+  printReport,
+} from '../rollout/namespaces.ts';
 import { defineCommand, EXIT } from '../command.ts';
 
 /** What blocks enforcement, and the next steps, one sentence each. */
@@ -61,7 +62,7 @@ function pendingOutlook({ gate, unlabeled, raiseSettleMs }: RolloutState): Outlo
     return outlook(`the feature ${ENFORCEMENT_GATE} is off`, [`Enable the feature ${ENFORCEMENT_GATE}.`]);
   }
   if (unlabeled.length > 0) {
-    return outlook(`${namespaces(unlabeled.length)} without a label: ${summarizeNames(unlabeled)}`, [
+    return outlook(`${number(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`, [
       'Wait for the labels. Events of the namespaces report errors.',
     ]);
   }
@@ -75,8 +76,8 @@ function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts
     blockers: [
       ...(violating === 0
         ? []
-        : [`${workloads} ${workloads === 1 ? 'workload' : 'workloads'} in ${namespaces(violating)} would be refused`]),
-      ...(inconclusive === 0 ? [] : [`${namespaces(inconclusive)} cannot be evaluated`]),
+        : [`${number(workloads, 'workload')} in ${number(violating, 'namespace')} would be refused`]),
+      ...(inconclusive === 0 ? [] : [`${number(inconclusive, 'namespace')} cannot be evaluated`]),
     ],
     next: [
       ...(violating === 0 ? [] : ['Follow the next steps of each namespace.']),
@@ -89,34 +90,8 @@ function by({ requestedBy }: RolloutState): string {
   return requestedBy === 'rollout' ? ', as proposed by Portcullis' : '';
 }
 
-function namespaces(count: number): string {
-  return `${count} ${count === 1 ? 'namespace' : 'namespaces'}`;
-}
-
 function outlook(blocker: string, next: readonly string[]): Outlook {
   return { blockers: [blocker], next };
-}
-
-/** The report of the command. */
-interface StatusReport {
-  readonly state: RolloutState;
-  readonly outlook: Outlook;
-  readonly counts: NamespaceCounts;
-  readonly namespaces: readonly PlannedNamespace[];
-  readonly assumptions: readonly string[];
-}
-
-function printStatus(report: StatusReport, style: Style): string {
-  const { state, outlook, counts, namespaces, assumptions } = report;
-  const blocks = [
-    ...assumptionBlocks(assumptions),
-    printState(state),
-    ...namespaceBlocks(namespaces, style),
-    `${style('bold', printCounts(counts))}\n`,
-    ...(outlook.blockers.length === 0 ? [] : [printList('Blocked by', outlook.blockers)]),
-    outlook.next.length === 0 ? 'The cluster is enforcing.\n' : printList('Next', outlook.next),
-  ];
-  return blocks.join('\n');
 }
 
 function printState(state: RolloutState): string {
@@ -142,8 +117,7 @@ function printState(state: RolloutState): string {
         `${status}, ${reason}${message === '' ? '' : `: ${message}`}`,
       ]),
   ];
-  const width = rows.reduce((longest, [title]) => Math.max(longest, title.length), 0);
-  return rows.map(([title, text]) => `${title.padEnd(width)}  ${printable(text)}\n`).join('');
+  return printTable(rows, { gap: '  ' });
 }
 
 const LABELS: Readonly<Record<RolloutState['syncer'], string>> = {
@@ -159,17 +133,13 @@ function printList(title: string, items: readonly string[]): string {
   return `${title}:\n${items.map((item) => `  ${printable(item)}\n`).join('')}`;
 }
 
-function statusData({ state, outlook, counts, namespaces, assumptions }: StatusReport): unknown {
-  return { ...state, ...outlook, summary: counts, namespaces, assumptions };
-}
-
 const DETAILS = `
-Says where a cluster stands on its way to enforcing the Pod Security Standards, what is in the way, and
-what to do next. Namespaces are evaluated as they are now, whatever the server found last: every pod, and
-every pod template as security context constraints (SCCs) complete it. Nothing is written.
+Shows the state of the rollout of enforcement, what blocks it, and the next steps. The command evaluates the
+current state of all namespaces: every pod, and every pod template as security context constraints (SCCs)
+complete it. It changes nothing.
 
-Reads the configuration file of the installation in the cluster; for the development cluster and for
-manifests, name it with --config.
+The command reads the configuration file of the installation in the cluster. For the development cluster
+and for manifests, --config names the file.
 
 Examples:
   portcullis rollout status
@@ -184,11 +154,19 @@ export const command = defineCommand({
     const facts = await gatherRollout(options, io, new Date());
     const planned = await planNamespaces(facts, io);
     const counts = countNamespaces(planned);
-    const { state, assumptions } = facts;
-    const namespaces = planned.filter(({ verdict }) => verdict === 'violating' || verdict === 'inconclusive');
-    const report = { state, outlook: rolloutOutlook(state, counts), counts, namespaces, assumptions };
-    const { output } = options;
-    io.stdout.write(output === 'table' ? printStatus(report, styleOf(io)) : printData(output, statusData(report)));
+    const { state } = facts;
+    const namespaces = planned.filter(isBlocking);
+    const { blockers, next } = rolloutOutlook(state, counts);
+    printReport(io, options.output, facts, {
+      data: { ...state, blockers, next, summary: counts, namespaces },
+      blocks: (style) => [
+        printState(state),
+        ...namespaceBlocks(namespaces, style),
+        `${style('bold', printCounts(counts))}\n`,
+        ...(blockers.length === 0 ? [] : [printList('Blocked by', blockers)]),
+        next.length === 0 ? 'The cluster is enforcing.\n' : printList('Next', next),
+      ],
+    });
     return EXIT.passed;
   },
 });

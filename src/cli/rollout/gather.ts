@@ -69,15 +69,15 @@ export interface PlannedNamespace {
   readonly current: Level;
   readonly currentSource: 'label' | 'default' | 'exemption';
   /** The level with enforcement; absent if it cannot be computed. */
-  readonly planned?: Level;
+  readonly planned?: Level | undefined;
   readonly verdict: Verdict;
   readonly categories: readonly Category[];
   /** Reason in the status of the PSAEnforcementConfig. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   /** Workloads that would be refused, by kind and name. */
   readonly workloads: readonly ViolatingWorkload[];
   /** Error of an inconclusive evaluation. */
-  readonly error?: string;
+  readonly error?: string | undefined;
   /** Next steps, one sentence each. */
   readonly steps: readonly string[];
 }
@@ -88,13 +88,13 @@ export type NamespaceCounts = Readonly<Record<Verdict | 'namespaces' | 'workload
 /** The state of the rollout. */
 export interface RolloutState {
   readonly phase: RolloutPhase;
-  readonly enforcementDate?: string;
+  readonly enforcementDate?: string | undefined;
   readonly gate: boolean;
   /** `spec.enforcementMode`; absent if there is no PSAEnforcementConfig. */
-  readonly requested?: string;
-  readonly requestedBy?: 'rollout' | 'others';
+  readonly requested?: string | undefined;
+  readonly requestedBy?: 'rollout' | 'others' | undefined;
   readonly decided: string;
-  readonly lastEvaluationTime?: string;
+  readonly lastEvaluationTime?: string | undefined;
   /** The default level of namespaces without a label. */
   readonly enforce: DefaultLevel;
   readonly published: DefaultLevel;
@@ -107,14 +107,6 @@ export interface RolloutState {
   readonly unlabeled: readonly string[];
 }
 
-/** The settings of the server, read from options or from the installation. */
-interface InstallationSettings {
-  readonly configuration: Pick<Configuration, 'rollout' | 'podSecurity'>;
-  readonly scc: { readonly mode: SccMode; readonly exemptNamespaces: readonly string[] };
-  /** Assumed settings, as phrases. */
-  readonly assumptions: readonly string[];
-}
-
 /** The ConfigMaps with the published default and with the configuration. */
 function installationObjects(store: Store, namespace: string): readonly ObjectName[] {
   const mounted = deploymentFile(deploymentIn(store, namespace), 'config');
@@ -123,22 +115,20 @@ function installationObjects(store: Store, namespace: string): readonly ObjectNa
 }
 
 /** Reads the settings of the server. Options take precedence. Rejects with a UserError for an invalid file. */
-async function readInstallation(store: Store, values: RolloutValues): Promise<InstallationSettings> {
+async function readSettings(store: Store, values: RolloutValues) {
   const { config, 'installation-namespace': namespace } = values;
   const source = config === undefined ? mountedSource(store, namespace) : await readPodSecuritySource(config);
-  const parsed = source && parseConfiguration(source, Object.keys(serveOptions));
+  const parsed = parseConfiguration(source ?? { file: '', text: '' }, source ? Object.keys(serveOptions) : []);
   const mode = values['scc-mode'] ?? sccModeIn(store, namespace, parsed);
-  const assumptions = [
-    ...(parsed ? [] : ['rollout.phase Evaluate (set --config)']),
-    ...(mode === undefined ? [`SCC mode ${DEFAULT_SCC_MODE} (set --scc-mode)`] : []),
-  ];
+  const { podSecurity, rollout } = parsed;
   return {
-    configuration: parsed ?? {
-      ...parseConfiguration({ file: '', text: '' }, []),
-      rollout: { ...DEFAULT_ROLLOUT, phase: 'Evaluate' },
-    },
+    podSecurity,
+    rollout: source ? rollout : { ...DEFAULT_ROLLOUT, phase: 'Evaluate' as const },
     scc: { mode: mode ?? DEFAULT_SCC_MODE, exemptNamespaces: values['scc-exempt-namespaces'] },
-    assumptions,
+    assumptions: [
+      ...(source ? [] : ['rollout.phase Evaluate (set --config)']),
+      ...(mode === undefined ? [`SCC mode ${DEFAULT_SCC_MODE} (set --scc-mode)`] : []),
+    ],
   };
 }
 
@@ -154,16 +144,15 @@ function mountedSource(store: Store, namespace: string): Source | undefined {
 }
 
 /** The SCC mode on the command line of the replicas or in their file; the default if only a Deployment exists. */
-function sccModeIn(store: Store, namespace: string, parsed: Configuration | undefined): SccMode | undefined {
+function sccModeIn(store: Store, namespace: string, { options }: Configuration): SccMode | undefined {
   const deployment = deploymentIn(store, namespace);
-  const configured = deploymentArgument(deployment, 'scc-mode') ?? parsed?.options.get('scc-mode')?.at(-1);
+  const configured = deploymentArgument(deployment, 'scc-mode') ?? options.get('scc-mode')?.at(-1);
   return SCC_MODES.find((mode) => mode === configured) ?? (deployment && DEFAULT_SCC_MODE);
 }
 
 /** The input of all rollout commands. */
 export interface RolloutFacts {
   readonly store: Store;
-  readonly settings: RolloutSettings;
   readonly podSecurity: PodSecurity;
   readonly management: ManagementSettings;
   readonly state: RolloutState;
@@ -179,33 +168,30 @@ export async function gatherRollout(values: RolloutValues, io: Io, date: Date): 
     also: (store) => installationObjects(store, namespace),
   });
   const { store } = inventory;
-  const { configuration, scc, assumptions } = await readInstallation(store, values);
+  const { rollout, podSecurity, scc, assumptions } = await readSettings(store, values);
   const management = { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
-  const { rollout: settings, podSecurity } = configuration;
-  const place = { store, namespace, version: VERSION };
+  const unlabeled = findUnlabeled(store, management, date);
   return {
     store,
-    settings,
     podSecurity,
     management,
-    state: stateOf(place, settings, findUnlabeled(store, management, date)),
+    state: getState({ store, namespace, version: VERSION }, rollout, unlabeled),
     assumptions: [...inventory.assumptions, ...assumptions],
   };
 }
 
-function stateOf(place: RolloutScope, settings: RolloutSettings, unlabeled: readonly string[]): RolloutState {
-  const { gate, enforce, published, generation, syncer } = getRolloutView(place, settings);
-  const config = place.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+function getState(scope: RolloutScope, settings: RolloutSettings, unlabeled: readonly string[]): RolloutState {
+  const { gate, enforce, published, generation, syncer } = getRolloutView(scope, settings);
+  const config = scope.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   const { spec, status, specOwner } = readEnforcement(config);
-  const time = config?.status?.lastEvaluationTime;
   return {
     phase: settings.phase,
-    ...(settings.enforcementDate === undefined ? {} : { enforcementDate: settings.enforcementDate }),
+    enforcementDate: settings.enforcementDate,
     gate,
-    ...(config === undefined ? {} : { requested: spec }),
-    ...(specOwner === undefined ? {} : { requestedBy: specOwner }),
+    requested: config && spec,
+    requestedBy: specOwner,
     decided: status,
-    ...(time == null ? {} : { lastEvaluationTime: time }),
+    lastEvaluationTime: config?.status?.lastEvaluationTime ?? undefined,
     enforce,
     published,
     generation,

@@ -15,7 +15,15 @@ import { createSccLevelCache } from '../../cluster/rollout.ts';
 import { planLabels, isTerminating } from '../../policy/rollout/label-sync.ts';
 import { isLevel, type Level } from '../../policy/pss/policy.ts';
 import type { Io } from '../command.ts';
-import { createProgress, printable, printColumns, type Style } from '../output/print.ts';
+import {
+  assumptionBlocks,
+  createProgress,
+  printable,
+  printColumns,
+  printData,
+  styleOf,
+  type Style,
+} from '../output/print.ts';
 import type { RolloutFacts, NamespaceCounts, PlannedNamespace } from './gather.ts';
 
 /** Next steps for a namespace with violations, or with an inconclusive evaluation. */
@@ -96,47 +104,29 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
   const plannedLabel = createLabelPlanner(facts);
   return (namespace) => {
     const name = nameOf(namespace);
-    const nothing = { name, categories: [], workloads: [], steps: [] } as const;
+    const kept = (current: Level, planned = current) =>
+      ({ name, current, planned, categories: [], workloads: [], steps: [] }) as const;
     if (podSecurity.exemptions.namespace(name)) {
-      return {
-        ...nothing,
-        current: 'privileged',
-        currentSource: 'exemption',
-        planned: 'privileged',
-        verdict: 'exempt',
-      };
+      return { ...kept('privileged'), currentSource: 'exemption', verdict: 'exempt' };
     }
     if (!evaluator.isSelected(namespace)) {
       const current = effectiveLevel(namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce]);
-      return {
-        ...nothing,
-        current,
-        currentSource: 'label',
-        planned: plannedLabel(namespace) ?? current,
-        verdict: 'labeled',
-      };
+      return { ...kept(current, plannedLabel(namespace)), currentSource: 'label', verdict: 'labeled' };
     }
     const evaluation = finish(evaluator.evaluate(namespace, store));
-    const level = evaluator.predictLevel(namespace, store);
+    const { verdict, categories, workloads, error } = evaluation;
     return {
-      ...nothing,
+      name,
       current: state.enforce,
       currentSource: 'default',
-      ...(level === undefined ? {} : { planned: level }),
-      ...summarize(evaluation),
+      planned: evaluator.predictLevel(namespace, store),
+      verdict,
+      categories,
+      reason: violationReason(categories),
+      workloads,
+      error,
       steps: nextSteps(evaluation),
     };
-  };
-}
-
-function summarize({ verdict, categories, workloads, error }: NamespaceEvaluation) {
-  const reason = violationReason(categories);
-  return {
-    verdict,
-    categories,
-    ...(reason === undefined ? {} : { reason }),
-    workloads,
-    ...(error === undefined ? {} : { error }),
   };
 }
 
@@ -185,44 +175,34 @@ const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
 /** The table of namespaces. */
 export function printNamespaceTable(namespaces: readonly PlannedNamespace[]): string {
   const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'REFUSED', 'REASON'];
-  return printColumns(header, namespaces.map(tableRow));
-}
-
-function tableRow({
-  name,
-  current,
-  currentSource,
-  planned,
-  verdict,
-  workloads,
-  reason,
-  error,
-}: PlannedNamespace): string[] {
-  const refused = workloads.length === 0 ? '' : String(workloads.length);
-  return [
+  const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, reason, error }) => [
     name,
     `${current} (${currentSource})`,
     planned ?? 'unknown',
     VERDICTS[verdict],
-    refused,
+    workloads.length === 0 ? '' : String(workloads.length),
     error ?? reason ?? '',
-  ];
+  ]);
+  return printColumns(header, rows);
 }
 
-/** One block for each namespace with violations or an error: fields, fixes and next steps. */
+/** True for a namespace with workloads that would be refused, or without a conclusive evaluation. */
+export function isBlocking({ verdict }: PlannedNamespace): boolean {
+  return verdict === 'violating' || verdict === 'inconclusive';
+}
+
+/** One block for each blocking namespace: fields, fixes and next steps. */
 export function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
-  return namespaces
-    .filter(({ verdict }) => verdict === 'violating' || verdict === 'inconclusive')
-    .map((namespace) => {
-      const { name, planned = 'unknown', workloads, error, steps } = namespace;
-      const lines = [
-        style('bold', printable(`${name} (${planned})`)),
-        ...(error === undefined ? [] : [`  ${printable(error)}`]),
-        ...workloads.flatMap((workload) => workloadLines(workload, style)),
-        ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(step)}`),
-      ];
-      return `${lines.join('\n')}\n`;
-    });
+  return namespaces.filter(isBlocking).map((namespace) => {
+    const { name, planned = 'unknown', workloads, error, steps } = namespace;
+    const lines = [
+      style('bold', printable(`${name} (${planned})`)),
+      ...(error === undefined ? [] : [`  ${printable(error)}`]),
+      ...workloads.flatMap((workload) => workloadLines(workload, style)),
+      ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(step)}`),
+    ];
+    return `${lines.join('\n')}\n`;
+  });
 }
 
 function workloadLines({ kind, name, pods, causes, violations }: ViolatingWorkload, style: Style): readonly string[] {
@@ -259,4 +239,25 @@ export function printCounts(counts: NamespaceCounts): string {
 /** `1 pod`, `2 pods` */
 export function number(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** The result of a rollout command: data, and the blocks of its table. */
+interface RolloutReport {
+  readonly data: object;
+  /** Blocks between the assumptions and the end, separated by empty lines. */
+  blocks(style: Style): readonly string[];
+}
+
+/** Prints a report in the format of the option `--output`. */
+export function printReport(
+  io: Io,
+  output: 'table' | 'json' | 'yaml',
+  { assumptions }: Pick<RolloutFacts, 'assumptions'>,
+  { data, blocks }: RolloutReport,
+): void {
+  const text =
+    output === 'table'
+      ? [...assumptionBlocks(assumptions), ...blocks(styleOf(io))].join('\n')
+      : printData(output, { ...data, assumptions });
+  io.stdout.write(text);
 }
