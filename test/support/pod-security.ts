@@ -1,4 +1,4 @@
-/** Reviews of Pod Security Admission with everything given that a case does not care about. */
+/** Reviews of Pod Security Admission with defaults for the inputs that a case does not set. */
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import type { Namespace, Pod } from '../../src/kube/types.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
@@ -16,7 +16,7 @@ export type Labels = Readonly<Record<string, string>>;
 export interface Given {
   readonly defaults?: Partial<PodSecurityConfiguration['defaults']>;
   readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
-  /** The pod security labels of the stored namespace `ns`, without their domain; absent, it does not exist. */
+  /** The pod security labels of the stored namespace `ns`, without their domain; the namespace does not exist if they are absent. */
   readonly labels?: Labels;
   readonly pods?: PodSecurityInput['listPods'];
   readonly limits?: Partial<PodSecurityInput['limits']>;
@@ -43,7 +43,7 @@ export function review(given: Given): PodSecurityReview {
   });
 }
 
-/** A namespace `ns`; the labels are written without their domain. */
+/** A namespace `ns`. The labels have no domain. */
 export function namespaceWith(labels: Labels): Namespace & { readonly apiVersion: string; readonly kind: string } {
   const full: Record<string, string> = {};
   for (const [key, value] of Object.entries(labels)) full[`pod-security.kubernetes.io/${key}`] = value;
@@ -76,7 +76,7 @@ export function deploymentRequest(object: unknown, change: Partial<AdmissionRequ
   return { ...ALICE, name: 'd', kind: { ...apps, kind: 'Deployment' }, resource, object, ...change };
 }
 
-/** A pod `p` that satisfies every policy, and the same with its spec or its container changed. */
+/** A pod `p` that satisfies every policy, unless the changes of its spec or container violate one. */
 export function compliantPod(spec: object = {}, container: object = {}): Pod {
   return {
     apiVersion: 'v1',
@@ -97,12 +97,12 @@ export function compliantPod(spec: object = {}, container: object = {}): Pod {
   };
 }
 
-/** Breaks baseline, in one check only. */
+/** A pod that violates one baseline check. */
 export function hostNetworkPod(name = 'p'): Pod {
   return { ...compliantPod({ hostNetwork: true }), metadata: { name, namespace: 'ns' } };
 }
 
-/** Keeps baseline and breaks restricted, in four checks. */
+/** A pod that satisfies baseline and violates four restricted checks. */
 export function plainPod(name = 'p'): Pod {
   return { apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { containers: [{ name: 'c', image: 'i:1' }] } };
 }

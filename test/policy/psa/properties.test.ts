@@ -1,4 +1,4 @@
-/** What must hold for every request, however odd. */
+/** Properties of reviews of arbitrary requests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -6,7 +6,7 @@ import type { AdmissionRequest } from '../../../src/kube/admission.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
 import { compliantPod, plainPod, review, type Labels } from '../../support/pod-security.ts';
 
-/** Keys that mean something, here or in JavaScript. */
+/** Keys of the API and keys with a meaning in JavaScript. */
 const key = fc.constantFrom(
   ...['apiVersion', 'kind', 'metadata', 'name', 'labels', 'annotations', 'spec', 'template', 'jobTemplate', 'replicas'],
   ...['containers', 'initContainers', 'ephemeralContainers', 'image', 'securityContext', 'privileged', 'hostNetwork'],
@@ -38,7 +38,7 @@ const { json } = fc.letrec<{ json: unknown }>((tie) => ({
     { maxDepth: 6, depthSize: 'medium' },
     leaf,
     fc.array(tie('json'), { maxLength: 3 }),
-    // As JSON.parse makes objects: every key a property of its own.
+    // Like JSON.parse, which creates an own property for each key.
     fc.array(fc.tuple(key, tie('json')), { maxLength: 5 }).map((members) => {
       const object: Record<string, unknown> = {};
       for (const [name, value] of members) {
@@ -80,14 +80,14 @@ const labels: fc.Arbitrary<Labels> = fc.oneof(
 
 const runs = { numRuns: 3000 };
 
-test('a review never throws and never changes what it is given', () => {
+test('a review does not throw, and does not change the request', () => {
   fc.assert(
     fc.property(request, labels, (given, namespace) => {
       const before = JSON.stringify(given);
       const { decision, counts } = review({ labels: namespace, request: given, pods: () => [plainPod()] });
       assert.equal(JSON.stringify(given), before);
       if (!decision.allowed) assert.ok(decision.status.message !== '' && decision.status.code >= 400);
-      if (given.resource.resource === 'deployments') assert.ok(decision.allowed, 'workloads are never refused');
+      if (given.resource.resource === 'deployments') assert.ok(decision.allowed, 'workloads are never denied');
       if (given.resource.resource === 'namespaces') assert.deepEqual(counts, []);
     }),
     runs,

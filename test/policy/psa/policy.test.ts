@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+import { formatFieldErrors } from '../../../src/kube/field-error.ts';
+import { decodePod } from '../../../src/policy/pod/pod.ts';
+import { completeDefaults, DEFAULT_CONFIGURATION } from '../../../src/policy/psa/configuration.ts';
+import { isSignificantUpdate } from '../../../src/policy/psa/decode.ts';
+import {
+  resolvePolicies,
+  setsMode,
+  areEquivalent,
+  isFullyPrivileged,
+  MODES,
+  printPolicy,
+} from '../../../src/policy/psa/policy.ts';
+import { namespaceWith, type Labels } from '../../support/pod-security.ts';
+
+function readCases<Case>(file: string): readonly Case[] {
+  const text = readFileSync(join(import.meta.dirname, '../../fixtures/psa', file), 'utf8');
+  return parse(text) as readonly Case[];
+}
+
+interface PolicyCase {
+  readonly name: string;
+  readonly defaults?: Partial<typeof DEFAULT_CONFIGURATION.defaults>;
+  readonly labels: Labels;
+  /** enforce, audit, warn */
+  readonly expected: readonly [string, string, string];
+  readonly errors?: string;
+}
+
+const at = (label: string) => `metadata.labels[pod-security.kubernetes.io/${label}]: Invalid value:`;
+
+const CASES = readCases<PolicyCase>('policies.yaml');
+
+for (const { name, defaults, labels, expected, errors = '' } of CASES) {
+  test(name, () => {
+    const { policies } = completeDefaults({ ...DEFAULT_CONFIGURATION.defaults, ...defaults });
+    const resolved = resolvePolicies(namespaceWith(labels).metadata?.labels, policies);
+    assert.deepEqual(
+      MODES.map((mode) => printPolicy(resolved[mode])),
+      expected,
+    );
+    assert.equal(resolved.errors.length === 0 ? '' : formatFieldErrors(resolved.errors), errors);
+  });
+}
+
+const { policies: privileged } = completeDefaults(DEFAULT_CONFIGURATION.defaults);
+
+test('labels of a type that an API server rejects are errors', () => {
+  const labels = { 'pod-security.kubernetes.io/enforce': 7, 'pod-security.kubernetes.io/audit-version': null };
+  assert.equal(
+    formatFieldErrors(resolvePolicies(labels, privileged).errors),
+    `[${at('enforce')} 7: must be one of privileged, baseline, restricted, ${at('audit-version')} "": must be "latest" or "v1.x"]`,
+  );
+  assert.deepEqual(resolvePolicies(null, privileged).errors, []);
+});
+
+test('equal policies are one object', () => {
+  const { metadata } = namespaceWith({ enforce: 'baseline', audit: 'baseline' });
+  const { enforce, audit, warn } = resolvePolicies(metadata?.labels, privileged);
+  assert.equal(audit, enforce);
+  assert.equal(warn, enforce);
+});
+
+test('the modes that a namespace sets', () => {
+  const labels = namespaceWith({ enforce: 'x', 'warn-version': '' }).metadata?.labels;
+  assert.deepEqual(
+    MODES.filter((mode) => setsMode(labels, mode)),
+    ['enforce', 'warn'],
+  );
+  assert.equal(setsMode(undefined, 'enforce'), false);
+});
+
+test('equivalence ignores the versions of privileged policies', () => {
+  const of = (labels: Labels) => resolvePolicies(namespaceWith(labels).metadata?.labels, privileged);
+  assert.ok(areEquivalent(of({ 'enforce-version': 'v1.20' }), privileged));
+  assert.ok(isFullyPrivileged(of({ 'warn-version': 'v1.20' })));
+  assert.ok(!areEquivalent(of({ audit: 'baseline' }), of({ audit: 'baseline', 'audit-version': 'v1.20' })));
+  assert.ok(!isFullyPrivileged(of({ audit: 'baseline' })));
+});
+
+interface UpdateCase {
+  readonly name: string;
+  readonly old: unknown;
+  readonly pod: unknown;
+  readonly expected: boolean;
+}
+
+for (const { name, old, pod, expected } of readCases<UpdateCase>('significant-updates.yaml')) {
+  test(`${name}: ${expected ? 'significant' : 'not significant'}`, () => {
+    const [after, before] = [pod, old].map((spec) => decodePod({ spec }).pod);
+    assert.ok(after && before);
+    assert.equal(isSignificantUpdate(after, before), expected);
+  });
+}

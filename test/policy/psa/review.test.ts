@@ -1,0 +1,216 @@
+/** Reviews of pods, workloads and namespaces by Pod Security Admission. The cases are in `test/fixtures/psa`. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { parse } from 'yaml';
+import { allow, type AdmissionRequest, type Decision } from '../../../src/kube/admission.ts';
+import type { Pod } from '../../../src/kube/types.ts';
+import type { PodSecurityReview } from '../../../src/policy/psa/review.ts';
+import {
+  deploymentRequest,
+  hostNetworkPod,
+  namespaceRequest,
+  namespaceWith,
+  PLAIN_REASONS,
+  plainPod,
+  podRequest,
+  review,
+  type Given,
+  type Labels,
+} from '../../support/pod-security.ts';
+
+const NOTHING: PodSecurityReview = { decision: allow(), counts: [] };
+
+function readCases<Case>(file: string): readonly Case[] {
+  const text = readFileSync(join(import.meta.dirname, '../../fixtures/psa', file), 'utf8');
+  return (parse(text) as { readonly cases: readonly Case[] }).cases;
+}
+
+interface ObjectCase extends Omit<Given, 'request'> {
+  readonly name: string;
+  readonly request: { readonly object?: unknown } & Partial<AdmissionRequest>;
+  readonly expected: PodSecurityReview;
+}
+
+for (const [file, createRequest] of [
+  ['pods.yaml', podRequest],
+  ['workloads.yaml', deploymentRequest],
+] as const) {
+  suite(file, () => {
+    for (const { name, request, expected, ...given } of readCases<ObjectCase>(file)) {
+      test(name, () => {
+        assert.deepEqual(review({ ...given, request: createRequest(request.object, request) }), expected);
+      });
+    }
+  });
+}
+
+for (const subresource of ['exec', 'attach', 'binding', 'eviction', 'log', 'portforward', 'proxy', 'status']) {
+  test(`pods/${subresource} is not evaluated`, () => {
+    const request = podRequest(hostNetworkPod(), { requestSubResource: subresource });
+    assert.deepEqual(review({ labels: { enforce: 'restricted' }, request }), NOTHING);
+  });
+}
+
+const template = hostNetworkPod();
+
+const KINDS: readonly { readonly group: string; readonly kind: string; readonly object: unknown }[] = [
+  { group: '', kind: 'PodTemplate', object: { template } },
+  { group: '', kind: 'ReplicationController', object: { spec: { template } } },
+  { group: 'apps', kind: 'ReplicaSet', object: { spec: { template } } },
+  { group: 'apps', kind: 'StatefulSet', object: { spec: { template } } },
+  { group: 'apps', kind: 'DaemonSet', object: { spec: { template } } },
+  { group: 'batch', kind: 'Job', object: { spec: { template } } },
+  { group: 'batch', kind: 'CronJob', object: { spec: { jobTemplate: { spec: { template } } } } },
+];
+
+for (const { group, kind, object } of KINDS) {
+  // The object has no kind, so that of the request counts.
+  const request = deploymentRequest(object, {
+    kind: { group, version: 'v1', kind },
+    resource: { group, version: 'v1', resource: `${kind.toLowerCase()}s` },
+  });
+  test(`the template of a ${kind} is evaluated, also in an update`, () => {
+    const policy = { level: 'baseline', version: 'latest' } as const;
+    const warning = 'would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
+    const expected: PodSecurityReview = {
+      decision: allow({ warnings: [warning] }),
+      counts: [{ metric: 'evaluations', decision: 'deny', mode: 'warn', policy }],
+    };
+    assert.deepEqual(review({ labels: { warn: 'baseline' }, request }), expected);
+    const update = { ...request, operation: 'UPDATE' as const, oldObject: object };
+    assert.deepEqual(review({ labels: { warn: 'baseline' }, request: update }), expected);
+  });
+}
+
+test('the template of a ReplicationController is optional', () => {
+  const kind = { group: '', version: 'v1', kind: 'ReplicationController' };
+  const resource = { group: '', version: 'v1', resource: 'replicationcontrollers' };
+  const request = deploymentRequest({ spec: {} }, { kind, resource });
+  assert.deepEqual(review({ labels: { warn: 'restricted' }, request }), NOTHING);
+});
+
+interface NamespaceCase extends Omit<Given, 'request' | 'pods'> {
+  readonly name: string;
+  readonly before?: Labels;
+  readonly after?: Labels;
+  readonly request?: Partial<AdmissionRequest>;
+  /** `undefined` if the review must not list the pods, null if the list fails. */
+  readonly pods?: readonly Pod[] | null;
+  readonly expected: Decision;
+}
+
+const update = (before: Labels, after: Labels) =>
+  namespaceRequest('UPDATE', namespaceWith(after), namespaceWith(before));
+
+function namespaceCaseRequest({ before, after, request }: NamespaceCase): AdmissionRequest {
+  const operation = before === undefined ? 'CREATE' : 'UPDATE';
+  return namespaceRequest(operation, after && namespaceWith(after), before ? namespaceWith(before) : null, request);
+}
+
+suite('namespaces.yaml', () => {
+  for (const given of readCases<NamespaceCase>('namespaces.yaml')) {
+    const { name, pods, expected, defaults = {}, exemptions = {}, limits = {} } = given;
+    test(name, () => {
+      const listPods = () => (pods === undefined ? assert.fail('the review lists the pods') : (pods ?? undefined));
+      const input = { defaults, exemptions, limits, pods: listPods, request: namespaceCaseRequest(given) };
+      assert.deepEqual(review(input), { decision: expected, counts: [] });
+    });
+  }
+});
+
+const ownedBy = (uid: string, name: string, controller: unknown = true): Pod => ({
+  ...plainPod(name),
+  metadata: {
+    name,
+    ownerReferences: [{ uid, controller, apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'r' }],
+  } as Pod['metadata'] & object,
+});
+
+interface LimitCase {
+  readonly name: string;
+  readonly pods: readonly Pod[];
+  readonly maxPods?: number;
+  readonly timeoutMs?: number;
+  readonly deadlineMs?: number;
+  /** The duration of each evaluation. */
+  readonly stepMs?: number;
+  readonly checked: number;
+  /** The pods in the warning. */
+  readonly found: string;
+}
+
+const four = ['a', 'b', 'c', 'd'].map(plainPod);
+
+const LIMITS: readonly LimitCase[] = [
+  {
+    name: 'siblings of one controller come last',
+    pods: [ownedBy('1', 'r2'), ownedBy('1', 'r1'), plainPod('z')],
+    maxPods: 2,
+    checked: 2,
+    found: 'r2 (and 1 other pod)',
+  },
+  {
+    name: 'an owner that is no controller does not make siblings',
+    pods: [ownedBy('1', 'r2', false), ownedBy('1', 'r1', null), plainPod('z')],
+    maxPods: 2,
+    checked: 2,
+    found: 'r1 (and 1 other pod)',
+  },
+  {
+    name: 'time is up after the second pod, which counts',
+    pods: four,
+    timeoutMs: 150,
+    stepMs: 100,
+    checked: 2,
+    found: 'a (and 1 other pod)',
+  },
+  {
+    name: 'time is up with the last pod',
+    pods: four,
+    timeoutMs: 400,
+    stepMs: 100,
+    checked: 4,
+    found: 'a (and 3 other pods)',
+  },
+  {
+    name: 'half of the time that the requester waits',
+    pods: four,
+    deadlineMs: 400,
+    stepMs: 100,
+    checked: 2,
+    found: 'a (and 1 other pod)',
+  },
+  { name: 'a deadline in the past', pods: four, deadlineMs: -1, stepMs: 1, checked: 1, found: 'a' },
+];
+
+for (const { name, pods: existing, checked, found, stepMs = 0, deadlineMs, ...limits } of LIMITS) {
+  test(`limits: ${name}`, () => {
+    let calls = 0;
+    const { decision } = review({
+      request: update({}, { enforce: 'restricted' }),
+      pods: () => existing,
+      limits,
+      // Read once at the start, then after each pod.
+      now: () => calls++ * stepMs,
+      ...(deadlineMs === undefined ? {} : { deadlineMs }),
+    });
+    const cut = `new PodSecurity enforce level only checked against the first ${checked} of ${existing.length} existing pods`;
+    assert.deepEqual(decision.warnings, [
+      ...(checked < existing.length ? [cut] : []),
+      'existing pods in namespace "ns" violate the new PodSecurity enforce level "restricted:latest"',
+      `${found}: ${PLAIN_REASONS}`,
+    ]);
+  });
+}
+
+test('an absent API group is the core group', () => {
+  const request = (resource: string, given: object) =>
+    ({ ...given, resource: { version: 'v1', resource } }) as AdmissionRequest;
+  const namespace = namespaceRequest('CREATE', namespaceWith({ enforce: 'x' }), null);
+  const { decision } = review({ request: request('namespaces', namespace) });
+  assert.equal(decision.allowed ? 0 : decision.status.code, 422);
+  const pod = request('pods', podRequest(hostNetworkPod()));
+  assert.equal(review({ labels: { enforce: 'baseline' }, request: pod }).decision.allowed, false);
+});
