@@ -1,4 +1,4 @@
-/** What a replica holds namespaces to, by what it sees itself. */
+/** The default level of a replica according to its store. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { getRolloutView } from '../../src/cluster/rollout.ts';
@@ -35,16 +35,16 @@ function enforcedBy({
     .enforce;
 }
 
-suite('a replica', () => {
+suite('the default level of a replica', () => {
   const CASES: readonly (readonly [name: string, seen: Seen, expected: string])[] = [
-    ['follows the leader up', {}, 'restricted'],
-    ['does not go up by itself', { published: 'privileged' }, 'privileged'],
-    ['takes what it cannot read for privileged', { published: 'highest' }, 'privileged'],
-    ['goes down by itself: the feature is off', { gate: false }, 'privileged'],
-    ['goes down by itself: the phase is Evaluate', { phase: 'Evaluate' }, 'privileged'],
-    ['goes down by itself: it is decided', { status: 'Legacy' }, 'privileged'],
-    ['goes down by itself: it is asked for, and nobody leads who could decide', { spec: 'Legacy' }, 'privileged'],
-    ['stays up with a mode that means nothing', { spec: 'Privileged' }, 'restricted'],
+    ['follows the published level', {}, 'restricted'],
+    ['is not raised by the replica', { published: 'privileged' }, 'privileged'],
+    ['is privileged for an invalid published level', { published: 'highest' }, 'privileged'],
+    ['is lowered: the feature gate is off', { gate: false }, 'privileged'],
+    ['is lowered: the phase is Evaluate', { phase: 'Evaluate' }, 'privileged'],
+    ['is lowered: mode Legacy is decided', { status: 'Legacy' }, 'privileged'],
+    ['is lowered: mode Legacy is requested and no leader has decided', { spec: 'Legacy' }, 'privileged'],
+    ['is not lowered by an invalid mode', { spec: 'Privileged' }, 'restricted'],
   ];
   for (const [name, seen, expected] of CASES) {
     test(name, () => assert.equal(enforcedBy(seen), expected));

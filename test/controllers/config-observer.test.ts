@@ -1,4 +1,4 @@
-/** The default level of a cluster, published by one replica for all: up when labels are there, down at once. */
+/** The default level: raised after all namespaces are labeled, lowered at once. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
@@ -25,7 +25,7 @@ suite('the default level', () => {
   let running: ControllerRun;
   let settings: TestSettings;
   const alive = new Map<string, () => Promise<void>>();
-  /** Everything was made long ago. */
+  /** All objects are older than the grace period. */
   const baseMs = Date.now() + 3_600_000;
   const date = (): Date => new Date(baseMs + running.clock.now());
 
@@ -62,7 +62,7 @@ suite('the default level', () => {
     await cluster.apply('Namespace', { metadata: { name: 'shop', labels } }, BY_TEST);
     await running.idle();
   };
-  /** A replica says what it holds namespaces to. */
+  /** Publishes the level that a replica runs in its Lease. */
   const report = async (name: string, level: string, generation: number): Promise<void> => {
     const metadata = {
       name,
@@ -78,7 +78,7 @@ suite('the default level', () => {
     await running.idle();
     alive.set(name, () => report(name, level, generation));
   };
-  /** Time passes, and replicas say that they are alive. */
+  /** Advances the clock while the replicas renew their Leases. */
   const wait = async (seconds: number): Promise<void> => {
     for (let passed = 0; passed < seconds; passed += 5) {
       await running.pass(5_000);
@@ -98,7 +98,7 @@ suite('the default level', () => {
         ({ type, status, reason, message }) => [type, `${status} ${reason}: ${message}`],
       ),
     );
-  /** To where everything enforces. */
+  /** Raises the default level. */
   const raise = async (): Promise<void> => {
     await run();
     await report('a', 'privileged', 1);
@@ -109,7 +109,7 @@ suite('the default level', () => {
     await report('a', 'restricted', 2);
   };
 
-  test('is published for API servers too, exemptions included', async () => {
+  test('is published as an admission configuration with the exemptions', async () => {
     await run();
     assert.equal(published(), 'privileged 1 Advise');
     const configMap = cluster.store.get('ConfigMap', 'portcullis-pod-security', NAMESPACE);
@@ -137,7 +137,7 @@ plugins:
     });
   });
 
-  test('goes up when labels have been there for a while, and is in force when all replicas say so', async () => {
+  test('is raised after labels have settled, and is in force once all replicas run it', async () => {
     await run();
     await report('a', 'privileged', 1);
     await decide('Restricted');
@@ -148,7 +148,7 @@ plugins:
       Progressing: 'True LabelingNamespaces: namespaces are being labeled; missing: shop',
     });
     await wait(120);
-    assert.equal(published(), 'privileged 1 Enforce', 'not without labels, however long');
+    assert.equal(published(), 'privileged 1 Enforce', 'not without labels');
 
     await label('baseline');
     await running.pass(5_000);
@@ -168,7 +168,7 @@ plugins:
 
   const WAYS_DOWN: readonly (readonly [way: string, go: () => Promise<void>, reason: string])[] = [
     [
-      'the gate off',
+      'the feature gate',
       async () => {
         settings.rollout = { ...settings.rollout, featureGates: new Map([['OpenShiftPodSecurityAdmission', false]]) };
         await running.pass(5_000);
@@ -189,7 +189,7 @@ plugins:
       'PhaseNotEnforcing: phase Evaluate enforces nothing',
     ],
     [
-      'the object gone',
+      'the deletion of the object',
       async () => {
         await cluster.remove('PSAEnforcementConfig', 'cluster');
         await running.idle();
@@ -198,19 +198,19 @@ plugins:
     ],
   ];
   for (const [way, go, reason] of WAYS_DOWN) {
-    test(`goes down at once with ${way}, and labels after it`, async () => {
+    test(`is lowered at once by ${way}, then labels are released`, async () => {
       await raise();
       await go();
-      assert.equal(published(), 'privileged 3 Hold', 'replicas may still hold namespaces to it');
+      assert.equal(published(), 'privileged 3 Hold', 'replicas may still run it');
       await report('b', 'privileged', 3);
-      assert.equal(published(), 'privileged 3 Hold', 'one of two does not know yet');
+      assert.equal(published(), 'privileged 3 Hold', 'one of two replicas has not reported yet');
       await report('a', 'privileged', 3);
       assert.equal(published(), 'privileged 3 Advise');
       if (reason !== '') assert.equal(conditions()['Enforcing'], `False ${reason}`);
     });
   }
 
-  test('does not wait for a replica that is gone', async () => {
+  test('does not wait for a replica whose Lease has expired', async () => {
     await raise();
     await decide('Legacy');
     assert.equal(published(), 'privileged 3 Hold');
@@ -219,7 +219,7 @@ plugins:
     assert.equal(published(), 'privileged 3 Advise');
   });
 
-  test('does not go up and down: five minutes lie between two raises', async () => {
+  test('is raised at most once in five minutes', async () => {
     await raise();
     await decide('Legacy');
     await report('a', 'privileged', 3);
@@ -230,21 +230,21 @@ plugins:
     assert.equal(published(), 'restricted 4 Enforce');
   });
 
-  test('stays where it is when a namespace comes later', async () => {
+  test('is not lowered for a new namespace', async () => {
     await raise();
     await label(undefined);
     await wait(60);
     assert.equal(published(), 'restricted 2 Enforce');
   });
 
-  test('is not given the number of one before when the ConfigMap is lost', async () => {
+  test('receives a new generation after the ConfigMap is deleted', async () => {
     await raise();
     await cluster.remove('ConfigMap', 'portcullis-pod-security', NAMESPACE);
     await running.idle();
     assert.match(published(), /^(privileged|restricted) 3 Enforce$/);
   });
 
-  test('goes up again although a clock was wrong when it was raised', async () => {
+  test('is raised again after a raise with a wrong clock', async () => {
     await raise();
     await decide('Legacy');
     await report('a', 'privileged', 3);
@@ -257,7 +257,7 @@ plugins:
     assert.match(published(), /^restricted \d+ Enforce$/);
   });
 
-  test('is not held up by a Lease that says to last for ever', async () => {
+  test('does not wait for a Lease with an excessive duration', async () => {
     await raise();
     const metadata = { name: 'odd', namespace: NAMESPACE, labels: { 'app.kubernetes.io/component': 'replica' } };
     await cluster.apply('Lease', { metadata, spec: { leaseDurationSeconds: 2_147_483_647 } }, BY_TEST);
@@ -268,7 +268,7 @@ plugins:
     assert.equal(published(), 'privileged 3 Advise');
   });
 
-  test('is nobody’s business while the rollout is disabled', async () => {
+  test('is not published while the rollout is disabled', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();
     await decide('Restricted');

@@ -1,4 +1,4 @@
-/** The Pod Security labels of namespaces, kept at what the SCCs of their service accounts ask for. */
+/** The Pod Security labels of namespaces follow the SCCs that their service accounts may use. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
@@ -23,7 +23,7 @@ const BY_TEST = { fieldManager: 'test' };
 const ANNOTATION = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
 const RANGE = { 'openshift.io/sa.scc.uid-range': '1000000000/10000' };
 
-/** The values of the six labels and of the annotation, in a line; `-` for what is not there. */
+/** The values of the six labels and of the annotation in one line; `-` for absent ones. */
 function printed(namespace: Namespace | undefined): string {
   const { labels, annotations } = namespace?.metadata ?? {};
   const value = (mode: string): string => labels?.[`pod-security.kubernetes.io/${mode}`] ?? '-';
@@ -75,7 +75,7 @@ suite('the label syncer', () => {
     await cluster.create('Namespace', { metadata: { annotations: RANGE, ...more, name } }, BY_TEST);
     await settle();
   };
-  const createLabelled = async (name: string, level: string, more: Record<string, string> = {}): Promise<void> => {
+  const createLabeled = async (name: string, level: string, more: Record<string, string> = {}): Promise<void> => {
     const labels = { 'pod-security.kubernetes.io/enforce': level, ...more };
     const object = { metadata: { name, labels, annotations: RANGE } };
     await cluster.apply('Namespace', object, { fieldManager: 'kubectl' });
@@ -100,14 +100,14 @@ suite('the label syncer', () => {
       .list({ group: '', resource: 'events' })
       .map(({ reason, message, note }) => `${String(reason)}: ${String(message ?? note)}`);
   };
-  /** Counts the changes of a kind while something goes on. */
+  /** Counts the changes of a kind during a function. */
   const changesOf = async (kind: Kind, go: () => Promise<void>): Promise<number> => {
     const before = cluster.store.revision(kind);
     await go();
     return cluster.store.revision(kind) - before;
   };
 
-  test('labels a namespace as soon as it has its range', async () => {
+  test('labels a namespace once it has a UID range', async () => {
     await run();
     await create('shop', { annotations: {} });
     assert.equal(labelsOf('shop'), '-:- -:- -:- -');
@@ -116,7 +116,7 @@ suite('the label syncer', () => {
     assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
   });
 
-  test('follows what service accounts may use, up and down, and says for whom', async () => {
+  test('follows the grants of service accounts and reports the level privileged', async () => {
     await run();
     await create('shop');
     await grant('anyuid', 'shop', 'default');
@@ -131,7 +131,7 @@ suite('the label syncer', () => {
     assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
   });
 
-  test('follows SCCs that are changed, and writes where something differs alone', async () => {
+  test('follows changes of SCCs and writes only namespaces that differ', async () => {
     await run();
     await create('shop');
     await create('bank');
@@ -147,7 +147,7 @@ suite('the label syncer', () => {
     const more = await changesOf('Namespace', async () => {
       await running.pass(600_000);
     });
-    assert.equal(more, 0, 'nothing differs any more');
+    assert.equal(more, 0, 'no namespace differs');
   });
 
   const UNMANAGED: readonly (readonly [name: string, metadata: NonNullable<Namespace['metadata']>])[] = [
@@ -158,7 +158,7 @@ suite('the label syncer', () => {
     ['reported', { labels: { 'portcullis.dev/scc': 'report' } }],
   ];
   for (const [name, metadata] of UNMANAGED) {
-    test(`leaves ${name} alone`, async () => {
+    test(`does not label ${name}`, async () => {
       await run();
       const exists = cluster.store.get('Namespace', name) !== undefined;
       if (!exists) await create(name, { ...metadata, annotations: RANGE });
@@ -166,24 +166,24 @@ suite('the label syncer', () => {
     });
   }
 
-  test('keeps what users have labelled, byte for byte, and adds the rest', async () => {
-    await createLabelled('shop', 'privileged');
+  test('keeps labels of users and adds the others', async () => {
+    await createLabeled('shop', 'privileged');
     await run();
     assert.equal(labelsOf('shop'), 'privileged:latest restricted:latest restricted:latest restricted');
     assert.deepEqual(await events(), [
       'LabelKept: label pod-security.kubernetes.io/enforce=privileged belongs to "kubectl" and is kept; the namespace needs restricted',
     ]);
     await running.pass(600_000);
-    assert.equal((await events()).length, 1, 'told once');
+    assert.equal((await events()).length, 1, 'recorded once');
   });
 
-  test('takes over what users have labelled where they ask for it', async () => {
-    await createLabelled('shop', 'privileged', { 'security.openshift.io/scc.podSecurityLabelSync': 'true' });
+  test('overwrites labels of users in a namespace that opts in', async () => {
+    await createLabeled('shop', 'privileged', { 'security.openshift.io/scc.podSecurityLabelSync': 'true' });
     await run();
     assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
   });
 
-  test('puts back what somebody has changed, and stops when told to', async () => {
+  test('restores a removed label, and stops when the namespace opts out', async () => {
     await run();
     await create('shop');
     await cluster.patch(
@@ -203,14 +203,14 @@ suite('the label syncer', () => {
     assert.equal(labelsOf('shop'), `${'restricted:latest '.repeat(3)}-`, 'labels stay, the annotation goes');
   });
 
-  test('gives up what enforces when nothing is enforced, and holds it until then', async () => {
+  test('keeps enforce labels in mode Hold and removes them in mode Advise', async () => {
     await run();
     await create('shop');
     await publish('Hold');
     await settle();
     assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
     await create('late');
-    assert.equal(labelsOf('late'), ADVISED('restricted'), 'what does not enforce yet is not made to');
+    assert.equal(labelsOf('late'), ADVISED('restricted'), 'mode Hold adds no enforce label');
     await publish('Advise');
     await settle();
     assert.equal(labelsOf('shop'), ADVISED('restricted'));
@@ -220,7 +220,7 @@ suite('the label syncer', () => {
     assert.equal(labelsOf('late'), ALL_SIX('restricted'));
   });
 
-  test('does nothing while the rollout is disabled, and begins when that changes', async () => {
+  test('starts when the phase is no longer Disabled', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();
     await create('shop');
@@ -230,7 +230,7 @@ suite('the label syncer', () => {
     assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
   });
 
-  test('counts what it keeps', async () => {
+  test('exposes metrics', async () => {
     await run();
     await create('shop');
     await create('bank');
@@ -243,8 +243,8 @@ suite('the label syncer', () => {
   });
 });
 
-suite('the run-level-0 labeller', () => {
-  test('keeps three namespaces privileged, whatever anybody does', async () => {
+suite('the run-level-zero labeler', () => {
+  test('keeps three namespaces privileged', async () => {
     const started = await startCluster();
     const { cluster } = started;
     const running = runController(

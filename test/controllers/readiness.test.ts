@@ -1,12 +1,15 @@
-/** What enforcement would refuse: found out from the store, told, and decided by. */
+/** The readiness controller evaluates namespaces, reports violations and decides about enforcement. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { readiness } from '../../src/controllers/readiness.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Kind, Kinds, Namespace, Pod } from '../../src/kube/types.ts';
-import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
-import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
+import {
+  DEFAULT_CONFIGURATION,
+  type PodSecurityConfiguration,
+  createPodSecurity,
+} from '../../src/policy/psa/configuration.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
@@ -76,7 +79,7 @@ suite('readiness', () => {
     running = runController(createController(readiness, { settings, metrics, date: () => date() }), cluster);
     await running.idle();
   };
-  /** Another process takes over. */
+  /** Replaces the controller by that of a new process. */
   const restart = async (): Promise<void> => {
     await running.stop();
     passedMs += running.clock.now();
@@ -85,7 +88,7 @@ suite('readiness', () => {
   const settle = async (): Promise<void> => {
     await cluster.idle();
     await running.idle();
-    // Whatever happened a moment ago is looked at by now.
+    // Pending evaluations are done after these delays.
     await running.pass(1_000);
     await running.pass(5_000);
   };
@@ -142,7 +145,7 @@ suite('readiness', () => {
     return cluster.store.revision(kind) - before;
   };
 
-  test('a cluster without violations is evaluated at once, and then every four hours', async () => {
+  test('a cluster without violations is evaluated at once and then every four hours', async () => {
     await create('shop');
     await deploy('shop', 'web');
     await run();
@@ -167,21 +170,21 @@ suite('readiness', () => {
     });
     assert.equal(writes, 0, 'nothing changes');
     await restart();
-    assert.equal(time(), firstMs, 'a new process goes on with what is stored');
+    assert.equal(time(), firstMs, 'a new process continues with the stored time');
     await running.pass(1_900_000);
     await running.idle();
     assert.ok(time() >= firstMs + 4 * 3_600_000);
   });
 
-  test('violations are listed, told once, and make the mode Legacy', async () => {
+  test('violations are listed, reported once and lead to the mode Legacy', async () => {
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
     await create('bank', { labels: { 'security.openshift.io/scc.podSecurityLabelSync': 'false' } });
     await deploy('bank', 'till', ON_HOST);
     await create('exempt');
     await deploy('exempt', 'web', ON_HOST);
-    await create('labelled', { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } });
-    await deploy('labelled', 'web', ON_HOST);
+    await create('labeled', { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } });
+    await deploy('labeled', 'web', ON_HOST);
     await run();
     assert.deepEqual(listed(), ['bank Current PSAConfig: PSA label syncer disabled', 'shop Current']);
     assert.equal(decided(), 'Legacy/');
@@ -213,10 +216,10 @@ suite('readiness', () => {
     });
     await restart();
     await minute();
-    assert.deepEqual([...events()].sort(), told, 'not told again by another process');
+    assert.deepEqual([...events()].sort(), told, 'a new process records no further events');
   });
 
-  test('is fixed, cleared, and goes on', async () => {
+  test('a cleared mode leads to another evaluation and to enforcement', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
@@ -225,16 +228,16 @@ suite('readiness', () => {
     await deploy('shop', 'web', { ...ON_HOST, hostNetwork: false });
     await ask('');
     await running.pass(5_000);
-    assert.equal(decided(), '/Restricted', 'what is cleared is evaluated anew before it is decided');
+    assert.equal(decided(), '/Restricted', 'the decision waits for the evaluation');
     assert.deepEqual(listed(), ['shop Previous']);
     await deploy('shop', 'web', ON_HOST);
     await minute();
     await minute();
     assert.deepEqual(listed(), ['shop Current']);
-    assert.equal(decided(), '/Restricted', 'it goes on being told, and decides nothing any more');
+    assert.equal(decided(), '/Restricted', 'later violations are reported and do not change the decision');
   });
 
-  test('what somebody else keeps empty stays so, and what is decided does not', async () => {
+  test('an empty mode of another manager is not overwritten', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await cluster.apply(
       'PSAEnforcementConfig',
@@ -256,10 +259,10 @@ suite('readiness', () => {
       await minute();
       await minute();
     });
-    assert.equal(writes, 0, 'nobody fights');
+    assert.equal(writes, 0, 'no repeated writes');
   });
 
-  test('what nobody is known to own is not taken either', async () => {
+  test('an empty mode with an unknown owner is not overwritten', async () => {
     const metadata = { name: 'cluster' };
     await cluster.create('PSAEnforcementConfig', { metadata, spec: { enforcementMode: '' } }, BY_TEST);
     const ops = [{ op: 'replace', path: '/metadata/managedFields', value: [{}] }] as const;
@@ -277,7 +280,7 @@ suite('readiness', () => {
     );
   });
 
-  test('a decision that cannot be written is written later', async () => {
+  test('a decision that cannot be written is retried', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     const webhook = await startVerdictWebhook(cluster, ['psaenforcementconfigs/status'], () => {
       throw new Error('away');
@@ -290,7 +293,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted');
   });
 
-  test('Restricted is honoured with violations, and warned of', async () => {
+  test('mode Restricted takes effect despite violations, with a warning', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
@@ -307,7 +310,7 @@ suite('readiness', () => {
     assert.equal(decided(), 'Legacy/Legacy');
   });
 
-  test('a downgrade takes back what was decided, and the phase Disabled leaves all as it is', async () => {
+  test('phase Evaluate resets the decision, and phase Disabled changes nothing', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await run();
     assert.equal(decided(), '/Restricted');
@@ -318,10 +321,10 @@ suite('readiness', () => {
     const writes = await changesOf('PSAEnforcementConfig', async () => {
       await minute();
     });
-    assert.equal(writes, 0, 'the object is left alone');
+    assert.equal(writes, 0, 'the object does not change');
   });
 
-  test('follows what changes, by the minute', async () => {
+  test('changes are reported after a minute', async () => {
     await create('shop');
     await deploy('shop', 'web', GOOD);
     await run();
@@ -329,7 +332,7 @@ suite('readiness', () => {
     await ask('Restricted');
     await deploy('shop', 'web', ON_HOST);
     await settle();
-    assert.deepEqual(listed(), [], 'not at once: it may be gone in a moment');
+    assert.deepEqual(listed(), [], 'a short violation is not reported');
     assert.match(await metrics.expose(), /psa_rollout_violating_workloads\{namespace="shop"\} 1/);
     await minute();
     assert.deepEqual(listed(), ['shop Current']);
@@ -340,7 +343,7 @@ suite('readiness', () => {
     assert.deepEqual(listed(), []);
   });
 
-  test('grants count: a namespace is held to what its service accounts may run', async () => {
+  test('the level of a namespace follows the grants of its service accounts', async () => {
     await create('shop');
     await deploy('shop', 'web', { ...PLAIN, hostPID: true, serviceAccountName: 'default' });
     await cluster.create(
@@ -363,10 +366,10 @@ suite('readiness', () => {
     await settle();
     await minute();
     await minute();
-    assert.deepEqual(listed(), ['shop Current'], 'its label would be restricted now');
+    assert.deepEqual(listed(), ['shop Current'], 'the namespace would be labeled restricted');
   });
 
-  test('pods that have ended count for nothing, users who let something in do', async () => {
+  test('completed pods do not count, and pods admitted by the permissions of users do', async () => {
     await create('shop');
     await runPod('shop', 'done', ON_HOST);
     await cluster.updateStatus(
@@ -381,7 +384,7 @@ suite('readiness', () => {
     assert.deepEqual(listed(), ['lab Current PSALabel: ServiceAccount with insufficient SCCs']);
   });
 
-  test('a namespace that waits for its range is not judged yet, and holds nothing up for longer than that', async () => {
+  test('a namespace without a UID range is inconclusive until it has one', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop', { annotations: {} });
     await deploy('shop', 'web');
@@ -402,7 +405,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted');
   });
 
-  test('while SCCs and grants are coming in, nothing is decided', async () => {
+  test('no decision is made while SCCs and grants change', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web');
@@ -420,13 +423,13 @@ suite('readiness', () => {
     await cluster.create('SecurityContextConstraints', scc.scc, BY_TEST);
     await running.idle();
     await running.pass(4_000);
-    assert.equal(decided(), '/', 'without the grant it would seem to violate');
+    assert.equal(decided(), '/', 'without the grant the namespace would violate');
     await cluster.create('ClusterRoleBinding', binding, BY_TEST);
     await minute();
     assert.equal(decided(), '/Restricted');
   });
 
-  test('the object is created where it is missing, and created again', async () => {
+  test('a missing or deleted object is created', async () => {
     await run();
     await cluster.remove('PSAEnforcementConfig', 'cluster');
     await running.idle();
@@ -442,7 +445,7 @@ suite('readiness', () => {
     ]);
   });
 
-  test('waits for the cluster to serve the object', async () => {
+  test('retries until the cluster serves the object', async () => {
     const name = 'psaenforcementconfigs.config.openshift.io';
     const definitions = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
     const definition = cluster.storage.get(definitions, '', name);
@@ -459,9 +462,9 @@ suite('readiness', () => {
     assert.equal(decided(), '/');
   });
 
-  suite('where another component enforces', () => {
+  suite('with dry runs', () => {
     const asked: string[] = [];
-    /** The API server enforces, and warns of what it would refuse. */
+    /** Installs Pod Security Admission as a webhook of the API server. */
     const enforce = async (defaults: Partial<PodSecurityConfiguration['defaults']> = {}): Promise<VerdictWebhook> => {
       const podSecurity = createPodSecurity({
         ...DEFAULT_CONFIGURATION,
@@ -479,7 +482,7 @@ suite('readiness', () => {
       });
     };
 
-    test('its API server is asked, not more often than it bears', async () => {
+    test('dry runs are limited to the configured rate', async () => {
       settings.rollout = { ...settings.rollout, evaluator: 'DryRun', clientQps: 2, clientBurst: 2 };
       for (const name of ['a', 'b', 'c', 'd']) await create(name);
       await runPod('b', 'probe', ON_HOST);
@@ -499,7 +502,7 @@ suite('readiness', () => {
       await webhook.stop();
     });
 
-    test('whoever fails to answer says nothing', async () => {
+    test('a failed dry run is inconclusive', async () => {
       settings.rollout = {
         ...settings.rollout,
         phase: 'Enforce',
@@ -547,14 +550,14 @@ suite('readiness', () => {
       await cluster.idle();
     };
 
-    test('one for each namespace that violates, gone when all is in order', async () => {
+    test('one Report exists for each violating namespace', async () => {
       await serveReports();
       for (const name of ['shop', 'bank']) await create(name);
       await deploy('shop', 'web', ON_HOST);
       await deploy('bank', 'till');
       await run();
       const report = cluster.store.get('Report', 'portcullis-pod-security', 'shop');
-      // No SCC lets it in: it is judged as it stands.
+      // No SCC admits the pod, so its template is evaluated unchanged.
       assert.deepEqual(report?.summary, { pass: 0, fail: 5, warn: 0, error: 0, skip: 0 });
       assert.deepEqual(report.results[0], {
         policy: 'pod-security-restricted',
@@ -571,7 +574,7 @@ suite('readiness', () => {
       });
       assert.equal(cluster.store.list('Report').length, 1);
       const writes = await changesOf('Report', minute);
-      assert.equal(writes, 0, 'nothing has changed');
+      assert.equal(writes, 0, 'no change');
       await restart();
       await deploy('shop', 'web');
       await settle();
@@ -579,7 +582,7 @@ suite('readiness', () => {
     });
   });
 
-  test('evaluates at once when somebody asks for it', async () => {
+  test('the annotation requests an evaluation', async () => {
     await run();
     const first = config().status?.lastEvaluationTime;
     await running.pass(600_000);

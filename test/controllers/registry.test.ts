@@ -26,7 +26,7 @@ const RUN_LEVEL_ZERO = 'privileged-namespaces-psa-label-syncer';
 const OBSERVER = 'pod-security-config-observer';
 const READINESS = 'PodSecurityReadinessController';
 
-suite('the controllers that run', () => {
+suite('the enabled controllers', () => {
   const cases: readonly (readonly [name: string, features: Partial<Features>, list: string, expected: string[]])[] = [
     ['all features', {}, '*', [CERTIFICATE, REPLICA, RANGES, SCCS, LABELS, RUN_LEVEL_ZERO, OBSERVER, READINESS]],
     ['SCC admission off', { scc: false }, '*', [CERTIFICATE, REPLICA, OBSERVER, READINESS]],
@@ -58,7 +58,7 @@ suite('the controllers that run', () => {
     }
   });
 
-  test('a new controller is one entry: it runs, and its permissions are in the manifests', () => {
+  test('a new controller needs one registry entry: it runs, and its permissions are in the manifests', () => {
     const example: ControllerDefinition = {
       name: 'example-controller',
       description: 'an example',
@@ -121,7 +121,7 @@ suite('the options of the controllers', () => {
     test(`invalid: ${JSON.stringify(given)}`, () =>
       assert.throws(() => resolve(given), { name: 'UserError', message }));
   }
-  test('ranges that fit together', () => {
+  test('valid ranges', () => {
     assert.equal(
       resolve({ 'uid-range': '100000-199999/1000', 'mcs-range': 's0:/1', 'mcs-labels-per-block': '10' }).labelsPerBlock,
       10,

@@ -1,5 +1,16 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, suite, test } from 'node:test';
+import { suite, test, after, before, beforeEach } from 'node:test';
+import {
+  createRetryDelays,
+  MAX_RETRY_MS,
+  createWorkQueue,
+  type WorkQueue,
+  startController,
+  startControllers,
+  type RunningController,
+} from '../../src/controllers/runtime.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import {
   watch,
@@ -7,11 +18,142 @@ import {
   type ReconcileContext,
   type ReconcileResult,
 } from '../../src/controllers/controller.ts';
-import { startController, startControllers, type RunningController } from '../../src/controllers/runtime.ts';
 import { ApiError, conflict, createStatus, notFound } from '../../src/kube/status.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
-import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
+
+interface TestQueue extends WorkQueue {
+  readonly clock: FakeClock;
+  readonly metrics: Metrics;
+  ready(): number;
+  takeAll(): string[];
+}
+
+function startQueue(): TestQueue {
+  const clock = createFakeClock();
+  const metrics = createMetrics({ version: '0.0.0' });
+  let ready = 0;
+  const queue = createWorkQueue({ name: 'demo', clock, metrics: metrics.workQueue, onReady: () => ready++ });
+  return {
+    ...queue,
+    clock,
+    metrics,
+    ready: () => ready,
+    takeAll() {
+      const taken: string[] = [];
+      for (let key = queue.take(); key !== undefined; key = queue.take()) taken.push(key);
+      return taken;
+    },
+  };
+}
+
+suite('a work queue', () => {
+  test('returns keys in order, each once', () => {
+    const queue = startQueue();
+    for (const key of ['a', 'b', 'a', '__proto__', 'constructor', 'b']) queue.add(key);
+    assert.equal(queue.ready(), 4);
+    assert.deepEqual(queue.takeAll(), ['a', 'b', '__proto__', 'constructor']);
+    assert.equal(queue.take(), undefined);
+  });
+
+  test('returns a key that is added during its processing again after `done`', () => {
+    const queue = startQueue();
+    queue.add('a');
+    queue.take();
+    queue.add('a');
+    queue.add('a');
+    assert.equal(queue.take(), undefined);
+    queue.done('a');
+    assert.equal(queue.take(), 'a');
+    queue.done('a');
+    assert.equal(queue.take(), undefined);
+  });
+
+  test('the shortest of several delays counts', () => {
+    const queue = startQueue();
+    queue.addAfter('a', 100);
+    queue.addAfter('a', 30);
+    queue.addAfter('a', 60);
+    queue.clock.advance(29);
+    assert.deepEqual(queue.takeAll(), []);
+    queue.clock.advance(1);
+    assert.deepEqual(queue.takeAll(), ['a']);
+    queue.done('a');
+    queue.clock.advance(1000);
+    assert.deepEqual(queue.takeAll(), []);
+  });
+
+  test('returns no keys after it is closed', () => {
+    const queue = startQueue();
+    queue.add('a');
+    queue.addAfter('b', 10);
+    queue.close();
+    queue.add('c');
+    queue.addAfter('d', 10);
+    assert.deepEqual(queue.takeAll(), []);
+    assert.equal(queue.clock.pending(), 0);
+  });
+
+  test('exposes metrics', async () => {
+    const queue = startQueue();
+    for (const key of ['a', 'b', 'a']) queue.add(key);
+    queue.clock.advance(2000);
+    queue.take();
+    queue.clock.advance(3000);
+    const text = await queue.metrics.expose();
+    const lines = text.split('\n').filter((line) => line.startsWith('workqueue_') && !line.includes('_bucket'));
+    assert.deepEqual(lines, [
+      'workqueue_depth{name="demo"} 1',
+      'workqueue_unfinished_work_seconds{name="demo"} 3',
+      'workqueue_longest_running_processor_seconds{name="demo"} 3',
+      'workqueue_adds_total{name="demo"} 2',
+      'workqueue_queue_duration_seconds_sum{name="demo"} 2',
+      'workqueue_queue_duration_seconds_count{name="demo"} 1',
+      'workqueue_work_duration_seconds_sum{name="demo"} 0',
+      'workqueue_work_duration_seconds_count{name="demo"} 0',
+    ]);
+    queue.done('a');
+    assert.match(await queue.metrics.expose(), /workqueue_work_duration_seconds_sum\{name="demo"\} 3\n/);
+    queue.close();
+    assert.doesNotMatch(await queue.metrics.expose(), /workqueue_depth\{/);
+  });
+});
+
+suite('the delays of retries', () => {
+  test('double with every failure up to the maximum', () => {
+    const delays = createRetryDelays(createFakeClock());
+    const computed = Array.from({ length: 20 }, () => delays.afterFailure('a'));
+    assert.deepEqual(computed.slice(0, 5), [5, 10, 20, 40, 80]);
+    assert.deepEqual(computed.slice(-3), [655_360, MAX_RETRY_MS, MAX_RETRY_MS]);
+    assert.equal(delays.afterFailure('b'), 5);
+    delays.reset('a');
+    assert.equal(delays.afterFailure('a'), 5);
+  });
+
+  test('have a configurable maximum', () => {
+    const delays = createRetryDelays(createFakeClock(), 12);
+    assert.deepEqual(
+      [delays.afterFailure('a'), delays.afterFailure('a'), delays.afterFailure('a'), delays.afterFailure('a')],
+      [5, 10, 12, 12],
+    );
+  });
+
+  test('are limited for all keys together: a burst of 100, then ten per second', () => {
+    const clock = createFakeClock();
+    const delays = createRetryDelays(clock);
+    const computed = Array.from({ length: 103 }, (_, index) => delays.afterFailure(`key-${index}`));
+    assert.deepEqual(computed.slice(98), [5, 5, 100, 200, 300]);
+    clock.advance(1300);
+    assert.equal(delays.afterFailure('later'), 5);
+  });
+
+  test('of conflicts do not count against the rate of all keys', () => {
+    const delays = createRetryDelays(createFakeClock());
+    for (let index = 0; index < 1000; index++) delays.afterConflict(`key-${index}`);
+    assert.equal(delays.afterFailure('a'), 5);
+    assert.deepEqual([delays.afterConflict('b'), delays.afterConflict('b')], [5, 10]);
+  });
+});
 
 const NAMESPACES = { group: '', resource: 'namespaces' };
 
@@ -20,7 +162,7 @@ suite('the runtime of controllers', () => {
   let cluster: Cluster;
   let recorder: Recorder;
   let clock: FakeClock;
-  /** What was reconciled, key by key. */
+  /** The reconciled keys. */
   let seen: string[];
 
   before(async () => {
@@ -59,7 +201,7 @@ suite('the runtime of controllers', () => {
   const createNamespace = (name: string, team: string) =>
     cluster.create('Namespace', { metadata: { name, labels: { team } } }, { fieldManager: 'test' });
 
-  test('starts with its own keys, then those of what is there', async () => {
+  test('starts with the initial keys, then those of existing objects', async () => {
     const running = start(
       controller(fine, {
         initialKeys: ['first'],
@@ -71,7 +213,7 @@ suite('the runtime of controllers', () => {
     await running.stop();
   });
 
-  test('hears of what comes, changes and goes; equal keys merge', async () => {
+  test('created, changed and deleted objects enqueue keys; equal keys merge', async () => {
     const running = start(controller(fine, { sources: [byLabel] }));
     await createNamespace('hears-1', 'red');
     await running.idle();
@@ -94,7 +236,7 @@ suite('the runtime of controllers', () => {
     assert.ok(!seen.includes('late'));
   });
 
-  test('a source that throws is logged; who writes does not notice', async () => {
+  test('an error of a source is logged and does not reach the writer', async () => {
     const broken = watch('Namespace', ({ metadata }) => {
       if (metadata?.name === 'broken-source') throw new Error('boom');
       return [];
@@ -113,14 +255,14 @@ suite('the runtime of controllers', () => {
     error: Error,
     expected: { level: number; msg: string } | undefined,
   ])[] = [
-    ['a defect', new TypeError('boom'), { level: 50, msg: 'reconcile failed, it is retried' }],
+    ['an exception', new TypeError('boom'), { level: 50, msg: 'reconcile failed, it is retried' }],
     [
       'an error of the API',
       new ApiError(createStatus(403, 'Forbidden', 'no')),
       { level: 50, msg: 'reconcile failed, it is retried' },
     ],
     [
-      'a webhook that is not there yet',
+      'a webhook that is not reachable yet',
       new ApiError(
         createStatus(500, 'InternalError', 'Internal error occurred: failed calling webhook "a.b.c": refused'),
       ),
@@ -131,10 +273,10 @@ suite('the runtime of controllers', () => {
       new ApiError(conflict(NAMESPACES, 'a', 'it has changed')),
       { level: 20, msg: 'conflict, reconcile is retried' },
     ],
-    ['what is gone', new ApiError(notFound(NAMESPACES, 'a')), undefined],
+    ['an object that does not exist', new ApiError(notFound(NAMESPACES, 'a')), undefined],
   ];
   for (const [name, error, expected] of failures) {
-    test(`${name} ${expected ? 'comes again after its delay' : 'needs nothing more'}`, async () => {
+    test(`${name} ${expected ? 'is retried after its delay' : 'is not retried'}`, async () => {
       const running = start(controller(() => Promise.reject(error), { initialKeys: ['a'] }));
       await running.idle();
       await pass(running, 4);
@@ -158,7 +300,7 @@ suite('the runtime of controllers', () => {
     });
   }
 
-  test('a success makes the next delay short again', async () => {
+  test('a success resets the delay', async () => {
     const outcomes = ['fail', 'fail', 'ask', 'fail', 'done'];
     const running = start(
       controller(
@@ -177,7 +319,7 @@ suite('the runtime of controllers', () => {
     await running.stop();
   });
 
-  test('comes again when it asked for that', async () => {
+  test('requeueAfterMs processes the key again', async () => {
     const running = start(controller(() => Promise.resolve({ requeueAfterMs: 1000 }), { initialKeys: ['a'] }));
     await running.idle();
     await pass(running, 999);
@@ -189,7 +331,7 @@ suite('the runtime of controllers', () => {
     await running.stop();
   });
 
-  test('looks at everything again from time to time', async () => {
+  test('a resync enqueues the keys of all objects', async () => {
     await createNamespace('resync', 'grey');
     const running = start(controller(fine, { sources: [byLabel], initialKeys: ['once'], resyncMs: 60_000 }));
     await running.idle();
@@ -205,7 +347,7 @@ suite('the runtime of controllers', () => {
   });
 
   for (const concurrency of [1, 3]) {
-    test(`works on ${concurrency} at a time, and never twice on one`, async () => {
+    test(`processes ${concurrency} at a time, and never one key twice`, async () => {
       const keys = Array.from({ length: 12 }, (_, index) => `key-${index}`);
       const running = new Set<string>();
       let most = 0;
@@ -231,7 +373,7 @@ suite('the runtime of controllers', () => {
   }
 
   for (const concurrency of [1, 16]) {
-    test(`lets others have a turn of the thread while there is much to do, ${concurrency} at a time`, async () => {
+    test(`yields the thread during much work, ${concurrency} at a time`, async () => {
       const keys = Array.from({ length: 32 }, (_, index) => `key-${index}`);
       let turns = 0;
       const timer = setInterval(() => turns++, 0);
@@ -254,7 +396,7 @@ suite('the runtime of controllers', () => {
     });
   }
 
-  test('ends when what runs has come to its end, and begins nothing more', async () => {
+  test('stop waits for running reconciles and starts no others', async () => {
     let finish = (): void => undefined;
     let signal: AbortSignal | undefined;
     let ended = false;
@@ -281,7 +423,7 @@ suite('the runtime of controllers', () => {
     assert.deepEqual(seen, ['a']);
   });
 
-  test('what fails while it is to stop is not told', async () => {
+  test('errors after the stop are not logged', async () => {
     const running = start(
       controller(
         (_key, { signal }) =>
@@ -297,7 +439,7 @@ suite('the runtime of controllers', () => {
     );
   });
 
-  test('an event that cannot be told fails nothing', async () => {
+  test('an event that cannot be recorded does not fail the reconcile', async () => {
     const pod = { metadata: { name: 'p', namespace: 'no-such-namespace' } };
     const running = start(
       controller(
@@ -316,7 +458,7 @@ suite('the runtime of controllers', () => {
     await running.stop();
   });
 
-  test('several run beside each other, and can be started again', async () => {
+  test('several controllers run concurrently and can be started again', async () => {
     const pair = [controller(fine, { initialKeys: ['a'] }), controller(fine, { name: 'other', initialKeys: ['b'] })];
     for (let round = 1; round <= 2; round++) {
       const running = startControllers(pair, { ...recorder, cluster, clock });

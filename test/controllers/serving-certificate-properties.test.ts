@@ -20,7 +20,7 @@ import {
   type StagedReplica,
 } from '../support/certificates.ts';
 
-/** What happens to an installation. */
+/** An event of an installation. */
 type Happening =
   | { readonly type: 'time passes'; readonly ms: number; readonly stepMs: number }
   | { readonly type: 'a replica comes'; readonly lagMs: number }
@@ -35,7 +35,7 @@ type Happening =
       readonly which: number;
       readonly caBundle: 'none' | 'nonsense' | 'foreign';
     }
-  | { readonly type: 'configuration made anew'; readonly which: number };
+  | { readonly type: 'configuration created again'; readonly which: number };
 
 const lagMs = fc.constantFrom(0, 0, 2_000, 8_000);
 const which = fc.nat({ max: 5 });
@@ -69,10 +69,10 @@ const harmful: fc.Arbitrary<Happening>[] = [
     which,
     caBundle: fc.constantFrom('none' as const, 'nonsense' as const, 'foreign' as const),
   }),
-  fc.record({ type: fc.constant('configuration made anew' as const), which }),
+  fc.record({ type: fc.constant('configuration created again' as const), which }),
 ];
 
-/** An installation to which things happen, one after another. */
+/** Plays events on an installation and inspects its replicas. */
 async function play(
   happenings: readonly Happening[],
   look: (stage: Stage, replica: StagedReplica) => void,
@@ -85,7 +85,7 @@ async function play(
   const come = (ms: number): void => void replicas.push(stage.replica(`r${born++}`, ms));
   let failure: unknown;
   let isEdited = false;
-  // Some of it is looked at where nobody would catch what is thrown.
+  // Callbacks must not throw, so the first failure is kept.
   const lookAt = (replica: StagedReplica): void => {
     try {
       look(stage, replica);
@@ -104,7 +104,7 @@ async function play(
   const unsubscribe = cluster.store.subscribe(({ kind }) => {
     if (CONFIGURATION_KINDS.some((one) => one === kind)) queueMicrotask(lookAtAll);
   });
-  /** What others change is seen at once: nobody can know of it before. */
+  /** Edits a configuration. All replicas observe the edit at once. */
   const edit = async (change: () => Promise<unknown>): Promise<void> => {
     isEdited = true;
     await change();
@@ -149,7 +149,7 @@ async function play(
       await stage.setTexts(texts);
     },
     'configuration edited': ({ which: index, caBundle }) => edit(() => setBundle(index, caBundle)),
-    'configuration made anew': ({ which: index }) => edit(() => makeAnew(index)),
+    'configuration created again': ({ which: index }) => edit(() => makeAnew(index)),
   };
   const part = async (index: number, way: 'die' | 'leave'): Promise<void> => {
     const replica = replicas[index % Math.max(1, replicas.length)];
@@ -182,7 +182,7 @@ async function play(
     lookAtAll();
     if (failure !== undefined) throw failure as Error;
   }
-  // When nothing more happens, all is well again in a few minutes.
+  // After the last event, the installation recovers within five minutes.
   await takeOver(0);
   for (let passedMs = 0; passedMs < 300_000; passedMs += 10_000) {
     await stage.pass(10_000);
@@ -202,7 +202,7 @@ async function play(
   await stage.stop();
 }
 
-test('whoever is ready serves what API servers trust, whatever happens', { timeout: 120_000 }, async () => {
+test('a ready replica serves a certificate that API servers trust after any events', { timeout: 120_000 }, async () => {
   const happening = fc.oneof(...peaceful, ...harmful);
   let ready = 0;
   const isTrusted = (stage: Stage, replica: StagedReplica): void => {
@@ -224,7 +224,7 @@ test('whoever is ready serves what API servers trust, whatever happens', { timeo
   assert.ok(ready > 100, `only ${ready} looks`);
 });
 
-test('as long as nothing is damaged, nobody gets unready', { timeout: 120_000 }, async () => {
+test('without damage no replica becomes unready', { timeout: 120_000 }, async () => {
   const happening = fc.oneof(...peaceful);
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { maxLength: 15 }), async (happenings) => {

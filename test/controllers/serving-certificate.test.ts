@@ -26,7 +26,7 @@ function without(texts: Readonly<Record<string, string>>, file: string): Record<
   return Object.fromEntries(Object.entries(texts).filter(([name]) => name !== file));
 }
 
-suite('the serving certificate of a cluster', () => {
+suite('the serving certificate controller', () => {
   let stage: Stage;
   beforeEach(async () => {
     stage = await createStage();
@@ -47,7 +47,7 @@ suite('the serving certificate of a cluster', () => {
       .filter(({ level }) => Number(level) >= 40)
       .map(({ msg, problems, err }) => problems ?? (err as Error | undefined)?.message ?? msg);
   const all = (...authorities: readonly string[]) => Array.from({ length: 3 }, () => authorities.toSorted());
-  /** With one replica, and all done that is to be done at first. */
+  /** Starts a replica and a leader, and waits for the first certificate. */
   const begin = async () => {
     const replica = stage.replica('r');
     const leader = stage.leader();
@@ -56,7 +56,7 @@ suite('the serving certificate of a cluster', () => {
     return { replica, leader };
   };
 
-  test('is made, trusted and served, and then left alone', async () => {
+  test('creates, distributes and serves the certificate once', async () => {
     const { replica, leader } = await begin();
     assert.deepEqual(Object.keys(stage.texts()).sort(), ['ca.crt', 'ca.key', 'tls.crt', 'tls.key']);
     assert.equal(stage.secret()?.type, 'Opaque');
@@ -73,7 +73,7 @@ suite('the serving certificate of a cluster', () => {
     assert.deepEqual(warnings(leader), []);
   });
 
-  test('tells of itself on the Secret', async () => {
+  test('records an event on the Secret', async () => {
     await begin();
     const events = stage.cluster.storage.list({ group: '', resource: 'events' }).filter(isObject);
     assert.deepEqual(
@@ -86,7 +86,7 @@ suite('the serving certificate of a cluster', () => {
     );
   });
 
-  test('tells of each step of a change of authorities, and of its end', async () => {
+  test('records an event for each step of a rotation of the authority', async () => {
     await begin();
     await stage.askFor('ca');
     await stage.pass(120_000, 1_000);
@@ -105,7 +105,7 @@ suite('the serving certificate of a cluster', () => {
     ]);
   });
 
-  test('nothing of a configuration is touched but whom it trusts', async () => {
+  test('changes only caBundle in a configuration', async () => {
     await begin();
     const before = configuration(PSA, ['a.portcullis.dev', 'b.portcullis.dev']);
     const { webhooks = [], metadata } = psa();
@@ -121,7 +121,7 @@ suite('the serving certificate of a cluster', () => {
     });
   });
 
-  test('configurations that do not ask for it are left alone', async () => {
+  test('does not change configurations without the annotation', async () => {
     const own = draft(configuration('other', ['d.portcullis.dev']));
     own.metadata = { name: 'other', annotations: { 'portcullis.dev/inject-ca-from': 'elsewhere/secret' } };
     await stage.cluster.create('ValidatingWebhookConfiguration', own, BY_TEST);
@@ -132,7 +132,7 @@ suite('the serving certificate of a cluster', () => {
     );
   });
 
-  test('a copy of a configuration is left alone, and holds nobody up', async () => {
+  test('does not change or wait for a copy of a configuration', async () => {
     const copy = configuration('copy-of-psa', ['a.portcullis.dev']);
     await stage.cluster.create('ValidatingWebhookConfiguration', copy, BY_TEST);
     const { replica, leader } = await begin();
@@ -158,7 +158,7 @@ suite('the serving certificate of a cluster', () => {
     );
   });
 
-  test('a webhook that holds nobody up holds up neither a replica nor a change of authorities', async () => {
+  test('does not wait for webhooks with failurePolicy Ignore', async () => {
     const { replica } = await begin();
     const before = sha('ca.crt');
     const foreign = createAuthority({ now: START, days: 365 });
@@ -178,7 +178,7 @@ suite('the serving certificate of a cluster', () => {
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
   });
 
-  test('is renewed after two thirds of its life, by the same authority', async () => {
+  test('renews the certificate after two thirds of its lifetime with the same authority', async () => {
     const { replica, leader } = await begin();
     const [authority, first] = [sha('ca.crt'), sha('tls.crt')];
     await stage.pass(4.5 * DAY_MS, DAY_MS / 2);
@@ -193,7 +193,7 @@ suite('the serving certificate of a cluster', () => {
     );
   });
 
-  test('the authority changes without a moment in which anybody is refused', async () => {
+  test('rotates the authority while every request is trusted', async () => {
     const { replica, leader } = await begin();
     const before = { authority: sha('ca.crt'), serving: sha('tls.crt') };
     await stage.askFor('ca');
@@ -217,7 +217,7 @@ suite('the serving certificate of a cluster', () => {
     assert.match(await leader.metrics.expose(), /portcullis_certificates_issued_total\{certificate="authority"\} 2\n/);
   });
 
-  test('is renewed when asked for', async () => {
+  test('renews the certificate when the annotation requests it', async () => {
     const { replica, leader } = await begin();
     const first = sha('tls.crt');
     await stage.askFor('serving');
@@ -230,7 +230,7 @@ suite('the serving certificate of a cluster', () => {
     assert.equal(stage.secret()?.metadata?.annotations?.['portcullis.dev/rotate'], undefined);
   });
 
-  test('the old authority is trusted as long as a replica lags behind that is there', async () => {
+  test('trusts the old authority until all live replicas serve the new certificate', async () => {
     const { leader } = await begin();
     const old = sha('ca.crt');
     const slow = stage.replica('slow', 3_600_000);
@@ -247,7 +247,7 @@ suite('the serving certificate of a cluster', () => {
     assert.deepEqual(warnings(leader), []);
   });
 
-  test('a replica that is gone holds nobody up for longer than its Lease lasts', async () => {
+  test('does not wait for a replica whose Lease has expired', async () => {
     await begin();
     const old = sha('ca.crt');
     const gone = stage.replica('gone', 3_600_000);
@@ -262,7 +262,7 @@ suite('the serving certificate of a cluster', () => {
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
   });
 
-  test('a deleted Secret is made anew, and what is still served stays trusted', async () => {
+  test('creates a deleted Secret again, and keeps served certificates trusted', async () => {
     const { replica, leader } = await begin();
     const old = sha('ca.crt');
     const served = replica.current().cert;
@@ -307,7 +307,7 @@ suite('the serving certificate of a cluster', () => {
       steps: [],
     },
     {
-      name: 'nothing is left',
+      name: 'the Secret is empty',
       change: () => ({}),
       problems: ['ca.crt contains no PEM certificate', 'tls.crt contains no PEM certificate'],
       steps: [
@@ -316,7 +316,7 @@ suite('the serving certificate of a cluster', () => {
     },
   ];
   for (const { name, change, problems, steps: expected } of damages) {
-    test(`is set right: ${name}`, async () => {
+    test(`repairs the Secret: ${name}`, async () => {
       const { replica, leader } = await begin();
       await stage.setTexts(change({ ...stage.texts() }));
       await stage.pass(0);
@@ -330,14 +330,14 @@ suite('the serving certificate of a cluster', () => {
     });
   }
 
-  test('what others have put into the Secret stays there', async () => {
-    await stage.setTexts({ note: 'of somebody' });
+  test('keeps other keys of the Secret', async () => {
+    await stage.setTexts({ note: 'of another manager' });
     await begin();
-    assert.equal(stage.texts()['note'], 'of somebody');
+    assert.equal(stage.texts()['note'], 'of another manager');
     assert.ok(stage.texts()['tls.crt']);
   });
 
-  test('an immutable Secret is replaced', async () => {
+  test('replaces an immutable Secret', async () => {
     const metadata = { name: SECRET, namespace: NAMESPACE };
     await stage.cluster.create('Secret', { metadata, type: 'Opaque', immutable: true }, BY_TEST);
     const { replica } = await begin();
@@ -345,7 +345,7 @@ suite('the serving certificate of a cluster', () => {
     assert.ok(replica.isReady());
   });
 
-  test('a bundle that somebody has changed is set right', async () => {
+  test('corrects a changed caBundle', async () => {
     await begin();
     const foreign = createAuthority({ now: START, days: 365 });
     const changed = draft(psa());
@@ -355,7 +355,7 @@ suite('the serving certificate of a cluster', () => {
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
   });
 
-  test('waits for its namespace', async () => {
+  test('retries until its namespace exists', async () => {
     const cluster = await createStage('absent');
     const leader = cluster.leader();
     await cluster.pass(0);
@@ -366,7 +366,7 @@ suite('the serving certificate of a cluster', () => {
     await cluster.stop();
   });
 
-  test('two leaders at a time do no harm', async () => {
+  test('two leaders at a time keep all replicas trusted', async () => {
     const { replica } = await begin();
     const other = stage.leader(2_000);
     await stage.askFor('ca');
@@ -393,7 +393,7 @@ suite('a replica', () => {
     return stage.setTexts({ 'tls.crt': cert, 'tls.key': key });
   };
 
-  test('serves what is offered as soon as it is valid, without being told', async () => {
+  test('loads a certificate as soon as it becomes valid', async () => {
     const stage = await begin();
     const replica = stage.replica('r');
     await offer(stage, new Date(START.getTime() + DAY_MS));
@@ -403,7 +403,7 @@ suite('a replica', () => {
     assert.equal(replica.current().cert, stage.texts()['tls.crt']);
   });
 
-  test('keeps what it serves if nothing better is offered', async () => {
+  test('keeps its certificate if the Secret contains an invalid one', async () => {
     const stage = await begin();
     const replica = stage.replica('r');
     await offer(stage, START);
@@ -417,7 +417,7 @@ suite('a replica', () => {
 });
 
 suite('the Lease of a replica', () => {
-  test('says what it serves, is renewed, and gone when it leaves', async () => {
+  test('contains the certificate fingerprint, is renewed, and is deleted at the end', async () => {
     const stage = await createStage();
     const replica = stage.replica('r');
     stage.leader();
@@ -445,7 +445,7 @@ suite('the Lease of a replica', () => {
     await stage.stop();
   });
 
-  test('of one that has not been heard of for ten minutes is cleared away by another', async () => {
+  test('is deleted by another replica after ten minutes of silence', async () => {
     const stage = await createStage();
     stage.replica('stays');
     const gone = stage.replica('gone');

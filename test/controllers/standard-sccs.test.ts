@@ -51,7 +51,7 @@ suite('the standard SCCs', () => {
       .filter(({ msg }) => msg === 'object corrected')
       .map(({ kind, name, fields }) => ({ kind, name, fields }));
 
-  test('are installed with their roles and bindings', async () => {
+  test('are installed with roles and bindings', async () => {
     await installCrds(cluster);
     await run();
     assert.deepEqual(running.errors(), []);
@@ -73,7 +73,7 @@ suite('the standard SCCs', () => {
     assert.deepEqual(changes(), []);
   });
 
-  test('are not written again when they are there', async () => {
+  test('are not written if they exist', async () => {
     await installCrds(cluster);
     await run();
     await running.stop();
@@ -82,7 +82,7 @@ suite('the standard SCCs', () => {
     assert.equal(cluster.storage.revision(), revision);
   });
 
-  test('of the second generation are set right', async () => {
+  test('of the second generation are corrected', async () => {
     await installCrds(cluster);
     await run();
     await change('restricted-v2', { allowPrivilegedContainer: true, users: ['alice'] });
@@ -114,7 +114,7 @@ suite('the standard SCCs', () => {
     );
   });
 
-  test('of the first generation stay as an administrator has made them, and come back when deleted', async () => {
+  test('of the first generation keep changes, and are created again after a deletion', async () => {
     await installCrds(cluster);
     await run();
     await change('anyuid', { groups: [], priority: null });
@@ -125,7 +125,7 @@ suite('the standard SCCs', () => {
     assert.deepEqual(changes(), []);
   });
 
-  test('nested-container is left as the cluster has it', async () => {
+  test('nested-container keeps changes', async () => {
     await installCrds(cluster);
     const own = { ...standardOf('nested-container'), allowPrivilegeEscalation: false };
     await cluster.create('SecurityContextConstraints', own, BY_TEST);
@@ -133,7 +133,7 @@ suite('the standard SCCs', () => {
     assert.equal(sccOf('nested-container').allowPrivilegeEscalation, false);
   });
 
-  test('roles and bindings are kept', async () => {
+  test('roles and bindings are corrected', async () => {
     await installCrds(cluster);
     await run();
     const role = cluster.store.get('ClusterRole', `${PREFIX}anyuid`);
@@ -161,7 +161,7 @@ suite('the standard SCCs', () => {
     assert.deepEqual(running.errors(), []);
   });
 
-  test('are tried again while the cluster does not serve them', async () => {
+  test('are retried while the cluster does not serve them', async () => {
     await run();
     const errors = running.errors();
     const missing =
@@ -177,7 +177,7 @@ suite('the standard SCCs', () => {
     assert.deepEqual(running.errors(), []);
   });
 
-  test('that are refused are told and tried again', async () => {
+  test('that are denied are logged and retried', async () => {
     await installCrds(cluster);
     const webhook = await startVerdictWebhook(cluster, ['securitycontextconstraints'], ({ name = '' }) =>
       name === 'privileged'

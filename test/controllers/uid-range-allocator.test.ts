@@ -1,16 +1,29 @@
+/** Several replicas that allocate at the same time, each with a view of the cluster that is late: no block is given twice. */
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, suite, test } from 'node:test';
+import { afterEach, beforeEach, suite, test, after, before } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { uidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
 import type { RangeAllocation } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
-import type { Namespace } from '../../src/kube/types.ts';
+import type { Namespace, Kind } from '../../src/kube/types.ts';
 import { emptyBitmap, parseBitmap } from '../../src/policy/uid-range/bitmap.ts';
-import type { RangeSettings } from '../../src/policy/uid-range/ranges.ts';
-import { createController, runController, installCrds, type ControllerRun } from '../support/controllers.ts';
+import { type RangeSettings, DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
+import {
+  createController,
+  runController,
+  installCrds,
+  type ControllerRun,
+  createRecorder,
+  eventually,
+} from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
+import type { Cluster } from '../../src/cluster/cluster.ts';
+import { createStore } from '../../src/cluster/store.ts';
+import { systemClock } from '../../src/cluster/clock.ts';
+import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
@@ -18,7 +31,7 @@ const MCS = 'openshift.io/sa.scc.mcs';
 const BY_TEST = { fieldManager: 'test' };
 const MINUTE = 60_000;
 
-/** Twelve blocks, of which the namespaces that every cluster has take four. */
+/** Twelve blocks, four of which the default namespaces take. */
 const SETTINGS: RangeSettings = {
   uidRange: { start: 1000, end: 1119, blockSize: 10 },
   mcsRange: { prefix: 's0:', length: 2, categories: 1024 },
@@ -88,8 +101,8 @@ suite('the allocation of ranges', () => {
     'kube-system': '1030/10',
   };
 
-  suite('on a cluster that has none', () => {
-    test('every namespace gets a block, its groups and its label', async () => {
+  suite('on a cluster without ranges', () => {
+    test('every namespace receives a block, groups and an SELinux level', async () => {
       const one = await run();
       assert.deepEqual(blocks(), FOUR);
       await create('shop');
@@ -99,7 +112,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(one.errors(), []);
     });
 
-    test('the annotations are known to be of this controller', async () => {
+    test('the controller owns the annotations', async () => {
       const one = await run();
       await create('shop');
       await one.idle();
@@ -111,7 +124,7 @@ suite('the allocation of ranges', () => {
       });
     });
 
-    test('an event tells of each namespace', async () => {
+    test('an event is recorded for each namespace', async () => {
       const one = await run();
       await create('shop');
       await one.idle();
@@ -122,7 +135,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(event?.['reportingComponent'], uidRangeAllocator.name);
     });
 
-    test('an event tells of ranges that somebody chose and that are wrong, once until they change', async () => {
+    test('invalid ranges are reported in an event once until they change', async () => {
       const one = await run();
       await create('root', { [UIDS]: '0/10', [MCS]: 'rubbish' });
       await create('odd', { [UIDS]: 'rubbish', [GROUPS]: '9-1', [MCS]: 's0-s0:c0.c1023' });
@@ -130,7 +143,7 @@ suite('the allocation of ranges', () => {
       await create('fine', { [UIDS]: '5000/10', [MCS]: 's0' });
       await one.idle();
       const told = (): unknown[] => events('InvalidSCCRanges').map(({ type, message }) => [type, message]);
-      assert.deepEqual(told(), [], 'bursts are waited for');
+      assert.deepEqual(told(), [], 'the check waits for the end of a burst');
       const FIX = 'correct the annotations, or remove them to allocate new ranges';
       const root = `${UIDS}="0/10" includes 0, the UID of root; ${MCS}="rubbish" is not an SELinux level; ${FIX}`;
       const odd = `${UIDS}="rubbish" is invalid (expected integer); ${GROUPS}="9-1" contains no IDs: 9 is greater than 1; ${FIX}`;
@@ -148,7 +161,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(one.errors(), []);
     });
 
-    test('a namespace has its block a moment after it was created', async () => {
+    test('a namespace receives its block within milliseconds', async () => {
       const one = await run({ ...SETTINGS, uidRange: { start: 1000, end: 9999, blockSize: 10 } });
       const durations: number[] = [];
       for (let index = 0; index < 50; index++) {
@@ -163,8 +176,8 @@ suite('the allocation of ranges', () => {
     });
   });
 
-  suite('beside what is there', () => {
-    test('blocks in use are adopted and nothing is changed', async () => {
+  suite('with existing annotations', () => {
+    test('blocks in use are adopted without a change', async () => {
       const own = { [UIDS]: '1020/10', [GROUPS]: '5/5', [MCS]: 's0:c9,c8' };
       await create('adopted', own);
       const before = cluster.store.get('Namespace', 'adopted');
@@ -175,7 +188,7 @@ suite('the allocation of ranges', () => {
       assert.equal(cluster.store.get('Namespace', 'adopted'), before);
     });
 
-    test('ids that are no block are left alone, and nobody else gets them', async () => {
+    test('IDs that are not a block are kept and not allocated again', async () => {
       await create('large', { [UIDS]: '1005/20' });
       await create('elsewhere', { [UIDS]: '77/3' });
       await create('odd', { [UIDS]: 'whatever' });
@@ -195,7 +208,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(taken(), [3, 4, 5, 6]);
     });
 
-    test('the state that another one keeps is used as it is', async () => {
+    test('an existing RangeAllocation is used', async () => {
       const data = emptyBitmap();
       for (const index of [0, 2]) data.add(index);
       await cluster.create(
@@ -208,15 +221,15 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
     });
 
-    test('a label that is there is kept, and so are groups', async () => {
-      await create('labelled', { [MCS]: 's0:c500,c400' });
+    test('existing SELinux levels and groups are kept', async () => {
+      await create('labeled', { [MCS]: 's0:c500,c400' });
       await create('grouped', { [GROUPS]: '1/1,2/2' });
       await run();
-      assert.deepEqual(annotationsOf('labelled'), { [UIDS]: '1040/10', [GROUPS]: '1040/10', [MCS]: 's0:c500,c400' });
+      assert.deepEqual(annotationsOf('labeled'), { [UIDS]: '1040/10', [GROUPS]: '1040/10', [MCS]: 's0:c500,c400' });
       assert.deepEqual(annotationsOf('grouped'), { [UIDS]: '1050/10', [GROUPS]: '1/1,2/2', [MCS]: 's0:c7,c4' });
     });
 
-    test('what is missing beside a block is filled in', async () => {
+    test('annotations that are missing beside a block are added', async () => {
       await create('shop', { [UIDS]: '1060/10' });
       const one = await run();
       const complete = { [UIDS]: '1060/10', [GROUPS]: '1060/10', [MCS]: 's0:c8,c2' };
@@ -229,7 +242,7 @@ suite('the allocation of ranges', () => {
       }
     });
 
-    test('a namespace whose ids are taken away gets a new block', async () => {
+    test('a namespace whose UID range is removed receives a new block', async () => {
       const one = await run();
       const path = `/metadata/annotations/${UIDS.replace('/', '~1')}`;
       await cluster.patch('Namespace', { name: 'kube-public' }, [{ op: 'remove', path }], BY_TEST);
@@ -238,7 +251,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(one.errors(), []);
     });
 
-    test('a namespace that is being deleted is left alone', async () => {
+    test('a terminating namespace receives no block', async () => {
       await create('leaving');
       const held = {
         apiVersion: 'v1',
@@ -256,20 +269,20 @@ suite('the allocation of ranges', () => {
     });
   });
 
-  suite('the state object', () => {
-    test('of another range is told and made anew', async () => {
+  suite('the RangeAllocation', () => {
+    test('of another range is reported and created again', async () => {
       const one = await run();
       await setState({ range: '1000-1999/10', data: 'AA==' });
       await create('shop');
       await one.idle();
-      // That somebody has written shows as a conflict first.
+      // The write of another manager causes a conflict first.
       await one.pass(5);
       assert.deepEqual(one.errors(), ['conflicting UID range; expected 1000-1119/10, got 1000-1999/10']);
       assert.deepEqual(blocks(), { ...FOUR, shop: '1040/10' });
       assert.deepEqual([state().range, taken()], ['1000-1119/10', [0, 1, 2, 3, 4]]);
     });
 
-    test('that says less than is true is put right at start', async () => {
+    test('that lacks blocks in use is corrected at start', async () => {
       await run();
       await runs.pop()?.stop();
       await setState({ range: '1000-1119/10', data: '' });
@@ -278,7 +291,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(blocks(), { ...FOUR, shop: '1040/10' });
     });
 
-    test('that is lost is made anew', async () => {
+    test('that is deleted is created again', async () => {
       const one = await run();
       await cluster.remove('RangeAllocation', 'scc-uid');
       await create('shop');
@@ -289,7 +302,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual([blocks(), taken()], [{ ...FOUR, shop: '1040/10' }, [0, 1, 2, 3, 4]]);
     });
 
-    test('keeps the block of a deleted namespace for five minutes, then the next gets it', async () => {
+    test('keeps the block of a deleted namespace for five minutes', async () => {
       const one = await run();
       await create('first');
       await one.idle();
@@ -305,7 +318,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
     });
 
-    test('is put right while the controller was not there', async () => {
+    test('is corrected after changes while the controller was stopped', async () => {
       await run();
       await create('gone');
       await runs[0]?.idle();
@@ -317,7 +330,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(taken(), [0, 1, 2, 3]);
     });
 
-    test('is not written when nothing has changed', async () => {
+    test('is not written if nothing changes', async () => {
       const one = await run();
       const { resourceVersion } = state().metadata ?? {};
       await one.pass(24 * 60 * MINUTE);
@@ -325,10 +338,10 @@ suite('the allocation of ranges', () => {
     });
   });
 
-  test('a state object that is broken is told and made anew', async () => {
+  test('with invalid data is reported and created again', async () => {
     const one = await run();
     await runs.pop()?.stop();
-    // The schema lets nobody write this; a cluster without the schema may hold it.
+    // The schema rejects this data; a cluster without the schema may contain it.
     const definitions = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
     await cluster.writer.remove(definitions, '', 'rangeallocations.security.internal.openshift.io');
     await cluster.idle();
@@ -362,7 +375,7 @@ suite('the allocation of ranges', () => {
     assert.deepEqual(one.errors(), []);
   });
 
-  suite('a range that is full', () => {
+  suite('a full range', () => {
     const fill = async (): Promise<ControllerRun> => {
       const one = await run();
       for (let index = 0; index < 8; index++) await create(`shop-${index}`);
@@ -371,7 +384,7 @@ suite('the allocation of ranges', () => {
       return one;
     };
 
-    test('is told once; who waits gets the first block that comes free', async () => {
+    test('is reported once; a waiting namespace receives the first free block', async () => {
       const one = await fill();
       for (const name of ['late-0', 'late-1']) await create(name);
       await one.idle();
@@ -391,7 +404,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(one.errors(), ['uid range exceeded', FULL]);
     });
 
-    test('works again once it is wider', async () => {
+    test('works again after it is widened', async () => {
       await fill();
       await create('late');
       await runs.pop()?.stop();
@@ -402,8 +415,8 @@ suite('the allocation of ranges', () => {
     });
   });
 
-  suite('writes that fail', () => {
-    test('a namespace that may not be changed leaves its block to the next', async () => {
+  suite('failed writes', () => {
+    test('the block of a namespace whose write is denied is given to the next', async () => {
       const one = await run();
       let isRefusing = true;
       const webhook = await verdict(['namespaces'], ({ name = '', operation }) =>
@@ -428,7 +441,7 @@ suite('the allocation of ranges', () => {
       await webhook.stop();
     });
 
-    test('after a failure that may have written, only that namespace gets the block', async () => {
+    test('after a failure that may have written, the block is reserved for that namespace', async () => {
       const one = await run();
       let isFailing = true;
       const webhook = await verdict(['namespaces'], ({ operation, name }) => {
@@ -450,7 +463,7 @@ suite('the allocation of ranges', () => {
       await webhook.stop();
     });
 
-    test('a block that was reserved for too long is released', async () => {
+    test('a block that is reserved for too long is released', async () => {
       const one = await run();
       let isFailing = true;
       const webhook = await verdict(['namespaces'], ({ operation, name }) => {
@@ -469,7 +482,7 @@ suite('the allocation of ranges', () => {
       await webhook.stop();
     });
 
-    test('a state object that may not be changed gives nobody a block', async () => {
+    test('no block is allocated while writes of the RangeAllocation are denied', async () => {
       const one = await run();
       const webhook = await verdict(['rangeallocations'], () =>
         deny(forbidden({ group: '', resource: 'rangeallocations' }, 'scc-uid', 'not now')),
@@ -483,7 +496,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(annotationsOf('shop')[UIDS], '1040/10');
     });
 
-    test('a namespace that has gone meanwhile leaves its block to the next', async () => {
+    test('the block of a namespace that was deleted meanwhile is given to the next', async () => {
       const one = await run();
       const webhook = await verdict(['rangeallocations'], () => {
         void cluster.remove('Namespace', 'shop');
@@ -500,7 +513,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(one.errors(), []);
     });
 
-    test('a block on its way to its namespace is not released by another replica', async () => {
+    test('another replica does not release a block that is being written', async () => {
       await run();
       let letGo = (): void => undefined;
       let isHolding = true;
@@ -526,7 +539,7 @@ suite('the allocation of ranges', () => {
       assert.ok(!Object.values(blocks()).includes(undefined));
     });
 
-    test('a namespace that changes all the time gets its block, and only one', async () => {
+    test('a namespace that changes continuously receives exactly one block', async () => {
       const one = await run();
       let changes = 0;
       const webhook = await verdict(['namespaces'], async ({ operation, options, name = '' }) => {
@@ -547,7 +560,7 @@ suite('the allocation of ranges', () => {
     });
   });
 
-  test('a cluster that does not serve ranges yet is tried every ten seconds', async () => {
+  test('a cluster that does not serve RangeAllocations is retried every ten seconds', async () => {
     const name = 'rangeallocations.security.internal.openshift.io';
     await cluster.writer.remove({ group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' }, '', name);
     await cluster.idle();
@@ -566,4 +579,186 @@ suite('the allocation of ranges', () => {
 
 function messageOf(line: Record<string, unknown> | undefined): string {
   return (line?.['err'] as Error | undefined)?.message ?? '';
+}
+
+// Bursts of namespaces.
+
+suite('a burst of namespaces', () => {
+  let started: TestCluster;
+  let cluster: DevCluster;
+  let run: ControllerRun;
+  let stateWrites = 0;
+
+  before(async () => {
+    started = await startCluster();
+    ({ cluster } = started);
+    await installCrds(cluster);
+    run = runController(createController(uidRangeAllocator, { ranges: DEFAULT_RANGES }), cluster);
+    await run.idle();
+    cluster.store.subscribe(({ kind }) => {
+      if (kind === 'RangeAllocation') stateWrites++;
+    });
+  });
+  after(async () => {
+    await run.stop();
+    await started.stop();
+    assert.deepEqual(started.errors, []);
+  });
+
+  test('one write of the RangeAllocation takes blocks for many namespaces', async () => {
+    const names = Array.from({ length: 300 }, (_, index) => `burst-${index}`);
+    await Promise.all(names.map((name) => cluster.create('Namespace', { metadata: { name } }, BY_TEST)));
+    await run.idle();
+    const blocks = names.map((name) => cluster.store.get('Namespace', name)?.metadata?.annotations?.[UIDS]);
+    assert.ok(!blocks.includes(undefined));
+    assert.equal(new Set(blocks).size, names.length);
+    assert.deepEqual(run.errors(), []);
+    assert.ok(stateWrites <= 20, `${stateWrites} writes`);
+  });
+
+  test('a range with too few blocks is reported once', async () => {
+    await run.stop();
+    const { start, blockSize } = DEFAULT_RANGES.uidRange;
+    const uidRange = { start, end: start + 310 * blockSize - 1, blockSize };
+    run = runController(createController(uidRangeAllocator, { ranges: { ...DEFAULT_RANGES, uidRange } }), cluster);
+    await run.idle();
+    const names = Array.from({ length: 40 }, (_, index) => `late-${index}`);
+    await Promise.all(names.map((name) => cluster.create('Namespace', { metadata: { name } }, BY_TEST)));
+    await run.idle();
+    const blocks = cluster.store.list('Namespace').map(({ metadata }) => metadata?.annotations?.[UIDS]);
+    // Blocks of the four default namespaces, of the burst and of late namespaces.
+    assert.equal(blocks.filter((block) => block !== undefined).length, 310);
+    assert.equal(new Set(blocks).size, 311);
+    assert.deepEqual(run.errors(), [
+      'uid range exceeded',
+      'the UID range 1000000000-1003099999/10000 is full; you must widen the range in order to allocate more UIDs',
+    ]);
+  });
+});
+
+suite('replicas that allocate at the same time', () => {
+  let started: TestCluster;
+  let cluster: DevCluster;
+  const running: RunningController[] = [];
+  /** The namespaces that have a block or label now. */
+  const holders = new Map<string, Set<string>>();
+  const violations: string[] = [];
+
+  before(async () => {
+    started = await startCluster();
+    ({ cluster } = started);
+    await installCrds(cluster);
+    cluster.store.subscribe(({ kind, type, object, before: old }) => {
+      if (kind !== 'Namespace') return;
+      const name = object.metadata?.name ?? '';
+      for (const key of [UIDS, MCS]) {
+        const had = old?.metadata?.annotations?.[key];
+        if (had !== undefined) holders.get(had)?.delete(name);
+        const has = type === 'put' ? object.metadata?.annotations?.[key] : undefined;
+        if (had !== undefined && has !== undefined && had !== has) violations.push(`${name}: ${had} became ${has}`);
+        if (has === undefined) continue;
+        const names = (holders.get(has) ?? new Set()).add(name);
+        holders.set(has, names);
+        if (names.size > 1) violations.push(`${has}: ${[...names].join(', ')}`);
+      }
+    });
+  });
+  after(async () => {
+    await Promise.all(running.map((one) => one.stop()));
+    await started.stop();
+  });
+
+  const start = (lagMs: number): RunningController => {
+    const one = startController(createController(uidRangeAllocator, { ranges: DEFAULT_RANGES }), {
+      ...createRecorder(),
+      cluster: lagMs === 0 ? cluster : lateView(cluster, lagMs),
+      clock: systemClock,
+    });
+    running.push(one);
+    return one;
+  };
+  const allHaveRanges = (count: number) =>
+    eventually(
+      cluster.store,
+      () => {
+        const namespaces = cluster.store.list('Namespace');
+        const isDone = namespaces.length === count && namespaces.every(({ metadata }) => metadata?.annotations?.[UIDS]);
+        return isDone ? true : undefined;
+      },
+      60_000,
+    );
+  const create = (name: string) => cluster.create('Namespace', { metadata: { name } }, BY_TEST);
+  const names = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
+
+  test('two replicas start on a cluster with 300 namespaces', async () => {
+    await Promise.all(names('early', 300).map(create));
+    start(0);
+    start(0);
+    await allHaveRanges(304);
+    assert.deepEqual(violations, []);
+  });
+
+  test('two replicas with stale stores while namespaces are created and deleted', async () => {
+    start(20);
+    start(50);
+    const busy = names('busy', 200).map(async (name, index) => {
+      await sleep(index * 3);
+      await create(name);
+      if (index % 4 !== 0) return;
+      await sleep(index % 50);
+      await cluster.remove('Namespace', name);
+    });
+    await Promise.all(busy);
+    await cluster.idle();
+    await allHaveRanges(304 + 150);
+    assert.deepEqual(violations, []);
+  });
+
+  test('a replica that restarts and repairs while others write', async () => {
+    const coming = (async () => {
+      for (let round = 0; round < 15; round++) {
+        const one = start(10);
+        await sleep(20);
+        await one.stop();
+      }
+    })();
+    for (const name of names('later', 150)) {
+      await create(name);
+      await sleep(2);
+    }
+    await coming;
+    await allHaveRanges(304 + 150 + 150);
+    assert.deepEqual(violations, []);
+  });
+
+  test('the RangeAllocation contains every block in use', () => {
+    const taken = parseBitmap(cluster.store.get('RangeAllocation', 'scc-uid')?.data ?? '');
+    const used = cluster.store.list('Namespace').map(({ metadata }) => {
+      const [start = NaN] = (metadata?.annotations?.[UIDS] ?? '').split('/').map(Number);
+      return (start - DEFAULT_RANGES.uidRange.start) / DEFAULT_RANGES.uidRange.blockSize;
+    });
+    assert.deepEqual(
+      used.filter((block) => !taken?.has(block)),
+      [],
+    );
+    // Races lose few blocks, and only until the next repair.
+    assert.ok([...(taken?.values() ?? [])].length < used.length + 150);
+  });
+});
+
+/** The same cluster with a store that receives all changes after a delay. */
+function lateView(cluster: DevCluster, lagMs: number): Cluster {
+  const store = createStore();
+  for (const kind of ['Namespace', 'RangeAllocation'] satisfies Kind[]) {
+    for (const object of cluster.store.list(kind)) store.put(kind, object);
+  }
+  store.markSynced();
+  cluster.store.subscribe(({ kind, type, object }) => {
+    const { name = '', namespace } = object.metadata ?? {};
+    setTimeout(() => {
+      if (type === 'put') store.put(kind, object);
+      else store.remove(kind, name, namespace);
+    }, lagMs).unref();
+  });
+  return { ...cluster, store };
 }

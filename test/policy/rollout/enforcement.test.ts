@@ -22,8 +22,10 @@ import {
   type EnforcementPlan,
 } from '../../../src/policy/rollout/enforcement.ts';
 import { ROLLOUT_PHASES } from '../../../src/policy/rollout/settings.ts';
+import { parsePodSecurity } from '../../../src/config/configuration.ts';
+import { buildAdmissionConfiguration, observeDefaults } from '../../../src/policy/rollout/observed-config.ts';
 
-/** Nobody asked for anything, everything is in order, and the cluster may enforce. */
+/** No mode is requested, no namespace violates, and the feature gate is on. */
 const CLEAN: EnforcementInput = {
   phase: 'Enforce',
   gate: true,
@@ -41,7 +43,7 @@ suite('the plan', () => {
     readonly expected: Partial<EnforcementPlan>;
   }[] = [
     {
-      name: 'a clean cluster goes over',
+      name: 'a clean cluster enforces',
       given: {},
       expected: { status: 'Restricted', enforce: 'restricted', syncer: 'Enforce' },
     },
@@ -51,37 +53,37 @@ suite('the plan', () => {
       expected: { status: 'Restricted', enforce: 'privileged', syncer: 'Enforce' },
     },
     {
-      name: 'a namespace that comes later does not bring the default down',
+      name: 'a new namespace does not lower the default',
       given: { isSettled: false, currentEnforce: 'restricted', status: 'Restricted' },
       expected: { enforce: 'restricted', syncer: 'Enforce' },
     },
     {
-      name: 'violations that come later neither',
+      name: 'later violations do not lower the default',
       given: { evaluation: 'violations', currentEnforce: 'restricted', status: 'Restricted' },
       expected: { spec: '', status: 'Restricted', enforce: 'restricted' },
     },
     {
-      name: 'the empty mode of somebody else is not overwritten, and does not enforce either',
+      name: 'an empty mode of another manager is not overwritten and does not enforce',
       given: { evaluation: 'violations', specOwner: 'others' },
       expected: { spec: '', status: 'Legacy', enforce: 'privileged', syncer: 'Advise' },
     },
     {
-      name: 'nor is it while the cluster only evaluates',
+      name: 'an empty mode of another manager is not overwritten in phase Evaluate',
       given: { phase: 'Evaluate', evaluation: 'violations', specOwner: 'others' },
       expected: { spec: '', status: '', enforce: 'privileged', syncer: 'Advise' },
     },
     {
-      name: 'the gate is not known yet: nothing changes',
+      name: 'nothing changes while the gate is unknown',
       given: { gate: undefined, syncer: 'Advise' },
       expected: { want: undefined, status: 'Restricted', enforce: 'privileged', syncer: 'Advise' },
     },
     {
-      name: 'the gate is not known yet, nor what the syncer did: labels stay as they are',
+      name: 'labels do not change while the gate and the mode of the syncer are unknown',
       given: { gate: undefined, currentEnforce: 'restricted', status: 'Restricted' },
       expected: { want: undefined, enforce: 'restricted', syncer: 'Hold' },
     },
     {
-      name: 'Legacy counts also while the gate is not known',
+      name: 'mode Legacy takes effect while the gate is unknown',
       given: { gate: undefined, spec: 'Legacy', status: 'Restricted', currentEnforce: 'restricted' },
       expected: { want: false, status: 'Legacy', enforce: 'privileged', syncer: 'Hold' },
     },
@@ -91,27 +93,27 @@ suite('the plan', () => {
       expected: { spec: 'Privileged', status: 'Restricted', enforce: 'restricted', syncer: 'Enforce' },
     },
     {
-      name: 'an unknown mode is not taken for an empty one',
+      name: 'an unknown mode is not treated as an empty one',
       given: { spec: 'Privileged' },
       expected: { spec: 'Privileged', status: '', enforce: 'privileged', syncer: 'Advise' },
     },
     {
-      name: 'an unknown mode does not keep the gate from working',
+      name: 'the gate takes effect despite an unknown mode',
       given: { spec: 'Privileged', status: 'Restricted', currentEnforce: 'restricted', gate: false },
       expected: { status: 'Restricted', enforce: 'privileged', syncer: 'Hold' },
     },
     {
-      name: 'results of any age: what was not there then does not count now',
+      name: 'any age: later violations do not count',
       given: { evaluation: 'violations', acceptEvaluations: 'any age' },
       expected: { spec: '', status: 'Restricted' },
     },
     {
-      name: 'results of any age: old ones do',
+      name: 'any age: stale results count',
       given: { evaluation: 'stale', acceptEvaluations: 'any age' },
       expected: { spec: '', status: 'Restricted' },
     },
     {
-      name: 'results of any age: none is none',
+      name: 'any age: a missing result does not count',
       given: { evaluation: 'never', acceptEvaluations: 'any age' },
       expected: { spec: '', status: '' },
     },
@@ -125,15 +127,15 @@ suite('the plan', () => {
   }
 });
 
-suite('the ways out', () => {
+suite('the ways to end enforcement', () => {
   const ENFORCING: EnforcementInput = { ...CLEAN, status: 'Restricted', currentEnforce: 'restricted' };
   const ways: Readonly<Record<string, Partial<EnforcementInput>>> = {
-    'the gate': { gate: false },
+    'the feature gate': { gate: false },
     'the mode Legacy': { spec: 'Legacy' },
     'the phase': { phase: 'Evaluate' },
   };
   for (const [name, change] of Object.entries(ways)) {
-    test(`${name}: the default first, then labels, and the same in the end`, () => {
+    test(`${name}: the default is lowered, then labels are removed`, () => {
       const lowering = planEnforcement({ ...ENFORCING, ...change });
       assert.deepEqual([lowering.enforce, lowering.syncer], ['privileged', 'Hold']);
       const { spec, status } = lowering;
@@ -142,14 +144,14 @@ suite('the ways out', () => {
     });
   }
 
-  test('what was decided is kept while the gate is off, so that it can be switched on again', () => {
+  test('the decision is kept while the gate is off', () => {
     const off = planEnforcement({ ...ENFORCING, gate: false, evaluation: 'stale' });
     assert.equal(off.status, 'Restricted');
     const on = planEnforcement({ ...ENFORCING, evaluation: 'stale', currentEnforce: 'privileged', isSettled: false });
     assert.deepEqual([on.status, on.enforce, on.syncer], ['Restricted', 'privileged', 'Enforce']);
   });
 
-  test('a replica lowers its default by itself, and never raises it', () => {
+  test('a replica lowers its default on its own and never raises it', () => {
     for (const want of [true, false, undefined]) {
       assert.equal(replicaDefault({ published: 'privileged', want }), 'privileged');
       assert.equal(replicaDefault({ published: 'restricted', want }), want === false ? 'privileged' : 'restricted');
@@ -158,13 +160,13 @@ suite('the ways out', () => {
     assert.equal(wantsEnforcement({ phase: 'Enforce', gate: undefined, spec: '', status: 'Restricted' }), undefined);
   });
 
-  test('the default is restricted as long as any replica runs it', () => {
+  test('the default is restricted while any replica runs it', () => {
     assert.equal(currentDefault(['privileged', 'restricted']), 'restricted');
     assert.equal(currentDefault([]), 'privileged');
   });
 });
 
-test('in no order of events labels are given up before the default is down, or the default goes up before labels', () => {
+test('in any order of events, the default is lowered before labels are removed and raised after labels are written', () => {
   const change = fc.record(
     {
       phase: fc.constantFrom(...ROLLOUT_PHASES),
@@ -187,7 +189,7 @@ test('in no order of events labels are given up before the default is down, or t
           assert.ok(input.isSettled);
           assert.equal(syncer, 'Enforce');
         }
-        // The configuration reaches the replicas at any time later.
+        // The configuration reaches the replicas later.
         input = { ...input, spec, status, syncer, currentEnforce: arrives ? enforce : before };
       }
     }),
@@ -210,7 +212,7 @@ suite('conditions', () => {
     readonly expected: Readonly<Record<string, readonly string[] | undefined>>;
   }[] = [
     {
-      name: 'a clean cluster on its way',
+      name: 'a clean cluster before the raise',
       given: {
         input: { isSettled: false },
         lastEvaluationTime: '2026-01-01T00:00:00Z',
@@ -247,7 +249,7 @@ suite('conditions', () => {
       },
     },
     {
-      name: 'a conflict about the empty mode',
+      name: 'a conflict about an empty mode',
       given: { input: { evaluation: 'violations', specOwner: 'others' }, violating: ['a'] },
       expected: {
         LegacyProposed: [
@@ -280,12 +282,12 @@ suite('conditions', () => {
       },
     },
     {
-      name: 'labels on their way out',
+      name: 'labels that are being removed',
       given: { input: { spec: 'Legacy', status: 'Legacy' }, unreleased: ['a'] },
       expected: { Progressing: ['True', 'ReleasingLabels', 'enforce labels are being removed from a'] },
     },
     {
-      name: 'the gate is not known',
+      name: 'the gate is unknown',
       given: { input: { gate: undefined } },
       expected: { Enforcing: ['Unknown', 'FeatureGateNotObserved', 'the state of the feature gate is unknown'] },
     },
@@ -297,7 +299,7 @@ suite('conditions', () => {
     });
   }
 
-  test('keep their time as long as the status stays', () => {
+  test('keep their transition time while the status does not change', () => {
     const state = { type: 'A', status: 'True', reason: 'B', message: '' } as const;
     const before = withTransitionTimes([state, { ...state, type: 'Gone' }], [], '2026-01-01T00:00:00Z');
     const later = '2026-01-02T00:00:00Z';
@@ -316,22 +318,26 @@ suite('the feature gate', () => {
   const cases: readonly (readonly [what: string, object: FeatureGate | undefined, expected: boolean | 'fallback'])[] = [
     ['no object', undefined, 'fallback'],
     ['an empty object', {}, 'fallback'],
-    ['on for our version', { status: { featureGates: [ours] } }, true],
+    ['on for this version', { status: { featureGates: [ours] } }, true],
     [
-      'off for our version, whatever the set says',
+      'off for this version despite the feature set',
       { ...custom({ enabled: [name] }), status: { featureGates: [{ version: '1', disabled: [{ name }] }] } },
       false,
     ],
     ['on for another version', { status: { featureGates: [{ ...ours, version: '2' }] } }, 'fallback'],
     [
-      'our version does not know it',
+      'not listed for this version',
       { status: { featureGates: [{ version: '1', enabled: [{ name: 'Other' }] }] } },
       'fallback',
     ],
-    ['on by the own list', custom({ enabled: [name] }), true],
-    ['off by the own list', custom({ disabled: [name] }), false],
-    ['both at once is off', custom({ enabled: [name], disabled: [name] }), false],
-    ['a list that does not count', { spec: { featureSet: 'OKD', customNoUpgrade: { enabled: [name] } } }, 'fallback'],
+    ['on by the custom list', custom({ enabled: [name] }), true],
+    ['off by the custom list', custom({ disabled: [name] }), false],
+    ['off if it is in both lists', custom({ enabled: [name], disabled: [name] }), false],
+    [
+      'a custom list of another feature set',
+      { spec: { featureSet: 'OKD', customNoUpgrade: { enabled: [name] } } },
+      'fallback',
+    ],
     ['a preview', { spec: { featureSet: 'TechPreviewNoUpgrade' } }, true],
     ['another preview', { spec: { featureSet: 'DevPreviewNoUpgrade' } }, true],
   ];
@@ -345,7 +351,7 @@ suite('the feature gate', () => {
   }
 });
 
-suite('what is known of the namespaces', () => {
+suite('the result of the evaluation', () => {
   const HOUR = 3_600_000;
   const nowMs = Date.parse('2026-01-01T12:00:00Z');
   const time = (hoursAgo: number): string => new Date(nowMs - hoursAgo * HOUR).toISOString();
@@ -358,8 +364,8 @@ suite('what is known of the namespaces', () => {
     readonly expected: string;
   }[] = [
     { name: 'nothing', expected: 'never' },
-    { name: 'no time', status: { violatingNamespaces: [entry] }, expected: 'never' },
-    { name: 'a time that is none', status: { lastEvaluationTime: 'yesterday' }, expected: 'never' },
+    { name: 'without a time', status: { violatingNamespaces: [entry] }, expected: 'never' },
+    { name: 'with an invalid time', status: { lastEvaluationTime: 'yesterday' }, expected: 'never' },
     { name: 'clean', status: { lastEvaluationTime: time(1) }, expected: 'clean' },
     {
       name: 'only earlier violations',
@@ -367,7 +373,7 @@ suite('what is known of the namespaces', () => {
       expected: 'clean',
     },
     { name: 'old', status: { lastEvaluationTime: time(9) }, expected: 'stale' },
-    { name: 'from a clock that is wrong', status: { lastEvaluationTime: time(-9) }, expected: 'stale' },
+    { name: 'with a time in the future', status: { lastEvaluationTime: time(-9) }, expected: 'stale' },
     {
       name: 'violations',
       status: { lastEvaluationTime: time(1), violatingNamespaces: [entry] },
@@ -379,25 +385,25 @@ suite('what is known of the namespaces', () => {
       expected: 'stale',
     },
     {
-      name: 'violations and doubts',
+      name: 'violations and inconclusive namespaces',
       newest: { hoursAgo: 0, violating: 1, inconclusive: 1 },
       expected: 'violations',
     },
     {
-      name: 'doubts after a clean one',
+      name: 'inconclusive after a clean one',
       status: { lastEvaluationTime: time(1) },
       newest: { hoursAgo: 0, violating: 0, inconclusive: 1 },
       expected: 'inconclusive',
     },
     {
-      name: 'doubts that do not matter',
+      name: 'inconclusive with policy Ignore',
       status: { lastEvaluationTime: time(1) },
       newest: { hoursAgo: 0, violating: 0, inconclusive: 1 },
       policy: 'Ignore',
       expected: 'clean',
     },
     {
-      name: 'doubts from before a restart',
+      name: 'inconclusive before a restart',
       status: {
         lastEvaluationTime: time(1),
         conditions: [
@@ -407,7 +413,7 @@ suite('what is known of the namespaces', () => {
       expected: 'inconclusive',
     },
     {
-      name: 'doubts about a namespace that violated',
+      name: 'inconclusive with stored violations',
       status: { lastEvaluationTime: time(1), violatingNamespaces: [entry] },
       newest: { hoursAgo: 0, violating: 0, inconclusive: 1 },
       expected: 'violations',
@@ -422,26 +428,26 @@ suite('what is known of the namespaces', () => {
   }
 });
 
-suite('when the default may be raised', () => {
+suite('the raise of the default', () => {
   const cases: readonly (readonly [string, Partial<Parameters<typeof planRaise>[0]>, ReturnType<typeof planRaise>])[] =
     [
       ['a label is missing', {}, { isSettled: false }],
-      ['labels are there', { labeledSinceMs: 970_000 }, { isSettled: true }],
-      ['labels are there since a moment', { labeledSinceMs: 990_000 }, { isSettled: false, waitMs: 20_000 }],
-      ['it has been decided since', { labeledSinceMs: 0, decidedAtMs: 980_000 }, { isSettled: false, waitMs: 10_000 }],
+      ['labels are present', { labeledSinceMs: 970_000 }, { isSettled: true }],
+      ['labels have not settled', { labeledSinceMs: 990_000 }, { isSettled: false, waitMs: 20_000 }],
+      ['the decision is too recent', { labeledSinceMs: 0, decidedAtMs: 980_000 }, { isSettled: false, waitMs: 10_000 }],
       [
-        'it was raised not long ago',
+        'the last raise is too recent',
         { labeledSinceMs: 0, lastRaiseMs: 800_000 },
         { isSettled: false, waitMs: 100_000 },
       ],
-      ['it was raised long ago', { labeledSinceMs: 0, lastRaiseMs: 700_000 }, { isSettled: true }],
+      ['the last raise is long ago', { labeledSinceMs: 0, lastRaiseMs: 700_000 }, { isSettled: true }],
     ];
   for (const [name, given, expected] of cases) {
     test(name, () => assert.deepEqual(planRaise({ nowMs: 1_000_000, settleMs: 30_000, ...given }), expected));
   }
 });
 
-suite('the object', () => {
+suite('the configuration object', () => {
   const ownedBy = (...managers: readonly string[]): PSAEnforcementConfig => ({
     metadata: {
       managedFields: managers.map((manager) => ({ manager, fieldsV1: { 'f:spec': { 'f:enforcementMode': {} } } })),
@@ -449,15 +455,15 @@ suite('the object', () => {
     spec: { enforcementMode: '' },
   });
   const cases: readonly (readonly [string, PSAEnforcementConfig | undefined, ReturnType<typeof readEnforcement>])[] = [
-    ['there is none', undefined, { spec: '', status: '', specOwner: undefined }],
-    ['it is empty', { spec: null }, { spec: '', status: '', specOwner: undefined }],
+    ['missing', undefined, { spec: '', status: '', specOwner: undefined }],
+    ['empty', { spec: null }, { spec: '', status: '', specOwner: undefined }],
     [
-      'a status that there is no more',
+      'an unknown status',
       { status: { enforcementMode: 'Progressing' } },
       { spec: '', status: '', specOwner: undefined },
     ],
-    ['it is ours', ownedBy(ROLLOUT_MANAGER), { spec: '', status: '', specOwner: 'rollout' }],
-    ['it is of others, too', ownedBy(ROLLOUT_MANAGER, 'gitops'), { spec: '', status: '', specOwner: 'others' }],
+    ['owned by the rollout', ownedBy(ROLLOUT_MANAGER), { spec: '', status: '', specOwner: 'rollout' }],
+    ['co-owned by another manager', ownedBy(ROLLOUT_MANAGER, 'gitops'), { spec: '', status: '', specOwner: 'others' }],
     [
       'others own something else',
       { metadata: { managedFields: [{ manager: 'gitops', fieldsV1: { 'f:spec': {} } }, { manager: 'odd' }] } },
@@ -468,7 +474,7 @@ suite('the object', () => {
     test(name, () => assert.deepEqual(readEnforcement(config), expected));
   }
 
-  test('a warning where Restricted would refuse workloads', () => {
+  test('a request of Restricted with violations is warned about', () => {
     const status = {
       violatingNamespaces: [{ name: 'b' }, { name: 'a', state: 'Current' }, { name: 'c', state: 'Previous' }],
     } as const;
@@ -481,5 +487,43 @@ suite('the object', () => {
     assert.equal(forcedWarning(forced, forced), undefined);
     assert.equal(forcedWarning(before, forced), undefined);
     assert.equal(forcedWarning({ spec: { enforcementMode: 'Restricted' } }, undefined), undefined);
+  });
+});
+
+const ADVICE = {
+  'enforce-version': 'latest',
+  audit: 'restricted',
+  'audit-version': 'latest',
+  warn: 'restricted',
+  'warn-version': 'latest',
+};
+const RESTRICTED = observeDefaults({ want: true, enforce: 'restricted' });
+const EXEMPTIONS = { usernames: ['system:serviceaccount:builds:builder'], namespaces: [], runtimeClasses: ['kata'] };
+
+suite('the observed defaults', () => {
+  const cases = [
+    ['are raised', { want: true, enforce: 'restricted' }, undefined, 'restricted'],
+    ['are lowered', { want: false, enforce: 'privileged' }, RESTRICTED, 'privileged'],
+    ['are kept while enforcement is unknown', { want: undefined, enforce: 'privileged' }, RESTRICTED, 'restricted'],
+    ['enforce nothing without previous ones', { want: undefined, enforce: 'privileged' }, undefined, 'privileged'],
+  ] as const;
+  for (const [name, plan, before, enforce] of cases) {
+    test(name, () => assert.deepEqual(observeDefaults(plan, before), { enforce, ...ADVICE }));
+  }
+});
+
+suite('the configuration for an API server', () => {
+  test('is valid, and contains the exemptions', () => {
+    const document = buildAdmissionConfiguration(RESTRICTED, EXEMPTIONS);
+    const { defaults, exemptions } = parsePodSecurity({ file: 'config.json', text: JSON.stringify(document) });
+    assert.deepEqual(defaults.enforce, { level: 'restricted', version: 'latest' });
+    assert.ok(exemptions.runtimeClass('kata') && exemptions.user('system:serviceaccount:builds:builder'));
+  });
+
+  test('is invalid without defaults', () => {
+    assert.throws(
+      () => parsePodSecurity({ file: 'config.json', text: JSON.stringify(buildAdmissionConfiguration({})) }),
+      /^UserError: configuration error: enforce: must be one of privileged, baseline, restricted/,
+    );
   });
 });

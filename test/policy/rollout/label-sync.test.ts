@@ -1,5 +1,7 @@
+/** The plan of the Pod Security labels of a namespace, by cases and by random sequences of writes. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import fc from 'fast-check';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import {
   FORMER_LABEL_SYNC_MANAGER,
@@ -74,8 +76,8 @@ function synced(namespace: Namespace, given: Given = {}): Namespace {
   return syncUntilDone(inputFor(namespace, given)).namespace;
 }
 
-/** The six labels and the annotation; those that are absent are left out. */
-function told({ metadata }: Namespace): Readonly<Record<string, string>> {
+/** The present ones of the six labels and the annotation. */
+function state({ metadata }: Namespace): Readonly<Record<string, string>> {
   const { labels = {}, annotations = {} } = metadata ?? {};
   const level = annotations[SUFFICIENT_LEVEL_ANNOTATION];
   return {
@@ -84,7 +86,7 @@ function told({ metadata }: Namespace): Readonly<Record<string, string>> {
   };
 }
 
-function levelled(level: string): Readonly<Record<string, string>> {
+function labelsFor(level: string): Readonly<Record<string, string>> {
   const versions = [ENFORCE_VERSION, AUDIT_VERSION, WARN_VERSION].map((key) => [key, 'latest']);
   const levels = [ENFORCE, AUDIT, WARN].map((key) => [key, level]);
   return { ...Object.fromEntries([...levels, ...versions]), level } as Readonly<Record<string, string>>;
@@ -102,15 +104,15 @@ const PRIVILEGED: Grant = { user: 'system:serviceaccount:demo:deployer', sccs: [
 
 suite('the labels of a managed namespace', () => {
   test('say the strictest level that all service accounts can do with', () => {
-    assert.deepEqual(told(synced(namespaceWith())), levelled('restricted'));
-    assert.deepEqual(told(synced(namespaceWith(), { grants: [ANYUID] })), levelled('baseline'));
-    assert.deepEqual(told(synced(namespaceWith(), { grants: [ANYUID, PRIVILEGED] })), levelled('privileged'));
+    assert.deepEqual(state(synced(namespaceWith())), labelsFor('restricted'));
+    assert.deepEqual(state(synced(namespaceWith(), { grants: [ANYUID] })), labelsFor('baseline'));
+    assert.deepEqual(state(synced(namespaceWith(), { grants: [ANYUID, PRIVILEGED] })), labelsFor('privileged'));
   });
 
   test('follow the grants both ways, and nothing is written that is right', () => {
     const privileged = synced(namespaceWith(), { grants: [PRIVILEGED] });
     const { namespace, writes } = syncUntilDone(inputFor(privileged));
-    assert.deepEqual(told(namespace), levelled('restricted'));
+    assert.deepEqual(state(namespace), labelsFor('restricted'));
     assert.equal(writes.length, 1);
     assert.equal(planLabels(inputFor(namespace)).apply, undefined);
   });
@@ -118,7 +120,7 @@ suite('the labels of a managed namespace', () => {
   test('are applied as a whole, to the object that was read and to no other', () => {
     const { metadata, ...rest } = namespaceWith();
     const { apply: document } = planLabels(inputFor({ ...rest, metadata: { ...metadata, uid: 'u1' } }));
-    const { level, ...labels } = levelled('restricted');
+    const { level, ...labels } = labelsFor('restricted');
     assert.deepEqual(document, {
       apiVersion: 'v1',
       kind: 'Namespace',
@@ -137,7 +139,7 @@ suite('the labels of a managed namespace', () => {
       { ...PRIVILEGED, namespace: 'elsewhere' },
       { user: 'alice', sccs: ['privileged'] },
     ];
-    assert.deepEqual(told(synced(namespaceWith(), { grants })), levelled('restricted'));
+    assert.deepEqual(state(synced(namespaceWith(), { grants })), labelsFor('restricted'));
   });
 
   test('groups of all service accounts count, also by the lists of the SCC itself', () => {
@@ -169,12 +171,12 @@ suite('what belongs to others', () => {
     readonly expected: Readonly<Record<string, string>>;
   }[] = [
     {
-      name: 'only the level: it stays, and all else is added',
+      name: 'a user owns the enforce level: it is kept and the others are added',
       given: relabelAs('kubectl-label', namespaceWith(), { [ENFORCE]: 'privileged' }),
-      expected: { ...levelled('restricted'), [ENFORCE]: 'privileged' },
+      expected: { ...labelsFor('restricted'), [ENFORCE]: 'privileged' },
     },
     {
-      name: 'five of six: the sixth and the annotation are added',
+      name: 'a user owns five of six labels: the sixth and the annotation are added',
       given: relabelAs('kubectl-label', namespaceWith(), {
         ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline' },
         ...{ [AUDIT_VERSION]: 'v1.30', [WARN]: 'baseline' },
@@ -185,16 +187,16 @@ suite('what belongs to others', () => {
       },
     },
     {
-      name: 'all six: nothing is written',
+      name: 'a user owns all six labels: nothing is written',
       given: relabelAs('gitops', namespaceWith(), Object.fromEntries(ALL.map((key) => [key, 'latest']))),
       expected: Object.fromEntries(ALL.map((key) => [key, 'latest'])),
     },
     {
-      name: 'all six, and it is asked for: everything is taken over',
+      name: 'a user owns all six labels and opts in: all are overwritten',
       given: relabelAs('gitops', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), {
         ...Object.fromEntries(ALL.map((key) => [key, 'latest'])),
       }),
-      expected: levelled('restricted'),
+      expected: labelsFor('restricted'),
     },
     {
       name: 'the namespace opts out: nothing is written',
@@ -202,50 +204,50 @@ suite('what belongs to others', () => {
       expected: {},
     },
     {
-      name: 'a value that is neither says nothing',
+      name: 'an invalid value of the opt-in label is ignored',
       given: namespaceWith({ [LABEL_SYNC_LABEL]: 'True' }),
-      expected: levelled('restricted'),
+      expected: labelsFor('restricted'),
     },
-    { name: 'a namespace of the platform', given: namespaceWith({}, 'openshift-operators'), expected: {} },
+    { name: 'a platform namespace', given: namespaceWith({}, 'openshift-operators'), expected: {} },
     {
-      name: 'one that only sounds like it',
+      name: 'a name that only resembles a platform namespace',
       given: namespaceWith({}, 'openshiftfoo'),
-      expected: levelled('restricted'),
+      expected: labelsFor('restricted'),
     },
     {
-      name: 'an exempt one, whatever it asks for',
+      name: 'an exempt namespace that opts in',
       given: namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }, 'kube-system'),
       expected: {},
     },
     {
-      name: 'SCCs are switched off there',
+      name: 'SCCs are disabled',
       given: namespaceWith({ 'security.openshift.io/disable-securitycontextconstraints': 'true' }),
       expected: {},
     },
     {
-      name: 'SCCs are switched off there, and it is asked for',
+      name: 'SCCs are disabled and the namespace opts in',
       given: namespaceWith({ 'openshift.io/run-level': '1', [LABEL_SYNC_LABEL]: 'true' }),
-      expected: levelled('restricted'),
+      expected: labelsFor('restricted'),
     },
   ];
   for (const { name, given, expected } of cases) {
-    test(name, () => assert.deepEqual(told(synced(given)), expected));
+    test(name, () => assert.deepEqual(state(synced(given)), expected));
   }
 
-  test('a label that somebody shares with the syncer stays when the level changes', () => {
+  test('a co-owned label is kept when the level changes', () => {
     const shared = applyAs('gitops', synced(namespaceWith()), {
       metadata: { name: 'demo', labels: { [WARN]: 'restricted' } },
     });
     const after = synced(shared, { grants: [ANYUID] });
-    assert.deepEqual(told(after), { ...levelled('baseline'), [WARN]: 'restricted' });
+    assert.deepEqual(state(after), { ...labelsFor('baseline'), [WARN]: 'restricted' });
     assert.deepEqual(ownersOf(getMetadataOwners(after.metadata) ?? [], WARN), ['gitops/Apply']);
   });
 
-  test('labels without any owner, as after a restore, stay if they are valid and differ', () => {
+  test('labels without an owner are kept if they are valid and differ', () => {
     const restored = namespaceWith({ [ENFORCE]: 'baseline', [WARN]: 'bogus', [AUDIT]: 'restricted' });
     const stripped = { ...restored, metadata: { ...restored.metadata, managedFields: [] } };
     const { namespace, plans } = syncUntilDone(inputFor(stripped));
-    assert.deepEqual(told(namespace), { ...levelled('restricted'), [ENFORCE]: 'baseline' });
+    assert.deepEqual(state(namespace), { ...labelsFor('restricted'), [ENFORCE]: 'baseline' });
     assert.deepEqual(plans.at(-1)?.events, [
       {
         type: 'Normal',
@@ -253,25 +255,25 @@ suite('what belongs to others', () => {
         message: `label ${ENFORCE}=baseline has no recorded owner and is kept; the namespace needs restricted`,
       },
     ]);
-    assert.deepEqual(told(synced(namespace, { grants: [ANYUID] })), levelled('baseline'));
+    assert.deepEqual(state(synced(namespace, { grants: [ANYUID] })), labelsFor('baseline'));
   });
 
-  test('an annotation that somebody changed is put right, and no label is lost', () => {
+  test('a changed annotation is corrected without a change of labels', () => {
     const before = synced(namespaceWith());
     const edited = patchAs('kubectl-edit', before, [
       { op: 'replace', path: `/metadata/annotations/${SUFFICIENT_LEVEL_ANNOTATION.replace('/', '~1')}`, value: 'x' },
     ]);
     const { namespace, writes } = syncUntilDone(inputFor(edited));
-    assert.deepEqual(told(namespace), levelled('restricted'));
+    assert.deepEqual(state(namespace), labelsFor('restricted'));
     assert.equal(writes.length, 1);
   });
 
-  test('a label of ours that somebody deleted comes back', () => {
+  test('a deleted label is added again', () => {
     const deleted = relabelAs('kubectl-label', synced(namespaceWith()), { [WARN]: undefined });
-    assert.deepEqual(told(synced(deleted)), levelled('restricted'));
+    assert.deepEqual(state(synced(deleted)), labelsFor('restricted'));
   });
 
-  test('a version of ours from an early release is brought up to date', () => {
+  test('an own version label with an old value is updated', () => {
     const { apply: document } = planLabels(inputFor(namespaceWith()));
     assert.ok(document);
     const labels = { ...document.metadata?.labels, [WARN_VERSION]: 'v1.24' };
@@ -279,71 +281,71 @@ suite('what belongs to others', () => {
       ...document,
       metadata: { ...document.metadata, labels, resourceVersion: '1' },
     });
-    assert.deepEqual(told(synced(early)), levelled('restricted'));
+    assert.deepEqual(state(synced(early)), labelsFor('restricted'));
   });
 });
 
 suite('modes', () => {
   const enforced = synced(namespaceWith(), { grants: [ANYUID] });
 
-  test('advice enforces nothing', () => {
-    const rest = without(levelled('restricted'), ENFORCE, ENFORCE_VERSION);
-    assert.deepEqual(told(synced(namespaceWith(), { mode: 'Advise' })), rest);
+  test('Advise writes no enforce labels', () => {
+    const rest = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
+    assert.deepEqual(state(synced(namespaceWith(), { mode: 'Advise' })), rest);
   });
 
-  test('labels that enforce are given up although nothing else differs', () => {
-    const rest = without(levelled('baseline'), ENFORCE, ENFORCE_VERSION);
+  test('Advise removes enforce labels although nothing else differs', () => {
+    const rest = without(labelsFor('baseline'), ENFORCE, ENFORCE_VERSION);
     const { namespace, writes } = syncUntilDone(inputFor(enforced, { grants: [ANYUID], mode: 'Advise' }));
-    assert.deepEqual(told(namespace), rest);
+    assert.deepEqual(state(namespace), rest);
     assert.equal(writes.length, 1);
   });
 
-  test('to hold is to leave them exactly as they are', () => {
+  test('Hold keeps enforce labels unchanged and adds none', () => {
     const held = synced(enforced, { mode: 'Hold' });
-    assert.deepEqual(told(held), { ...levelled('restricted'), [ENFORCE]: 'baseline' });
-    const rest = without(levelled('restricted'), ENFORCE, ENFORCE_VERSION);
-    assert.deepEqual(told(synced(namespaceWith(), { mode: 'Hold' })), rest);
+    assert.deepEqual(state(held), { ...labelsFor('restricted'), [ENFORCE]: 'baseline' });
+    const rest = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
+    assert.deepEqual(state(synced(namespaceWith(), { mode: 'Hold' })), rest);
   });
 
-  test('a label that enforces and is shared with its user stays when it is given up', () => {
+  test('a co-owned enforce label is kept in mode Advise', () => {
     const shared = applyAs('gitops', enforced, { metadata: { name: 'demo', labels: { [ENFORCE]: 'baseline' } } });
-    assert.equal(told(synced(shared, { mode: 'Advise' }))[ENFORCE], 'baseline');
+    assert.equal(state(synced(shared, { mode: 'Advise' }))[ENFORCE], 'baseline');
   });
 
   for (const mode of ['Enforce', 'Hold'] as const) {
-    test(`who opts out keeps the labels and loses the annotation: ${mode}`, () => {
+    test(`a namespace that opts out keeps the labels and loses the annotation: ${mode}`, () => {
       const out = relabelAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
-      const rest = without(levelled('baseline'), 'level');
+      const rest = without(labelsFor('baseline'), 'level');
       const { namespace, writes } = syncUntilDone(inputFor(out, { mode }));
-      assert.deepEqual(told(namespace), rest);
+      assert.deepEqual(state(namespace), rest);
       assert.equal(writes.length, 1);
     });
   }
 
-  test('who opts out is not held to anything of ours where nothing is enforced', () => {
+  test('a namespace that opts out loses the enforce labels in mode Advise', () => {
     const out = relabelAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
-    assert.deepEqual(told(synced(out, { mode: 'Advise' })), {
+    assert.deepEqual(state(synced(out, { mode: 'Advise' })), {
       ...{ [AUDIT]: 'baseline', [AUDIT_VERSION]: 'latest', [WARN]: 'baseline', [WARN_VERSION]: 'latest' },
     });
   });
 
-  test('a namespace that has lost its range keeps everything, but for what enforces where nothing does', () => {
+  test('a namespace without its UID range keeps all labels, except enforce labels in mode Advise', () => {
     const { annotations, ...metadata } = enforced.metadata ?? {};
     const kept = { [SUFFICIENT_LEVEL_ANNOTATION]: annotations?.[SUFFICIENT_LEVEL_ANNOTATION] ?? '' };
     const lost = { ...enforced, metadata: { ...metadata, annotations: kept } };
     assert.equal(planLabels(inputFor(lost)).apply, undefined);
-    assert.equal(told(synced(lost, { mode: 'Advise' }))[ENFORCE], undefined);
+    assert.equal(state(synced(lost, { mode: 'Advise' }))[ENFORCE], undefined);
   });
 });
 
-suite('namespaces of which nothing is known yet', () => {
+suite('namespaces whose level is unknown', () => {
   const { metadata } = namespaceWith();
   const cases: readonly { readonly name: string; readonly namespace: Namespace; readonly given?: Given }[] = [
     { name: 'no range', namespace: { metadata: { ...metadata, annotations: {} } } },
     { name: 'no service account', namespace: namespaceWith(), given: { serviceAccounts: [] } },
-    { name: 'on its way out', namespace: { ...namespaceWith(), status: { phase: 'Terminating' } } },
+    { name: 'terminating', namespace: { ...namespaceWith(), status: { phase: 'Terminating' } } },
     {
-      name: 'owners that cannot be read',
+      name: 'malformed managed fields',
       namespace: { metadata: { ...metadata, managedFields: [{ manager: 'odd', fieldsV1: { 'f:metadata': 1 } }] } },
     },
   ];
@@ -354,14 +356,14 @@ suite('namespaces of which nothing is known yet', () => {
     });
   }
 
-  test('a range that cannot be read counts as one with root', () => {
+  test('an invalid range counts as one that includes root', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': 'odd' };
-    assert.deepEqual(told(synced({ metadata: { ...metadata, annotations } })), levelled('baseline'));
+    assert.deepEqual(state(synced({ metadata: { ...metadata, annotations } })), labelsFor('baseline'));
   });
 });
 
 suite('events', () => {
-  test('no account may use any SCC', () => {
+  test('no service account may use any SCC', () => {
     const { events, need } = planLabels({ ...inputFor(namespaceWith()), canUse: () => false });
     assert.deepEqual(need, { level: 'restricted' });
     assert.deepEqual(events, [
@@ -385,7 +387,7 @@ suite('events', () => {
     ]);
   });
 
-  test('a label of somebody is overwritten, since it was asked for', () => {
+  test('a label of another manager is overwritten in a namespace that opts in', () => {
     const given = relabelAs('helm', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), { [ENFORCE]: 'privileged' });
     assert.deepEqual(planLabels(inputFor(given)).events, [
       {
@@ -397,7 +399,7 @@ suite('events', () => {
     assert.deepEqual(planLabels(inputFor(synced(given))).events, []);
   });
 
-  test('a label of somebody stays', () => {
+  test('a label of another manager is kept', () => {
     const given = relabelAs('helm', namespaceWith(), { [ENFORCE]: 'privileged', [WARN]: 'restricted' });
     assert.deepEqual(planLabels(inputFor(given)).events, [
       {
@@ -409,8 +411,8 @@ suite('events', () => {
   });
 });
 
-suite('what early releases wrote', () => {
-  /** With an entry that owns something else as well. */
+suite('labels of early releases', () => {
+  /** The entry owns another label too. */
   const former = relabelAs(
     FORMER_LABEL_SYNC_MANAGER,
     namespaceWith(),
@@ -420,11 +422,11 @@ suite('what early releases wrote', () => {
     ]),
   );
 
-  test('is taken over without a moment in which nothing is enforced', () => {
+  test('are taken over while an enforce label is present all the time', () => {
     const { namespace, writes } = syncUntilDone(inputFor(former));
-    assert.deepEqual(told(namespace), levelled('restricted'));
+    assert.deepEqual(state(namespace), labelsFor('restricted'));
     assert.deepEqual(
-      writes.map((written) => told(written)[ENFORCE]),
+      writes.map((written) => state(written)[ENFORCE]),
       ['restricted', 'restricted'].slice(0, writes.length),
     );
     for (const key of ALL) {
@@ -435,22 +437,22 @@ suite('what early releases wrote', () => {
     ]);
   });
 
-  test('is struck from the records where it has the right values already', () => {
-    const values = Object.entries(levelled('restricted')).filter(([key]) => key !== 'level');
+  test('lose their old owner if the values are correct already', () => {
+    const values = Object.entries(labelsFor('restricted')).filter(([key]) => key !== 'level');
     const right = relabelAs(FORMER_LABEL_SYNC_MANAGER, namespaceWith(), Object.fromEntries(values));
     const { namespace, writes } = syncUntilDone(inputFor(right));
-    assert.deepEqual(told(namespace), levelled('restricted'));
+    assert.deepEqual(state(namespace), labelsFor('restricted'));
     assert.equal(writes.length, 2);
     assert.deepEqual(ownersOf(getMetadataOwners(namespace.metadata) ?? [], ENFORCE), [`${LABEL_SYNC_MANAGER}/Apply`]);
   });
 
-  test('is given up where nothing is enforced', () => {
+  test('are released in mode Advise', () => {
     const { namespace } = syncUntilDone(inputFor(former, { mode: 'Advise' }));
-    const rest = without(levelled('restricted'), ENFORCE, ENFORCE_VERSION);
-    assert.deepEqual(told(namespace), rest);
+    const rest = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
+    assert.deepEqual(state(namespace), rest);
   });
 
-  test('the patch fails if anybody was faster', () => {
+  test('the patch fails after a concurrent change', () => {
     const { plans } = syncUntilDone(inputFor(former, { mode: 'Advise' }));
     const patch = plans.find((plan) => plan.patch)?.patch;
     assert.ok(patch);
@@ -473,12 +475,12 @@ suite('run level zero', () => {
     });
   }
 
-  test('no other namespace', () => {
+  test('other namespaces', () => {
     for (const name of ['kube-node-lease', 'demo']) assert.equal(planRunLevelZero(namespaceWith({}, name)), undefined);
   });
 });
 
-suite('what the default waits for', () => {
+suite('namespaces that delay the raise of the default', () => {
   const nowMs = Date.parse('2026-01-01T00:01:00Z');
   const state = (namespace: Namespace, isManaged = true, serviceAccounts = ['default']) => ({
     namespace: {
@@ -496,9 +498,161 @@ suite('what the default waits for', () => {
     ['not managed', isAwaitingLabel(state(bare, false), nowMs)],
     ['no service account', isAwaitingLabel(state(bare, true, []), nowMs)],
     ['no range', isAwaitingLabel(state({ metadata: { ...bare.metadata, annotations: {} } }), nowMs)],
-    ['a label of anybody', isAwaitingLabel(state(namespaceWith({ [ENFORCE]: 'baseline' })), nowMs)],
-    ['on its way out', isAwaitingLabel(state({ ...bare, status: { phase: 'Terminating' } }), nowMs)],
-    ['too young', isAwaitingLabel(state(bare), nowMs - 1)],
+    ['an enforce label', isAwaitingLabel(state(namespaceWith({ [ENFORCE]: 'baseline' })), nowMs)],
+    ['terminating', isAwaitingLabel(state({ ...bare, status: { phase: 'Terminating' } }), nowMs)],
+    ['younger than the grace period', isAwaitingLabel(state(bare), nowMs - 1)],
   ];
   for (const [name, isAwaited] of cases) test(name, () => assert.equal(isAwaited, false));
+});
+
+const PREFIX = 'pod-security.kubernetes.io/';
+const MODES = ['enforce', 'audit', 'warn'];
+const SCC_OF = { restricted: 'restricted-v2', baseline: 'anyuid', privileged: 'privileged' } as const;
+
+interface World {
+  readonly namespace: Namespace;
+  readonly mode: SyncerMode;
+  readonly level: keyof typeof SCC_OF;
+}
+
+type Step = (world: World) => World;
+
+const one = fc.constantFrom;
+const value = one('privileged', 'baseline', 'restricted', 'latest', 'v1.24', 'odd');
+const labels = fc.dictionary(one(...ALL), value, { maxKeys: 6, noNullPrototype: true });
+
+/** Writes between two reconciles of the syncer. */
+const step: fc.Arbitrary<Step> = fc.oneof(
+  one('kubectl', 'gitops', FORMER_LABEL_SYNC_MANAGER).chain((manager) =>
+    labels.map((given): Step => (world) => ({ ...world, namespace: relabelAs(manager, world.namespace, given) })),
+  ),
+  labels.map((given): Step => {
+    const config = { metadata: { name: 'demo', labels: given } };
+    return (world) => ({ ...world, namespace: applyAs('gitops', world.namespace, config) });
+  }),
+  one(...ALL).map((key): Step => (world) => ({
+    ...world,
+    namespace: relabelAs('kubectl', world.namespace, { [key]: undefined }),
+  })),
+  one('true', 'false', undefined).map((asked): Step => (world) => ({
+    ...world,
+    namespace: relabelAs('kubectl', world.namespace, { [LABEL_SYNC_LABEL]: asked }),
+  })),
+  fc.constant<Step>((world) => ({
+    ...world,
+    namespace: { ...world.namespace, metadata: { ...world.namespace.metadata, managedFields: [] } },
+  })),
+  one<SyncerMode>('Enforce', 'Hold', 'Advise').map((mode): Step => (world) => ({ ...world, mode })),
+  one('privileged', 'baseline', 'restricted').map((level): Step => (world) => ({ ...world, level })),
+);
+
+const START: World = {
+  namespace: {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: {
+      name: 'demo',
+      resourceVersion: '1',
+      annotations: { 'openshift.io/sa.scc.uid-range': '1000660000/10000' },
+    },
+  },
+  mode: 'Enforce',
+  level: 'restricted',
+};
+
+function worldInput({ namespace, mode, level }: World): LabelSyncInput {
+  return {
+    namespace,
+    serviceAccounts: ['default'],
+    sccLevels: SCC_LEVELS,
+    canUse: (_subject, name) => name === SCC_OF[level],
+    mode,
+    settings: { exemptNamespaces: new Set(), scc: { mode: 'enforce', exemptNamespaces: [] } },
+  };
+}
+
+/** The owners of a label except the syncer and the unknown manager. */
+function otherOwners(namespace: Namespace, key: string): readonly string[] {
+  const owners = ownersOf(getMetadataOwners(namespace.metadata) ?? [], key);
+  return owners.filter((owner) => !owner.startsWith(LABEL_SYNC_MANAGER) && !owner.startsWith('before-first-apply'));
+}
+
+function valueOf({ metadata }: Namespace, key: string): string | undefined {
+  return metadata?.labels?.[key];
+}
+
+function isOptedIn({ metadata }: Namespace): boolean {
+  return metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
+}
+
+/** Verifies random sequences of steps with a reconcile after each. */
+function always(verify: (before: World, after: ReturnType<typeof syncUntilDone>) => void): void {
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 1, maxLength: 8 }), (steps) => {
+      let world = START;
+      for (const change of steps) {
+        world = change(world);
+        const after = syncUntilDone(worldInput(world));
+        verify(world, after);
+        world = { ...world, namespace: after.namespace };
+      }
+    }),
+    { numRuns: 60 },
+  );
+}
+
+suite('labels', () => {
+  test('are stable after at most three writes', () => {
+    always((_before, { writes }) => assert.ok(writes.length <= 3, `${writes.length} writes`));
+  });
+
+  test('of other managers do not change without opt-in', () => {
+    always(({ namespace: before }, { namespace: after }) => {
+      if (isOptedIn(before)) return;
+      for (const key of ALL) {
+        const others = otherOwners(before, key).filter((owner) => !owner.startsWith(FORMER_LABEL_SYNC_MANAGER));
+        if (others.length > 0) assert.equal(valueOf(after, key), valueOf(before, key), key);
+      }
+    });
+  });
+
+  test('without a recorded owner are never deleted', () => {
+    always(({ namespace: before }, { namespace: after }) => {
+      const owners = getMetadataOwners(before.metadata) ?? [];
+      for (const key of ALL) {
+        const isUnowned = valueOf(before, key) !== undefined && ownersOf(owners, key).length === 0;
+        if (isUnowned) assert.notEqual(valueOf(after, key), undefined, key);
+      }
+    });
+  });
+
+  test('that enforce are not owned by the syncer in mode Advise', () => {
+    always(({ mode }, { namespace }) => {
+      const owners = ownersOf(getMetadataOwners(namespace.metadata) ?? [], ENFORCE);
+      if (mode === 'Advise') assert.ok(!owners.includes(`${LABEL_SYNC_MANAGER}/Apply`));
+    });
+  });
+
+  test('that enforce are present after every write except in mode Advise', () => {
+    always(({ mode, namespace: before }, { writes }) => {
+      if (mode === 'Advise' || valueOf(before, ENFORCE) === undefined) return;
+      for (const written of writes) assert.notEqual(valueOf(written, ENFORCE), undefined);
+    });
+  });
+
+  test('of a managed namespace have the needed level unless another manager owns them', () => {
+    always((world, { namespace }) => {
+      const { isManaged, need } = planLabels(worldInput({ ...world, namespace }));
+      if (!isManaged || need === undefined) return;
+      assert.equal(need.level, world.level);
+      const enforced = world.mode === 'Enforce' ? MODES : ['audit', 'warn'];
+      for (const mode of enforced) {
+        const key = PREFIX + mode;
+        const isOurs = ownersOf(getMetadataOwners(namespace.metadata) ?? [], key).includes(
+          `${LABEL_SYNC_MANAGER}/Apply`,
+        );
+        assert.ok(isOurs ? valueOf(namespace, key) === world.level : valueOf(namespace, key) !== undefined, key);
+      }
+    });
+  });
 });

@@ -12,6 +12,8 @@ import {
   countFindings,
   mergeReadinessConditions,
   violationReason,
+  nextEvaluationMs,
+  type ScheduleInput,
 } from '../../../src/policy/rollout/readiness.ts';
 import {
   evaluateStepwise,
@@ -23,8 +25,8 @@ import {
   type NamespaceEvaluation,
   type NamespaceInput,
   type TemplatePod,
+  isUserCaused,
 } from '../../../src/policy/rollout/evaluation.ts';
-import { isUserCaused } from '../../../src/policy/rollout/evaluation.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { entryOf } from '../../support/namespace-writes.ts';
 import { canUseBy } from '../../support/scc.ts';
@@ -53,7 +55,7 @@ interface PodGiven {
   readonly spec?: JsonObject;
 }
 
-/** A pod that is restricted but for what is given. */
+/** A restricted pod with the given changes. */
 function podOf({ name = 'web', annotations, owner, phase = 'Running', spec = {} }: PodGiven): Pod {
   const reference = owner && { ...owner, apiVersion: 'v1', uid: owner.name, controller: true };
   return {
@@ -105,15 +107,15 @@ suite('a namespace', () => {
     readonly given: Partial<NamespaceInput>;
     readonly expected: unknown;
   }[] = [
-    { name: 'nothing in it', given: {}, expected: ['clean'] },
-    { name: 'a pod in order', given: { pods: [podOf({})] }, expected: ['clean'] },
+    { name: 'empty', given: {}, expected: ['clean'] },
+    { name: 'a restricted pod', given: { pods: [podOf({})] }, expected: ['clean'] },
     {
       name: 'a pod that violates',
       given: { pods: [podOf({ spec: HOST })] },
       expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     },
     {
-      name: 'pods that have ended',
+      name: 'completed pods',
       given: { pods: ['Succeeded', 'Failed'].map((phase) => podOf({ phase, spec: HOST })) },
       expected: ['clean'],
     },
@@ -128,7 +130,7 @@ suite('a namespace', () => {
       expected: ['clean'],
     },
     {
-      name: 'pods of one maker',
+      name: 'pods of one controller',
       given: {
         pods: ['web-5d4f-a', 'web-5d4f-b'].map((name) => podOf({ name, ...ofSet, spec: HOST })),
         exists: (kind, name) => kind === 'Deployment' && name === 'web',
@@ -136,7 +138,7 @@ suite('a namespace', () => {
       expected: ['violating', 'unknown', 'Deployment/web 2 serviceAccount hostNamespaces'],
     },
     {
-      name: 'pods of a maker that is not known',
+      name: 'pods of a controller that does not exist',
       given: { pods: [podOf({ ...ofSet, spec: HOST })] },
       expected: ['violating', 'unknown', 'ReplicaSet/web-5d4f 1 serviceAccount hostNamespaces'],
     },
@@ -146,17 +148,17 @@ suite('a namespace', () => {
       expected: ['violating', 'unknown', 'Deployment/idle 0 serviceAccount hostNamespaces'],
     },
     {
-      name: 'a pod that its creator was allowed',
+      name: 'a pod admitted by the permissions of its creator',
       given: { pods: [podOf({ annotations: USER, spec: HOST })] },
       expected: ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     },
     {
-      name: 'the same, recorded where nobody watches',
+      name: 'the same in a namespace without SCC admission',
       given: { pods: [podOf({ annotations: USER, spec: HOST })], sccMode: 'off' },
       expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     },
     {
-      name: 'the same, though its service account is allowed it as well',
+      name: 'the same, and its service account may use the SCC too',
       given: { pods: [podOf({ annotations: USER, spec: HOST })], mayUse: (_account, scc) => scc === 'hostnetwork-v2' },
       expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     },
@@ -169,7 +171,7 @@ suite('a namespace', () => {
       ],
     },
     {
-      name: 'both kinds of pods of one maker',
+      name: 'both kinds of pods of one controller',
       given: {
         pods: [{ annotations: USER }, {}].map((pod) =>
           podOf({ ...pod, owner: { kind: 'DaemonSet', name: 'net' }, spec: HOST }),
@@ -190,19 +192,19 @@ suite('a namespace', () => {
       given: { pods: undefined },
       expected: ['inconclusive'],
     },
-    { name: 'a level that cannot be told', given: { level: undefined }, expected: ['inconclusive'] },
+    { name: 'an unknown level', given: { level: undefined }, expected: ['inconclusive'] },
     {
-      name: 'of the platform',
+      name: 'a platform namespace',
       given: { namespace: { metadata: { name: 'openshift' } }, pods: [podOf({ spec: HOST })] },
       expected: ['violating', 'openshift', 'Pod/web 1 serviceAccount hostNamespaces'],
     },
     {
-      name: 'that only sounds like it',
+      name: 'a name that resembles a platform namespace',
       given: { namespace: { metadata: { name: 'openshiftfoo' } }, pods: [podOf({ spec: HOST })] },
       expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     },
     {
-      name: 'that opted out',
+      name: 'a namespace that opts out',
       given: {
         namespace: { metadata: { name: 'demo', labels: { [LABEL_SYNC_LABEL]: 'false' } } },
         pods: [podOf({ spec: HOST })],
@@ -214,7 +216,7 @@ suite('a namespace', () => {
     test(name, () => assert.deepEqual(told(evaluateNamespace(inputFor(given))), expected));
   }
 
-  test('says which field, why, and what to do', () => {
+  test('reports the field, the reason and the fix', () => {
     const [workload] = evaluateNamespace(inputFor({ templates: [templateOf('web', HOST)] })).workloads;
     const [violation] = workload?.violations ?? [];
     assert.match(violation?.fix ?? '', FIX);
@@ -230,13 +232,13 @@ suite('a namespace', () => {
     );
   });
 
-  test('is evaluated in steps, between which others have their turn', () => {
+  test('is evaluated in steps', () => {
     const steps = [...evaluateStepwise(inputFor({ pods: [podOf({}), podOf({})], templates: [templateOf('a')] }))];
     assert.equal(steps.length, 3);
   });
 });
 
-suite('a pod of a template', () => {
+suite('the pod of a template', () => {
   const sccs = STANDARD_SCCS.map(({ scc }) => scc);
   const surroundings = {
     namespace: DEMO,
@@ -254,11 +256,11 @@ suite('a pod of a template', () => {
     return evaluateNamespace(inputFor({ templates: [template] })).verdict;
   };
 
-  test('is what SCCs make of it', () => assert.equal(levelAfter({}), 'clean'));
-  test('is as it stands where SCCs are not enforced', () => assert.equal(levelAfter({}, 'off'), 'violating'));
-  test('is as it stands where no SCC admits it', () => assert.equal(levelAfter(HOST), 'violating'));
+  test('is completed by SCCs', () => assert.equal(levelAfter({}), 'clean'));
+  test('is unchanged if SCCs are not enforced', () => assert.equal(levelAfter({}, 'off'), 'violating'));
+  test('is unchanged if no SCC admits it', () => assert.equal(levelAfter(HOST), 'violating'));
 
-  test('tells where the template is', () => {
+  test('has the path of the template', () => {
     const job = {
       metadata: { name: 'backup' },
       spec: { jobTemplate: { spec: { template: { spec: { containers: [] } } } } },
@@ -270,19 +272,23 @@ suite('a pod of a template', () => {
     );
   });
 
-  test('is none where there is no template', () => {
+  test('is absent without a template', () => {
     assert.equal(getTemplatePod('Deployment', { metadata: { name: 'odd' } }, surroundings), undefined);
     assert.equal(getTemplatePod('Secret', { metadata: { name: 'odd' } }, surroundings), undefined);
   });
 });
 
-suite('who let a pod in', () => {
+suite('pods admitted by the permissions of users', () => {
   const cases: readonly (readonly [string, Readonly<Record<string, string>>, boolean])[] = [
-    ['nothing is recorded', {}, false],
-    ['its service account', { ...USER, 'security.openshift.io/validated-scc-subject-type': 'serviceaccount' }, false],
-    ['somebody', USER, true],
-    ['somebody by an SCC of everybody', { ...USER, 'openshift.io/scc': 'restricted-v2' }, false],
-    ['somebody by an SCC that is not told', { 'security.openshift.io/validated-scc-subject-type': 'user' }, true],
+    ['no annotation', {}, false],
+    [
+      'by its service account',
+      { ...USER, 'security.openshift.io/validated-scc-subject-type': 'serviceaccount' },
+      false,
+    ],
+    ['by a user', USER, true],
+    ['by a user with an SCC that the service account may use', { ...USER, 'openshift.io/scc': 'restricted-v2' }, false],
+    ['by a user with an unknown SCC', { 'security.openshift.io/validated-scc-subject-type': 'user' }, true],
   ];
   for (const [name, annotations, expected] of cases) {
     test(name, () => {
@@ -297,7 +303,7 @@ suite('who let a pod in', () => {
   }
 });
 
-suite('the level to come', () => {
+suite('the predicted level', () => {
   const namespace = (given: {
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotation?: string;
@@ -311,7 +317,7 @@ suite('the level to come', () => {
   const warn = { 'pod-security.kubernetes.io/warn': 'baseline' };
   const both = { ...warn, 'pod-security.kubernetes.io/audit': 'restricted' };
 
-  test('is what the syncer plans, where it knows', () => {
+  test('is the level that the syncer plans', () => {
     const given = namespace({ annotation: 'privileged' });
     assert.equal(predictLevel(given, { isManaged: true, need: { level: 'baseline' } }), 'baseline');
     assert.equal(predictLevel(given, { isManaged: false }), 'restricted');
@@ -320,21 +326,17 @@ suite('the level to come', () => {
 
   const cases: readonly (readonly [string, Namespace, string | undefined])[] = [
     ['an annotation of the syncer', namespace({ annotation: 'baseline' }), 'baseline'],
-    ['an annotation of somebody', namespace({ annotation: 'privileged', manager: 'kubectl' }), 'restricted'],
-    ['an annotation that is no level', namespace({ annotation: 'Baseline', labels: warn }), 'baseline'],
+    ['an annotation of another manager', namespace({ annotation: 'privileged', manager: 'kubectl' }), 'restricted'],
+    ['an invalid annotation', namespace({ annotation: 'Baseline', labels: warn }), 'baseline'],
     ['one label', namespace({ labels: warn }), 'baseline'],
     ['the stricter of two labels', namespace({ labels: both }), 'restricted'],
-    [
-      'a label that is no level',
-      namespace({ labels: { ...both, 'pod-security.kubernetes.io/audit': 'odd' } }),
-      'baseline',
-    ],
+    ['an invalid label', namespace({ labels: { ...both, 'pod-security.kubernetes.io/audit': 'odd' } }), 'baseline'],
     ['nothing', namespace({}), 'restricted'],
-    ['owners that cannot be read', { metadata: { managedFields: ['odd'] as never } }, undefined],
+    ['malformed managed fields', { metadata: { managedFields: ['odd'] as never } }, undefined],
   ];
   for (const [name, given, expected] of cases) test(name, () => assert.equal(predictLevel(given), expected));
 
-  test('matters only to namespaces without a level of their own', () => {
+  test('applies only to namespaces without an enforce label', () => {
     const exemptions = createExemptions({ usernames: [], namespaces: ['exempt'], runtimeClasses: [] });
     const version = { 'pod-security.kubernetes.io/enforce-version': 'latest' };
     const selected: readonly (readonly [Namespace, boolean])[] = [
@@ -349,7 +351,7 @@ suite('the level to come', () => {
 });
 
 suite('the warnings of a dry run', () => {
-  test('mean nothing good once namespaces are held to restricted', () => {
+  test('are inconclusive while the default is restricted', () => {
     assert.equal(parseDryRunWarnings([], 'restricted'), 'inconclusive');
   });
 
@@ -402,51 +404,51 @@ suite('the list of violating namespaces', () => {
       expected: [{ name: 'a', state: 'Current', lastTransitionTime: NOW }],
     },
     {
-      name: 'still there, for another reason',
+      name: 'still violating for another reason',
       before: [entry('Current')],
       evaluations: [found('a', 'violating', 'userSCC')],
       expected: [{ ...entry('Current'), reason: 'PSALabel: ServiceAccount with insufficient SCCs' }],
     },
     {
-      name: 'there again',
+      name: 'violating again',
       before: [entry('Previous')],
       evaluations: [found('a')],
       expected: [{ ...entry('Current'), lastTransitionTime: NOW }],
     },
     {
-      name: 'in order',
+      name: 'clean',
       before: [entry('Current')],
       evaluations: [found('a', 'clean')],
       expected: [{ ...entry('Previous'), lastTransitionTime: NOW }],
     },
     {
-      name: 'not selected any more',
+      name: 'no longer selected',
       before: [entry('Current')],
       expected: [{ ...entry('Previous'), lastTransitionTime: NOW }],
     },
     {
-      name: 'still in order',
+      name: 'still clean',
       before: [entry('Previous')],
       evaluations: [found('a', 'clean')],
       expected: [entry('Previous')],
     },
     {
-      name: 'not judged',
+      name: 'inconclusive',
       before: [entry('Current')],
       evaluations: [found('a', 'inconclusive')],
       expected: [entry('Current')],
     },
-    { name: 'gone', before: [entry('Current')], isGone: true, expected: [] },
-    { name: 'gone, and another has its name', before: [entry('Current')], since: NOW, expected: [] },
+    { name: 'deleted', before: [entry('Current')], isGone: true, expected: [] },
+    { name: 'deleted and created again', before: [entry('Current')], since: NOW, expected: [] },
     {
-      name: 'gone, and another has its name and its faults',
+      name: 'deleted and created again with violations',
       before: [entry('Current')],
       evaluations: [found('a')],
       since: NOW,
       expected: [{ name: 'a', state: 'Current', lastTransitionTime: NOW }],
     },
     {
-      name: 'what violates comes first, then by name',
+      name: 'violating entries first, then by name',
       before: [entry('Previous', 'a'), entry('Current', 'c')],
       evaluations: [found('d'), found('c'), found('b')],
       expected: [
@@ -466,7 +468,7 @@ suite('the list of violating namespaces', () => {
     });
   }
 
-  test('is bounded: the oldest that are over go first', () => {
+  test('is limited: the oldest previous entries are dropped', () => {
     const violating = Array.from({ length: 998 }, (_, index) => found(`v${index}`));
     const before = [0, 1, 2, 3].map((day) => ({
       ...entry('Previous', `p${day}`),
@@ -484,7 +486,7 @@ suite('the list of violating namespaces', () => {
     );
   });
 
-  test('names reasons as the proposal does', () => {
+  test('contains the reasons of the proposal', () => {
     assert.equal(violationReason(['openshift']), 'PSAConfig: Misconfigured OpenShift Namespace');
     assert.equal(violationReason(['runLevelZero']), 'PSAConfig: Misconfigured OpenShift Namespace');
     assert.equal(violationReason(['disabledSyncer']), 'PSAConfig: PSA label syncer disabled');
@@ -492,7 +494,7 @@ suite('the list of violating namespaces', () => {
     assert.equal(violationReason(['unknown']), undefined);
   });
 
-  test('is complete only if every namespace could be judged', () => {
+  test('is complete only if every namespace has a verdict', () => {
     const sweep = { evaluations: [found('a'), found('b', 'inconclusive')], findNamespace: () => ({}) };
     const given = { before: { lastEvaluationTime: OLD }, sweep, endMs: Date.parse(NOW) } as const;
     const blocked = evaluationStatus({ ...given, inconclusivePolicy: 'Block' });
@@ -557,7 +559,7 @@ suite('the merged condition', () => {
       },
     },
     {
-      name: 'nothing but doubts',
+      name: 'only unknown',
       members: [member('A', 'Unknown'), member('B', 'False')],
       expected: {
         status: 'Unknown',
@@ -567,7 +569,7 @@ suite('the merged condition', () => {
       },
     },
     {
-      name: 'nobody looks after it',
+      name: 'unmanaged',
       members: [member('A', 'True')],
       isManaged: false,
       expected: { status: 'Unknown', reason: 'Unmanaged', message: '', lastTransitionTime: NOW },
@@ -580,12 +582,12 @@ suite('the merged condition', () => {
     });
   }
 
-  test('keeps its time where no member tells one', () => {
+  test('keeps its transition time without members', () => {
     const first = mergeReadinessConditions([], { isManaged: true, now: '2026-01-01T00:00:00Z' });
     assert.deepEqual(mergeReadinessConditions([], { isManaged: true, before: first, now: NOW }), first);
   });
 
-  test('a message with very many namespaces is cut short', () => {
+  test('a message with many namespaces is truncated', () => {
     const namespaces = Array.from({ length: 5000 }, (_, index) => `namespace-${index + 10_000}`);
     const { message } = readinessCondition({ type: 'A', reason: 'PSViolationsDetected', namespaces });
     assert.ok(message.length <= 32 * 1024);
@@ -595,7 +597,7 @@ suite('the merged condition', () => {
   });
 });
 
-test('what is measured', () => {
+test('the counts for metrics', () => {
   const workload = { kind: 'Pod', name: 'a', pods: 1, causes: ['user'], violations: [] } as const;
   const measures = countFindings([
     { ...found('a', 'violating', 'userSCC'), workloads: [workload] },
@@ -610,4 +612,43 @@ test('what is measured', () => {
       { namespace: 'a', count: 1 },
     ],
   });
+});
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const NOW = 1000 * HOUR;
+
+suite('the next evaluation', () => {
+  const cases: readonly (readonly [name: string, given: Partial<ScheduleInput>, expected: number])[] = [
+    ['the first is due immediately', {}, 0],
+    ['the interval starts at the stored time', { completedMs: NOW - HOUR }, 3 * HOUR],
+    ['an overdue one is due immediately', { completedMs: NOW - 5 * HOUR }, 0],
+    ['jitter extends the interval', { completedMs: NOW, jitter: 0.1 }, 4.4 * HOUR],
+    ['an incomplete one is retried after a minute', { attemptedMs: NOW, failures: 1 }, MINUTE],
+    ['retries back off', { attemptedMs: NOW, failures: 3, completedMs: NOW - HOUR }, 4 * MINUTE],
+    ['retries have a maximum delay', { attemptedMs: NOW - MINUTE, failures: 100 }, 29 * MINUTE],
+    ['a requested one is due immediately', { completedMs: NOW - HOUR, requestedMs: NOW - MINUTE }, 0],
+    [
+      'a request before the last one does not count',
+      { completedMs: NOW - HOUR, requestedMs: NOW - 2 * HOUR },
+      3 * HOUR,
+    ],
+    [
+      'an awaited result that is too old is due immediately',
+      { completedMs: NOW - 9 * HOUR, isAwaited: true, intervalMs: 24 * HOUR },
+      0,
+    ],
+    [
+      'an old result that is not awaited has its interval',
+      { completedMs: NOW - 9 * HOUR, intervalMs: 24 * HOUR },
+      15 * HOUR,
+    ],
+    ['a time in the future does not count', { completedMs: NOW + HOUR }, 0],
+  ];
+  for (const [name, given, expected] of cases) {
+    test(name, () => {
+      const input = { nowMs: NOW, failures: 0, isAwaited: false, intervalMs: 4 * HOUR, maxAgeMs: 8 * HOUR, jitter: 0 };
+      assert.ok(Math.abs(nextEvaluationMs({ ...input, ...given }) - expected) < 1);
+    });
+  }
 });

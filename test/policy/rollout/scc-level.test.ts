@@ -1,10 +1,16 @@
+/** The level of an SCC, by cases and by random pods that it admits. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { JsonObject } from '../../../src/kube/types.ts';
+import fc from 'fast-check';
+import { type JsonObject, isObject, type Namespace, type PodLike } from '../../../src/kube/types.ts';
 import { psaLevel } from '../../../src/policy/rollout/scc-level.ts';
 import { evaluatePod, type Level } from '../../../src/policy/pss/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { laxScc, namespaceWith } from '../../support/scc.ts';
+import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import { assignScc } from '../../../src/policy/scc/assign.ts';
+import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
+import { candidatesFor, sourceOf } from '../../support/scc-witnesses.ts';
 
 const NAMESPACE = namespaceWith({ 'openshift.io/sa.scc.uid-range': '1000660000/10000' });
 const NONE = namespaceWith({});
@@ -89,7 +95,7 @@ suite('one field at a time', () => {
   }
 });
 
-suite('user namespaces that count change two parts of an SCC that requires them', () => {
+suite('awareness of user namespaces changes two parts of an SCC that requires them', () => {
   const engine = { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } };
   const required = { userNamespaceLevel: 'RequirePodLevel' };
   const anybody = { type: 'RunAsAny' };
@@ -118,20 +124,20 @@ suite('user namespaces that count change two parts of an SCC that requires them'
     });
   }
 
-  test('a namespace without a range does not matter to them', () => {
+  test('a missing UID range does not matter with user namespaces', () => {
     const scc = laxScc({ ...STRICT, ...required, runAsUser: { type: 'MustRunAsRange' } });
     const level = psaLevel(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
     assert.deepEqual(level, { level: 'restricted' });
   });
 
-  test('the accurate profile can leave them out', () => {
+  test('the accurate profile can ignore user namespaces', () => {
     const scc = laxScc({ ...STRICT, ...required, runAsUser: anybody });
     const level = psaLevel(scc, NAMESPACE, { profile: 'accurate', userNamespaces: 'ignore' });
     assert.deepEqual(level, { level: 'baseline' });
   });
 });
 
-suite('what cannot be judged', () => {
+suite('SCCs that cannot be evaluated', () => {
   const range = { runAsUser: { type: 'MustRunAsRange' } };
   const missing = 'namespace "demo": unable to find annotation openshift.io/sa.scc.uid-range';
   const cases: readonly (readonly [fields: JsonObject, error: string])[] = [
@@ -156,7 +162,7 @@ suite('what cannot be judged', () => {
   });
 });
 
-suite('the accurate profile knows what the newest standards know', () => {
+suite('the accurate profile agrees with the newest standards', () => {
   const isBaseline = (securityContext: JsonObject, container: JsonObject = {}): boolean => {
     const pod = { spec: { securityContext, containers: [{ name: 'a', securityContext: container }] } };
     return evaluatePod(pod, { level: 'baseline', version: 'latest' }).allowed;
@@ -193,4 +199,204 @@ suite('the accurate profile knows what the newest standards know', () => {
       assert.equal(isPrivileged({ allowedCapabilities: [name] }), !isBaseline({}, { capabilities: { add: [name] } })),
     );
   }
+});
+
+const one = fc.constantFrom;
+const CAPABILITIES = ['ALL', 'CHOWN', 'KILL', 'NET_BIND_SERVICE', 'NET_RAW', 'SYS_ADMIN', 'SETUID'];
+const PROFILES = ['runtime/default', 'docker/default', 'unconfined', 'localhost/a'];
+const SYSCTLS = ['kernel.shm_rmid_forced', 'net.ipv4.tcp_rmem', 'net.ipv4.tcp_notsent_lowat', 'kernel.msgmax'];
+const SAFE_VOLUMES = ['configMap', 'csi', 'downwardAPI', 'emptyDir', 'ephemeral', 'image', 'projected', 'secret'];
+const VOLUMES = [...SAFE_VOLUMES, 'persistentVolumeClaim', 'nfs', 'flexVolume', 'gitRepo', 'cephFS', 'hostPath'];
+const TYPES = ['container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t', 'spc_t'];
+const IDS = [0, 1, 1000, 1_000_650_000];
+
+/** At most three members, since the most permissive one decides. */
+function few<T extends Readonly<Record<string, fc.Arbitrary<unknown>>>>(members: T, maxLength = 3) {
+  return fc
+    .subarray(Object.keys(members), { maxLength: Math.min(maxLength, Object.keys(members).length) })
+    .chain((keys) => {
+      const chosen = Object.entries(members).filter(([name]) => keys.includes(name));
+      return fc.record(Object.fromEntries(chosen));
+    });
+}
+
+/** An SCC whose pods are restricted. */
+const RESTRICTED_SCC = {
+  metadata: { name: 'custom' },
+  allowPrivilegeEscalation: false,
+  requiredDropCapabilities: ['ALL'],
+  seLinuxContext: { type: 'MustRunAs' },
+  runAsUser: { type: 'MustRunAsRange' },
+  seccompProfiles: ['runtime/default'],
+  volumes: SAFE_VOLUMES,
+};
+
+const seLinuxOptions = few({ type: one(...TYPES), level: one('s0', 's0:c5,c26'), user: one('system_u') }, 2);
+
+const scc: fc.Arbitrary<SecurityContextConstraints> = few({
+  allowPrivilegedContainer: fc.boolean(),
+  allowHostDirVolumePlugin: fc.boolean(),
+  allowHostNetwork: fc.boolean(),
+  allowHostPorts: fc.boolean(),
+  allowHostPID: fc.boolean(),
+  allowHostIPC: fc.boolean(),
+  userNamespaceLevel: one('AllowHostLevel', 'RequirePodLevel'),
+  allowPrivilegeEscalation: one(true, false, null),
+  defaultAllowPrivilegeEscalation: fc.boolean(),
+  defaultAddCapabilities: fc.subarray(CAPABILITIES, { maxLength: 2 }),
+  requiredDropCapabilities: fc.subarray(CAPABILITIES, { maxLength: 2 }),
+  allowedCapabilities: fc.subarray(['*', ...CAPABILITIES], { maxLength: 2 }),
+  volumes: fc.oneof(fc.subarray(['*', 'none', ...VOLUMES], { maxLength: 3 }), one(null)),
+  seLinuxContext: fc.record({ type: one('MustRunAs', 'RunAsAny'), seLinuxOptions }, { requiredKeys: ['type'] }),
+  runAsUser: fc.oneof(
+    fc.record({ type: one('RunAsAny', 'MustRunAsNonRoot', 'MustRunAsRange') }),
+    fc.record({ type: fc.constant('MustRunAs'), uid: one(...IDS) }),
+    one(...IDS).map((min) => ({ type: 'MustRunAsRange', uidRangeMin: min, uidRangeMax: min + 10 })),
+  ),
+  fsGroup: fc.record({ type: one('MustRunAs', 'RunAsAny') }),
+  readOnlyRootFilesystem: fc.boolean(),
+  seccompProfiles: fc.subarray(['*', ...PROFILES], { maxLength: 2 }),
+  allowedUnsafeSysctls: fc.subarray(['net.*', 'kernel.*', '*', ...SYSCTLS], { maxLength: 2 }),
+  forbiddenSysctls: fc.subarray(['net.*', ...SYSCTLS], { maxLength: 2 }),
+})
+  .map((fields) => defaultScc(asParsed({ ...RESTRICTED_SCC, ...fields })))
+  .filter((object) => validateSccObject(object).length === 0);
+
+const shared = {
+  runAsUser: one(...IDS),
+  runAsNonRoot: fc.constant(true),
+  seLinuxOptions,
+  seccompProfile: one({ type: 'RuntimeDefault' }, { type: 'Unconfined' }, { type: 'Localhost', localhostProfile: 'a' }),
+};
+
+const container = few({
+  ports: one([{ containerPort: 80 }], [{ containerPort: 80, hostPort: 80 }]),
+  securityContext: few(
+    {
+      ...shared,
+      privileged: fc.boolean(),
+      allowPrivilegeEscalation: fc.boolean(),
+      capabilities: few({
+        add: fc.subarray(CAPABILITIES, { maxLength: 2 }),
+        drop: fc.subarray(CAPABILITIES, { maxLength: 2 }),
+      }),
+    },
+    2,
+  ),
+}).map((fields) => ({ name: 'a', image: 'registry.example/app:1', ...fields }));
+
+const pod: fc.Arbitrary<JsonObject> = fc
+  .record({
+    spec: few({
+      hostNetwork: fc.boolean(),
+      hostPID: fc.boolean(),
+      hostIPC: fc.boolean(),
+      hostUsers: one(false, false, true),
+      securityContext: few({
+        ...shared,
+        sysctls: fc.subarray(SYSCTLS, { maxLength: 2 }).map((names) => names.map((name) => ({ name, value: '1' }))),
+      }),
+      volumes: fc
+        .subarray(VOLUMES, { maxLength: 2 })
+        .map((types) => types.map((type) => ({ name: type.toLowerCase(), [sourceOf(type)]: {} }))),
+      initContainers: fc.array(container, { maxLength: 1 }),
+    }),
+    containers: fc.array(container, { minLength: 1, maxLength: 2 }),
+  })
+  .map(({ spec, containers }) => asParsed({ metadata: { name: 'p' }, spec: { ...spec, containers } }))
+  .filter((object) => !overridesRoot(object as PodLike));
+
+const namespace: fc.Arbitrary<Namespace> = one('1000650000/10000', '0/10', '1-100').map((range) => ({
+  metadata: {
+    name: 'demo',
+    annotations: { 'openshift.io/sa.scc.uid-range': range, 'openshift.io/sa.scc.mcs': 's0:c26,c5' },
+  },
+}));
+
+/** The standards evaluate a pod-level user that every container overrides, SCCs do not. */
+function overridesRoot({ spec }: PodLike): boolean {
+  const containers = [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])];
+  return (
+    spec?.securityContext?.runAsUser === 0 &&
+    containers.every(({ securityContext }) => securityContext?.runAsUser !== undefined)
+  );
+}
+
+function asParsed<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value)) as T;
+}
+
+/** The pod as the SCC admits it; `undefined` if it does not. */
+function admittedBy(object: SecurityContextConstraints, given: unknown, place: Namespace): PodLike | undefined {
+  const decision = assignScc({
+    operation: 'CREATE',
+    object: given,
+    namespace: place,
+    userInfo: { username: 'alice', groups: [] },
+    sccs: [object],
+    canUse: () => true,
+  });
+  return decision.allowed && isObject(decision.object) ? decision.object : undefined;
+}
+
+function isAllowed(given: PodLike, level: Level): boolean {
+  return evaluatePod(given, { level, version: 'latest' }).allowed;
+}
+
+const STRICTER: Readonly<Record<Level, Level | undefined>> = {
+  privileged: 'baseline',
+  baseline: 'restricted',
+  restricted: undefined,
+};
+
+suite('the accurate level of an SCC', () => {
+  test('admits every pod that the SCC admits', () => {
+    const admitted = { privileged: 0, baseline: 0, restricted: 0 };
+    fc.assert(
+      fc.property(scc, pod, namespace, (object, given, place) => {
+        const { level } = psaLevel(object, place, { profile: 'accurate' });
+        assert.ok(level);
+        const found = admittedBy(object, given, place);
+        if (found === undefined) return;
+        admitted[level]++;
+        const { allowed, detail } = evaluatePod(found, { level, version: 'latest' });
+        assert.ok(allowed, `${level}: ${detail}`);
+      }),
+      { numRuns: 1500 },
+    );
+    assert.ok(admitted.restricted > 20 && admitted.baseline > 20, JSON.stringify(admitted));
+  });
+
+  test('is needed by some pod that the SCC admits', () => {
+    const found = { privileged: 0, baseline: 0 };
+    fc.assert(
+      fc.property(scc, namespace, (object, place) => {
+        const { level } = psaLevel(object, place, { profile: 'accurate' });
+        assert.ok(level);
+        const stricter = STRICTER[level];
+        const pods = candidatesFor(object).flatMap((given) => admittedBy(object, given, place) ?? []);
+        if (stricter === undefined || pods.length === 0 || level === 'restricted') return;
+        found[level]++;
+        assert.ok(
+          pods.some((given) => !isAllowed(given, stricter)),
+          `no admitted pod needs ${level}`,
+        );
+      }),
+      { numRuns: 600 },
+    );
+    assert.ok(found.privileged > 50 && found.baseline > 50, JSON.stringify(found));
+  });
+
+  test('is correct for every standard SCC', () => {
+    const place = fc.sample(namespace, 1)[0];
+    assert.ok(place);
+    for (const standard of STANDARD_SCCS) {
+      const { level } = psaLevel(standard.scc, place, { profile: 'accurate' });
+      const pods = candidatesFor(standard.scc).flatMap((given) => admittedBy(standard.scc, given, place) ?? []);
+      assert.ok(level && pods.length > 0, standard.scc.metadata?.name);
+      const stricter = STRICTER[level];
+      for (const given of pods) assert.ok(isAllowed(given, level));
+      assert.ok(stricter === undefined || pods.some((given) => !isAllowed(given, stricter)));
+    }
+  });
 });

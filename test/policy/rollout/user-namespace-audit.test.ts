@@ -14,7 +14,7 @@ import { pod as anyPod } from '../scc/arbitrary.ts';
 
 const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
 
-/** The roles and bindings that ship with the platform, and more. */
+/** The standard roles and bindings with additional ones. */
 function rbacWith(more: Partial<RbacObjects> = {}): RbacObjects {
   const standard = { clusterRoles: STANDARD_CLUSTER_ROLES, clusterRoleBindings: STANDARD_CLUSTER_ROLE_BINDINGS };
   const { clusterRoles, clusterRoleBindings } = standard as unknown as RbacObjects;
@@ -26,7 +26,7 @@ function rbacWith(more: Partial<RbacObjects> = {}): RbacObjects {
   };
 }
 
-/** One line for each finding, its code, severity and object in front. */
+/** One line for each finding. */
 function audit(given: Partial<AuditInput>): readonly string[] {
   const findings = auditUserNamespaces({
     sccs: STANDARD,
@@ -59,16 +59,16 @@ function namespace(labels: Readonly<Record<string, string>>): Namespace {
 const ONE = [{ name: 'a', securityContext: { runAsUser: 1000 } }];
 const AT_RISK = 'SCC "nested-container" admitted it, which is safe in a user namespace only';
 
-test('a cluster as it is installed has nothing to find', () => {
+test('an installed cluster has no findings', () => {
   assert.deepEqual(audit({}), []);
 });
 
 describe('pods', () => {
   const cases: readonly { name: string; pod: Pod; namespaces?: readonly Namespace[]; expected: readonly string[] }[] = [
-    { name: 'without an SCC and without rights', pod: podOf('', { containers: ONE }), expected: [] },
-    { name: 'that are malformed', pod: podOf('', { containers: 'many' }), expected: [] },
+    { name: 'without an SCC and without permissions', pod: podOf('', { containers: ONE }), expected: [] },
+    { name: 'malformed', pod: podOf('', { containers: 'many' }), expected: [] },
     {
-      name: 'on the users of the host, whatever their rights',
+      name: 'in the user namespace of the host',
       pod: podOf('restricted-v2', { hostUsers: true, containers: [{ name: 'a', securityContext: { runAsUser: 0 } }] }),
       expected: [],
     },
@@ -79,7 +79,7 @@ describe('pods', () => {
       expected: [`UN001 high Pod demo/p: ${AT_RISK}`],
     },
     {
-      name: 'that such an SCC cannot have admitted',
+      name: 'with the annotation of an SCC that would not admit it',
       pod: podOf('nested-container', { hostUsers: undefined, hostPID: true, containers: ONE }),
       namespaces: [namespace({})],
       expected: [
@@ -94,12 +94,12 @@ describe('pods', () => {
       ],
     },
     {
-      name: 'under an SCC that is gone',
+      name: 'under a deleted SCC',
       pod: podOf('gone', { containers: ONE }),
       expected: [],
     },
     {
-      name: 'with every right that a user namespace makes harmless',
+      name: 'with every permission that a user namespace isolates',
       pod: podOf('', {
         securityContext: { runAsUser: 0, runAsNonRoot: false },
         initContainers: [{ name: 'i', securityContext: { capabilities: { add: ['SYS_ADMIN', 'CHOWN'] } } }],
@@ -114,7 +114,7 @@ describe('pods', () => {
       ],
     },
     {
-      name: 'whose containers all say otherwise than the pod',
+      name: 'whose containers override the pod',
       pod: podOf('', {
         securityContext: { runAsUser: 0, runAsNonRoot: false },
         containers: [{ name: 'a', securityContext: { runAsUser: 5, runAsNonRoot: true, procMount: 'Default' } }],
@@ -127,7 +127,7 @@ describe('pods', () => {
   }
 });
 
-describe('levels that user namespaces make pods keep', () => {
+describe('levels that pods satisfy only with user namespaces', () => {
   const hardened = {
     allowPrivilegeEscalation: false,
     capabilities: { drop: ['ALL'] },
@@ -144,27 +144,27 @@ describe('levels that user namespaces make pods keep', () => {
     expected: readonly string[];
   }[] = [
     { name: 'no label', labels: {}, expected: [] },
-    { name: 'baseline, which does not ask for users', labels: { enforce: 'baseline' }, expected: [] },
+    { name: 'baseline, which does not restrict users', labels: { enforce: 'baseline' }, expected: [] },
     { name: 'restricted', labels: { enforce: 'restricted' }, expected: [`${code} "restricted:latest" ${detail}`] },
     {
-      name: 'a version that knows user namespaces',
+      name: 'a version with relaxations',
       labels: { enforce: 'restricted', 'enforce-version': 'v1.35' },
       expected: [`${code} "restricted:v1.35" ${detail}`],
     },
     {
-      name: 'a version from before',
+      name: 'a version before the relaxations',
       labels: { enforce: 'restricted', 'enforce-version': 'v1.30' },
       expected: [`${code} "restricted:v1.30" ${detail}`],
     },
     {
-      name: 'a version that does not know the check',
+      name: 'a version without the check',
       labels: { enforce: 'restricted', 'enforce-version': 'v1.20' },
       expected: [
         `${code} "restricted:v1.20" if its user namespace does not count: runAsNonRoot != true (pod or container "a" must set securityContext.runAsNonRoot=true)`,
       ],
     },
     {
-      name: 'what is violated anyway is none of it',
+      name: 'other violations do not count',
       pod: podOf('', { hostNetwork: true, containers: [{ name: 'a' }] }),
       labels: { enforce: 'baseline' },
       expected: [],
@@ -186,7 +186,7 @@ describe('levels that user namespaces make pods keep', () => {
   }
 });
 
-describe('pods that are left out unless asked for', () => {
+describe('pods that are skipped by default', () => {
   const ended = podOf('nested-container', { containers: ONE }, { status: { phase: 'Succeeded' } });
   const failed = podOf('nested-container', { containers: ONE }, { status: { phase: 'Failed' } });
   const running = podOf('nested-container', { containers: ONE }, { status: { phase: 'Running' } });
@@ -201,24 +201,24 @@ describe('pods that are left out unless asked for', () => {
   const cases: readonly (readonly [name: string, pod: Pod, include: AuditInput['include'], found: number])[] = [
     ['running', running, [], 1],
     ['succeeded', ended, [], 0],
-    ['succeeded, asked for', ended, ['completed'], 1],
+    ['succeeded, included', ended, ['completed'], 1],
     ['failed', failed, ['mirror'], 0],
-    ['failed, asked for', failed, ['completed'], 1],
+    ['failed, included', failed, ['completed'], 1],
     ['mirror', mirror, ['completed'], 0],
-    ['mirror, asked for', mirror, ['mirror'], 1],
+    ['mirror, included', mirror, ['mirror'], 1],
   ];
   for (const [name, pod, include, found] of cases) {
     test(name, () => assert.equal(audit({ pods: [pod], include }).length, found));
   }
 });
 
-describe('templates that ask for an SCC', () => {
+describe('templates that require an SCC', () => {
   const withScc = (scc: string): JsonObject => ({ metadata: { annotations: { 'openshift.io/required-scc': scc } } });
   const deployment = (template: JsonObject): KubeObject =>
     ({ metadata: { name: 'web', namespace: 'demo' }, spec: { template } }) as KubeObject;
   const asks = 'annotation openshift.io/required-scc requires SCC "nested-container"';
 
-  test('that is at risk', () => {
+  test('at risk', () => {
     const cronJob = {
       metadata: { name: 'c', namespace: 'demo' },
       spec: { jobTemplate: { spec: { template: withScc('nested-container') } } },
@@ -238,7 +238,7 @@ describe('templates that ask for an SCC', () => {
     ]);
   });
 
-  test('that is not, or none', () => {
+  test('not at risk, or none', () => {
     for (const template of [
       withScc('restricted-v3'),
       withScc('privileged'),
@@ -252,7 +252,7 @@ describe('templates that ask for an SCC', () => {
   });
 });
 
-describe('who may use SCCs that are at risk', () => {
+describe('grants of SCCs at risk', () => {
   const ref = (name: string, kind = 'ClusterRole') => ({ kind, name });
   const account = { kind: 'ServiceAccount', name: 'builder', namespace: 'demo' };
   const use = { verbs: ['use'], apiGroups: ['security.openshift.io'], resources: ['securitycontextconstraints'] };
@@ -263,7 +263,7 @@ describe('who may use SCCs that are at risk', () => {
   const nested = 'system:openshift:scc:nested-container';
   const OURS = { 'app.kubernetes.io/part-of': 'portcullis' };
   type Labels = Readonly<Record<string, string>>;
-  /** The role and the binding of an installation in the namespace `security`, or what looks like it. */
+  /** The role and the binding of an installation in the namespace `security`, or similar ones. */
   const installed = (kind: string, name: string, ofBinding: Labels, ofRole: Labels): RbacObjects => {
     const place = kind === 'ServiceAccount' ? { namespace: 'security' } : {};
     const metadata = (labels: Labels) => ({ name: 'portcullis-scc', labels });
@@ -286,7 +286,7 @@ describe('who may use SCCs that are at risk', () => {
       .join();
   const cases: readonly { name: string; given: Partial<AuditInput>; expected: readonly string[] }[] = [
     {
-      name: 'by the role that ships',
+      name: 'by the standard role',
       given: {
         rbac: rbacWith({
           clusterRoleBindings: [
@@ -299,7 +299,7 @@ describe('who may use SCCs that are at risk', () => {
       ],
     },
     {
-      name: 'as an installation may that grants it',
+      name: 'of an installation',
       given: { rbac: installed('ServiceAccount', 'portcullis', OURS, OURS) },
       expected: [
         'UN008 info ClusterRoleBinding -/portcullis-scc: permits the use of SCC "nested-container" to ServiceAccount security/portcullis by ClusterRole "portcullis-scc", so that Portcullis can grant it to others',
@@ -308,19 +308,19 @@ describe('who may use SCCs that are at risk', () => {
     ...(
       [
         ['another account', installed('ServiceAccount', 'builder', OURS, OURS)],
-        ['no account', installed('User', 'portcullis', OURS, OURS)],
-        ['a binding of somebody else', installed('ServiceAccount', 'portcullis', {}, OURS)],
-        ['a role of somebody else', installed('ServiceAccount', 'portcullis', OURS, {})],
+        ['a user', installed('User', 'portcullis', OURS, OURS)],
+        ['a binding of another application', installed('ServiceAccount', 'portcullis', {}, OURS)],
+        ['a role of another application', installed('ServiceAccount', 'portcullis', OURS, {})],
       ] as const
     ).map(([name, rbac]) => ({
-      name: `not as an installation may: ${name}`,
+      name: `not of an installation: ${name}`,
       given: { rbac },
       expected: [
         `UN003 medium ClusterRoleBinding -/portcullis-scc: permits the use of SCC "nested-container" to ${printSubject(rbac)} by ClusterRole "portcullis-scc"`,
       ],
     })),
     {
-      name: 'in one namespace, by a role of all SCCs',
+      name: 'in one namespace by a role for all SCCs',
       given: {
         rbac: rbacWith({
           roles: [{ metadata: { name: 'any', namespace: 'demo' }, rules: [use] }],
@@ -338,7 +338,7 @@ describe('who may use SCCs that are at risk', () => {
       ],
     },
     {
-      name: 'but not by the roles of others, nor by bindings to nothing',
+      name: 'not by other roles or bindings to missing roles',
       given: {
         rbac: rbacWith({
           clusterRoleBindings: [
@@ -350,7 +350,7 @@ describe('who may use SCCs that are at risk', () => {
       expected: [],
     },
     {
-      name: 'but not those who may do everything in the cluster, whatever else they are granted',
+      name: 'not to subjects with all permissions in the cluster',
       given: {
         rbac: rbacWith({
           clusterRoles: [everything],
@@ -377,7 +377,7 @@ describe('who may use SCCs that are at risk', () => {
       expected: [],
     },
     {
-      name: 'those who may do everything in a namespace',
+      name: 'to subjects with all permissions in a namespace',
       given: {
         rbac: rbacWith({
           clusterRoles: [everything],
@@ -395,7 +395,7 @@ describe('who may use SCCs that are at risk', () => {
       ],
     },
     {
-      name: 'by the SCC itself, whatever its name',
+      name: 'by the SCC itself',
       given: {
         sccs: [
           laxScc({
@@ -410,7 +410,7 @@ describe('who may use SCCs that are at risk', () => {
       expected: ['UN003 medium SecurityContextConstraints -/own: permits its use to User alice, Group dev'],
     },
     {
-      name: 'an SCC that cannot be understood is at risk',
+      name: 'an SCC that cannot be decoded is at risk',
       given: {
         sccs: [laxScc({ name: 'odd', userNamespaceLevel: 'RequirePodLevel', volumes: 'all', users: ['alice'] })],
       },
@@ -419,7 +419,7 @@ describe('who may use SCCs that are at risk', () => {
   ];
   for (const { name, given, expected } of cases) test(name, () => assert.deepEqual(audit(given), expected));
 
-  test('capabilities that an SCC adds by itself put it at risk', () => {
+  test('default capabilities put an SCC at risk', () => {
     const v3 = STANDARD.find(({ metadata }) => metadata?.name === 'restricted-v3');
     const metadata = { name: 'adding' };
     const adding = { ...v3, metadata, defaultAddCapabilities: ['SYS_ADMIN'], groups: ['dev'] };
@@ -451,7 +451,7 @@ describe('nodes', () => {
     });
   }
 
-  test('do not matter where all namespaces are held to older standards', () => {
+  test('do not matter if all namespaces enforce older versions', () => {
     const nodes = [nodeWith('v1.29.8')];
     const old = namespace({ 'enforce-version': 'v1.34' });
     assert.deepEqual(audit({ nodes, namespaces: [old] }), []);
@@ -460,7 +460,7 @@ describe('nodes', () => {
   });
 });
 
-test('findings come by namespace, kind, name and code', () => {
+test('findings are sorted by namespace, kind, name and code', () => {
   const inNamespace = (name: string, namespaceName: string): Pod => ({
     ...podOf('nested-container', { containers: [{ name: 'a', securityContext: { runAsUser: 0 } }] }),
     metadata: { name, namespace: namespaceName, annotations: { 'openshift.io/scc': 'nested-container' } },
@@ -481,7 +481,7 @@ test('findings come by namespace, kind, name and code', () => {
   );
 });
 
-test('whatever the pods, nothing throws, and what has no user namespace is found for its SCC alone', () => {
+test('random pods do not throw, and pods without a user namespace are found for their SCC only', () => {
   fc.assert(
     fc.property(anyPod, fc.constantFrom('nested-container', 'restricted-v3', ''), (pod, scc) => {
       const one = { ...pod, metadata: { name: 'p', namespace: 'demo', annotations: { 'openshift.io/scc': scc } } };

@@ -12,14 +12,14 @@ const RULES = [
     resourceNames: ['anyuid'],
   },
 ];
-const USEFUL: Readonly<Record<string, KubeObject>> = {
+const ROLES: Readonly<Record<string, KubeObject>> = {
   '/use-anyuid': object({ metadata: { name: 'use-anyuid' }, rules: RULES }),
   'a/use-anyuid': object({ metadata: { name: 'use-anyuid', namespace: 'a' }, rules: RULES }),
   '/view': object({ metadata: { name: 'view' }, rules: [] }),
 };
 const CONTEXT = {
   sccNames: ['anyuid', 'restricted'],
-  findRole: (namespace: string, name: string) => USEFUL[`${namespace}/${name}`],
+  findRole: (namespace: string, name: string) => ROLES[`${namespace}/${name}`],
 };
 
 function object(fields: KubeObject & { readonly rules?: unknown }): KubeObject {
@@ -44,23 +44,23 @@ function binding(subjects: readonly unknown[], kind = 'Role'): KubeObject {
   return fields;
 }
 
-suite('a change reaches', () => {
+suite('the namespaces that a change affects', () => {
   const scc = laxScc({});
   const cases: readonly (readonly [name: string, change: ObjectChange, expected: 'all' | readonly string[]])[] = [
-    ['all: an SCC', { kind: 'SecurityContextConstraints', after: scc }, 'all'],
-    ['all: an SCC that is gone', { kind: 'SecurityContextConstraints', before: scc }, 'all'],
+    ['all: a new SCC', { kind: 'SecurityContextConstraints', after: scc }, 'all'],
+    ['all: a deleted SCC', { kind: 'SecurityContextConstraints', before: scc }, 'all'],
     [
       'all: an SCC that allows more',
       { kind: 'SecurityContextConstraints', before: scc, after: laxScc({ allowHostPID: true }) },
       'all',
     ],
     [
-      'all: an SCC that is given to somebody',
+      'all: an SCC with another user',
       { kind: 'SecurityContextConstraints', before: scc, after: laxScc({ users: ['alice'] }) },
       'all',
     ],
     [
-      'none: an SCC that is described',
+      'none: an SCC with another annotation',
       {
         kind: 'SecurityContextConstraints',
         before: scc,
@@ -69,68 +69,68 @@ suite('a change reaches', () => {
       [],
     ],
     ['its own: a namespace', { kind: 'Namespace', after: { metadata: { name: 'a' } } }, ['a']],
+    ['its own: a deleted service account', { kind: 'ServiceAccount', before: { metadata: { namespace: 'a' } } }, ['a']],
+    ['none: a role that permits no SCC', { kind: 'ClusterRole', after: ROLES['/view'] }, []],
+    ['all: a new ClusterRole', { kind: 'ClusterRole', after: ROLES['/use-anyuid'] }, 'all'],
+    ['its own: a deleted Role', { kind: 'Role', before: ROLES['a/use-anyuid'] }, ['a']],
     [
-      'its own: a service account that is gone',
-      { kind: 'ServiceAccount', before: { metadata: { namespace: 'a' } } },
-      ['a'],
-    ],
-    ['none: a role that lets nobody use anything', { kind: 'ClusterRole', after: USEFUL['/view'] }, []],
-    ['all: a role that came after its bindings', { kind: 'ClusterRole', after: USEFUL['/use-anyuid'] }, 'all'],
-    ['its own: a role of a namespace', { kind: 'Role', before: USEFUL['a/use-anyuid'] }, ['a']],
-    [
-      'none: a binding to a role that is not there',
+      'none: a binding to a missing role',
       { kind: 'ClusterRoleBinding', after: clusterBinding([account('a')], 'gone') },
       [],
     ],
     [
-      'none: a binding to a role that does not matter',
+      'none: a binding to a role that permits no SCC',
       { kind: 'ClusterRoleBinding', after: clusterBinding([account('a')], 'view') },
       [],
     ],
     [
-      'where the accounts are',
+      'the namespaces of the accounts',
       { kind: 'ClusterRoleBinding', after: clusterBinding([account('a'), account('b')]) },
       ['a', 'b'],
     ],
     [
-      'where they are and were',
+      'the old and new namespaces of the accounts',
       { kind: 'ClusterRoleBinding', before: clusterBinding([account('a')]), after: clusterBinding([account('b')]) },
       ['a', 'b'],
     ],
     ['none: an account without a namespace', { kind: 'ClusterRoleBinding', after: clusterBinding([account()]) }, []],
     [
-      'where an account is that is called a user',
+      'the namespace of an account that is named as a user',
       { kind: 'ClusterRoleBinding', after: clusterBinding([user('system:serviceaccount:a:x')]) },
       ['a'],
     ],
     [
-      'none: users and groups that are no accounts',
+      'none: other users and groups',
       { kind: 'ClusterRoleBinding', after: clusterBinding([user('alice'), group('dev')]) },
       [],
     ],
     [
-      'all: every account',
+      'all: the group of all authenticated users',
       { kind: 'ClusterRoleBinding', after: clusterBinding([group('system:authenticated')]) },
       'all',
     ],
     [
-      'the accounts of a namespace',
+      'the group of the accounts of a namespace',
       { kind: 'ClusterRoleBinding', after: clusterBinding([group('system:serviceaccounts:a')]) },
       ['a'],
     ],
-    ['its own: a binding in a namespace', { kind: 'RoleBinding', after: binding([account()]) }, ['a']],
+    ['its own: a RoleBinding', { kind: 'RoleBinding', after: binding([account()]) }, ['a']],
     [
-      'its own: a binding of a cluster role',
+      'its own: a RoleBinding of a ClusterRole',
       { kind: 'RoleBinding', after: binding([account()], 'ClusterRole') },
       ['a'],
     ],
     [
-      'its own: a binding of all accounts',
+      'its own: a RoleBinding of all accounts',
       { kind: 'RoleBinding', after: binding([group('system:serviceaccounts')]) },
       ['a'],
     ],
-    ['none: a binding of an account from elsewhere', { kind: 'RoleBinding', after: binding([account('b')]) }, []],
-    ['none: a binding of nobody', { kind: 'RoleBinding', after: { metadata: { namespace: 'a' } } }, []],
+    [
+      'none: a RoleBinding of an account of another namespace',
+      { kind: 'RoleBinding', after: binding([account('b')]) },
+      [],
+    ],
+    ['none: a RoleBinding without subjects', { kind: 'RoleBinding', after: { metadata: { namespace: 'a' } } }, []],
   ];
   for (const [name, change, expected] of cases) {
     test(name, () => {
