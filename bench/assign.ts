@@ -1,4 +1,4 @@
-/** How long it takes to find the SCC of a pod, in process. Runs by itself, too: `node bench/assign.ts`. */
+/** In-process time of SCC decisions. Also a program: `node bench/assign.ts`. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,46 +9,46 @@ import { STANDARD_SCCS } from '../src/policy/scc/standard.ts';
 import { create } from '../test/policy/scc/arbitrary.ts';
 import type { Grant } from '../test/support/scc.ts';
 import { plainPodReviews } from './reviews.ts';
-import { printTable, type Row } from './row.ts';
+import { formatTable, type Row } from './row.ts';
 
 const ROUNDS = 60;
-const STRETCH = 50;
-/** Of what the original takes for the same requests on a machine of this size. */
+const BATCH = 50;
+/** The time of OpenShift's SCC admission for the same requests on a comparable machine. */
 const TARGET_MICROS = 33;
 
-/** Measures creates with random pods and SCCs, refusals and audit annotations included, and ordinary pods. */
+/** Measures random creates, with denials and audit annotations, and typical pods. */
 export async function benchAssign(): Promise<Row[]> {
   const random = await randomCreates();
-  const ordinary = ordinaryCreates();
+  const typical = typicalCreates();
   return [
     { ...measure('random creates', random, assignScc), target: { atMost: TARGET_MICROS } },
-    measure('… that are admitted', random.filter(isAdmitted), assignScc),
+    measure('… admitted', random.filter(isAdmitted), assignScc),
     measure(
-      '… that are refused',
+      '… denied',
       random.filter((input) => !isAdmitted(input)),
       assignScc,
     ),
-    measure('… by default, with warnings', random.map(byDefault), assignScc),
-    measure('ordinary creates', ordinary, assignScc),
-    measure('ordinary second passes', ordinary.map(admitted), validateScc),
+    measure('… with warnings', random.map(withWarnings), assignScc),
+    measure('typical creates', typical, assignScc),
+    measure('typical second passes', typical.map(admitted), validateScc),
   ];
 }
 
 /**
- * The mean over all inputs, from the fastest round of each stretch of them: whatever else runs on the machine can only
- * slow a stretch down. Stretches follow each other, so that no input finds its objects in the cache.
+ * Returns the mean over all inputs of the fastest round of each batch, because other processes can only slow a batch
+ * down. Batches alternate, so that the objects of an input are not in the CPU cache.
  */
 function measure(name: string, inputs: readonly SccInput[], decide: typeof assignScc): Row {
-  const fastest = new Array<number>(Math.ceil(inputs.length / STRETCH)).fill(Infinity);
+  const fastest = new Array<number>(Math.ceil(inputs.length / BATCH)).fill(Infinity);
   for (let round = 0; round < ROUNDS; round++) {
-    for (let stretch = 0; stretch < fastest.length; stretch++) {
-      const given = inputs.slice(stretch * STRETCH, (stretch + 1) * STRETCH);
+    for (let batch = 0; batch < fastest.length; batch++) {
+      const given = inputs.slice(batch * BATCH, (batch + 1) * BATCH);
       const start = performance.now();
       for (const input of given) decide(input);
-      fastest[stretch] = Math.min(fastest[stretch] ?? Infinity, performance.now() - start);
+      fastest[batch] = Math.min(fastest[batch] ?? Infinity, performance.now() - start);
     }
   }
-  const millis = fastest.reduce((sum, each) => sum + each, 0);
+  const millis = fastest.reduce((sum, batchMs) => sum + batchMs, 0);
   return { name, value: (millis * 1000) / inputs.length, unit: 'µs' };
 }
 
@@ -56,8 +56,8 @@ function isAdmitted(input: SccInput): boolean {
   return assignScc(input).allowed;
 }
 
-/** Not as the original, but as `serve` decides, which also says what would help. */
-function byDefault(input: SccInput): SccInput {
+/** Decides as `serve` by default, which adds warnings to the decision of OpenShift. */
+function withWarnings(input: SccInput): SccInput {
   return { ...input, compatibility: {} };
 }
 
@@ -70,7 +70,7 @@ interface RandomCase extends Omit<SccInput, 'canUse'> {
   readonly grants: readonly Grant[];
 }
 
-/** The creates of the conformance data; where there is none, generated ones. */
+/** Reads the creates of the conformance data, or generates creates if there is no such data. */
 async function randomCreates(): Promise<readonly SccInput[]> {
   const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
   const file = join(folder, 'random/scc-admission-random.ndjson.gz');
@@ -84,8 +84,8 @@ async function randomCreates(): Promise<readonly SccInput[]> {
     .map(({ grants, ...request }) => ({ ...request, canUse: canUseByIndex(grants), compatibility: 'openshift' }));
 }
 
-/** Pods of Deployments under the standard SCCs, as everybody may create them. */
-function ordinaryCreates(): readonly SccInput[] {
+/** Builds pods of Deployments under the standard SCCs and grants. */
+function typicalCreates(): readonly SccInput[] {
   const sccs = STANDARD_SCCS.map(({ scc }) => scc);
   const annotations = {
     'openshift.io/sa.scc.uid-range': '1000660000/10000',
@@ -104,7 +104,7 @@ function ordinaryCreates(): readonly SccInput[] {
   }));
 }
 
-/** A look-up per subject, as the index of RBAC has it. */
+/** Creates an authorizer with one lookup per subject, as the RBAC index. */
 function canUseByIndex(grants: readonly Grant[]): SccInput['canUse'] {
   const byUser = indexBy(grants, ({ user }) => user);
   const byGroup = indexBy(grants, ({ group }) => group);
@@ -116,11 +116,13 @@ function canUseByIndex(grants: readonly Grant[]): SccInput['canUse'] {
 
 function indexBy(
   grants: readonly Grant[],
-  subjectOf: (grant: Grant) => string | undefined,
+  getSubject: (grant: Grant) => string | undefined,
 ): ReadonlyMap<string, ReadonlySet<string>> {
-  const bySubject = Map.groupBy(grants, subjectOf);
+  const bySubject = Map.groupBy(grants, getSubject);
   bySubject.delete(undefined);
-  return new Map([...bySubject].map(([subject = '', found]) => [subject, new Set(found.flatMap(({ sccs }) => sccs))]));
+  return new Map(
+    [...bySubject].map(([subject = '', granted]) => [subject, new Set(granted.flatMap(({ sccs }) => sccs))]),
+  );
 }
 
-if (import.meta.main) process.stdout.write(`${printTable(await benchAssign())}\n`);
+if (import.meta.main) process.stdout.write(`${formatTable(await benchAssign())}\n`);

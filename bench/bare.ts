@@ -1,6 +1,6 @@
 /**
- * The limit that the admission server is measured against: Fastify over TLS that parses the body and answers, and does
- * nothing else. Run as a process of its own; it prints its port.
+ * The baseline of the admission server: Fastify over TLS that only parses the body and responds. It runs as a process
+ * and prints its port.
  */
 import { readFileSync } from 'node:fs';
 import Fastify from 'fastify';

@@ -1,4 +1,4 @@
-/** Clusters in a store, for decisions about security context constraints: an ordinary one, and a very large one. */
+/** A small and a large cluster in a store, for SCC decisions. */
 import { createStore, type Store, type WritableStore } from '../src/cluster/store.ts';
 import type { SecurityContextConstraints } from '../src/kube/scc.ts';
 import type { ClusterRole, Kind, Kinds, Namespace, RoleBinding } from '../src/kube/types.ts';
@@ -9,40 +9,39 @@ import {
   useRoleName,
 } from '../src/policy/scc/standard.ts';
 
-/** What a cluster consists of; `bindings` counts those of the platform, too. */
+/** Numbers of objects; `bindings` includes the standard bindings. */
 export interface Size {
   readonly namespaces: number;
   readonly sccs: number;
   readonly bindings: number;
 }
 
-/** What a test cluster has. */
 export const SMALL: Size = { namespaces: 10, sccs: 13, bindings: 50 };
 export const LARGE: Size = { namespaces: 10_000, sccs: 200, bindings: 50_000 };
 
-/** The namespace that every cluster has. */
+/** The first namespace of each cluster. */
 export const NAMESPACE = 'shop';
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** All objects of a cluster of that size: SCCs of teams beside the standard ones, each granted to some of the service accounts. */
+/** Returns the objects of a cluster: standard SCCs, SCCs of teams, and grants of these to service accounts. */
 export function objectsOf(size: Size): readonly (readonly [Kind, Kinds[Kind]])[] {
-  const ours = Array.from({ length: size.sccs - STANDARD_SCCS.length }, (_, index) => index);
-  const own = Array.from({ length: size.bindings - STANDARD_CLUSTER_ROLE_BINDINGS.length }, (_, index) => index);
+  const teams = Array.from({ length: size.sccs - STANDARD_SCCS.length }, (_, index) => index);
+  const bindings = Array.from({ length: size.bindings - STANDARD_CLUSTER_ROLE_BINDINGS.length }, (_, index) => index);
   return [
     ...Array.from({ length: size.namespaces }, (_, index) => ['Namespace', namespace(index)] as const),
-    ...[...STANDARD_SCCS.map(({ scc }) => scc), ...ours.map(sccOfTeam)].map(
+    ...[...STANDARD_SCCS.map(({ scc }) => scc), ...teams.map(buildTeamScc)].map(
       (scc) => ['SecurityContextConstraints', scc] as const,
     ),
-    ...[...STANDARD_CLUSTER_ROLES, ...ours.map((team) => roleFor(sccNameOf(team)))].map(
+    ...[...STANDARD_CLUSTER_ROLES, ...teams.map((team) => roleFor(teamSccName(team)))].map(
       (role) => ['ClusterRole', role] as const,
     ),
     ...STANDARD_CLUSTER_ROLE_BINDINGS.map((binding) => ['ClusterRoleBinding', binding] as const),
-    ...own.map((index) => ['RoleBinding', binding(index, index % size.namespaces, ours.length)] as const),
+    ...bindings.map((index) => ['RoleBinding', binding(index, index % size.namespaces, teams.length)] as const),
   ];
 }
 
-/** Fills a store. */
+/** Creates a synced store with these objects. */
 export function fill(objects: readonly (readonly [Kind, Kinds[Kind]])[]): WritableStore {
   const store = createStore();
   for (const [kind, object] of objects) store.put(kind, object);
@@ -50,12 +49,11 @@ export function fill(objects: readonly (readonly [Kind, Kinds[Kind]])[]): Writab
   return store;
 }
 
-/** A binding like those that are there; it lets somebody use the first of the teams' SCCs, or else `anyuid`. */
+/** Builds an additional binding of a team's SCC, or of `anyuid` in a cluster without teams. */
 export function anotherBinding(store: Store, index: number): RoleBinding {
   return binding(index, 0, store.list('SecurityContextConstraints').length - STANDARD_SCCS.length);
 }
 
-/** The name of a namespace: the first is the one that every cluster has. */
 export function namespaceName(index: number): string {
   return index === 0 ? NAMESPACE : `team-${index}`;
 }
@@ -70,13 +68,13 @@ function namespace(index: number): Namespace {
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespaceName(index), annotations } };
 }
 
-const sccNameOf = (team: number): string => `team-${team}`;
+const teamSccName = (team: number): string => `team-${team}`;
 
-/** A standard SCC that a team has changed for itself, some of them with a priority. */
-function sccOfTeam(team: number): SecurityContextConstraints {
+/** A copy of a standard SCC, some of them with a priority. */
+function buildTeamScc(team: number): SecurityContextConstraints {
   const { scc } = STANDARD_SCCS[team % STANDARD_SCCS.length] ?? {};
   const priority = team % 10 === 0 ? team : null;
-  return { ...scc, metadata: { name: sccNameOf(team) }, priority, users: [], groups: [] };
+  return { ...scc, metadata: { name: teamSccName(team) }, priority, users: [], groups: [] };
 }
 
 function roleFor(scc: string): ClusterRole {
@@ -95,9 +93,9 @@ function roleFor(scc: string): ClusterRole {
   };
 }
 
-/** Lets a service account of the namespace use an SCC; that of the reviews is none of them. */
-function binding(index: number, place: number, teams: number): RoleBinding {
-  const namespace = namespaceName(place);
+/** Grants an SCC to a service account that no review uses. */
+function binding(index: number, namespaceIndex: number, teams: number): RoleBinding {
+  const namespace = namespaceName(namespaceIndex);
   return {
     apiVersion: `${RBAC}/v1`,
     kind: 'RoleBinding',
@@ -105,7 +103,7 @@ function binding(index: number, place: number, teams: number): RoleBinding {
     roleRef: {
       apiGroup: RBAC,
       kind: 'ClusterRole',
-      name: useRoleName(teams === 0 ? 'anyuid' : sccNameOf(index % teams)),
+      name: useRoleName(teams === 0 ? 'anyuid' : teamSccName(index % teams)),
     },
     subjects: [{ kind: 'ServiceAccount', name: `worker-${index}`, namespace }],
   };

@@ -1,12 +1,12 @@
-/** The same load for several servers, in turns, so that whatever else the machine does meets all of them. */
+/** Applies the same load to several servers in turns, so that other load of the machine affects all of them. */
 import { load, type LoadResult } from './load.ts';
 import type { Row } from './row.ts';
-import { cpuMicrosOf, type Subject } from './subject.ts';
+import { readCpuMicros, type Subject } from './subject.ts';
 
 const ROUNDS = 7;
 const REQUESTS = 7_000;
 
-/** Reviews, where they go, and how many at once. */
+/** The bodies and the path of reviews, and the number of concurrent connections. */
 export interface Load {
   readonly name: string;
   readonly path: string;
@@ -18,10 +18,10 @@ interface Measured extends LoadResult {
   readonly cpuMicros: number | undefined;
 }
 
-/** What was measured, by the name of the server, round by round. */
+/** The measurements of each round by the name of the server. */
 export type Results = ReadonlyMap<string, readonly Measured[]>;
 
-/** Measures each server several times; the first round warms up and does not count. */
+/** Measures each server in several rounds after a warm-up round. */
 export async function measureInTurns(subjects: readonly Subject[], given: Load): Promise<Results> {
   const results = new Map<string, Measured[]>(subjects.map(({ name }) => [name, []]));
   for (let round = 0; round <= ROUNDS; round++) {
@@ -34,33 +34,33 @@ export async function measureInTurns(subjects: readonly Subject[], given: Load):
 }
 
 async function measure(subject: Subject, { path, bodies, connections }: Load): Promise<Measured> {
-  const before = await cpuMicrosOf(subject);
+  const before = await readCpuMicros(subject);
   const result = await load(subject.target(path), bodies, { connections, requests: REQUESTS });
-  const after = await cpuMicrosOf(subject);
+  const after = await readCpuMicros(subject);
   const used = before === undefined || after === undefined ? undefined : after - before;
   return { ...result, cpuMicros: used === undefined ? undefined : used / (result.requests + result.warmup) };
 }
 
-/** The medians of each server. */
-export function rowsOf(results: Results, { name: load, connections }: Load): readonly Row[] {
+/** Returns the medians of each server. */
+export function createRows(results: Results, { name: load, connections }: Load): readonly Row[] {
   return [...results].flatMap(([name, measured]): Row[] => {
-    const medianOf = (value: (one: Measured) => number): number => median(measured.map(value));
+    const medianOf = (value: (measurement: Measured) => number): number => median(measured.map(value));
     const hasCpu = measured.every(({ cpuMicros }) => cpuMicros !== undefined);
     return [
       {
         name: `${load}: ${name} at ${connections} connections`,
-        value: medianOf((one) => one.perSecond),
+        value: medianOf(({ perSecond }) => perSecond),
         unit: 'reviews/s',
       },
-      ...(hasCpu ? [{ name: '  CPU per review', value: medianOf((one) => one.cpuMicros ?? 0), unit: 'µs' }] : []),
-      { name: '  p50', value: medianOf((one) => one.p50Ms), unit: 'ms' },
-      { name: '  p99', value: medianOf((one) => one.p99Ms), unit: 'ms' },
+      ...(hasCpu ? [{ name: '  CPU per review', value: medianOf(({ cpuMicros }) => cpuMicros ?? 0), unit: 'µs' }] : []),
+      { name: '  p50', value: medianOf(({ p50Ms }) => p50Ms), unit: 'ms' },
+      { name: '  p99', value: medianOf(({ p99Ms }) => p99Ms), unit: 'ms' },
     ];
   });
 }
 
-/** The median of the ratios within a round, in percent: of a number of one server to that of the other. */
-export function ratioOf(
+/** Returns the median of the ratios of one server to another within a round, in percent. */
+export function computeRatio(
   results: Results,
   [one, other]: readonly [string, string],
   value: (measured: Measured) => number = ({ perSecond }) => perSecond,

@@ -1,4 +1,4 @@
-/** Measures the in-process evaluation of one pod. It runs alone too: `node bench/evaluate.ts`. */
+/** In-process time of a Pod Security evaluation. Also a program: `node bench/evaluate.ts`. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,13 +8,13 @@ import type { Draft, Pod, PodLike } from '../src/kube/types.ts';
 import { evaluatePod } from '../src/policy/pss/index.ts';
 import { pods } from '../test/policy/pss/arbitrary.ts';
 import { restrictedPodReviews } from './reviews.ts';
-import { printTable, type Row } from './row.ts';
+import { formatTable, type Row } from './row.ts';
 
 const POLICY = { level: 'restricted', version: 'latest' } as const;
 const ROUNDS = 600;
 const EVALUATIONS_PER_ROUND = 3_000;
 
-/** Measures evaluations at restricted:latest: of pods that pass, of pods that fail with their texts, of random ones. */
+/** Measures evaluations at restricted:latest of allowed, denied and random pods. */
 export async function benchEvaluate(): Promise<Row[]> {
   const passing = deploymentPods();
   return [
@@ -75,4 +75,4 @@ async function randomPods(): Promise<readonly PodLike[]> {
   return lines.map((line) => (JSON.parse(line) as { pod: PodLike }).pod);
 }
 
-if (import.meta.main) process.stdout.write(`${printTable(await benchEvaluate())}\n`);
+if (import.meta.main) process.stdout.write(`${formatTable(await benchEvaluate())}\n`);

@@ -3,7 +3,7 @@ import { connect, type TLSSocket } from 'node:tls';
 /** One measured load. Times in milliseconds. */
 export interface LoadResult {
   readonly requests: number;
-  /** Sent before, and not measured. */
+  /** Requests before the measurement. */
   readonly warmup: number;
   readonly perSecond: number;
   readonly p50Ms: number;
@@ -18,16 +18,16 @@ export interface Target {
 
 export interface LoadOptions {
   readonly connections: number;
-  /** How many requests are measured, after a tenth as many to warm up. */
+  /** Measured requests. A tenth as many warm up the server before. */
   readonly requests: number;
 }
 
 /**
- * Sends the bodies in turn over keep-alive TLS connections, each waiting for its answer, as an API server does. A raw
- * client: anything more comfortable costs more than the server under test and would be what is measured.
+ * Sends the bodies in turn over keep-alive TLS connections without pipelining, as an API server does. The client is raw
+ * because an HTTP library would use more CPU than the server under test.
  */
 export async function load(target: Target, bodies: readonly string[], options: LoadOptions): Promise<LoadResult> {
-  const messages = bodies.map((body) => message(target, body));
+  const messages = bodies.map((body) => formatRequest(target, body));
   const sockets = await Promise.all(Array.from({ length: options.connections }, () => dial(target)));
   try {
     const warmup = Math.ceil(options.requests / 10);
@@ -48,22 +48,22 @@ export async function load(target: Target, bodies: readonly string[], options: L
   }
 }
 
-/** Sends one body and returns the answer, its head included. */
-export async function ask(target: Target, body: string): Promise<string> {
+/** Sends one body. Returns the response with its headers. */
+export async function send(target: Target, body: string): Promise<string> {
   const socket = await dial(target);
-  const answer = new Promise<string>((resolve, reject) => {
+  const response = new Promise<string>((resolve, reject) => {
     socket.once('data', (chunk: Buffer) => resolve(chunk.toString()));
     socket.once('close', () => reject(new Error('the server closed the connection')));
   });
-  socket.write(message(target, body));
+  socket.write(formatRequest(target, body));
   try {
-    return await answer;
+    return await response;
   } finally {
     socket.destroy();
   }
 }
 
-function message({ host, port, path }: Target, body: string): Buffer {
+function formatRequest({ host, port, path }: Target, body: string): Buffer {
   const bytes = Buffer.from(body);
   const head = `POST ${path}?timeout=5s HTTP/1.1\r\nHost: ${host}:${port}\r\nContent-Type: application/json\r\nAccept: application/json, */*\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: ${bytes.length}\r\n\r\n`;
   return Buffer.concat([Buffer.from(head), bytes]);
@@ -71,7 +71,7 @@ function message({ host, port, path }: Target, body: string): Buffer {
 
 function dial({ host, port }: Target): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {
-    // A benchmark on loopback: whose certificate it is does not matter.
+    // The benchmark runs on loopback and accepts every certificate.
     const socket = connect({ host, port, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] }, () =>
       resolve(socket),
     );
@@ -92,7 +92,7 @@ async function run(
       let startMs = 0;
       let index = 0;
       let received = '';
-      const send = (): void => {
+      const sendNext = (): void => {
         index = next++;
         if (index >= requests) {
           finish();
@@ -113,7 +113,7 @@ async function run(
         if (received.length < end + 4 + Number(length)) return;
         received = '';
         latencies[index] = performance.now() - startMs;
-        send();
+        sendNext();
       };
       const onClose = (): void => fail(new Error('the server closed a connection'));
       const stop = (): void => {
@@ -130,7 +130,7 @@ async function run(
       };
       socket.on('data', onData);
       socket.on('close', onClose);
-      send();
+      sendNext();
     });
   await Promise.all(sockets.map(drive));
   return latencies;

@@ -1,12 +1,12 @@
 /**
- * `npm run bench [-- --only evaluate|assign|serve|scale|rollout] [--peer URL] [--json FILE]`: all numbers in one run, so that they compare.
+ * `npm run bench [-- --only evaluate|assign|serve|scale|rollout] [--peer URL] [--json FILE]` runs benchmarks.
  */
 import { writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { benchAssign } from './assign.ts';
 import { benchEvaluate } from './evaluate.ts';
-import { keeps, printTable, type Row } from './row.ts';
+import { isWithinTarget, formatTable, type Row } from './row.ts';
 import { benchRollout } from './rollout.ts';
 import { benchScale } from './scale.ts';
 import { benchServe } from './serve.ts';
@@ -29,10 +29,10 @@ for (const name of names) {
   const part = parts[name];
   if (!part) throw new Error(`--only: must be among ${Object.keys(parts).join(', ')}`);
   const measured = await part();
-  process.stdout.write(`\n${name}\n${printTable(measured)}\n`);
+  process.stdout.write(`\n${name}\n${formatTable(measured)}\n`);
   rows.push(...measured);
 }
 if (values.json !== undefined) {
-  const results = rows.map((row) => ({ ...row, ok: keeps(row) }));
+  const results = rows.map((row) => ({ ...row, ok: isWithinTarget(row) }));
   await writeFile(values.json, `${JSON.stringify({ node: process.version, results }, undefined, 2)}\n`);
 }

@@ -1,4 +1,4 @@
-/** The AdmissionReviews that the load consists of: pods as an API server sends them, defaulted and with managed fields. */
+/** AdmissionReviews of pods as an API server sends them: defaulted and with managed fields. */
 
 /** The security contexts of a pod and its container. */
 interface Security {
@@ -11,8 +11,8 @@ const RESTRICTED: Security = {
   container: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
 };
 
-/** As the API server completes a pod that says nothing of its security. */
-const UNSAID: Security = { pod: {} };
+/** The defaults of the API server for a pod without security contexts. */
+const UNSPECIFIED: Security = { pod: {} };
 
 function pod(name: string, namespace: string, security: Security): Record<string, unknown> {
   return {
@@ -115,14 +115,14 @@ function pod(name: string, namespace: string, security: Security): Record<string
   };
 }
 
-/** A thousand reviews of a Deployment's pod that satisfies the restricted level, each with a uid of its own. */
+/** Builds 1000 reviews of Deployment pods that satisfy the restricted level. */
 export function restrictedPodReviews(namespace: string): string[] {
   return Array.from({ length: 1000 }, (_, index) => review(index, namespace, RESTRICTED));
 }
 
-/** The same of a pod that leaves its security to others. */
-export function plainPodReviews(namespaceOf: (index: number) => string): string[] {
-  return Array.from({ length: 1000 }, (_, index) => review(index, namespaceOf(index), UNSAID));
+/** Builds 1000 reviews of Deployment pods without security contexts. */
+export function plainPodReviews(getNamespace: (index: number) => string): string[] {
+  return Array.from({ length: 1000 }, (_, index) => review(index, getNamespace(index), UNSPECIFIED));
 }
 
 const POD_KIND = { group: '', version: 'v1', kind: 'Pod' };

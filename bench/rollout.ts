@@ -1,4 +1,4 @@
-/** What it costs to find out what enforcement would refuse in a large cluster. Runs by itself, too: `node bench/rollout.ts`. */
+/** CPU time of the readiness evaluation of a large cluster. Also a program: `node bench/rollout.ts`. */
 import type { Cluster } from '../src/cluster/cluster.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
@@ -12,13 +12,13 @@ import type { Kinds, Namespace, PodSpec } from '../src/kube/types.ts';
 import { canUseScc } from '../src/cluster/access.ts';
 import { createSccLevels, planLabels } from '../src/policy/rollout/label-sync.ts';
 import { fill, objectsOf, type Size } from './cluster.ts';
-import { printTable, type Row } from './row.ts';
+import { formatTable, type Row } from './row.ts';
 
 const WARM_UP: Size = { namespaces: 100, sccs: 13, bindings: 100 };
 const SIZE: Size = { namespaces: 10_000, sccs: 13, bindings: 5_000 };
 const DEPLOYMENTS = 3;
 const PODS = 10;
-/** Of so many templates one violates what its namespace is held to. */
+/** One of this number of templates violates the level of its namespace. */
 const VIOLATING = 50;
 
 const ACCOUNTS = ['default', 'builder', 'deployer', 'app'];
@@ -27,12 +27,12 @@ const MANAGEMENT = {
   scc: { mode: 'enforce', exemptNamespaces: [] },
 } as const;
 
-/** Evaluates all namespaces: for the first time, again, and after an SCC has changed; and plans their labels. */
+/** Evaluates all namespaces for the first time, again, and after an SCC change; then plans their labels. */
 export async function benchRollout(): Promise<Row[]> {
   const store = filled(SIZE);
   canUseScc(store);
   const evaluator = createNamespaceEvaluator(OPTIONS);
-  // The code has been in use for a while: pods are admitted by the same.
+  // Warms up the code, which admission uses before the first evaluation.
   await evaluate(filled(WARM_UP), createNamespaceEvaluator(OPTIONS));
   const first = await measured(() => evaluate(store, evaluator));
   const again = await measured(() => evaluate(store, evaluator));
@@ -43,12 +43,12 @@ export async function benchRollout(): Promise<Row[]> {
     return Promise.resolve();
   });
   return [
-    { name: 'all namespaces, the first time: CPU', value: first.cpuMs, unit: 'ms', target: { atMost: 2000 } },
-    { name: 'the same, the longest turn', value: first.longestMs, unit: 'ms', target: { atMost: 10 } },
-    { name: 'all namespaces, again: CPU', value: again.cpuMs, unit: 'ms', target: { atMost: 2000 } },
-    { name: 'the same, the longest turn', value: again.longestMs, unit: 'ms', target: { atMost: 10 } },
+    { name: 'all namespaces, first evaluation: CPU', value: first.cpuMs, unit: 'ms', target: { atMost: 2000 } },
+    { name: 'longest turn of the event loop', value: first.longestMs, unit: 'ms', target: { atMost: 10 } },
+    { name: 'all namespaces, second evaluation: CPU', value: again.cpuMs, unit: 'ms', target: { atMost: 2000 } },
+    { name: 'longest turn of the event loop', value: again.longestMs, unit: 'ms', target: { atMost: 10 } },
     {
-      name: 'all namespaces, after an SCC has changed: CPU',
+      name: 'all namespaces, after an SCC change: CPU',
       value: changed.cpuMs,
       unit: 'ms',
       target: { atMost: 2000 },
@@ -73,7 +73,7 @@ const SECURE = {
   seccompProfile: { type: 'RuntimeDefault' },
 };
 
-/** Every template is another one; the pods of a Deployment have one spec, as those of a live cluster do in memory. */
+/** All templates differ. The pods of a Deployment share one spec, as in the store of a live cluster. */
 function fillNamespace(store: WritableStore, { metadata }: Namespace, index: number): void {
   const namespace = metadata?.name ?? '';
   for (const name of ACCOUNTS) store.put('ServiceAccount', { metadata: { name, namespace } });
@@ -89,7 +89,7 @@ function fillNamespace(store: WritableStore, { metadata }: Namespace, index: num
     };
     const object = { metadata: { name, namespace }, spec: { selector: {}, template } } as Kinds['Deployment'];
     store.put('Deployment', object);
-    const containers = [container, sidecar].map((one) => ({ ...one, securityContext: SECURE }));
+    const containers = [container, sidecar].map((fields) => ({ ...fields, securityContext: SECURE }));
     const spec = { ...template.spec, serviceAccountName: 'default', containers } as PodSpec;
     for (let pod = deployment; pod < PODS; pod += DEPLOYMENTS) {
       const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: `${name}-6f9`, uid: name, controller: true };
@@ -135,7 +135,7 @@ function planAll(store: WritableStore): void {
 
 interface Measured {
   readonly cpuMs: number;
-  /** For so long nobody else had a turn; of the thread's own time, for other processes are no matter. */
+  /** The longest turn of the event loop in CPU time of the thread. */
   readonly longestMs: number;
 }
 
@@ -144,13 +144,13 @@ async function measured(run: () => Promise<void>): Promise<Measured> {
   let longestMs = 0;
   let isOver = false;
   let lastMs = threadMs();
-  const look = (): void => {
+  const sample = (): void => {
     const nowMs = threadMs();
     longestMs = Math.max(longestMs, nowMs - lastMs);
     lastMs = nowMs;
-    if (!isOver) setImmediate(look);
+    if (!isOver) setImmediate(sample);
   };
-  setImmediate(look);
+  setImmediate(sample);
   const before = process.cpuUsage();
   await run();
   const { user, system } = process.cpuUsage(before);
@@ -163,4 +163,4 @@ function threadMs(): number {
   return (user + system) / 1000;
 }
 
-if (import.meta.main) process.stdout.write(`${printTable(await benchRollout())}\n`);
+if (import.meta.main) process.stdout.write(`${formatTable(await benchRollout())}\n`);

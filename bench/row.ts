@@ -3,19 +3,19 @@ export interface Row {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** What the number should be, as a bound of the same unit. */
+  /** Bound of the value in the same unit. */
   readonly target?: { readonly atMost: number } | { readonly atLeast: number };
 }
 
-/** True if the number keeps its bound; `undefined` if it has none. */
-export function keeps({ value, target }: Row): boolean | undefined {
+/** Returns whether the value is within its bound; `undefined` without a bound. */
+export function isWithinTarget({ value, target }: Row): boolean | undefined {
   if (!target) return undefined;
   return 'atMost' in target ? value <= target.atMost : value >= target.atLeast;
 }
 
-/** The rows as a table for people. */
-export function printTable(rows: readonly Row[]): string {
-  const cells = rows.map((row) => [row.name, print(row.value), row.unit, printTarget(row)]);
+/** Formats rows as a table. */
+export function formatTable(rows: readonly Row[]): string {
+  const cells = rows.map((row) => [row.name, formatValue(row.value), row.unit, formatTarget(row)]);
   const widths = [0, 1, 2].map((column) => Math.max(...cells.map((line) => (line[column] ?? '').length)));
   return cells
     .map(([name = '', value = '', unit = '', target = '']) =>
@@ -24,13 +24,13 @@ export function printTable(rows: readonly Row[]): string {
     .join('\n');
 }
 
-function print(value: number): string {
+function formatValue(value: number): string {
   if (value >= 1000) return Math.round(value).toLocaleString('en');
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
-function printTarget(row: Row): string {
+function formatTarget(row: Row): string {
   if (!row.target) return '';
   const bound = 'atMost' in row.target ? `at most ${row.target.atMost}` : `at least ${row.target.atLeast}`;
-  return `${bound} ${row.unit}: ${keeps(row) ? 'yes' : 'NO'}`;
+  return `${bound} ${row.unit}: ${isWithinTarget(row) ? 'yes' : 'NO'}`;
 }

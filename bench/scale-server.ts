@@ -1,5 +1,5 @@
 /**
- * A server for reviews of pods in a cluster of a given size, without an API: it fills the store itself.
+ * An admission server over a generated store of a given size.
  * `node bench/scale-server.ts small|large` prints its port.
  */
 import type { AddressInfo } from 'node:net';

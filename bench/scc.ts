@@ -8,7 +8,7 @@ import { createSccMutateWebhook } from '../src/server/webhooks/scc-pods.ts';
 import type { Webhook } from '../src/server/webhook.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 
-/** The webhook that chooses SCCs, as `serve` makes it where they are enforced. */
+/** Creates the mutating SCC webhook in mode enforce. */
 export function mutateWebhook(): Webhook {
   return createSccMutateWebhook({
     settings: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
@@ -20,21 +20,21 @@ export function mutateWebhook(): Webhook {
 
 export type Decide = (request: AdmissionRequest) => Decision & { readonly allowed: true };
 
-/** Decides on pods by what is in the store; they have to be admitted at once. */
-export function decideBy(store: Store): Decide {
+/** Creates a function that decides on pods, which must be admitted without waiting. */
+export function createDecide(store: Store): Decide {
   const webhook = mutateWebhook();
   const context = { store, now: () => performance.now() };
   return (request) => {
     const decision = webhook.decide(request, context);
-    if (decision instanceof Promise || !decision.allowed) throw new Error('the pod was not admitted at once');
+    if (decision instanceof Promise || !decision.allowed) throw new Error('the pod was not admitted without waiting');
     return decision;
   };
 }
 
-/** The review of a pod as it is after the first pass. */
+/** Returns the review of the pod after the first pass. */
 export function admitted(body: string): string {
   const review = JSON.parse(body) as { readonly request: AdmissionRequest };
-  const { object } = decideBy(small)(review.request);
+  const { object } = createDecide(small)(review.request);
   return JSON.stringify({ ...review, request: { ...review.request, object } });
 }
 

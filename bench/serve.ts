@@ -1,22 +1,22 @@
-/** Reviews over TLS: our server, as `serve` runs it, beside a bare one that only parses, in turns within one run. */
+/** Reviews over TLS: `serve`, compared in turns with a bare Fastify server. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NAMESPACE, objectsOf, SMALL } from './cluster.ts';
-import { measureInTurns, ratioOf, rowsOf, type Load } from './compare.ts';
-import { ask } from './load.ts';
+import { measureInTurns, computeRatio, createRows, type Load } from './compare.ts';
+import { send } from './load.ts';
 import { plainPodReviews, restrictedPodReviews } from './reviews.ts';
 import type { Row } from './row.ts';
 import { admitted } from './scc.ts';
-import { memoryOf, peerAt, startBare, startOurs, type Subject } from './subject.ts';
+import { readMemory, createPeer, startBare, startServe, type Subject } from './subject.ts';
 
-/** What is measured, and how much of the bare server's speed it should have. */
+/** A load, and the expected share of the throughput of the bare server. */
 interface Measure extends Load {
   readonly atLeast?: number;
 }
 
 /**
- * Measures each server in turn, several times, and gives medians.
+ * Measures all servers in turns and returns medians.
  * @param peer the URL of another server for Pod Security to measure with the same load
  */
 export async function benchServe(peer: string | undefined): Promise<Row[]> {
@@ -25,15 +25,15 @@ export async function benchServe(peer: string | undefined): Promise<Row[]> {
   try {
     await writeFile(join(folder, 'cluster.yaml'), manifest());
     for (const [name, level] of [['portcullis', 'info'] as const, ['portcullis without log', 'error'] as const]) {
-      subjects.push(await startOurs(name, folder, level));
+      subjects.push(await startServe(name, folder, level));
     }
     subjects.push(await startBare(folder));
     const rows: Row[] = [];
     for (const measure of podSecurity()) {
-      rows.push(...(await compare(peer === undefined ? subjects : [...subjects, peerAt(peer)], measure)));
+      rows.push(...(await compare(peer === undefined ? subjects : [...subjects, createPeer(peer)], measure)));
     }
     for (const measure of securityContextConstraints()) rows.push(...(await compare(subjects, measure)));
-    for (const subject of subjects) rows.push(...(await memoryOf(subject)));
+    for (const subject of subjects) rows.push(...(await readMemory(subject)));
     return rows;
   } finally {
     for (const { process: child } of subjects) child?.kill('SIGINT');
@@ -41,7 +41,7 @@ export async function benchServe(peer: string | undefined): Promise<Row[]> {
   }
 }
 
-/** The namespace of the reviews, where both policies are enforced; JSON is YAML. */
+/** Returns the namespace of the reviews, which enforces both policies. */
 function manifest(): string {
   const [, namespace] = objectsOf(SMALL).find(([kind]) => kind === 'Namespace') ?? [];
   const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
@@ -68,22 +68,22 @@ async function compare(subjects: readonly Subject[], measure: Measure): Promise<
   const at = `at ${connections} connections`;
   const ratio = {
     name: `${name}: portcullis / bare ${at}`,
-    value: ratioOf(results, ['portcullis', 'bare Fastify']),
+    value: computeRatio(results, ['portcullis', 'bare Fastify']),
     unit: '%',
   };
   return [
-    ...rowsOf(results, measure),
+    ...createRows(results, measure),
     atLeast === undefined ? ratio : { ...ratio, target: { atLeast } },
     {
       name: `${name}: portcullis without log / bare ${at}`,
-      value: ratioOf(results, ['portcullis without log', 'bare Fastify']),
+      value: computeRatio(results, ['portcullis without log', 'bare Fastify']),
       unit: '%',
     },
   ];
 }
 
-/** A server that refuses would be measured for something else. */
+/** Denials have another cost than the measured decisions. */
 async function expectAllowed({ name, target }: Subject, { path, bodies: [body = ''] }: Load): Promise<void> {
-  const answer = await ask(target(path), body);
-  if (!answer.includes('"allowed":true')) throw new Error(`${name} did not allow a pod: ${answer}`);
+  const response = await send(target(path), body);
+  if (!response.includes('"allowed":true')) throw new Error(`${name} did not allow a pod: ${response}`);
 }

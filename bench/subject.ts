@@ -1,4 +1,4 @@
-/** The processes that are measured, and what the kernel knows of them. */
+/** The servers under load, and their CPU time and memory. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,16 +9,16 @@ import type { Row } from './row.ts';
 /** A server under load. */
 export interface Subject {
   readonly name: string;
-  /** Where reviews go that are meant for that path. */
+  /** Returns the address for reviews of a path. */
   target(path: string): Target;
-  /** Absent for a server that is not ours to look into. */
+  /** Absent for a peer. */
   readonly process?: ChildProcess;
 }
 
 const HOST = '127.0.0.1';
 
-/** Starts `portcullis serve` with the manifests of the folder, its log in a file there. */
-export async function startOurs(name: string, folder: string, level: string): Promise<Subject> {
+/** Starts `portcullis serve` with the manifests of a folder and a log file in it. */
+export async function startServe(name: string, folder: string, level: string): Promise<Subject> {
   const log = await open(join(folder, `${level}.log`), 'w');
   const options = [
     '--secure-port=0',
@@ -32,11 +32,11 @@ export async function startOurs(name: string, folder: string, level: string): Pr
   const greeting = await firstOutput(child);
   await log.close();
   const port = /reviews at https:\/\/127\.0\.0\.1:(\d+)/.exec(greeting)?.[1];
-  if (port === undefined) throw new Error(`the server did not say where it listens: ${greeting}`);
+  if (port === undefined) throw new Error(`the output contains no address: ${greeting}`);
   return { name, target: (path) => ({ host: HOST, port: Number(port), path }), process: child };
 }
 
-/** Starts the server that only parses, with the certificate that ours has made. */
+/** Starts the bare server with the certificate of `portcullis serve`. */
 export async function startBare(folder: string): Promise<Subject> {
   const certs = join(folder, 'certs');
   const child = start(['bare.ts', join(certs, 'tls.crt'), join(certs, 'tls.key')]);
@@ -44,15 +44,15 @@ export async function startBare(folder: string): Promise<Subject> {
   return { name: 'bare Fastify', target: () => ({ host: HOST, port, path: '/' }), process: child };
 }
 
-/** Starts a server of this folder that prints its port. */
+/** Starts a script of this folder that prints its port. */
 export async function startServer(name: string, args: readonly string[]): Promise<Subject> {
   const child = start(args);
   const port = Number(await firstOutput(child));
   return { name, target: (path) => ({ host: HOST, port, path }), process: child };
 }
 
-/** Another admission server; its URL has the path. */
-export function peerAt(url: string): Subject {
+/** Returns another admission server at the URL of its webhook. */
+export function createPeer(url: string): Subject {
   const { hostname, port, pathname } = new URL(url);
   const target = { host: hostname, port: port === '' ? 443 : Number(port), path: pathname };
   return { name: `peer ${url}`, target: () => target };
@@ -66,21 +66,21 @@ function start([script = '', ...args]: readonly string[], stderr: number | 'inhe
 function firstOutput(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     child.stdout?.once('data', (chunk: Buffer) => resolve(chunk.toString()));
-    child.once('exit', () => reject(new Error(`${child.spawnargs.join(' ')} ended before it served`)));
+    child.once('exit', () => reject(new Error(`${child.spawnargs.join(' ')} exited before it served`)));
   });
 }
 
-/** The processor time of a process so far, in microseconds, that of its threads included; where Linux tells it. */
-export async function cpuMicrosOf({ process: child }: Subject): Promise<number | undefined> {
+/** Returns the CPU time of all threads of a process in microseconds; `undefined` if the system is not Linux. */
+export async function readCpuMicros({ process: child }: Subject): Promise<number | undefined> {
   if (child?.pid === undefined || process.platform !== 'linux') return undefined;
   const stat = await readFile(`/proc/${child.pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  // It is counted in ticks of 10 ms.
+  // Linux counts ticks of 10 ms.
   return (Number(fields[11]) + Number(fields[12])) * 10_000;
 }
 
-/** The memory of a process; nothing where there is no telling. */
-export async function memoryOf({ name, process: child }: Subject): Promise<readonly Row[]> {
+/** Returns a row with the resident memory of a process; no row if the system is not Linux. */
+export async function readMemory({ name, process: child }: Subject): Promise<readonly Row[]> {
   if (child?.pid === undefined || process.platform !== 'linux') return [];
   const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
   return [{ name: `${name}, RSS`, value: Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024, unit: 'MiB' }];

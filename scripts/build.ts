@@ -1,4 +1,4 @@
-/** Makes `dist/`, or the folder that is named: the program as a bundle, and the public exports with declarations. */
+/** Builds `dist/` or the folder of the first argument: the bundled program, and the public exports with declarations. */
 import { chmod, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import ts from 'typescript';
@@ -13,7 +13,7 @@ const LIBRARIES = {
   rbac: 'src/policy/rbac/index.ts',
 };
 
-/** Where a declaration names a source file: the compiler leaves these as they are, which few consumers understand. */
+/** Imports of source files in declarations. The compiler keeps the extension .ts, which most consumers cannot resolve. */
 const SOURCE_NAME = /(\bfrom |\bimport\()('\.[^']*)\.ts(')/g;
 
 const COMMON = {
@@ -44,8 +44,8 @@ await bundleLibraries();
 emitDeclarations(Object.values(LIBRARIES));
 
 /**
- * Bundles the program with its dependencies, so that an image needs no node_modules, in parts, so that a command loads
- * what it uses. Returns the folders of the packages inside.
+ * Bundles the program with its dependencies, so that an image needs no node_modules. Commands are separate chunks that
+ * load on demand. Returns the folders of the bundled packages.
  */
 async function bundleProgram(): Promise<string[]> {
   const { metafile } = await build({
@@ -59,7 +59,7 @@ async function bundleProgram(): Promise<string[]> {
     minifySyntax: true,
     minifyWhitespace: true,
     metafile: true,
-    // Packages in CommonJS ask for the modules of Node by require().
+    // CommonJS packages load Node modules by require().
     banner: { js: `import{createRequire as makeRequire}from'node:module';const require=makeRequire(import.meta.url);` },
   });
   const main = join(OUT, 'main.js');
@@ -69,7 +69,7 @@ async function bundleProgram(): Promise<string[]> {
   return [...new Set(folders)].filter((folder) => folder !== undefined);
 }
 
-/** The libraries are for any JavaScript runtime: they import nothing. */
+/** Bundles the libraries for any JavaScript runtime, without imports. */
 async function bundleLibraries(): Promise<void> {
   await build({ ...COMMON, entryPoints: LIBRARIES, platform: 'neutral', target: 'es2022' });
 }

@@ -1,9 +1,9 @@
 /**
- * Starts a control plane and replicas, to try an installation by hand:
+ * Starts a control plane and replicas for manual tests of an installation:
  *
  *     KUBEBUILDER_ASSETS=<folder with etcd and kube-apiserver> npm run control-plane -- --replicas=3
  *
- * Without that variable the development cluster stands in for them. All of it listens on 127.0.0.1 and ends with Ctrl-C.
+ * Without the variable it uses the development cluster. All servers listen on 127.0.0.1. Ctrl-C stops them.
  */
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
@@ -11,10 +11,10 @@ import { createSystem, startControlPlane } from '../test/support/control-plane/i
 
 const USAGE = `Usage: npm run control-plane -- [--replicas=N] [--port=PORT] [--pod-security] [--bare] [-- FLAG OF serve...]
 
-  --replicas=N     how many replicas answer reviews; default 3
-  --port=PORT      where reviews go, on 127.0.0.1; default 8443, which webhook-config/overlays/local has, too
-  --pod-security   leave the plugin PodSecurity of kube-apiserver on
-  --bare           install nothing: the replicas wait for kubectl apply -k webhook-config/overlays/local
+  --replicas=N     number of replicas; default 3
+  --port=PORT      port for reviews on 127.0.0.1; default 8443, as in webhook-config/overlays/local
+  --pod-security   enable the PodSecurity plugin of kube-apiserver
+  --bare           install nothing; the replicas wait for kubectl apply -k webhook-config/overlays/local
 `;
 
 const { values, positionals } = parseArgs({
@@ -39,7 +39,7 @@ if (values.help || !Number.isInteger(replicas) || replicas < 0 || !Number.isInte
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     if (!values.bare) await system.install();
     await (values.bare ? system.start(replicas) : system.scale(replicas));
-    process.stdout.write(greeting(kubeconfig));
+    process.stdout.write(formatGreeting(kubeconfig));
     await interrupted;
   } finally {
     process.stdout.write('stopping\n');
@@ -47,11 +47,12 @@ if (values.help || !Number.isInteger(replicas) || replicas < 0 || !Number.isInte
     await plane.stop();
   }
 
-  function greeting(kubeconfig: string): string {
+  function formatGreeting(kubeconfig: string): string {
     const next = values.bare ? 'kubectl apply -k webhook-config/overlays/local' : 'kubectl get namespaces';
     const lines = system.replicas.map(
-      ({ name, pid, port: own, probes }) => `  ${name}  pid ${pid}  https://127.0.0.1:${own}  ${probes}/readyz\n`,
+      ({ name, pid, port: replicaPort, probes }) =>
+        `  ${name}  pid ${pid}  https://127.0.0.1:${replicaPort}  ${probes}/readyz\n`,
     );
-    return `${plane.title} at ${plane.server}; reviews go to https://127.0.0.1:${system.port}\n${lines.join('')}\n  export KUBECONFIG=${kubeconfig}\n  ${next}\n\nCtrl-C ends it all.\n`;
+    return `${plane.title} at ${plane.server}; reviews go to https://127.0.0.1:${system.port}\n${lines.join('')}\n  export KUBECONFIG=${kubeconfig}\n  ${next}\n\nCtrl-C stops all processes.\n`;
   }
 }

@@ -1,4 +1,4 @@
-/** Writes the documents that are made from the sources: `npm run docs`. */
+/** Writes the generated documents: `npm run docs`. */
 import { writeFile } from 'node:fs/promises';
 import { references } from './docs/references.ts';
 

@@ -2,16 +2,16 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
- * The licenses of packages, each under its name and version, as they ask to be passed on with copies of them. Rejects
- * if a package has none.
+ * Returns the licenses of packages with their names and versions, for distribution with the bundle. Rejects if a
+ * package has no license.
  * @param folders the folders of the packages
  */
 export async function collectLicenses(folders: readonly string[]): Promise<string> {
-  const texts = await Promise.all([...folders].sort().map(printLicense));
+  const texts = await Promise.all([...folders].sort().map(formatLicense));
   return texts.join(`\n${'-'.repeat(80)}\n\n`);
 }
 
-async function printLicense(folder: string): Promise<string> {
+async function formatLicense(folder: string): Promise<string> {
   const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Manifest;
   const file = (await readdir(folder)).find((name) => /^(licen[cs]e|copying)/i.test(name));
   const text = file === undefined ? `License: ${manifest.license ?? ''}\n` : await readFile(join(folder, file), 'utf8');

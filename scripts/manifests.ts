@@ -1,4 +1,4 @@
-/** Writes `webhook-config/`, or the folder that is named, from the sources; what lies there otherwise is removed. */
+/** Generates `webhook-config/` or the folder of the first argument, and removes other files there. */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import packageJson from '../package.json' with { type: 'json' };

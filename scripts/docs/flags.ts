@@ -1,7 +1,7 @@
 import { PROGRAM, type Command } from '../../src/cli/command.ts';
 import { printFlags, type Option } from '../../src/cli/options.ts';
 import type { CommandEntry } from '../../src/cli/program.ts';
-import { cell, code, printMarkdownTable } from './markdown.ts';
+import { cell, code, formatMarkdownTable } from './markdown.ts';
 
 const HEAD = `# Commands and flags
 
@@ -39,5 +39,5 @@ function printOptions(options: readonly (readonly [name: string, option: Option<
     code(one.env ?? ''),
     cell(one.help) + (one.choices ? `: ${one.choices.map((choice) => code(choice)).join(', ')}` : ''),
   ]);
-  return printMarkdownTable(['flag', 'default', 'environment', 'description'], rows);
+  return formatMarkdownTable(['flag', 'default', 'environment', 'description'], rows);
 }
