@@ -23,7 +23,7 @@ function anchor(name: string): string {
 }
 
 function printCommand({ name, summary }: CommandEntry, { operands, options, details }: Command): string {
-  const shown = Object.entries(options).filter(([, { hidden }]) => hidden !== true);
+  const shown = Object.entries(options);
   return [
     `## ${PROGRAM} ${name}\n`,
     `${summary}: \`${PROGRAM} ${name} [options]${operands === undefined ? '' : ` ${operands}`}\`\n`,

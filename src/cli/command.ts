@@ -1,5 +1,5 @@
 import packageJson from '../../package.json' with { type: 'json' };
-import { resolveValues, type Options, type Sources, type Values } from './options.ts';
+import type { Options, Sources, Values } from './options.ts';
 
 /** An output stream of a command. */
 export interface Output {
@@ -30,33 +30,17 @@ export const PROGRAM = 'portcullis';
 export const VERSION = packageJson.version;
 
 /** A command without its name, summary and group, which are in the registry of `program.ts`. */
-export interface Command {
+export interface Command<O extends Options = Options> {
   /** The operands in commander's syntax: `<path...>` is required, `[path...]` is optional. */
   readonly operands?: string;
   /** The text below the options in the help. */
   readonly details?: string;
-  readonly options: Options;
-  /**
-   * Runs the command and resolves to the exit code.
-   * @throws {UserError} before anything runs, for an invalid value of an option
-   */
-  prepare(sources: Sources, operands: readonly string[]): (io: Io) => Promise<number>;
+  readonly options: O;
+  /** Runs the command and resolves to the exit code. Rejects with a `UserError` for a mistake of the user. */
+  run(values: Values<O>, operands: readonly string[], io: Io, sources: Sources): Promise<number>;
 }
 
-/** Defines a command with a typed table of options. */
-export function defineCommand<O extends Options>(definition: {
-  readonly operands?: string;
-  readonly details?: string;
-  readonly options: O;
-  /** Rejects with a `UserError` for a mistake of the user. */
-  run(values: Values<O>, operands: readonly string[], io: Io, sources: Sources): Promise<number>;
-}): Command {
-  const { run, ...description } = definition;
-  return {
-    ...description,
-    prepare(sources, operands) {
-      const values = resolveValues(description.options, sources);
-      return (io) => run(values, operands, io, sources);
-    },
-  };
+/** Defines a command; the types of the values follow from the options. */
+export function defineCommand<O extends Options>(command: Command<O>): Command {
+  return command;
 }

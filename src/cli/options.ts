@@ -7,6 +7,9 @@ import { parseDurationMs } from '../kube/units.ts';
 import type { Result } from '../kube/types.ts';
 import { quote } from '../kube/text.ts';
 
+/** A mistake in the options of a command. Its message is printed with a reference to the help. */
+export class UsageError extends UserError {}
+
 /** Parses one value of an option; throws a `UserError` with the expected form, such as `must be true or false`. */
 export interface Parse<T> {
   (text: string): T;
@@ -19,14 +22,10 @@ export interface OptionText {
   readonly help: string;
   /** The letter of the short form. */
   readonly short?: string;
-  /** A second long name. */
-  readonly alias?: string;
   /** The environment variable that is read if the option is not among the arguments. */
   readonly env?: string;
   /** The default as the help shows it, if it differs from the value: `10s` for 10000. */
   readonly shown?: string;
-  /** The option works, but the help does not list it. */
-  readonly hidden?: boolean;
   /** Names of options that cannot be combined with this one. */
   readonly conflicts?: readonly string[];
 }
@@ -105,31 +104,25 @@ export interface Sources {
 
 /**
  * Returns the values of all options of a command.
- * @throws {UserError} for an invalid value, with its source and the expected form
+ * @throws {UsageError} for an invalid value, with its source and the expected form
  */
 export function resolveValues<O extends Options>(options: O, sources: Sources): Values<O> {
   const values = Object.entries(options).map(([name, one]) => {
-    const { source, texts } = findTexts(name, one, sources);
-    return [name, resolveOption(source, texts, one)];
+    const flags = `"${printFlags(name, one)}" flag`;
+    const fromEnv = one.env === undefined ? undefined : sources.env[one.env];
+    const typed = sources.typed.get(name);
+    const fromFile = sources.file?.get(name);
+    if (typed) return [name, resolveOption(flags, typed, one)];
+    if (fromEnv !== undefined) return [name, resolveOption(`environment variable ${one.env}`, [fromEnv], one)];
+    if (fromFile) return [name, resolveOption(`option ${quote(name)} of the configuration file`, fromFile, one)];
+    return [name, one.resolve([])];
   });
   return Object.fromEntries(values) as Values<O>;
 }
 
-function findTexts(name: string, one: OptionText, sources: Sources): { source: string; texts: readonly string[] } {
-  const flags = `"${printFlags(name, one)}" flag`;
-  const typed = sources.typed.get(name);
-  if (typed) return { source: flags, texts: typed };
-  const fromEnv = one.env === undefined ? undefined : sources.env[one.env];
-  if (fromEnv !== undefined) return { source: `environment variable ${one.env ?? ''}`, texts: [fromEnv] };
-  const fromFile = sources.file?.get(name);
-  if (fromFile) return { source: `option ${quote(name)} of the configuration file`, texts: fromFile };
-  return { source: flags, texts: [] };
-}
-
 /** The names of an option as the help and messages show them: `-o, --output`. */
-export function printFlags(name: string, { short, alias }: OptionText): string {
-  const others = [...(short === undefined ? [] : [`-${short}`]), ...(alias === undefined ? [] : [`--${alias}`])];
-  return [...others, `--${name}`].join(', ');
+export function printFlags(name: string, { short }: OptionText): string {
+  return `${short === undefined ? '' : `-${short}, `}--${name}`;
 }
 
 function resolveOption(source: string, texts: readonly string[], one: Option<unknown>): unknown {
@@ -139,7 +132,7 @@ function resolveOption(source: string, texts: readonly string[], one: Option<unk
     if (!(error instanceof UserError)) throw error;
     const { message } = error;
     const invalid = texts.findLast((text) => errorMessage(text, one) === message) ?? texts.join(',');
-    throw new UserError(`invalid argument ${quote(invalid)} for ${source}: ${message}`, { cause: error });
+    throw new UsageError(`invalid argument ${quote(invalid)} for ${source}: ${message}`, { cause: error });
   }
 }
 

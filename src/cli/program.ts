@@ -3,7 +3,7 @@ import { Command as CommanderCommand, CommanderError, Help, Option as CommanderO
 import { UserError } from '../config/files.ts';
 import { quote } from '../kube/text.ts';
 import { EXIT, PROGRAM, VERSION, type Command, type Io } from './command.ts';
-import { printFlags, type Option, type Options, type Sources } from './options.ts';
+import { printFlags, resolveValues, UsageError, type Option, type Options, type Sources } from './options.ts';
 
 /** A row of the command tree. */
 export interface CommandEntry {
@@ -129,26 +129,23 @@ export async function run(args: readonly string[], io: Io, commands = COMMANDS):
   const words = withHelp(args);
   const entry = commands.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
   const program = createProgram(io, commands);
+  const node = entry ? findNode(program, entry.name) : program;
   let exitCode: number = EXIT.passed;
-  let hint = '';
   try {
-    if (entry) {
-      const { command: definition } = await entry.load();
-      const command = addDefinition(findNode(program, entry.name), definition);
-      hint = usageHint(command);
-      command.action(async () => {
-        const start = definition.prepare({ typed: typedOptions(command), env: io.env }, command.args);
-        hint = '';
-        exitCode = await start(io);
+    const definition = entry && (await entry.load()).command;
+    if (definition) {
+      addDefinition(node, definition).action(async () => {
+        const sources = { typed: typedOptions(node), env: io.env };
+        exitCode = await definition.run(resolveValues(definition.options, sources), node.args, io, sources);
       });
-      await program.parseAsync(normalize(words, definition.options), { from: 'user' });
-    } else await program.parseAsync(words, { from: 'user' });
+    }
+    await program.parseAsync(normalize(words, definition?.options ?? {}), { from: 'user' });
     return exitCode;
   } catch (error) {
     // Commander has printed its error already.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.passed : EXIT.usage;
     if (!(error instanceof UserError)) throw error;
-    io.stderr.write(`error: ${error.message}\n${hint === '' ? '' : `${hint}\n`}`);
+    io.stderr.write(`error: ${error.message}\n${error instanceof UsageError ? `${usageHint(node)}\n` : ''}`);
     return EXIT.usage;
   }
 }
@@ -169,12 +166,12 @@ function normalize(args: readonly string[], options: Options): readonly string[]
     const [, short, name, value = ''] = /^(?:(-[^-])|--([^=]+))=(.*)$/s.exec(arg) ?? [];
     if (short !== undefined) return [short, value];
     if (name === undefined) return [arg];
-    const [key, one] = Object.entries(options).find(([key, { alias }]) => key === name || alias === name) ?? [];
-    if (key === undefined || one === undefined) return [`--${name}`];
+    const one = Object.hasOwn(options, name) ? options[name] : undefined;
+    if (one === undefined) return [`--${name}`];
     if (one.value !== undefined) return [arg];
-    if (value === 'true') return [`--${key}`];
-    if (value === 'false') return [`--no-${key}`];
-    throw new UserError(`invalid argument ${quote(value)} for "${printFlags(key, one)}" flag: must be true or false`);
+    if (value === 'true') return [`--${name}`];
+    if (value === 'false') return [`--no-${name}`];
+    throw new UsageError(`invalid argument ${quote(value)} for "${printFlags(name, one)}" flag: must be true or false`);
   });
   return [...normalized, ...args.slice(end)];
 }
@@ -235,7 +232,7 @@ function usageHint(command: CommanderCommand): string {
   return `See '${path} --help' for usage.`;
 }
 
-/** Adds the operands, the options and the details of a command to its node. */
+/** Adds the operands, the options and the details of a command to its node, and returns the node. */
 function addDefinition(command: CommanderCommand, { operands, details, options }: Command): CommanderCommand {
   command.description(`${command.summary()}.`);
   if (operands !== undefined) command.arguments(operands);
@@ -246,11 +243,9 @@ function addDefinition(command: CommanderCommand, { operands, details, options }
 
 /** Registers an option. Commander collects its texts, and `resolveValues` converts them. */
 function addOption(command: CommanderCommand, name: string, one: Option<unknown>): void {
-  const { value, help, fallback, choices, hidden = false, conflicts = [] } = one;
+  const { value, help, fallback, choices, conflicts = [] } = one;
   const flags = printFlags(name, one);
-  const option = new CommanderOption(value === undefined ? flags : `${flags} <${value.toLowerCase()}>`, help).hideHelp(
-    hidden,
-  );
+  const option = new CommanderOption(value === undefined ? flags : `${flags} <${value.toLowerCase()}>`, help);
   option.conflicts(conflicts.map((other) => new CommanderOption(`--${other}`).attributeName()));
   if (choices) option.choices(choices);
   if (value === undefined) {
@@ -270,7 +265,7 @@ function typedOptions(command: CommanderCommand): Sources['typed'] {
   return new Map(
     typed.map((option) => {
       const value: unknown = command.getOptionValue(option.attributeName());
-      return [option.name(), Array.isArray(value) ? value.map(String) : [String(value)]];
+      return [option.name(), [value].flat().map(String)];
     }),
   );
 }

@@ -6,12 +6,12 @@ import {
   DEFAULT_EXEMPT_NAMESPACES,
   SCC_MODES,
   sccMode,
+  type Compatibility,
   type NamespaceMode,
   type SccMode,
   type SccSettings,
 } from '../policy/scc/mode.ts';
-import type { Compatibility, Deviations } from '../policy/scc/mode.ts';
-import { flag, list, mapped, oneOf, option, text, type Option, type Values, objectName } from './options.ts';
+import { flag, list, mapped, oneOf, option, text, type Values, objectName } from './options.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
 import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 
@@ -25,9 +25,9 @@ const modeText = {
   shown: DEFAULT_SCC_MODE,
 };
 
-/** The SCC options of `serve`. */
-export const sccServeOptions = {
-  'scc-mode': option('MODE', oneOf(SCC_MODES), DEFAULT_SCC_MODE, modeText),
+/** The SCC options of commands that predict the creation of pods; without `--scc-mode`, the mode is an assumption. */
+export const sccOptions = {
+  'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, modeText),
   'scc-exempt-namespaces': {
     ...mapped(
       list('NAME', optionalNamespaceName, { help: 'Namespaces without SCC admission, regardless of their labels' }),
@@ -45,21 +45,19 @@ export const sccServeOptions = {
     help: 'Handling of an invalid SCC: skip (the default) ignores the SCC, refuse denies all pods',
   }),
   'scc-required': list('SCC', text, { help: 'SCCs that must exist before any pod is admitted; none by default' }),
-  'scc-unprocessed-pods': option('WHAT', oneOf(['pass', 'judge'] as const), undefined, {
-    help: 'Handling of updates that do not change the spec of a pod without a recorded SCC: pass (the default) admits them, judge evaluates the pod',
-  }),
   'scc-prefer-user-namespaces': flag({
     help: 'Try SCCs that require a user namespace before other SCCs of equal priority and restrictions, for pods with a user namespace',
   }),
 };
 
-/** The SCC options of commands that predict the decisions of `serve`; without `--scc-mode`, the mode is an assumption. */
-export const sccOptions = {
-  ...sccServeOptions,
-  'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, modeText),
-  // The option applies to updates only, which these commands do not predict.
-  'scc-unprocessed-pods': { ...sccServeOptions['scc-unprocessed-pods'], hidden: true },
-} as const satisfies Readonly<Record<string, Option<unknown>>>;
+/** The SCC options of `serve`. */
+export const sccServeOptions = {
+  ...sccOptions,
+  'scc-mode': option('MODE', oneOf(SCC_MODES), DEFAULT_SCC_MODE, modeText),
+  'scc-unprocessed-pods': option('WHAT', oneOf(['pass', 'judge'] as const), undefined, {
+    help: 'Handling of updates that do not change the spec of a pod without a recorded SCC: pass (the default) admits them, judge evaluates the pod',
+  }),
+};
 
 /** The name of a namespace. */
 export function namespaceName(value: string): string {
@@ -74,15 +72,23 @@ function optionalNamespaceName(value: string): string {
 }
 
 /** The values of the SCC options of `serve`. */
-type SccValues = Values<typeof sccServeOptions>;
+type SccServeValues = Values<typeof sccServeOptions>;
+type SccValues = Values<typeof sccOptions> & Partial<Pick<SccServeValues, 'scc-unprocessed-pods'>>;
+
+/** The settings that `serve` is expected to have. */
+export interface ExpectedSettings extends SccSettings {
+  /** Absent if `--scc-mode` gives the mode. */
+  readonly modeFrom?: 'assumption';
+}
 
 /**
  * Returns the settings of SCC admission.
  * @throws {UserError} for options that contradict each other
  */
-export function sccSettings(values: SccValues): SccSettings {
+export function sccSettings(values: SccValues): ExpectedSettings {
   return {
-    mode: values['scc-mode'],
+    mode: values['scc-mode'] ?? DEFAULT_SCC_MODE,
+    ...(values['scc-mode'] === undefined ? { modeFrom: 'assumption' } : {}),
     exemptNamespaces: values['scc-exempt-namespaces'],
     compatibility: sccCompatibility(values),
     preferUserNamespaces: values['scc-prefer-user-namespaces'],
@@ -92,6 +98,7 @@ export function sccSettings(values: SccValues): SccSettings {
 const DEVIATIONS = ['scc-identity', 'scc-broken', 'scc-required', 'scc-unprocessed-pods'] as const;
 
 function sccCompatibility(values: SccValues): Compatibility {
+  const { 'scc-identity': identity, 'scc-broken': brokenScc, 'scc-unprocessed-pods': unprocessedPods } = values;
   if (values['scc-compatibility'] === 'openshift') {
     const given = DEVIATIONS.find((name) => (values[name]?.length ?? 0) > 0);
     if (given === undefined) return 'openshift';
@@ -99,28 +106,12 @@ function sccCompatibility(values: SccValues): Compatibility {
       `--${given} cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift`,
     );
   }
-  const { 'scc-identity': identity, 'scc-broken': brokenScc, 'scc-unprocessed-pods': unprocessedPods } = values;
-  const deviations: Deviations = {
+  return {
     requiredSccs: values['scc-required'],
     ...(identity === undefined ? {} : { identity }),
     ...(brokenScc === undefined ? {} : { brokenScc }),
     ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
   };
-  return deviations;
-}
-
-/** The settings that `serve` is expected to have. */
-export interface ExpectedSettings extends SccSettings {
-  /** Absent if `--scc-mode` gives the mode. */
-  readonly modeFrom?: 'assumption';
-}
-
-type ExpectedValues = Omit<SccValues, 'scc-mode'> & { readonly 'scc-mode': SccMode | undefined };
-
-/** Returns the expected settings of `serve`. Throws as `sccSettings` does. */
-export function expectedSettings({ 'scc-mode': given, ...others }: ExpectedValues): ExpectedSettings {
-  const settings = sccSettings({ ...others, 'scc-mode': given ?? DEFAULT_SCC_MODE });
-  return given === undefined ? { ...settings, modeFrom: 'assumption' } : settings;
 }
 
 /** The expected SCC mode of a namespace. */

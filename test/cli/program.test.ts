@@ -24,13 +24,12 @@ const paint = defineCommand({
   details: 'Examples:\n  portcullis paint door\n',
   options: withEnvironment('PAINT', {
     color: option('COLOR', oneOf(['red', 'blue']), 'red', { short: 'c', help: 'Color of the paint' }),
-    layers: option('N', integer(1, 9), 1, { help: 'Number of layers', alias: 'coats' }),
+    layers: option('N', integer(1, 9), 1, { help: 'Number of layers' }),
     'drying-time': option('DURATION', durationMs, undefined, { help: 'Pause between layers' }),
     tool: list('TOOL', text, { help: 'Tools' }),
     room: mapped(option('ROOM', text, 'hall', { help: 'Room' }), (room: string) => room.toUpperCase()),
     'dry-run': flag({ short: 'd', help: 'Do not paint', conflicts: ['drying-time'] }),
     primer: flagOn({ help: 'Apply a primer first' }),
-    secret: flag({ help: 'Not shown', hidden: true }),
   }),
   run(values, operands, io) {
     io.stdout.write(JSON.stringify([values, operands]));
@@ -91,7 +90,7 @@ Paint things.
 
 Options:
   -c, --color <color>       Color of the paint (choices: "red", "blue", default: red)
-  --coats, --layers <n>     Number of layers (default: 1)
+  --layers <n>              Number of layers (default: 1)
   --drying-time <duration>  Pause between layers
   --tool <tool,...>         Tools
   --room <room>             Room (default: hall)
@@ -155,7 +154,7 @@ const HELP: readonly (readonly [args: readonly string[], stdout: string])[] = [
   [['help', 'wall', 'build'], BUILD_HELP],
 ];
 
-const DEFAULTS = { color: 'red', layers: 1, tool: [], room: 'HALL', 'dry-run': false, primer: true, secret: false };
+const DEFAULTS = { color: 'red', layers: 1, tool: [], room: 'HALL', 'dry-run': false, primer: true };
 
 const VALUES: readonly (readonly [
   name: string,
@@ -167,7 +166,6 @@ const VALUES: readonly (readonly [
   ['defaults', ['door'], {}, {}],
   ['a value after a space', ['--color', 'blue', 'door'], {}, { color: 'blue' }],
   ['a value after an equals sign', ['--color=blue', 'door'], {}, { color: 'blue' }],
-  ['the second name of an option', ['--coats=2', 'door'], {}, { layers: 2 }],
   ['a short option', ['-c', 'blue', 'door'], {}, { color: 'blue' }],
   ['a short option with an attached value', ['-cblue', 'door'], {}, { color: 'blue' }],
   ['a short option with an equals sign', ['-c=blue', 'door'], {}, { color: 'blue' }],
@@ -178,7 +176,6 @@ const VALUES: readonly (readonly [
   ['a flag that is true', ['--dry-run=true', 'door'], {}, { 'dry-run': true }],
   ['a flag that is false', ['--dry-run=false', 'door'], {}, { 'dry-run': false }],
   ['a negated flag', ['--no-primer', 'door'], {}, { primer: false }],
-  ['a hidden flag', ['--secret', 'door'], {}, { secret: true }],
   ['a value that looks like an option', ['--room', '--dry-run', 'door'], {}, { room: '--DRY-RUN' }],
   ['an empty value', ['--room=', 'door'], {}, { room: '' }],
   ['operands between options', ['a', '--layers', '2', '-', 'b'], {}, { layers: 2 }, ['a', '-', 'b']],

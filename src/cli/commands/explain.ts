@@ -25,7 +25,7 @@ import {
 import { createPod, SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
 import {
   expectedMode,
-  expectedSettings,
+  sccSettings,
   sccReviewOptions,
   type ExpectedMode,
   type ExpectedSettings,
@@ -250,7 +250,7 @@ export const command = defineCommand({
     ...sccReviewOptions,
   },
   async run(options, paths, io) {
-    const settings = expectedSettings(options);
+    const settings = sccSettings(options);
     const { as: user, 'as-group': groups, output } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group needs --as');
     const { objects, inventory } = await readSubjects(paths, options, { io, needs: { kinds: SCC_INPUT_KINDS } });

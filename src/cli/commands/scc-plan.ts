@@ -30,7 +30,7 @@ import {
   type Style,
 } from '../output/print.ts';
 import { SCC_INPUT_KINDS } from '../scc-input.ts';
-import { expectedSettings, sccOptions } from '../scc-options.ts';
+import { sccSettings, sccOptions } from '../scc-options.ts';
 import {
   grantBindings,
   planGrants,
@@ -303,7 +303,7 @@ export const command = defineCommand({
     }
     const kinds = [...SCC_INPUT_KINDS, ...POD_SOURCES];
     const { store, assumptions } = await readInventory(options, io, { kinds, only: namespace, gaps: 'fill' });
-    const input = { store, settings: expectedSettings(options) };
+    const input = { store, settings: sccSettings(options) };
     const selected =
       namespace === undefined
         ? store.list('Namespace').toSorted((a, b) => compareBytes(nameOf(a), nameOf(b)))

@@ -14,7 +14,7 @@ import { list, objectName, option, text, type Values } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
 import { assumptionBlocks, printable, printAssumptions, printColumns, printData } from '../output/print.ts';
 import { SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
-import { expectedSettings, sccReviewOptions } from '../scc-options.ts';
+import { sccSettings, sccReviewOptions } from '../scc-options.ts';
 
 const subjectOptions = {
   user: option('USER', text, undefined, { short: 'u', help: 'Reviewed user' }),
@@ -153,7 +153,7 @@ export const command = defineCommand({
   options: { ...subjectOptions, ...sccReviewOptions },
   async run(options, paths, io) {
     const { stdout, stderr } = io;
-    const settings = expectedSettings(options);
+    const settings = sccSettings(options);
     if (options.serviceaccount.length > 0 && (options.user !== undefined || options.group.length > 0)) {
       throw new UserError(
         '--serviceaccount cannot be combined with --user and --group: review service accounts or users',

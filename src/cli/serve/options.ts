@@ -69,11 +69,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'in-cluster': flag({ help: 'Serve the cluster that the pod runs in' }),
   'kube-api-qps': option('N', decimal(0, 10_000), 0, {
     help: 'Maximum requests per second to the API server. 0: unlimited',
-    alias: 'client-qps-limit',
   }),
   'kube-api-burst': option('N', integer(1, 10_000), 100, {
     help: 'Maximum burst of requests, if --kube-api-qps limits them',
-    alias: 'client-qps-burst',
   }),
   namespace: option('NAME', namespaceName, undefined, {
     help: `Namespace of the installation, with its Leases and certificates. Default: the namespace of the pod, else ${INSTALLATION.namespace}`,
