@@ -39,7 +39,7 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['yaml', ['config/yaml.ts']],
   ['rfc6902', ['dev-cluster/json-patch.ts']],
   ['@marcbachmann/cel-js', ['dev-cluster/']],
-  ['@kubernetes/client-node', ['cluster/', 'cli/check/manifests.ts']],
+  ['@kubernetes/client-node', ['cluster/', 'cli/check/fields.ts']],
 ]);
 
 /** The package of Kubernetes API types. Every file may import its types. */

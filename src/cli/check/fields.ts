@@ -1,6 +1,10 @@
+/** Findings about fields of manifests: their positions, and fields that do not exist. */
 import type { ManifestObject } from '../../config/manifests.ts';
 import type { Path } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
+import { isObject } from '../../kube/types.ts';
+import type { Mode } from '../../policy/psa/policy.ts';
+import { apiGroup } from '../inventory/manifests.ts';
 import { UNKNOWN_FIELD, type FieldPosition, type Finding } from '../output/findings.ts';
 
 /** Splits a printed path such as `spec.containers[0].image` or `metadata.labels[a.b/c]`. */
@@ -24,14 +28,55 @@ export function fieldPosition(object: ManifestObject, path: Path): FieldPosition
   return { path: printFieldPath(path), file: object.document.file, ...object.positionOf(path) };
 }
 
+/** Creates a finding about one field, by default in the mode `enforce`. */
+export function createFinding(
+  object: ManifestObject,
+  path: Path,
+  { mode = 'enforce', check, reason, detail, fix }: Omit<Finding, 'mode' | 'fields'> & { readonly mode?: Mode },
+): Finding {
+  return { mode, check, reason, detail, fix, fields: [fieldPosition(object, path)] };
+}
+
+const UNKNOWN_FIELD_FIX = 'Correct the name or remove the field: API servers may drop it silently.';
+
 /** A field that the API server does not know. It rejects the object or drops the field. */
-export function unknownField(object: ManifestObject, path: Path, fix?: string): Finding {
-  return {
-    mode: 'enforce',
-    check: UNKNOWN_FIELD,
-    reason: 'unknown field',
-    detail: quote(printFieldPath(path)),
-    fix: fix ?? 'Correct the name or remove the field: API servers may drop it silently.',
-    fields: [fieldPosition(object, path)],
+export function unknownField(object: ManifestObject, path: Path, fix = UNKNOWN_FIELD_FIX): Finding {
+  const detail = quote(printFieldPath(path));
+  return createFinding(object, path, { check: UNKNOWN_FIELD, reason: 'unknown field', detail, fix });
+}
+
+type Models = Readonly<Record<string, unknown>>;
+
+/** A model of client-node. The type of a field is the name of a model, a scalar type, or a list or map of these. */
+interface Model {
+  getAttributeTypeMap(): readonly { readonly baseName: string; readonly type: string }[];
+}
+
+/** Creates a function that finds unknown fields of built-in kinds by the models of client-node, which are loaded here. */
+export async function createUnknownFieldFinder(): Promise<(object: ManifestObject) => readonly Finding[]> {
+  const models: Models = await import('@kubernetes/client-node/dist/gen/models/all.js');
+  return (object) => {
+    const { apiVersion, kind, value } = object;
+    if (!/^(|[a-z]+|.*\.k8s\.io)$/.test(apiGroup(apiVersion))) return [];
+    const version = apiVersion.slice(apiVersion.indexOf('/') + 1);
+    const type = `${version.charAt(0).toUpperCase()}${version.slice(1)}${kind}`;
+    return listUnknownFields(models, type, value, []).map((path) => unknownField(object, path));
   };
+}
+
+function listUnknownFields(models: Models, type: string, value: unknown, path: Path): Path[] {
+  const items = /^Array<(.*)>$/.exec(type)?.[1];
+  if (items !== undefined) {
+    const list: readonly unknown[] = Array.isArray(value) ? value : [];
+    return list.flatMap((item, index) => listUnknownFields(models, items, item, [...path, index]));
+  }
+  const model = Object.hasOwn(models, type) ? (models[type] as Partial<Model>) : undefined;
+  const fields = model?.getAttributeTypeMap?.();
+  const values = /^\{ \[key: string\]: (.*); \}$/.exec(type)?.[1];
+  if (!isObject(value) || (!fields && values === undefined)) return [];
+  const types = new Map(fields?.map((field) => [field.baseName, field.type]));
+  return Object.entries(value).flatMap(([name, member]) => {
+    const fieldType = values ?? types.get(name);
+    return fieldType === undefined ? [[...path, name]] : listUnknownFields(models, fieldType, member, [...path, name]);
+  });
 }

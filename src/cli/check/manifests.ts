@@ -1,18 +1,18 @@
 /** Checks manifests against the Pod Security Standards, without a cluster. */
+import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { ManifestObject, Manifests } from '../../config/manifests.ts';
 import type { ManifestError, Path } from '../../config/yaml.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import { draft, isObject, type Kind, type PodLike } from '../../kube/types.ts';
+import { draft, isObject, type PodLike } from '../../kube/types.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
-import { resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/policy.ts';
-import { printPolicy, type Policies } from '../../policy/psa/policy.ts';
+import { printPolicy, resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/policy.ts';
 import { checkFix, decodeError, evaluatePod, type Level, type Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { apiGroup, manifestLabels, manifestName, manifestNamespace, podPath } from '../inventory/manifests.ts';
 import { MODES_BY_STRENGTH, type CheckedObject, type Finding, type Report } from '../output/findings.ts';
-import { fieldPosition, parseFieldPath, unknownField } from './fields.ts';
+import { createFinding, fieldPosition, parseFieldPath } from './fields.ts';
 import { isScc, sccFindings } from './scc.ts';
 
 interface CheckSettings {
@@ -32,8 +32,13 @@ interface CheckSettings {
 
 /** Checks all manifests. Other kinds are counted; objects that no API server accepts are errors. */
 export function checkManifests(manifests: Manifests, settings: CheckSettings): Report {
-  const policies = createPolicyIndex(manifests.objects, settings);
-  const results = manifests.objects.map((object) => checkObject(object, policies, settings));
+  // If several Namespace objects have the same name, the last one counts, as if all were applied in order.
+  const namespaces = new Map(manifests.objects.filter(isNamespace).map(({ value }) => [manifestName(value), value]));
+  const labelsOf = (name: string): Labels => {
+    const namespace = namespaces.get(name);
+    return namespace ? manifestLabels(namespace) : settings.namespaceLabels;
+  };
+  const results = manifests.objects.map((object) => checkObject(object, { ...settings, labelsOf }));
   return {
     objects: results.filter((result) => result !== undefined && 'findings' in result),
     otherKinds: results.filter((result) => result === undefined).length,
@@ -49,65 +54,45 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
   };
 }
 
-interface PolicyIndex {
-  /** The policies of the namespace of that name. */
-  ofName(name: string): NamespacePolicy;
-  /** The policies of a Namespace object. */
-  ofObject(namespace: ManifestObject): NamespacePolicy;
-}
-
-/** If several Namespace objects have the same name, the last one counts, as if all were applied in order. */
-function createPolicyIndex(
-  objects: readonly ManifestObject[],
-  { level, version, namespaceLabels }: CheckSettings,
-): PolicyIndex {
-  const privileged = { level: 'privileged', version } as const;
-  const defaults: Policies = { enforce: { level, version }, audit: privileged, warn: privileged };
-  const namespaces = objects.filter(isNamespace);
-  const byObject = new Map(
-    namespaces.map((object) => [object, resolvePolicies(manifestLabels(object.value), defaults)]),
-  );
-  const byName = new Map(namespaces.map((object) => [manifestName(object.value), byObject.get(object)]));
-  const others = resolvePolicies(namespaceLabels, defaults);
-  return {
-    ofName: (name) => byName.get(name) ?? others,
-    ofObject: (namespace) => byObject.get(namespace) ?? others,
-  };
-}
-
 function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
   return apiVersion === 'v1' && kind === 'Namespace';
 }
 
+interface CheckContext extends CheckSettings {
+  /** Returns the labels of the namespace of that name. */
+  labelsOf(name: string): Labels;
+}
+
 /** Returns the findings of an object, an error for an object that no API server accepts, or `undefined` for other kinds. */
-function checkObject(
-  object: ManifestObject,
-  policyIndex: PolicyIndex,
-  { namespace: defaultNamespace, findUnknownFields = () => [] }: CheckSettings,
-): CheckedObject | ManifestError | undefined {
+function checkObject(object: ManifestObject, context: CheckContext): CheckedObject | ManifestError | undefined {
+  const { apiVersion, kind, value } = object;
+  const { level, version, findUnknownFields = () => [] } = context;
+  const privileged = { level: 'privileged', version } as const;
+  const resolve = (labels: Labels): NamespacePolicy =>
+    resolvePolicies(labels, { enforce: { level, version }, audit: privileged, warn: privileged });
   if (isNamespace(object)) {
-    const policies = policyIndex.ofObject(object);
+    const policies = resolve(manifestLabels(value));
     const findings = [...labelFindings(object, policies), ...sccModeFindings(object), ...findUnknownFields(object)];
-    return checkedObject(object, { policies, findings });
+    return checkedObject(object, findings, { policies });
   }
-  const path = podPath(object.apiVersion, object.kind);
-  if (path && isKnownKind(object.apiVersion, object.kind)) {
-    const namespace = manifestNamespace(object.value) ?? defaultNamespace;
-    const policies = policyIndex.ofName(namespace);
+  const path = podPath(apiVersion, kind);
+  if (path && isKnownKind(apiVersion, kind)) {
+    const namespace = manifestNamespace(value) ?? context.namespace;
+    const policies = resolve(context.labelsOf(namespace));
     const findings = [...podFindings(object, path, policies), ...findUnknownFields(object)];
-    return checkedObject(object, { namespace, policies, findings });
+    return checkedObject(object, findings, { namespace, policies });
   }
-  return isScc(object) ? checkedObject(object, { findings: sccFindings(object) }) : unknownVersion(object);
+  return isScc(object) ? checkedObject(object, sccFindings(object)) : unknownVersion(object);
 }
 
-interface Result {
-  readonly namespace?: string;
-  readonly policies?: NamespacePolicy;
-  readonly findings: readonly Finding[];
-}
-
-function checkedObject(object: ManifestObject, { namespace, policies, findings }: Result): CheckedObject {
-  const { apiVersion, kind, line, column, value, document } = object;
+function checkedObject(
+  { apiVersion, kind, line, column, value, document }: ManifestObject,
+  findings: readonly Finding[],
+  { namespace, policies }: { readonly namespace?: string; readonly policies?: NamespacePolicy } = {},
+): CheckedObject {
+  const print = ({ enforce, audit, warn }: NamespacePolicy) => {
+    return { enforce: printPolicy(enforce), audit: printPolicy(audit), warn: printPolicy(warn) };
+  };
   return {
     apiVersion,
     kind,
@@ -116,36 +101,18 @@ function checkedObject(object: ManifestObject, { namespace, policies, findings }
     file: document.file,
     line,
     column,
-    ...(policies ? { policies: printPolicies(policies) } : {}),
+    ...(policies ? { policies: print(policies) } : {}),
     findings,
   };
 }
 
-function printPolicies({ enforce, audit, warn }: NamespacePolicy): CheckedObject['policies'] & {} {
-  return { enforce: printPolicy(enforce), audit: printPolicy(audit), warn: printPolicy(warn) };
-}
-
 /** API groups that have or had checked kinds. Kinds of the same names in other groups are unrelated. */
 const CHECKED_GROUPS: ReadonlySet<string> = new Set(['', 'apps', 'batch', 'extensions', 'security.openshift.io']);
-
-const CHECKED_KINDS = [
-  'Namespace',
-  'Pod',
-  'PodTemplate',
-  'ReplicationController',
-  'ReplicaSet',
-  'Deployment',
-  'StatefulSet',
-  'DaemonSet',
-  'Job',
-  'CronJob',
-  'SecurityContextConstraints',
-] as const satisfies readonly Kind[];
-const BY_LOWER_CASE = new Map(CHECKED_KINDS.map((kind) => [kind.toLowerCase(), kind]));
+const CHECKED_KINDS: readonly string[] = ['Namespace', 'PodTemplate', ...POD_SOURCES, 'SecurityContextConstraints'];
 
 /** Returns an error for a checked kind with an unknown apiVersion or in wrong letter case. */
 function unknownVersion({ apiVersion, kind, document, positionOf }: ManifestObject): ManifestError | undefined {
-  const correctKind = BY_LOWER_CASE.get(kind.toLowerCase());
+  const correctKind = CHECKED_KINDS.find((one) => one.toLowerCase() === kind.toLowerCase());
   if (correctKind === undefined || !CHECKED_GROUPS.has(apiGroup(apiVersion))) return undefined;
   const message = `not evaluated: no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
   return { file: document.file, ...positionOf([correctKind === kind ? 'apiVersion' : 'kind']), message };
@@ -158,10 +125,11 @@ function podFindings(object: ManifestObject, path: readonly string[], policies: 
   const findings = new Map<string, Finding>();
   for (const mode of MODES_BY_STRENGTH) {
     const policy = printPolicy(policies[mode]);
-    for (const { check, reason, detail, fields } of evaluatePod(pod, { ...policies[mode], fields: true }).violations) {
+    const { violations } = evaluatePod(pod, { ...policies[mode], fields: true });
+    for (const { check, reason, detail, fields = [] } of violations) {
       const key = JSON.stringify([check, detail]);
       if (findings.has(key)) continue;
-      const paths = fields === undefined || fields.length === 0 ? [''] : fields.map((field) => field.path);
+      const paths = fields.length === 0 ? [''] : fields.map((field) => field.path);
       const positions = paths.map((field) => fieldPosition(object, [...template.path, ...parseFieldPath(field)]));
       findings.set(key, { mode, policy, check, reason, detail, fix: checkFix(check), fields: positions });
     }
@@ -193,69 +161,29 @@ function withDefaults(pod: PodLike): PodLike {
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */
 function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): Finding[] {
-  return errors.map((error) => ({
-    mode: 'enforce',
-    check: 'labels',
-    reason: 'invalid label',
-    detail: formatFieldError(error),
-    fix: 'Use a level (privileged, baseline, restricted) or a version (latest, v1.N), in lower case.',
-    fields: [fieldPosition(object, parseFieldPath(error.path))],
-  }));
+  return errors.map((error) =>
+    createFinding(object, parseFieldPath(error.path), {
+      check: 'labels',
+      reason: 'invalid label',
+      detail: formatFieldError(error),
+      fix: 'Use a level (privileged, baseline, restricted) or a version (latest, v1.N), in lower case.',
+    }),
+  );
 }
 
 /** Returns a finding for an invalid SCC mode of a Namespace. The API server accepts any string; a wrong one counts as enforce. */
 function sccModeFindings(object: ManifestObject): Finding[] {
+  const path = ['metadata', 'labels', SCC_MODE_LABEL];
   const label = manifestLabels(object.value)[SCC_MODE_LABEL];
+  const fix = `Use one of ${SCC_MODES.join(', ')}, in lower case.`;
+  const finding = { check: 'scc-label', reason: 'invalid label', fix };
   if (label == null) return [];
-  const field = fieldPosition(object, ['metadata', 'labels', SCC_MODE_LABEL]);
-  const finding = {
-    check: 'scc-label',
-    reason: 'invalid label',
-    fix: `Use one of ${SCC_MODES.join(', ')}, in lower case.`,
-    fields: [field],
-  };
   // YAML 1.1 reads unquoted words such as off as booleans.
   if (typeof label !== 'string') {
-    const detail = formatFieldError(invalidValue(field.path, label, 'must be a string: put it in quotes'));
-    return [{ mode: 'enforce', ...finding, detail }];
+    const error = invalidValue(`metadata.labels[${SCC_MODE_LABEL}]`, label, 'must be a string: put it in quotes');
+    return [createFinding(object, path, { ...finding, detail: formatFieldError(error) })];
   }
   const namespace = { metadata: { labels: { [SCC_MODE_LABEL]: label } } };
-  const { problem } = sccMode(namespace, { mode: 'report', exemptNamespaces: [] });
-  return problem === undefined ? [] : [{ mode: 'warn', ...finding, detail: problem }];
-}
-
-type Models = Readonly<Record<string, unknown>>;
-
-/** A model of client-node. The type of a field is the name of a model, a scalar type, or a list or map of these. */
-interface Model {
-  getAttributeTypeMap(): readonly { readonly baseName: string; readonly type: string }[];
-}
-
-/** Creates a function that finds unknown fields of built-in kinds by the models of client-node, which are loaded here. */
-export async function createUnknownFieldFinder(): Promise<(object: ManifestObject) => readonly Finding[]> {
-  const models: Models = await import('@kubernetes/client-node/dist/gen/models/all.js');
-  return (object) => {
-    const { apiVersion, kind, value } = object;
-    if (!/^(|[a-z]+|.*\.k8s\.io)$/.test(apiGroup(apiVersion))) return [];
-    const version = apiVersion.slice(apiVersion.indexOf('/') + 1);
-    const type = `${version.charAt(0).toUpperCase()}${version.slice(1)}${kind}`;
-    return listUnknownFields(models, type, value, []).map((path) => unknownField(object, path));
-  };
-}
-
-function listUnknownFields(models: Models, type: string, value: unknown, path: Path): Path[] {
-  const items = /^Array<(.*)>$/.exec(type)?.[1];
-  if (items !== undefined) {
-    const list: readonly unknown[] = Array.isArray(value) ? value : [];
-    return list.flatMap((item, index) => listUnknownFields(models, items, item, [...path, index]));
-  }
-  const model = Object.hasOwn(models, type) ? (models[type] as Partial<Model>) : undefined;
-  const fields = model?.getAttributeTypeMap?.();
-  const values = /^\{ \[key: string\]: (.*); \}$/.exec(type)?.[1];
-  if (!isObject(value) || (!fields && values === undefined)) return [];
-  const types = new Map(fields?.map((field) => [field.baseName, field.type]));
-  return Object.entries(value).flatMap(([name, member]) => {
-    const fieldType = values ?? types.get(name);
-    return fieldType === undefined ? [[...path, name]] : listUnknownFields(models, fieldType, member, [...path, name]);
-  });
+  const { problem: detail } = sccMode(namespace, { mode: 'report', exemptNamespaces: [] });
+  return detail === undefined ? [] : [createFinding(object, path, { mode: 'warn', ...finding, detail })];
 }

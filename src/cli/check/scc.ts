@@ -2,14 +2,14 @@
 import type { ManifestObject } from '../../config/manifests.ts';
 import type { Path } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue, notSupported, type FieldError } from '../../kube/field-error.ts';
-import { findMisshapen, isList, type FieldShape, type Misshapen } from '../../kube/field-shape.ts';
+import { findMisshapen, isList, type FieldShape } from '../../kube/field-shape.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
 import { findSccDefect, findInvalidValues, type InvalidValue } from '../../policy/scc/advice/scc-warnings.ts';
 import { defaultScc, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Finding } from '../output/findings.ts';
-import { fieldPosition, parseFieldPath, printFieldPath, unknownField } from './fields.ts';
+import { createFinding, parseFieldPath, printFieldPath, unknownField } from './fields.ts';
 
 const SHAPE: FieldShape = { apiVersion: 'string', kind: 'string', metadata: 'any', ...SCC_FIELDS };
 
@@ -24,9 +24,16 @@ export function isScc({ apiVersion, kind }: ManifestObject): boolean {
  */
 export function sccFindings(object: ManifestObject): readonly Finding[] {
   const misshapen = findMisshapen(object.value, SHAPE);
-  const findings = misshapen.map((one) =>
-    'known' in one ? unknownField(object, one.path, unknownFieldFix(one.path, one.known)) : wrongType(object, one),
-  );
+  const findings = misshapen.map((one) => {
+    if ('known' in one) return unknownField(object, one.path, unknownFieldFix(one.path, one.known));
+    const error = invalidValue(printFieldPath(one.path), one.value, describeShape(one.shape));
+    return createFinding(object, one.path, {
+      check: 'decode',
+      reason: 'wrong type',
+      detail: formatFieldError(error),
+      fix: 'Use a value of the required type.',
+    });
+  });
   return misshapen.every((one) => 'known' in one) ? [...findings, ...contentFindings(object)] : findings;
 }
 
@@ -39,7 +46,7 @@ function unknownFieldFix(path: Path, known: readonly string[]): string | undefin
 const MAX_NAME_LENGTH = 64;
 
 /** Returns the most similar candidate: equal except for letter case, or with up to two wrong letters. */
-export function findSimilar(name: string, candidates: readonly string[]): string | undefined {
+function findSimilar(name: string, candidates: readonly string[]): string | undefined {
   if (name.length > MAX_NAME_LENGTH) return undefined;
   const limit = Math.min(2, Math.floor(name.length / 3));
   const [nearest] = candidates
@@ -63,17 +70,6 @@ function editDistance(a: string, b: string): number {
   return row.at(-1) ?? 0;
 }
 
-function wrongType(object: ManifestObject, { path, value, shape }: Extract<Misshapen, { shape: FieldShape }>): Finding {
-  return {
-    mode: 'enforce',
-    check: 'decode',
-    reason: 'wrong type',
-    detail: formatFieldError(invalidValue(printFieldPath(path), value, describeShape(shape))),
-    fix: 'Use a value of the required type.',
-    fields: [fieldPosition(object, path)],
-  };
-}
-
 function describeShape(shape: FieldShape): string {
   if (typeof shape !== 'string') return isList(shape) ? 'must be a list' : 'must be an object';
   return shape.startsWith('int') ? `must be an integer of ${shape.slice('int'.length)} bits` : `must be a ${shape}`;
@@ -84,8 +80,16 @@ function contentFindings(object: ManifestObject): readonly Finding[] {
   const errors = [...validateSccObject(scc), ...levelErrors(scc)];
   if (errors.length > 0) return errors.map((error) => invalidField(object, error));
   const defect = findSccDefect(scc);
-  const typos = findInvalidValues(object.value).map((typo) => mistypedValue(object, typo));
-  return defect === undefined ? typos : [unusableScc(object, defect), ...typos];
+  const unusable = {
+    mode: 'warn',
+    check: 'unusable',
+    reason: 'incomplete strategy',
+    fix: 'Set a uid for MustRunAs; for MustRunAsRange, set both bounds in order or none.',
+  } as const;
+  return [
+    ...(defect === undefined ? [] : [createFinding(object, ['runAsUser'], { ...unusable, detail: defect })]),
+    ...findInvalidValues(object.value).map((value) => mistypedValue(object, value)),
+  ];
 }
 
 /** The schema of the CustomResourceDefinition rejects other levels. */
@@ -120,25 +124,8 @@ const FIXES: ReadonlyMap<string, string> = new Map([
 
 function invalidField(object: ManifestObject, error: FieldError): Finding {
   const path = parseFieldPath(error.path);
-  return {
-    mode: 'enforce',
-    check: 'scc',
-    reason: 'invalid field',
-    detail: formatFieldError(error),
-    fix: FIXES.get(String(path[0])) ?? '',
-    fields: [fieldPosition(object, path)],
-  };
-}
-
-function unusableScc(object: ManifestObject, defect: string): Finding {
-  return {
-    mode: 'warn',
-    check: 'unusable',
-    reason: 'incomplete strategy',
-    detail: defect,
-    fix: 'Set a uid for MustRunAs; for MustRunAsRange, set both bounds in order or none.',
-    fields: [fieldPosition(object, ['runAsUser'])],
-  };
+  const fix = FIXES.get(String(path[0])) ?? '';
+  return createFinding(object, path, { check: 'scc', reason: 'invalid field', detail: formatFieldError(error), fix });
 }
 
 const TYPO_FIXES: Partial<Record<InvalidValue['field'], string>> = {
@@ -149,15 +136,12 @@ const TYPO_FIXES: Partial<Record<InvalidValue['field'], string>> = {
 
 function mistypedValue(object: ManifestObject, { field, index, value, problem, suggestion }: InvalidValue): Finding {
   const path = [field, index];
-  return {
+  const rule = TYPO_FIXES[field] ?? 'Use names of capabilities such as NET_ADMIN.';
+  return createFinding(object, path, {
     mode: 'warn',
     check: 'mistyped',
     reason: 'mistyped value',
     detail: `${printFieldPath(path)}: ${quote(value)} ${problem}`,
-    fix:
-      suggestion === undefined
-        ? (TYPO_FIXES[field] ?? 'Use names of capabilities such as NET_ADMIN.')
-        : `Write ${quote(suggestion)}.`,
-    fields: [fieldPosition(object, path)],
-  };
+    fix: suggestion === undefined ? rule : `Write ${quote(suggestion)}.`,
+  });
 }

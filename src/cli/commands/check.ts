@@ -1,10 +1,10 @@
 import { UserError } from '../../config/files.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { resolvePolicies, type Labels } from '../../policy/psa/policy.ts';
-import { LEVEL_RULE, MODES, VERSION_RULE } from '../../policy/psa/policy.ts';
+import { LEVEL_RULE, MODES, resolvePolicies, VERSION_RULE, type Labels } from '../../policy/psa/policy.ts';
 import { isLevel, parseVersion, type Level, type Version } from '../../policy/pss/index.ts';
-import { checkManifests, createUnknownFieldFinder } from '../check/manifests.ts';
+import { createUnknownFieldFinder } from '../check/fields.ts';
+import { checkManifests } from '../check/manifests.ts';
 import { defineCommand } from '../command.ts';
 import { readAllManifests } from '../inventory/manifests.ts';
 import { flag, keyValue, list, mapped, objectName, oneOf, option } from '../options.ts';

@@ -254,8 +254,7 @@ export const command = defineCommand({
     const { as: user, 'as-group': groups, output } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group needs --as');
     const { objects, inventory } = await readSubjects(paths, options, { io, needs: { kinds: SCC_INPUT_KINDS } });
-    const { store, assumptions } = inventory;
-    const namespace = options.namespace ?? inventory.namespace;
+    const { store, assumptions, namespace } = inventory;
     const context = {
       store,
       settings,

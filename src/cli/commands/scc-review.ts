@@ -162,7 +162,7 @@ export const command = defineCommand({
     const needs = { kinds: SCC_INPUT_KINDS };
     const { objects, inventory } = await readSubjects(paths, options, { io, needs });
     const { assumptions } = inventory;
-    const context = { ...inventory, namespace: options.namespace ?? inventory.namespace, settings };
+    const context = { ...inventory, settings };
     const answered = objects.flatMap((object) => {
       const review = createReview(object, options);
       return review === undefined ? [] : [answer(object, review, context)];

@@ -1,16 +1,9 @@
 /** Objects that manifests or a cluster lack and that a decision needs. Each function adds them and describes what it added. */
 import type { WritableStore } from '../../cluster/store.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
-import { RESOURCES } from '../../kube/resources.ts';
+import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { sortedSet } from '../../kube/text.ts';
-import {
-  isObject,
-  type ClusterRole,
-  type JsonObject,
-  type Kind,
-  type KubeObject,
-  type Namespace,
-} from '../../kube/types.ts';
+import { isObject, type ClusterRole, type Kind, type Namespace } from '../../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import {
   blockAnnotations,
@@ -22,8 +15,9 @@ import { blockCount, DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 
 const KINDS = Object.keys(RESOURCES) as readonly Kind[];
 
-/** Adds the standard SCCs with their roles and bindings. Existing objects are not replaced. */
+/** Adds the standard SCCs with their roles and bindings, unless one of the SCCs exists. Other existing objects are not replaced. */
 export function assumeStandardSccs(store: WritableStore): readonly string[] {
+  if (STANDARD_SCCS.some(({ scc }) => store.get('SecurityContextConstraints', objectName(scc)))) return [];
   for (const { scc } of STANDARD_SCCS) putMissing(store, 'SecurityContextConstraints', scc);
   for (const role of STANDARD_CLUSTER_ROLES) putMissing(store, 'ClusterRole', role);
   for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) putMissing(store, 'ClusterRoleBinding', binding);
@@ -33,12 +27,7 @@ export function assumeStandardSccs(store: WritableStore): readonly string[] {
 }
 
 function putMissing<K extends Kind>(store: WritableStore, kind: K, object: Parameters<typeof store.put<K>>[1]): void {
-  if (!store.get(kind, nameOf(object))) store.put(kind, object);
-}
-
-/** True if the store has any standard SCC. */
-export function hasStandardSccs(store: WritableStore): boolean {
-  return STANDARD_SCCS.some(({ scc }) => store.get('SecurityContextConstraints', nameOf(scc)) !== undefined);
+  if (!store.get(kind, objectName(object))) store.put(kind, object);
 }
 
 const CLUSTER_ADMIN: ClusterRole = {
@@ -55,9 +44,9 @@ const CLUSTER_ADMIN: ClusterRole = {
 export function assumeClusterAdmin(store: WritableStore): readonly string[] {
   const bindings = [...store.list('ClusterRoleBinding'), ...store.list('RoleBinding')];
   const isBound = bindings.some(
-    ({ roleRef }) => roleRef?.kind === 'ClusterRole' && roleRef.name === nameOf(CLUSTER_ADMIN),
+    ({ roleRef }) => roleRef?.kind === 'ClusterRole' && roleRef.name === objectName(CLUSTER_ADMIN),
   );
-  if (!isBound || store.get('ClusterRole', nameOf(CLUSTER_ADMIN))) return [];
+  if (!isBound || store.get('ClusterRole', objectName(CLUSTER_ADMIN))) return [];
   store.put('ClusterRole', CLUSTER_ADMIN);
   return ['ClusterRole cluster-admin'];
 }
@@ -75,34 +64,28 @@ export function assumeNamespaces(store: WritableStore, others: readonly string[]
 
 /** Adds the service accounts of all pods and pod templates. */
 export function assumeServiceAccounts(store: WritableStore): readonly string[] {
-  const missing = new Map<string, { readonly name: string; readonly namespace: string }>();
+  const added: string[] = [];
   for (const kind of KINDS) {
-    for (const object of store.list(kind)) {
-      const spec = podSpec(kind, object);
-      const namespace = object.metadata?.namespace;
-      if (spec === undefined || namespace === undefined) continue;
+    const path = kind === 'Pod' ? [] : podTemplatePath(RESOURCES[kind].group, kind);
+    for (const object of path ? store.list(kind) : []) {
+      const spec: unknown = path && getPodTemplate(object, path)?.spec;
+      const { namespace } = object.metadata ?? {};
+      if (!isObject(spec) || namespace === undefined) continue;
       const account = spec['serviceAccountName'];
       const name = typeof account === 'string' && account !== '' ? account : 'default';
-      if (!store.get('ServiceAccount', name, namespace)) missing.set(`${namespace}/${name}`, { name, namespace });
+      if (store.get('ServiceAccount', name, namespace)) continue;
+      store.put('ServiceAccount', { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } });
+      added.push(`${namespace}/${name}`);
     }
   }
-  for (const metadata of missing.values())
-    store.put('ServiceAccount', { apiVersion: 'v1', kind: 'ServiceAccount', metadata });
-  return missing.size === 0 ? [] : [`service accounts: ${summarize(sortedSet(missing.keys()))}`];
-}
-
-/** Returns the spec of a pod or pod template; `undefined` for other objects and for a spec of another type. */
-function podSpec(kind: Kind, object: KubeObject): JsonObject | undefined {
-  const path = kind === 'Pod' ? [] : podTemplatePath(RESOURCES[kind].group, kind);
-  const spec: unknown = path && getPodTemplate(object, path)?.spec;
-  return isObject(spec) ? spec : undefined;
+  return added.length === 0 ? [] : [`service accounts: ${summarize(sortedSet(added))}`];
 }
 
 /** Adds UID ranges to namespaces without one, as the allocator of `serve` would. */
 export function assumeRanges(store: WritableStore): readonly string[] {
   const assigned = assignRanges(store.list('Namespace'));
   for (const namespace of assigned) store.put('Namespace', namespace);
-  return assigned.length === 0 ? [] : [`UID ranges of namespaces: ${summarize(sortedSet(assigned.map(nameOf)))}`];
+  return assigned.length === 0 ? [] : [`UID ranges of namespaces: ${summarize(sortedSet(assigned.map(objectName)))}`];
 }
 
 function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
@@ -123,10 +106,6 @@ function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
 function withAnnotations(namespace: Namespace, added: Readonly<Record<string, string>>): Namespace {
   const { metadata } = namespace;
   return { ...namespace, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...added } } };
-}
-
-function nameOf({ metadata }: KubeObject): string {
-  return metadata?.name ?? '';
 }
 
 const MAX_SHOWN = 5;

@@ -1,6 +1,5 @@
 /** The inventory of a command: the objects of a cluster, or of manifests as if they were all objects of a cluster. */
-import { reviewAccess, reviewSelf } from '../../cluster/access.ts';
-import type { AccessAttributes } from '../../cluster/cluster.ts';
+import { reviewSelf } from '../../cluster/access.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
 import { readCluster } from '../../cluster/lists.ts';
@@ -36,7 +35,6 @@ import {
   assumeRanges,
   assumeServiceAccounts,
   assumeStandardSccs,
-  hasStandardSccs,
 } from './assumptions.ts';
 import { apiGroup, failOnErrors, manifestName, manifestNamespace, readObjects } from './manifests.ts';
 
@@ -74,16 +72,12 @@ export type InventoryValues = Values<typeof inventoryOptions> & {
 export interface Inventory {
   readonly store: Store;
   readonly source: 'manifests' | 'cluster';
-  /** The objects as the manifests contain them; none for a cluster. */
-  readonly objects: readonly ManifestObject[];
   /** Descriptions of missing objects and of their substitutes, without a full stop. */
   readonly assumptions: readonly string[];
-  /** The namespace of objects without one. */
+  /** The namespace of objects without one: that of `--namespace`, otherwise that of the source. */
   readonly namespace: string;
   /** The user of the kubeconfig; absent for manifests, and if the cluster does not return it. */
   readonly user?: UserInfo;
-  /** Asks the cluster for the permission of a user; absent for manifests. */
-  readonly reviewAccess?: (user: UserInfo, attributes: AccessAttributes) => Promise<boolean>;
 }
 
 /** The name of a namespaced object. */
@@ -125,12 +119,6 @@ function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
   throw new UserError('--filename reads manifests instead of a cluster: remove --kubeconfig and --context');
 }
 
-/** The subjects of a command with the inventory that they are evaluated in. */
-interface SubjectInventory {
-  readonly objects: readonly ManifestObject[];
-  readonly inventory: Inventory;
-}
-
 /**
  * Reads the manifests that a command evaluates, and their inventory: the manifests of `--filename`, otherwise a cluster,
  * otherwise the evaluated manifests themselves. Without paths, the command evaluates the manifests of `--filename`.
@@ -140,12 +128,12 @@ export async function readSubjects(
   paths: readonly string[],
   values: InventoryValues,
   { io, needs }: { readonly io: Io; readonly needs: InventoryNeeds },
-): Promise<SubjectInventory> {
+): Promise<{ readonly objects: readonly ManifestObject[]; readonly inventory: Inventory }> {
   checkSource(values);
   const { kubeconfig, context, filename } = values;
   const subjects = paths.length === 0 ? filename : paths;
   if (subjects.length === 0) throw new UserError('no manifests: pass their paths');
-  if (subjects !== filename && [paths, filename].every((list) => list.includes('-'))) {
+  if (subjects !== filename && paths.includes('-') && filename.includes('-')) {
     throw new UserError('the standard input can be read only once: remove - or --filename=-');
   }
   const objects = await readObjects(subjects, io);
@@ -183,7 +171,7 @@ export function findNamespace(store: Store, name: string): Namespace {
 }
 
 async function readFromCluster(
-  { kubeconfig, context }: InventoryValues,
+  { kubeconfig, context, namespace }: InventoryValues,
   { env, signal, stderr }: Io,
   { kinds, only, gaps, also }: InventoryNeeds,
 ): Promise<Inventory> {
@@ -197,22 +185,16 @@ async function readFromCluster(
     ]);
     const unread = await readSingleObjects(also?.(store) ?? [], { connection, store, signal });
     const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
-    const assumptions = [
-      ...(gaps === 'fill' && isWithoutSccs ? assumeStandardSccs(store) : []),
-      ...(gaps === 'fill' ? assumeRanges(store) : []),
-      ...unread,
-      ...unserved
-        .filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints')
-        .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`),
-    ];
+    const filled = gaps !== 'fill' ? [] : [...(isWithoutSccs ? assumeStandardSccs(store) : []), ...assumeRanges(store)];
+    const absent = unserved
+      .filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints')
+      .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`);
     return {
       store,
       source: 'cluster',
-      objects: [],
-      assumptions,
-      namespace: connection.namespace,
+      assumptions: [...filled, ...unread, ...absent],
+      namespace: namespace ?? connection.namespace,
       ...(user ? { user } : {}),
-      reviewAccess: (subject, attributes) => reviewAccess(connection, subject, attributes, signal),
     };
   } finally {
     progress.clear();
@@ -253,20 +235,18 @@ function inventoryOf(
   const store = createStore();
   failOnErrors(fillStore(store, objects, namespace));
   const assumptions = [
-    ...(hasStandardSccs(store) ? [] : assumeStandardSccs(store)),
+    ...assumeStandardSccs(store),
     ...assumeClusterAdmin(store),
     ...(kinds.includes('Namespace') ? assumeNamespaces(store, namespaces) : []),
     ...(kinds.includes('ServiceAccount') ? [...assumeServiceAccounts(store), ...assumeRanges(store)] : []),
   ];
   for (const { kind, namespace, name } of also?.(store) ?? []) {
-    const object = objects.find(
-      ({ kind: other, value }) =>
-        other === kind && manifestName(value) === name && manifestNamespace(value) === namespace,
-    );
+    const named = objects.filter(({ value }) => manifestName(value) === name && manifestNamespace(value) === namespace);
+    const object = named.find((one) => one.kind === kind);
     if (object) store.put(kind, object.value);
   }
   store.markSynced();
-  return { store, source: 'manifests', objects, assumptions, namespace };
+  return { store, source: 'manifests', assumptions, namespace };
 }
 
 /** Kinds that only the server reads, and no command. */
@@ -307,8 +287,6 @@ function errorAt(object: ManifestObject, path: Path, message: string): ManifestE
   return { file: object.document.file, ...object.positionOf(path), message };
 }
 
-const NAMELESS = 'metadata.name: Required value: name or generateName is required';
-
 /**
  * Returns the metadata as an API server stores them: without nulls, and with the default namespace unless that is `undefined`.
  * An object with `generateName` alone gets the prefix as its name.
@@ -319,12 +297,12 @@ function readMetadata(
 ): { readonly metadata: ObjectMeta } | { readonly path: Path; readonly message: string } {
   const given = value['metadata'] ?? {};
   if (!isObject(given)) return { path: ['metadata'], message: 'metadata must be an object' };
-  const metadata = Object.fromEntries(Object.entries(given).filter(([, field]) => field !== null));
+  const metadata: ObjectMeta = Object.fromEntries(Object.entries(given).filter(([, field]) => field !== null));
   const problem = metadataProblem(metadata);
   if (problem) return { path: ['metadata', problem.field], message: problem.message };
-  const { namespace, ...others }: ObjectMeta = metadata;
-  const name = others.name || others.generateName;
-  if (!name) return { path: ['metadata'], message: NAMELESS };
+  const name = metadata.name || metadata.generateName;
+  if (!name) return { path: ['metadata'], message: 'metadata.name: Required value: name or generateName is required' };
+  const { namespace = '', ...others } = metadata;
   const scope = defaultNamespace === undefined ? {} : { namespace: namespace || defaultNamespace };
   return { metadata: { ...others, name, ...scope } };
 }
