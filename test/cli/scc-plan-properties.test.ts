@@ -1,4 +1,4 @@
-/** What must hold for every cluster: bindings help all that they promise to help, and nobody else is hurt. */
+/** Bindings of a plan admit the workloads that they are for, and change other workloads only as announced. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -59,8 +59,8 @@ function storeOf({ workloads, sccs }: Cluster): WritableStore {
   return store;
 }
 
-test('with the bindings applied, all that they were for is admitted, and all that was admitted before', () => {
-  let helped = 0;
+test('with the bindings applied, their workloads and all previously admitted workloads are admitted', () => {
+  let granted = 0;
   fc.assert(
     fc.property(cluster, (given) => {
       const store = storeOf(given);
@@ -76,19 +76,19 @@ test('with the bindings applied, all that they were for is admitted, and all tha
       assert.deepEqual(planGrants([after], input), []);
       const moved = new Map(grants.flatMap(({ scc, moves }) => moves.map(({ name }) => [name, scc])));
       for (const [index, one] of before.workloads.entries()) {
-        const isHelped = grantableScc(one) !== undefined;
-        if (isHelped) helped++;
+        const isGranted = grantableScc(one) !== undefined;
+        if (isGranted) granted++;
         const { result } = one;
-        // What was meant for another workload of the same account may help, too.
+        // A grant for another workload of the same account may admit it, too.
         if (result.outcome === 'refused' && result.suggestedScc) continue;
-        const expected = isHelped ? 'admitted' : result.outcome;
+        const expected = isGranted ? 'admitted' : result.outcome;
         const now: Outcome | undefined = after.workloads[index]?.result;
         assert.equal(now?.outcome, expected, one.name);
         if (result.outcome !== 'admitted' || now?.outcome !== 'admitted') continue;
-        assert.equal(now.scc, moved.get(one.name) ?? result.scc, `${one.name} comes under another SCC without a word`);
+        assert.equal(now.scc, moved.get(one.name) ?? result.scc, `${one.name} moves to another SCC without notice`);
       }
     }),
     { numRuns: 200 },
   );
-  assert.ok(helped > 50, `${helped} workloads were helped`);
+  assert.ok(granted > 50, `${granted} grants`);
 });

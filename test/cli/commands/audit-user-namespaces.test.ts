@@ -9,40 +9,6 @@ const cluster = await readFile(join(fixtures, 'cluster.yaml'), 'utf8');
 const audit = (args: readonly string[], stdin = cluster) =>
   runProgram(['audit', 'user-namespaces', '-f', '-', ...args], { stdin });
 
-describe('usage errors', () => {
-  const cases: readonly { name: string; args: readonly string[]; stdin?: string; stderr: string }[] = [
-    { name: 'nothing', args: [], stdin: '', stderr: 'error: no objects in -\n' },
-    {
-      name: 'a document that cannot be read',
-      args: [],
-      stdin: 'kind: [',
-      stderr: 'error: stdin:1:8: Flow sequence in block collection must be sufficiently indented and end with a ]\n',
-    },
-    {
-      name: 'an unknown format',
-      args: ['-o', 'sarif'],
-      stderr:
-        'error: invalid argument "sarif" for "-o, --output" flag: must be one of table, json, yaml\n' +
-        "See 'portcullis audit user-namespaces --help' for usage.\n",
-    },
-    {
-      name: 'an operand',
-      args: ['ci'],
-      stderr:
-        "error: too many arguments for 'user-namespaces'. Expected 0 arguments but got 1: ci.\nSee 'portcullis audit user-namespaces --help' for usage.\n",
-    },
-  ];
-  for (const { name, args, stdin, stderr } of cases) {
-    test(name, async () => assert.deepEqual(await audit(args, stdin), { code: 2, stdout: '', stderr }));
-  }
-
-  test('an unreachable cluster', async () => {
-    const { code, stdout, stderr } = await runProgram(['audit', 'user-namespaces', '--kubeconfig', '/nonexistent']);
-    assert.deepEqual([code, stdout], [2, '']);
-    assert.match(stderr, /^error: .*\/nonexistent/);
-  });
-});
-
 describe('findings are printed', () => {
   for (const format of ['table', 'json', 'yaml']) {
     test(`as ${format}`, async () => {

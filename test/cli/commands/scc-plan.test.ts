@@ -29,61 +29,9 @@ function namespaceWith(labels: object, spec: object = {}): string {
   return objects.map((object) => JSON.stringify(object)).join('\n');
 }
 
-describe('usage errors', () => {
-  const cases: readonly { name: string; args: readonly string[]; stdin?: string; stderr: string }[] = [
-    { name: 'a missing namespace', args: ['-n', 'gone'], stderr: 'error: namespace "gone" not found\n' },
-    { name: 'nothing', args: [], stdin: '', stderr: 'error: no objects in -\n' },
-    {
-      name: 'a document that cannot be read',
-      args: [],
-      stdin: 'kind: [',
-      stderr: 'error: stdin:1:8: Flow sequence in block collection must be sufficiently indented and end with a ]\n',
-    },
-    {
-      name: 'an unknown format',
-      args: ['-o', 'xml'],
-      stderr:
-        'error: invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml\n' +
-        "See 'portcullis scc plan --help' for usage.\n",
-    },
-    {
-      name: 'an operand',
-      args: ['shop'],
-      stderr:
-        "error: too many arguments for 'plan'. Expected 0 arguments but got 1: shop.\nSee 'portcullis scc plan --help' for usage.\n",
-    },
-    {
-      name: 'contradictory settings',
-      args: ['--scc-compatibility=openshift', '--scc-identity=accurate'],
-      stderr:
-        'error: --scc-identity cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift\n',
-    },
-    {
-      name: 'an empty namespace',
-      args: ['-n', ''],
-      stderr:
-        'error: invalid argument "" for "-n, --namespace" flag: must not be empty\n' +
-        "See 'portcullis scc plan --help' for usage.\n",
-    },
-    {
-      name: 'bindings with an output format',
-      args: ['--bindings', '-', '-o', 'json'],
-      stderr: 'error: --bindings=- prints the bindings instead of the plan: remove --output=json, or name a file\n',
-    },
-    {
-      name: 'bindings in a missing folder',
-      args: ['--bindings', '/nonexistent/bindings.yaml'],
-      stderr: 'error: cannot write /nonexistent/bindings.yaml: the folder does not exist\n',
-    },
-  ];
-  for (const { name, args, stdin, stderr } of cases) {
-    test(name, async () => assert.deepEqual(await plan(args, stdin), { code: 2, stdout: '', stderr }));
-  }
-
-  test('an aborted signal', async () => {
-    const signal = AbortSignal.abort('SIGINT');
-    await assert.rejects(runProgram(['scc', 'plan', '-f', '-'], { stdin: shop, signal }), { name: 'AbortError' });
-  });
+test('an aborted signal stops the command', async () => {
+  const signal = AbortSignal.abort('SIGINT');
+  await assert.rejects(runProgram(['scc', 'plan', '-f', '-'], { stdin: shop, signal }), { name: 'AbortError' });
 });
 
 describe('the plan is printed', () => {
@@ -123,51 +71,56 @@ describe('the plan is printed', () => {
 
 describe('the summary and the next step', () => {
   const privileged = { containers: [{ name: 'a', image: 'a', securityContext: { privileged: true } }] };
-  const cases: readonly { name: string; stdin: string; args?: readonly string[]; code: number; last: string }[] = [
-    {
-      name: 'no workloads',
-      stdin: '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}',
-      code: 0,
-      last: '0 workloads: 0 admitted, 0 refused\nThere are no workloads.\n',
-    },
-    {
-      name: 'all workloads are admitted',
-      stdin: namespaceWith({}),
-      code: 0,
-      last: '1 workload: 1 admitted, 0 refused\nNext: set portcullis.dev/scc=enforce on one; no workload would be refused.\n',
-    },
-    {
-      name: 'all workloads are admitted in mode enforce',
-      stdin: namespaceWith({ 'portcullis.dev/scc': 'enforce' }),
-      code: 0,
-      last: '1 workload: 1 admitted, 0 refused\nEnforcement refuses none of the workloads.\n',
-    },
-    {
-      name: 'SCCs are off',
-      stdin: namespaceWith({ 'portcullis.dev/scc': 'off' }, privileged),
-      code: 0,
-      last: '1 workload: 0 admitted, 0 refused, 1 not evaluated (off)\nEnforcement refuses none of the workloads.\n',
-    },
-    {
-      name: 'the namespace is exempt',
-      stdin: namespaceWith({}, privileged),
-      args: ['--scc-exempt-namespaces=one'],
-      code: 0,
-      last: '1 workload: 0 admitted, 0 refused, 1 not evaluated (off)\nEnforcement refuses none of the workloads.\n',
-    },
-    {
-      name: 'refusals count in mode report',
-      stdin: namespaceWith({ 'portcullis.dev/scc': 'report' }, privileged),
-      code: 1,
-      last: '1 workload: 0 admitted, 1 refused\nNext: write the bindings with --bindings FILE, review and apply them; then plan again.\n',
-    },
+  const cases: readonly (readonly [
+    name: string,
+    stdin: string,
+    code: number,
+    last: string,
+    args?: readonly string[],
+  ])[] = [
+    [
+      'no workloads',
+      '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}',
+      0,
+      '0 workloads: 0 admitted, 0 refused\nThere are no workloads.\n',
+    ],
+    [
+      'all workloads are admitted',
+      namespaceWith({}),
+      0,
+      '1 workload: 1 admitted, 0 refused\nNext: set portcullis.dev/scc=enforce on one; no workload would be refused.\n',
+    ],
+    [
+      'all workloads are admitted in mode enforce',
+      namespaceWith({ 'portcullis.dev/scc': 'enforce' }),
+      0,
+      '1 workload: 1 admitted, 0 refused\nEnforcement refuses none of the workloads.\n',
+    ],
+    [
+      'SCC admission is off',
+      namespaceWith({ 'portcullis.dev/scc': 'off' }, privileged),
+      0,
+      '1 workload: 0 admitted, 0 refused, 1 not evaluated (off)\nEnforcement refuses none of the workloads.\n',
+    ],
+    [
+      'the namespace is exempt',
+      namespaceWith({}, privileged),
+      0,
+      '1 workload: 0 admitted, 0 refused, 1 not evaluated (off)\nEnforcement refuses none of the workloads.\n',
+      ['--scc-exempt-namespaces=one'],
+    ],
+    [
+      'refusals count in mode report',
+      namespaceWith({ 'portcullis.dev/scc': 'report' }, privileged),
+      1,
+      '1 workload: 0 admitted, 1 refused\nNext: write the bindings with --bindings FILE, review and apply them; then plan again.\n',
+    ],
   ];
-  for (const { name, stdin, args = [], code, last } of cases) {
+  for (const [name, stdin, code, last, args = []] of cases) {
     test(name, async () => {
       const outcome = await plan(args, stdin);
-      assert.equal(outcome.stderr, '');
+      assert.deepEqual([outcome.code, outcome.stderr], [code, '']);
       assert.ok(outcome.stdout.endsWith(last), outcome.stdout);
-      assert.equal(outcome.code, code);
     });
   }
 
@@ -225,7 +178,7 @@ function shopWith(...workloads: readonly (readonly [kind: string, name: string, 
   return objects.map((object) => JSON.stringify(object)).join('\n');
 }
 
-/** What is said of the namespace, and the rest of the plan. */
+/** The lines about the namespace `shop`, and the rest of the plan. */
 async function linesOf(stdin: string, ...args: readonly string[]): Promise<readonly string[]> {
   const { stdout } = await plan(['--scc-mode=report', ...args], stdin);
   const lines = stdout.split('\n');
@@ -236,14 +189,14 @@ describe('a plan grants the least permissive SCC', () => {
   const adding = (capability: string) => ({
     containers: [{ name: 'a', image: 'a', securityContext: { capabilities: { add: [capability] } } }],
   });
-  const nearest = (what: string) => `    The closest SCC is "restricted-v2". It does not allow: ${what}`;
+  const closest = (fields: string) => `    The closest SCC is "restricted-v2". It does not allow: ${fields}`;
 
   test('a workload that only privileged would admit needs a custom SCC', async () => {
     const stdin = shopWith(['Pod', 'ntp', adding('SYS_TIME')]);
     assert.deepEqual(await linesOf(stdin), [
       'shop (report)',
       '  Pod ntp  refused',
-      nearest('spec.containers[0].securityContext.capabilities.add=SYS_TIME'),
+      closest('spec.containers[0].securityContext.capabilities.add=SYS_TIME'),
       '    Needs a custom SCC: copy restricted-v2 and set allowedCapabilities=SYS_TIME',
       '    privileged would admit it if service account "default" were granted its use, but it allows everything',
       '',
@@ -365,7 +318,7 @@ describe('a cluster without SCCs', () => {
       readonly bindings: object[];
     };
     assert.deepEqual(summary, { workloads: 2, admitted: 1, refused: 1, grantable: 1, ignored: 0, off: 0 });
-    // What the program brings along is not there yet, its roles neither.
+    // The standard SCCs and their roles do not exist yet.
     await create(cluster, '/apis/rbac.authorization.k8s.io/v1/clusterroles', {
       metadata: { name: 'system:openshift:scc:hostaccess' },
       rules: [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { parse, parseAllDocuments } from 'yaml';
+import { parseAllDocuments } from 'yaml';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { installSccs, RANGES } from '../../support/scc-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
@@ -11,63 +11,24 @@ process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
 const review = (args: string, stdin = '') =>
   runProgram(['scc-review', ...args.split(' ').filter((arg) => arg !== '')], { stdin });
 
-const NO_SUBJECT =
-  'PodSecurityPolicySubjectReview "" is invalid: spec.user: Required value: at least one of user, groups or serviceAccountName must be specified';
-
-describe('usage errors', () => {
-  const cases: readonly { readonly args: string; readonly stderr: string; readonly stdin?: string }[] = [
-    { args: '', stderr: 'error: no manifests: pass their paths\n' },
-    { args: 'cluster.yaml', stderr: 'error: no pods, workloads or reviews in the manifests\n' },
-    { args: 'nobody.yaml', stderr: `error: nobody.yaml:1:1: ${NO_SUBJECT}\n` },
-    {
-      args: 'root.yaml --user olga --serviceaccount builder',
-      stderr: 'error: --serviceaccount cannot be combined with --user and --group: review service accounts or users\n',
-    },
-    {
-      args: 'odd.yaml',
-      stderr: 'error: odd.yaml:1:1: spec.template.spec.hostPID: Invalid value: "yes": must be a boolean\n',
-    },
-    {
-      args: 'root.yaml -z Builder',
-      stderr:
-        'error: root.yaml:1:1: PodSecurityPolicyReview "" is invalid: spec.serviceAccountNames[0]: Invalid value: "Builder": ',
-    },
-  ];
-  for (const { args, stderr } of cases) {
-    test(args, async () => {
-      const outcome = await review(args);
-      assert.deepEqual([outcome.code, outcome.stdout], [2, '']);
-      assert.ok(outcome.stderr.startsWith(stderr), outcome.stderr);
-    });
-  }
-});
-
 describe('tables', () => {
-  const cases: readonly { readonly args: string; readonly code: number; readonly stdout: string }[] = [
-    {
-      args: 'root.yaml -f cluster.yaml --user olga',
-      code: 1,
-      stdout: 'RESOURCE   ALLOWED BY\nPod/root   <none>\n',
-    },
-    {
-      args: 'pods.yaml -f cluster.yaml -u olga -g operators -g system:authenticated',
-      code: 0,
-      stdout: 'RESOURCE          ALLOWED BY\nPod/web           restricted-v2\nDeployment/root   root\n',
-    },
-    {
-      args: 'root.yaml -f cluster.yaml',
-      code: 1,
-      stdout: 'RESOURCE   SERVICE ACCOUNT   ALLOWED BY\nPod/root   default           <none>\n',
-    },
-    {
-      args: 'root.yaml -f cluster.yaml -z builder',
-      code: 0,
-      stdout: 'RESOURCE   SERVICE ACCOUNT   ALLOWED BY\nPod/root   builder           root\n',
-    },
-    {
-      args: 'review.yaml -f cluster.yaml',
-      code: 1,
-      stdout: `RESOURCE                              ALLOWED BY
+  const cases: readonly (readonly [args: string, code: number, stdout: string])[] = [
+    ['root.yaml -f cluster.yaml --user olga', 1, 'RESOURCE   ALLOWED BY\nPod/root   <none>\n'],
+    [
+      'pods.yaml -f cluster.yaml -u olga -g operators -g system:authenticated',
+      0,
+      'RESOURCE          ALLOWED BY\nPod/web           restricted-v2\nDeployment/root   root\n',
+    ],
+    ['root.yaml -f cluster.yaml', 1, 'RESOURCE   SERVICE ACCOUNT   ALLOWED BY\nPod/root   default           <none>\n'],
+    [
+      'root.yaml -f cluster.yaml -z builder',
+      0,
+      'RESOURCE   SERVICE ACCOUNT   ALLOWED BY\nPod/root   builder           root\n',
+    ],
+    [
+      'review.yaml -f cluster.yaml',
+      1,
+      `RESOURCE                              ALLOWED BY
 PodSecurityPolicySubjectReview/       root
 PodSecurityPolicySelfSubjectReview/   restricted-v2
 
@@ -75,17 +36,12 @@ RESOURCE                   SERVICE ACCOUNT   ALLOWED BY
 PodSecurityPolicyReview/   builder           root
 PodSecurityPolicyReview/   default           <none>
 `,
-    },
+    ],
   ];
-  for (const { args, code, stdout } of cases) {
+  for (const [args, code, stdout] of cases) {
     test(args, async () => assert.deepEqual(await review(args), { code, stdout, stderr: '' }));
   }
   test('without other objects: assumptions are listed', async () => {
-    assert.deepEqual(await review('-f nobody.yaml -o yaml -n x'), {
-      code: 2,
-      stdout: '',
-      stderr: `error: nobody.yaml:1:1: ${NO_SUBJECT}\n`,
-    });
     const { stdout } = await review('-f review.yaml');
     assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
   });
@@ -136,10 +92,8 @@ describe('reviews with their status', () => {
     assert.match(stderr, /^Assumed: the 13 standard /);
   });
   test('self subject review without a user', async () => {
-    const self = parse(
-      `{apiVersion: security.openshift.io/v1, kind: PodSecurityPolicySelfSubjectReview, spec: {}}`,
-    ) as object;
-    const { code, stdout } = await review('-', JSON.stringify(self));
+    const self = '{"apiVersion":"security.openshift.io/v1","kind":"PodSecurityPolicySelfSubjectReview","spec":{}}';
+    const { code, stdout } = await review('-', self);
     assert.deepEqual(
       [code, stdout.split('\n').slice(0, 2)],
       [0, ['RESOURCE                              ALLOWED BY', 'PodSecurityPolicySelfSubjectReview/   restricted-v2']],
@@ -163,10 +117,10 @@ describe('with a cluster', () => {
   });
 
   test('service accounts must exist', async () => {
-    assert.deepEqual(await review(`root.yaml --kubeconfig ${kubeconfig} -z nobody`), {
+    assert.deepEqual(await review(`root.yaml --kubeconfig ${kubeconfig} -z builder`), {
       code: 2,
       stdout: '',
-      stderr: 'error: root.yaml:1:1: unable to retrieve ServiceAccount nobody: serviceaccount "nobody" not found\n',
+      stderr: 'error: root.yaml:1:1: unable to retrieve ServiceAccount builder: serviceaccount "builder" not found\n',
     });
   });
   test('a self subject review is about the user of the kubeconfig', async () => {

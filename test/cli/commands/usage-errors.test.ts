@@ -1,0 +1,136 @@
+/** Mistakes in the arguments and the manifests of the commands. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { runProgram } from '../../support/memory-io.ts';
+
+process.chdir(join(import.meta.dirname, '../../fixtures'));
+
+const SCCS =
+  'anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted, restricted-v2, restricted-v3';
+const ACCESS = '-f scc-access/cluster.yaml';
+const EXPLAIN = 'explain explain';
+const REVIEW = 'scc-review explain';
+const YAML_ERROR = 'stdin:1:8: Flow sequence in block collection must be sufficiently indented and end with a ]';
+const NO_SUBJECT =
+  'PodSecurityPolicySubjectReview "" is invalid: spec.user: Required value: at least one of user, groups or serviceAccountName must be specified';
+
+const NAME_RULE =
+  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/** Arguments, separated by spaces, and the message. The standard input is a document that cannot be read. */
+const CASES: readonly (readonly [args: string, message: string])[] = [
+  ['scc plan -f scc-plan/shop.yaml -n gone', 'namespace "gone" not found'],
+  ['scc plan -f -', YAML_ERROR],
+  [
+    'scc plan -f scc-plan/shop.yaml --scc-compatibility=openshift --scc-identity=accurate',
+    '--scc-identity cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift',
+  ],
+  [
+    'scc plan -f - --bindings - -o json',
+    '--bindings=- prints the bindings instead of the plan: remove --output=json, or name a file',
+  ],
+  [
+    'scc plan -f scc-plan/shop.yaml --bindings /nonexistent/bindings.yaml',
+    'cannot write /nonexistent/bindings.yaml: the folder does not exist',
+  ],
+  [`scc pods -n gone ${ACCESS}`, 'namespace "gone" not found'],
+  [`scc pods --scc our-own,constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
+  ['scc pods -f nowhere', 'the path "nowhere" does not exist'],
+  [`who-can any ${ACCESS}`, `SCC "any" not found; existing SCCs: ${SCCS}`],
+  [`who-can constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
+  [`who-can anyuid -n gone ${ACCESS}`, 'namespace "gone" not found'],
+  ['who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
+  ['audit user-namespaces -f -', YAML_ERROR],
+  ['check no/such/path', 'the path "no/such/path" does not exist'],
+  ['check check/empty.yaml', 'no objects in check/empty.yaml'],
+  ['explain', 'no manifests: pass their paths'],
+  ['explain - -f -', 'the standard input can be read only once: remove - or --filename=-'],
+  ['explain -', YAML_ERROR],
+  ['explain none.yaml', 'the path "none.yaml" does not exist'],
+  [`${EXPLAIN}/invalid-metadata.yaml`, 'explain/invalid-metadata.yaml:3:1: metadata must be an object'],
+  [`${EXPLAIN}/cluster.yaml`, 'no pods or workloads in the manifests'],
+  [`${EXPLAIN}/root.yaml --as-group operators`, '--as-group needs --as'],
+  [
+    `${EXPLAIN}/root.yaml -f explain/cluster.yaml --kubeconfig x`,
+    '--filename reads manifests instead of a cluster: remove --kubeconfig and --context',
+  ],
+  ['scc-review', 'no manifests: pass their paths'],
+  [`${REVIEW}/cluster.yaml`, 'no pods, workloads or reviews in the manifests'],
+  [`${REVIEW}/no-subject.yaml`, `explain/no-subject.yaml:1:1: ${NO_SUBJECT}`],
+  ['scc-review -f explain/no-subject.yaml -o yaml -n x', `explain/no-subject.yaml:1:1: ${NO_SUBJECT}`],
+  [
+    `${REVIEW}/root.yaml --user olga --serviceaccount builder`,
+    '--serviceaccount cannot be combined with --user and --group: review service accounts or users',
+  ],
+  [
+    `${REVIEW}/wrong-type.yaml`,
+    'explain/wrong-type.yaml:1:1: spec.template.spec.hostPID: Invalid value: "yes": must be a boolean',
+  ],
+  [
+    `${REVIEW}/root.yaml -z Builder`,
+    `explain/root.yaml:1:1: PodSecurityPolicyReview "" is invalid: spec.serviceAccountNames[0]: Invalid value: "Builder": ${NAME_RULE}`,
+  ],
+];
+
+/** Mistakes after which the help is named: the command, its arguments, and the message. */
+const OPTIONS: readonly (readonly [command: string, args: string, message: string])[] = [
+  ['scc plan', '-o xml', 'invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml'],
+  ['scc plan', 'shop', "too many arguments for 'plan'. Expected 0 arguments but got 1: shop."],
+  ['scc plan', '--namespace=', 'invalid argument "" for "-n, --namespace" flag: must not be empty'],
+  ['scc pods', '--subject=group', 'invalid argument "group" for "--subject" flag: must be one of user, serviceaccount'],
+  ['who-can', '', "missing required argument 'scc'"],
+  ['who-can', 'a b', "too many arguments for 'who-can'. Expected 1 argument but got 2: a, b."],
+  ['audit user-namespaces', 'ci', "too many arguments for 'user-namespaces'. Expected 0 arguments but got 1: ci."],
+  ['check', '', "missing required argument 'path'"],
+  [
+    'check',
+    '--level=Baseline -',
+    'invalid argument "Baseline" for "--level" flag: must be one of privileged, baseline, restricted',
+  ],
+  ['check', '--version 1.30 -', 'invalid argument "1.30" for "--version" flag: must be "latest" or "v1.x"'],
+  ['check', '--fail-on=deny -', 'invalid argument "deny" for "--fail-on" flag: must be one of enforce, audit, warn'],
+  [
+    'check',
+    '-o xml -',
+    'invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml, sarif, junit, github',
+  ],
+  ['check', '--namespace-labels=a -', 'invalid argument "a" for "--namespace-labels" flag: must be written key=value'],
+  [
+    'check',
+    '--namespace-labels=pod-security.kubernetes.io/warn=x -',
+    'invalid argument "pod-security.kubernetes.io/warn=x" for "--namespace-labels" flag: ' +
+      'metadata.labels[pod-security.kubernetes.io/warn]: Invalid value: "x": must be one of privileged, baseline, restricted',
+  ],
+  [
+    'check',
+    '--namespace-labels=enforce=baseline -',
+    'invalid argument "enforce=baseline" for "--namespace-labels" flag: must have one of ' +
+      'pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/audit, ' +
+      'pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version',
+  ],
+  ['check', '--lvel=baseline -', "unknown option '--lvel'\n(Did you mean --level?)"],
+];
+
+async function fail(args: string): Promise<string> {
+  const words = args.split(' ').filter((word) => word !== '');
+  const { code, stdout, stderr } = await runProgram(words, { stdin: 'kind: [' });
+  assert.deepEqual([code, stdout], [2, '']);
+  return stderr;
+}
+
+describe('usage errors', () => {
+  for (const [args, message] of CASES) {
+    test(args, async () => assert.equal(await fail(args), `error: ${message}\n`));
+  }
+  for (const [command, args, message] of OPTIONS) {
+    test(`${command} ${args}`, async () => {
+      const hint = `See 'portcullis ${command} --help' for usage.\n`;
+      assert.equal(await fail(`${command} ${args}`), `error: ${message}\n${hint}`);
+    });
+  }
+
+  test('a cluster that cannot be reached', async () => {
+    assert.match(await fail('audit user-namespaces --kubeconfig /nonexistent'), /^error: .*\/nonexistent/);
+  });
+});
