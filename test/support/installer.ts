@@ -3,11 +3,11 @@ import { collectionPath, objectPath, type Resource } from '../../src/cli/install
 import type { KubeObject } from '../../src/kube/types.ts';
 import type { ApiClient } from './api-client.ts';
 
-/** Creates what manifests describe. */
+/** Creates objects in a cluster. */
 export interface Installer {
-  /** One after the other; what is there already stays as it is. */
+  /** Creates objects in order. Existing objects are unchanged. */
   create(...objects: readonly KubeObject[]): Promise<void>;
-  /** The status of a GET. */
+  /** Returns the HTTP status of a GET request. */
   statusOf(object: KubeObject): Promise<number>;
 }
 
@@ -27,7 +27,7 @@ export function createInstaller(admin: ApiClient): Installer {
   };
 }
 
-/** Plurals that do not end in `s` alone. */
+/** Irregular plurals. */
 const PLURALS: Readonly<Record<string, string>> = { NetworkPolicy: 'networkpolicies' };
 
 function resourceOf({ apiVersion = '', kind = '' }: KubeObject): Resource {

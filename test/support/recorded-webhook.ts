@@ -3,17 +3,17 @@ import type { AddressInfo } from 'node:net';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import type { WebhookExchange } from './transcripts.ts';
 
-/** A call that the webhook got. */
+/** A received call. */
 export interface ReceivedCall {
   readonly url: string;
   readonly review: { readonly request: { readonly uid: string } };
 }
 
-/** A webhook that answers what another one answered before. */
+/** A webhook that replays recorded responses. */
 export interface RecordedWebhook {
   readonly port: number;
   readonly caBundle: string;
-  /** Sets what to answer from now on, and forgets the calls so far. */
+  /** Replaces the recorded responses and clears the received calls. */
   play(calls: readonly WebhookExchange[]): void;
   received(): readonly ReceivedCall[];
   close(): Promise<void>;
@@ -39,7 +39,7 @@ export async function startRecordedWebhook(): Promise<RecordedWebhook> {
       received.push({ url, review });
       const call = take(url);
       if (!call?.answer) {
-        // Either the connection is cut, or the answer takes longer than anybody waits.
+        // Without a recorded response the connection is reset, or the call times out.
         if (!url.startsWith('/slow')) request.socket.destroy();
         return;
       }
@@ -65,10 +65,10 @@ export async function startRecordedWebhook(): Promise<RecordedWebhook> {
   };
 }
 
-/** The recorded answer, to the review of now: an answer to the recorded uid becomes one to the uid of now. */
+/** Returns the recorded response with the uid of the current review in place of the recorded uid. */
 function withUid(call: WebhookExchange, uid: string): unknown {
-  const asked = call.request?.uid ?? (call.body as { request: { uid: string } }).request.uid;
+  const recordedUid = call.request?.uid ?? (call.body as { request: { uid: string } }).request.uid;
   const answer = call.answer?.body as { response?: { uid?: string } };
-  if (answer.response?.uid !== asked) return answer;
+  if (answer.response?.uid !== recordedUid) return answer;
   return { ...answer, response: { ...answer.response, uid } };
 }

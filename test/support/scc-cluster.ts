@@ -7,14 +7,14 @@ import {
 import { installCrds } from './controllers.ts';
 import type { TestCluster } from './dev-cluster.ts';
 
-/** Ranges of ids as they are allotted to a namespace. */
+/** Annotations of a namespace with allocated ranges. */
 export const RANGES = {
   'openshift.io/sa.scc.uid-range': '1000000000/10000',
   'openshift.io/sa.scc.supplemental-groups': '1000000000/10000',
   'openshift.io/sa.scc.mcs': 's0:c1,c0',
 };
 
-/** Gives a cluster the standard SCCs and their grants. */
+/** Creates the standard SCCs and their grants in a cluster. */
 export async function installSccs({ cluster, admin }: TestCluster): Promise<void> {
   await installCrds(cluster);
   await cluster.idle();

@@ -4,13 +4,13 @@ import { startAdmissionServer } from './admission-server.ts';
 
 const CONFIGURATIONS = { group: 'admissionregistration.k8s.io', resource: 'validatingwebhookconfigurations' };
 
-/** A validating webhook, over TLS, that says of every write of some resources what it is told to say. */
+/** A registered validating webhook over TLS with a given decision function. */
 export interface VerdictWebhook {
-  /** Unregisters it, unless that was done before. */
+  /** Removes the registration and stops the server. */
   stop(): Promise<void>;
 }
 
-/** Registers the webhook. What the verdict throws is a webhook that fails. */
+/** Registers a webhook for all writes of some resources. An exception in the decision function is a failed call. */
 export async function startVerdictWebhook(
   cluster: DevCluster,
   resources: readonly string[],
