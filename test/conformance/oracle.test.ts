@@ -1,10 +1,10 @@
-/** The second implementation, which judges the first one in fuzz tests, against what upstream and OpenShift answer. */
+/** The oracle, the independent implementation of the fuzz tests, compared with upstream and OpenShift. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { gunzipSync } from 'node:zlib';
+import { readCases, skip, testLines } from '../support/conformance/cases.ts';
 import { at, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
 import {
   judgePodSecurity,
@@ -26,10 +26,7 @@ import { inOrder, pointsOf, type Authorizer } from '../support/oracle/scc-order.
 import { parseBlock, providerOf } from '../support/oracle/scc-ranges.ts';
 import { canonical } from '../support/oracle/semantic-equality.ts';
 
-const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
-const skip = existsSync(folder) ? false : `no conformance data in ${folder}`;
-
-test('it takes nothing from what it judges', () => {
+test('the oracle imports nothing from src', () => {
   const home = fileURLToPath(new URL('../support/oracle/', import.meta.url));
   for (const file of readdirSync(home)) {
     const text = readFileSync(join(home, file), 'utf8');
@@ -46,7 +43,7 @@ suite('Pod Security Standards', { skip }, () => {
     readonly defaulting?: readonly string[];
     readonly pod: JsonObject;
   }
-  cases<PodCase>('pss/pods.ndjson', (given) => {
+  testLines<PodCase>('pss/pods.ndjson', (given) => {
     const pod = given.defaulting ? withVolumeDefaults(given.pod) : given.pod;
     assert.deepEqual(reasonsAgainst(pod, given.level, given.version), given.reasons ?? [], given.name);
   });
@@ -57,7 +54,7 @@ suite('Pod Security Standards', { skip }, () => {
     readonly pod: JsonObject;
     readonly reasons: readonly string[];
   }
-  cases<AggregateCase>('pss/aggregate.ndjson', ({ pod, level, version, emulationVersion, reasons, case: name }) => {
+  testLines<AggregateCase>('pss/aggregate.ndjson', ({ pod, level, version, emulationVersion, reasons, case: name }) => {
     assert.deepEqual(reasonsAgainst(pod, level, version, emulationVersion), reasons, name);
   });
 
@@ -69,7 +66,7 @@ suite('Pod Security Standards', { skip }, () => {
     readonly allowed: boolean;
     readonly reason: string;
   }
-  cases<CheckCase>('pss/checks.ndjson', ({ pod, version, allowed, reason, case: name }) => {
+  testLines<CheckCase>('pss/checks.ndjson', ({ pod, version, allowed, reason, case: name }) => {
     if (allowed) return;
     const found = ['baseline', 'restricted'].flatMap((level) => reasonsAgainst(pod, level, version));
     assert.ok(found.includes(reason), `${name}: ${found.join()}`);
@@ -84,7 +81,7 @@ suite('Pod Security Standards', { skip }, () => {
       readonly reason?: string;
     }[];
   }
-  cases<RandomCase>('random/pss-random.ndjson.gz', ({ id, pod, expect }) => {
+  testLines<RandomCase>('random/pss-random.ndjson.gz', ({ id, pod, expect }) => {
     for (const { level, versions, reason = '' } of expect) {
       for (const version of versions) {
         assert.equal(reasonsAgainst(pod, level, version).join(', '), reason, `${id} ${level}:${version}`);
@@ -103,7 +100,7 @@ suite('Pod Security Admission', { skip }, () => {
     readonly warn: string;
     readonly errors?: readonly string[];
   }
-  cases<PolicyCase>('pss/policy.ndjson', (given) => {
+  testLines<PolicyCase>('pss/policy.ndjson', (given) => {
     const { errors, ...policies } = policiesOf(new Map(Object.entries(given.labels)), {
       ...(given.defaults ? { defaults: given.defaults } : {}),
     });
@@ -121,7 +118,7 @@ suite('Pod Security Admission', { skip }, () => {
     readonly request: JsonObject;
     readonly response: JsonObject;
   }
-  cases<AdmissionCase>('pss/admission.ndjson', ({ request, response, config, namespaces, ...given }) => {
+  testLines<AdmissionCase>('pss/admission.ndjson', ({ request, response, config, namespaces, ...given }) => {
     const verdict = judgePodSecurity(request, {
       configuration: config,
       types: 'all',
@@ -173,7 +170,7 @@ suite('security context constraints', { skip }, () => {
     readonly expect: { readonly mutate?: Pass; readonly validate?: Pass };
   }
   for (const file of ['scc-admission-random', 'scc-second-pass-random']) {
-    cases<RandomRequest>(`random/${file}.ndjson.gz`, ({ id, sccs, namespace, grants, expect, ...given }) => {
+    testLines<RandomRequest>(`random/${file}.ndjson.gz`, ({ id, sccs, namespace, grants, expect, ...given }) => {
       const surroundings = { sccs, namespace, authorizer: authorizerOf(grants), settings: OPENSHIFT };
       const request = { ...given, resource: { resource: 'pods' }, namespace: textAt(namespace, 'metadata', 'name') };
       const { mutate, validate } = expect;
@@ -194,9 +191,9 @@ suite('security context constraints', { skip }, () => {
     readonly input: JsonObject;
     readonly expect: JsonObject;
   }
-  const standard = skip ? [] : readJson<readonly JsonObject[]>('scc/default-sccs.json');
+  const standard = readCases<readonly JsonObject[]>('scc/default-sccs.json', []);
   const steps = stepChecks(standard);
-  const given = skip ? [] : readJson<readonly StepCase[]>('scc/cases.json');
+  const given = readCases<readonly StepCase[]>('scc/cases.json', []);
   for (const [area, check] of Object.entries(steps)) {
     test(area, () => {
       const inArea = given.filter((one) => one.area === area);
@@ -208,7 +205,7 @@ suite('security context constraints', { skip }, () => {
 
 type Step = (input: JsonObject, expect: JsonObject, name: string) => void;
 
-/** The steps of the original that the oracle has, too. */
+/** The internal steps of the original that the oracle implements. */
 function stepChecks(standard: readonly JsonObject[]): Readonly<Record<string, Step>> {
   const sccsOf = (input: JsonObject): readonly JsonObject[] =>
     input['sccsFrom'] === undefined ? withRequired(input['sccs'] as readonly JsonObject[]) : standard;
@@ -271,7 +268,7 @@ function stepChecks(standard: readonly JsonObject[]): Readonly<Record<string, St
     },
     'admission.ignore': (input, { ignored }, name) => {
       const verdict = firstPass(requestOf(input), surroundingsOf({ ...input, sccs: [] }));
-      // Without SCCs nothing that is judged is allowed.
+      // Without SCCs every pod that is evaluated is denied.
       assert.equal(verdict.allowed, ignored, name);
     },
     'admission.namespaceSkip': ({ namespace, labels }, { skipped }, name) => {
@@ -297,7 +294,7 @@ function stepChecks(standard: readonly JsonObject[]): Readonly<Record<string, St
   };
 }
 
-/** OpenShift judges no pod unless these exist; nobody may use those that are added. */
+/** Adds the SCCs without which OpenShift evaluates no pod. No user may use them. */
 function withRequired(sccs: readonly JsonObject[]): readonly JsonObject[] {
   const names = sccs.map((scc) => textAt(scc, 'metadata', 'name'));
   const any = { type: 'RunAsAny' };
@@ -311,17 +308,4 @@ function withVolumeDefaults(pod: JsonObject): JsonObject {
   const copy = structuredClone(pod) as { readonly spec: { readonly volumes?: Record<string, unknown>[] } };
   for (const volume of copy.spec.volumes ?? []) if (Object.keys(volume).length < 2) volume['emptyDir'] = {};
   return copy;
-}
-
-/** One test for all cases of a file. */
-function cases<Case>(file: string, verify: (given: Case) => void): void {
-  test(file, { skip }, () => {
-    const bytes = readFileSync(join(folder, file));
-    const text = (file.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString();
-    for (const line of text.trim().split('\n')) verify(JSON.parse(line) as Case);
-  });
-}
-
-function readJson<T>(file: string): T {
-  return JSON.parse(readFileSync(join(folder, file), 'utf8')) as T;
 }

@@ -1,7 +1,5 @@
-/** Pod Security Admission and its configuration against what upstream answers. */
+/** Pod Security Admission and its configuration, compared with upstream. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { decodeConfiguration, findConfiguration, parsePodSecurity } from '../../src/config/configuration.ts';
 import { UserError } from '../../src/config/files.ts';
@@ -18,8 +16,7 @@ import { resolvePolicies, printPolicy } from '../../src/policy/psa/policy.ts';
 import { reviewPodSecurity, DEFAULT_LIMITS } from '../../src/policy/psa/review.ts';
 import type { PodSecurityCount } from '../../src/policy/psa/metrics.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
-
-const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
+import { readLines, skip } from '../support/conformance/cases.ts';
 
 interface AdmissionCase {
   readonly case: string;
@@ -63,14 +60,14 @@ conformance<AdmissionCase>('admission.ndjson', (given) => {
   const { error = '', ...auditAnnotations } = decision.auditAnnotations ?? {};
   if (given.errorAnnotationPrefix !== undefined) {
     assert.ok(error.startsWith(given.errorAnnotationPrefix), `annotation error: ${error}`);
-    assert.ok(error.length > given.errorAnnotationPrefix.length, 'the decoder says why');
+    assert.ok(error.length > given.errorAnnotationPrefix.length, 'the error has no cause');
     assert.deepEqual(responseOf({ ...decision, auditAnnotations }), responseOf(given.response as Decision));
   } else assert.deepEqual(responseOf(decision), responseOf(given.response as Decision));
   assert.deepEqual(counts.map(printCount), given.metrics);
   if (given.podsListed !== undefined) assert.equal(podsListed, given.podsListed, 'pods listed');
 });
 
-/** As the cases write it: without the metadata of the status, and empty parts left out. */
+/** The response in the form of the cases: without the metadata of the status, and without empty members. */
 function responseOf(decision: Decision): unknown {
   const { auditAnnotations = {}, warnings = [], ...rest } = decision;
   const response = structuredClone(rest) as { status?: { metadata?: unknown } };
@@ -115,15 +112,15 @@ interface ConfigCase {
   readonly validateError?: string;
 }
 
-/** Upstream's webhook refuses the wrapper; this program takes it. */
-const DOES_NOT_HOLD = 'wrapped AdmissionConfiguration';
+/** The webhook of upstream rejects the wrapper, Portcullis accepts it. */
+const DEVIATION = 'wrapped AdmissionConfiguration';
 
 conformance<ConfigCase>('config.ndjson', (given) => {
   const load = () => {
     const node = findConfiguration({ file: 'config.yaml', text: given.document });
     return node ? decodeConfiguration(node) : DEFAULT_CONFIGURATION;
   };
-  if (given.case === DOES_NOT_HOLD) {
+  if (given.case === DEVIATION) {
     assert.deepEqual(load(), DEFAULT_CONFIGURATION);
     return;
   }
@@ -142,17 +139,9 @@ conformance<ConfigCase>('config.ndjson', (given) => {
   assert.equal(invalid.length === 0 ? undefined : formatFieldErrors(invalid), given.validateError);
 });
 
-/** One test for each case of a file. */
+/** One suite for a file, with one test for each case. */
 function conformance<Case extends { readonly case: string }>(file: string, verify: (given: Case) => void): void {
-  const path = join(folder, 'pss', file);
-  if (!existsSync(path)) {
-    test(`pss/${file}`, { skip: `there is no ${path}` });
-    return;
-  }
-  suite(`pss/${file}`, () => {
-    for (const line of readFileSync(path, 'utf8').trim().split('\n')) {
-      const given = JSON.parse(line) as Case;
-      test(given.case, () => verify(given));
-    }
+  suite(`pss/${file}`, { skip }, () => {
+    for (const given of readLines<Case>(`pss/${file}`)) test(given.case, () => verify(given));
   });
 }

@@ -1,8 +1,4 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { test } from 'node:test';
-import { gunzipSync } from 'node:zlib';
 import type { PodLike } from '../../src/kube/types.ts';
 import {
   checks,
@@ -13,8 +9,7 @@ import {
   type Policy,
   type Version,
 } from '../../src/policy/pss/index.ts';
-
-const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
+import { testLines } from '../support/conformance/cases.ts';
 
 interface PodCase extends Policy {
   expect: 'pass' | 'fail';
@@ -58,7 +53,7 @@ interface RandomCase {
   expect: { level: Level; versions: Version[]; allowed: boolean; reason?: string; detail?: string }[];
 }
 
-conformance<PodCase>('pss/pods.ndjson', (given) => {
+testLines<PodCase>('pss/pods.ndjson', (given) => {
   const pod = given.defaulting?.includes('volumes.emptyDir') ? withVolumeDefaults(given.pod) : given.pod;
   const { allowed, violations } = evaluatePod(pod, given);
   assert.deepEqual(
@@ -68,7 +63,7 @@ conformance<PodCase>('pss/pods.ndjson', (given) => {
   );
 });
 
-conformance<CheckCase>('pss/checks.ndjson', (given) => {
+testLines<CheckCase>('pss/checks.ndjson', (given) => {
   const check = checks.find(({ id }) => id === given.check);
   assert.ok(check, given.check);
   const { allowed, violations } = createEvaluator([check]).evaluatePod(given.pod, {
@@ -82,7 +77,7 @@ conformance<CheckCase>('pss/checks.ndjson', (given) => {
   );
 });
 
-conformance<AggregateCase>('pss/aggregate.ndjson', (given) => {
+testLines<AggregateCase>('pss/aggregate.ndjson', (given) => {
   const { violations, ...rest } = evaluatePod(given.pod, given);
   assert.deepEqual(
     { ...rest, reasons: violations.map(({ reason }) => reason), details: violations.map(({ detail }) => detail) },
@@ -97,7 +92,7 @@ conformance<AggregateCase>('pss/aggregate.ndjson', (given) => {
   );
 });
 
-conformance<RegistryCase>('pss/registry.ndjson', (given) => {
+testLines<RegistryCase>('pss/registry.ndjson', (given) => {
   const registry = given.checks.map(({ id, level, versions }): Check => ({
     id,
     level,
@@ -115,7 +110,7 @@ conformance<RegistryCase>('pss/registry.ndjson', (given) => {
   );
 });
 
-conformance<RandomCase>('random/pss-random.ndjson.gz', (given) => {
+testLines<RandomCase>('random/pss-random.ndjson.gz', (given) => {
   for (const { level, versions, allowed, reason = '', detail = '' } of given.expect) {
     for (const version of versions) {
       const { violations, ...result } = evaluatePod(given.pod, { level, version });
@@ -124,16 +119,6 @@ conformance<RandomCase>('random/pss-random.ndjson.gz', (given) => {
     }
   }
 });
-
-/** Runs every case of a file; a failure names its case. */
-function conformance<Case>(file: string, verify: (given: Case) => void): void {
-  const path = join(folder, file);
-  test(file, { skip: existsSync(path) ? false : `no conformance data at ${path}` }, () => {
-    const bytes = readFileSync(path);
-    const text = (file.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString();
-    for (const line of text.trim().split('\n')) verify(JSON.parse(line) as Case);
-  });
-}
 
 /** Gives volumes without any source an emptyDir, as the API server does. */
 function withVolumeDefaults(pod: PodLike): PodLike {

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { gunzipSync } from 'node:zlib';
 import { createAuthorizer, type Action, type RbacObjects, type User } from '../../src/policy/rbac/index.ts';
+import { readLines, skip } from '../support/conformance/cases.ts';
 
 interface Cluster extends RbacObjects {
   readonly id: string;
@@ -11,18 +9,13 @@ interface Cluster extends RbacObjects {
   readonly expect: readonly boolean[];
 }
 
-const file = join(process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance', 'random/rbac-random.ndjson.gz');
-const skip = existsSync(file) ? false : `no conformance data at ${file}`;
-
 test('random clusters are authorized as by the API server', { skip }, () => {
-  const lines = gunzipSync(readFileSync(file)).toString('utf8').trim().split('\n');
   let requests = 0;
-  for (const line of lines) {
-    const cluster = JSON.parse(line) as Cluster;
+  for (const cluster of readLines<Cluster>('random/rbac-random.ndjson.gz')) {
     const authorize = createAuthorizer(cluster);
-    const answers = cluster.requests.map(({ user, action }) => authorize(user, action));
-    assert.deepEqual(answers, cluster.expect, cluster.id);
-    requests += answers.length;
+    const results = cluster.requests.map(({ user, action }) => authorize(user, action));
+    assert.deepEqual(results, cluster.expect, cluster.id);
+    requests += results.length;
   }
   assert.equal(requests, 18_000);
 });

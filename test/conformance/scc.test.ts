@@ -1,52 +1,37 @@
-/** Security context constraints against what OpenShift answers. */
+/** Decisions by security context constraints, compared with those of OpenShift. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { gunzipSync } from 'node:zlib';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
 import { assignScc, validateScc, type SccDecision, type SccInput } from '../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { readCases, readLines, skip, testAreas, type Case } from '../support/conformance/cases.ts';
+import {
+  admissionAreas,
+  messageOf,
+  REVIEW_AREAS,
+  SCOPE_AREAS,
+  withoutPrefixes,
+} from '../support/conformance/scc-admission.ts';
+import { ALLOCATION_AREAS, objectAreas } from '../support/conformance/scc-objects.ts';
+import { STRATEGY_AREAS } from '../support/conformance/scc-strategies.ts';
 import { canUseBy, laxScc, type Grant } from '../support/scc.ts';
-import { ALLOCATION_AREAS } from '../support/scc-areas/allocation.ts';
-import { admissionAreas, messageOf, withoutPrefixes } from '../support/scc-areas/admission.ts';
-import type { Area, Case } from '../support/scc-areas/area.ts';
-import { objectAreas } from '../support/scc-areas/objects.ts';
-import { REVIEW_AREAS } from '../support/scc-areas/reviews.ts';
-import { SCOPE_AREAS } from '../support/scc-areas/scope.ts';
-import { STRATEGY_AREAS } from '../support/scc-areas/strategies.ts';
 
-const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
-const skip = existsSync(folder) ? false : `no conformance data in ${folder}`;
+const standard = readCases<readonly SecurityContextConstraints[]>('scc/default-sccs.json', []);
 
-const standard = skip ? [] : readJson<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
-const AREAS: Readonly<Record<string, Area>> = {
-  ...STRATEGY_AREAS,
-  ...objectAreas(standard),
-  ...admissionAreas(standard),
-  ...REVIEW_AREAS,
-  ...ALLOCATION_AREAS,
-  ...SCOPE_AREAS,
-};
-
-suite('the steps of the original', { skip }, () => {
-  const cases = skip ? [] : readJson<readonly Case[]>('scc/cases.json');
-  for (const [area, inArea] of Map.groupBy(cases, (one) => one.area)) {
-    test(`${area}: ${inArea.length} cases, decided by ${AREAS[area]?.by ?? 'nothing'}`, async (t) => {
-      for (const one of inArea) await t.test(one.name, () => checkIn(area, one));
-    });
-  }
+suite('areas of SCC admission', { skip }, () => {
+  testAreas(readCases<readonly Case[]>('scc/cases.json', []), {
+    ...STRATEGY_AREAS,
+    ...objectAreas(standard),
+    ...admissionAreas(standard),
+    ...REVIEW_AREAS,
+    ...ALLOCATION_AREAS,
+    ...SCOPE_AREAS,
+  });
 });
 
-function checkIn(area: string, one: Case): void {
-  const found = AREAS[area];
-  assert.ok(found, 'nothing decides this area');
-  found.check(one);
-}
-
-test('the standard SCCs are those of the platform, descriptions apart', { skip }, () => {
+test('the standard SCCs are those of the platform, except for their metadata', { skip }, () => {
   const withoutMetadata = (sccs: readonly SecurityContextConstraints[]) =>
     new Map(sccs.map(({ metadata, ...fields }) => [metadata?.name, fields]));
   assert.deepEqual(withoutMetadata(STANDARD_SCCS.map(({ scc }) => scc)), withoutMetadata(standard));
@@ -139,7 +124,7 @@ suite('levels of SCCs', { skip }, () => {
     readonly productExpect?: LevelExpect;
   }
 
-  /** All but the part of a case that is judged. */
+  /** The fields that a case does not set. */
   const strict = laxScc({
     allowPrivilegeEscalation: false,
     requiredDropCapabilities: ['ALL'],
@@ -149,7 +134,7 @@ suite('levels of SCCs', { skip }, () => {
     volumes: [],
   });
 
-  const { cases } = skip ? { cases: [] } : readJson<{ readonly cases: readonly LevelCase[] }>('rollout/cases.json');
+  const { cases } = readCases<{ readonly cases: readonly LevelCase[] }>('rollout/cases.json', { cases: [] });
   for (const { area, name, input, expect, productExpect } of cases) {
     if (!area.startsWith('scc-to-pss/')) continue;
     test(`${area}: ${name}`, () => {
@@ -158,7 +143,7 @@ suite('levels of SCCs', { skip }, () => {
       const whole = area === 'scc-to-pss/whole' ? laxScc({ ...scc, ...part }) : { ...strict, ...part };
       const upstream = psaLevel(whole, namespace, { profile: 'upstream' });
       if (expect.error) assert.ok(upstream.error !== undefined);
-      // This part lets volumes pass that another part holds against the SCC.
+      // The part of the original that reads hostDir ignores other volumes, which raise the level.
       else if (area === 'scc-to-pss/hostDir')
         assert.equal(upstream.level === 'privileged', expect.level === 'privileged');
       else assert.deepEqual(upstream, { level: expect.level });
@@ -167,15 +152,3 @@ suite('levels of SCCs', { skip }, () => {
     });
   }
 });
-
-function readJson<T>(file: string): T {
-  return JSON.parse(readFileSync(join(folder, file), 'utf8')) as T;
-}
-
-function readLines<T>(file: string): T[] {
-  const text = gunzipSync(readFileSync(join(folder, file))).toString('utf8');
-  return text
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as T);
-}

@@ -1,7 +1,8 @@
+/** The conformance areas that say which requests SCCs have to do with. */
 import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
-import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
+import { type JsonObject, type Namespace, isObject } from '../../../src/kube/types.ts';
 import { createMayUse, podSubjects, findSubjectTypes } from '../../../src/policy/scc/access.ts';
 import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
 import { assignScc, validateScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
@@ -11,7 +12,10 @@ import { readRequest, isIgnoredUpdate } from '../../../src/policy/scc/request.ts
 import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
 import { formatErrors } from '../../../src/policy/scc/messages.ts';
 import { canUseBy, laxScc, podFieldsOf, type Grant } from '../scc.ts';
-import { area, type Area } from './area.ts';
+import { area, type Area } from './cases.ts';
+import { answerReview } from '../../../src/policy/scc/review.ts';
+import { DEFAULT_EXEMPT_NAMESPACES, sccMode } from '../../../src/policy/scc/mode.ts';
+import { isExecRequest } from '../../../src/server/webhooks/scc-exec.ts';
 
 interface User {
   readonly name: string;
@@ -221,3 +225,85 @@ function withoutEmptyAnnotations(pod: JsonObject): JsonObject {
   const { annotations, ...metadata } = pod['metadata'] as { readonly annotations: object };
   return Object.keys(annotations).length === 0 ? { ...pod, metadata } : pod;
 }
+
+interface ReviewCase {
+  readonly kind: string;
+  readonly namespace: Namespace;
+  readonly sccs: readonly SecurityContextConstraints[];
+  readonly spec: JsonObject;
+  readonly requester?: { readonly name: string; readonly groups: readonly string[] };
+  readonly serviceAccounts?: readonly string[];
+}
+
+interface ReviewExpect {
+  readonly allowedBy?: string | null;
+  readonly templateFilled?: boolean;
+  readonly reason?: string;
+  readonly allowedServiceAccounts?: readonly { readonly name: string; readonly allowedBy: string }[];
+  readonly error?: string;
+}
+
+/** The review APIs; no case grants anything beyond the users and groups of the SCCs. */
+export const REVIEW_AREAS: Readonly<Record<string, Area>> = {
+  subjectReview: area('answerReview', (input: ReviewCase, expect: ReviewExpect) => {
+    const answer = answerReview({
+      review: { kind: input.kind, spec: input.spec },
+      namespace: input.namespace,
+      sccs: input.sccs,
+      userInfo: { username: input.requester?.name ?? '', groups: input.requester?.groups ?? [] },
+      hasServiceAccount: (name) => input.serviceAccounts?.includes(name) ?? false,
+      canUse: canUseBy([]),
+      compatibility: 'openshift',
+    });
+    if ('error' in answer) {
+      assert.equal(answer.error.message, expect.error);
+      return;
+    }
+    assert.equal(expect.error, undefined);
+    const { allowedBy, template, reason, allowedServiceAccounts } = answer.status;
+    if (expect.allowedBy !== undefined) assert.equal(nameIn(allowedBy), expect.allowedBy);
+    if (expect.templateFilled !== undefined) assert.equal(template !== undefined, expect.templateFilled);
+    if (expect.reason !== undefined) assert.equal(reason, expect.reason);
+    if (expect.allowedServiceAccounts === undefined) return;
+    assert.ok(Array.isArray(allowedServiceAccounts));
+    assert.deepEqual(
+      allowedServiceAccounts
+        .filter(isObject)
+        .map((one) => ({ name: one['name'], allowedBy: nameIn(one['allowedBy']) })),
+      expect.allowedServiceAccounts,
+    );
+  }),
+};
+
+function nameIn(reference: unknown): unknown {
+  return isObject(reference) ? reference['name'] : null;
+}
+
+interface NamespaceInput {
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+interface ExecInput {
+  readonly operation: Operation;
+  readonly resource: string;
+  readonly subresource: string;
+}
+
+export const SCOPE_AREAS: Readonly<Record<string, Area>> = {
+  'admission.namespaceSkip': area<NamespaceInput, { readonly skipped: boolean }>(
+    'sccModeOf, with the namespaces that OpenShift exempts',
+    ({ namespace: name, labels }, { skipped }) => {
+      const exemptNamespaces = [...DEFAULT_EXEMPT_NAMESPACES, 'default'];
+      const { mode } = sccMode({ metadata: { name, labels } }, { mode: 'enforce', exemptNamespaces });
+      assert.equal(mode, skipped ? 'off' : 'enforce');
+    },
+  ),
+  'admission.execScope': area<ExecInput, { readonly evaluated: boolean }>(
+    'isExecRequest',
+    ({ operation, resource, subresource: subResource }, { evaluated }) => {
+      const request = { operation, resource: { group: '', version: 'v1', resource }, subResource };
+      assert.equal(isExecRequest(request), evaluated);
+    },
+  ),
+};

@@ -14,7 +14,7 @@ import {
 import { SAFE_SYSCTLS } from '../../../src/policy/pod/safe-sysctls.ts';
 import { writePod } from '../../../src/policy/scc/complete.ts';
 import { containerContextOf, containerErrors, contextOf, generateContainer, laxScc, podErrors } from '../scc.ts';
-import { area, type Area } from './area.ts';
+import { area, type Area } from './cases.ts';
 
 interface Errors {
   readonly errors: readonly string[];

@@ -19,7 +19,8 @@ import {
 import { createRbac, readRoleRef } from '../../../src/policy/rbac/authorizer.ts';
 import { laxScc } from '../scc.ts';
 import { syncUntilDone } from '../namespace-writes.ts';
-import { area, namespaceOf, type CaseNamespace, type RolloutArea } from './area.ts';
+import { area, type Area } from './cases.ts';
+import { namespaceOf, type CaseNamespace } from './rollout.ts';
 
 const SETTINGS: ManagementSettings = {
   exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES),
@@ -150,7 +151,7 @@ interface RelevanceCase {
   readonly binding: { readonly kind: 'RoleBinding' | 'ClusterRoleBinding'; readonly namespace: string };
 }
 
-export const LABEL_SYNC_AREAS: Readonly<Record<string, RolloutArea>> = {
+export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
   'syncer/is-managed': area<
     { readonly exists: boolean; readonly namespace: CaseNamespace },
     { readonly managed?: boolean; readonly error?: boolean }

@@ -1,0 +1,266 @@
+import assert from 'node:assert/strict';
+import { warningHeader } from '../../../src/dev-cluster/server.ts';
+import { parseWarnings } from '../../../src/cluster/connection.ts';
+import type { Pod, JsonObject } from '../../../src/kube/types.ts';
+import { createExemptions } from '../../../src/policy/psa/configuration.ts';
+import {
+  classify,
+  evaluateNamespace,
+  isSelected,
+  predictLevel,
+  parseDryRunWarnings,
+} from '../../../src/policy/rollout/evaluation.ts';
+import { readinessCondition, readinessConditions } from '../../../src/policy/rollout/readiness.ts';
+import type { Level } from '../../../src/policy/pss/policy.ts';
+import { observeDefaults } from '../../../src/policy/rollout/observed-config.ts';
+import {
+  planEnforcement,
+  enforcementConditions,
+  type EnforcementInput,
+  type EnforcementPlan,
+} from '../../../src/policy/rollout/enforcement.ts';
+import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.ts';
+import type { Namespace } from '../../../src/kube/types.ts';
+import type { DefaultLevel, EvaluationResult, SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
+import type { RolloutPhase } from '../../../src/policy/rollout/settings.ts';
+import { entryOf } from '../namespace-writes.ts';
+import { area, type Area } from './cases.ts';
+
+/** A namespace as cases write it. */
+export interface CaseNamespace {
+  readonly name: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly phase?: string;
+  readonly managedFields?: readonly CaseOwner[];
+}
+
+interface CaseOwner {
+  readonly manager: string;
+  readonly operation: string;
+  readonly labels?: readonly string[];
+  readonly annotations?: readonly string[];
+}
+
+export function namespaceOf({ name, labels, annotations, phase, managedFields = [] }: CaseNamespace): Namespace {
+  return {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: {
+      name,
+      resourceVersion: '1',
+      ...(labels ? { labels } : {}),
+      ...(annotations ? { annotations } : {}),
+      managedFields: managedFields.map((owner) => entryOf(owner)),
+    },
+    ...(phase === undefined ? {} : { status: { phase } }),
+  };
+}
+
+/** A row of the state table. */
+export interface StateRow {
+  readonly input: {
+    readonly phase: RolloutPhase;
+    readonly gate: boolean;
+    readonly spec: string;
+    readonly status: EnforcementMode;
+    readonly evaluation: EvaluationResult;
+    readonly allManagedLabeled: boolean;
+    readonly currentEnforce: DefaultLevel;
+  };
+  readonly expect: {
+    readonly spec: string;
+    readonly status: EnforcementMode;
+    readonly 'defaults.enforce': DefaultLevel;
+    readonly syncer: SyncerMode;
+    readonly Enforcing: string;
+    readonly Progressing: string;
+    readonly Evaluated?: string;
+    readonly writers: readonly string[];
+  };
+}
+
+const NO_EXEMPTIONS = createExemptions({ usernames: [], namespaces: [], runtimeClasses: [] });
+
+interface DryRunCase {
+  readonly namespace: CaseNamespace;
+  readonly dryRunWarnings: readonly string[];
+  readonly dryRunError?: string;
+}
+
+interface DryRunExpect {
+  readonly error: boolean;
+  readonly violating?: boolean;
+  readonly level?: Level;
+}
+
+const dryRun = area<DryRunCase, DryRunExpect>('predictedLevelOf, verdictOfWarnings', (given, expect) => {
+  const { namespace, dryRunWarnings, dryRunError } = given;
+  // A call that fails gives no warnings to judge.
+  if (dryRunError !== undefined) {
+    assert.equal(expect.error, true);
+    return;
+  }
+  assert.equal(parseDryRunWarnings(dryRunWarnings, 'privileged') === 'violating', expect.violating);
+  if (expect.level !== undefined) assert.equal(predictLevel(namespaceOf(namespace)), expect.level);
+});
+
+interface CasePod {
+  readonly name: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly spec: unknown;
+}
+
+function podOf({ name, annotations = {}, spec }: CasePod): Pod {
+  return { metadata: { name, annotations }, spec } as Pod;
+}
+
+interface ClassifyCase {
+  readonly namespace: CaseNamespace;
+  readonly pods?: readonly CasePod[];
+  readonly podListError?: string;
+  readonly level: Level;
+}
+
+/** The original is told that a namespace violates its level, and looks for pods only where the name says nothing. */
+function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly string[] {
+  const namespace = namespaceOf(given);
+  const byName = classify(namespace, []);
+  if (byName.length > 0) return byName;
+  const { verdict, categories } = evaluateNamespace({
+    namespace,
+    level,
+    pods: pods?.map(podOf),
+    templates: [],
+    exemptions: NO_EXEMPTIONS,
+    exists: () => false,
+    sccMode: 'enforce',
+    mayUse: () => false,
+  });
+  return verdict === 'violating' ? categories : ['inconclusive'];
+}
+
+interface SetCase {
+  readonly violating?: readonly CaseNamespace[];
+  readonly inconclusive?: readonly CaseNamespace[];
+}
+
+interface WarningsCase {
+  readonly received: readonly string[];
+  readonly takes: number;
+}
+
+export const READINESS_AREAS: Readonly<Record<string, Area>> = {
+  // Every answer has warnings of its own: the second one has none.
+  'readiness/warnings': area<WarningsCase, { readonly results: readonly (readonly string[])[] }>(
+    'parseWarnings',
+    ({ received, takes }, { results }) => {
+      const answers = Array.from({ length: takes }, (_, index) => (index === 0 ? received.map(warningHeader) : []));
+      assert.deepEqual(answers.map(parseWarnings), results);
+    },
+  ),
+
+  'readiness/discovery': area<
+    { readonly namespaces: readonly CaseNamespace[] },
+    { readonly selected: readonly string[] }
+  >('isSelected', ({ namespaces }, { selected }) => {
+    const found = namespaces.filter((one) => isSelected(namespaceOf(one), NO_EXEMPTIONS)).map(({ name }) => name);
+    assert.deepEqual(found.sort(), selected);
+  }),
+
+  'readiness/level-and-violation': dryRun,
+  'readiness/violation': dryRun,
+
+  'readiness/classify': area<ClassifyCase, { readonly recordedAs: readonly string[] }>(
+    'classify, evaluateNamespace',
+    (given, expect) => assert.deepEqual([...recordedAs(given)].sort(), [...expect.recordedAs].sort()),
+  ),
+
+  'readiness/condition': area<
+    { readonly type: string; readonly reason: string; readonly namespaces: string[] },
+    unknown
+  >('readinessCondition', (given, expect) => assert.deepEqual(readinessCondition(given), expect)),
+
+  'readiness/condition-set': area<SetCase, { readonly conditions: Readonly<Record<string, string>> }>(
+    'classify, readinessConditions',
+    ({ violating = [], inconclusive = [] }, { conditions }) => {
+      const found = readinessConditions([
+        ...violating.map((one) => ({
+          name: one.name,
+          verdict: 'violating' as const,
+          categories: classify(namespaceOf(one), [{ causes: ['serviceAccount'] }]),
+        })),
+        ...inconclusive.map(({ name }) => ({ name, verdict: 'inconclusive' as const, categories: [] })),
+      ]);
+      assert.deepEqual(Object.fromEntries(found.map(({ type, status }) => [type, status])), conditions);
+    },
+  ),
+};
+
+interface GateCase {
+  readonly existingDefaults: JsonObject;
+  readonly gatesObserved: boolean;
+  readonly gate?: 'enabled' | 'disabled';
+  readonly gateError?: string;
+}
+
+interface GateExpect {
+  readonly error: boolean;
+  readonly defaults: JsonObject;
+}
+
+export const OBSERVER_AREAS: Readonly<Record<string, Area>> = {
+  'observer/gate-only': area<GateCase, GateExpect>('planEnforcement, observeDefaults', (given, expect) => {
+    const { existingDefaults, gatesObserved, gate, gateError } = given;
+    const isKnown = gatesObserved && gateError === undefined;
+    const plan = planEnforcement({
+      phase: 'Disabled',
+      gate: isKnown ? gate === 'enabled' : undefined,
+      spec: '',
+      status: '',
+      evaluation: 'never',
+      // Upstream does not wait for labels.
+      isSettled: true,
+      currentEnforce: existingDefaults['enforce'] === 'restricted' ? 'restricted' : 'privileged',
+    });
+    assert.deepEqual(
+      { defaults: observeDefaults(plan, existingDefaults), error: gateError !== undefined },
+      { defaults: expect.defaults, error: expect.error },
+    );
+  }),
+};
+
+/** What is planned, and that it is planned again when it has come true. */
+export function checkState({ input: { allManagedLabeled: isSettled, ...row }, expect }: StateRow): void {
+  const input: EnforcementInput = { ...row, isSettled };
+  const plan = planEnforcement(input);
+  const conditions = new Map(
+    enforcementConditions({ input, plan }).map(({ type, status, reason }) => [type, `${status}/${reason}`]),
+  );
+  const found = {
+    spec: plan.spec,
+    status: plan.status,
+    'defaults.enforce': plan.enforce,
+    syncer: plan.syncer,
+    Enforcing: conditions.get('Enforcing'),
+    Progressing: conditions.get('Progressing'),
+    ...(conditions.has('Evaluated') ? { Evaluated: conditions.get('Evaluated') } : {}),
+    writers: writersOf(input, plan),
+  };
+  assert.deepEqual(found, expect, JSON.stringify(row));
+  const next = planEnforcement({ ...input, spec: plan.spec, status: plan.status, currentEnforce: plan.enforce });
+  assert.deepEqual(
+    [next.spec, next.status, next.enforce],
+    [plan.spec, plan.status, plan.enforce],
+    `again: ${JSON.stringify(row)}`,
+  );
+}
+
+/** The components that have to write for a plan to take effect. */
+function writersOf(input: EnforcementInput, plan: EnforcementPlan): readonly string[] {
+  return [
+    ...(plan.spec === input.spec ? [] : ['readiness:spec']),
+    ...(plan.status === input.status ? [] : ['readiness:status']),
+    ...(plan.enforce === input.currentEnforce ? [] : ['observer:config']),
+  ];
+}
