@@ -40,7 +40,7 @@ function isSameVersion({ metadata: a }: Kinds[Kind], { metadata: b }: Kinds[Kind
 function isSameContent(before: Kinds[Kind], after: Kinds[Kind]): boolean {
   const content = (object: Kinds[Kind]): JsonObject => ({
     ...object,
-    metadata: without(object.metadata ?? {}, 'resourceVersion'),
+    metadata: filterMembers({ ...object.metadata }, (key) => key !== 'resourceVersion'),
   });
   return deepEqual(content(before), content(after));
 }
@@ -175,9 +175,6 @@ function withoutTokenSuffixes(spec: unknown): unknown {
   return { ...spec, volumes: spec['volumes'].map(rename) };
 }
 
-/** Kinds that this program never replaces, so that a dropped annotation is not lost. */
-const READ_ONLY: ReadonlySet<Kind> = new Set(['Node', 'ServiceAccount', 'Role', 'RoleBinding']);
-
 /** Members that are equal in many objects of a kind. */
 const COMMON_MEMBERS: Partial<Readonly<Record<Kind, readonly string[]>>> = {
   Namespace: ['spec', 'status'],
@@ -187,77 +184,57 @@ const COMMON_MEMBERS: Partial<Readonly<Record<Kind, readonly string[]>>> = {
 
 function projectWhole(object: JsonObject, context: Context): Kinds[Kind] {
   const { type, share } = context;
-  const common = (COMMON_MEMBERS[type.kind] ?? []).filter((name) => object[name] != null);
-  const whole: JsonObject = {
-    ...object,
-    ...type,
-    ...Object.fromEntries(common.map((name) => [name, share(object[name])])),
-  };
-  const { metadata } = object;
-  return isObject(metadata) ? { ...whole, metadata: wholeMetadata(metadata, context) } : without(whole, 'metadata');
+  const whole: Record<string, unknown> = { ...object, ...type };
+  for (const name of COMMON_MEMBERS[type.kind] ?? []) if (whole[name] != null) whole[name] = share(whole[name]);
+  if (isObject(object['metadata'])) whole['metadata'] = wholeMetadata(object['metadata'], context);
+  else delete whole['metadata'];
+  return whole;
 }
 
 /** Kinds whose field ownership decisions read. In other objects managedFields is the largest part. */
 const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set(['Namespace', 'PSAEnforcementConfig']);
 
+/** Kinds that this program never replaces, so that a dropped annotation is not lost. */
+const READ_ONLY: ReadonlySet<Kind> = new Set(['Node', 'ServiceAccount', 'Role', 'RoleBinding']);
+
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
-function wholeMetadata(metadata: JsonObject, context: Context): JsonObject {
-  const { kind } = context.type;
-  const { managedFields } = metadata;
-  if (WITH_OWNERSHIP.has(kind)) {
-    const pooled = sharedMetadata(metadata, context);
-    if (!Array.isArray(managedFields)) return pooled;
-    const shareFields = (entry: unknown): unknown =>
-      isObject(entry) && isObject(entry['fieldsV1']) ? { ...entry, fieldsV1: context.share(entry['fieldsV1']) } : entry;
-    return { ...pooled, managedFields: managedFields.map(shareFields) };
+function wholeMetadata(metadata: JsonObject, { type: { kind }, share }: Context): JsonObject {
+  if (!WITH_OWNERSHIP.has(kind)) {
+    return projectMetadata(metadata, share, ['managedFields'], (key) => !READ_ONLY.has(kind) || key !== LAST_APPLIED);
   }
-  const whole = sharedMetadata(without(metadata, 'managedFields'), context);
-  return READ_ONLY.has(kind)
-    ? withAnnotations(whole, context.share, (annotations) => without(annotations, LAST_APPLIED))
-    : whole;
+  const pooled = projectMetadata(metadata, share, [], () => true);
+  const { managedFields } = metadata;
+  if (!Array.isArray(managedFields)) return pooled;
+  const shareFields = (entry: unknown): unknown =>
+    isObject(entry) && isObject(entry['fieldsV1']) ? { ...entry, fieldsV1: share(entry['fieldsV1']) } : entry;
+  return { ...pooled, managedFields: managedFields.map(shareFields) };
 }
 
 /** Metadata of pods and workloads that no decision reads. */
 const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'creationTimestamp', 'selfLink'];
 
 /** The domains of annotations that decisions read. Other annotations, such as those of networks, differ in each pod. */
-const DOMAINS: readonly string[] = ['kubernetes.io', 'k8s.io', 'openshift.io', 'portcullis.dev'];
+const READ_DOMAIN = /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io|openshift\.io|portcullis\.dev)\//;
 
-function partialMetadata(metadata: unknown, context: Context): JsonObject {
+function partialMetadata(metadata: unknown, { share }: Context): JsonObject {
   if (!isObject(metadata)) return {};
-  const isRead = (key: string): boolean => {
-    const slash = key.indexOf('/');
-    const domain = key.slice(0, Math.max(0, slash));
-    return slash < 0 || DOMAINS.some((one) => domain === one || domain.endsWith(`.${one}`));
-  };
-  return withAnnotations(sharedMetadata(without(metadata, ...UNREAD), context), context.share, (annotations) =>
-    filterMembers(annotations, (key) => key !== LAST_APPLIED && isRead(key)),
-  );
+  const isRead = (key: string): boolean => key !== LAST_APPLIED && (!key.includes('/') || READ_DOMAIN.test(key));
+  return projectMetadata(metadata, share, UNREAD, isRead);
 }
 
-function sharedMetadata(metadata: JsonObject, { share }: Context): JsonObject {
-  const { labels, ownerReferences } = metadata;
-  return {
-    ...metadata,
-    ...(labels == null ? {} : { labels: share(labels) }),
-    ...(ownerReferences == null ? {} : { ownerReferences: share(ownerReferences) }),
-  };
-}
-
-function withAnnotations(
+/** Drops members and annotations, and pools the parts that are equal in many objects. */
+function projectMetadata(
   metadata: JsonObject,
   share: Share,
-  project: (annotations: JsonObject) => JsonObject,
+  dropped: readonly string[],
+  keepsAnnotation: (key: string) => boolean,
 ): JsonObject {
-  const { annotations } = metadata;
-  return isObject(annotations) ? { ...metadata, annotations: share(project(annotations)) } : metadata;
-}
-
-function without(object: JsonObject, ...names: readonly string[]): JsonObject {
-  return names.some((name) => Object.hasOwn(object, name))
-    ? filterMembers(object, (key) => !names.includes(key))
-    : object;
+  const kept: Record<string, unknown> = filterMembers(metadata, (key) => !dropped.includes(key));
+  if (isObject(kept['annotations'])) kept['annotations'] = filterMembers(kept['annotations'], keepsAnnotation);
+  for (const name of ['labels', 'annotations', 'ownerReferences'])
+    if (kept[name] != null) kept[name] = share(kept[name]);
+  return kept;
 }
 
 function filterMembers(object: JsonObject, isKept: (key: string) => boolean): JsonObject {

@@ -342,25 +342,21 @@ const NEWLINE = 0x0a;
 
 /** Creates a splitter. A character or a line may arrive in several chunks. */
 export function createLineSplitter(maxBytes: number): LineSplitter {
-  let parts: Buffer[] = [];
+  let rest: Buffer[] = [];
   let length = 0;
-  const add = (part: Buffer): void => {
-    length += part.length;
-    if (length > maxBytes) throw new Error(`a line is longer than ${maxBytes} bytes`);
-    parts.push(part);
-  };
   return {
     push(chunk) {
       const lines: string[] = [];
       let start = 0;
       for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-        add(chunk.subarray(start, end));
-        lines.push((parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)).toString('utf8'));
-        parts = [];
+        lines.push(Buffer.concat([...rest, chunk.subarray(start, end)]).toString('utf8'));
+        rest = [];
         length = 0;
         start = end + 1;
       }
-      if (start < chunk.length) add(chunk.subarray(start));
+      rest.push(chunk.subarray(start));
+      length += chunk.length - start;
+      if (length > maxBytes) throw new Error(`a line is longer than ${maxBytes} bytes`);
       return lines;
     },
   };

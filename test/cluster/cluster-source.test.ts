@@ -29,11 +29,11 @@ users:
 contexts:
 - name: work
   context: {cluster: a, user: alice, namespace: shop}
-- name: lost
+- name: unknown-cluster
   context: {cluster: gone, user: alice}
-- name: stranger
+- name: unknown-user
   context: {cluster: a, user: gone}
-- name: nobody
+- name: anonymous
   context: {cluster: a}
 `;
 
@@ -97,8 +97,8 @@ describe('the cluster', () => {
     assert.equal((await find({ env: { HOME: join(folder, 'home') } })).server, 'https://b.test');
   });
 
-  test('may have no user', async () => {
-    const { credentials } = await find({ kubeconfig: await file('a/config', FIRST), context: 'nobody' });
+  test('may have a context without a user', async () => {
+    const { credentials } = await find({ kubeconfig: await file('a/config', FIRST), context: 'anonymous' });
     assert.deepEqual((await credentials()).headers, {});
   });
 });
@@ -106,7 +106,7 @@ describe('the cluster', () => {
 const ONLY_CONTEXT = 'current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\n';
 
 describe('no cluster is found', () => {
-  test('where the environment names a kubeconfig that is missing, for those that can do without one, too', async () => {
+  test('findCluster: a missing file of KUBECONFIG is an error, an absent home configuration is not', async () => {
     const env = { HOME: join(folder, 'home'), KUBECONFIG: join(folder, 'x') };
     await assert.rejects(findCluster({ env }), {
       name: 'UserError',
@@ -117,29 +117,29 @@ describe('no cluster is found', () => {
 
   const missing: readonly (readonly [name: string, where: () => Partial<ClusterSource>, message: string])[] = [
     [
-      'without anything',
+      'without KUBECONFIG and HOME',
       () => ({}),
       'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig',
     ],
     [
-      'with an empty home',
+      'without a file in the home folder',
       () => ({ env: { HOME: join(folder, 'none') } }),
       'no cluster to read: there is no <folder>/none/.kube/config; name a kubeconfig with --kubeconfig',
     ],
     [
-      'with files that are all missing',
+      'with missing files in KUBECONFIG',
       () => ({
         env: { HOME: join(folder, 'home'), KUBECONFIG: ['x', 'y'].map((name) => join(folder, name)).join(delimiter) },
       }),
       'no cluster to read: there is no <folder>/x, no <folder>/y; name a kubeconfig with --kubeconfig',
     ],
     [
-      'outside of pods, though the environment is that of one',
+      'without a token file, with the environment of a pod',
       () => ({ env: { KUBERNETES_SERVICE_HOST: '10.0.0.1', KUBERNETES_SERVICE_PORT: '443' } }),
       'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig',
     ],
     [
-      'in a file that is missing',
+      'with a missing file of the options',
       () => ({ kubeconfig: join(folder, 'missing') }),
       'cannot read <folder>/missing: there is no such file',
     ],
@@ -155,26 +155,36 @@ describe('no cluster is found', () => {
       'no current context',
       FIRST,
       undefined,
-      'F: there is no current-context: choose one with --context; the contexts are work, lost, stranger, nobody',
+      'F: there is no current-context: choose one with --context; the contexts are work, unknown-cluster, unknown-user, anonymous',
     ],
     ['an empty file', '', undefined, 'F: there is no current-context: choose one with --context'],
     ['an unknown context', SECOND, 'x', 'F: context "x" does not exist; the contexts are play, work'],
     [
-      'a context of a name that objects have',
+      'a context with a name of Object.prototype',
       SECOND,
       'constructor',
       'F: context "constructor" does not exist; the contexts are play, work',
     ],
-    ['an unknown cluster', FIRST, 'lost', 'F: cluster "gone" of context "lost" does not exist'],
-    ['an unknown user', FIRST, 'stranger', 'F: user "gone" of context "stranger" does not exist'],
-    ['no YAML', 'a: [', undefined, 'F:1:5: '],
-    ['no object', '- a', undefined, 'F: not a kubeconfig: it does not contain an object'],
-    ['no list', 'clusters: {}', undefined, 'F: clusters must be a list'],
-    ['no name', 'users:\n- user: {}', undefined, 'F: users[0].name is missing'],
-    ['no cluster', 'contexts:\n- {name: a, context: {}}', undefined, 'F: contexts[0].context.cluster is missing'],
-    ['no server', 'clusters:\n- {name: a, cluster: {}}', undefined, 'F: clusters[0].cluster.server is missing'],
+    ['an unknown cluster', FIRST, 'unknown-cluster', 'F: cluster "gone" of context "unknown-cluster" does not exist'],
+    ['an unknown user', FIRST, 'unknown-user', 'F: user "gone" of context "unknown-user" does not exist'],
+    ['a syntax error', 'a: [', undefined, 'F:1:5: '],
+    ['a list', '- a', undefined, 'F: not a kubeconfig: it does not contain an object'],
+    ['clusters that are not a list', 'clusters: {}', undefined, 'F: clusters must be a list'],
+    ['a user without a name', 'users:\n- user: {}', undefined, 'F: users[0].name is missing'],
     [
-      'no URL',
+      'a context without a cluster',
+      'contexts:\n- {name: a, context: {}}',
+      undefined,
+      'F: contexts[0].context.cluster is missing',
+    ],
+    [
+      'a cluster without a server',
+      'clusters:\n- {name: a, cluster: {}}',
+      undefined,
+      'F: clusters[0].cluster.server is missing',
+    ],
+    [
+      'a server that is not a URL',
       `${ONLY_CONTEXT}clusters:\n- {name: a, cluster: {server: a.test}}`,
       undefined,
       'F: server of cluster "a" must be an HTTP or HTTPS URL',
@@ -199,7 +209,7 @@ describe('no cluster is found', () => {
   }
 });
 
-test('any content of a kubeconfig leads to a cluster or to an error that names the file', async () => {
+test('any kubeconfig yields a cluster or an error with the name of the file', async () => {
   const entry = (key: string, fields: Readonly<Record<string, fc.Arbitrary<unknown>>>) =>
     fc.array(
       fc.record({ name: value, [key]: fc.oneof(value, fc.record(fields, { requiredKeys: [] })) }, { requiredKeys: [] }),

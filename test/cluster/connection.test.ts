@@ -1,4 +1,3 @@
-/** Warnings as API servers send them. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer as createPlainServer } from 'node:http';
@@ -39,15 +38,15 @@ const status = (code: number, reason: string, message: string) => ({
 
 describe('responses', () => {
   const failures: readonly (readonly [name: string, answer: Responder, code: number, message: string])[] = [
-    ['a refusal', json(status(403, 'Forbidden', 'no'), 403), 403, 'no'],
-    ['no login', json(status(401, 'Unauthorized', 'Unauthorized'), 401), 401, 'Unauthorized'],
-    ['a failure without a Status', json('404 page not found\n', 404), 404, '404 page not found'],
-    ['a failure without a body', json('', 502), 502, 'HTTP status 502'],
-    ['a failure that is a page', json(`<html>\n${'x'.repeat(500)}</html>`, 500), 500, `<html> ${'x'.repeat(193)}`],
+    ['403 with a Status', json(status(403, 'Forbidden', 'no'), 403), 403, 'no'],
+    ['401 with a Status', json(status(401, 'Unauthorized', 'Unauthorized'), 401), 401, 'Unauthorized'],
+    ['a 404 without a Status', json('404 page not found\n', 404), 404, '404 page not found'],
+    ['an error without a body', json('', 502), 502, 'HTTP status 502'],
+    ['an error with an HTML page', json(`<html>\n${'x'.repeat(500)}</html>`, 500), 500, `<html> ${'x'.repeat(193)}`],
     ['a redirect', json('', 302, { location: 'https://127.0.0.1/login' }), 302, 'HTTP status 302'],
-    ['a busy server that does not say until when', json(status(503, 'X', 'busy'), 503), 503, 'busy'],
+    ['503 without Retry-After', json(status(503, 'X', 'busy'), 503), 503, 'busy'],
     [
-      'a busy server that gives a date',
+      'Retry-After with a date',
       json(status(429, 'X', 'busy'), 429, { 'retry-after': 'Fri, 01 Jan 2100 00:00:00 GMT' }),
       429,
       'busy',
@@ -98,7 +97,7 @@ describe('responses', () => {
     assert.equal(new Set(server.requests.map(({ clientPort }) => clientPort)).size, 1);
   });
 
-  test('a server may lie behind a path', async () => {
+  test('the URL of a server may have a path', async () => {
     const { request } = await connectTo(await server.kubeconfig({ server: `${server.url}/k8s/clusters/c-1/` }));
     server.respond(json({}));
     await request(GET);
@@ -126,7 +125,7 @@ describe('a busy server', () => {
     assert.ok(performance.now() - start >= 990);
   });
 
-  test('gets a limited number of retries', async () => {
+  test('is retried ten times', async () => {
     const { request } = await connectTo(await server.kubeconfig());
     server.respond(busy(429));
     await assert.rejects(request(GET), { name: 'ApiError', message: 'busy' });
@@ -134,7 +133,7 @@ describe('a busy server', () => {
   });
 
   for (const seconds of ['99999', '61']) {
-    test(`is not waited for during ${seconds} s`, async () => {
+    test(`is not retried after ${seconds} s`, async () => {
       const { request } = await connectTo(await server.kubeconfig());
       server.respond(json(status(429, 'X', 'busy'), 429, { 'retry-after': seconds }));
       await assert.rejects(request(GET), {
@@ -145,7 +144,7 @@ describe('a busy server', () => {
     });
   }
 
-  test('is not waited for again and again during more than a minute', async () => {
+  test('is not retried for more than a minute in total', async () => {
     const { request } = await connectTo(await server.kubeconfig());
     const busyFor = (seconds: string) => json(status(503, 'X', 'busy'), 503, { 'retry-after': seconds });
     server.respond(busyFor('1'), busyFor('60'));
@@ -156,7 +155,7 @@ describe('a busy server', () => {
     assert.equal(server.requests.length, 2);
   });
 
-  test('is not waited for when the user has had enough', async () => {
+  test('is not retried after the signal is aborted', async () => {
     const { request } = await connectTo(await server.kubeconfig());
     server.respond(json(status(429, 'X', 'busy'), 429, { 'retry-after': '50' }));
     const stopping = new AbortController();
@@ -187,7 +186,7 @@ describe('a server that cannot be reached', () => {
     );
   });
 
-  test('its authority is another one', async () => {
+  test('an unknown authority', async () => {
     const { cert } = createAuthority({ now: new Date(), days: 1 });
     assert.equal(
       await failureOf(await server.kubeconfig({ 'certificate-authority-data': Buffer.from(cert).toString('base64') })),
@@ -195,19 +194,19 @@ describe('a server that cannot be reached', () => {
     );
   });
 
-  test('its certificate has another name', async () => {
+  test('a certificate for another name', async () => {
     assert.equal(
       await failureOf(await server.kubeconfig({ 'tls-server-name': 'other.test' })),
       'Unable to connect to the server: tls: failed to verify certificate: x509: certificate is valid for api.test, not other.test',
     );
   });
 
-  test('the authority is no certificate', async () => {
+  test('an authority that is not a certificate', async () => {
     const message = await failureOf(await server.kubeconfig({ 'certificate-authority-data': 'eHg=' }));
     assert.match(message, /^the certificates for <server> cannot be used: /);
   });
 
-  test('the file of the authority is missing', async () => {
+  test('a missing file of the authority', async () => {
     const changed = { 'certificate-authority-data': undefined, 'certificate-authority': '/nowhere/ca.crt' };
     assert.equal(
       await failureOf(await server.kubeconfig(changed)),
@@ -215,7 +214,7 @@ describe('a server that cannot be reached', () => {
     );
   });
 
-  test('the certificate is there without its key', async () => {
+  test('a client certificate without a key', async () => {
     const pair = { 'client-certificate-data': Buffer.from(server.authority).toString('base64') };
     assert.equal(
       await failureOf(await server.kubeconfig({}, pair)),
@@ -223,7 +222,7 @@ describe('a server that cannot be reached', () => {
     );
   });
 
-  test('it does not answer', async () => {
+  test('no response', async () => {
     server.respond(() => undefined);
     assert.equal(
       await failureOf(await server.kubeconfig(), { timeoutMs: 100 }),
@@ -231,7 +230,7 @@ describe('a server that cannot be reached', () => {
     );
   });
 
-  test('it stops in the middle of its answer', async () => {
+  test('an incomplete response', async () => {
     server.respond((response) => void response.writeHead(200, { 'content-length': '100' }).write('{'));
     assert.equal(
       await failureOf(await server.kubeconfig(), { timeoutMs: 100 }),
@@ -239,19 +238,19 @@ describe('a server that cannot be reached', () => {
     );
   });
 
-  test('it cuts the connection', async () => {
+  test('a closed connection', async () => {
     server.respond((response) => response.destroy());
     assert.equal(await failureOf(await server.kubeconfig()), 'Unable to connect to the server: EOF');
   });
 
-  test('it cuts the connection in the middle of its answer', async () => {
+  test('a connection that closes during the response', async () => {
     server.respond((response) => {
       response.writeHead(200, { 'content-length': '100' }).write('{', () => response.destroy());
     });
     assert.equal(await failureOf(await server.kubeconfig()), 'Unable to connect to the server: unexpected EOF');
   });
 
-  test('it is something else', async () => {
+  test('a response that is not JSON', async () => {
     server.respond(json('<html></html>'));
     assert.equal(
       await failureOf(await server.kubeconfig()),
@@ -259,7 +258,7 @@ describe('a server that cannot be reached', () => {
     );
   });
 
-  test('Ctrl-C ends the request', async () => {
+  test('an aborted signal', async () => {
     server.respond(() => undefined);
     const { request } = await connectTo(await server.kubeconfig());
     const stopping = new AbortController();
@@ -268,7 +267,7 @@ describe('a server that cannot be reached', () => {
   });
 });
 
-test('a kept connection that is closed just when it is used again is replaced', async () => {
+test('a GET is repeated if the server closes the kept connection', async () => {
   const { request } = await connectTo(await server.kubeconfig());
   server.respond(json({}), (_response, { socket }) => socket.destroy(), json({ again: true }));
   await request(GET);
@@ -288,7 +287,7 @@ describe('credentials', () => {
 
   test('a token', async () => assert.deepEqual(await headersFor({ token: 'abc' }), ['authorization: Bearer abc']));
 
-  test('a name and a password', async () => {
+  test('a username and a password', async () => {
     const expected = `authorization: Basic ${Buffer.from('alice:secret').toString('base64')}`;
     assert.deepEqual(await headersFor({ username: 'alice', password: 'secret' }), [expected]);
   });
@@ -344,8 +343,8 @@ console.log(JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token
 
   const broken: readonly (readonly [name: string, program: string, message: RegExp])[] = [
     ['fails', `console.error('not logged in'); process.exit(1)`, /^the credential plugin \S+ failed: not logged in$/],
-    ['says nothing', ``, /^the credential plugin \S+ failed: .*JSON/],
-    ['answers something else', `console.log('{}')`, /^the credential plugin \S+ failed: /],
+    ['prints nothing', ``, /^the credential plugin \S+ failed: .*JSON/],
+    ['prints another object', `console.log('{}')`, /^the credential plugin \S+ failed: /],
   ];
   for (const [name, program, message] of broken) {
     test(`a plugin that ${name}`, async () => {
@@ -382,10 +381,10 @@ console.log(JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token
 });
 
 test('requests through a proxy are encrypted end to end', async () => {
-  const asked: (string | undefined)[] = [];
+  const targets: (string | undefined)[] = [];
   const proxy = createPlainServer();
   proxy.on('connect', ({ url }, socket) => {
-    asked.push(url);
+    targets.push(url);
     const { port } = new URL(server.url);
     const onwards = dial(Number(port), '127.0.0.1', () => socket.write('HTTP/1.1 200 OK\r\n\r\n'));
     socket.pipe(onwards).pipe(socket);
@@ -404,7 +403,7 @@ test('requests through a proxy are encrypted end to end', async () => {
   assert.deepEqual(await byEnvironment.request(GET), {});
   const here = await connectTo(await server.kubeconfig(), { env: { HTTPS_PROXY: url } });
   assert.deepEqual(await here.request(GET), {});
-  assert.deepEqual(asked, [new URL(server.url).host, 'api.test:443']);
+  assert.deepEqual(targets, [new URL(server.url).host, 'api.test:443']);
   proxy.closeAllConnections();
   proxy.close();
 });
@@ -415,9 +414,9 @@ const CASES: readonly (readonly [name: string, headers: readonly string[], texts
   ['several headers', ['299 - "a"', '299 - "b"'], ['a', 'b']],
   ['several in one header', ['299 - "a, b", 299 kube "c"'], ['a, b', 'c']],
   ['quotes and backslashes', ['299 - "namespace \\"shop\\" \\\\ x"'], ['namespace "shop" \\ x']],
-  ['a date after the text', ['299 - "a" "Sat, 21 Nov 2026 18:00:00 GMT"'], ['a']],
-  ['an empty text', ['299 - ""'], ['']],
-  ['what is no warning', ['299 existing pods', '', '"a"', '299 - "open'], []],
+  ['a warning with a date', ['299 - "a" "Sat, 21 Nov 2026 18:00:00 GMT"'], ['a']],
+  ['an empty warning', ['299 - ""'], ['']],
+  ['malformed warnings', ['299 existing pods', '', '"a"', '299 - "open'], []],
 ];
 
 suite('warnings of an API server', () => {
@@ -425,7 +424,7 @@ suite('warnings of an API server', () => {
     test(name, () => assert.deepEqual(parseWarnings(headers), texts));
   }
 
-  test('as the development cluster sends them', () => {
+  test('from the development cluster', () => {
     const text = 'namespace "shöp": \\ ✓';
     assert.deepEqual(parseWarnings([warningHeader(text)]), [text]);
   });

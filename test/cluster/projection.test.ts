@@ -1,4 +1,3 @@
-/** What is equal is held once; what only looks equal to the pool is not. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -9,15 +8,13 @@ import { assignScc } from '../../src/policy/scc/index.ts';
 import { pods, versions } from '../policy/pss/arbitrary.ts';
 import { create } from '../policy/scc/arbitrary.ts';
 
-// What is kept of objects: enough to decide alike, and what is equal but once.
-
 const RUNS = { numRuns: 500 };
 
 const keep = (kind: Kind, object: JsonObject): JsonObject | undefined =>
   createProjections()(kind).project(object) as JsonObject | undefined;
 
-/** A pod as it is in a cluster, with much that decisions do not read. */
-function lived(pod: JsonObject, suffix: string): JsonObject {
+/** Adds fields that decisions do not read. */
+function withUnreadFields(pod: JsonObject, suffix: string): JsonObject {
   const { metadata = {}, spec = {} } = pod as { metadata?: JsonObject; spec?: JsonObject };
   const containers = Array.isArray(spec['containers']) ? (spec['containers'] as JsonObject[]) : [];
   const token = {
@@ -51,7 +48,7 @@ function lived(pod: JsonObject, suffix: string): JsonObject {
 
 const suffix = fc.string({ minLength: 5, maxLength: 5 });
 
-/** Anywhere in the pod something of another type than the API has. */
+/** Pods with a value of a wrong type in one field. */
 const odd = fc.tuple(pods(), fc.nat(), fc.constantFrom(null, 7, 'x', true, [], {}, [null])).map(([pod, at, value]) => {
   const changed = structuredClone(pod) as JsonObject;
   const places: (() => void)[] = [];
@@ -72,12 +69,12 @@ describe('a projected pod', () => {
 
   for (const [name, arbitrary] of [
     ['a pod', pods()],
-    ['a pod that is odd', odd],
+    ['a pod with a wrong type', odd],
   ] as const) {
     test(`${name} has the same Pod Security results as the complete pod`, () => {
       fc.assert(
         fc.property(arbitrary, suffix, levels, versions(), (pod, end, level, version) => {
-          const whole = lived(pod as JsonObject, end);
+          const whole = withUnreadFields(pod as JsonObject, end);
           const options = { level, version };
           const expected = structuredClone(evaluatePod(whole as Pod, options));
           assert.deepEqual(evaluatePod(keep('Pod', whole) as Pod, options), expected);
@@ -90,7 +87,7 @@ describe('a projected pod', () => {
   test('gets the same SCC or the same denial as the complete pod', () => {
     fc.assert(
       fc.property(create, suffix, (input, end) => {
-        const whole = lived(input.object as JsonObject, end);
+        const whole = withUnreadFields(input.object as JsonObject, end);
         const [a, b] = [whole, keep('Pod', whole)].map((object) => ({
           ...assignScc({ ...input, object }),
           object: undefined,
@@ -115,7 +112,7 @@ const CUT = { name: 'a', annotations: { a: 'b' } };
 describe('kept parts', () => {
   const cases: readonly (readonly [name: string, kind: Kind, object: JsonObject, kept: JsonObject | undefined])[] = [
     [
-      'of a pod, what decisions read and its phase',
+      'of a pod: fields that decisions read, and the phase',
       'Pod',
       {
         metadata: METADATA,
@@ -131,13 +128,13 @@ describe('kept parts', () => {
       },
     ],
     [
-      'of a deployment, its template',
+      'of a Deployment: the template',
       'Deployment',
       { metadata: METADATA, spec: { replicas: 3, template: TEMPLATE }, status: { replicas: 3 } },
       { apiVersion: 'apps/v1', kind: 'Deployment', metadata: CUT, spec: { template: KEPT_TEMPLATE } },
     ],
     [
-      'of a cron job, its template, which lies deeper',
+      'of a CronJob: the template',
       'CronJob',
       { metadata: METADATA, spec: { schedule: '* * * * *', jobTemplate: { spec: { template: TEMPLATE } } } },
       {
@@ -148,19 +145,19 @@ describe('kept parts', () => {
       },
     ],
     [
-      'of a replica set that a deployment makes, nothing',
+      'of a ReplicaSet of a Deployment: nothing',
       'ReplicaSet',
       { metadata: { name: 'a', ownerReferences: [OWNER] }, spec: { template: TEMPLATE } },
       undefined,
     ],
     [
-      'of a job that a cron job makes, nothing',
+      'of a Job of a CronJob: nothing',
       'Job',
       { metadata: { name: 'a', ownerReferences: [{ ...OWNER, apiVersion: 'batch/v1', kind: 'CronJob' }] } },
       undefined,
     ],
     [
-      'of a replica set that a custom resource makes, its template: nothing else has it',
+      'of a ReplicaSet of a custom resource: the template',
       'ReplicaSet',
       {
         metadata: { name: 'a', ownerReferences: [{ ...OWNER, apiVersion: 'argoproj.io/v1alpha1', kind: 'Rollout' }] },
@@ -174,19 +171,19 @@ describe('kept parts', () => {
       },
     ],
     [
-      'of a namespace, all: label ownership decides',
+      'of a Namespace: everything, with field ownership',
       'Namespace',
       { metadata: METADATA },
       { apiVersion: 'v1', kind: 'Namespace', metadata: METADATA },
     ],
     [
-      'of a role binding, all but what clients keep there for themselves',
+      'of a RoleBinding: everything except managed fields and last-applied',
       'RoleBinding',
       { metadata: METADATA, roleRef: { name: 'r' } },
       { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'RoleBinding', metadata: CUT, roleRef: { name: 'r' } },
     ],
     [
-      'of what this program replaces as a whole, what others would miss',
+      'of a kind that the program replaces: all annotations',
       'ClusterRole',
       { metadata: METADATA, rules: [] },
       {
@@ -203,7 +200,7 @@ describe('kept parts', () => {
     const projection = createProjections()('Pod');
     const pod = (end: string): Pod => {
       const whole = { metadata: { labels: { app: 'web' }, ownerReferences: [OWNER] }, spec: TEMPLATE.spec };
-      return projection.project(JSON.parse(JSON.stringify(lived(whole, end))) as JsonObject) as Pod;
+      return projection.project(JSON.parse(JSON.stringify(withUnreadFields(whole, end))) as JsonObject) as Pod;
     };
     const [a, b] = [pod('abcde'), pod('fghij')];
     assert.notEqual(a.metadata?.name, b.metadata?.name);
@@ -231,7 +228,7 @@ describe('a pool of objects', () => {
     );
   });
 
-  test('gives the same object for equal ones', () => {
+  test('returns the same object for equal objects', () => {
     const intern = createObjectPool();
     const first = { a: [1, { b: null }], __proto__x: '' };
     assert.equal(intern(first), first);
@@ -241,7 +238,7 @@ describe('a pool of objects', () => {
   test('distinguishes objects with the same hash', () => {
     const seen = new Map<number, string>();
     const intern = createObjectPool();
-    // Of so many objects some share one of a billion numbers.
+    // Some of these objects have the same hash of 30 bits.
     for (let index = 0; index < 100_000; index++) {
       const value = intern({ index }) as { readonly index: number };
       assert.equal(value.index, index);
@@ -287,14 +284,14 @@ describe('metadata', () => {
   });
 
   const odd: readonly (readonly [name: string, metadata: unknown])[] = [
-    ['none', undefined],
+    ['absent', undefined],
     ['null', null],
-    ['a text', 'x'],
+    ['a string', 'x'],
     ['a list', []],
-    ['odd members', { name: 7, namespace: [], labels: 'x', annotations: null, ownerReferences: {} }],
+    ['members of wrong types', { name: 7, namespace: [], labels: 'x', annotations: null, ownerReferences: {} }],
   ];
   for (const [name, value] of odd) {
-    test(`that is ${name} stops nothing`, () => {
+    test(`that is ${name} is projected`, () => {
       const projectionOf = createProjections();
       for (const kind of ['Pod', 'Deployment', 'Namespace', 'RoleBinding', 'ClusterRole'] as const) {
         assert.doesNotThrow(() => projectionOf(kind).project({ metadata: value, roleRef: null, subjects: 'x' }));

@@ -11,21 +11,19 @@ import { createStore } from '../../src/cluster/store.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
 
-// What a watch goes through with servers, networks and rights as they are.
-
 interface Scene {
   readonly clock: FakeClock;
   readonly reflector: Reflector;
-  /** What the store told: `put a@1`. */
-  readonly told: readonly string[];
+  /** The changes of the store: `put a@1`. */
+  readonly changes: readonly string[];
   readonly failures: readonly string[];
-  /** How often the server was heard again after failures. */
+  /** The number of recoveries after failures. */
   recovered(): number;
   unserved(): number;
   listed(): number;
-  /** Waits until as many requests have arrived, and what they brought has been told. */
+  /** Waits until the server has received the number of requests; returns all requests. */
   requests(count: number): Promise<readonly string[]>;
-  /** Waits, without letting the clock of the scene go on. */
+  /** Waits for a condition. The fake clock does not advance. */
   soon(condition: () => boolean): Promise<void>;
 }
 
@@ -84,10 +82,10 @@ describe('a reflector', () => {
     );
     const clock = createFakeClock();
     const store = createStore();
-    const [told, failures]: [string[], string[]] = [[], []];
+    const [changes, failures]: [string[], string[]] = [[], []];
     let [recovered, unserved, listed] = [0, 0, 0];
     store.subscribe(({ type, object: { metadata } }) =>
-      told.push(`${type} ${metadata?.name}@${metadata?.resourceVersion}`),
+      changes.push(`${type} ${metadata?.name}@${metadata?.resourceVersion}`),
     );
     const reflector = createReflector({
       connection: using,
@@ -103,14 +101,14 @@ describe('a reflector', () => {
     });
     const soon = async (condition: () => boolean): Promise<void> => {
       for (let tries = 0; tries < 1000 && !condition(); tries++) await pause(5);
-      assert.ok(condition(), `not in time: ${JSON.stringify({ told, failures, seen: server.requests })}`);
+      assert.ok(condition(), `not in time: ${JSON.stringify({ changes, failures, seen: server.requests })}`);
     };
     reflector.start();
     try {
       await act({
         clock,
         reflector,
-        told,
+        changes,
         failures,
         recovered: () => recovered,
         unserved: () => unserved,
@@ -127,7 +125,7 @@ describe('a reflector', () => {
     }
   };
 
-  /** `list`, `list c` (the rest of a list), `watch 5`. */
+  /** Formats a request: `list`, `list c` (with a continue token) or `watch 5`. */
   const said = (url: string): string => {
     const query = new URLSearchParams(url.slice(PAGE.length));
     if (query.get('watch') !== 'true') return ['list', ...query.getAll('continue')].join(' ');
@@ -135,48 +133,48 @@ describe('a reflector', () => {
     return `watch ${query.get('resourceVersion')}`;
   };
 
-  test('lists in pages, then watches from there on', () =>
+  test('lists in pages, then watches from the version of the list', () =>
     play(
       [
         list(5, [role('a', 1), role('b', 2)], { continue: 'c' }),
         list(5, [role('c', 3)]),
         watching(['ADDED', role('d', 6)], ['MODIFIED', role('a', 7)], ['DELETED', role('b', 8)]),
       ],
-      async ({ requests, told, soon, listed }) => {
+      async ({ requests, changes, soon, listed }) => {
         assert.deepEqual(await requests(3), ['list', 'list c', 'watch 5']);
-        await soon(() => told.length === 6);
-        assert.deepEqual(told, ['put a@1', 'put b@2', 'put c@3', 'put d@6', 'put a@7', 'remove b@2']);
+        await soon(() => changes.length === 6);
+        assert.deepEqual(changes, ['put a@1', 'put b@2', 'put c@3', 'put d@6', 'put a@7', 'remove b@2']);
         assert.equal(listed(), 1);
       },
     ));
 
-  test('a watch that is cut goes on from where it was', () =>
-    play([list(5, []), watching(['ADDED', role('a', 6)])], async ({ requests, clock, told, soon, failures }) => {
-      await soon(() => told.length === 1);
+  test('a broken watch continues from the last event', () =>
+    play([list(5, []), watching(['ADDED', role('a', 6)])], async ({ requests, clock, changes, soon, failures }) => {
+      await soon(() => changes.length === 1);
       clock.advance(5000);
       opened[1]?.destroy();
       assert.deepEqual(await requests(3), ['list', 'watch 5', 'watch 6']);
       assert.deepEqual(failures, []);
     }));
 
-  test('a watch that ends goes on from the last bookmark', () =>
-    play([list(5, []), watching(['BOOKMARK', role('', 60)])], async ({ requests, clock, told }) => {
+  test('an ended watch continues from the last bookmark', () =>
+    play([list(5, []), watching(['BOOKMARK', role('', 60)])], async ({ requests, clock, changes }) => {
       await requests(2);
       clock.advance(5000);
       opened[1]?.end();
       assert.deepEqual(await requests(3), ['list', 'watch 5', 'watch 60']);
-      assert.deepEqual(told, []);
+      assert.deepEqual(changes, []);
     }));
 
-  test('a watch that is cut in the middle of an event does not know it', () =>
+  test('an incomplete event is discarded', () =>
     play(
       [list(5, []), sending('{"type":"ADDED","object":{"metadata":{"na')],
-      async ({ requests, clock, told, failures }) => {
+      async ({ requests, clock, changes, failures }) => {
         await requests(2);
         clock.advance(5000);
         opened[1]?.end();
         assert.deepEqual(await requests(3), ['list', 'watch 5', 'watch 5']);
-        assert.deepEqual([told, failures], [[], []]);
+        assert.deepEqual([changes, failures], [[], []]);
       },
     ));
 
@@ -195,9 +193,9 @@ describe('a reflector', () => {
       ]);
     }));
 
-  test('a connection that is dead and does not know it is given up after 90 s', () =>
-    play([list(5, []), watching(['ADDED', role('a', 6)])], async ({ requests, clock, reflector, told, soon }) => {
-      await soon(() => told.length === 1);
+  test('a watch without bytes for 90 s is closed', () =>
+    play([list(5, []), watching(['ADDED', role('a', 6)])], async ({ requests, clock, reflector, changes, soon }) => {
+      await soon(() => changes.length === 1);
       clock.advance(89_999);
       assert.equal((await requests(2)).length, 2);
       assert.equal(reflector.lastEventAgeMs(), 89_999);
@@ -216,31 +214,31 @@ describe('a reflector', () => {
       assert.deepEqual(await requests(2), ['list', 'watch 5']);
     }));
 
-  test('an event may come byte by byte', () =>
-    play([list(5, []), watching()], async ({ requests, told, soon }) => {
+  test('an event may arrive byte by byte', () =>
+    play([list(5, []), watching()], async ({ requests, changes, soon }) => {
       await requests(2);
       const object = { ...role('a', 6), text: 'Größe 🏰' };
       for (const byte of Buffer.from(`${JSON.stringify({ type: 'ADDED', object })}\n`)) {
         opened[1]?.write(Buffer.of(byte));
         if (byte > 127) await pause(2);
       }
-      await soon(() => told.length === 1);
+      await soon(() => changes.length === 1);
     }));
 
   const lost: readonly (readonly [name: string, answer: Responder, failure: string])[] = [
     [
-      'a watch that is told that its version is too old',
+      'an error event with 410',
       watching(['ERROR', { kind: 'Status', code: 410, message: 'too old resource version: 5 (90)' }]),
       'ApiError: too old resource version: 5 (90) +800',
     ],
-    ['a watch that is refused with 410', status(410, 'Expired'), 'ApiError: Expired +800'],
+    ['a watch request that fails with 410', status(410, 'Expired'), 'ApiError: Expired +800'],
     [
-      'a watch from a version that is yet to come',
+      'a watch from a future version',
       status(504, 'Too large resource version'),
       'ApiError: Too large resource version +800',
     ],
-    ['a line that is no JSON', sending('{"type":"ADDED",\n'), 'Error: malformed watch event: not JSON +800'],
-    ['a line that is no event', sending('[1]\n'), 'Error: malformed watch event: it has no object +800'],
+    ['a line that is not JSON', sending('{"type":"ADDED",\n'), 'Error: malformed watch event: not JSON +800'],
+    ['a line that is not an event', sending('[1]\n'), 'Error: malformed watch event: it has no object +800'],
     [
       'an event of an unknown type',
       watching(['RENAMED', role('a', 6)]),
@@ -256,11 +254,11 @@ describe('a reflector', () => {
           answer,
           list(99, [role('a', 1), role('b', 98), role('d', 97)]),
         ],
-        async ({ requests, clock, failures, told, soon }) => {
+        async ({ requests, clock, failures, changes, soon }) => {
           await soon(() => failures.length === 1);
           clock.advance(800);
           assert.deepEqual(await requests(4), ['list', 'watch 5', 'list', 'watch 99']);
-          assert.deepEqual(told.slice(3), ['put b@98', 'put d@97', 'remove c@3']);
+          assert.deepEqual(changes.slice(3), ['put b@98', 'put d@97', 'remove c@3']);
           assert.deepEqual(failures, [failure]);
         },
       ));
@@ -273,13 +271,13 @@ describe('a reflector', () => {
         status(410, 'The provided continue parameter is too old'),
         list(9, [role('b', 2)]),
       ],
-      async ({ requests, told }) => {
+      async ({ requests, changes }) => {
         assert.deepEqual(await requests(4), ['list', 'list c', 'list', 'watch 9']);
-        assert.deepEqual(told, ['put a@1', 'put b@2', 'remove a@1']);
+        assert.deepEqual(changes, ['put a@1', 'put b@2', 'remove a@1']);
       },
     ));
 
-  test('a busy server is not called before Retry-After has passed', () =>
+  test('Retry-After extends the backoff', () =>
     play(
       [list(5, []), status(429, 'Too many requests', { 'retry-after': '7' })],
       async ({ requests, clock, failures, soon, recovered }) => {
@@ -292,63 +290,63 @@ describe('a reflector', () => {
       },
     ));
 
-  test('temporarily missing permissions keep the store', () => {
+  test('temporarily missing permissions do not change the store', () => {
     const denied = status(403, 'roles is forbidden');
     return play(
       [list(5, [role('a', 1)]), watching(), denied, denied, list(8, [role('a', 1), role('b', 7)])],
-      async ({ requests, clock, failures, told, soon, recovered }) => {
+      async ({ requests, clock, failures, changes, soon, recovered }) => {
         await requests(2);
         clock.advance(300_000);
         opened[1]?.end();
         await soon(() => failures.length === 1);
         clock.advance(800);
         await soon(() => failures.length === 2);
-        assert.deepEqual(told, ['put a@1']);
+        assert.deepEqual(changes, ['put a@1']);
         clock.advance(1600);
         assert.deepEqual(await requests(6), ['list', 'watch 5', 'watch 5', 'list', 'list', 'watch 8']);
-        assert.deepEqual(told, ['put a@1', 'put b@7']);
+        assert.deepEqual(changes, ['put a@1', 'put b@7']);
         assert.equal(recovered(), 1);
       },
     );
   });
 
-  test('a resource that is not served is empty, and looked for about once a minute', () => {
+  test('a resource that is not served counts as empty and is listed again about once a minute', () => {
     const missing = json('404 page not found', 404);
     return play(
       [list(5, [role('a', 1)]), missing, missing, missing, list(9, [role('b', 8)])],
-      async ({ requests, clock, failures, told, soon, unserved, listed }) => {
+      async ({ requests, clock, failures, changes, soon, unserved, listed }) => {
         await soon(() => failures.length === 1);
         clock.advance(800);
         await soon(() => unserved() === 1);
-        assert.deepEqual([told, listed()], [['put a@1', 'remove a@1'], 2]);
+        assert.deepEqual([changes, listed()], [['put a@1', 'remove a@1'], 2]);
         clock.advance(29_999);
         assert.equal((await requests(3)).length, 3);
         clock.advance(1);
         await soon(() => unserved() === 2);
         clock.advance(30_000);
         assert.deepEqual(await requests(6), ['list', 'watch 5', 'list', 'list', 'list', 'watch 9']);
-        assert.deepEqual(told.slice(2), ['put b@8']);
+        assert.deepEqual(changes.slice(2), ['put b@8']);
         assert.equal(failures.length, 1);
       },
     );
   });
 
-  test('a resource that has just been defined is looked for at once, and again until it is served', () => {
+  test('retryNow lists at once, then every second until the resource is served', () => {
     const missing = json('404 page not found', 404);
     return play(
       [missing, missing, list(9, [role('b', 8)])],
-      async ({ requests, clock, reflector, told, soon, unserved }) => {
+      async ({ requests, clock, reflector, changes, soon, unserved }) => {
         await soon(() => unserved() === 1);
         reflector.retryNow();
         await soon(() => unserved() === 2);
         clock.advance(1000);
         assert.deepEqual(await requests(4), ['list', 'list', 'list', 'watch 9']);
-        assert.deepEqual(told, ['put b@8']);
+        assert.deepEqual(changes, ['put b@8']);
       },
     );
   });
 
-  test('a certificate that nobody vouches for is told, and asked about again', async () => {
+  test('an untrusted certificate is reported and retried', async () => {
     const other = await startScriptedServer();
     const authority = Buffer.from(other.authority).toString('base64');
     const kubeconfig = await server.kubeconfig({ 'certificate-authority-data': authority });
@@ -356,14 +354,14 @@ describe('a reflector', () => {
     try {
       await play(
         [],
-        async ({ clock, failures, soon, told }) => {
+        async ({ clock, failures, soon, changes }) => {
           await soon(() => failures.length === 1);
           clock.advance(800);
           await soon(() => failures.length === 2);
           const reason =
             'UserError: Unable to connect to the server: tls: failed to verify certificate: x509: certificate signed by unknown authority';
           assert.deepEqual(failures, [`${reason} +800`, `${reason} +1600`]);
-          assert.deepEqual(told, []);
+          assert.deepEqual(changes, []);
         },
         distrustful,
       );
@@ -373,7 +371,7 @@ describe('a reflector', () => {
     }
   });
 
-  test('it can be stopped while it waits', () =>
+  test('stop ends the backoff', () =>
     play([status(500, 'etcd is gone')], async ({ failures, soon, clock, reflector }) => {
       await soon(() => failures.length === 1);
       await reflector.stop();
@@ -383,7 +381,7 @@ describe('a reflector', () => {
 
 const line = fc.string({ unit: 'grapheme', maxLength: 20 }).map((text) => text.replaceAll('\n', ''));
 
-test('lines are the same however their bytes come', () => {
+test('lines do not depend on the sizes of chunks', () => {
   fc.assert(
     fc.property(fc.array(line), fc.array(fc.integer({ min: 1, max: 9 })), (lines, sizes) => {
       const bytes = Buffer.from(lines.map((text) => `${text}\n`).join(''));
@@ -399,12 +397,12 @@ test('lines are the same however their bytes come', () => {
   );
 });
 
-test('a line that never ends is too long', () => {
+test('a line that exceeds the limit is an error', () => {
   const splitter = createLineSplitter(10);
   assert.deepEqual(splitter.push(Buffer.from('0123456789\n012345')), ['0123456789']);
   assert.throws(() => splitter.push(Buffer.from('678901')), { message: 'a line is longer than 10 bytes' });
 });
 
-test('a rest without an end is no line', () => {
+test('an incomplete line is not returned', () => {
   assert.deepEqual(createLineSplitter(10).push(Buffer.from('a\n{"half"')), ['a']);
 });

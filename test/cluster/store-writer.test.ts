@@ -1,161 +1,120 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { createStoreWriter, type StoreWriter } from '../../src/cluster/store-writer.ts';
+import { describe, test } from 'node:test';
+import { createTokenBucket } from '../../src/cluster/clock.ts';
 import { createProjections } from '../../src/cluster/projection.ts';
+import { createBackoff } from '../../src/cluster/reflector.ts';
 import { createStore } from '../../src/cluster/store.ts';
+import { createStoreWriter, type StoreWriter } from '../../src/cluster/store-writer.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 
-const at = (version: number, uid = 'u1') => ({
-  metadata: { name: 'a', namespace: 'n', uid, resourceVersion: String(version), labels: { version: String(version) } },
+const object = (version: string, uid: string) => ({
+  metadata: { name: 'a', namespace: 'n', uid, resourceVersion: version, labels: { version } },
 });
 
-interface Case {
-  readonly name: string;
-  readonly steps: (feed: StoreWriter, clock: FakeClock) => void;
-  /** What subscribers are told, with the version of the object. */
-  readonly told: readonly string[];
+/** Runs a step such as `put 8`, `written 12 u2`, `list 9 u1`, `deleted`, `reached 11` or `wait`. */
+function run(writer: StoreWriter, clock: FakeClock, step: string): void {
+  const [verb, version = '', uid = 'u1'] = step.split(' ');
+  if (verb === 'put') writer.put(object(version, uid));
+  else if (verb === 'remove') writer.remove(object(version, uid));
+  else if (verb === 'written') writer.written(object(version, uid));
+  else if (verb === 'list') writer.retain(new Set(uid === 'none' ? [] : [uid]), version);
+  else if (verb === 'reached') writer.reached(version);
+  else if (verb === 'deleted') writer.deleted('u1', 'a', 'n');
+  else clock.advance(60_000);
 }
 
-const cases: readonly Case[] = [
-  {
-    name: 'what is watched is told',
-    steps(feed) {
-      feed.put(at(1));
-      feed.put(at(2));
-      feed.remove(at(3));
-    },
-    told: ['put 1', 'put 2', 'remove 2'],
-  },
-  {
-    name: 'the watch of a write changes nothing',
-    steps(feed) {
-      feed.written(at(10));
-      feed.put(at(10));
-    },
-    told: ['put 10'],
-  },
-  {
-    name: 'what was before a write does not overwrite it',
-    steps(feed) {
-      feed.put(at(8));
-      feed.written(at(10));
-      feed.put(at(9));
-      feed.put(at(10));
-      feed.put(at(11));
-    },
-    told: ['put 8', 'put 10', 'put 11'],
-  },
-  {
-    name: 'an answer that comes after the watch has told of more is of no interest',
-    steps(feed) {
-      feed.put(at(10));
-      feed.put(at(11));
-      feed.reached('11');
-      feed.written(at(10));
-    },
-    told: ['put 10', 'put 11'],
-  },
-  {
-    name: 'an answer that comes after the watch has told of the removal brings nothing back',
-    steps(feed) {
-      feed.put(at(9));
-      feed.remove(at(10));
-      feed.reached('10');
-      feed.written(at(9));
-    },
-    told: ['put 9', 'remove 9'],
-  },
-  {
-    name: 'what was before a removal does not bring the object back',
-    steps(feed) {
-      feed.put(at(8));
-      feed.deleted('u1', 'a', 'n');
-      feed.put(at(9));
-      feed.remove(at(10));
-    },
-    told: ['put 8', 'remove 8'],
-  },
-  {
-    name: 'an object made anew is not removed with its predecessor',
-    steps(feed) {
-      feed.put(at(8));
-      feed.deleted('u1', 'a', 'n');
-      feed.written(at(12, 'u2'));
-      feed.remove(at(10));
-      feed.put(at(12, 'u2'));
-    },
-    told: ['put 8', 'remove 8', 'put 12'],
-  },
-  {
-    name: 'a list removes what it lacks',
-    steps(feed) {
-      feed.put(at(8));
-      feed.retain(new Set(['u2']), '9');
-    },
-    told: ['put 8', 'remove 8'],
-  },
-  {
-    name: 'a list changes nothing that is as it was',
-    steps(feed) {
-      feed.put(at(8));
-      feed.put(at(8));
-      feed.retain(new Set(['u1']), '9');
-    },
-    told: ['put 8'],
-  },
-  {
-    name: 'a list that was made before a write does not undo it',
-    steps(feed) {
-      feed.written(at(10));
-      feed.retain(new Set(), '9');
-    },
-    told: ['put 10'],
-  },
-  {
-    name: 'a list that was made after a write knows better',
-    steps(feed) {
-      feed.written(at(10));
-      feed.retain(new Set(), '11');
-    },
-    told: ['put 10', 'remove 10'],
-  },
-  {
-    name: 'a cluster that was restored is believed, though its versions are lower',
-    steps(feed) {
-      feed.put(at(900));
-      feed.retain(new Set(['u1']), '900');
-      feed.put(at(7));
-      feed.retain(new Set(['u1']), '20');
-      feed.written(at(21));
-    },
-    told: ['put 900', 'put 7', 'put 21'],
-  },
-  {
-    name: 'a write that the watch never tells of is forgotten after a minute',
-    steps(feed, clock) {
-      feed.written(at(900));
-      clock.advance(60_000);
-      feed.put(at(7));
-    },
-    told: ['put 900', 'put 7'],
-  },
-  {
-    name: 'versions are numbers, not texts',
-    steps(feed) {
-      feed.written(at(100));
-      feed.put(at(99));
-    },
-    told: ['put 100'],
-  },
-];
+describe('a store writer', () => {
+  const cases: readonly (readonly [name: string, steps: string, changes: string])[] = [
+    ['stores watch events', 'put 1, put 2, remove 3', 'put 1, put 2, remove 2'],
+    ['ignores the watch event of an own write', 'written 10, put 10', 'put 10'],
+    ['ignores events older than an own write', 'put 8, written 10, put 9, put 10, put 11', 'put 8, put 10, put 11'],
+    ['ignores a write that the watch has passed', 'put 10, put 11, reached 11, written 10', 'put 10, put 11'],
+    ['ignores a write after its removal', 'put 9, remove 10, reached 10, written 9', 'put 9, remove 9'],
+    ['ignores events older than an own deletion', 'put 8, deleted, put 9, remove 10', 'put 8, remove 8'],
+    [
+      'keeps a new object of the same name',
+      'put 8, deleted, written 12 u2, remove 10, put 12 u2',
+      'put 8, remove 8, put 12',
+    ],
+    ['removes objects that a list lacks', 'put 8, list 9 u2', 'put 8, remove 8'],
+    ['ignores an unchanged object of a list', 'put 8, put 8, list 9 u1', 'put 8'],
+    ['keeps a write that is later than a list', 'written 10, list 9 none', 'put 10'],
+    ['removes a write that is earlier than a list', 'written 10, list 11 none', 'put 10, remove 10'],
+    [
+      'accepts lower versions after a restore of the cluster',
+      'put 900, list 900 u1, put 7, list 20 u1, written 21',
+      'put 900, put 7, put 21',
+    ],
+    ['forgets a write without a watch event after a minute', 'written 900, wait, put 7', 'put 900, put 7'],
+    ['compares versions as integers', 'written 100, put 99', 'put 100'],
+  ];
+  for (const [name, steps, changes] of cases) {
+    test(name, () => {
+      const store = createStore();
+      const clock = createFakeClock();
+      const seen: string[] = [];
+      store.subscribe((change) => seen.push(`${change.type} ${change.object.metadata?.resourceVersion}`));
+      const writer = createStoreWriter({ kind: 'Role', store, projection: createProjections()('Role'), clock });
+      for (const step of steps.split(', ')) run(writer, clock, step);
+      assert.equal(seen.join(', '), changes);
+    });
+  }
+});
 
-for (const { name, steps, told } of cases) {
-  test(name, () => {
-    const store = createStore();
+describe('a token bucket', () => {
+  test('permits a burst, then a constant rate', async () => {
     const clock = createFakeClock();
-    const heard: string[] = [];
-    store.subscribe(({ type, object }) => heard.push(`${type} ${object.metadata?.resourceVersion}`));
-    steps(createStoreWriter({ kind: 'Role', store, projection: createProjections()('Role'), clock }), clock);
-    assert.deepEqual(heard, told);
+    const bucket = createTokenBucket({ perSecond: 2, burst: 3 }, clock);
+    let taken = '';
+    for (const name of 'abcde') void bucket.take().then(() => (taken += name));
+    for (const [ms, expected] of [
+      [0, 'abc'],
+      [499, 'abc'],
+      [1, 'abcd'],
+      [500, 'abcde'],
+    ] as const) {
+      clock.advance(ms);
+      await new Promise(setImmediate);
+      assert.equal(taken, expected);
+    }
   });
-}
+
+  test('holds at most one burst', () => {
+    const clock = createFakeClock();
+    const bucket = createTokenBucket({ perSecond: 1, burst: 2 }, clock);
+    clock.advance(3_600_000);
+    assert.deepEqual([bucket.tryTake(), bucket.tryTake(), bucket.tryTake()], [true, true, false]);
+    clock.advance(1000);
+    assert.deepEqual([bucket.tryTake(), bucket.tryTake()], [true, false]);
+  });
+
+  test('stops waiting when the signal is aborted', async () => {
+    const bucket = createTokenBucket({ perSecond: 1, burst: 1 }, createFakeClock());
+    await bucket.take();
+    const controller = new AbortController();
+    const waiting = bucket.take(controller.signal);
+    controller.abort();
+    await waiting;
+  });
+});
+
+describe('the backoff', () => {
+  test('doubles up to 30 s, with jitter', () => {
+    const delays = (random: number, count: number): readonly number[] => {
+      const backoff = createBackoff(createFakeClock(), () => random);
+      return Array.from({ length: count }, () => backoff.nextMs());
+    };
+    assert.deepEqual(delays(0, 7), [800, 1600, 3200, 6400, 12_800, 15_000, 15_000]);
+    assert.equal(delays(0.999, 2000).at(-1), 29_985);
+  });
+
+  test('starts again after two minutes without failures', () => {
+    const clock = createFakeClock();
+    const backoff = createBackoff(clock, () => 0);
+    for (let failures = 0; failures < 5; failures++) clock.advance(backoff.nextMs());
+    clock.advance(120_000);
+    assert.equal(backoff.nextMs(), 15_000);
+    clock.advance(15_000 + 120_001);
+    assert.equal(backoff.nextMs(), 800);
+  });
+});

@@ -101,12 +101,12 @@ suite('waiting for the store', () => {
 
   test('a later value is returned with its change', async () => {
     const store = createStore();
-    let looks = 0;
+    let calls = 0;
     const found = waitFor(
       store,
       SHOP,
       () => {
-        looks++;
+        calls++;
         return store.get('Namespace', 'shop');
       },
       LONG,
@@ -116,7 +116,7 @@ suite('waiting for the store', () => {
     addNamespace(store, 'shop');
     addNamespace(store, 'shop');
     assert.deepEqual(await found, { metadata: { name: 'shop' } });
-    assert.equal(looks, 2, 'at once, and when the namespace came');
+    assert.equal(calls, 2, 'at once, and when the namespace came');
   });
 
   test('without a change the wait times out', async () => {
@@ -138,19 +138,19 @@ suite('waiting for the store', () => {
     assert.equal(await waitFor(createStore(), SHOP, nothing, { ...LONG, signal: AbortSignal.abort() }), undefined);
   });
 
-  test('a gather that throws, at once and later', async () => {
+  test('an error of gather, immediately and after a change', async () => {
     const store = createStore();
     const failing = (): undefined => {
       throw new TypeError('broken');
     };
     assert.throws(() => waitFor(store, SHOP, failing, LONG), { message: 'broken' });
-    let looks = 0;
-    const waiting = waitFor(store, SHOP, () => (looks++ === 0 ? undefined : failing()), LONG);
+    let calls = 0;
+    const waiting = waitFor(store, SHOP, () => (calls++ === 0 ? undefined : failing()), LONG);
     addNamespace(store, 'shop');
     await assert.rejects(Promise.resolve(waiting), { message: 'broken' });
   });
 
-  test('a thousand wait for the same', async () => {
+  test('a thousand waiters of one object', async () => {
     const store = createStore();
     const waiting = Array.from({ length: 1000 }, () =>
       Promise.resolve(waitFor(store, SHOP, () => store.get('Namespace', 'shop'), LONG)),
@@ -160,21 +160,21 @@ suite('waiting for the store', () => {
     assert.ok(found.every((one) => one?.metadata?.name === 'shop'));
   });
 
-  test('each looks at changes of its own object only, by kind, namespace and name', async () => {
+  test('gather is called only for changes of the target', async () => {
     const store = createStore();
-    let looks = 0;
+    let calls = 0;
     const gather = (): Pod | undefined => {
-      looks++;
+      calls++;
       return store.get('Pod', 'web', 'shop');
     };
     const found = waitFor(store, { kind: 'Pod', name: 'web', namespace: 'shop' }, gather, LONG);
     addNamespace(store, 'web');
     store.put('Pod', { metadata: { name: 'web', namespace: 'other' } });
     store.put('Pod', { metadata: { name: 'db', namespace: 'shop' } });
-    assert.equal(looks, 1);
+    assert.equal(calls, 1);
     store.put('Pod', { metadata: { name: 'web', namespace: 'shop' } });
     assert.deepEqual(await found, { metadata: { name: 'web', namespace: 'shop' } });
-    assert.equal(looks, 2);
+    assert.equal(calls, 2);
   });
 
   test('a waiter unsubscribes when it ends', async () => {
@@ -193,7 +193,7 @@ interface CountedStore {
   readonly subscriptions: { now: number; ever: number };
 }
 
-/** A store that counts who listens. */
+/** Creates a store that counts its subscriptions. */
 function createCountedStore(): CountedStore {
   const store = createStore();
   const subscriptions = { now: 0, ever: 0 };

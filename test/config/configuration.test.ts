@@ -17,7 +17,7 @@ import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/
 const HEAD = 'apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n';
 const WRAPPER = 'apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n';
 
-interface RightCase {
+interface ValidCase {
   readonly name: string;
   readonly text: string;
   /** enforce, audit, warn */
@@ -26,7 +26,7 @@ interface RightCase {
 
 const PRIVILEGED = ['privileged:latest', 'privileged:latest', 'privileged:latest'] as const;
 
-const RIGHT: readonly RightCase[] = [
+const VALID: readonly ValidCase[] = [
   { name: 'nothing', text: '', policies: PRIVILEGED },
   { name: 'kind only', text: HEAD, policies: PRIVILEGED },
   { name: 'v1beta1', text: HEAD.replace('/v1', '/v1beta1'), policies: PRIVILEGED },
@@ -37,7 +37,7 @@ const RIGHT: readonly RightCase[] = [
     policies: ['baseline:v1.30', 'restricted:latest', 'restricted:v1.999'],
   },
   {
-    name: 'null and the empty text are as good as nothing',
+    name: 'null and empty strings count as absent',
     text: `${HEAD}defaults: {enforce: "", audit: null}\nexemptions: null\n`,
     policies: PRIVILEGED,
   },
@@ -47,24 +47,24 @@ const RIGHT: readonly RightCase[] = [
     policies: ['baseline:latest', 'privileged:latest', 'privileged:latest'],
   },
   {
-    name: 'documents after the first are not read, right or wrong',
+    name: 'documents after the first are ignored, even with errors',
     text: `---\n${HEAD}defaults: {enforce: baseline}\n---\n{:\n---\n${HEAD}defaults: {enforce: restricted}\n`,
     policies: ['baseline:latest', 'privileged:latest', 'privileged:latest'],
   },
   {
-    name: 'within an AdmissionConfiguration, beside other plugins',
+    name: 'in an AdmissionConfiguration with other plugins',
     text: `${WRAPPER}plugins:\n- name: EventRateLimit\n  path: x.yaml\n- name: PodSecurity\n  configuration:\n    ${HEAD.trim().replace('\n', '\n    ')}\n    defaults: {audit: baseline}\n`,
     policies: ['privileged:latest', 'baseline:latest', 'privileged:latest'],
   },
   {
-    name: 'an AdmissionConfiguration that leaves the plugin as it is',
+    name: 'an AdmissionConfiguration without configuration of the plugin',
     text: `${WRAPPER}plugins:\n- name: PodSecurity\n`,
     policies: PRIVILEGED,
   },
 ];
 
-suite('a right configuration', () => {
-  for (const { name, text, policies } of RIGHT) {
+suite('a valid configuration', () => {
+  for (const { name, text, policies } of VALID) {
     test(name, () => {
       const { defaults } = parsePodSecurity({ file: 'config.yaml', text });
       assert.deepEqual(
@@ -79,18 +79,18 @@ test('exemptions', () => {
   const lists =
     '{usernames: [bob, "system:serviceaccount:a:b"], namespaces: [kube-system], runtimeClasses: [kata.example]}';
   const { exemptions } = parsePodSecurity({ file: 'config.yaml', text: `${HEAD}exemptions: ${lists}\n` });
-  const asked = [
+  const matches = [
     exemptions.user('bob'),
     exemptions.user('system:serviceaccount:a:b'),
     exemptions.namespace('kube-system'),
     exemptions.runtimeClass('kata.example'),
   ];
-  assert.deepEqual(asked, [true, true, true, true]);
+  assert.deepEqual(matches, [true, true, true, true]);
   const others = [exemptions.user('kube-system'), exemptions.namespace(undefined), exemptions.runtimeClass('kata')];
   assert.deepEqual(others, [false, false, false]);
 });
 
-interface WrongCase {
+interface InvalidCase {
   readonly name: string;
   readonly text: string;
   readonly expected: string;
@@ -99,7 +99,7 @@ interface WrongCase {
 const LABEL_RULE =
   "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-const WRONG: readonly WrongCase[] = [
+const INVALID: readonly InvalidCase[] = [
   {
     name: 'white space only',
     text: '\n  \n',
@@ -133,7 +133,7 @@ const WRONG: readonly WrongCase[] = [
       "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type TypeMeta (config.yaml:1:1)",
   },
   {
-    name: 'unknown fields, each with its place',
+    name: 'unknown fields',
     text: `${HEAD}deflaults: {}\ndefaults:\n  enforce: baseline\n  enforceVersion: v1.2\nexemptions:\n  groups: [a]\n`,
     expected: [
       'strict decoding error: unknown field "deflaults" (config.yaml:3:1, deflaults)',
@@ -142,7 +142,7 @@ const WRONG: readonly WrongCase[] = [
     ].join('\n'),
   },
   {
-    name: 'a field in another case, and names that JavaScript knows',
+    name: 'names are case-sensitive; names of Object.prototype are unknown',
     text: `${HEAD}Defaults: {}\n__proto__: {}\nconstructor: {}\n`,
     expected: [
       'strict decoding error: unknown field "Defaults" (config.yaml:3:1, Defaults)',
@@ -151,7 +151,7 @@ const WRONG: readonly WrongCase[] = [
     ].join('\n'),
   },
   {
-    name: 'a key given twice',
+    name: 'a duplicate key',
     text: `${HEAD}defaults:\n  enforce: baseline\n  enforce: restricted\n`,
     expected: 'strict decoding error: key "enforce" already set in map (config.yaml:5:3, defaults.enforce)',
   },
@@ -165,13 +165,13 @@ const WRONG: readonly WrongCase[] = [
     ].join('\n'),
   },
   {
-    name: 'a section that is a text',
+    name: 'a section that is a string',
     text: `${HEAD}defaults: baseline\n`,
     expected:
       'json: cannot unmarshal string into Go struct field PodSecurityConfiguration.defaults of type PodSecurityDefaults (config.yaml:3:1, defaults)',
   },
   {
-    name: 'levels and versions that are none, in the order of the labels',
+    name: 'invalid levels and versions',
     text: `${HEAD}defaults:\n  warn: why\n  audit-version: v2.1\n  enforce: Baseline\n`,
     expected: [
       'configuration error: enforce: must be one of privileged, baseline, restricted (config.yaml:6:3, defaults.enforce)',
@@ -180,7 +180,7 @@ const WRONG: readonly WrongCase[] = [
     ].join('\n'),
   },
   {
-    name: 'exemptions that match nothing, or twice the same',
+    name: 'invalid and duplicate exemptions',
     text: `${HEAD}exemptions:\n  usernames: ["", a, a]\n  runtimeClasses: [ok]\n  namespaces:\n  - a.b\n  - kube-*\n`,
     expected: [
       'invalid configuration: exemptions.namespaces[0]: Invalid value: "a.b": must not contain dots (config.yaml:7:5, exemptions.namespaces[0])',
@@ -190,23 +190,23 @@ const WRONG: readonly WrongCase[] = [
     ].join('\n'),
   },
   {
-    name: 'within an AdmissionConfiguration: paths are those of the file',
+    name: 'in an AdmissionConfiguration: an invalid level',
     text: `${WRAPPER}plugins:\n- name: PodSecurity\n  configuration:\n    ${HEAD.trim().replace('\n', '\n    ')}\n    defaults:\n      enforce: none\n`,
     expected:
       'configuration error: enforce: must be one of privileged, baseline, restricted (config.yaml:9:7, plugins[0].configuration.defaults.enforce)',
   },
   {
-    name: 'within an AdmissionConfiguration: an unknown field',
+    name: 'in an AdmissionConfiguration: an unknown field',
     text: `${WRAPPER}plugins:\n- name: PodSecurity\n  configuration:\n    ${HEAD.trim().replace('\n', '\n    ')}\n    default: {}\n`,
     expected: 'strict decoding error: unknown field "default" (config.yaml:8:5, plugins[0].configuration.default)',
   },
   {
-    name: 'within an AdmissionConfiguration: no kind',
+    name: 'in an AdmissionConfiguration: no kind',
     text: `${WRAPPER}plugins:\n- name: PodSecurity\n  configuration: {}\n`,
     expected: "Object 'Kind' is missing in '{}' (config.yaml:5:3, plugins[0].configuration)",
   },
   {
-    name: 'an AdmissionConfiguration with a field that does not exist',
+    name: 'an unknown field of an AdmissionConfiguration',
     text: `${WRAPPER}plugins:\n- name: PodSecurity\n  config: {}\n`,
     expected: 'strict decoding error: unknown field "plugins[0].config" (config.yaml:5:3, plugins[0].config)',
   },
@@ -217,14 +217,14 @@ const WRONG: readonly WrongCase[] = [
       'no kind "AdmissionConfiguration" is registered for version "apiserver.config.k8s.io/v1beta1" (config.yaml:1:1, apiVersion)',
   },
   {
-    name: 'an AdmissionConfiguration for other plugins',
+    name: 'an AdmissionConfiguration without the plugin',
     text: `${WRAPPER}plugins:\n- name: EventRateLimit\n`,
     expected: 'no plugin "PodSecurity" in the AdmissionConfiguration (config.yaml:3:1, plugins)',
   },
 ];
 
-suite('a wrong configuration', () => {
-  for (const { name, text, expected } of WRONG) {
+suite('an invalid configuration', () => {
+  for (const { name, text, expected } of INVALID) {
     test(name, () => {
       assert.throws(
         () => parsePodSecurity({ file: 'config.yaml', text }),
@@ -238,14 +238,14 @@ suite('a wrong configuration', () => {
   }
 });
 
-test('text that is no YAML', () => {
+test('a syntax error', () => {
   assert.throws(
     () => parsePodSecurity({ file: 'config.yaml', text: `${HEAD}defaults: {\n` }),
     /^UserError: error converting YAML to JSON: yaml: .+ \(config\.yaml:\d+:\d+\)$/,
   );
 });
 
-test('as a part of another document it may do without apiVersion and kind', () => {
+test('apiVersion and kind are optional in another document', () => {
   const text = 'podSecurity:\n  defaults:\n    enforce: baseline\n';
   const part = childNode(firstDocument({ file: 'config.yaml', text }), ['podSecurity']);
   assert.equal(readPodSecurity(part).defaults.enforce.level, 'baseline');
@@ -288,12 +288,12 @@ suite('reading from disk', () => {
     assert.equal(parsePodSecurity(source).defaults.enforce.level, 'baseline');
   });
 
-  test('an inline configuration wins over a path', async () => {
+  test('an inline configuration precedes a path', async () => {
     const file = await write('path: plugins/psa.yaml\n  configuration: {a: b}');
     assert.equal((await readPodSecuritySource(file)).file, file);
   });
 
-  test('files that are not there', async () => {
+  test('missing files', async () => {
     await assert.rejects(readPodSecuritySource(join(folder, 'none.yaml')), {
       name: 'UserError',
       message: `cannot read ${join(folder, 'none.yaml')}: there is no such file`,
@@ -304,7 +304,7 @@ suite('reading from disk', () => {
     });
   });
 
-  test('an AdmissionConfiguration that is wrong beside its path', async () => {
+  test('an AdmissionConfiguration with a path and an unknown field', async () => {
     const file = await write('path: plugins/psa.yaml\n  nme: x');
     await assert.rejects(readPodSecuritySource(file), {
       name: 'UserError',
@@ -324,7 +324,7 @@ suite('rollout settings', () => {
     ['null', 'rollout:\nfeatureGates:\n', {}],
     ['a phase', 'rollout: {phase: Evaluate}\n', { phase: 'Evaluate' }],
     [
-      'everything',
+      'all settings',
       `rollout:
   phase: Enforce
   enforcementDate: 2028-02-29
@@ -354,15 +354,11 @@ featureGates:
       },
     ],
     [
-      'exemptions beside it',
+      'exemptions during a rollout',
       'rollout: {phase: Enforce}\npodSecurity: {exemptions: {namespaces: [a]}}\n',
       { phase: 'Enforce' },
     ],
-    [
-      'defaults, which count while it is disabled',
-      'rollout: {phase: Disabled}\npodSecurity: {defaults: {warn: baseline}}\n',
-      {},
-    ],
+    ['defaults without a rollout', 'rollout: {phase: Disabled}\npodSecurity: {defaults: {warn: baseline}}\n', {}],
   ];
   for (const [name, text, expected] of CASES) {
     test(name, () => assert.deepEqual(read(text), { ...DEFAULT_ROLLOUT, ...expected }));

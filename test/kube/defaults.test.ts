@@ -5,7 +5,7 @@ import { applyDefaults } from '../../src/kube/defaults.ts';
 
 type Json = Record<string, unknown>;
 
-/** What the API server makes of `{name, image: i}`. */
+/** The container `{name, image: i}` with its defaults. */
 const CONTAINER = {
   image: 'i',
   resources: {},
@@ -51,7 +51,7 @@ describe('pods', () => {
       expected: { ...POD_SPEC, containers: [{ name: 'c', ...CONTAINER }] },
     },
     {
-      name: 'what is given stays',
+      name: 'set fields do not change',
       given: {
         dnsPolicy: 'None',
         restartPolicy: 'Never',
@@ -67,7 +67,7 @@ describe('pods', () => {
       },
     },
     {
-      name: 'host ports on the host network, not for ephemeral containers',
+      name: 'host ports in the host network, except of ephemeral containers',
       given: {
         hostNetwork: true,
         containers: [
@@ -96,7 +96,7 @@ describe('pods', () => {
       },
     },
     {
-      name: 'limits become requests where there are none',
+      name: 'requests default to limits',
       given: {
         containers: [
           { name: 'c', image: 'i', resources: { limits: { cpu: '1', memory: '1Gi' }, requests: { cpu: '500m' } } },
@@ -114,12 +114,12 @@ describe('pods', () => {
       },
     },
     {
-      name: 'the older name of the service account',
+      name: 'serviceAccount sets serviceAccountName',
       given: { serviceAccount: 'app' },
       expected: { ...POD_SPEC, serviceAccount: 'app', serviceAccountName: 'app' },
     },
     {
-      name: 'the current name of the service account counts',
+      name: 'serviceAccountName overrides serviceAccount',
       given: { serviceAccount: 'old', serviceAccountName: 'app' },
       expected: { ...POD_SPEC, serviceAccount: 'app', serviceAccountName: 'app' },
     },
@@ -205,7 +205,7 @@ describe('pods', () => {
   }
 });
 
-describe('when images are pulled', () => {
+describe('the image pull policy', () => {
   const cases: [image: string, policy: string][] = [
     ['nginx', 'Always'],
     ['nginx:latest', 'Always'],
@@ -229,7 +229,7 @@ describe('when images are pulled', () => {
 describe('other kinds', () => {
   const cases: { name: string; given: Json; expected: Json }[] = [
     {
-      name: 'a namespace bears its name',
+      name: 'the label of a namespace with its name',
       given: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a' } },
       expected: {
         apiVersion: 'v1',
@@ -239,12 +239,12 @@ describe('other kinds', () => {
       },
     },
     {
-      name: 'a generated name is not known yet',
+      name: 'a namespace with generateName',
       given: { apiVersion: 'v1', kind: 'Namespace', metadata: { generateName: 'a-' } },
       expected: { apiVersion: 'v1', kind: 'Namespace', metadata: { generateName: 'a-' }, status: { phase: 'Active' } },
     },
     {
-      name: 'a Deployment; its template gets less than a pod',
+      name: 'a Deployment and its template',
       given: {
         apiVersion: 'apps/v1',
         kind: 'Deployment',
@@ -334,12 +334,12 @@ describe('other kinds', () => {
       },
     },
     {
-      name: 'unknown kinds stay as they are',
+      name: 'an unknown group',
       given: { apiVersion: 'example.com/v1', kind: 'Pod', spec: {} },
       expected: { apiVersion: 'example.com/v1', kind: 'Pod', spec: {} },
     },
     {
-      name: 'a kind with the name of something that every object has',
+      name: 'a kind that is a name of Object.prototype',
       given: { apiVersion: 'v1', kind: 'constructor' },
       expected: { apiVersion: 'v1', kind: 'constructor' },
     },
@@ -362,20 +362,9 @@ const KINDS = [
   ['admissionregistration.k8s.io/v1', 'MutatingWebhookConfiguration'],
 ] as const;
 
-const NAMES = [
-  'spec',
-  'template',
-  'containers',
-  'volumes',
-  'metadata',
-  'labels',
-  'resources',
-  'limits',
-  '__proto__',
-  'ports',
-];
+const NAMES = 'spec template containers volumes metadata labels resources limits __proto__ ports'.split(' ');
 
-/** Objects whose fields have the names that matter, and any value. */
+/** Objects with fields of known names and any values. */
 const parts = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 5, depthIdentifier: 'part' },
@@ -386,7 +375,7 @@ const parts = fc.letrec((tie) => ({
   part: fc.dictionary(fc.constantFrom(...NAMES), tie('value'), { maxKeys: 4, depthIdentifier: 'part' }),
 })).part;
 
-test('defaults may be repeated, and never fail whatever they are given', () => {
+test('applyDefaults is idempotent and does not throw', () => {
   fc.assert(
     fc.property(fc.constantFrom(...KINDS), parts, ([apiVersion, kind], part) => {
       const object = { ...(part as Json), apiVersion, kind };
