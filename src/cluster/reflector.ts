@@ -332,16 +332,10 @@ function errorStatus(object: JsonObject): Status {
   };
 }
 
-/** Splits bytes into complete lines. */
-interface LineSplitter {
-  /** @throws {Error} for a line that exceeds the limit */
-  push(chunk: Buffer): readonly string[];
-}
-
 const NEWLINE = 0x0a;
 
-/** Creates a splitter. A character or a line may arrive in several chunks. */
-export function createLineSplitter(maxBytes: number): LineSplitter {
+/** Creates a splitter of bytes into complete lines. `push` throws an Error for a line that exceeds the limit. */
+export function createLineSplitter(maxBytes: number): { push(chunk: Buffer): readonly string[] } {
   let rest: Buffer[] = [];
   let length = 0;
   return {

@@ -29,7 +29,7 @@ export function dnsSubdomainErrors(name: string): string[] {
 }
 
 function lengthErrors(name: string, maxBytes: number): string[] {
-  return new TextEncoder().encode(name).length > maxBytes ? [`must be no more than ${maxBytes} bytes`] : [];
+  return bytes(name) > maxBytes ? [`must be no more than ${maxBytes} bytes`] : [];
 }
 
 const NAME = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]';
@@ -55,10 +55,7 @@ export function labelKeyErrors(key: string): string[] {
 
 /** Returns the errors of the value of a label. */
 export function labelValueErrors(value: string): string[] {
-  return [
-    ...(bytes(value) > MAX_BYTES ? [`must be no more than ${MAX_BYTES} bytes`] : []),
-    ...(IS_VALUE.test(value) ? [] : [VALUE_RULE]),
-  ];
+  return [...lengthErrors(value, MAX_BYTES), ...(IS_VALUE.test(value) ? [] : [VALUE_RULE])];
 }
 
 function prefixErrors(prefix: string): string[] {

@@ -105,7 +105,7 @@ suite('permissions to use SCCs', () => {
       expected: true,
     },
     {
-      name: 'a binding that came before its role',
+      name: 'a binding created before its role',
       fill(store) {
         put(store, 'ClusterRoleBinding', binding('b', 'use', [USER]));
         put(store, 'ClusterRole', role('use'));
@@ -129,7 +129,7 @@ suite('permissions to use SCCs', () => {
       expected: true,
     },
     {
-      name: 'a service account, by a binding that leaves its namespace out',
+      name: 'a service account without a namespace in the binding',
       fill(store) {
         put(store, 'ClusterRole', role('use'));
         put(store, 'RoleBinding', binding('b', 'use', [{ kind: 'ServiceAccount', name: 'web' }], 'shop'));
@@ -138,13 +138,13 @@ suite('permissions to use SCCs', () => {
       expected: true,
     },
     {
-      name: 'system:masters, whatever the roles say',
+      name: 'system:masters without roles',
       fill: () => undefined,
       subject: { username: 'root', groups: ['system:masters'] },
       expected: true,
     },
     {
-      name: 'names that objects have by themselves are names like any other',
+      name: 'names of Object.prototype',
       fill(store) {
         put(store, 'ClusterRole', role('constructor'));
         put(store, 'RoleBinding', binding('b', 'constructor', [{ kind: 'User', name: '__proto__' }], 'shop'));
@@ -200,12 +200,12 @@ suite('changes', () => {
   }[] = [
     { name: 'nothing', change: () => undefined, expected: [true, true] },
     {
-      name: 'a binding goes',
+      name: 'a deleted binding',
       change: (store) => store.remove('ClusterRoleBinding', 'a'),
       expected: [true, false],
     },
     {
-      name: 'all bindings go',
+      name: 'all bindings deleted',
       change(store) {
         store.remove('ClusterRoleBinding', 'a');
         store.remove('RoleBinding', 'b', 'shop');
@@ -213,22 +213,22 @@ suite('changes', () => {
       expected: [false, false],
     },
     {
-      name: 'a subject is taken out of a binding',
+      name: 'a subject removed from a binding',
       change: (store) => put(store, 'ClusterRoleBinding', binding('a', 'use', [{ kind: 'User', name: 'bob' }])),
       expected: [true, false],
     },
     {
-      name: 'the role changes its rules',
+      name: 'changed rules of the role',
       change: (store) => put(store, 'ClusterRole', role('use', { names: ['privileged'] })),
       expected: [false, false],
     },
     {
-      name: 'the role goes',
+      name: 'a deleted role',
       change: (store) => store.remove('ClusterRole', 'use'),
       expected: [false, false],
     },
     {
-      name: 'the role goes and comes back',
+      name: 'a role that is created again',
       change(store) {
         store.remove('ClusterRole', 'use');
         put(store, 'ClusterRole', role('use'));

@@ -16,7 +16,7 @@ import { clusterContract } from './contract.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
 
-// With KUBEBUILDER_ASSETS of a real API server.
+// With KUBEBUILDER_ASSETS, the cluster is a real kube-apiserver.
 clusterContract('the live cluster', async () => {
   const server = await startControlPlane();
   const kubeconfig = await server.kubeconfigFor('admin', ['system:masters']);
@@ -81,7 +81,7 @@ describe('a live cluster', () => {
   const namesOf = (objects: readonly KubeObject[]): string[] =>
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
-  test('is synced with all that there is, its pods sharing their spec', () => {
+  test('stores all objects; equal pods share their spec', () => {
     assert.equal(live.store.synced(), true);
     for (const kind of ALL) {
       assert.deepEqual(namesOf(live.store.list(kind)), namesOf(server.cluster.store.list(kind)), kind);
@@ -107,14 +107,14 @@ describe('a live cluster', () => {
       await live.create('ServiceAccount', { metadata: { name, namespace: 'shop' } }, { fieldManager: 'test' });
     }
     await live.remove('ServiceAccount', 'mine-1', 'shop');
-    // When the watch has told of the last, it has told of all.
+    // The watch delivers events in order.
     await server.admin.send('POST', '/api/v1/namespaces/shop/serviceaccounts', { metadata: { name: 'theirs' } });
     await found(() => live.store.get('ServiceAccount', 'theirs', 'shop'));
     leave();
     assert.deepEqual(told, ['put mine-1', 'put mine-2', 'remove mine-1']);
   });
 
-  test('a removal that has to wait for a finalizer leaves the object there', async () => {
+  test('a deleted object with a finalizer stays in the store', async () => {
     const metadata = { name: 'held', namespace: 'shop', finalizers: ['example.org/hold'] };
     await live.create('ServiceAccount', { metadata }, { fieldManager: 'test' });
     await live.remove('ServiceAccount', 'held', 'shop');
@@ -125,7 +125,7 @@ describe('a live cluster', () => {
     await found(() => (live.store.get('ServiceAccount', 'held', 'shop') ? undefined : true));
   });
 
-  test('a kind is followed as soon as it is defined', async () => {
+  test('a kind is watched as soon as it is defined', async () => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     for (const definition of DEFINITIONS) await server.admin.send('POST', path, definition);
     await server.cluster.idle();
@@ -166,7 +166,7 @@ describe('a live cluster', () => {
     assert.ok(accounts.includes('shop/scoped'));
   });
 
-  test('counts its requests, and knows how old its news are', async () => {
+  test('counts requests and reports the age of the last event', async () => {
     const text = await metrics.expose();
     const host = new URL(connection.server).host;
     assert.match(text, new RegExp(`rest_client_requests_total\\{code="200",method="GET",host="${host}"\\} [1-9]`));
@@ -190,7 +190,7 @@ function pod(name: string): KubeObject & { spec: object } {
   };
 }
 
-/** Waits until there is something. */
+/** Waits until the value exists. */
 async function found<T>(look: () => T | undefined): Promise<T> {
   for (let tries = 0; tries < 1000; tries++) {
     const thing = look();

@@ -1,4 +1,4 @@
-/** What a cluster promises, whichever it is: the same tests for every adapter of the port. */
+/** The contract of a Cluster: the same tests for every implementation. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Cluster } from '../../src/cluster/cluster.ts';
@@ -13,9 +13,9 @@ export interface ContractCluster {
 
 const options = { fieldManager: 'contract' };
 
-/** Runs the suite against an adapter whose cluster has nothing in the namespaces `contract-*`. */
+/** Tests an implementation. The cluster must not have objects in the namespaces `contract-*`. */
 export function clusterContract(name: string, makeCluster: () => Promise<ContractCluster>): void {
-  describe(`${name} keeps the promises of the port`, () => {
+  describe(`${name} implements the contract of a cluster`, () => {
     let made: ContractCluster;
     let cluster: Cluster;
     before(async () => {
@@ -27,7 +27,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
 
     const account = (name: string, more: object = {}) => ({ metadata: { name, namespace: 'contract-a', ...more } });
 
-    test('what is written is in the store at once', async () => {
+    test('a write is in the store when it resolves', async () => {
       const created = await cluster.create('ServiceAccount', account('written'), options);
       assert.equal(cluster.store.get('ServiceAccount', 'written', 'contract-a')?.metadata?.uid, created.metadata?.uid);
       const patch = [{ op: 'add', path: '/metadata/labels', value: { a: 'b' } }] as const;
@@ -37,7 +37,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.equal(cluster.store.get('ServiceAccount', 'written', 'contract-a'), undefined);
     });
 
-    test('every write gives a new resource version', async () => {
+    test('every write changes the resource version', async () => {
       const first = await cluster.create('ServiceAccount', account('versions'), options);
       const labelled = { ...first, metadata: { ...first.metadata, labels: { a: 'b' } } };
       const second = await cluster.update('ServiceAccount', labelled, options);
@@ -45,7 +45,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(await cluster.get('ServiceAccount', 'versions', 'contract-a'), second);
     });
 
-    test('subscribers hear of writes', async () => {
+    test('subscribers are notified of writes', async () => {
       const heard: string[] = [];
       const leave = cluster.store.subscribe(({ kind, type, object }) => {
         if (object.metadata?.name === 'heard') heard.push(`${type} ${kind}`);
@@ -56,7 +56,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(heard, ['put ServiceAccount', 'remove ServiceAccount']);
     });
 
-    test('what is missing is a 404', async () => {
+    test('a missing object is a 404', async () => {
       const missing = 'serviceaccounts "missing" not found';
       await rejects(cluster.get('ServiceAccount', 'missing', 'contract-a'), 404, missing);
       await rejects(cluster.remove('ServiceAccount', 'missing', 'contract-a'), 404, missing);
@@ -65,7 +65,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       await rejects(cluster.patch('ServiceAccount', key, [], options), 404, missing);
     });
 
-    test('a name that is taken is a 409', async () => {
+    test('an existing name is a 409', async () => {
       await cluster.create('ServiceAccount', account('taken'), options);
       const message = 'serviceaccounts "taken" already exists';
       await rejects(cluster.create('ServiceAccount', account('taken'), options), 409, message);
@@ -81,7 +81,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(cluster.store.get('ServiceAccount', 'stale', 'contract-a')?.metadata?.labels, { a: '1' });
     });
 
-    test('an object that cannot be is a 422', async () => {
+    test('an invalid object is a 422', async () => {
       const wrong = { metadata: { name: 'Upper', namespace: 'contract-a' } };
       await assert.rejects(cluster.create('ServiceAccount', wrong, options), (error) => {
         return (
@@ -90,7 +90,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       });
     });
 
-    test('a dry run is checked and leaves no trace', async () => {
+    test('a dry run is validated and stores nothing', async () => {
       const dry = { ...options, dryRun: true };
       const answered = await cluster.create('ServiceAccount', account('dry'), dry);
       assert.equal(answered.metadata?.name, 'dry');
@@ -99,7 +99,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       await rejects(cluster.create('ServiceAccount', account('wet'), dry), 409, 'serviceaccounts "wet" already exists');
     });
 
-    test('a status update changes the status and nothing else', async () => {
+    test('a status update changes only the status', async () => {
       const pod = await cluster.create(
         'Pod',
         { ...account('status'), spec: { containers: [{ name: 'c', image: 'i' }] } },
@@ -116,7 +116,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.equal(ignored.status?.phase, 'Running');
     });
 
-    test('applying to a status owns conditions, one by one', async () => {
+    test('applyStatus owns single conditions', async () => {
       const place = { name: 'conditions', namespace: 'contract-a' };
       await cluster.create('Pod', { metadata: place, spec: { containers: [{ name: 'c', image: 'i' }] } }, options);
       const apply = async (manager: string, types: readonly string[]) => {
@@ -130,7 +130,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(typesOf(await apply('one', ['B'])), ['B', 'C']);
     });
 
-    test('applying owns fields, gives up what is left out, and leaves alone what others own', async () => {
+    test('apply owns its fields, removes omitted fields and keeps those of other managers', async () => {
       const labels = (wanted: Record<string, string>) => account('applied', { labels: wanted });
       await cluster.apply('ServiceAccount', labels({ a: '1', b: '1' }), { fieldManager: 'one' });
       await cluster.apply('ServiceAccount', labels({ c: '2' }), { fieldManager: 'two' });
@@ -138,7 +138,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(after.metadata?.labels, { a: '1', c: '2' });
     });
 
-    test('applying over what another owns is a 409, unless forced', async () => {
+    test('applying a field of another manager is a 409 unless forced', async () => {
       const labels = (wanted: Record<string, string>) => account('fought', { labels: wanted });
       await cluster.apply('ServiceAccount', labels({ a: '1' }), { fieldManager: 'one' });
       const message = 'Apply failed with 1 conflict: conflict with "one": .metadata.labels.a';
@@ -147,7 +147,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(forced.metadata?.labels, { a: '2' });
     });
 
-    test('events can be written', async () => {
+    test('recordEvent writes an event', async () => {
       const regarding = await cluster.get('Namespace', 'contract-a');
       await cluster.recordEvent({
         regarding: { apiVersion: 'v1', kind: 'Namespace', ...regarding },
@@ -160,7 +160,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.ok((await made.events()).includes('Tested'));
     });
 
-    test('access is reviewed by the roles that are bound', async () => {
+    test('reviewAccess follows roles and bindings', async () => {
       const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods'] }];
       await cluster.create('Role', { ...account('reader'), rules }, options);
       const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'reader' };

@@ -108,7 +108,7 @@ describe('events', () => {
     );
   });
 
-  test('that the server rejects are an error, and are created the next time', async () => {
+  test('rejected by the server are an error and are created at the next attempt', async () => {
     begin();
     server.respond(json({ kind: 'Status', message: 'no', code: 403 }, 403), json({}));
     await assert.rejects(tell(note('a')), (error) => error instanceof ApiError && error.status.code === 403);
@@ -119,7 +119,7 @@ describe('events', () => {
     ]);
   });
 
-  test('about one object are 25 at once and then one in five minutes; other objects do not suffer', async () => {
+  test('are limited per object to 25 at once and then one in five minutes', async () => {
     begin();
     for (let index = 0; index < 40; index++) await tell(note(`n${index}`));
     assert.equal(server.requests.length, 25);

@@ -11,7 +11,7 @@ import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { json, startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
-/** Those that some clusters do not serve. */
+/** The kinds that some clusters do not serve. */
 const CUSTOM: readonly Kind[] = ALL.filter((kind) =>
   /^(?:.*\.openshift|openreports)\.io$/.test(RESOURCES[kind].group),
 ).sort();
@@ -50,7 +50,7 @@ describe('a development cluster over TLS', () => {
   const namesOf = (objects: readonly KubeObject[]): string[] =>
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
-  test('is read completely, in pages', async () => {
+  test('is read completely in pages', async () => {
     const counts: number[] = [];
     const options = { pageSize: 2, onProgress: (count: number) => counts.push(count) };
     const { store, unserved } = await readCluster(admin, ALL, options);
@@ -72,7 +72,7 @@ describe('a development cluster over TLS', () => {
     assert.ok(store.get('Namespace', 'shop')?.metadata?.managedFields);
   });
 
-  test('one namespace is read alone', async () => {
+  test('reads one namespace', async () => {
     const { store } = await readCluster(admin, ['Pod', 'Namespace', 'ClusterRole'], { namespace: 'bank' });
     assert.deepEqual(namesOf(store.list('Pod')), ['bank/p4', 'bank/p5', 'bank/p6']);
     assert.deepEqual(namesOf(store.list('Namespace')), ['/bank']);
@@ -92,7 +92,7 @@ describe('a development cluster over TLS', () => {
     };
     const { store } = await readCluster(impatient, ['Pod'], { pageSize: 3 });
     assert.equal(store.list('Pod').length, 7);
-    // Two pages, the third is refused; then all three again.
+    // Two pages, a failed third page, then all three pages again.
     assert.equal(pages, 5);
   });
 
@@ -103,7 +103,7 @@ describe('a development cluster over TLS', () => {
     }
   }
 
-  test('a kind that is served once it is defined is read', async () => {
+  test('reads a kind after its definition is created', async () => {
     for (const definition of DEFINITIONS) {
       const { status, text } = await cluster.admin.send(
         'POST',
@@ -167,7 +167,7 @@ function namespace(name: string): KubeObject {
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
 }
 
-describe('a server that refuses', () => {
+describe('a server that denies', () => {
   let server: ScriptedServer;
   let connection: Connection;
   before(async () => {
@@ -186,7 +186,12 @@ describe('a server that refuses', () => {
     kinds: readonly Kind[],
     message: string,
   ])[] = [
-    ['everybody', status(401, 'Unauthorized'), ['Pod'], 'You must be logged in to the server (Unauthorized)'],
+    [
+      'unauthenticated requests',
+      status(401, 'Unauthorized'),
+      ['Pod'],
+      'You must be logged in to the server (Unauthorized)',
+    ],
     [
       'all lists',
       status(500, 'etcd is gone'),
@@ -268,7 +273,7 @@ describe('a server that refuses', () => {
     );
   });
 
-  test('to come to an end, with ever new pages', async () => {
+  test('a list without an end', async () => {
     let page = 0;
     const endless: Connection = {
       ...connection,
@@ -285,7 +290,7 @@ describe('a server that refuses', () => {
     assert.equal(await reviewSelf(connection), undefined);
   });
 
-  test('Ctrl-C ends the reading', async () => {
+  test('an aborted signal ends the reading', async () => {
     server.respond(() => undefined);
     const stopping = new AbortController();
     setTimeout(() => stopping.abort(), 50);

@@ -1,4 +1,4 @@
-/** What is known and what is said while the API server is away. */
+/** The store and the log during an outage of the API server. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -35,7 +35,7 @@ describe('an outage of the API server', () => {
   interface Scene {
     readonly live: LiveCluster;
     readonly clock: FakeClock;
-    /** Waits until so many requests have been answered, and gives the lines of the log. */
+    /** Waits for the number of responses and returns the lines of the log. */
     said(requests: number): Promise<readonly string[]>;
   }
 
@@ -109,7 +109,7 @@ describe('an outage of the API server', () => {
       assert.deepEqual(await said(4), ['30 | watch expired; listing the resource again | namespaces']);
     }));
 
-  const nobody: Responder = (response) => {
+  const notServed: Responder = (response) => {
     response.writeHead(404, { 'content-type': 'text/html' }).end('<html>default backend - 404</html>');
   };
   const groups = (...names: readonly string[]): Responder =>
@@ -127,8 +127,8 @@ describe('an outage of the API server', () => {
     known: boolean,
     told?: string,
   ])[] = [
-    ['nothing in a list', 'Namespace', [json({})], true, NO_LIST],
-    ['a Status for a list', 'Namespace', [json({ kind: 'Status', status: 'Success' })], true, NO_LIST],
+    ['an empty object', 'Namespace', [json({})], true, NO_LIST],
+    ['a Status', 'Namespace', [json({ kind: 'Status', status: 'Success' })], true, NO_LIST],
     ['a list without a version', 'Namespace', [json({ kind: 'NamespaceList', items: [] })], true, NO_LIST],
     [
       'a list that is empty',
@@ -136,21 +136,21 @@ describe('an outage of the API server', () => {
       [json({ kind: 'NamespaceList', metadata: { resourceVersion: '9' } }), watching],
       false,
     ],
-    ['not found, of what every cluster has', 'ClusterRole', [nobody], true],
-    ['not found, of anything', 'SecurityContextConstraints', [nobody, nobody], true],
+    ['404 of a built-in kind', 'ClusterRole', [notServed], true],
+    ['404 of all resources', 'SecurityContextConstraints', [notServed, notServed], true],
     [
       'not found, of what it says to serve',
       'SecurityContextConstraints',
-      [nobody, groups('security.openshift.io'), resources(SCCS)],
+      [notServed, groups('security.openshift.io'), resources(SCCS)],
       true,
     ],
     [
       'not found, of a resource that it does not serve',
       'SecurityContextConstraints',
-      [nobody, groups('security.openshift.io'), resources('others')],
+      [notServed, groups('security.openshift.io'), resources('others')],
       false,
     ],
-    ['not found, of a group that it does not serve', 'SecurityContextConstraints', [nobody, groups('apps')], false],
+    ['404 of a group that is not served', 'SecurityContextConstraints', [notServed, groups('apps')], false],
   ];
   for (const [name, kind, answers, known, told] of MISTAKEN) {
     test(`a response that ${known ? 'keeps' : 'clears'} the store: ${name}`, () =>
@@ -159,7 +159,7 @@ describe('an outage of the API server', () => {
         async ({ live, clock, said }) => {
           await said(2);
           clock.advance(800);
-          // Who finds nothing looks for definitions from then on.
+          // An unserved resource starts the watch of definitions.
           const isFollowed = !known && kind !== 'Namespace';
           const lines = await said(2 + answers.length + (isFollowed ? 1 : 0));
           assert.equal(live.store.get(kind, 'shop') !== undefined, known);

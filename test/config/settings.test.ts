@@ -133,7 +133,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
 });
 
 interface Watched {
-  /** What was told, in order: texts, and errors by their first word. */
+  /** The reported texts, and errors by their first word, in order. */
   readonly told: string[];
   stop(): Promise<void>;
 }
@@ -158,7 +158,7 @@ async function watch(file: string): Promise<Watched> {
   };
 }
 
-/** Waits until so much was told; fails after two seconds. */
+/** Waits for the number of reports; fails after two seconds. */
 async function until(told: readonly string[], count: number): Promise<void> {
   for (let waited = 0; told.length < count && waited < 2000; waited += 5) await sleep(5);
   assert.ok(told.length >= count, `told ${JSON.stringify(told)}`);
@@ -229,7 +229,7 @@ suite('watching a file', () => {
     assert.deepEqual(told, [`cannot read ${file}`, 'two']);
   });
 
-  test('is silent once it has ended', async () => {
+  test('reports nothing after its end', async () => {
     const file = join(folder, 'c.yaml');
     await writeFile(file, 'one');
     const { told, stop } = await watch(file);
@@ -242,7 +242,7 @@ suite('watching a file', () => {
 
 interface Reads {
   readonly name: string;
-  /** What is read, time after time, of a file that held `one` before. */
+  /** The results of successive reads of a file that contained `one`. */
   readonly reads: readonly (string | Error)[];
   readonly told: readonly string[];
 }

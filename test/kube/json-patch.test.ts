@@ -99,7 +99,7 @@ describe('apply', () => {
       expected: '[1,3]',
     },
     {
-      name: 'replaces the whole',
+      name: 'replaces the document',
       document: '{"a":1}',
       ops: [{ op: 'replace', path: '', value: [1] }],
       expected: '[1]',
@@ -111,7 +111,7 @@ describe('apply', () => {
       expected: '{"a":{},"c":[1,2]}',
     },
     {
-      name: 'copies a member, and not its identity',
+      name: 'copies a member deeply',
       document: '{"a":{"b":1}}',
       ops: [
         { op: 'copy', from: '/a', path: '/c' },
@@ -174,7 +174,7 @@ describe('apply', () => {
     });
   }
 
-  test('changes nothing that it was given', () => {
+  test('does not mutate its arguments', () => {
     const document = { a: { b: [1] } };
     const value = { c: [1] };
     const ops = [

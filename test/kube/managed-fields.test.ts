@@ -22,7 +22,7 @@ suite('owners of labels and annotations', () => {
       expected: [['a/Update/status', [], []]],
     },
     {
-      name: 'the map itself and keys, whatever they are called',
+      name: 'the map itself and its keys',
       managedFields: [
         {
           manager: 'a',
@@ -41,12 +41,12 @@ suite('owners of labels and annotations', () => {
     { name: 'another type of fields', managedFields: [{ fieldsType: 'FieldsV2' }], expected: undefined },
     { name: 'fields that are no tree', managedFields: [{ fieldsV1: 'f:metadata' }], expected: undefined },
     {
-      name: 'labels that are none',
+      name: 'labels that are not an object',
       managedFields: [{ fieldsV1: { 'f:metadata': { 'f:labels': [] } } }],
       expected: undefined,
     },
     {
-      name: 'a key that is no field',
+      name: 'a key that is not a field',
       managedFields: [{ fieldsV1: { 'f:metadata': { 'f:labels': { odd: {} } } } }],
       expected: undefined,
     },

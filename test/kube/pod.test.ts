@@ -59,13 +59,13 @@ function workload(spec: unknown): KubeObject {
   return { metadata: { name: 'web', namespace: 'shop' }, spec } as KubeObject;
 }
 
-describe('workloads that no pods come from', () => {
+describe('objects without a controller pod', () => {
   const cases: readonly (readonly [name: string, kind: Kind, object: unknown])[] = [
-    ['a pod template, which nobody makes pods of', 'PodTemplate', { template }],
+    ['a PodTemplate', 'PodTemplate', { template }],
     ['a pod', 'Pod', { metadata: { name: 'p' }, spec: template.spec }],
     ['a kind without a template', 'Namespace', { metadata: { name: 'n' } }],
-    ['a template that is missing', 'ReplicationController', workload({ replicas: 1 })],
-    ['a spec that is none', 'Deployment', workload('many')],
+    ['a missing template', 'ReplicationController', workload({ replicas: 1 })],
+    ['a spec that is not an object', 'Deployment', workload('many')],
     ['a template that is null', 'Deployment', workload({ template: null })],
     ['no spec', 'CronJob', { metadata: { name: 'c' } }],
   ];
@@ -97,12 +97,12 @@ describe('users of controllers', () => {
     });
   }
 
-  test('a node makes its own', () => {
+  test('the user of a node', () => {
     assert.deepEqual(nodeUser('n1'), { username: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] });
   });
 });
 
-test('the template stays as it is', () => {
+test('the template does not change', () => {
   const deployment = workload({ template });
   const before = structuredClone(deployment);
   getControllerPod(deployment, 'Deployment');
@@ -120,14 +120,14 @@ describe('completion of pods', () => {
   };
   const containers = [{ name: 'a' }];
 
-  test('its service account, under both names', () => {
+  test('the service account in both fields', () => {
     const { serviceAccount, serviceAccountName } = specOf({ containers, serviceAccountName: 'db' });
     assert.deepEqual([serviceAccount, serviceAccountName], ['db', 'db']);
     assert.equal(specOf({ containers, serviceAccount: 'old' })['serviceAccountName'], 'old');
     assert.equal(specOf({ containers })['serviceAccountName'], 'default');
   });
 
-  test('the token, unless the pod or else its account does not want it', () => {
+  test('the token, unless the pod or its account disables it', () => {
     const volumesOf = (spec: Spec) => spec.volumes?.map(({ name }) => name);
     const unwilling = { default: { automountServiceAccountToken: false } };
     assert.deepEqual(volumesOf(specOf({ containers })), ['kube-api-access-xxxxx']);
@@ -139,12 +139,12 @@ describe('completion of pods', () => {
     ]);
   });
 
-  test('once only', () => {
+  test('is idempotent', () => {
     const once = completePod({ metadata: { name: 'p' }, spec: { containers } });
     assert.deepEqual(completePod(once), once);
   });
 
-  test('ports of the host where it shares the network', () => {
+  test('host ports in the host network', () => {
     const spec = specOf({ hostNetwork: true, containers: [{ name: 'a', ports: [{ containerPort: 80 }] }] });
     assert.deepEqual(spec.containers[0]?.ports, [{ containerPort: 80, protocol: 'TCP', hostPort: 80 }]);
   });
@@ -157,13 +157,13 @@ describe('completion of pods', () => {
     assert.equal(isMirrorPod({ metadata: { annotations: {} } }), false);
   });
 
-  test('an account of a wrong type stays for others to judge', () => {
+  test('a service account of a wrong type does not change', () => {
     assert.equal(specOf({ containers, serviceAccountName: 5 })['serviceAccountName'], 5);
     assert.deepEqual(completePod({ spec: 'x' } as unknown as Pod), { spec: 'x', apiVersion: 'v1', kind: 'Pod' });
   });
 });
 
-test('the claims of a StatefulSet are volumes of its pods, in place of volumes of their names', () => {
+test('claims of a StatefulSet replace volumes of the same name', () => {
   const spec = {
     template: {
       spec: {

@@ -156,7 +156,7 @@ describe('printFieldError', () => {
     },
     { name: 'duplicate', error: duplicateValue('spec.x[1]', 'a"b'), expected: 'spec.x[1]: Duplicate value: "a\\"b"' },
     {
-      name: 'an unsupported value, the others in the order given',
+      name: 'an unsupported value',
       error: notSupported('spec.restartPolicy', 'Sometimes', ['Always', 'OnFailure', 'Never']),
       expected: 'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
     },
@@ -185,12 +185,12 @@ describe('printFieldError', () => {
       expected: 'p: Too many: 3: must have at most 2 items',
     },
     {
-      name: 'a value that nobody would read',
+      name: 'a long value',
       error: invalidValue('p', 'x'.repeat(16_385), 'd'),
       expected: `p: Invalid value: "${'x'.repeat(16_384)}…": d`,
     },
     {
-      name: 'a value that has no text',
+      name: 'a value that is nested too deeply',
       error: invalidValue('p', JSON.parse('['.repeat(100_000) + ']'.repeat(100_000)), 'd'),
       expected: 'p: Invalid value: …: d',
     },
@@ -200,7 +200,7 @@ describe('printFieldError', () => {
   }
 });
 
-test('several errors: equal ones once, in brackets if more than one is left', () => {
+test('several errors without duplicates, in brackets', () => {
   const [a, b] = [requiredField('a', ''), requiredField('b', '')];
   assert.equal(formatFieldErrors([a, a]), 'a: Required value');
   assert.equal(formatFieldErrors([b, a, b]), '[b: Required value, a: Required value]');

@@ -34,7 +34,7 @@ describe('sortedSet', () => {
   }
 });
 
-test('the order is that of the bytes', () => {
+test('compareBytes sorts by bytes', () => {
   const text = fc.string({ unit: 'binary' }).filter((value) => value.isWellFormed());
   fc.assert(
     fc.property(text, text, (a, b) => {
