@@ -1,12 +1,15 @@
+/** The rollout of enforcement according to the store: the same for webhooks, controllers and commands. */
+import { getMetadataOwners } from '../kube/managed-fields.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import type { Kind, KubeObject, Namespace } from '../kube/types.ts';
 import {
   LABEL_SYNC_MODE_ANNOTATION,
   POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_DEFAULT_ANNOTATION,
   POD_SECURITY_GENERATION_ANNOTATION,
 } from '../kube/well-known.ts';
-import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
-import type { KubeObject, Kind, Namespace } from '../kube/types.ts';
-import { podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
+import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
+import type { Level } from '../policy/pss/policy.ts';
 import {
   ENFORCEMENT_GATE,
   isFeatureOn,
@@ -17,66 +20,56 @@ import {
   type DefaultLevel,
   type SyncerMode,
 } from '../policy/rollout/enforcement.ts';
-import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
-import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import type { Store } from './store.ts';
-import { getMetadataOwners } from '../kube/managed-fields.ts';
+import { predictLevel } from '../policy/rollout/evaluation.ts';
 import {
   createSccLevels,
   getNeededLevel,
+  isManaged,
   type ManagementSettings,
   type SccLevels,
-  isManaged,
 } from '../policy/rollout/label-sync.ts';
-import { predictLevel } from '../policy/rollout/evaluation.ts';
-import type { Level } from '../policy/pss/policy.ts';
+import { podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { canUseScc } from './access.ts';
+import type { Store } from './store.ts';
 
-// The rollout of enforcement as the store shows it: the same for webhooks, controllers and commands.
-
-/** The store and the installation that a rollout is read from. */
+/** The store and the installation from which a rollout is read. */
 export interface RolloutScope {
   readonly store: Store;
-  /** Of the installation. */
+  /** Namespace of the installation. */
   readonly namespace: string;
-  /** Ours: a FeatureGate may have an entry for it. */
+  /** Version of the program: selects the entry of a FeatureGate. */
   readonly version: string;
 }
 
-/** The rollout as a replica sees it for itself. */
+/** The rollout from the point of view of one replica. */
 export interface RolloutView {
   readonly gate: boolean;
-  /** Whether enforcement is wanted now. */
+  /** True if enforcement is wanted now. */
   readonly want: boolean;
-  /** What the leader has published for namespaces without a label. */
+  /** The published level of namespaces without a label. */
   readonly published: DefaultLevel;
-  /** The number of what was published; 0: nothing yet. */
+  /** Generation of the published configuration; 0 before anything is published. */
   readonly generation: number;
-  /** What is to become of labels that enforce; what is there stays until something has been published. */
+  /** The published mode of the label syncer; `Hold` before anything is published. */
   readonly syncer: SyncerMode;
-  /** What this replica holds them to: it goes down by itself, and up with the leader. */
+  /** The level that this replica enforces. A replica lowers it on its own, and raises it when the leader publishes it. */
   readonly enforce: DefaultLevel;
 }
 
-/** The level that an object of the rollout names; what names none is privileged. */
+/** The level in the annotation of a ConfigMap or Lease; privileged if it is absent or invalid. */
 export function publishedDefault(object: KubeObject | undefined): DefaultLevel {
-  return object?.metadata?.annotations?.[POD_SECURITY_DEFAULT_ANNOTATION] === 'restricted'
-    ? 'restricted'
-    : 'privileged';
+  const level = object?.metadata?.annotations?.[POD_SECURITY_DEFAULT_ANNOTATION];
+  return level === 'restricted' ? 'restricted' : 'privileged';
 }
 
-/** The number of the configuration that an object of the rollout names; 0 if it names none. */
+/** The generation in the annotation of a ConfigMap or Lease; 0 if it is absent or invalid. */
 export function publishedGeneration(object: KubeObject | undefined): number {
   const text = object?.metadata?.annotations?.[POD_SECURITY_GENERATION_ANNOTATION] ?? '';
   return /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
 
-function syncerModeOf(object: KubeObject | undefined): SyncerMode {
-  const mode = object?.metadata?.annotations?.[LABEL_SYNC_MODE_ANNOTATION];
-  return SYNCER_MODES.find((one) => one === mode) ?? 'Hold';
-}
-
-/** The rollout by what the store holds now. */
+/** Computes the view from the current objects of the store. */
 export function getRolloutView({ store, namespace, version }: RolloutScope, settings: RolloutSettings): RolloutView {
   const { phase, featureGates } = settings;
   const gate = isFeatureOn(store.get('FeatureGate', 'cluster'), {
@@ -88,12 +81,13 @@ export function getRolloutView({ store, namespace, version }: RolloutScope, sett
   const want = wantsEnforcement({ phase, gate, spec, status }) === true;
   const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
   const published = publishedDefault(configMap);
+  const mode = configMap?.metadata?.annotations?.[LABEL_SYNC_MODE_ANNOTATION];
   return {
     gate,
     want,
     published,
     generation: publishedGeneration(configMap),
-    syncer: syncerModeOf(configMap),
+    syncer: SYNCER_MODES.find((one) => one === mode) ?? 'Hold',
     enforce: replicaDefault({ published, want }),
   };
 }
@@ -108,7 +102,7 @@ export function replicaAnnotations(
   };
 }
 
-/** What the view depends on. */
+/** The kinds that the view depends on. */
 export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
 
 /**
@@ -116,43 +110,40 @@ export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementCon
  * the settings.
  */
 export function createRolloutViewCache(): typeof getRolloutView {
-  let known: { store: Store; settings: RolloutSettings; revisions: number; view: RolloutView } | undefined;
-  return (place, settings) => {
-    const { store } = place;
+  let cached: { store: Store; settings: RolloutSettings; revisions: number; view: RolloutView } | undefined;
+  return (scope, settings) => {
+    const { store } = scope;
     let revisions = 0;
     for (const kind of ROLLOUT_KINDS) revisions += store.revision(kind);
-    if (known?.store !== store || known.settings !== settings || known.revisions !== revisions) {
-      known = { store, settings, revisions, view: getRolloutView(place, settings) };
+    if (cached?.store !== store || cached.settings !== settings || cached.revisions !== revisions) {
+      cached = { store, settings, revisions, view: getRolloutView(scope, settings) };
     }
-    return known.view;
+    return cached.view;
   };
 }
 
 /**
- * Creates the function that returns the effective configuration: that of the file; during a rollout, its exemptions
- * with the defaults of the rollout.
+ * Creates the function that returns the effective configuration: that of the file, with the defaults of the rollout unless
+ * its phase is `Disabled`.
  */
 export function createEffectivePodSecurity(
-  place: RolloutScope,
+  scope: RolloutScope,
   settings: () => RolloutSettings,
   file: () => PodSecurity,
 ): () => PodSecurity {
-  const viewOf = createRolloutViewCache();
-  let made: { file: PodSecurity; enforce: DefaultLevel; podSecurity: PodSecurity } | undefined;
+  const getView = createRolloutViewCache();
+  let cached: { file: PodSecurity; enforce: DefaultLevel; podSecurity: PodSecurity } | undefined;
   return () => {
     const base = file();
-    const now = settings();
-    if (now.phase === 'Disabled') return base;
-    const { enforce } = viewOf(place, now);
-    if (made?.file !== base || made.enforce !== enforce) {
+    const rollout = settings();
+    if (rollout.phase === 'Disabled') return base;
+    const { enforce } = getView(scope, rollout);
+    if (cached?.file !== base || cached.enforce !== enforce) {
       const { exemptions } = base.configuration;
-      made = {
-        file: base,
-        enforce,
-        podSecurity: createPodSecurity({ defaults: podSecurityDefaultsFor(enforce), exemptions }),
-      };
+      const podSecurity = createPodSecurity({ defaults: podSecurityDefaultsFor(enforce), exemptions });
+      cached = { file: base, enforce, podSecurity };
     }
-    return made.podSecurity;
+    return cached.podSecurity;
   };
 }
 
@@ -163,7 +154,7 @@ export function createLevelPredictor(
   const sccLevels = createSccLevelCache();
   return (namespace, store) => {
     const owners = getMetadataOwners(namespace.metadata);
-    // Where SCCs are somebody else's, so are the labels; and who cannot tell what belongs to whom says nothing.
+    // Without SCC admission another component maintains the labels. Without owners the level is unknown.
     if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
     if (!isManaged(namespace, owners, management)) return 'restricted';
     const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
@@ -173,15 +164,15 @@ export function createLevelPredictor(
   };
 }
 
-/** Tells the levels of the SCCs of now, judged again only when one has changed. */
+/** Creates a cached `createSccLevels`. It computes the levels again only after a change of the SCCs. */
 export function createSccLevelCache(): (store: Store) => SccLevels {
-  let made: { readonly store: Store; readonly revision: number; readonly levels: SccLevels } | undefined;
+  let cached: { readonly store: Store; readonly revision: number; readonly levels: SccLevels } | undefined;
   return (store) => {
     const revision = store.revision('SecurityContextConstraints');
-    if (made?.store !== store || made.revision !== revision) {
+    if (cached?.store !== store || cached.revision !== revision) {
       const levels = createSccLevels(store.list('SecurityContextConstraints'), { profile: 'accurate' });
-      made = { store, revision, levels };
+      cached = { store, revision, levels };
     }
-    return made.levels;
+    return cached.levels;
   };
 }

@@ -10,17 +10,16 @@ import { startControllers, type RunningController, type RuntimeOptions } from '.
 
 type LeaseSpec = NonNullable<Lease['spec']>;
 
-/** The holder of the lease; empty if it is not held. */
+/** The holder of the Lease; empty if it is not held. */
 export function getHolder(lease: Lease): string {
   return lease.spec?.holderIdentity ?? '';
 }
 
-/** A time as leases have it: RFC 3339 in UTC, with six digits behind the second. */
+/** Formats a time as Kubernetes' MicroTime: RFC 3339 in UTC with microseconds. */
 export function microTime(date: Date): string {
   return date.toISOString().replace('Z', '000Z');
 }
 
-/** What the holder writes. */
 interface Holding {
   readonly identity: string;
   readonly durationMs: number;
@@ -28,9 +27,9 @@ interface Holding {
 }
 
 /** The maximum that the API server accepts. */
-const MOST_TRANSITIONS = 2 ** 31 - 1;
+const MAX_TRANSITIONS = 2 ** 31 - 1;
 
-/** The lease, taken or renewed; another holder makes one more transition. Without a lease: its first holder's. */
+/** The spec after the Lease is acquired or renewed. A change of the holder counts as a transition. */
 export function heldSpec(lease: Lease | undefined, { identity, durationMs, date }: Holding): LeaseSpec {
   const renewTime = nextTime(lease?.spec?.renewTime, microTime(date));
   const isRenewed = lease !== undefined && getHolder(lease) === identity;
@@ -41,11 +40,11 @@ export function heldSpec(lease: Lease | undefined, { identity, durationMs, date 
     leaseDurationSeconds: Math.ceil(durationMs / 1000),
     acquireTime: isRenewed ? (lease.spec?.acquireTime ?? renewTime) : renewTime,
     renewTime,
-    leaseTransitions: lease === undefined || isRenewed ? transitions : Math.min(transitions + 1, MOST_TRANSITIONS),
+    leaseTransitions: lease === undefined || isRenewed ? transitions : Math.min(transitions + 1, MAX_TRANSITIONS),
   };
 }
 
-/** The lease after its release: without a holder, so that the next candidate need not wait. */
+/** The spec after a release. Without a holder, the next candidate does not wait. */
 export function releasedSpec(lease: Lease, date: Date): LeaseSpec {
   const time = microTime(date);
   return { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
@@ -72,10 +71,10 @@ export interface LeaseTimes {
   readonly retryPeriodMs?: number;
 }
 
-/** Others wait for up to so many times the retry period longer. */
+/** Candidates add a random delay of up to this multiple of the retry period. */
 const JITTER = 1.2;
 
-/** Returns all times. Throws a UserError if they do not go together. */
+/** Returns all times. Throws a UserError if they are inconsistent. */
 export function checkLeaseTimes({
   leaseDurationMs = 15_000,
   renewDeadlineMs = 10_000,
@@ -91,47 +90,29 @@ export function checkLeaseTimes({
   return { leaseDurationMs, renewDeadlineMs, retryPeriodMs };
 }
 
-interface LeaseLockOptions {
-  readonly cluster: Pick<Cluster, 'get' | 'create' | 'update'>;
-  readonly name: string;
-  readonly namespace: string;
-  /** No two processes have the same, nor has one after its restart. */
-  readonly identity: string;
-  /** Measures how long a lease has not changed. */
-  readonly clock: Clock;
-  /** The time in the lease; no decision depends on it. */
-  readonly date: () => Date;
-  readonly leaseDurationMs: number;
-  readonly logger: Logger;
-}
-
-/**
- * A Lease as a lock. After a signal is aborted, its call neither writes nor observes. Every write names the version
- * that was read, so that one of two concurrent writes fails.
- */
-interface LeaseLock {
-  /**
-   * Acquires or renews the lease; returns the time of the request, or `undefined` while another candidate holds it.
-   */
-  acquireOrRenew(signal: AbortSignal): Promise<number | undefined>;
-  /** Releases the lease if this candidate holds it. */
-  release(signal: AbortSignal): Promise<void>;
-  /** The holder when the lease was last seen. */
-  holder(): string;
-}
-
-/** The lease as last seen, and since when it has not changed, by the clock of this process. */
+/** The last observed Lease, and since when it has not changed, by the clock of this process. */
 interface Observed {
   readonly lease: Lease;
   readonly printed: string;
   readonly sinceMs: number;
 }
 
+interface LeaseLockOptions extends Pick<
+  LeaderElectionOptions,
+  'cluster' | 'name' | 'namespace' | 'identity' | 'clock'
+> {
+  /** Writes the times of the Lease. No decision depends on it. */
+  readonly date: () => Date;
+  readonly leaseDurationMs: number;
+  readonly logger: Logger;
+}
+
 /**
- * Makes the lock of a lease, which need not exist.
+ * Creates a lock from a Lease, which may not exist yet. Every write contains the resource version that was read, so that one
+ * of two concurrent writes fails. After its signal is aborted, a call neither writes nor observes.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/tools/leaderelection/leaderelection.go
  */
-function createLeaseLock(options: LeaseLockOptions): LeaseLock {
+function createLeaseLock(options: LeaseLockOptions) {
   const { cluster, name, namespace, identity, clock, date, leaseDurationMs, logger } = options;
   const by = { fieldManager: name };
   let observed: Observed | undefined;
@@ -164,8 +145,10 @@ function createLeaseLock(options: LeaseLockOptions): LeaseLock {
   };
 
   return {
+    /** The holder when the Lease was last observed. */
     holder: () => (observed ? getHolder(observed.lease) : ''),
-    async acquireOrRenew(signal) {
+    /** Acquires or renews the Lease. Resolves to the time of the request, or to `undefined` while another candidate holds it. */
+    async acquireOrRenew(signal: AbortSignal): Promise<number | undefined> {
       const startMs = clock.now();
       if (observed && getHolder(observed.lease) === identity && isValid(observed, startMs)) {
         try {
@@ -179,7 +162,8 @@ function createLeaseLock(options: LeaseLockOptions): LeaseLock {
       const isFree = !observed || ['', identity].includes(getHolder(observed.lease)) || !isValid(observed, startMs);
       return isFree ? hold(lease, signal) : undefined;
     },
-    async release(signal) {
+    /** Releases the Lease if this candidate holds it. */
+    async release(signal: AbortSignal): Promise<void> {
       const lease = await read(signal);
       if (!lease || getHolder(lease) !== identity) return;
       observe(await cluster.update('Lease', { ...lease, spec: releasedSpec(lease, date()) }, by));
@@ -189,14 +173,14 @@ function createLeaseLock(options: LeaseLockOptions): LeaseLock {
 
 export interface LeaderElectionOptions extends LeaseTimes {
   readonly cluster: Pick<Cluster, 'get' | 'create' | 'update' | 'recordEvent'>;
-  /** Of the lease, and as field manager. */
+  /** Name of the Lease and field manager. */
   readonly name: string;
   readonly namespace: string;
-  /** No two processes have the same, nor has one after its restart. */
+  /** Unique for each process. A restarted process has another identity. */
   readonly identity: string;
   readonly clock: Clock;
   readonly date?: () => Date;
-  /** At least 0, less than 1. */
+  /** Returns a number from 0 to less than 1. */
   readonly random?: () => number;
   onStarted(): void;
   /** Stops the work of the leader. The lease is neither released nor requested before it resolves. */
@@ -218,12 +202,12 @@ export interface LeaderElection {
 
 const TOO_LATE = 'the lease was not renewed in time';
 /** A conflict on release is caused by a renewal that is still in flight. */
-const RELEASES = 3;
+const RELEASE_ATTEMPTS = 3;
 
 /**
  * Creates a candidate for a Lease. At most one candidate leads at a time: the leader counts from the time of the
- * request, not of the answer, so that it stops before others take over. Throws a UserError if the times do not fit
- * together.
+ * request, not of the response, so that it stops before others take over. Throws a UserError if the times are
+ * inconsistent.
  */
 export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
   const { cluster, name, namespace, identity, clock, metrics, random = Math.random } = options;
@@ -259,7 +243,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   };
   const lead = async (sinceMs: number): Promise<void> => {
     const untilMs = sinceMs + renewDeadlineMs;
-    // Maybe the answer came just after leadership had ended.
+    // The response may arrive after leadership has ended.
     if (!isLeading()) await workEnded;
     if (clock.now() >= untilMs || isStopped) return;
     const wasLeading = leading !== undefined;
@@ -312,12 +296,12 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       );
     }
   };
-  const release = async (tries = RELEASES): Promise<void> => {
+  const release = async (attempts = RELEASE_ATTEMPTS): Promise<void> => {
     try {
       await withTimeout(clock, renewDeadlineMs / 2, lock.release);
       if (lock.holder() === '') logger.info('lease released');
     } catch (err) {
-      if (tries > 1 && err instanceof ApiError && err.status.code === 409) return release(tries - 1);
+      if (attempts > 1 && err instanceof ApiError && err.status.code === 409) return release(attempts - 1);
       logger.warn({ err }, 'lease not released, it expires');
     }
   };
@@ -351,7 +335,7 @@ async function ended(stop: () => Promise<void>, logger: Logger): Promise<void> {
 interface LeadershipOptions extends RuntimeOptions, LeaseTimes {
   readonly name: string;
   readonly namespace: string;
-  /** No two processes have the same, nor has one after its restart. */
+  /** Unique for each process. A restarted process has another identity. */
   readonly identity: string;
   readonly metrics: RuntimeOptions['metrics'] & Pick<Metrics, 'leading'>;
 }

@@ -61,19 +61,6 @@ interface Reservation {
   readonly onlyFor?: string;
 }
 
-/** The RangeAllocation. A block is marked as taken before a namespace receives it, so that no block is given out twice. */
-interface RangeState {
-  /**
-   * Takes a block for a namespace: a released one, or the next free one. One write takes blocks for all waiting namespaces.
-   * Rejects if no block is free, or if the object is missing, broken or of another range: then it needs a repair.
-   */
-  take(namespace: string, context: StateContext): Promise<Reservation>;
-  /** Releases a block to any namespace, or to the one that the reservation names. */
-  release(reservation: Reservation): void;
-  /** Rebuilds the object from the annotations of the namespaces. */
-  repair(context: StateContext): Promise<Repair>;
-}
-
 type StateContext = Pick<ReconcileContext, 'cluster' | 'now'>;
 
 interface WaitingNamespace {
@@ -90,7 +77,8 @@ interface HeldState {
 /** A reservation is used for this long. A repair frees the block later, and a write ends within a minute. */
 const RESERVED_MS = ORPHANED_MS - 60_000;
 
-function createRangeState(settings: RangeSettings): RangeState {
+/** The RangeAllocation. A block is marked as taken before a namespace receives it, so that no block is given out twice. */
+function createRangeState(settings: RangeSettings) {
   const { uidRange } = settings;
   const allocate = createAllocator(settings);
   /** The state after the last write; dropped when a write fails. */
@@ -167,17 +155,23 @@ function createRangeState(settings: RangeSettings): RangeState {
   };
 
   return {
-    take(namespace, context) {
+    /**
+     * Takes a block for a namespace: a released one, or the next free one. One write takes blocks for all waiting namespaces.
+     * Rejects if no block is free, or if the object is missing, invalid or of another range: then it needs a repair.
+     */
+    take(namespace: string, context: StateContext): Promise<Reservation> {
       return new Promise((resolve, reject) => {
         waiting.push({ namespace, resolve, reject });
         // Requests that arrive during a write share the next write.
         if (waiting.length === 1) void serialize(() => serve(context));
       });
     },
-    release(reservation) {
+    /** Releases a block to any namespace, or to the one that the reservation names. */
+    release(reservation: Reservation): void {
       released = [...released, reservation];
     },
-    repair: (context) =>
+    /** Rebuilds the object from the annotations of the namespaces. */
+    repair: (context: StateContext): Promise<Repair> =>
       serialize(async () => {
         held = undefined;
         const state = await findState(context.cluster);

@@ -37,88 +37,84 @@ const CLEAN: EnforcementInput = {
 };
 
 suite('the plan', () => {
-  const cases: readonly {
-    readonly name: string;
-    readonly given: Partial<EnforcementInput>;
-    readonly expected: Partial<EnforcementPlan>;
-  }[] = [
-    {
-      name: 'a clean cluster enforces',
-      given: {},
-      expected: { status: 'Restricted', enforce: 'restricted', syncer: 'Enforce' },
-    },
-    {
-      name: 'the default level is raised after all namespaces are labeled',
-      given: { isSettled: false },
-      expected: { status: 'Restricted', enforce: 'privileged', syncer: 'Enforce' },
-    },
-    {
-      name: 'a new namespace does not lower the default',
-      given: { isSettled: false, currentEnforce: 'restricted', status: 'Restricted' },
-      expected: { enforce: 'restricted', syncer: 'Enforce' },
-    },
-    {
-      name: 'later violations do not lower the default',
-      given: { evaluation: 'violations', currentEnforce: 'restricted', status: 'Restricted' },
-      expected: { spec: '', status: 'Restricted', enforce: 'restricted' },
-    },
-    {
-      name: 'an empty mode of another manager is not overwritten and does not enforce',
-      given: { evaluation: 'violations', specOwner: 'others' },
-      expected: { spec: '', status: 'Legacy', enforce: 'privileged', syncer: 'Advise' },
-    },
-    {
-      name: 'an empty mode of another manager is not overwritten in phase Evaluate',
-      given: { phase: 'Evaluate', evaluation: 'violations', specOwner: 'others' },
-      expected: { spec: '', status: '', enforce: 'privileged', syncer: 'Advise' },
-    },
-    {
-      name: 'nothing changes while the gate is unknown',
-      given: { gate: undefined, syncer: 'Advise' },
-      expected: { want: undefined, status: 'Restricted', enforce: 'privileged', syncer: 'Advise' },
-    },
-    {
-      name: 'labels do not change while the gate and the mode of the syncer are unknown',
-      given: { gate: undefined, currentEnforce: 'restricted', status: 'Restricted' },
-      expected: { want: undefined, enforce: 'restricted', syncer: 'Hold' },
-    },
-    {
-      name: 'mode Legacy takes effect while the gate is unknown',
-      given: { gate: undefined, spec: 'Legacy', status: 'Restricted', currentEnforce: 'restricted' },
-      expected: { want: false, status: 'Legacy', enforce: 'privileged', syncer: 'Hold' },
-    },
-    {
-      name: 'an unknown mode changes nothing',
-      given: { spec: 'Privileged', status: 'Restricted', currentEnforce: 'restricted' },
-      expected: { spec: 'Privileged', status: 'Restricted', enforce: 'restricted', syncer: 'Enforce' },
-    },
-    {
-      name: 'an unknown mode is not treated as an empty one',
-      given: { spec: 'Privileged' },
-      expected: { spec: 'Privileged', status: '', enforce: 'privileged', syncer: 'Advise' },
-    },
-    {
-      name: 'the gate takes effect despite an unknown mode',
-      given: { spec: 'Privileged', status: 'Restricted', currentEnforce: 'restricted', gate: false },
-      expected: { status: 'Restricted', enforce: 'privileged', syncer: 'Hold' },
-    },
-    {
-      name: 'any age: later violations do not count',
-      given: { evaluation: 'violations', acceptEvaluations: 'any age' },
-      expected: { spec: '', status: 'Restricted' },
-    },
-    {
-      name: 'any age: stale results count',
-      given: { evaluation: 'stale', acceptEvaluations: 'any age' },
-      expected: { spec: '', status: 'Restricted' },
-    },
-    {
-      name: 'any age: a missing result does not count',
-      given: { evaluation: 'never', acceptEvaluations: 'any age' },
-      expected: { spec: '', status: '' },
-    },
+  const cases: readonly (readonly [
+    name: string,
+    given: Partial<EnforcementInput>,
+    expected: Partial<EnforcementPlan>,
+  ])[] = [
+    ['a clean cluster enforces', {}, { status: 'Restricted', enforce: 'restricted', syncer: 'Enforce' }],
+    [
+      'the default level is raised after all namespaces are labeled',
+      { isSettled: false },
+      { status: 'Restricted', enforce: 'privileged', syncer: 'Enforce' },
+    ],
+    [
+      'a new namespace does not lower the default',
+      { isSettled: false, currentEnforce: 'restricted', status: 'Restricted' },
+      { enforce: 'restricted', syncer: 'Enforce' },
+    ],
+    [
+      'later violations do not lower the default',
+      { evaluation: 'violations', currentEnforce: 'restricted', status: 'Restricted' },
+      { spec: '', status: 'Restricted', enforce: 'restricted' },
+    ],
+    [
+      'an empty mode of another manager is not overwritten and does not enforce',
+      { evaluation: 'violations', specOwner: 'others' },
+      { spec: '', status: 'Legacy', enforce: 'privileged', syncer: 'Advise' },
+    ],
+    [
+      'an empty mode of another manager is not overwritten in phase Evaluate',
+      { phase: 'Evaluate', evaluation: 'violations', specOwner: 'others' },
+      { spec: '', status: '', enforce: 'privileged', syncer: 'Advise' },
+    ],
+    [
+      'nothing changes while the gate is unknown',
+      { gate: undefined, syncer: 'Advise' },
+      { want: undefined, status: 'Restricted', enforce: 'privileged', syncer: 'Advise' },
+    ],
+    [
+      'labels do not change while the gate and the mode of the syncer are unknown',
+      { gate: undefined, currentEnforce: 'restricted', status: 'Restricted' },
+      { want: undefined, enforce: 'restricted', syncer: 'Hold' },
+    ],
+    [
+      'mode Legacy takes effect while the gate is unknown',
+      { gate: undefined, spec: 'Legacy', status: 'Restricted', currentEnforce: 'restricted' },
+      { want: false, status: 'Legacy', enforce: 'privileged', syncer: 'Hold' },
+    ],
+    [
+      'an unknown mode changes nothing',
+      { spec: 'Privileged', status: 'Restricted', currentEnforce: 'restricted' },
+      { spec: 'Privileged', status: 'Restricted', enforce: 'restricted', syncer: 'Enforce' },
+    ],
+    [
+      'an unknown mode is not treated as an empty one',
+      { spec: 'Privileged' },
+      { spec: 'Privileged', status: '', enforce: 'privileged', syncer: 'Advise' },
+    ],
+    [
+      'the gate takes effect despite an unknown mode',
+      { spec: 'Privileged', status: 'Restricted', currentEnforce: 'restricted', gate: false },
+      { status: 'Restricted', enforce: 'privileged', syncer: 'Hold' },
+    ],
+    [
+      'any age: later violations do not count',
+      { evaluation: 'violations', acceptEvaluations: 'any age' },
+      { spec: '', status: 'Restricted' },
+    ],
+    [
+      'any age: stale results count',
+      { evaluation: 'stale', acceptEvaluations: 'any age' },
+      { spec: '', status: 'Restricted' },
+    ],
+    [
+      'any age: a missing result does not count',
+      { evaluation: 'never', acceptEvaluations: 'any age' },
+      { spec: '', status: '' },
+    ],
   ];
-  for (const { name, given, expected } of cases) {
+  for (const [name, given, expected] of cases) {
     test(name, () => {
       const plan = planEnforcement({ ...CLEAN, ...given });
       const found = Object.keys(expected).map((key) => [key, plan[key as keyof EnforcementPlan]]);
@@ -206,19 +202,19 @@ suite('conditions', () => {
     return Object.fromEntries(conditions.map(({ type, status, reason, message }) => [type, [status, reason, message]]));
   };
   const names = Array.from({ length: 12 }, (_, index) => `n${index + 10}`);
-  const cases: readonly {
-    readonly name: string;
-    readonly given: Given;
-    readonly expected: Readonly<Record<string, readonly string[] | undefined>>;
-  }[] = [
-    {
-      name: 'a clean cluster before the raise',
-      given: {
+  const cases: readonly (readonly [
+    name: string,
+    given: Given,
+    expected: Readonly<Record<string, readonly string[] | undefined>>,
+  ])[] = [
+    [
+      'a clean cluster before the raise',
+      {
         input: { isSettled: false },
         lastEvaluationTime: '2026-01-01T00:00:00Z',
         unlabeled: ['b', 'a'],
       },
-      expected: {
+      {
         Evaluated: ['True', 'Completed', 'all namespaces were evaluated at 2026-01-01T00:00:00Z'],
         ViolationsDetected: ['False', 'NoViolations', 'no workload would be refused'],
         Enforcing: [
@@ -230,11 +226,11 @@ suite('conditions', () => {
         LegacyProposed: undefined,
         SpecInvalid: undefined,
       },
-    },
-    {
-      name: 'violations',
-      given: { input: { evaluation: 'violations' }, violating: names },
-      expected: {
+    ],
+    [
+      'violations',
+      { input: { evaluation: 'violations' }, violating: names },
+      {
         ViolationsDetected: [
           'True',
           'ViolatingNamespaces',
@@ -247,11 +243,11 @@ suite('conditions', () => {
           'workloads would be refused: clear spec.enforcementMode after they are fixed',
         ],
       },
-    },
-    {
-      name: 'a conflict about an empty mode',
-      given: { input: { evaluation: 'violations', specOwner: 'others' }, violating: ['a'] },
-      expected: {
+    ],
+    [
+      'a conflict about an empty mode',
+      { input: { evaluation: 'violations', specOwner: 'others' }, violating: ['a'] },
+      {
         LegacyProposed: [
           'True',
           'SpecConflict',
@@ -260,39 +256,39 @@ suite('conditions', () => {
         Enforcing: ['False', 'LegacyMode', 'mode Legacy enforces nothing'],
         Progressing: ['False', 'AsExpected', ''],
       },
-    },
-    {
-      name: 'an unknown mode',
-      given: { input: { spec: 'Privileged' } },
-      expected: {
+    ],
+    [
+      'an unknown mode',
+      { input: { spec: 'Privileged' } },
+      {
         SpecInvalid: [
           'True',
           'UnknownEnforcementMode',
           'spec.enforcementMode: "Privileged" is not one of "", "Restricted", "Legacy"; the state is not changed',
         ],
       },
-    },
-    {
-      name: 'an evaluation that failed',
-      given: { input: { evaluation: 'never' }, failure: 'pods cannot be listed' },
-      expected: {
+    ],
+    [
+      'an evaluation that failed',
+      { input: { evaluation: 'never' }, failure: 'pods cannot be listed' },
+      {
         Evaluated: ['False', 'Failed', 'pods cannot be listed'],
         ViolationsDetected: ['Unknown', 'NeverRan', 'no evaluation has been completed yet'],
         Progressing: ['True', 'EvaluationPending', 'the decision waits for an evaluation of all namespaces'],
       },
-    },
-    {
-      name: 'labels that are being removed',
-      given: { input: { spec: 'Legacy', status: 'Legacy' }, unreleased: ['a'] },
-      expected: { Progressing: ['True', 'ReleasingLabels', 'enforce labels are being removed from a'] },
-    },
-    {
-      name: 'the gate is unknown',
-      given: { input: { gate: undefined } },
-      expected: { Enforcing: ['Unknown', 'FeatureGateNotObserved', 'the state of the feature gate is unknown'] },
-    },
+    ],
+    [
+      'labels that are being removed',
+      { input: { spec: 'Legacy', status: 'Legacy' }, unreleased: ['a'] },
+      { Progressing: ['True', 'ReleasingLabels', 'enforce labels are being removed from a'] },
+    ],
+    [
+      'the gate is unknown',
+      { input: { gate: undefined } },
+      { Enforcing: ['Unknown', 'FeatureGateNotObserved', 'the state of the feature gate is unknown'] },
+    ],
   ];
-  for (const { name, given, expected } of cases) {
+  for (const [name, given, expected] of cases) {
     test(name, () => {
       const found = conditionsOf(given);
       assert.deepEqual(Object.fromEntries(Object.keys(expected).map((type) => [type, found[type]])), expected);

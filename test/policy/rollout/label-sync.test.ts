@@ -165,72 +165,52 @@ suite('the labels of a managed namespace', () => {
 });
 
 suite('what belongs to others', () => {
-  const cases: readonly {
-    readonly name: string;
-    readonly given: Namespace;
-    readonly expected: Readonly<Record<string, string>>;
-  }[] = [
-    {
-      name: 'a user owns the enforce level: it is kept and the others are added',
-      given: relabelAs('kubectl-label', namespaceWith(), { [ENFORCE]: 'privileged' }),
-      expected: { ...labelsFor('restricted'), [ENFORCE]: 'privileged' },
-    },
-    {
-      name: 'a user owns five of six labels: the sixth and the annotation are added',
-      given: relabelAs('kubectl-label', namespaceWith(), {
+  const cases: readonly (readonly [name: string, given: Namespace, expected: Readonly<Record<string, string>>])[] = [
+    [
+      'a user owns the enforce level: it is kept and the others are added',
+      relabelAs('kubectl-label', namespaceWith(), { [ENFORCE]: 'privileged' }),
+      { ...labelsFor('restricted'), [ENFORCE]: 'privileged' },
+    ],
+    [
+      'a user owns five of six labels: the sixth and the annotation are added',
+      relabelAs('kubectl-label', namespaceWith(), {
         ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline' },
         ...{ [AUDIT_VERSION]: 'v1.30', [WARN]: 'baseline' },
       }),
-      expected: {
+      {
         ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline', [AUDIT_VERSION]: 'v1.30' },
         ...{ [WARN]: 'baseline', [WARN_VERSION]: 'latest', level: 'restricted' },
       },
-    },
-    {
-      name: 'a user owns all six labels: nothing is written',
-      given: relabelAs('gitops', namespaceWith(), Object.fromEntries(ALL.map((key) => [key, 'latest']))),
-      expected: Object.fromEntries(ALL.map((key) => [key, 'latest'])),
-    },
-    {
-      name: 'a user owns all six labels and opts in: all are overwritten',
-      given: relabelAs('gitops', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), {
+    ],
+    [
+      'a user owns all six labels: nothing is written',
+      relabelAs('gitops', namespaceWith(), Object.fromEntries(ALL.map((key) => [key, 'latest']))),
+      Object.fromEntries(ALL.map((key) => [key, 'latest'])),
+    ],
+    [
+      'a user owns all six labels and opts in: all are overwritten',
+      relabelAs('gitops', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), {
         ...Object.fromEntries(ALL.map((key) => [key, 'latest'])),
       }),
-      expected: labelsFor('restricted'),
-    },
-    {
-      name: 'the namespace opts out: nothing is written',
-      given: namespaceWith({ [LABEL_SYNC_LABEL]: 'false' }),
-      expected: {},
-    },
-    {
-      name: 'an invalid value of the opt-in label is ignored',
-      given: namespaceWith({ [LABEL_SYNC_LABEL]: 'True' }),
-      expected: labelsFor('restricted'),
-    },
-    { name: 'a platform namespace', given: namespaceWith({}, 'openshift-operators'), expected: {} },
-    {
-      name: 'a name that only resembles a platform namespace',
-      given: namespaceWith({}, 'openshiftfoo'),
-      expected: labelsFor('restricted'),
-    },
-    {
-      name: 'an exempt namespace that opts in',
-      given: namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }, 'kube-system'),
-      expected: {},
-    },
-    {
-      name: 'SCCs are disabled',
-      given: namespaceWith({ 'security.openshift.io/disable-securitycontextconstraints': 'true' }),
-      expected: {},
-    },
-    {
-      name: 'SCCs are disabled and the namespace opts in',
-      given: namespaceWith({ 'openshift.io/run-level': '1', [LABEL_SYNC_LABEL]: 'true' }),
-      expected: labelsFor('restricted'),
-    },
+      labelsFor('restricted'),
+    ],
+    ['the namespace opts out: nothing is written', namespaceWith({ [LABEL_SYNC_LABEL]: 'false' }), {}],
+    [
+      'an invalid value of the opt-in label is ignored',
+      namespaceWith({ [LABEL_SYNC_LABEL]: 'True' }),
+      labelsFor('restricted'),
+    ],
+    ['a platform namespace', namespaceWith({}, 'openshift-operators'), {}],
+    ['a name that only resembles a platform namespace', namespaceWith({}, 'openshiftfoo'), labelsFor('restricted')],
+    ['an exempt namespace that opts in', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }, 'kube-system'), {}],
+    ['SCCs are disabled', namespaceWith({ 'security.openshift.io/disable-securitycontextconstraints': 'true' }), {}],
+    [
+      'SCCs are disabled and the namespace opts in',
+      namespaceWith({ 'openshift.io/run-level': '1', [LABEL_SYNC_LABEL]: 'true' }),
+      labelsFor('restricted'),
+    ],
   ];
-  for (const { name, given, expected } of cases) {
+  for (const [name, given, expected] of cases) {
     test(name, () => assert.deepEqual(state(synced(given)), expected));
   }
 

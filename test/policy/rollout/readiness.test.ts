@@ -102,117 +102,97 @@ function told({ verdict, categories, workloads }: NamespaceEvaluation): unknown 
 
 suite('a namespace', () => {
   const ofSet = { owner: { kind: 'ReplicaSet', name: 'web-5d4f' } };
-  const cases: readonly {
-    readonly name: string;
-    readonly given: Partial<NamespaceInput>;
-    readonly expected: unknown;
-  }[] = [
-    { name: 'empty', given: {}, expected: ['clean'] },
-    { name: 'a restricted pod', given: { pods: [podOf({})] }, expected: ['clean'] },
-    {
-      name: 'a pod that violates',
-      given: { pods: [podOf({ spec: HOST })] },
-      expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
-    },
-    {
-      name: 'completed pods',
-      given: { pods: ['Succeeded', 'Failed'].map((phase) => podOf({ phase, spec: HOST })) },
-      expected: ['clean'],
-    },
-    {
-      name: 'an exempt runtime class',
-      given: { pods: [podOf({ spec: { ...HOST, runtimeClassName: 'kata' } })] },
-      expected: ['clean'],
-    },
-    {
-      name: 'a level that forbids nothing',
-      given: { level: 'privileged', pods: [podOf({ spec: HOST })] },
-      expected: ['clean'],
-    },
-    {
-      name: 'pods of one controller',
-      given: {
+  const cases: readonly (readonly [name: string, given: Partial<NamespaceInput>, expected: unknown])[] = [
+    ['empty', {}, ['clean']],
+    ['a restricted pod', { pods: [podOf({})] }, ['clean']],
+    [
+      'a pod that violates',
+      { pods: [podOf({ spec: HOST })] },
+      ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
+    ],
+    ['completed pods', { pods: ['Succeeded', 'Failed'].map((phase) => podOf({ phase, spec: HOST })) }, ['clean']],
+    ['an exempt runtime class', { pods: [podOf({ spec: { ...HOST, runtimeClassName: 'kata' } })] }, ['clean']],
+    ['a level that forbids nothing', { level: 'privileged', pods: [podOf({ spec: HOST })] }, ['clean']],
+    [
+      'pods of one controller',
+      {
         pods: ['web-5d4f-a', 'web-5d4f-b'].map((name) => podOf({ name, ...ofSet, spec: HOST })),
         exists: (kind, name) => kind === 'Deployment' && name === 'web',
       },
-      expected: ['violating', 'unknown', 'Deployment/web 2 serviceAccount hostNamespaces'],
-    },
-    {
-      name: 'pods of a controller that does not exist',
-      given: { pods: [podOf({ ...ofSet, spec: HOST })] },
-      expected: ['violating', 'unknown', 'ReplicaSet/web-5d4f 1 serviceAccount hostNamespaces'],
-    },
-    {
-      name: 'a workload without pods',
-      given: { templates: [templateOf('idle', HOST), templateOf('fine')] },
-      expected: ['violating', 'unknown', 'Deployment/idle 0 serviceAccount hostNamespaces'],
-    },
-    {
-      name: 'a pod admitted by the permissions of its creator',
-      given: { pods: [podOf({ annotations: USER, spec: HOST })] },
-      expected: ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
-    },
-    {
-      name: 'the same in a namespace without SCC admission',
-      given: { pods: [podOf({ annotations: USER, spec: HOST })], sccMode: 'off' },
-      expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
-    },
-    {
-      name: 'the same, and its service account may use the SCC too',
-      given: { pods: [podOf({ annotations: USER, spec: HOST })], mayUse: (_account, scc) => scc === 'hostnetwork-v2' },
-      expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
-    },
-    {
-      name: 'both kinds of pods',
-      given: { pods: [podOf({ annotations: USER, spec: HOST }), podOf({ name: 'b', spec: HOST })] },
-      expected: [
+      ['violating', 'unknown', 'Deployment/web 2 serviceAccount hostNamespaces'],
+    ],
+    [
+      'pods of a controller that does not exist',
+      { pods: [podOf({ ...ofSet, spec: HOST })] },
+      ['violating', 'unknown', 'ReplicaSet/web-5d4f 1 serviceAccount hostNamespaces'],
+    ],
+    [
+      'a workload without pods',
+      { templates: [templateOf('idle', HOST), templateOf('fine')] },
+      ['violating', 'unknown', 'Deployment/idle 0 serviceAccount hostNamespaces'],
+    ],
+    [
+      'a pod admitted by the permissions of its creator',
+      { pods: [podOf({ annotations: USER, spec: HOST })] },
+      ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
+    ],
+    [
+      'the same in a namespace without SCC admission',
+      { pods: [podOf({ annotations: USER, spec: HOST })], sccMode: 'off' },
+      ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
+    ],
+    [
+      'the same, and its service account may use the SCC too',
+      { pods: [podOf({ annotations: USER, spec: HOST })], mayUse: (_account, scc) => scc === 'hostnetwork-v2' },
+      ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
+    ],
+    [
+      'both kinds of pods',
+      { pods: [podOf({ annotations: USER, spec: HOST }), podOf({ name: 'b', spec: HOST })] },
+      [
         ...['violating', 'userSCC', 'unknown'],
         ...['Pod/b 1 serviceAccount hostNamespaces', 'Pod/web 1 user hostNamespaces'],
       ],
-    },
-    {
-      name: 'both kinds of pods of one controller',
-      given: {
+    ],
+    [
+      'both kinds of pods of one controller',
+      {
         pods: [{ annotations: USER }, {}].map((pod) =>
           podOf({ ...pod, owner: { kind: 'DaemonSet', name: 'net' }, spec: HOST }),
         ),
       },
-      expected: ['violating', 'userSCC', 'unknown', 'DaemonSet/net 2 serviceAccount+user hostNamespaces'],
-    },
-    {
-      name: 'a template with pods of users',
-      given: {
+      ['violating', 'userSCC', 'unknown', 'DaemonSet/net 2 serviceAccount+user hostNamespaces'],
+    ],
+    [
+      'a template with pods of users',
+      {
         templates: [templateOf('web', HOST)],
         pods: [podOf({ annotations: USER, owner: { kind: 'Deployment', name: 'web' } })],
       },
-      expected: ['violating', 'userSCC', 'Deployment/web 0 user hostNamespaces'],
-    },
-    {
-      name: 'pods that cannot be listed',
-      given: { pods: undefined },
-      expected: ['inconclusive'],
-    },
-    { name: 'an unknown level', given: { level: undefined }, expected: ['inconclusive'] },
-    {
-      name: 'a platform namespace',
-      given: { namespace: { metadata: { name: 'openshift' } }, pods: [podOf({ spec: HOST })] },
-      expected: ['violating', 'openshift', 'Pod/web 1 serviceAccount hostNamespaces'],
-    },
-    {
-      name: 'a name that resembles a platform namespace',
-      given: { namespace: { metadata: { name: 'openshiftfoo' } }, pods: [podOf({ spec: HOST })] },
-      expected: ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
-    },
-    {
-      name: 'a namespace that opts out',
-      given: {
+      ['violating', 'userSCC', 'Deployment/web 0 user hostNamespaces'],
+    ],
+    ['pods that cannot be listed', { pods: undefined }, ['inconclusive']],
+    ['an unknown level', { level: undefined }, ['inconclusive']],
+    [
+      'a platform namespace',
+      { namespace: { metadata: { name: 'openshift' } }, pods: [podOf({ spec: HOST })] },
+      ['violating', 'openshift', 'Pod/web 1 serviceAccount hostNamespaces'],
+    ],
+    [
+      'a name that resembles a platform namespace',
+      { namespace: { metadata: { name: 'openshiftfoo' } }, pods: [podOf({ spec: HOST })] },
+      ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
+    ],
+    [
+      'a namespace that opts out',
+      {
         namespace: { metadata: { name: 'demo', labels: { [LABEL_SYNC_LABEL]: 'false' } } },
         pods: [podOf({ spec: HOST })],
       },
-      expected: ['violating', 'disabledSyncer', 'Pod/web 1 serviceAccount hostNamespaces'],
-    },
+      ['violating', 'disabledSyncer', 'Pod/web 1 serviceAccount hostNamespaces'],
+    ],
   ];
-  for (const { name, given, expected } of cases) {
+  for (const [name, given, expected] of cases) {
     test(name, () => assert.deepEqual(told(evaluateNamespace(inputFor(given))), expected));
   }
 
