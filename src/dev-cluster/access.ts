@@ -7,7 +7,7 @@ import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/index.ts';
 import { readWriteOptions } from './body.ts';
 import { decodeNew, timestamp } from './create.ts';
-import { attributesOf, type Call, type Core, type ObjectResult } from './request.ts';
+import { createAttributes, type Call, type Core, type ObjectResult } from './request.ts';
 import {
   at,
   editMetadata,
@@ -146,7 +146,7 @@ export async function createReview(core: Core, call: Call): Promise<ObjectResult
   const options = readWriteOptions(call.query, 'CreateOptions');
   const sent = decodeNew(core, call, options);
   const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
-  const attributes = attributesOf(call, { ...change, object: sent });
+  const attributes = createAttributes(call, { ...change, object: sent });
   const object = (await core.admission.mutate(attributes, context)) ?? sent;
   await core.admission.validate({ ...attributes, object }, context);
   editMetadata(object)['creationTimestamp'] = info.kind === 'SelfSubjectReview' ? timestamp(core.clock()) : null;

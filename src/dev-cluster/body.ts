@@ -3,10 +3,10 @@ import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
 import type { GroupVersionKind } from '../kube/types.ts';
 import { decodeBody, type FieldValidation } from './fields/decode.ts';
-import { managerOf, trackUpdate } from './fields/managed-fields.ts';
+import { fieldManagerName, trackUpdate } from './fields/managed-fields.ts';
 import type { Schema } from './fields/schema.ts';
 import type { Call, Core } from './request.ts';
-import { apiVersionOf, editMetadata, metadataOf, type ApiObject } from './types.ts';
+import { formatApiVersion, editMetadata, getMetadata, type ApiObject } from './types.ts';
 
 export const APPLY = 'application/apply-patch+yaml';
 
@@ -85,15 +85,15 @@ export function unsupportedMediaType(accepted: readonly string[]): ApiError {
 }
 
 /** Returns the kind of the objects that a request sends. */
-export function kindOf(call: Call): GroupVersionKind {
+export function requestKind(call: Call): GroupVersionKind {
   return call.subresource?.kind ?? call.info;
 }
 
 /** Returns the type of the objects that a request sends. */
-export function typeOf(core: Core, call: Call): Schema {
-  const kind = kindOf(call);
+export function requestSchema(core: Core, call: Call): Schema {
+  const kind = requestKind(call);
   const type = core.schemas.typeOf(kind);
-  if (!type) throw new Error(`no schema for ${apiVersionOf(kind)} ${kind.kind}`);
+  if (!type) throw new Error(`no schema for ${formatApiVersion(kind)} ${kind.kind}`);
   return type;
 }
 
@@ -102,15 +102,15 @@ const READABLE = ['application/json', 'application/yaml', 'application/vnd.kuber
 
 /** Decodes the body of a create or an update and fills in defaults. Throws ApiError 400 or 415. */
 export function readBody(core: Core, call: Call, fieldValidation: FieldValidation): ApiObject {
-  const kind = kindOf(call);
+  const kind = requestKind(call);
   const contentType = mediaType(call.contentType) || 'application/json';
   if (!READABLE.includes(contentType)) throw unsupportedMediaType(READABLE);
-  const decoded = decodeBody({ text: call.body, contentType, type: typeOf(core, call), kind, fieldValidation });
+  const decoded = decodeBody({ text: call.body, contentType, type: requestSchema(core, call), kind, fieldValidation });
   for (const warning of decoded.warnings) call.context.warn(warning);
   const { object } = decoded;
   const { apiVersion = '' } = object;
-  if (apiVersion !== apiVersionOf(kind)) {
-    const expected = `the expected API version (${apiVersionOf(kind)})`;
+  if (apiVersion !== formatApiVersion(kind)) {
+    const expected = `the expected API version (${formatApiVersion(kind)})`;
     throw new ApiError(badRequest(`the API version in the data (${apiVersion}) does not match ${expected}`));
   }
   completeFields(call, object, fieldValidation);
@@ -132,7 +132,7 @@ export function completeFields(call: Call, object: ApiObject, fieldValidation: F
 
 /** Sets the namespace of the request on an object. Throws ApiError 400 if the object has another namespace. */
 export function matchNamespace(object: ApiObject, namespace: string): void {
-  const own = metadataOf(object).namespace ?? '';
+  const own = getMetadata(object).namespace ?? '';
   if (own === namespace) return;
   const metadata = editMetadata(object);
   if (namespace === '') Reflect.deleteProperty(metadata, 'namespace');
@@ -145,7 +145,7 @@ export function matchNamespace(object: ApiObject, namespace: string): void {
 
 /** Throws ApiError 400 unless the object has the name in the URL. */
 export function matchName(object: ApiObject, name: string): void {
-  const own = metadataOf(object).name ?? '';
+  const own = getMetadata(object).name ?? '';
   if (own === name) return;
   const message =
     own === ''
@@ -155,17 +155,17 @@ export function matchName(object: ApiObject, name: string): void {
 }
 
 /** Returns the field manager of a request and the fields that it can own. */
-export function ownershipOf(core: Core, call: Call, fieldManager: string | undefined) {
+export function createOwnership(core: Core, call: Call, fieldManager: string | undefined) {
   return {
     resource: call.info,
     subresource: call.subresource?.name ?? '',
-    type: typeOf(core, call),
-    manager: managerOf(fieldManager, call.userAgent),
+    type: requestSchema(core, call),
+    manager: fieldManagerName(fieldManager, call.userAgent),
     now: core.clock(),
   };
 }
 
 /** Updates `metadata.managedFields` of an object that a request creates or changes. */
 export function trackFields(core: Core, call: Call, options: WriteOptions, object: ApiObject, live?: ApiObject): void {
-  trackUpdate({ ...ownershipOf(core, call, options.fieldManager), object, ...(live ? { live } : {}) });
+  trackUpdate({ ...createOwnership(core, call, options.fieldManager), object, ...(live ? { live } : {}) });
 }

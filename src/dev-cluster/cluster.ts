@@ -21,7 +21,7 @@ import { loadSchemas, type Schemas } from './fields/schema.ts';
 import { createRequestHandler, noSuchResource, parsePath, type Core, type HandleRequest } from './request.ts';
 import { createRegistry, findSubresource, type Registry } from './resources.ts';
 import { createStorage, type Storage } from './storage.ts';
-import { metadataOf, type ResourceKey } from './types.ts';
+import { getMetadata, type ResourceKey } from './types.ts';
 
 export interface DevClusterOptions {
   clock(): Date;
@@ -51,7 +51,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
   const store = createStore();
   storage.subscribe(({ type, resource, object }) => {
     const kind = findKind(resource);
-    const { name = '', namespace } = metadataOf(object);
+    const { name = '', namespace } = getMetadata(object);
     if (kind && type === 'DELETED') store.remove(kind, name, namespace);
     else if (kind) store.put(kind, object);
   });
@@ -131,11 +131,11 @@ function createWriter({ request }: Pick<Connection, 'request'>, registry: Regist
   };
   return {
     async create(resource, body, options) {
-      const { namespace = '' } = metadataOf(body);
+      const { namespace = '' } = getMetadata(body);
       return request({ method: 'POST', path: path(resource, namespace), query: { ...query, ...options }, body });
     },
     async update(resource, body, subresource = '') {
-      const { name = '', namespace = '' } = metadataOf(body);
+      const { name = '', namespace = '' } = getMetadata(body);
       return request({ method: 'PUT', path: path(resource, namespace, name, subresource), query, body });
     },
     async remove(resource, namespace, name) {

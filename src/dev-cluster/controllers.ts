@@ -1,19 +1,18 @@
 import { deepEqual } from '../kube/equality.ts';
 import { matchesLabelSelector } from '../kube/webhooks.ts';
 import { ApiError } from '../kube/status.ts';
-import { typeOfCrdSchema, type Schemas } from './fields/schema.ts';
+import { customResourceSchema, type Schemas } from './fields/schema.ts';
 import { definedResources } from './objects/custom-resources.ts';
 import type { Registry } from './resources.ts';
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from './roles.ts';
 import { isSameResource, type Storage, type StoredChange } from './storage.ts';
 import {
   itemsAt,
-  metadataOf,
+  getMetadata,
   objectAt,
   textAt,
   type ApiObject,
   type ObjectReader,
-  type ResourceInfo,
   type ResourceKey,
 } from './types.ts';
 
@@ -69,7 +68,6 @@ export async function startControllers(
   const controllers = [
     namespaceContent(context, rootCertificate),
     namespaceDeletion(context),
-    garbageCollection(context),
     roleAggregation(context),
     definitionStatus(context),
   ];
@@ -148,13 +146,13 @@ function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
 
 /** Creates an object unless it exists. */
 async function createMissing({ reader, writer }: ControllerContext, resource: ResourceKey, object: ApiObject) {
-  const { namespace = '', name = '' } = metadataOf(object);
+  const { namespace = '', name = '' } = getMetadata(object);
   if (!reader.get(resource, namespace, name)) await ignoreStatus(409, writer.create(resource, object));
 }
 
 /** Deletes an object, which can be gone already. */
 async function removeExisting({ writer }: ControllerContext, resource: ResourceKey, object: ApiObject) {
-  const { namespace = '', name = '' } = metadataOf(object);
+  const { namespace = '', name = '' } = getMetadata(object);
   await ignoreStatus(404, writer.remove(resource, namespace, name));
 }
 
@@ -167,7 +165,7 @@ async function ignoreStatus(code: number, request: Promise<unknown>): Promise<vo
 }
 
 function isDeleting(object: ApiObject): boolean {
-  return metadataOf(object).deletionTimestamp !== undefined;
+  return getMetadata(object).deletionTimestamp !== undefined;
 }
 
 const ROOT_CA = 'kube-root-ca.crt';
@@ -177,7 +175,7 @@ function namespaceContent(context: ControllerContext, rootCertificate: string | 
   return {
     name: 'namespace-content',
     keyOf({ type, resource, object }) {
-      const { name, namespace } = metadataOf(object);
+      const { name, namespace } = getMetadata(object);
       if (isSameResource(resource, NAMESPACES)) return type === 'DELETED' ? undefined : name;
       const isContent =
         (isSameResource(resource, SERVICE_ACCOUNTS) && name === 'default') ||
@@ -203,7 +201,7 @@ function namespaceDeletion(context: ControllerContext): Controller {
   return {
     name: 'namespace-deletion',
     keyOf({ type, resource, object }) {
-      const { name, namespace } = metadataOf(object);
+      const { name, namespace } = getMetadata(object);
       if (isSameResource(resource, NAMESPACES)) return type === 'DELETED' ? undefined : name;
       return type === 'DELETED' ? namespace : undefined;
     },
@@ -220,37 +218,6 @@ function namespaceDeletion(context: ControllerContext): Controller {
       if (resources.some((resource) => reader.list(resource, name).length > 0)) return;
       const spec = { ...objectAt(namespace, 'spec'), finalizers: [] };
       await writer.update(NAMESPACES, { ...namespace, spec }, 'finalize');
-    },
-  };
-}
-
-/** Deletes the dependents of deleted objects, unless they have another owner. */
-function garbageCollection(context: ControllerContext): Controller {
-  const { reader, registry, writer } = context;
-  const ownersOf = (object: ApiObject) => metadataOf(object).ownerReferences ?? [];
-  const exists = (owner: ReturnType<typeof ownersOf>[number], namespace: string): boolean => {
-    const group = owner.apiVersion.includes('/') ? owner.apiVersion.slice(0, owner.apiVersion.indexOf('/')) : '';
-    const info = registry.list().find((one) => one.group === group && one.kind === owner.kind);
-    const stored = info && reader.get(info, info.namespaced ? namespace : '', owner.name);
-    return metadataOf(stored).uid === owner.uid;
-  };
-  const collect = async (resource: ResourceInfo, object: ApiObject, uid: string): Promise<void> => {
-    const others = ownersOf(object).filter((owner) => owner.uid !== uid);
-    if (!others.some((owner) => exists(owner, metadataOf(object).namespace ?? ''))) {
-      return removeExisting(context, resource, object);
-    }
-    await writer.update(resource, { ...object, metadata: { ...object.metadata, ownerReferences: others } });
-  };
-  return {
-    name: 'garbage-collection',
-    keyOf: ({ type, object }) => (type === 'DELETED' ? metadataOf(object).uid : undefined),
-    async reconcile(uid) {
-      for (const resource of registry.list()) {
-        const dependents = reader
-          .list(resource)
-          .filter((object) => ownersOf(object).some((owner) => owner.uid === uid));
-        for (const object of dependents) await collect(resource, object, uid);
-      }
     },
   };
 }
@@ -279,7 +246,7 @@ function aggregatedRules(role: ApiObject, roles: readonly ApiObject[]): readonly
   const selectors = itemsAt(role, 'aggregationRule', 'clusterRoleSelectors');
   if (selectors.length === 0) return undefined;
   const sources = selectors.flatMap((selector) =>
-    roles.filter((other) => other !== role && matchesLabelSelector(selector, metadataOf(other).labels)),
+    roles.filter((other) => other !== role && matchesLabelSelector(selector, getMetadata(other).labels)),
   );
   const rules = sources.flatMap((source) => itemsAt(source, 'rules'));
   return rules.filter((rule, index) => rules.findIndex((other) => deepEqual(other, rule)) === index);
@@ -292,9 +259,9 @@ export function serveDefinitions(storage: Storage, registry: Registry, schemas: 
     const resources = type === 'DELETED' ? [] : definedResources(object);
     for (const info of resources) {
       const version = itemsAt(object, 'spec', 'versions').find(({ name }) => name === info.version);
-      schemas.put(info, typeOfCrdSchema(objectAt(version, 'schema', 'openAPIV3Schema')));
+      schemas.put(info, customResourceSchema(objectAt(version, 'schema', 'openAPIV3Schema')));
     }
-    registry.define(metadataOf(object).name ?? '', resources);
+    registry.define(getMetadata(object).name ?? '', resources);
   });
 }
 
@@ -306,13 +273,13 @@ function definitionStatus(context: ControllerContext): Controller {
   return {
     name: 'custom-resource-definitions',
     keyOf({ type, resource, object }) {
-      if (isSameResource(resource, DEFINITIONS)) return type === 'DELETED' ? undefined : metadataOf(object).name;
+      if (isSameResource(resource, DEFINITIONS)) return type === 'DELETED' ? undefined : getMetadata(object).name;
       return type === 'DELETED' ? `${resource.resource}.${resource.group}` : undefined;
     },
     async reconcile(name) {
       const definition = reader.get(DEFINITIONS, '', name);
       if (!definition) return;
-      const { finalizers = [], creationTimestamp } = metadataOf(definition);
+      const { finalizers = [], creationTimestamp } = getMetadata(definition);
       const withFinalizers = (names: readonly string[]): Promise<ApiObject> =>
         writer.update(DEFINITIONS, { ...definition, metadata: { ...definition.metadata, finalizers: names } });
       if (isDeleting(definition)) {

@@ -1,9 +1,9 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { alreadyExists, ApiError, createStatus, invalid } from '../kube/status.ts';
 import { matchNamespace, readBody, readWriteOptions, trackFields, type WriteOptions } from './body.ts';
-import { attributesOf, type Call, type Core, type ObjectResult } from './request.ts';
+import { createAttributes, type Call, type Core, type ObjectResult } from './request.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
-import { editMetadata, metadataOf, type ApiObject } from './types.ts';
+import { editMetadata, getMetadata, type ApiObject } from './types.ts';
 
 /** Creates an object. Throws ApiError. */
 export async function create(core: Core, call: Call): Promise<ObjectResult> {
@@ -35,10 +35,11 @@ export async function createObject(
 ): Promise<ApiObject> {
   const { info, context } = call;
   const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
-  const object = (await core.admission.mutate(attributesOf(call, { ...change, object: decoded }), context)) ?? decoded;
+  const object =
+    (await core.admission.mutate(createAttributes(call, { ...change, object: decoded }), context)) ?? decoded;
   completeNew(core, call, object);
-  await core.admission.validate(attributesOf(call, { ...change, object }), context);
-  const { resourceVersion = '', name = '' } = metadataOf(object);
+  await core.admission.validate(createAttributes(call, { ...change, object }), context);
+  const { resourceVersion = '', name = '' } = getMetadata(object);
   if (resourceVersion !== '') {
     throw new ApiError(
       createStatus(500, 'InternalError', 'resourceVersion should not be set on objects to be created'),
@@ -57,14 +58,14 @@ function completeNew(core: Core, call: Call, object: ApiObject): void {
   const metadata = editMetadata(object);
   metadata['creationTimestamp'] = timestamp(core.clock());
   metadata['uid'] = randomUUID();
-  const { name = '', generateName = '' } = metadataOf(object);
+  const { name = '', generateName = '' } = getMetadata(object);
   if (name === '' && generateName !== '') metadata['name'] = freeName(core, call, generateName);
   // A webhook can have changed the namespace.
   matchNamespace(object, call.scope);
   info.strategy.prepareForCreate(object);
   const errors = info.strategy.validateCreate(object);
-  if (errors.length > 0) throw new ApiError(invalid(info, metadataOf(object).name ?? '', errors));
-  for (const warning of info.strategy.warnings(object)) context.warn(warning);
+  if (errors.length > 0) throw new ApiError(invalid(info, getMetadata(object).name ?? '', errors));
+  info.strategy.warnings(object).forEach(context.warn);
 }
 
 function freeName(core: Core, { info, scope }: Call, generateName: string): string {
@@ -91,6 +92,6 @@ export function timestamp(time: Date): string {
 function nameTaken(core: Core, call: Call, name: string): ApiError {
   const status = alreadyExists(call.info, name);
   const existing = core.storage.get(storageKey(call.info), call.scope, name);
-  const isDeleting = metadataOf(existing).deletionTimestamp !== undefined;
+  const isDeleting = getMetadata(existing).deletionTimestamp !== undefined;
   return new ApiError(isDeleting ? { ...status, message: `object is being deleted: ${status.message}` } : status);
 }

@@ -1,13 +1,13 @@
 import { notSupported } from '../kube/field-error.ts';
 import { ApiError, badRequest, conflict, notFound } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
-import { dryRunErrors, readInteger, requireValid } from './body.ts';
+import { dryRunErrors, requireValid } from './body.ts';
 import { timestamp } from './create.ts';
 import { list } from './list.ts';
-import { attributesOf, type Call, type Core, type ListResult, type ObjectResult } from './request.ts';
+import { createAttributes, type Call, type Core, type ListResult, type ObjectResult } from './request.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
-import { metadataOf, textAt, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
-import { finalizersOf } from './update.ts';
+import { getMetadata, textAt, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
+import { getFinalizers } from './update.ts';
 
 interface DeleteOptions {
   readonly dryRun: boolean;
@@ -19,9 +19,9 @@ interface DeleteOptions {
 
 const POLICIES = ['Foreground', 'Background'];
 
-/** Reads the options of a deletion from the body or, without a body, from the query. Throws ApiError 400 or 422. */
-function readDeleteOptions({ query, body }: Call): DeleteOptions {
-  const sent = body.trim() === '' ? optionsOfQuery(query) : optionsOfBody(body);
+/** Reads the options of a deletion from the body. Throws ApiError 400 or 422. */
+function readDeleteOptions({ body }: Call): DeleteOptions {
+  const sent = body.trim() === '' ? {} : parseOptions(body);
   const dryRun = textsAt(sent, 'dryRun');
   const policy = sent['propagationPolicy'] ?? 'Background';
   const isKnown = typeof policy === 'string' && POLICIES.includes(policy);
@@ -35,18 +35,7 @@ function readDeleteOptions({ query, body }: Call): DeleteOptions {
   };
 }
 
-function optionsOfQuery(query: URLSearchParams): JsonObject {
-  const gracePeriodSeconds = readInteger(query, 'gracePeriodSeconds');
-  const propagationPolicy = query.get('propagationPolicy') ?? '';
-  const dryRun = query.getAll('dryRun');
-  return {
-    ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-    ...(propagationPolicy === '' ? {} : { propagationPolicy }),
-    ...(dryRun.length === 0 ? {} : { dryRun }),
-  };
-}
-
-function optionsOfBody(body: string): JsonObject {
+function parseOptions(body: string): JsonObject {
   let value: unknown;
   try {
     value = JSON.parse(body);
@@ -79,7 +68,7 @@ export async function removeCollection(core: Core, call: Call): Promise<ListResu
   const options = readDeleteOptions(call);
   const selected = list(core, call);
   for (const object of selected.items) {
-    const { name = '', namespace = '' } = metadataOf(object);
+    const { name = '', namespace = '' } = getMetadata(object);
     try {
       await removeObject(core, { ...call, name, namespace, scope: namespace }, options);
     } catch (error) {
@@ -98,26 +87,26 @@ async function removeObject(core: Core, call: Call, options: DeleteOptions): Pro
     const oldObject = toServed(info, raw);
     requirePreconditions(call, options, oldObject);
     const { dryRun } = options;
-    const attributes = attributesOf(call, { operation: 'DELETE', oldObject, options: options.object, dryRun });
+    const attributes = createAttributes(call, { operation: 'DELETE', oldObject, options: options.object, dryRun });
     await core.admission.mutate(attributes, context);
     await core.admission.validate(attributes, context);
-    const deletion = deletionOf(core, info, oldObject);
+    const deletion = createDeletion(core, info, oldObject);
     const result = dryRun ? deletion : store(core, info, raw, deletion);
     if (result) return result;
   }
 }
 
 /** Pods and Namespaces are marked as being deleted even without finalizers. */
-function deletionOf(core: Core, info: ResourceInfo, existing: ApiObject): Deletion {
-  const removed = finalizersOf(existing).length === 0;
+function createDeletion(core: Core, info: ResourceInfo, existing: ApiObject): Deletion {
+  const removed = getFinalizers(existing).length === 0;
   const isGraceful = info.group === '' && (info.resource === 'pods' || info.resource === 'namespaces');
-  const isMarked = metadataOf(existing).deletionTimestamp !== undefined;
+  const isMarked = getMetadata(existing).deletionTimestamp !== undefined;
   if ((removed && !isGraceful) || isMarked) return { object: existing, removed };
   return { object: markDeleted(existing, timestamp(core.clock())), removed };
 }
 
 function markDeleted(existing: ApiObject, deletionTimestamp: string): ApiObject {
-  const { generation } = metadataOf(existing);
+  const { generation } = getMetadata(existing);
   const isNamespace = existing.kind === 'Namespace';
   const metadata = {
     ...existing.metadata,
@@ -139,7 +128,7 @@ function store(core: Core, info: ResourceInfo, raw: ApiObject, { object, removed
 }
 
 function requirePreconditions({ info, name }: Call, options: DeleteOptions, existing: ApiObject): void {
-  const own = metadataOf(existing);
+  const own = getMetadata(existing);
   for (const field of ['uid', 'resourceVersion'] as const) {
     const sent = options[field];
     if (sent === '' || sent === own[field]) continue;
@@ -150,7 +139,7 @@ function requirePreconditions({ info, name }: Call, options: DeleteOptions, exis
 }
 
 function successStatus({ group, resource }: ResourceInfo, object: ApiObject): ApiObject {
-  const { name, uid } = metadataOf(object);
+  const { name, uid } = getMetadata(object);
   const details = { name, ...(group === '' ? {} : { group }), kind: resource, uid };
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details };
 }

@@ -1,5 +1,5 @@
 import { findSubresource, type Registry } from './resources.ts';
-import { apiVersionOf, type ResourceInfo } from './types.ts';
+import { formatApiVersion, type ResourceInfo } from './types.ts';
 
 export interface Document {
   readonly contentType: string;
@@ -52,7 +52,7 @@ export function findDocument(registry: Registry, path: string): Document | undef
   }
   const resources = registry.list().filter((info) => info.group === group && info.version === version);
   if (resources.length === 0) return undefined;
-  return json(isOpenApi ? openApi(resources) : resourceList(resources, apiVersionOf({ group, version })));
+  return json(isOpenApi ? openApi(resources) : resourceList(resources, formatApiVersion({ group, version })));
 }
 
 function json(document: object): Document {

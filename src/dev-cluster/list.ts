@@ -1,11 +1,11 @@
 import { matchesLabelSelector } from '../kube/webhooks.ts';
 import { ApiError, badRequest } from '../kube/status.ts';
-import { metadataOf, textAt, type ApiObject, type ResourceInfo } from './types.ts';
+import { getMetadata, textAt, type ApiObject, type ResourceInfo } from './types.ts';
 import { compareBytes } from '../kube/text.ts';
 import { readBoolean, readInteger } from './body.ts';
 import type { Call, Core, ListResult } from './request.ts';
 import { storageKey, toServed } from './resources.ts';
-import { keyOfObject } from './storage.ts';
+import { getObjectKey } from './storage.ts';
 
 /** Returns true if an object is selected. */
 type Selector = (object: ApiObject) => boolean;
@@ -29,7 +29,7 @@ export function parseLabelSelector(text: string): Selector {
     matchExpressions.push(expressionOf(groups.groups ?? {}));
     rest = rest.slice(groups[0].length);
   }
-  return (object) => matchesLabelSelector({ matchExpressions }, metadataOf(object).labels);
+  return (object) => matchesLabelSelector({ matchExpressions }, getMetadata(object).labels);
 }
 
 type Groups = Readonly<Record<string, string | undefined>>;
@@ -102,11 +102,11 @@ export function list(core: Core, call: Call): ListResult {
   const from = options.continue === '' ? undefined : readToken(options.continue);
   const revision = from?.revision ?? core.storage.revision();
   const all = currentObjects(core, call).filter(options.selects);
-  const rest = from ? all.filter((object) => compareBytes(keyOfObject(object), from.after) > 0) : all;
+  const rest = from ? all.filter((object) => compareBytes(getObjectKey(object), from.after) > 0) : all;
   const items = options.limit > 0 ? rest.slice(0, options.limit) : rest;
   const last = items.at(-1);
   const hasMore = last !== undefined && items.length < rest.length;
-  const token = hasMore ? { continue: writeToken({ revision, after: keyOfObject(last) }) } : {};
+  const token = hasMore ? { continue: writeToken({ revision, after: getObjectKey(last) }) } : {};
   return { kind: 'list', info: call.info, items, metadata: { resourceVersion: String(revision), ...token } };
 }
 

@@ -1,6 +1,6 @@
 import { ApiError, badRequest, createStatus, notFound } from '../kube/status.ts';
 import { requireAccess, createReview, isReview } from './access.ts';
-import { textAt, type ApiObject, metadataOf, type ResourceInfo } from './types.ts';
+import { textAt, type ApiObject, getMetadata, type ResourceInfo } from './types.ts';
 import type { Access } from '../cluster/access.ts';
 import type { Operation } from '../kube/admission.ts';
 import type { UserInfo } from '../kube/types.ts';
@@ -41,7 +41,7 @@ async function admitConnection(core: Core, call: Call, subresource: string): Pro
   const action = { apiGroup: info.group, resource: info.resource, subresource, namespace, name };
   if (call.verb === 'get') requireAccess(core.access, call.user, { verb: 'create', ...action });
   const object = connectOptions(call, subresource);
-  const attributes = attributesOf(call, { operation: 'CONNECT', object, options: {}, dryRun: false });
+  const attributes = createAttributes(call, { operation: 'CONNECT', object, options: {}, dryRun: false });
   const admitted = await core.admission.mutate(attributes, context);
   await core.admission.validate({ ...attributes, object: admitted ?? object }, context);
 }
@@ -277,8 +277,8 @@ export interface Attributes extends Change {
   readonly user: UserInfo;
 }
 
-export function attributesOf(call: Call, change: Change): Attributes {
-  const name = call.name === '' ? (metadataOf(change.object).name ?? '') : call.name;
+export function createAttributes(call: Call, change: Change): Attributes {
+  const name = call.name === '' ? (getMetadata(change.object).name ?? '') : call.name;
   const isNamespace = call.info.group === '' && call.info.resource === 'namespaces';
   return {
     ...change,

@@ -1,7 +1,7 @@
 import type { GroupVersionKind } from '../kube/types.ts';
 import { kindStrategy } from './objects/index.ts';
 import { kindColumns } from './tables.ts';
-import { apiVersionOf, type ApiObject, type ResourceInfo, type ResourceKey } from './types.ts';
+import { formatApiVersion, type ApiObject, type ResourceInfo, type ResourceKey } from './types.ts';
 
 /** The resources that the server serves. */
 export interface Registry {
@@ -200,7 +200,7 @@ export function storageKey(info: ResourceInfo): ResourceKey {
 
 /** Converts a stored object to the version of a resource. */
 export function toServed(info: ResourceInfo, stored: ApiObject): ApiObject {
-  const apiVersion = apiVersionOf(info);
+  const apiVersion = formatApiVersion(info);
   if (stored.apiVersion === apiVersion) return stored;
   const names = new Map<string, string>(EVENT_FIELD_NAMES.map(([served, kept]) => [kept, served]));
   return { ...(isConvertedEvent(info) ? renameFields(stored, names) : stored), apiVersion };

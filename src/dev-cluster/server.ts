@@ -63,7 +63,7 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error: unknown, _request, reply) => {
-    const status = statusOf(error);
+    const status = errorStatus(error);
     if (status.code >= 500 && !(error instanceof ApiError)) onError(error);
     return sendStatus(reply, status);
   });
@@ -159,7 +159,7 @@ function readContent(contentType: string, body: unknown): Pick<ApiRequest, 'cont
 /** Returns the first acceptable representation. Throws ApiError 406 if the client accepts no JSON. */
 function renderOptions(accept: string, query: URLSearchParams, now: Date): RenderOptions {
   const includeObject = query.get('includeObject');
-  const forms = accept.split(',').flatMap((clause) => formOf(clause.trim()) ?? []);
+  const forms = accept.split(',').flatMap((clause) => parseForm(clause.trim()) ?? []);
   const form = accept.trim() === '' ? 'object' : forms[0];
   if (form === undefined) {
     throw new ApiError(
@@ -173,7 +173,7 @@ function renderOptions(accept: string, query: URLSearchParams, now: Date): Rende
   };
 }
 
-function formOf(clause: string): Form | undefined {
+function parseForm(clause: string): Form | undefined {
   const [type = '', ...parameters] = clause.split(';').map((part) => part.trim());
   if (!['application/json', 'application/*', '*/*'].includes(type)) return undefined;
   const as = parameters.find((parameter) => parameter.startsWith('as='))?.slice('as='.length);
@@ -246,7 +246,10 @@ function createWarnings(): { add(text: string): void; list(): readonly string[] 
  * @see https://www.rfc-editor.org/rfc/rfc7234#section-5.5
  */
 export function warningHeader(text: string): string {
-  const quoted = text.replaceAll('\\', '\\\\').replaceAll('"', '\\"');
+  const quoted = text
+    .replaceAll(/\p{Cc}/gu, ' ')
+    .replaceAll('\\', '\\\\')
+    .replaceAll('"', '\\"');
   return `299 - "${Buffer.from(quoted, 'utf8').toString('latin1')}"`;
 }
 
@@ -270,7 +273,7 @@ function sendStatus(reply: FastifyReply, status: Status): FastifyReply {
   return sendJson(reply, status.code, { kind: 'Status', apiVersion: 'v1', ...status, metadata: {} });
 }
 
-function statusOf(error: unknown): Status {
+function errorStatus(error: unknown): Status {
   if (error instanceof ApiError) return error.status;
   if (error instanceof URIError) return badRequest(error.message);
   const { code, message } =

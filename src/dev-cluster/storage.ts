@@ -1,5 +1,5 @@
 import { compareBytes } from '../kube/text.ts';
-import { metadataOf, type ApiObject, type ObjectReader, type ResourceKey } from './types.ts';
+import { getMetadata, type ApiObject, type ObjectReader, type ResourceKey } from './types.ts';
 
 /** One write, as watches report it. */
 export interface StoredChange {
@@ -71,7 +71,7 @@ export function createStorage(): Storage {
     list: (resource, namespace) => sorted(table(resource), namespace),
     create(resource, object) {
       const objects = table(resource);
-      const key = keyOfObject(object);
+      const key = getObjectKey(object);
       if (objects.has(key)) return undefined;
       const stored = withRevision(object);
       objects.set(key, stored);
@@ -80,7 +80,7 @@ export function createStorage(): Storage {
     },
     replace(resource, before, object) {
       const objects = table(resource);
-      const key = keyOfObject(before);
+      const key = getObjectKey(before);
       if (objects.get(key) !== before) return undefined;
       const stored = withRevision(object);
       objects.set(key, stored);
@@ -89,7 +89,7 @@ export function createStorage(): Storage {
     },
     remove(resource, before, last = before) {
       const objects = table(resource);
-      const key = keyOfObject(before);
+      const key = getObjectKey(before);
       if (objects.get(key) !== before) return undefined;
       objects.delete(key);
       const removed = withRevision(last);
@@ -116,8 +116,8 @@ function objectKey(namespace: string, name: string): string {
   return namespace === '' ? name : `${namespace}/${name}`;
 }
 
-export function keyOfObject(object: ApiObject): string {
-  const { namespace, name } = metadataOf(object);
+export function getObjectKey(object: ApiObject): string {
+  const { namespace, name } = getMetadata(object);
   return objectKey(namespace ?? '', name ?? '');
 }
 

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from '../kube/types.ts';
 import type { ListResult, ObjectResult, WatchEvent } from './request.ts';
 import {
-  apiVersionOf,
+  formatApiVersion,
   at,
   itemsAt,
   numberAt,
@@ -36,7 +36,7 @@ export function renderList({ info, items, metadata }: ListResult, options: Rende
     return { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1', metadata, items: partial };
   }
   const shown = info.custom ? items : items.map(withoutType);
-  return { kind: info.listKind, apiVersion: apiVersionOf(info), metadata, items: shown };
+  return { kind: info.listKind, apiVersion: formatApiVersion(info), metadata, items: shown };
 }
 
 function withoutType(object: ApiObject): object {

@@ -63,7 +63,7 @@ export interface Strategy {
   prepareForUpdate(object: ApiObject, old: ApiObject, subresource: string): void;
   validateCreate(object: ApiObject): readonly FieldError[];
   validateUpdate(object: ApiObject, old: ApiObject, subresource: string): readonly FieldError[];
-  /** Warnings about fields that are valid but have no effect. */
+  /** Returns warnings about fields that are valid but have no effect. */
   warnings(object: ApiObject): readonly string[];
 }
 
@@ -75,7 +75,7 @@ export interface ObjectReader {
 }
 
 /** Returns the typed metadata of an object. */
-export function metadataOf(object: ApiObject | undefined): ObjectMeta {
+export function getMetadata(object: ApiObject | undefined): ObjectMeta {
   return object?.metadata ?? {};
 }
 
@@ -85,7 +85,7 @@ export function editMetadata(object: ApiObject): Record<string, unknown> {
   return object.metadata;
 }
 
-export function apiVersionOf({ group, version }: { readonly group: string; readonly version: string }): string {
+export function formatApiVersion({ group, version }: { readonly group: string; readonly version: string }): string {
   return group === '' ? version : `${group}/${version}`;
 }
 

@@ -5,15 +5,15 @@ import { requireAccess } from './access.ts';
 import {
   APPLY,
   completeFields,
-  kindOf,
+  requestKind,
   matchName,
   matchNamespace,
   mediaType,
-  ownershipOf,
+  createOwnership,
   readBody,
   readWriteOptions,
   trackFields,
-  typeOf,
+  requestSchema,
   unsupportedMediaType,
   type WriteOptions,
 } from './body.ts';
@@ -22,9 +22,9 @@ import { applyConfiguration } from './fields/apply.ts';
 import { applyPatch, type PatchMediaType } from './fields/patch.ts';
 import { decodeConfiguration } from './fields/decode.ts';
 import { keepTimes } from './fields/managed-fields.ts';
-import { attributesOf, type Call, type Core, type ObjectResult } from './request.ts';
+import { createAttributes, type Call, type Core, type ObjectResult } from './request.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
-import { editMetadata, metadataOf, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
+import { editMetadata, getMetadata, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
 
 /** A change of one object. */
 interface ObjectChange {
@@ -38,7 +38,7 @@ export async function update(core: Core, call: Call): Promise<ObjectResult> {
   const options = readWriteOptions(call.query, 'UpdateOptions');
   const sent = readBody(core, call, options.fieldValidation);
   matchName(sent, call.name);
-  const { uid } = metadataOf(sent);
+  const { uid } = getMetadata(sent);
   return changeObject(core, call, {
     options,
     next(existing) {
@@ -65,7 +65,7 @@ export async function patch(core: Core, call: Call): Promise<ObjectResult> {
 }
 
 function patched(core: Core, call: Call, options: WriteOptions, mediaType: PatchMediaType): ObjectChange['next'] {
-  const type = typeOf(core, call);
+  const type = requestSchema(core, call);
   const { fieldValidation } = options;
   return (existing) => {
     if (!existing) throw new ApiError(notFound(call.info, call.name));
@@ -82,9 +82,9 @@ function applied(core: Core, call: Call, options: WriteOptions): ObjectChange['n
   const { object: config, warnings } = decodeConfiguration({ text: call.body });
   for (const warning of warnings) call.context.warn(warning);
   return (existing) => {
-    const ownership = ownershipOf(core, call, fieldManager);
+    const ownership = createOwnership(core, call, fieldManager);
     const live = existing ? { live: existing } : {};
-    const object = applyConfiguration({ ...ownership, ...live, config, kind: kindOf(call), force });
+    const object = applyConfiguration({ ...ownership, ...live, config, kind: requestKind(call), force });
     completeFields(call, object, fieldValidation);
     return object;
   };
@@ -126,10 +126,10 @@ async function changeExisting(
     dryRun: options.dryRun,
   } as const;
   const sent = matched(call, next(oldObject));
-  const object = (await core.admission.mutate(attributesOf(call, { ...change, object: sent }), context)) ?? sent;
+  const object = (await core.admission.mutate(createAttributes(call, { ...change, object: sent }), context)) ?? sent;
   requireVersion(info, object, oldObject);
   completeChanged(call, object, oldObject);
-  await core.admission.validate(attributesOf(call, { ...change, object }), context);
+  await core.admission.validate(createAttributes(call, { ...change, object }), context);
   const stored = options.dryRun ? object : store(core, info, raw, object, oldObject);
   return stored && { kind: 'object', code: 200, object: toServed(info, stored), info };
 }
@@ -148,7 +148,7 @@ function matched(call: Call, object: ApiObject): ApiObject {
 }
 
 function requireUid({ info, name }: Call, uid: string, existing: ApiObject): void {
-  const { uid: own = '' } = metadataOf(existing);
+  const { uid: own = '' } = getMetadata(existing);
   if (uid === '' || uid === own) return;
   const cause = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${own}`;
   throw new ApiError(conflict(info, name, cause));
@@ -156,8 +156,8 @@ function requireUid({ info, name }: Call, uid: string, existing: ApiObject): voi
 
 /** Throws ApiError 409 for an outdated resource version. Built-in resources accept updates without a version. */
 function requireVersion(info: ResourceInfo, object: ApiObject, existing: ApiObject): void {
-  const { resourceVersion = '' } = metadataOf(object);
-  const { resourceVersion: current = '', name = '' } = metadataOf(existing);
+  const { resourceVersion = '' } = getMetadata(object);
+  const { resourceVersion: current = '', name = '' } = getMetadata(existing);
   if (resourceVersion === current) return;
   if (resourceVersion !== '' && resourceVersion !== '0') {
     const cause = 'the object has been modified; please apply your changes to the latest version and try again';
@@ -172,7 +172,7 @@ function requireVersion(info: ResourceInfo, object: ApiObject, existing: ApiObje
 
 /** Restores the fields that an update cannot change, and validates the object. */
 function completeChanged(call: Call, object: ApiObject, existing: ApiObject): void {
-  const { info, context } = call;
+  const { info } = call;
   const subresource = call.subresource?.name ?? '';
   const metadata = editMetadata(object);
   const restore = (field: string): void => {
@@ -190,19 +190,18 @@ function completeChanged(call: Call, object: ApiObject, existing: ApiObject): vo
   if (metadata['deletionGracePeriodSeconds'] == null) restore('deletionGracePeriodSeconds');
   const errors = info.strategy.validateUpdate(object, existing, subresource);
   if (errors.length > 0) throw new ApiError(invalid(info, call.name, errors));
-  if (subresource === '') for (const warning of info.strategy.warnings(object)) context.warn(warning);
   keepTimes(object, existing);
 }
 
 /** Returns the finalizers of an object, for a Namespace including those of its `spec`. */
-export function finalizersOf(object: ApiObject): readonly string[] {
-  const own = metadataOf(object).finalizers ?? [];
+export function getFinalizers(object: ApiObject): readonly string[] {
+  const own = getMetadata(object).finalizers ?? [];
   return object.kind === 'Namespace' ? [...own, ...textsAt(object, 'spec', 'finalizers')] : own;
 }
 
 /** Returns true if an update removes the last finalizer of an object that is being deleted. */
 function isReleased(object: ApiObject, existing: ApiObject): boolean {
-  const { deletionTimestamp, deletionGracePeriodSeconds } = metadataOf(object);
+  const { deletionTimestamp, deletionGracePeriodSeconds } = getMetadata(object);
   if (deletionTimestamp === undefined || (deletionGracePeriodSeconds ?? 0) !== 0) return false;
-  return finalizersOf(existing).length > 0 && finalizersOf(object).length === 0;
+  return getFinalizers(existing).length > 0 && getFinalizers(object).length === 0;
 }

@@ -3,7 +3,7 @@ import { currentObjects, readListOptions, type ListOptions } from './list.ts';
 import type { Call, Core, WatchEvent, WatchResult } from './request.ts';
 import { storageKey, toServed } from './resources.ts';
 import { isSameResource, type StoredChange } from './storage.ts';
-import { apiVersionOf, metadataOf, type ResourceInfo } from './types.ts';
+import { formatApiVersion, getMetadata, type ResourceInfo } from './types.ts';
 
 /** The interval of bookmarks, in milliseconds. */
 const BOOKMARK_MS = 60_000;
@@ -32,7 +32,7 @@ async function* watchEvents(
   const queue = createQueue(signal);
   const isServed = (): boolean => core.registry.find(info.group, info.version, info.resource) !== undefined;
   const inScope = ({ resource, object }: StoredChange): boolean =>
-    isSameResource(resource, key) && (scope === '' || metadataOf(object).namespace === scope);
+    isSameResource(resource, key) && (scope === '' || getMetadata(object).namespace === scope);
   const unsubscribe = storage.subscribe((change) => {
     if (inScope(change)) queue.push(change);
     else if (info.custom && !isServed()) queue.wake();
@@ -83,7 +83,7 @@ function expiredEvent(from: number, current: number): WatchEvent {
 
 function bookmark(info: ResourceInfo, revision: number): WatchEvent {
   const metadata = { resourceVersion: String(revision) };
-  return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: apiVersionOf(info), metadata } };
+  return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: formatApiVersion(info), metadata } };
 }
 
 interface ChangeQueue {

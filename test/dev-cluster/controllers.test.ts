@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';
-import { metadataOf, type ApiObject, type ResourceKey } from '../../src/dev-cluster/types.ts';
+import { getMetadata, type ApiObject, type ResourceKey } from '../../src/dev-cluster/types.ts';
 import { ApiError } from '../../src/kube/status.ts';
 
 const core = (resource: string): ResourceKey => ({ group: '', resource });
@@ -29,7 +29,7 @@ function object(kind: string, name: string, more: object = {}, namespace?: strin
 }
 
 function namesOf(resource: ResourceKey, namespace?: string): (string | undefined)[] {
-  return cluster.storage.list(resource, namespace).map((stored) => metadataOf(stored).name);
+  return cluster.storage.list(resource, namespace).map((stored) => getMetadata(stored).name);
 }
 
 const createNamespace = (name: string): Promise<ApiObject> =>
@@ -121,7 +121,7 @@ describe('namespaces', () => {
   test('a pod can be made right after its namespace', async () => {
     await createNamespace('a');
     const pod = object('Pod', 'p', { spec: { containers: [{ name: 'c', image: 'i' }] } }, 'a');
-    assert.equal(metadataOf(await cluster.writer.create(core('pods'), pod)).name, 'p');
+    assert.equal(getMetadata(await cluster.writer.create(core('pods'), pod)).name, 'p');
   });
 
   test('what every namespace has comes back', async () => {
@@ -165,37 +165,7 @@ describe('namespaces', () => {
   });
 });
 
-describe('garbage', () => {
-  const owned = async (...owners: ApiObject[]): Promise<void> => {
-    const ownerReferences = owners.map((owner) => {
-      const { name, uid } = metadataOf(owner);
-      return { apiVersion: 'v1', kind: 'ConfigMap', name, uid };
-    });
-    await cluster.writer.create(core('configmaps'), object('ConfigMap', 'child', {}, 'default', { ownerReferences }));
-  };
-  const parent = (name: string): Promise<ApiObject> =>
-    cluster.writer.create(core('configmaps'), object('ConfigMap', name, {}, 'default'));
-
-  test('goes with its owner', async () => {
-    await owned(await parent('a'));
-    await cluster.writer.remove(core('configmaps'), 'default', 'a');
-    await cluster.idle();
-    assert.deepEqual(namesOf(core('configmaps'), 'default'), ['kube-root-ca.crt']);
-  });
-
-  test('stays as long as one owner does', async () => {
-    await owned(await parent('a'), await parent('b'));
-    await cluster.writer.remove(core('configmaps'), 'default', 'a');
-    await cluster.idle();
-    const child = cluster.storage.get(core('configmaps'), 'default', 'child');
-    assert.deepEqual(
-      metadataOf(child).ownerReferences?.map(({ name }) => name),
-      ['b'],
-    );
-  });
-});
-
-describe('roles that gather rules', () => {
+describe('aggregated roles', () => {
   const role = (name: string, rules: object[], labels: object = {}): ApiObject => ({
     ...object('ClusterRole', name, { rules }, undefined, { labels }),
     apiVersion: `${RBAC}/v1`,

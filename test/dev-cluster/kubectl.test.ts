@@ -1,4 +1,4 @@
-/** What people do with kubectl, done with kubectl. Other tests send the same requests without it. */
+/** Runs kubectl against the development cluster. Other tests send the same requests without kubectl. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
@@ -23,13 +23,13 @@ data: { key: ${value} }
 interface Step {
   readonly run: string;
   readonly stdin?: string;
-  /** The whole output, or what must be in it. */
+  /** The whole output, or a pattern. */
   readonly says: string | RegExp;
-  /** What kubectl returns; 0 unless said otherwise. */
+  /** The exit code of kubectl; 0 by default. */
   readonly code?: number;
 }
 
-/** In order: later ones build on earlier ones. */
+/** The steps depend on each other. */
 const steps: readonly Step[] = [
   { run: 'create namespace shop --dry-run=server', says: 'namespace/shop created (server dry run)\n' },
   { run: 'get namespace shop', says: 'Error from server (NotFound): namespaces "shop" not found\n', code: 1 },
@@ -172,7 +172,7 @@ describe('kubectl', { skip: hasKubectl ? false : 'there is no kubectl here' }, (
     });
   }
 
-  test('get --watch shows what happens', async () => {
+  test('get --watch shows new objects', async () => {
     await kubectl(['create', 'namespace', 'watched']);
     const watching = kubectl('get configmaps -n watched --watch-only -o name --request-timeout=3s'.split(' '));
     await new Promise((resolve) => setTimeout(resolve, 1500));

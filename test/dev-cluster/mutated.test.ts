@@ -56,7 +56,7 @@ const MAP: ApiObject = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 
 const MAPS = { group: '', resource: 'configmaps' };
 const MOVED = [400, 'the namespace of the provided object does not match the namespace sent on the request'];
 
-describe('a webhook may not move an object', () => {
+describe('a webhook cannot change the namespace of an object', () => {
   test('to another namespace', async () => {
     const cluster = await clusterWith([{ op: 'replace', path: '/metadata/namespace', value: 'b' }]);
     assert.deepEqual(await refusalOf(cluster.writer.create(MAPS, MAP)), MOVED);
@@ -75,7 +75,7 @@ describe('a webhook may not move an object', () => {
     cluster.stop();
   });
 
-  test('to no namespace, for then it stays', async () => {
+  test('the namespace is restored if a webhook removes it', async () => {
     const cluster = await clusterWith([{ op: 'remove', path: '/metadata/namespace' }]);
     await cluster.writer.create(MAPS, MAP);
     assert.equal(cluster.storage.get(MAPS, 'a', 'm')?.metadata?.['namespace'], 'a');
@@ -83,7 +83,7 @@ describe('a webhook may not move an object', () => {
   });
 });
 
-test('a pod gets from plugins what it needs, whoever made its spec', async () => {
+test('plugins complete the spec of a pod that a webhook has set', async () => {
   const cluster = await clusterWith([{ op: 'add', path: '/spec/containers', value: [{ name: 'c', image: 'i:1' }] }]);
   const metadata = { name: 'p', namespace: 'a' };
   await cluster.writer.create({ group: '', resource: 'pods' }, { apiVersion: 'v1', kind: 'Pod', metadata });

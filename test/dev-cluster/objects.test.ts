@@ -82,11 +82,6 @@ describe('metadata', () => {
       'metadata.annotations: Too long: may not be more than 262144 bytes',
     ],
     [
-      'owner references',
-      pod({}, { ownerReferences: [{ apiVersion: 'v1', kind: 'B', name: 'b', uid: '' }] }),
-      'metadata.ownerReferences.uid: Invalid value: "": must not be empty',
-    ],
-    [
       'a namespace of a cluster-scoped object',
       make('v1', 'Namespace', {}, { name: 'a.b' }),
       'metadata.name: Invalid value: "a.b": must not contain dots',
@@ -275,37 +270,6 @@ describe('changed pods', () => {
   testUpdate([['resize', sized({ requests: { cpu: '1' } }), sized({ requests: { cpu: '2' } })]], 'resize');
 });
 
-describe('warnings about pods', () => {
-  const annotations = {
-    'seccomp.security.alpha.kubernetes.io/pod': 'x',
-    'container.seccomp.security.alpha.kubernetes.io/c': 'x',
-    'container.apparmor.security.beta.kubernetes.io/c': 'x',
-  };
-  const warnings = [
-    'metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the "seccompProfile" field instead',
-    'metadata.annotations[container.seccomp.security.alpha.kubernetes.io/c]: non-functional in v1.27+; use the "seccompProfile" field instead',
-    'metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the "appArmorProfile" field instead',
-  ];
-  const template = { metadata: { annotations }, spec: { containers: [container()] } };
-  const cases: [name: string, object: ApiObject, ...warnings: string[]][] = [
-    ['a valid pod', pod()],
-    ['annotations', pod({}, { annotations }), ...warnings],
-    [
-      'annotations of a template',
-      make('apps/v1', 'Deployment', { spec: { template } }),
-      ...warnings.map((warning) => `spec.template.${warning}`),
-    ],
-    [
-      'a name with dots',
-      pod({}, { name: 'a.b' }),
-      "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
-    ],
-  ];
-  for (const [name, object, ...expected] of cases) {
-    test(name, () => assert.deepEqual(strategyFor(object).warnings(object), expected));
-  }
-});
-
 describe('workloads', () => {
   const TEMPLATE = { metadata: { labels: { app: 'x' } }, spec: { containers: [container()] } };
   const selecting = (app: string): object => ({ selector: { matchLabels: { app } } });
@@ -375,20 +339,6 @@ describe('workloads', () => {
     ],
     ['the replicas of a Deployment', deployment({}), deployment({ replicas: 3 })],
   ]);
-
-  test('the pods of a job get its name and UID as labels', () => {
-    const object = job({}, { uid: 'u' });
-    strategyFor(object).prepareForCreate(object);
-    const spec = object['spec'] as Record<string, { metadata?: { labels?: object } }>;
-    assert.deepEqual(spec['selector'], { matchLabels: { 'batch.kubernetes.io/controller-uid': 'u' } });
-    assert.deepEqual(spec['template']?.metadata?.labels, {
-      'batch.kubernetes.io/controller-uid': 'u',
-      'batch.kubernetes.io/job-name': 'x',
-      'controller-uid': 'u',
-      'job-name': 'x',
-    });
-    assert.deepEqual(createErrors(object), []);
-  });
 
   test('the status changes through its subresource only', () => {
     const old: ApiObject = { ...deployment({}), status: { replicas: 1 } };

@@ -21,8 +21,8 @@ describe('the API over HTTP', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  describe('who asks', () => {
-    test('is nobody without a certificate', async () => {
+  describe('authentication', () => {
+    test('a client without a certificate is anonymous', async () => {
       const answer = await cluster.as().send('GET', '/api/v1/pods');
       assert.equal(answer.status, 403);
       assert.equal(
@@ -31,13 +31,13 @@ describe('the API over HTTP', () => {
       );
     });
 
-    test('cannot be shown by a token, since there are none', async () => {
+    test('a token is rejected', async () => {
       const answer = await cluster.as().send('GET', '/api', undefined, { authorization: 'Bearer x' });
       assert.equal(answer.status, 401);
       assert.equal(messageOf(answer), 'Unauthorized');
     });
 
-    test('cannot be shown by a certificate of somebody else', async () => {
+    test('a certificate of another authority is rejected', async () => {
       const validity = { now: new Date(), days: 1 };
       const forged = createClient(
         createAuthority(validity),
@@ -50,7 +50,7 @@ describe('the API over HTTP', () => {
       assert.equal(answer.status, 401);
     });
 
-    test('may see what is public', async () => {
+    test('anonymous clients can read public paths', async () => {
       const answer = await cluster.as().send('GET', '/version');
       assert.equal(answer.status, 200);
       for (const path of ['/healthz', '/livez', '/readyz']) {
@@ -58,7 +58,7 @@ describe('the API over HTTP', () => {
       }
     });
 
-    test('may not see other paths', async () => {
+    test('anonymous clients cannot read other paths', async () => {
       const answer = await cluster.as().send('GET', '/openapi/v2');
       assert.equal(messageOf(answer), 'forbidden: User "system:anonymous" cannot get path "/openapi/v2"');
       assert.equal(answer.status, 403);
@@ -98,7 +98,7 @@ describe('the API over HTTP', () => {
       });
     }
 
-    test('of nobody keeps nobody out', async () => {
+    test('of the anonymous user applies its permissions', async () => {
       const answer = await send('GET', '/api/v1/pods', undefined, { 'impersonate-user': 'system:anonymous' });
       assert.match(String(messageOf(answer)), /^pods is forbidden: User "system:anonymous" cannot list/);
     });
@@ -107,7 +107,7 @@ describe('the API over HTTP', () => {
       [{ 'impersonate-group': 'dev' }, 400, 'requested [dev] without impersonating a user'],
     ];
     for (const [headers, status, message] of refused) {
-      test(`${JSON.stringify(headers)} is refused`, async () => {
+      test(`${JSON.stringify(headers)} is rejected`, async () => {
         const answer = await as(headers);
         assert.equal(messageOf(answer), message);
         assert.equal(answer.status, status);
@@ -125,7 +125,7 @@ describe('the API over HTTP', () => {
       ],
     ];
     for (const [headers, message] of forbidden) {
-      test(`${JSON.stringify(headers)} takes a right`, async () => {
+      test(`${JSON.stringify(headers)} requires a permission`, async () => {
         const answer = await cluster.as('carol').send('GET', '/api', undefined, headers);
         assert.equal(messageOf(answer), message);
         assert.equal(answer.status, 403);
@@ -133,7 +133,7 @@ describe('the API over HTTP', () => {
     }
   });
 
-  describe('odd requests are answered', () => {
+  describe('malformed requests', () => {
     const cases: readonly [
       what: string,
       request: readonly [method: string, path: string, body?: string, headers?: Record<string, string>],
@@ -193,7 +193,7 @@ describe('the API over HTTP', () => {
       });
     }
 
-    test('bytes that are no HTTP', async () => {
+    test('bytes that are not HTTP', async () => {
       const socket = connect({ host: '127.0.0.1', port: cluster.port, ca: cluster.authority });
       socket.write('\0\x01\x02 garbage\r\n\r\n');
       const [received] = (await once(socket, 'data')) as [Buffer];
@@ -203,7 +203,7 @@ describe('the API over HTTP', () => {
   });
 
   describe('discovery', () => {
-    test('follows definitions as they come and go', async () => {
+    test('contains the resources of stored definitions', async () => {
       const definition = {
         apiVersion: 'apiextensions.k8s.io/v1',
         kind: 'CustomResourceDefinition',
@@ -240,7 +240,7 @@ describe('the API over HTTP', () => {
     assert.equal(mode & 0o777, 0o600);
   });
 
-  test('a HEAD has no body', async () => {
+  test('the response to HEAD has no body', async () => {
     const answer = await send('HEAD', '/api/v1/namespaces/default');
     assert.equal(answer.status, 200);
     assert.equal(answer.text, '');

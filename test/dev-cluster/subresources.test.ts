@@ -14,7 +14,7 @@ const pod = (name: string, more: object = {}): JsonObject => ({
   spec: { containers: [{ name: 'c', image: 'i' }], ...more },
 });
 
-describe('parts of objects', () => {
+describe('subresources', () => {
   let cluster: TestCluster;
   const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiResponse> =>
     cluster.admin.send(method, path, body, headers);
@@ -26,7 +26,7 @@ describe('parts of objects', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('namespaces are finalized by a part of their own', async () => {
+  test('namespaces are finalized by a subresource', async () => {
     const created = objectOf(
       await send('POST', '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'final' } }),
     );
@@ -37,7 +37,7 @@ describe('parts of objects', () => {
     assert.equal((await send('GET', '/api/v1/namespaces/final')).status, 404);
   });
 
-  describe('ways into containers end where there is no node', () => {
+  describe('connections to pods without a node are rejected', () => {
     before(async () => {
       await send('POST', PODS, pod('single'));
       const containers = [
@@ -70,7 +70,7 @@ describe('parts of objects', () => {
       assert.deepEqual([answer.status, answer.text], [204, '']);
     });
 
-    test('reading a stream needs the right to create it', async () => {
+    test('a GET of a stream requires the verb create', async () => {
       const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods/exec'] }];
       await bind(cluster, 'watcher', rules);
       const answer = await cluster.as('watcher').send('GET', `${PODS}/single/exec`);
@@ -150,7 +150,7 @@ describe('reviews', () => {
     );
   });
 
-  test('who asks is told who that is', async () => {
+  test('a SelfSubjectReview returns the user', async () => {
     const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' };
     const answer = await cluster
       .as('erin', ['dev'])

@@ -36,7 +36,7 @@ describe('writing objects', () => {
     cluster.admin.send(method, path, body, headers);
   const stored = async (): Promise<JsonObject> => objectOf(await send('GET', `${MAPS}/${name}`));
 
-  test('a generated name is a new one, and dry runs leave nothing behind', async () => {
+  test('a generated name is unique, and dry runs store nothing', async () => {
     const body = { ...map(''), metadata: { generateName: 'made-' } };
     const dry = metadata(await send('POST', `${MAPS}?dryRun=All`, body));
     const first = metadata(await send('POST', MAPS, body));
@@ -48,7 +48,7 @@ describe('writing objects', () => {
     assert.equal((await send('GET', `${MAPS}/${String(dry['name'])}`)).status, 404);
   });
 
-  test('what only the server sets is not taken from the requester', async () => {
+  test('fields of the server are not taken from the request', async () => {
     const forged = {
       name,
       uid: 'mine',
@@ -69,13 +69,13 @@ describe('writing objects', () => {
     assert.deepEqual(patched, made);
   });
 
-  test('an update without a version replaces what is there', async () => {
+  test('an update without a version replaces the object', async () => {
     await send('POST', MAPS, map(name, { data: { a: '1' } }));
     await send('PUT', `${MAPS}/${name}`, map(name, { data: { b: '2' } }));
     assert.deepEqual((await stored())['data'], { b: '2' });
   });
 
-  test('concurrent patches all count', async () => {
+  test('concurrent patches are all applied', async () => {
     await send('POST', MAPS, map(name));
     const keys = Array.from({ length: 20 }, (_nothing, index) => `key-${index}`);
     const answers = await Promise.all(
@@ -85,7 +85,7 @@ describe('writing objects', () => {
     assert.deepEqual(Object.keys((await stored())['data'] ?? {}).sort(), keys.sort());
   });
 
-  test('odd keys survive every kind of write', async () => {
+  test('keys such as __proto__ survive every kind of write', async () => {
     const odd = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"${name}"},"data":{"__proto__":"a","constructor":"b"}}`;
     await send('POST', MAPS, odd);
     await send('PATCH', `${MAPS}/${name}`, '{"data":{"toString":"c"}}', MERGE);
@@ -98,7 +98,7 @@ describe('writing objects', () => {
     ]);
   });
 
-  test('finalizers hold an object until the last one is taken away', async () => {
+  test('an object with finalizers exists until the last one is removed', async () => {
     await send('POST', MAPS, { ...map(name), metadata: { name, finalizers: ['example.com/a'] } });
     const deleted = metadata(await send('DELETE', `${MAPS}/${name}`));
     assert.ok(deleted['deletionTimestamp']);
@@ -110,7 +110,7 @@ describe('writing objects', () => {
     assert.equal((await send('GET', `${MAPS}/${name}`)).status, 404);
   });
 
-  test('a deletion can ask for the object that it means', async () => {
+  test('a deletion can have preconditions', async () => {
     const made = metadata(await send('POST', MAPS, map(name)));
     const remove = (preconditions: object): Promise<ApiResponse> =>
       send('DELETE', `${MAPS}/${name}`, { kind: 'DeleteOptions', apiVersion: 'v1', preconditions });
@@ -125,9 +125,12 @@ describe('writing objects', () => {
     assert.equal((await remove({ uid: made['uid'], resourceVersion: made['resourceVersion'] })).status, 200);
   });
 
-  test('a dry run of a deletion deletes nothing', async () => {
+  test('a dry run of a deletion deletes no object', async () => {
     await send('POST', MAPS, map(name));
-    assert.equal((await send('DELETE', `${MAPS}/${name}?dryRun=All`)).status, 200);
+    assert.equal(
+      (await send('DELETE', `${MAPS}/${name}`, { kind: 'DeleteOptions', apiVersion: 'v1', dryRun: ['All'] })).status,
+      200,
+    );
     assert.equal((await send('GET', `${MAPS}/${name}`)).status, 200);
   });
 
@@ -213,7 +216,7 @@ describe('writing objects', () => {
     });
   }
 
-  test('a uid on an update is that of the object', async () => {
+  test('the uid of an update must match the object', async () => {
     const made = metadata(await send('POST', MAPS, map(name)));
     const answer = await send('PUT', `${MAPS}/${name}`, { ...map(''), metadata: { name, uid: 'x' } });
     assert.equal(answer.status, 409);

@@ -20,16 +20,16 @@ export interface TestCluster {
   readonly authority: string;
   /** Sends requests as an administrator of `system:masters`. */
   readonly admin: ApiClient;
-  /** Sends requests as somebody else; without a name, as nobody. */
+  /** Sends requests as another user; without a name, as the anonymous user. */
   as(username?: string, groups?: readonly string[]): ApiClient;
-  /** A kubeconfig for kubectl, gone with the cluster. */
+  /** Writes a kubeconfig, which `stop` removes. */
   kubeconfig(): Promise<string>;
-  /** What went wrong inside; empty unless there is a defect. */
+  /** Unexpected errors, which are defects of the server. */
   readonly errors: unknown[];
   stop(): Promise<void>;
 }
 
-/** Starts a cluster with what every cluster has, and serves its API. */
+/** Starts a cluster with the default objects and the controllers, and serves its API. */
 export async function startCluster(): Promise<TestCluster> {
   const started = await startEmptyCluster();
   const onError = (error: unknown): void => void started.errors.push(error);
@@ -37,7 +37,7 @@ export async function startCluster(): Promise<TestCluster> {
   return started;
 }
 
-/** Starts a cluster in which there is nothing and nobody does any chores, and serves its API. */
+/** Starts an empty cluster without controllers, and serves its API. */
 export async function startEmptyCluster(clock = (): Date => new Date()): Promise<TestCluster> {
   const validity = { now: new Date(), days: 1 };
   const ca = createAuthority(validity);

@@ -3,7 +3,7 @@ import { quote } from '../../kube/text.ts';
 import { forbidden, notFound, type Status } from '../../kube/status.ts';
 import { mountsToken, mountToken } from '../../kube/controller-pod.ts';
 import type { Attributes } from '../request.ts';
-import { at, itemsAt, metadataOf, numberAt, objectAt, textAt, type ApiObject, type ObjectReader } from '../types.ts';
+import { at, itemsAt, getMetadata, numberAt, objectAt, textAt, type ApiObject, type ObjectReader } from '../types.ts';
 
 /** A built-in admission step. Its functions return a Status to deny the request. */
 export interface Plugin {
@@ -127,7 +127,7 @@ function podDefaults(reader: ObjectReader): Plugin {
 
 /** Returns 403 with the name of the object, or with its `generateName` while it has no name. */
 function deny(attributes: Attributes, cause: string): Status {
-  const { name = '', generateName = '' } = metadataOf(attributes.object);
+  const { name = '', generateName = '' } = getMetadata(attributes.object);
   return forbidden(attributes.resource, attributes.name || name || generateName || 'Unknown', cause);
 }
 

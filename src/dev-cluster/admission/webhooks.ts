@@ -5,7 +5,7 @@ import { ApiError, createStatus, internalError, type Status, forbidden, notFound
 import { isObject, type GroupVersionKind, type JsonObject } from '../../kube/types.ts';
 import type { Attributes, RequestContext } from '../request.ts';
 import {
-  apiVersionOf,
+  formatApiVersion,
   at,
   numberAt,
   objectAt,
@@ -14,7 +14,7 @@ import {
   type ApiObject,
   type ResourceInfo,
   itemsAt,
-  metadataOf,
+  getMetadata,
   type ObjectReader,
 } from '../types.ts';
 import { REVIEW_VERSION, type CallWebhook } from './https.ts';
@@ -85,7 +85,7 @@ function kindOf({ object, oldObject }: Attributes, { group, version, kind }: Res
 /** Converts an object to another version of its resource. All versions have the same fields. */
 function convert(object: ApiObject | undefined, attributes: Attributes, resource: ResourceInfo) {
   const isConverted = object?.kind === resource.kind && resource.version !== attributes.resource.version;
-  return isConverted ? { ...object, apiVersion: apiVersionOf(resource) } : object;
+  return isConverted ? { ...object, apiVersion: formatApiVersion(resource) } : object;
 }
 
 const SAFE_IN_DRY_RUN = new Set<unknown>(['None', 'NoneOnDryRun']);
@@ -324,7 +324,7 @@ function webhooksOf(reader: ObjectReader, type: WebhookType): readonly Webhook[]
   const key = { group: 'admissionregistration.k8s.io', resource: `${type}webhookconfigurations` };
   return reader.list(key).flatMap((configuration) =>
     itemsAt(configuration, 'webhooks').map((definition, index) => ({
-      id: `${metadataOf(configuration).name ?? ''}/${index}`,
+      id: `${getMetadata(configuration).name ?? ''}/${index}`,
       name: textAt(definition, 'name'),
       definition,
     })),
@@ -364,9 +364,9 @@ function namespaceLabels(
   const { resource, namespace, subresource, object } = attributes;
   if (namespace === '' || isEmptySelector(definition['namespaceSelector'])) return 'all';
   const isNamespace = resource.group === '' && resource.resource === 'namespaces';
-  if (isNamespace && subresource === '' && object) return metadataOf(object).labels ?? {};
+  if (isNamespace && subresource === '' && object) return getMetadata(object).labels ?? {};
   const stored = reader.get(NAMESPACES, '', namespace);
-  return stored ? (metadataOf(stored).labels ?? {}) : 'missing';
+  return stored ? (getMetadata(stored).labels ?? {}) : 'missing';
 }
 
 function isEmptySelector(selector: unknown): boolean {
@@ -378,7 +378,7 @@ function isEmptySelector(selector: unknown): boolean {
 function matchesObject({ objectSelector }: JsonObject, { object, oldObject }: Attributes): boolean {
   if (isEmptySelector(objectSelector)) return true;
   return [object, oldObject].some(
-    (one) => one?.metadata && matchesLabelSelector(objectSelector, metadataOf(one).labels ?? {}),
+    (one) => one?.metadata && matchesLabelSelector(objectSelector, getMetadata(one).labels ?? {}),
   );
 }
 

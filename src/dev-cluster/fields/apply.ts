@@ -6,7 +6,7 @@ import { deepEqual } from '../../kube/equality.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
 import { ApiError, badRequest, createStatus, type Status } from '../../kube/status.ts';
 import type { GroupVersionKind } from '../../kube/types.ts';
-import { metadataOf, type ApiObject } from '../types.ts';
+import type { ApiObject } from '../types.ts';
 import { decodeValue, plainError } from './decode.ts';
 import {
   createFieldSet,
@@ -38,7 +38,7 @@ import {
   type Ownership,
 } from './managed-fields.ts';
 import type { Schema } from './schema.ts';
-import { compare, createFieldSetOf, findKeyError, merge, removeFields, type Comparison } from './typed.ts';
+import { compare, collectFields, merge, removeFields, type Comparison } from './typed.ts';
 
 export interface ApplyRequest extends Ownership {
   /** The stored object; absent when the apply creates. */
@@ -52,7 +52,7 @@ export interface ApplyRequest extends Ownership {
 
 /**
  * Returns the new object with its `metadata.managedFields`, not yet defaulted. Throws ApiError 409 on conflicts, 400 for
- * an object of another kind, 500 for a configuration with items that cannot be told apart.
+ * an object of another kind.
  */
 export function applyConfiguration(request: ApplyRequest): ApiObject {
   checkConfiguration(request);
@@ -61,7 +61,7 @@ export function applyConfiguration(request: ApplyRequest): ApiObject {
   const before = ownersBefore(request);
   const actor = applier(request);
   const key = ownerKey(actor);
-  const fields = ownableFields(resource, subresource, createFieldSetOf(type, config));
+  const fields = ownableFields(resource, subresource, collectFields(type, config));
   const applied: Owners = new Map([...before, [key, { ...actor, fields }]]);
   const object = removeReleased(type, merge(type, live, config), applied, before.get(key)?.fields);
   const change = ownedChange(resource, subresource, compare(type, live, object));
@@ -90,24 +90,19 @@ function ownersBefore(request: ApplyRequest): Owners {
   return ownersAfterUpdate(owners, { resource, subresource, type, now, object: live, manager: 'before-first-apply' });
 }
 
-function checkConfiguration({ config, kind, type }: ApplyRequest): void {
+function checkConfiguration({ config, kind }: ApplyRequest): void {
   const { apiVersion = '', kind: name = '', metadata } = config;
   const printed = `${apiVersion.includes('/') ? apiVersion : `/${apiVersion}`}, Kind=${name}`;
   if (apiVersion !== apiVersionOf(kind) || name !== kind.kind) {
     throw new ApiError(badRequest(`invalid object type: ${printed}`));
   }
   if (metadata?.['managedFields'] != null) throw new ApiError(badRequest('metadata.managedFields must be nil'));
-  const error = findKeyError(type, config);
-  if (error === undefined) return;
-  const { namespace = '', name: objectName = '' } = metadataOf(config);
-  const object = `${namespace}/${objectName}; ${printed}`;
-  throw plainError(`failed to create typed patch object (${object}): ${error}`);
 }
 
 /** Removes the fields that the applier no longer applies and that no other manager owns. */
 function removeReleased(type: Schema, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
   if (!last || isEmpty(last)) return merged;
-  const fieldsOf = (value: unknown): FieldSet => withParentFields(createFieldSetOf(type, value));
+  const fieldsOf = (value: unknown): FieldSet => withParentFields(collectFields(type, value));
   const all = fieldsOf(merged);
   const released = withParentFields(last);
   const owned = withParentFields(

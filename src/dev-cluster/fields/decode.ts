@@ -8,7 +8,7 @@ import { quote } from '../../kube/text.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import { isObject, type GroupVersionKind } from '../../kube/types.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
-import type { ApiObject } from '../types.ts';
+import { textAt, type ApiObject } from '../types.ts';
 import type { Schema } from './schema.ts';
 
 /** Client requests for the treatment of unknown and duplicate fields; accepted and ignored. */
@@ -95,28 +95,19 @@ function parseYaml(text: string): Parsed {
   return { value: documents[0]?.value ?? null };
 }
 
-/** The API version and kind of a body, completed from the URL. */
+/** Returns the API version and kind of a body, completed from the URL. */
 function readKind(value: unknown, expected: GroupVersionKind): GroupVersionKind | { readonly error: string } {
   if (value !== null && !isObject(value)) {
     return { error: `couldn't get version/kind; json parse error: ${unmarshalError(value, '', 'struct')}` };
   }
-  const { apiVersion = '', kind = '' } = value ?? {};
-  for (const [field, text] of Object.entries({ apiVersion, kind })) {
-    if (typeof text === 'string') continue;
-    return { error: `couldn't get version/kind; json parse error: ${unmarshalError(text, `.${field}`, 'string')}` };
-  }
-  const [group, version] = /^(?:([^/]*)\/)?([^/]*)$/.exec(String(apiVersion))?.slice(1) ?? [];
-  if (version === undefined) return { error: `unexpected GroupVersion string: ${String(apiVersion)}` };
-  const name = String(kind) || expected.kind;
-  if (version === '' && (group ?? '') === '') return { ...expected, kind: name };
-  return { group: group ?? '', version, kind: name };
+  const [version = '', group = ''] = textAt(value, 'apiVersion').split('/').reverse();
+  const kind = textAt(value, 'kind') || expected.kind;
+  return version === '' ? { ...expected, kind } : { group, version, kind };
 }
 
-function findKindError(sent: GroupVersionKind, { group, version, kind }: GroupVersionKind): string | undefined {
-  if (sent.group === group && sent.version === version) {
-    if (sent.kind === kind) return undefined;
-    return `converting (${version}.${sent.kind}) to (${group === '' ? 'core' : group.split('.')[0]}.${kind}): unknown conversion`;
-  }
+function findKindError(sent: GroupVersionKind, expected: GroupVersionKind): string | undefined {
+  const isExpected = (['group', 'version', 'kind'] as const).every((field) => sent[field] === expected[field]);
+  if (isExpected) return undefined;
   const apiVersion = sent.group === '' ? sent.version : `${sent.group}/${sent.version}`;
   return `no kind ${quote(sent.kind)} is registered for version ${quote(apiVersion)} in scheme "pkg/api/legacyscheme/scheme.go:30"`;
 }
@@ -164,7 +155,7 @@ function normalize(value: unknown, schema: Schema, name: string): unknown {
   return entries.length === 0 && MAPS.has(name) && !isCustom ? undefined : Object.fromEntries(entries);
 }
 
-/** The first field of the metadata with a value of a wrong type. */
+/** Returns the error of the first field of the metadata with a value of a wrong type. */
 function findTypeError({ metadata }: { readonly metadata?: unknown }): string | undefined {
   if (metadata == null) return undefined;
   if (!isObject(metadata)) return unmarshalError(metadata, '.metadata', 'v1.ObjectMeta');

@@ -65,7 +65,7 @@ export function ownerKey({ manager, operation, apiVersion, subresource }: Omit<O
 const MAX_MANAGER_BYTES = 128;
 
 /** The field manager of a request: `fieldManager`, or the User-Agent up to its slash. */
-export function managerOf(fieldManager: string | undefined, userAgent: string | undefined): string {
+export function fieldManagerName(fieldManager: string | undefined, userAgent: string | undefined): string {
   if (fieldManager !== undefined && fieldManager !== '') return fieldManager;
   const name = (userAgent ?? '').split('/')[0]?.replaceAll(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '') ?? '';
   return Buffer.from(name).subarray(0, MAX_MANAGER_BYTES).toString() || 'unknown';

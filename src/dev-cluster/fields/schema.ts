@@ -125,7 +125,7 @@ function customSchema(schema: JsonObject): Schema {
 }
 
 /** The schema of a custom resource. */
-export function typeOfCrdSchema(schema: JsonObject | undefined): Schema {
+export function customResourceSchema(schema: JsonObject | undefined): Schema {
   const root = customSchema(schema ?? {});
   return { ...root, field: (name) => (name === 'metadata' ? BUILT_IN.field(name) : root.field(name)) };
 }

@@ -11,7 +11,6 @@ import {
   insert,
   isEmpty,
   itemElement,
-  printPath,
   type FieldPath,
   type FieldSet,
   type PathElement,
@@ -85,7 +84,7 @@ function noteChange(before: Part | undefined, after: Part | undefined, path: Fie
 }
 
 /** All fields that an applied configuration sets: its leaves, list items and empty objects. */
-export function createFieldSetOf(schema: Schema, value: unknown): FieldSet {
+export function collectFields(schema: Schema, value: unknown): FieldSet {
   const set = createFieldSet();
   visitFields({ schema, values: [value] }, [], set);
   return set;
@@ -96,23 +95,6 @@ function visitFields(part: Part, path: FieldPath, set: FieldSet): void {
   const isEmptyObject = parts?.size === 0 && !Array.isArray(part.values[0]);
   if (!parts || isEmptyObject || !path.at(-1)?.startsWith('f:')) insert(set, path);
   for (const [element, inner] of parts ?? []) visitFields(inner, [...path, element], set);
-}
-
-/** The first pair of items with the same keys, which a configuration may not have, or a list item without keys. */
-export function findKeyError(schema: Schema, value: unknown, path: FieldPath = []): string | undefined {
-  if (Array.isArray(value) && schema.list !== undefined) {
-    const index = value.findIndex((item: unknown) => itemElement(schema, item) === undefined);
-    const keys = schema.list === 'set' ? '' : ` [${schema.list.map((key) => `"${key}"`).join(' ')}]`;
-    if (index >= 0) {
-      return `${printPath(path)}: element ${index}: associative list with keys has an element that omits all key fields${keys} (and doesn't have default values for any key fields)`;
-    }
-  }
-  for (const [element, part] of getParts(schema, value) ?? []) {
-    if (part.values.length > 1) return `${printPath(path)}: duplicate entries for key ${printPath([element])}`;
-    const error = findKeyError(part.schema, part.values[0], [...path, element]);
-    if (error !== undefined) return error;
-  }
-  return undefined;
 }
 
 /**

@@ -12,7 +12,7 @@ import { type KindRules, createStrategy, isEmptySelector, type NameRule } from '
 import { semanticEqual } from '../../kube/equality.ts';
 import { matchesLabelSelector } from '../../kube/webhooks.ts';
 import { definitionRules } from './custom-resources.ts';
-import { podRules, portNumberErrors, templateErrors, templateWarnings } from './pod.ts';
+import { podRules, portNumberErrors, templateErrors } from './pod.ts';
 
 /**
  * Configurations of validating and mutating webhooks. Only mistakes due to which a webhook is not called are checked.
@@ -97,14 +97,12 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     namespaced: true,
     generation: 'counted',
     validate: (object) => templateErrors(objectAt(object, 'template'), 'template'),
-    warnings: (object) => templateWarnings('', 'PodTemplate', object),
   },
   '/ReplicationController': {
     namespaced: true,
     generation: 'counted',
     initialStatus: () => ({ replicas: 0 }),
     validate: (object) => templateErrors(objectAt(objectAt(object, 'spec'), 'template'), 'spec.template'),
-    warnings: (object) => templateWarnings('', 'ReplicationController', object),
   },
   '/ResourceQuota': { namespaced: true, initialStatus: () => ({}) },
   '/Secret': {
@@ -122,30 +120,27 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'admissionregistration.k8s.io/MutatingWebhookConfiguration': webhookConfigurationRules,
   'admissionregistration.k8s.io/ValidatingWebhookConfiguration': webhookConfigurationRules,
   'apiextensions.k8s.io/CustomResourceDefinition': definitionRules,
-  'apps/DaemonSet': workload('DaemonSet', 'daemonset', {
+  'apps/DaemonSet': workload('daemonset', {
     currentNumberScheduled: 0,
     numberMisscheduled: 0,
     desiredNumberScheduled: 0,
     numberReady: 0,
   }),
-  'apps/Deployment': workload('Deployment', 'deployment', {}),
-  'apps/ReplicaSet': workload('ReplicaSet', 'deployment', { replicas: 0 }),
-  'apps/StatefulSet': workload('StatefulSet', 'statefulset', { replicas: 0, availableReplicas: 0 }),
+  'apps/Deployment': workload('deployment', {}),
+  'apps/ReplicaSet': workload('deployment', { replicas: 0 }),
+  'apps/StatefulSet': workload('statefulset', { replicas: 0, availableReplicas: 0 }),
   'batch/CronJob': {
     namespaced: true,
     generation: 'counted',
     initialStatus: () => ({}),
     validate: cronJobErrors,
-    warnings: (object) => templateWarnings('batch', 'CronJob', object),
   },
   'batch/Job': {
     namespaced: true,
     generation: 'counted',
     initialStatus: () => ({}),
-    prepareForCreate: labelJobPods,
     validate: (job) => jobSpecErrors(objectAt(job, 'spec'), 'spec'),
     validateUpdate: (job, old, subresource) => (subresource === '' ? changed(job, old, ['selector', 'template']) : []),
-    warnings: (object) => templateWarnings('batch', 'Job', object),
   },
   // Go always writes the spec.
   'coordination.k8s.io/Lease': { namespaced: true, defaults: (lease) => void (lease['spec'] ??= {}) },
@@ -215,7 +210,7 @@ function serviceErrors(service: ApiObject): FieldError[] {
  * The rules of a workload of the group apps. `noun` is its name in messages about selectors.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/validation/validation.go
  */
-function workload(kind: string, noun: string, status: object): KindRules {
+function workload(noun: string, status: object): KindRules {
   return {
     namespaced: true,
     generation: 'counted',
@@ -232,7 +227,6 @@ function workload(kind: string, noun: string, status: object): KindRules {
       ];
     },
     validateUpdate: (object, old, subresource) => (subresource === '' ? changed(object, old, ['selector']) : []),
-    warnings: (object) => templateWarnings('apps', kind, object),
   };
 }
 
@@ -256,24 +250,6 @@ function changed(object: ApiObject, old: ApiObject, fields: readonly string[]): 
   return fields
     .filter((field) => !semanticEqual(spec[field], before[field]))
     .map((field) => invalidValue(`spec.${field}`, spec[field] ?? null, 'field is immutable'));
-}
-
-/** The pods of a job have its name and UID as labels. The UID selects them unless the job has its own selector. */
-function labelJobPods(job: ApiObject): void {
-  const spec = objectAt(job, 'spec') as Record<string, unknown>;
-  if (spec['manualSelector'] === true) return;
-  const [uid, name] = [textAt(job.metadata, 'uid'), textAt(job.metadata, 'name')];
-  const template = objectAt(spec, 'template');
-  const metadata = objectAt(template, 'metadata');
-  const labels = {
-    ...objectAt(metadata, 'labels'),
-    'batch.kubernetes.io/controller-uid': uid,
-    'batch.kubernetes.io/job-name': name,
-    'controller-uid': uid,
-    'job-name': name,
-  };
-  spec['template'] = { ...template, metadata: { ...metadata, labels } };
-  spec['selector'] ??= { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } };
 }
 
 /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/validation/validation.go */

@@ -12,7 +12,6 @@ import {
   type FieldError,
 } from '../../kube/field-error.ts';
 import { dnsLabelErrors } from '../../kube/names.ts';
-import { CONTAINER_LISTS, podTemplatePath } from '../../kube/pod.ts';
 import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { parseQuantity } from '../../kube/units.ts';
@@ -43,9 +42,12 @@ export const podRules: KindRules = {
     return [...podSpecErrors(spec, 'spec'), ...ephemeralUpdateErrors(spec, before)];
   },
   warnings(pod) {
-    const errors = dnsLabelErrors(textAt(pod.metadata, 'name'));
-    const hostname = `metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [${errors.join(' ')}]`;
-    return [...(errors.length > 0 ? [hostname] : []), ...podWarnings(pod.metadata, objectAt(pod, 'spec'), '')];
+    const key = 'seccomp.security.alpha.kubernetes.io/pod';
+    const isIgnored =
+      hasField(pod, 'metadata', 'annotations', key) && !hasField(pod, 'spec', 'securityContext', 'seccompProfile');
+    return isIgnored
+      ? [`metadata.annotations[${key}]: non-functional in v1.27+; use the "seccompProfile" field instead`]
+      : [];
   },
 };
 
@@ -261,41 +263,4 @@ function qosClass(spec: JsonObject): 'BestEffort' | 'Burstable' | 'Guaranteed' {
   );
   if (amounts.every(({ request, limit }) => request === 0n && limit === 0n)) return 'BestEffort';
   return amounts.every(({ request, limit }) => limit !== 0n && request === limit) ? 'Guaranteed' : 'Burstable';
-}
-
-/** Returns the warnings about the pod template of a workload. */
-export function templateWarnings(group: string, kind: string, object: ApiObject): string[] {
-  const path = podTemplatePath(group, kind) ?? [];
-  const template = path.reduce<JsonObject>((part, field) => objectAt(part, field), object);
-  return podWarnings(objectAt(template, 'metadata'), objectAt(template, 'spec'), `${path.join('.')}.`);
-}
-
-const SECCOMP = 'seccomp.security.alpha.kubernetes.io/pod';
-const SECCOMP_CONTAINER = 'container.seccomp.security.alpha.kubernetes.io/';
-const APP_ARMOR = 'container.apparmor.security.beta.kubernetes.io/';
-
-/**
- * Returns warnings about annotations without effect. `path` leads to the pod.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/api/pod/warnings.go
- */
-function podWarnings(metadata: JsonObject | undefined, spec: JsonObject, path: string): string[] {
-  const annotations = objectAt(metadata, 'annotations');
-  const warn = (key: string, holder: JsonObject, field: string, text: string): string[] =>
-    hasField(annotations, key) && !hasField(objectAt(holder, 'securityContext'), field)
-      ? [`${path}metadata.annotations[${key}]: ${text}; use the "${field}" field instead`]
-      : [];
-  const seccomp = (key: string, holder: JsonObject): string[] =>
-    warn(key, holder, 'seccompProfile', 'non-functional in v1.27+');
-  return [
-    ...seccomp(SECCOMP, spec),
-    ...CONTAINER_LISTS.flatMap((list) =>
-      itemsAt(spec, list).flatMap((container) => {
-        const name = textAt(container, 'name');
-        return [
-          ...seccomp(`${SECCOMP_CONTAINER}${name}`, container),
-          ...warn(`${APP_ARMOR}${name}`, container, 'appArmorProfile', 'deprecated since v1.30'),
-        ];
-      }),
-    ),
-  ];
 }

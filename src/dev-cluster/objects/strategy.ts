@@ -5,7 +5,7 @@ import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } 
 import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { metadataOf, type ApiObject, type Strategy, objectAt, itemsAt, textAt, textsAt } from '../types.ts';
+import { getMetadata, type ApiObject, type Strategy, objectAt, itemsAt, textsAt } from '../types.ts';
 
 /** Returns the errors of a name in the words of the API server. */
 export type NameRule = (name: string) => readonly string[];
@@ -99,7 +99,7 @@ function setGeneration(object: ApiObject, generation: number | undefined): void 
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/validation/objectmeta.go
  */
 function validateMetadata(object: ApiObject, { namespaced, nameErrors = dnsSubdomainErrors }: KindRules): FieldError[] {
-  const { name = '', namespace = '', generateName = '' } = metadataOf(object);
+  const { name = '', namespace = '', generateName = '' } = getMetadata(object);
   // A generated suffix can follow a dash, so the dash at the end of a prefix is valid.
   const prefix = generateName.replace(/-$/, 'a');
   return [
@@ -144,11 +144,6 @@ function commonErrors(metadata: JsonObject): FieldError[] {
   return [
     ...labelErrors(metadata['labels'], 'metadata.labels'),
     ...annotationErrors(metadata['annotations'], 'metadata.annotations'),
-    ...itemsAt(metadata, 'ownerReferences').flatMap((owner) =>
-      ['kind', 'name', 'uid']
-        .filter((field) => textAt(owner, field) === '')
-        .map((field) => invalidValue(`metadata.ownerReferences.${field}`, '', 'must not be empty')),
-    ),
   ];
 }
 

@@ -74,7 +74,7 @@ describe('calls over HTTPS', () => {
     ...more,
   });
 
-  test('what is sent, over one connection', async () => {
+  test('requests share one connection', async () => {
     seen = [];
     answer = json(REVIEW);
     assert.deepEqual(await call(url('/a')), { ok: true, review: REVIEW });
@@ -95,7 +95,7 @@ describe('calls over HTTPS', () => {
     assert.equal(seen[0]?.clientPort, seen[1]?.clientPort);
   });
 
-  test('a service, found where it is said to be', async () => {
+  test('a service is resolved to its address', async () => {
     seen = [];
     answer = json(REVIEW);
     const service = { namespace: 'a', name: 'hook', path: '/validate', port: 443 };
@@ -103,14 +103,14 @@ describe('calls over HTTPS', () => {
     assert.deepEqual([seen[0]?.url, seen[0]?.headers.host], ['/validate?timeout=5s', 'hook.a.svc:443']);
   });
 
-  test('a service that nobody knows', async () => {
+  test('an unknown service', async () => {
     assert.deepEqual(await call({ service: { namespace: 'a', name: 'none', path: '/x' }, caBundle }), {
       ok: false,
       error: 'Post "https://none.a.svc:443/x?timeout=5s": service "none" not found',
     });
   });
 
-  test('a kept connection that has been closed meanwhile is replaced', async () => {
+  test('a closed idle connection is replaced', async () => {
     answer = json(REVIEW);
     await call(url('/a'));
     server.closeIdleConnections();
@@ -118,7 +118,7 @@ describe('calls over HTTPS', () => {
     assert.deepEqual(await call(url('/a')), { ok: true, review: REVIEW });
   });
 
-  test('a review is not sent again when a kept connection breaks under it', async () => {
+  test('a review is not sent again when the connection breaks', async () => {
     answer = json(REVIEW);
     await call(url('/a'));
     let calls = 0;
@@ -230,7 +230,7 @@ describe('calls over HTTPS', () => {
     });
   }
 
-  test('an answer that takes too long', async () => {
+  test('a response after the timeout', async () => {
     answer = () => undefined;
     assert.deepEqual(await call(url('/slow'), 100), {
       ok: false,
@@ -238,7 +238,7 @@ describe('calls over HTTPS', () => {
     });
   });
 
-  test('an answer that does not end in time', async () => {
+  test('a response that does not end before the timeout', async () => {
     answer = (response) => {
       response.writeHead(200);
       response.write('{');
@@ -249,7 +249,7 @@ describe('calls over HTTPS', () => {
     });
   });
 
-  test('a request that nobody waits for any more', async () => {
+  test('a canceled request', async () => {
     answer = () => undefined;
     const abort = new AbortController();
     const called = call(url('/x'), 5000, abort.signal);
@@ -260,7 +260,7 @@ describe('calls over HTTPS', () => {
     });
   });
 
-  test('a server that nobody vouches for', async () => {
+  test('a certificate of an unknown authority', async () => {
     const error = `Post "https://127.0.0.1:${port}/x?timeout=5s": tls: failed to verify certificate: x509: certificate signed by unknown authority`;
     assert.deepEqual(await call(url('/x', { caBundle: otherBundle })), { ok: false, error });
     assert.deepEqual(await call(url('/x', {})), { ok: false, error });
@@ -277,7 +277,7 @@ describe('calls over HTTPS', () => {
     });
   });
 
-  test('a server whose certificate knows no addresses', async () => {
+  test('a certificate without IP addresses', async () => {
     const other = createServer(named, listener);
     const otherPort = await open(other);
     const called = await call({ url: `https://127.0.0.1:${otherPort}/x`, caBundle });
@@ -288,7 +288,7 @@ describe('calls over HTTPS', () => {
     });
   });
 
-  test('a server that does not speak TLS', async () => {
+  test('a server without TLS', async () => {
     const plain = createPlainServer();
     const plainPort = await open(plain);
     const called = await call({ url: `https://127.0.0.1:${plainPort}/x`, caBundle });
@@ -299,7 +299,7 @@ describe('calls over HTTPS', () => {
     });
   });
 
-  test('a server that has gone', async () => {
+  test('a closed port', async () => {
     const gone = createTcpServer();
     await new Promise<void>((resolve) => gone.listen(0, '127.0.0.1', resolve));
     const { port: free } = gone.address() as AddressInfo;
@@ -330,7 +330,7 @@ function close(server: Server | PlainServer): Promise<void> {
   return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
 }
 
-describe('connections that fail, in the words of Go', () => {
+describe('network errors in the words of Go', () => {
   const failure = (code: string, more: object = {}): Error =>
     Object.assign(new Error(`what Node says: ${code}`), { code, ...more });
   const cases: [name: string, error: unknown, text: string][] = [

@@ -8,7 +8,7 @@ import { attributes, listen, object, resource, statusOf } from './support.ts';
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 const POD = { resource: 'pods', object: object('Pod', 'p') };
 
-describe('which requests a webhook hears of', () => {
+describe('selection of webhooks', () => {
   const storage = createStorage();
   storage.create(resource('namespaces'), { kind: 'Namespace', metadata: { name: 'a', labels: { hooked: 'yes' } } });
   const labelled = (kind: string, labels: object): ReturnType<typeof object> => ({

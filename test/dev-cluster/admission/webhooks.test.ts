@@ -217,7 +217,7 @@ describe('mutating webhooks', () => {
     });
   }
 
-  test('a patch where there is nothing to change', async () => {
+  test('a patch for a request without an object', async () => {
     const { admission } = chain({
       mutating: [{ name: 'h', answer: () => patch([{ op: 'add', path: '/a', value: 1 }]) }],
     });
@@ -237,7 +237,7 @@ describe('mutating webhooks', () => {
     );
   });
 
-  test('failures do not matter to those who say so, and are noted', async () => {
+  test('failures with the policy Ignore are audited', async () => {
     const broken: Answer = () => 'EOF';
     const hooks = [
       { name: 'h', answer: broken, more: { failurePolicy: 'Ignore' } },
@@ -255,7 +255,7 @@ describe('mutating webhooks', () => {
 });
 
 describe('validating webhooks', () => {
-  test('all are asked, the first refusal in their order counts', async () => {
+  test('all webhooks are called, and the first denial in their order is returned', async () => {
     const { admission, calls } = chain({
       validating: [
         { name: 'a', answer: () => ({ allowed: true, warnings: ['careful'], auditAnnotations: { k: 'v' } }) },
@@ -326,7 +326,7 @@ describe('validating webhooks', () => {
     });
   }
 
-  test('a request that nobody waits for any more', async () => {
+  test('a canceled request', async () => {
     const { admission, calls } = chain({ validating: [{ name: 'h', answer: allow }] });
     const given = attributes({ resource: 'configmaps', object: object('ConfigMap', 'x', {}, 'a') });
     const status = await statusOf(() => admission.validate(given, listen(AbortSignal.abort()).context));
@@ -337,8 +337,8 @@ describe('validating webhooks', () => {
   });
 });
 
-describe('what webhooks are sent', () => {
-  test('a review with everything in it', async () => {
+describe('reviews', () => {
+  test('a review with all fields', async () => {
     let seen: JsonObject = {};
     const answer: Answer = (request) => {
       seen = request;

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import {
   keepTimes,
-  managerOf,
+  fieldManagerName,
   trackUpdate,
   type OwnedResource,
 } from '../../../src/dev-cluster/fields/managed-fields.ts';
-import { loadSchemas, typeOfCrdSchema } from '../../../src/dev-cluster/fields/schema.ts';
+import { loadSchemas, customResourceSchema } from '../../../src/dev-cluster/fields/schema.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 
 const schemas = loadSchemas();
@@ -15,7 +15,7 @@ const WIDGETS: OwnedResource = { ...PODS, group: 'example.com', resource: 'widge
 const NOW = new Date('2026-01-01T00:00:00.900Z');
 
 const podType = schemas.typeOf({ group: '', version: 'v1', kind: 'Pod' });
-const widgetType = typeOfCrdSchema({
+const widgetType = customResourceSchema({
   type: 'object',
   properties: {
     spec: { type: 'object', properties: { mode: { type: 'string' } } },
@@ -192,7 +192,7 @@ suite('names of managers', () => {
   ];
   for (const [fieldManager, userAgent, expected] of cases) {
     test(`${fieldManager ?? 'none'} and ${JSON.stringify(userAgent)}`, () => {
-      assert.equal(managerOf(fieldManager, userAgent), expected);
+      assert.equal(fieldManagerName(fieldManager, userAgent), expected);
     });
   }
 });

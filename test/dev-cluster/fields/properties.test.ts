@@ -1,17 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import {
-  createFieldSet,
-  difference,
-  fromFieldsV1,
-  intersection,
-  isEmpty,
-  listPaths,
-  toFieldsV1,
-  union,
-  type FieldSet,
-} from '../../../src/dev-cluster/fields/field-set.ts';
+import { fromFieldsV1, intersection, isEmpty } from '../../../src/dev-cluster/fields/field-set.ts';
 import { applyConfiguration } from '../../../src/dev-cluster/fields/apply.ts';
 import { decodeValue } from '../../../src/dev-cluster/fields/decode.ts';
 import { loadSchemas } from '../../../src/dev-cluster/fields/schema.ts';
@@ -22,42 +12,6 @@ import { ApiError } from '../../../src/kube/status.ts';
 const kind = { group: '', version: 'v1', kind: 'Pod' };
 const type = loadSchemas().typeOf(kind);
 const resource = { ...kind, resource: 'pods', custom: false, subresources: ['status'] };
-
-/** Paths of a few elements, so that sets overlap. */
-const paths = fc.array(
-  fc.array(fc.constantFrom('f:a', 'f:b', 'f:__proto__', 'k:{"name":"x"}', 'v:"y"', 'v:1'), {
-    minLength: 1,
-    maxLength: 4,
-  }),
-  { maxLength: 8 },
-);
-const sets = paths.map((list) => createFieldSet(list));
-const printed = (set: FieldSet): string[] => listPaths(set).map((path) => path.join(' '));
-
-suite('sets of fields', () => {
-  test('are equal after a conversion to fieldsV1 and back', () => {
-    fc.assert(
-      fc.property(sets, (set) => {
-        const fields: unknown = JSON.parse(JSON.stringify(toFieldsV1(set)));
-        const back = fromFieldsV1(fields);
-        assert.ok(back);
-        assert.deepEqual(printed(back), printed(set));
-      }),
-    );
-  });
-
-  test('obey the laws of sets', () => {
-    fc.assert(
-      fc.property(sets, sets, (a, b) => {
-        const [left, right] = [new Set(printed(a)), new Set(printed(b))];
-        assert.deepEqual(new Set(printed(union(a, b))), new Set([...left, ...right]));
-        assert.deepEqual(new Set(printed(intersection(a, b))), new Set([...left].filter((path) => right.has(path))));
-        assert.deepEqual(new Set(printed(difference(a, b))), new Set([...left].filter((path) => !right.has(path))));
-        assert.equal(isEmpty(difference(a, a)), true);
-      }),
-    );
-  });
-});
 
 const texts = fc.constantFrom('a', 'b');
 const optional = (model: Record<string, fc.Arbitrary<unknown>>, required: string[] = []): fc.Arbitrary<object> =>
