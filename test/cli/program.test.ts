@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
 import { UserError } from '../../src/config/files.ts';
 import { defineCommand, VERSION, type Command, type Io } from '../../src/cli/command.ts';
@@ -15,7 +14,7 @@ import {
   text,
   withEnvironment,
 } from '../../src/cli/options.ts';
-import { run, type CommandEntry } from '../../src/cli/program.ts';
+import type { CommandEntry } from '../../src/cli/program.ts';
 import { runProgram } from '../support/memory-io.ts';
 
 /** Prints its options and operands. */
@@ -121,23 +120,7 @@ Options:
   -h, --help  Show this help
 `;
 
-interface Outcome {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-async function runWith(args: readonly string[], env: Io['env'] = {}): Promise<Outcome> {
-  const written = { stdout: '', stderr: '' };
-  const io: Io = {
-    stdin: Readable.from([]),
-    stdout: { write: (text) => void (written.stdout += text) },
-    stderr: { write: (text) => void (written.stderr += text) },
-    env,
-    signal: new AbortController().signal,
-  };
-  return { code: await run(args, io, ENTRIES), ...written };
-}
+const runWith = (args: readonly string[], env: Io['env'] = {}) => runProgram(args, { env, commands: ENTRIES });
 
 const HELP: readonly (readonly [args: readonly string[], stdout: string])[] = [
   [[], PROGRAM_HELP],

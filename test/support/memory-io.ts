@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Io, Output } from '../../src/cli/command.ts';
-import { run } from '../../src/cli/program.ts';
+import { run, type CommandEntry } from '../../src/cli/program.ts';
 
 /** Exit code and output of a command. */
 export interface Outcome {
@@ -15,6 +15,8 @@ export interface Environment {
   /** Outputs that are terminals. */
   readonly terminals?: readonly ('stdout' | 'stderr')[];
   readonly signal?: AbortSignal;
+  /** Commands in place of those of the program. */
+  readonly commands?: readonly CommandEntry[];
 }
 
 /** Runs the program in this process with streams in memory. */
@@ -26,6 +28,6 @@ export async function runProgram(args: readonly string[], environment: Environme
     write: (text) => void (written[name] += text),
   });
   const io: Io = { stdin: Readable.from([stdin]), stdout: output('stdout'), stderr: output('stderr'), env, signal };
-  const code = await run(args, io);
+  const code = await run(args, io, environment.commands);
   return { code, ...written };
 }

@@ -64,18 +64,8 @@ export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
 /** The check for fields that a kind does not have. */
 export const UNKNOWN_FIELD = 'unknownField';
 
-/** The number of objects by result. */
-interface Summary {
-  readonly passed: number;
-  readonly failed: number;
-  /** Objects with findings in modes weaker than `failOn` only. */
-  readonly warned: number;
-  readonly notEvaluated: number;
-  readonly otherKinds: number;
-  readonly errors: number;
-}
-
-function summarize(report: Report): Summary {
+/** Returns the number of objects by result. `warned`: objects with findings in modes weaker than `failOn` only. */
+function summarize(report: Report) {
   const { objects, notEvaluated, otherKinds, errors } = report;
   const failed = objects.filter(({ findings }) => findings.some((finding) => isFailure(finding, report))).length;
   const passed = objects.filter(({ findings }) => findings.length === 0).length;
@@ -367,14 +357,15 @@ function physicalLocation({ file, line, column }: FilePosition) {
   return { artifactLocation: { uri }, region: { startLine: line, startColumn: column } };
 }
 
-function reportData({ objects, notEvaluated, warnings, errors, failOn }: Report, summary: Summary) {
-  return { summary, failOn, objects, notEvaluated, warnings, errors };
+function reportData(report: Report) {
+  const { objects, notEvaluated, warnings, errors, failOn } = report;
+  return { summary: summarize(report), failOn, objects, notEvaluated, warnings, errors };
 }
 
 /** The formats for programs, which include errors and warnings. */
 export const FINDING_FORMATS = {
-  json: (report) => printData('json', reportData(report, summarize(report))),
-  yaml: (report) => printData('yaml', reportData(report, summarize(report))),
+  json: (report) => printData('json', reportData(report)),
+  yaml: (report) => printData('yaml', reportData(report)),
   sarif: printSarif,
   junit: printJunit,
   github: printGithub,
