@@ -202,8 +202,6 @@ interface EnforcementFacts {
   readonly plan: EnforcementPlan;
   /** RFC 3339. */
   readonly lastEvaluationTime?: string | undefined;
-  /** The error of the last evaluation. */
-  readonly failure?: string | undefined;
   readonly violating?: readonly string[];
   /** Managed namespaces without their label. */
   readonly unlabeled?: readonly string[];
@@ -236,12 +234,12 @@ const INCOMPLETE: Readonly<
   violations: undefined,
 };
 
-function evaluated({ input, failure, lastEvaluationTime }: EnforcementFacts): State | undefined {
+function evaluated({ input, lastEvaluationTime }: EnforcementFacts): State | undefined {
   if (input.phase === 'Disabled') return undefined;
   const incomplete = INCOMPLETE[input.evaluation];
   if (!incomplete)
     return yes('Completed', lastEvaluationTime && `all namespaces were evaluated at ${lastEvaluationTime}`);
-  return failure === undefined ? no(incomplete.reason, incomplete.message) : no('Failed', failure);
+  return no(incomplete.reason, incomplete.message);
 }
 
 function violationsDetected({ input, violating = [] }: EnforcementFacts): State | undefined {

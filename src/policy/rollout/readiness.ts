@@ -81,7 +81,6 @@ function formatNames(names: readonly string[]): string {
 }
 
 interface MergeOptions {
-  readonly isManaged: boolean;
   readonly before?: Condition | undefined;
   /** RFC 3339; the transition time if the conditions have none. */
   readonly now: string;
@@ -91,22 +90,19 @@ interface MergeOptions {
  * Merges all conditions about evaluations into the one that fleet queries read.
  * @see https://github.com/openshift/library-go/blob/master/pkg/operator/status/condition.go
  */
-export function mergeReadinessConditions(
-  conditions: readonly Condition[],
-  { isManaged, before, now }: MergeOptions,
-): Condition {
+export function mergeReadinessConditions(conditions: readonly Condition[], { before, now }: MergeOptions): Condition {
   const members = conditions
     .filter(({ type }) => type.endsWith(SUFFIX) && type !== SUFFIX)
     .sort((a, b) => compareBytes(a.type, b.type));
   const detected = members.filter(({ status }) => status !== 'False');
-  const state = isManaged ? mergeStates(members, detected) : unknownState('Unmanaged');
-  const latest = isManaged ? latestTransition(detected.length > 0 ? detected : members) : undefined;
+  const state = mergeStates(members, detected);
+  const latest = latestTransition(detected.length > 0 ? detected : members);
   const [timed = { ...state, lastTransitionTime: now }] = withTransitionTimes([state], before ? [before] : [], now);
   return { ...timed, ...(latest === undefined ? {} : { lastTransitionTime: latest }) };
 }
 
 function mergeStates(members: readonly Condition[], detected: readonly Condition[]): ConditionState {
-  if (members.length === 0) return unknownState('NoData');
+  if (members.length === 0) return { type: SUFFIX, status: 'Unknown', reason: 'NoData', message: '' };
   if (detected.length === 0) {
     const message = mergeMessages(members) || 'All is well';
     return { type: SUFFIX, status: 'False', reason: 'AsExpected', message };
@@ -114,10 +110,6 @@ function mergeStates(members: readonly Condition[], detected: readonly Condition
   const reasons = detected.map(({ type, reason }) => `${type.slice(0, -SUFFIX.length)}_${reason}`);
   const status = detected.some((condition) => condition.status === 'True') ? 'True' : 'Unknown';
   return { type: SUFFIX, status, reason: reasons.sort(compareBytes).join('::'), message: mergeMessages(detected) };
-}
-
-function unknownState(reason: string): ConditionState {
-  return { type: SUFFIX, status: 'Unknown', reason, message: '' };
 }
 
 function mergeMessages(conditions: readonly Condition[]): string {
@@ -462,7 +454,7 @@ function withReadiness(own: readonly ConditionState[], { object, sweep, nowMs }:
   return [
     ...withTransitionTimes(own, before, now),
     ...operator,
-    mergeReadinessConditions(operator, { isManaged: true, before: merged, now }),
+    mergeReadinessConditions(operator, { before: merged, now }),
   ];
 }
 

@@ -269,10 +269,10 @@ suite('conditions', () => {
       },
     ],
     [
-      'an evaluation that failed',
-      { input: { evaluation: 'never' }, failure: 'pods cannot be listed' },
+      'an evaluation that never ran',
+      { input: { evaluation: 'never' } },
       {
-        Evaluated: ['False', 'Failed', 'pods cannot be listed'],
+        Evaluated: ['False', 'NeverRan', 'no evaluation has been completed yet'],
         ViolationsDetected: ['Unknown', 'NeverRan', 'no evaluation has been completed yet'],
         Progressing: ['True', 'EvaluationPending', 'the decision waits for an evaluation of all namespaces'],
       },

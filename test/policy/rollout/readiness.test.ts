@@ -502,7 +502,6 @@ suite('the merged condition', () => {
   const cases: readonly {
     readonly name: string;
     readonly members: readonly Condition[];
-    readonly isManaged?: false;
     readonly expected: Omit<Condition, 'type'>;
   }[] = [
     {
@@ -548,23 +547,17 @@ suite('the merged condition', () => {
         lastTransitionTime: '2026-01-01T00:00:00Z',
       },
     },
-    {
-      name: 'unmanaged',
-      members: [member('A', 'True')],
-      isManaged: false,
-      expected: { status: 'Unknown', reason: 'Unmanaged', message: '', lastTransitionTime: NOW },
-    },
   ];
-  for (const { name, members, isManaged = true, expected } of cases) {
+  for (const { name, members, expected } of cases) {
     test(name, () => {
-      const merged = mergeReadinessConditions(members, { isManaged, now: NOW });
+      const merged = mergeReadinessConditions(members, { now: NOW });
       assert.deepEqual(merged, { type: 'EvaluationConditionsDetected', ...expected });
     });
   }
 
   test('keeps its transition time without members', () => {
-    const first = mergeReadinessConditions([], { isManaged: true, now: '2026-01-01T00:00:00Z' });
-    assert.deepEqual(mergeReadinessConditions([], { isManaged: true, before: first, now: NOW }), first);
+    const first = mergeReadinessConditions([], { now: '2026-01-01T00:00:00Z' });
+    assert.deepEqual(mergeReadinessConditions([], { before: first, now: NOW }), first);
   });
 
   test('a message with many namespaces is truncated', () => {
