@@ -7,23 +7,23 @@ import { fileURLToPath } from 'node:url';
 import { readCases, skip, testLines } from '../support/conformance/cases.ts';
 import { at, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
 import {
-  judgePodSecurity,
-  policiesOf,
+  evaluatePodSecurity,
+  resolvePolicies,
   type Configuration,
   type Policy,
 } from '../support/oracle/pod-security-admission.ts';
-import { reasonsAgainst } from '../support/oracle/pod-security-standards.ts';
+import { findReasons } from '../support/oracle/pod-security-standards.ts';
 import {
   firstPass,
   isMetadataIgnorable,
-  modeIn,
+  sccMode,
   OPENSHIFT,
   secondPass,
   type SccSurroundings,
 } from '../support/oracle/scc-admission.ts';
-import { defaultsOf, mistakesIn } from '../support/oracle/scc-objects.ts';
-import { inOrder, pointsOf, type Authorizer } from '../support/oracle/scc-order.ts';
-import { parseBlock, providerOf } from '../support/oracle/scc-ranges.ts';
+import { computeDefaults, findMistakes } from '../support/oracle/scc-objects.ts';
+import { sortSccs, computePoints, type Authorizer } from '../support/oracle/scc-order.ts';
+import { parseBlock, createProvider } from '../support/oracle/scc-ranges.ts';
 import { canonical } from '../support/oracle/semantic-equality.ts';
 
 test('the oracle imports nothing from src', () => {
@@ -45,7 +45,7 @@ suite('Pod Security Standards', { skip }, () => {
   }
   testLines<PodCase>('pss/pods.ndjson', (given) => {
     const pod = given.defaulting ? withVolumeDefaults(given.pod) : given.pod;
-    assert.deepEqual(reasonsAgainst(pod, given.level, given.version), given.reasons ?? [], given.name);
+    assert.deepEqual(findReasons(pod, given.level, given.version), given.reasons ?? [], given.name);
   });
 
   interface AggregateCase extends Policy {
@@ -55,7 +55,7 @@ suite('Pod Security Standards', { skip }, () => {
     readonly reasons: readonly string[];
   }
   testLines<AggregateCase>('pss/aggregate.ndjson', ({ pod, level, version, emulationVersion, reasons, case: name }) => {
-    assert.deepEqual(reasonsAgainst(pod, level, version, emulationVersion), reasons, name);
+    assert.deepEqual(findReasons(pod, level, version, emulationVersion), reasons, name);
   });
 
   interface CheckCase {
@@ -68,7 +68,7 @@ suite('Pod Security Standards', { skip }, () => {
   }
   testLines<CheckCase>('pss/checks.ndjson', ({ pod, version, allowed, reason, case: name }) => {
     if (allowed) return;
-    const found = ['baseline', 'restricted'].flatMap((level) => reasonsAgainst(pod, level, version));
+    const found = ['baseline', 'restricted'].flatMap((level) => findReasons(pod, level, version));
     assert.ok(found.includes(reason), `${name}: ${found.join()}`);
   });
 
@@ -84,7 +84,7 @@ suite('Pod Security Standards', { skip }, () => {
   testLines<RandomCase>('random/pss-random.ndjson.gz', ({ id, pod, expect }) => {
     for (const { level, versions, reason = '' } of expect) {
       for (const version of versions) {
-        assert.equal(reasonsAgainst(pod, level, version).join(', '), reason, `${id} ${level}:${version}`);
+        assert.equal(findReasons(pod, level, version).join(', '), reason, `${id} ${level}:${version}`);
       }
     }
   });
@@ -101,7 +101,7 @@ suite('Pod Security Admission', { skip }, () => {
     readonly errors?: readonly string[];
   }
   testLines<PolicyCase>('pss/policy.ndjson', (given) => {
-    const { errors, ...policies } = policiesOf(new Map(Object.entries(given.labels)), {
+    const { errors, ...policies } = resolvePolicies(new Map(Object.entries(given.labels)), {
       ...(given.defaults ? { defaults: given.defaults } : {}),
     });
     for (const mode of ['enforce', 'audit', 'warn'] as const) {
@@ -119,7 +119,7 @@ suite('Pod Security Admission', { skip }, () => {
     readonly response: JsonObject;
   }
   testLines<AdmissionCase>('pss/admission.ndjson', ({ request, response, config, namespaces, ...given }) => {
-    const verdict = judgePodSecurity(request, {
+    const verdict = evaluatePodSecurity(request, {
       configuration: config,
       types: 'all',
       ...(given.emulationVersion === undefined ? {} : { emulationVersion: given.emulationVersion }),
@@ -228,7 +228,7 @@ function stepChecks(standard: readonly JsonObject[]): Readonly<Record<string, St
   return {
     'sort.order': (input, expect, name) => {
       const { sccs } = input;
-      const ordered = inOrder(typeof sccs === 'string' ? standard : (sccs as readonly JsonObject[]));
+      const ordered = sortSccs(typeof sccs === 'string' ? standard : (sccs as readonly JsonObject[]));
       assert.deepEqual(
         ordered.map((scc) => textAt(scc, 'metadata', 'name')),
         expect['names'],
@@ -238,17 +238,17 @@ function stepChecks(standard: readonly JsonObject[]): Readonly<Record<string, St
     'sort.points': (input, expect, name) => {
       const { scc } = input;
       const found = typeof scc === 'string' ? standard.find((one) => textAt(one, 'metadata', 'name') === scc) : scc;
-      assert.equal(pointsOf(found as JsonObject), expect['points'], name);
+      assert.equal(computePoints(found as JsonObject), expect['points'], name);
     },
     'scc.default': ({ scc }, { fields, object }, name) => {
-      const completed = { ...(scc as JsonObject), ...defaultsOf(scc as JsonObject) };
+      const completed = { ...(scc as JsonObject), ...computeDefaults(scc as JsonObject) };
       for (const [field, value] of Object.entries((fields ?? object) as JsonObject)) {
         const found = at(completed, field);
         assert.equal(canonical(found ?? false), canonical(value ?? false), `${name}: ${field}`);
       }
     },
     'scc.validate': ({ scc }, expect, name) => {
-      assert.equal(mistakesIn(scc as JsonObject).length === 0, expect['valid'], name);
+      assert.equal(findMistakes(scc as JsonObject).length === 0, expect['valid'], name);
     },
     'annotations.parseBlock': ({ value }, expect, name) => {
       const block = parseBlock(value as string);
@@ -261,7 +261,7 @@ function stepChecks(standard: readonly JsonObject[]): Readonly<Record<string, St
     'provider.build': ({ scc, namespace }, expect, name) => {
       const annotations = mapAt(namespace, 'metadata', 'annotations');
       if (!annotations.has('openshift.io/sa.scc.uid-range') || !annotations.has('openshift.io/sa.scc.mcs')) return;
-      assert.equal(providerOf(scc as JsonObject, namespace) !== undefined, expect['valid'], name);
+      assert.equal(createProvider(scc as JsonObject, namespace) !== undefined, expect['valid'], name);
     },
     'admission.ignoreMetadata': ({ newMetadata, oldMetadata }, { ignored }, name) => {
       assert.equal(isMetadataIgnorable({ metadata: newMetadata }, { metadata: oldMetadata }), ignored, name);
@@ -273,7 +273,7 @@ function stepChecks(standard: readonly JsonObject[]): Readonly<Record<string, St
     },
     'admission.namespaceSkip': ({ namespace, labels }, { skipped }, name) => {
       const exempt = ['default', 'kube-system', 'kube-public', 'openshift', 'openshift-infra', 'openshift-node'];
-      const mode = modeIn({ metadata: { name: namespace, labels } }, { exempt, mode: 'enforce' });
+      const mode = sccMode({ metadata: { name: namespace, labels } }, { exempt, mode: 'enforce' });
       assert.equal(mode === 'off', skipped, name);
     },
     'admission.admit': (input, expect, name) => {

@@ -3,18 +3,18 @@ import assert from 'node:assert/strict';
 import type { Response } from '../support/https.ts';
 import { applyPatch } from '../support/oracle/json-patch.ts';
 import { at, isObject, listAt, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
-import { hasNullItem, isOdd } from '../support/oracle/object-schema.ts';
-import { judgePodSecurity, type PodSecurityVerdict } from '../support/oracle/pod-security-admission.ts';
+import { hasNullItem, isUndecodable } from '../support/oracle/object-schema.ts';
+import { evaluatePodSecurity, type PodSecurityVerdict } from '../support/oracle/pod-security-admission.ts';
 import {
   firstPass,
-  judgeExec,
-  modeIn,
+  evaluateExec,
+  sccMode,
   PORTCULLIS,
   secondPass,
   type SccSurroundings,
   type SccVerdict,
 } from '../support/oracle/scc-admission.ts';
-import { decodesAsScc, defaultsOf, mistakesIn } from '../support/oracle/scc-objects.ts';
+import { decodesAsScc, computeDefaults, findMistakes } from '../support/oracle/scc-objects.ts';
 import { canonical } from '../support/oracle/semantic-equality.ts';
 import type { Stored } from './server.ts';
 import { createAuthorizer, type World } from './world.ts';
@@ -41,7 +41,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
   const getMode = (request: JsonObject): string => {
     const name = textAt(request, 'namespace');
     const namespace = namespaces.get(name) ?? { metadata: { name } };
-    return modeIn(namespace, { exempt: EXEMPT, mode: 'enforce' });
+    return sccMode(namespace, { exempt: EXEMPT, mode: 'enforce' });
   };
   const inMode = (request: JsonObject, judge: () => SccVerdict): SccVerdict => {
     const mode = getMode(request);
@@ -52,7 +52,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
 
   const checks: Readonly<Record<string, (request: JsonObject, response: JsonObject) => JsonObject | undefined>> = {
     '/psa/validate': (request, response) => {
-      const verdict = judgePodSecurity(request, {
+      const verdict = evaluatePodSecurity(request, {
         configuration: {},
         types: 'judged',
         namespaceLabels: (name) => {
@@ -62,13 +62,13 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       });
       const isDenied = response['allowed'] === false || mapAt(response, 'auditAnnotations').has('error');
       // No API server sends such an object: any denial is correct, and a workload may be skipped.
-      if (isDenied && isOdd(request)) return undefined;
+      if (isDenied && isUndecodable(request)) return undefined;
       checkPodSecurity(request, verdict, response);
       return undefined;
     },
     '/scc/mutate': (request, response) => {
       const verdict = first(request);
-      if (response['allowed'] === false && isOdd(request)) return undefined;
+      if (response['allowed'] === false && isUndecodable(request)) return undefined;
       checkVerdict(verdict, response);
       if (!verdict.allowed) return undefined;
       const patched = applyResponsePatch(response, request['object']);
@@ -76,7 +76,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       return isObject(patched) ? patched : undefined;
     },
     '/scc/validate': (request, response) => {
-      if (response['allowed'] === false && isOdd(request)) return undefined;
+      if (response['allowed'] === false && isUndecodable(request)) return undefined;
       checkVerdict(
         inMode(request, () => secondPass(request, getSurroundings(request))),
         response,
@@ -87,7 +87,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
     '/scc/exec': (request, response) => {
       const pod = textAt(request, 'name') === 'stored' ? pods.get(textAt(request, 'namespace')) : undefined;
       checkVerdict(
-        inMode(request, () => judgeExec(request, pod, getSurroundings(request))),
+        inMode(request, () => evaluateExec(request, pod, getSurroundings(request))),
         response,
       );
       assert.equal(response['patch'], undefined, 'a validating webhook returns a patch');
@@ -103,7 +103,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       assert.equal(response['allowed'], true);
       const patched = applyResponsePatch(response, request['object']);
       assert.ok(isObject(patched));
-      const defaults = defaultsOf(object);
+      const defaults = computeDefaults(object);
       for (const field of new Set([...Object.keys(object), ...Object.keys(defaults)])) {
         const expected: unknown = Object.hasOwn(defaults, field) ? defaults[field] : object[field];
         // Absent fields of the API are equal to null and false.
@@ -114,7 +114,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
     '/scc/objects/validate': (request, response) => {
       const object = getWrittenScc(request);
       if (response['allowed'] === false && hasNullItem(object)) return undefined;
-      const mistakes = object === undefined ? [] : decodesAsScc(object) ? mistakesIn(object) : ['types'];
+      const mistakes = object === undefined ? [] : decodesAsScc(object) ? findMistakes(object) : ['types'];
       assert.equal(response['allowed'], mistakes.length === 0, `mistakes: ${mistakes.join()}`);
       if (mistakes.length > 0) assert.equal(at(response, 'status', 'code'), 422);
       return undefined;

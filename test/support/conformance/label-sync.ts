@@ -76,7 +76,7 @@ function syncInput({ syncedModes, namespace, constraints, serviceAccounts }: Syn
 }
 
 const sync = area<SyncCase, SyncExpect>('planLabels', (given, expect) => {
-  // The controller finds no such namespace: there is nothing to plan.
+  // The controller plans nothing for a namespace that does not exist.
   if (given.namespace.exists === false) {
     assert.equal(expect.writes, 0);
     return;
@@ -101,7 +101,7 @@ function objectOf({ namespace, name, ...rest }: RoleCase): KubeObject {
   return { ...rest, metadata: { name, ...(namespace === undefined || namespace === '' ? {} : { namespace }) } };
 }
 
-/** A namespace's name, `ALL`, or nothing. */
+/** The name of the affected namespace, `ALL`, or null. */
 function printReach(reach: AffectedNamespaces): string | null {
   if (reach === 'all') return 'ALL';
   assert.ok(reach.size <= 1);
@@ -116,7 +116,7 @@ function keyed(key: string, rules: unknown): { readonly kind: 'Role' | 'ClusterR
   return { kind: namespace === '' ? 'ClusterRole' : 'Role', object };
 }
 
-/** The rules of a role that lets use these SCCs and no others. */
+/** The rules of a role that grants these SCCs only. */
 function rulesFor(sccs: readonly string[]): unknown {
   if (sccs.length === 0) return [];
   return [
@@ -156,7 +156,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
     { readonly exists: boolean; readonly namespace: CaseNamespace },
     { readonly managed?: boolean; readonly error?: boolean }
   >('isManaged', ({ exists, namespace }, { managed }) => {
-    // One that does not exist is not asked about.
+    // The controller does not evaluate a namespace that does not exist.
     if (exists) assert.equal(isManagedCase(namespace), managed);
   }),
 

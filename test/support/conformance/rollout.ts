@@ -26,7 +26,7 @@ import type { RolloutPhase } from '../../../src/policy/rollout/settings.ts';
 import { entryOf } from '../namespace-writes.ts';
 import { area, type Area } from './cases.ts';
 
-/** A namespace as cases write it. */
+/** A namespace in the form of the cases. */
 export interface CaseNamespace {
   readonly name: string;
   readonly labels?: Readonly<Record<string, string>>;
@@ -96,7 +96,7 @@ interface DryRunExpect {
 
 const dryRun = area<DryRunCase, DryRunExpect>('predictedLevelOf, verdictOfWarnings', (given, expect) => {
   const { namespace, dryRunWarnings, dryRunError } = given;
-  // A call that fails gives no warnings to judge.
+  // A failed request returns no warnings.
   if (dryRunError !== undefined) {
     assert.equal(expect.error, true);
     return;
@@ -122,7 +122,7 @@ interface ClassifyCase {
   readonly level: Level;
 }
 
-/** The original is told that a namespace violates its level, and looks for pods only where the name says nothing. */
+/** The original evaluates pods only if the name of the namespace has no category of its own. */
 function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly string[] {
   const namespace = namespaceOf(given);
   const byName = classify(namespace, []);
@@ -151,7 +151,7 @@ interface WarningsCase {
 }
 
 export const READINESS_AREAS: Readonly<Record<string, Area>> = {
-  // Every answer has warnings of its own: the second one has none.
+  // Each response has its own warnings. Only the first one has warnings here.
   'readiness/warnings': area<WarningsCase, { readonly results: readonly (readonly string[])[] }>(
     'parseWarnings',
     ({ received, takes }, { results }) => {
@@ -219,7 +219,7 @@ export const OBSERVER_AREAS: Readonly<Record<string, Area>> = {
       spec: '',
       status: '',
       evaluation: 'never',
-      // Upstream does not wait for labels.
+      // Upstream does not wait for the labels of namespaces.
       isSettled: true,
       currentEnforce: existingDefaults['enforce'] === 'restricted' ? 'restricted' : 'privileged',
     });
@@ -230,7 +230,7 @@ export const OBSERVER_AREAS: Readonly<Record<string, Area>> = {
   }),
 };
 
-/** What is planned, and that it is planned again when it has come true. */
+/** Checks the plan of a row, and that the plan does not change after it takes effect. */
 export function checkState({ input: { allManagedLabeled: isSettled, ...row }, expect }: StateRow): void {
   const input: EnforcementInput = { ...row, isSettled };
   const plan = planEnforcement(input);
@@ -256,7 +256,7 @@ export function checkState({ input: { allManagedLabeled: isSettled, ...row }, ex
   );
 }
 
-/** The components that have to write for a plan to take effect. */
+/** The components whose writes make the plan take effect. */
 function writersOf(input: EnforcementInput, plan: EnforcementPlan): readonly string[] {
   return [
     ...(plan.spec === input.spec ? [] : ['readiness:spec']),

@@ -1,4 +1,4 @@
-/** The conformance areas that say which requests SCCs have to do with. */
+/** The conformance areas of SCC admission: requests, reviews and the scope of admission. */
 import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
@@ -79,7 +79,7 @@ interface AssignExpect {
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** Requests for pods, and the steps on the way; `standard` are the SCCs of the platform. */
+/** Requests for pods and the steps of their admission. `standard` is the list of SCCs of the platform. */
 export function admissionAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
   const requestOf = (input: RequestInput): SccInput => ({
     operation: input.operation ?? 'CREATE',
@@ -133,7 +133,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
     'admission.candidates': area('the candidates', (input: CandidatesInput, expect: JsonObject) => {
       const candidates = findCandidates(createSccSet(input.sccs), {
         requiredScc: input.requiredScc,
-        // The pass that may change pods looks at no recorded SCC.
+        // The pass that may change pods ignores the recorded SCC.
         recordedScc: input.mutationAllowed ? '' : input.recordedScc,
         preferUserNamespaces: false,
       });
@@ -162,14 +162,14 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
   };
 }
 
-/** Keys of audit annotations as a webhook gives them. */
+/** The audit annotations with the keys of a webhook, which have no prefix. */
 export function withoutPrefixes(annotations: Annotations = {}): Annotations {
   return Object.fromEntries(
     Object.entries(annotations).map(([key, value]) => [key.slice(key.indexOf('/') + 1), value]),
   );
 }
 
-/** The message of a refusal as the API server shows it. */
+/** The message of a denial with the prefix of the API server. */
 export function messageOf(decision: SccDecision, pod: JsonObject): string | undefined {
   if (decision.allowed) return undefined;
   const { name, generateName } = pod['metadata'] as Annotations;
@@ -184,7 +184,7 @@ function checkMessage(message: string | undefined, expect: AdmitExpect): void {
   if (expect.messageNotContains !== undefined) assert.ok(!message.includes(expect.messageNotContains), message);
 }
 
-/** Cases name the parts of the pod that they look at. */
+/** Compares the parts of the pod that the case lists. */
 function checkPod(pod: JsonObject, expect: AdmitExpect): void {
   const spec = pod['spec'] as Readonly<Record<string, readonly { readonly securityContext?: JsonObject }[]>>;
   const { annotations = {} } = pod['metadata'] as { readonly annotations?: JsonObject };
@@ -211,7 +211,7 @@ const REQUIRED = [
   ...['privileged', 'restricted', 'restricted-v2'],
 ];
 
-/** OpenShift judges no pod unless these exist; nobody may use those that are added. */
+/** Adds the SCCs without which OpenShift evaluates no pod. No user may use them. */
 function withRequired(sccs: readonly SecurityContextConstraints[]): readonly SecurityContextConstraints[] {
   const names = new Set(sccs.map(({ metadata }) => metadata?.name));
   return [...sccs, ...REQUIRED.filter((name) => !names.has(name)).map((name) => laxScc({ name }))];
@@ -243,7 +243,7 @@ interface ReviewExpect {
   readonly error?: string;
 }
 
-/** The review APIs; no case grants anything beyond the users and groups of the SCCs. */
+/** The review APIs. The cases have no grants except the users and groups of the SCCs. */
 export const REVIEW_AREAS: Readonly<Record<string, Area>> = {
   subjectReview: area('answerReview', (input: ReviewCase, expect: ReviewExpect) => {
     const answer = answerReview({

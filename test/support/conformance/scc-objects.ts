@@ -61,7 +61,7 @@ interface PointsInput {
 const RANGES = 'the ranges of a namespace';
 const SCORE = 'the score of an SCC';
 
-/** SCCs themselves, their order, and what they take from a namespace; `standard` are the SCCs of the platform. */
+/** SCC objects, their order, and their binding to a namespace. `standard` is the list of SCCs of the platform. */
 export function objectAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
   return {
     'scc.default': area(
@@ -92,7 +92,7 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
       const found = typeof scc === 'string' ? standard.find(({ metadata }) => metadata?.name === scc) : scc;
       assert.equal(prepareScc(found).score, points);
     }),
-    // Points for capabilities start at 5000.
+    // The score for capabilities starts at 5000.
     'sort.volumePoints': area(SCORE, (scc: object, { points }: { readonly points: number }) =>
       assert.equal(prepareScc(scc).score - 5000, points),
     ),
@@ -141,7 +141,7 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
 }
 
 function needs(what: Exclude<keyof Needs, 'defect'>): Area {
-  return area('the needs of an SCC', (scc: object, { requires }: { readonly requires: boolean }) =>
+  return area('the ranges that an SCC requires', (scc: object, { requires }: { readonly requires: boolean }) =>
     assert.equal(prepareScc(scc).needs[what], requires),
   );
 }
@@ -162,7 +162,7 @@ function bindsGroups(field: 'fsGroup' | 'supplementalGroups'): Area {
   );
 }
 
-/** Without members that are undefined or empty. */
+/** Removes members that are undefined or empty. */
 function withoutGaps(value: unknown): unknown {
   const text = JSON.stringify(value, (_key, member: unknown) =>
     member === '' || (Array.isArray(member) && member.length === 0) ? undefined : member,
@@ -203,7 +203,7 @@ interface RepairInput {
 
 const LABELS = 'the labels of blocks';
 
-/** The ids and labels that namespaces get. */
+/** The user IDs and SELinux labels of namespaces. */
 export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
   'allocation.mcsRange': area(LABELS, ({ range: text }: { readonly range: string }, expect: McsRangeExpect) => {
     const range = parseMcsRange(text);
@@ -242,7 +242,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
     },
   ),
   'allocation.repair': area(
-    'the repair of what is taken',
+    'the repair of the allocated blocks',
     (input: RepairInput, expect: { readonly range: string; readonly bitmap: number }) => {
       const range = valueOf(parseUidRange(input.uidRange));
       const namespaces = input.namespaces.map(namespaceWith);

@@ -206,7 +206,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     },
   ),
   'sysctl.validate': area(
-    `${POD_STEPS}, under names that are safe here`,
+    `${POD_STEPS}, with the names of safe sysctls`,
     ({ safeSysctls, requested, ...scc }: SysctlInput, expect: SysctlExpect) => {
       const alias = (name: string): string => SAFE_SYSCTLS[safeSysctls.indexOf(name)]?.name ?? name;
       const found = requested.map((name) => {
@@ -228,7 +228,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     },
   ),
   'sysctl.safeList': area(
-    'the table of safe sysctls, cut to the kernel: the program itself takes every kernel for a new one',
+    'the table of safe sysctls for one kernel; Portcullis does not read kernel versions',
     (input: { readonly kernelVersion: string | null }, expect: { readonly safeSysctls: readonly string[] }) => {
       const kernel = numbersOf(input.kernelVersion ?? '0.0');
       const safe = SAFE_SYSCTLS.filter((sysctl) => {
@@ -245,7 +245,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   'volumes.types': area(POD_STEPS, ({ volumeField }: { readonly volumeField: string }, expect: VolumeExpect) => {
     const pod = podWithVolume(volumeField);
     const errorsWith = (volumes: readonly string[]): string[] => podErrors(contextOf(laxScc({ volumes }), pod));
-    // An empty projected volume is one that the API server may have injected.
+    // The API server may have injected an empty projected volume.
     const allows = (type: string): boolean =>
       errorsWith([type]).length === 0 && !(type === 'secret' && expect.fsType === 'projected');
     assert.deepEqual(errorsWith([]).map(withoutRoot), [expect.errorWhenNoneAllowed]);
@@ -292,7 +292,7 @@ function podWithVolume(source: string): JsonObject {
   return { spec: { volumes: [{ name: 'v', [source]: {} }] } };
 }
 
-/** Cases have the path `spec` where messages begin with a dot. */
+/** Removes the dot at the start of a message, which the cases do not have. */
 function withoutRoot(error: string): string {
   return error.replace(/^\./, '');
 }

@@ -1,7 +1,7 @@
-/** JSON patches as an API server applies them (RFC 6902), without copy, move and test, which nobody here sends. */
+/** JSON Patch (RFC 6902) without copy, move and test, which the server does not send. */
 import { isObject } from './json.ts';
 
-/** The patched document; throws if an operation does not apply. */
+/** Returns the patched document. Throws if an operation does not apply. */
 export function applyPatch(document: unknown, patch: readonly unknown[]): unknown {
   const holder = { document: structuredClone(document) };
   for (const operation of patch) applyOperation(holder, operation);
@@ -9,7 +9,7 @@ export function applyPatch(document: unknown, patch: readonly unknown[]): unknow
 }
 
 function applyOperation(holder: { document: unknown }, operation: unknown): void {
-  if (!isObject(operation)) throw new TypeError('an operation is no object');
+  if (!isObject(operation)) throw new TypeError('an operation is not an object');
   const { op, path, value } = operation;
   if (typeof path !== 'string' || (path !== '' && !path.startsWith('/'))) throw new TypeError(`path ${String(path)}`);
   const keys = ['document', ...path.split('/').slice(1).map(unescape)];
@@ -31,7 +31,7 @@ function unescape(key: string): string {
 
 function child(parent: unknown, key: string, path: string): unknown {
   if (Array.isArray(parent)) return parent[indexOf(parent, key, path)] as unknown;
-  if (!isObject(parent) || !Object.hasOwn(parent, key)) throw new RangeError(`nothing at ${path}`);
+  if (!isObject(parent) || !Object.hasOwn(parent, key)) throw new RangeError(`no value at ${path}`);
   return parent[key];
 }
 
@@ -43,11 +43,12 @@ function indexOf(list: readonly unknown[], key: string, path: string): number {
 function set(parent: unknown, key: string, value: unknown, path: string): void {
   if (Array.isArray(parent)) {
     const index = key === '-' ? parent.length : Number(key);
-    if (!Number.isInteger(index) || index < 0 || index > parent.length) throw new RangeError(`no place at ${path}`);
+    if (!Number.isInteger(index) || index < 0 || index > parent.length)
+      throw new RangeError(`invalid index in ${path}`);
     parent.splice(index, 0, value);
   } else if (isObject(parent)) {
     Object.defineProperty(parent, key, { value, writable: true, enumerable: true, configurable: true });
-  } else throw new RangeError(`nothing to hold ${path}`);
+  } else throw new RangeError(`no parent of ${path}`);
 }
 
 function remove(parent: unknown, key: string, path: string): void {

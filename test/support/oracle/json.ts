@@ -1,6 +1,7 @@
 /**
- * A second, literal implementation of the decisions, written from their specifications to judge the first one. Slow and
- * simple on purpose; it takes nothing from `src`, not even helpers or types.
+ * The oracle: an independent implementation of the decisions, for differential tests. It follows the text of
+ * the specifications, is simple rather than fast, and imports nothing from `src`. Numbers such as 2.6 in its comments are
+ * sections of the specifications.
  */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -8,7 +9,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** What is found on that way; absent and null are the same, and so is what lies beyond something that is no object. */
+/** Returns the value at a path; `undefined` if it or an object on the path is absent or null. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   let found = value;
   for (const key of path) {
@@ -23,18 +24,18 @@ export function listAt(value: unknown, ...path: readonly (string | number)[]): r
   return Array.isArray(found) ? (found as readonly unknown[]) : [];
 }
 
-/** Texts of a list; null in it is the empty text. */
+/** The strings of a list. Null is the empty string. */
 export function textsAt(value: unknown, ...path: readonly (string | number)[]): readonly string[] {
   return listAt(value, ...path).map((item) => (typeof item === 'string' ? item : ''));
 }
 
-/** Absent is the empty text. */
+/** The string at a path; empty if it is absent. */
 export function textAt(value: unknown, ...path: readonly (string | number)[]): string {
   const found = at(value, ...path);
   return typeof found === 'string' ? found : '';
 }
 
-/** A map of texts, as labels and annotations are. */
+/** A map of strings, such as labels. */
 export function mapAt(value: unknown, ...path: readonly (string | number)[]): ReadonlyMap<string, string> {
   const found = at(value, ...path);
   if (!isObject(found)) return new Map();

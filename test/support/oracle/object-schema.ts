@@ -1,4 +1,4 @@
-/** The types of the fields of pods, workloads and namespaces: what an API server could decode (6.6). */
+/** The types of the fields of pods, workloads and namespaces. An API server decodes objects of these types (6.6). */
 import { at, isObject, textAt } from './json.ts';
 
 export type Type =
@@ -16,7 +16,7 @@ export type Type =
   | { readonly map: Type }
   | { readonly fields: Readonly<Record<string, Type>> };
 
-/** Whether everything that the type knows has the right type; unknown fields are ignored, null is absent. */
+/** True if all known fields have the right type. Unknown fields are ignored, and null is absent. */
 export function fits(value: unknown, type: Type): boolean {
   if (value == null) return true;
   if (typeof type !== 'string') {
@@ -37,7 +37,7 @@ export function fits(value: unknown, type: Type): boolean {
     case 'int32':
       return Number.isInteger(value) && Math.abs(value as number) < 2 ** 31;
     case 'int64':
-      // The largest one, 2^63 - 1, is read as 2^63: a double holds no better.
+      // JSON.parse reads the maximum, 2^63 - 1, as 2^63.
       return Number.isInteger(value) && Math.abs(value as number) <= 2 ** 63;
     case 'time':
       return typeof value === 'string' && !Number.isNaN(Date.parse(value));
@@ -52,7 +52,7 @@ export function fits(value: unknown, type: Type): boolean {
   }
 }
 
-/** True if null stands in a list: the schema of no kind allows it. */
+/** True if a list contains null, which the schema of no kind allows. */
 export function hasNullItem(value: unknown): boolean {
   if (Array.isArray(value)) return value.some((item) => item == null || hasNullItem(item));
   return isObject(value) && Object.values(value).some(hasNullItem);
@@ -204,7 +204,7 @@ const sources: Readonly<Record<string, Type>> = Object.fromEntries(
     .map((field) => [field, some]),
 );
 
-/** What checks read (section 3 of pod-security.md), and what exemptions and significant updates do. */
+/** The fields that checks (section 3 of pod-security.md), exemptions and the rule of significant updates read. */
 const judgedContainer = {
   name: 'text',
   image: 'text',
@@ -252,7 +252,7 @@ const judgedSpec: Type = object({
   securityContext: object({ ...judgedContext, sysctls: listOf({ name: 'text' }) }),
 });
 
-/** The part of a pod or template that Pod Security judges: nothing else in it could let a pod pass that should not. */
+/** The fields of a pod or template that Pod Security reads. Other fields do not affect its decisions. */
 export const JUDGED_BY_STANDARDS: Type = object({ metadata: object({ annotations: textMap }), spec: judgedSpec });
 
 const admittedContext = {
@@ -274,13 +274,13 @@ const admittedContainers: Type = listOf({
   }),
 });
 
-/** The part of a pod that SCCs judge (section 3 of scc.md); an odd `os` is none, and nothing is judged less for it. */
+/** The fields of a pod that SCC admission reads (section 3 of scc.md). An `os` of a wrong type counts as absent. */
 export const JUDGED_BY_SCCS: Type = object({
   metadata: object({ annotations: textMap }),
   spec: object({
     volumes: listOf({
       ...sources,
-      // Its sources are looked at only if nothing else lets the volume pass.
+      // Admission reads its sources only if the SCC does not allow projected volumes.
       projected: some,
       flexVolume: object({ driver: 'text' }),
     }),
@@ -303,7 +303,7 @@ export const JUDGED_BY_SCCS: Type = object({
 
 export const POD: Type = object({ ...head, spec: podSpec, status: object({ phase: 'text' }) });
 
-/** The part of a namespace that says how its pods are judged. */
+/** The fields of a namespace that set the policies of its pods. */
 export const JUDGED_OF_NAMESPACE: Type = object({ metadata: object({ labels: textMap }) });
 
 export const NAMESPACE: Type = object({
@@ -312,7 +312,7 @@ export const NAMESPACE: Type = object({
   status: object({ phase: 'text' }),
 });
 
-/** Kinds with a pod template (6.1): where it is, and what the whole is made of. */
+/** Kinds with a pod template (6.1): the path of the template, and the type of the object. */
 export const WORKLOADS: Readonly<Record<string, { readonly path: readonly string[]; readonly type: Type }>> = {
   'v1 PodTemplate': { path: ['template'], type: object({ ...head, template }) },
   ...Object.fromEntries(
@@ -337,8 +337,8 @@ export const WORKLOADS: Readonly<Record<string, { readonly path: readonly string
   },
 };
 
-/** Whether the objects of a request are such as no API server sends: something in them has a wrong type, or is null in a list. */
-export function isOdd(request: unknown): boolean {
+/** True if no API server sends the objects of the request: a field has a wrong type, or a list contains null. */
+export function isUndecodable(request: unknown): boolean {
   return ['object', 'oldObject'].some((key) => {
     const object = at(request, key);
     const kind = `${textAt(object, 'apiVersion')} ${textAt(object, 'kind')}`;

@@ -1,7 +1,7 @@
-/** Pod Security Admission, by the numbers of the reference: may a request be allowed, and what do audit and warn see? */
+/** Pod Security Admission: the decision, and the violations of the audit and warn policies. */
 import { at, isObject, listAt, mapAt, textAt, type JsonObject } from './json.ts';
 import { fits, JUDGED_BY_STANDARDS, JUDGED_OF_NAMESPACE, NAMESPACE, POD, WORKLOADS } from './object-schema.ts';
-import { reasonsAgainst } from './pod-security-standards.ts';
+import { findReasons } from './pod-security-standards.ts';
 
 export interface Policy {
   readonly level: string;
@@ -12,11 +12,11 @@ export interface Policies {
   readonly enforce: Policy;
   readonly audit: Policy;
   readonly warn: Policy;
-  /** Of labels that cannot be understood, in order. */
+  /** The errors of invalid labels, in order. */
   readonly errors: readonly string[];
 }
 
-/** A PodSecurityConfiguration; what it does not say has the value of upstream. */
+/** A PodSecurityConfiguration. Absent fields have the defaults of upstream. */
 export interface Configuration {
   readonly defaults?: Readonly<Record<string, string>>;
   readonly exemptions?: {
@@ -29,19 +29,19 @@ export interface Configuration {
 export interface PodSecuritySurroundings {
   readonly configuration: Configuration;
   readonly emulationVersion?: string;
-  /** Which fields have to have the right type: all, or those that are judged. An API server sends no other objects. */
+  /** The fields whose types are checked: all, or those that Pod Security reads. */
   readonly types: 'all' | 'judged';
-  /** Of the stored namespace; undefined if there is none. */
+  /** The labels of the stored namespace; undefined if it does not exist. */
   namespaceLabels(name: string): ReadonlyMap<string, string> | undefined;
 }
 
 export interface PodSecurityVerdict {
   readonly allowed: boolean;
-  /** Of a refusal. */
+  /** The status code of a denial. */
   readonly code?: number;
-  /** What was exempt, if that is why. */
+  /** The exempt dimension, if the request is exempt. */
   readonly exempt?: string;
-  /** What each mode holds against the pod; absent where the mode was not asked. */
+  /** The violations of each mode; absent if the mode is not evaluated. */
   readonly enforce?: readonly string[];
   readonly audit?: readonly string[];
   readonly warn?: readonly string[];
@@ -50,7 +50,7 @@ export interface PodSecurityVerdict {
 const ALLOWED: PodSecurityVerdict = { allowed: true };
 
 /** 6.1 */
-export function judgePodSecurity(request: JsonObject, surroundings: PodSecuritySurroundings): PodSecurityVerdict {
+export function evaluatePodSecurity(request: JsonObject, surroundings: PodSecuritySurroundings): PodSecurityVerdict {
   const group = textAt(request, 'resource', 'group');
   const resource = textAt(request, 'resource', 'resource');
   // 6.1: the subresource is that of the original request.
@@ -77,7 +77,7 @@ function judgePod(
   // 4
   const labels = namespaceLabels(textAt(request, 'namespace'));
   if (labels === undefined) return { allowed: false, code: 500 };
-  const policies = policiesOf(labels, configuration);
+  const policies = resolvePolicies(labels, configuration);
   // 5
   const levels = [policies.enforce.level, policies.audit.level, policies.warn.level];
   if (policies.errors.length === 0 && levels.every((level) => level === 'privileged')) return ALLOWED;
@@ -93,8 +93,7 @@ function judgePod(
   if (isExempt(runtimeClass, configuration.exemptions?.runtimeClasses))
     return { allowed: true, exempt: 'runtimeClass' };
   // 10, 6.3
-  const against = ({ level, version }: Policy): readonly string[] =>
-    reasonsAgainst(pod, level, version, emulationVersion);
+  const against = ({ level, version }: Policy): readonly string[] => findReasons(pod, level, version, emulationVersion);
   const enforce = against(policies.enforce);
   const audit = against(policies.audit);
   return enforce.length > 0
@@ -113,7 +112,7 @@ function judgeWorkload(
   // 4
   const labels = namespaceLabels(textAt(request, 'namespace'));
   if (labels === undefined) return ALLOWED;
-  const policies = policiesOf(labels, configuration);
+  const policies = resolvePolicies(labels, configuration);
   // 5
   const isAdvised = policies.warn.level !== 'privileged' || policies.audit.level !== 'privileged';
   if (policies.errors.length === 0 && !isAdvised) return ALLOWED;
@@ -131,18 +130,18 @@ function judgeWorkload(
     return { allowed: true, exempt: 'runtimeClass' };
   // 10
   const against = ({ level, version }: Policy): readonly string[] =>
-    reasonsAgainst(template, level, version, emulationVersion);
+    findReasons(template, level, version, emulationVersion);
   if (!fits(template, JUDGED_BY_STANDARDS)) return ALLOWED;
   return { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
 }
 
-/** 7.1, 7.2: no other step refuses. */
+/** 7.1, 7.2. No other step denies. */
 function judgeNamespace(request: JsonObject, { configuration, types }: PodSecuritySurroundings): PodSecurityVerdict {
   const operation = request['operation'];
   if (operation !== 'CREATE' && operation !== 'UPDATE') return ALLOWED;
   if (!decodesAsNamespace(request, 'object', types)) return { allowed: false, code: 400 };
   const errorsOf = (key: string): readonly string[] =>
-    policiesOf(mapAt(request, key, 'metadata', 'labels'), configuration).errors;
+    resolvePolicies(mapAt(request, key, 'metadata', 'labels'), configuration).errors;
   const errors = errorsOf('object');
   if (operation === 'CREATE') return errors.length > 0 ? { allowed: false, code: 422 } : ALLOWED;
   if (!decodesAsNamespace(request, 'oldObject', types)) return { allowed: false, code: 400 };
@@ -175,7 +174,7 @@ function isSignificant(pod: unknown, old: unknown): boolean {
   });
 }
 
-/** 6.6: by its own apiVersion and kind; where they are absent, by those of the request. */
+/** 6.6: the apiVersion and kind of the object, completed by those of the request. */
 function kindOf(request: JsonObject, key: string): string {
   const group = textAt(request, 'kind', 'group');
   const version = textAt(request, 'kind', 'version');
@@ -196,7 +195,7 @@ function decodesAsNamespace(request: JsonObject, key: string, types: Types): boo
 }
 
 /** 5 */
-export function policiesOf(labels: ReadonlyMap<string, string>, { defaults = {} }: Configuration): Policies {
+export function resolvePolicies(labels: ReadonlyMap<string, string>, { defaults = {} }: Configuration): Policies {
   const errors: string[] = [];
   const policyOf = (mode: string, levelOnError: string): Policy => {
     const level = labels.get(`pod-security.kubernetes.io/${mode}`);

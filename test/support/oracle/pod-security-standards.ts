@@ -1,11 +1,11 @@
-/** The Pod Security Standards, by the numbers of the reference: which checks run, and what each holds against a pod. */
+/** The Pod Security Standards: the checks of each version, and the rule of each check. */
 import { at, listAt, mapAt, textAt, textsAt } from './json.ts';
 
 /** The newest version for which a rule changes (4.1). */
 const NEWEST = 37;
 
 /** The reasons why a pod does not satisfy a level at a version (`latest` or `v1.N`), in their order. */
-export function reasonsAgainst(pod: unknown, level: string, version: string, emulated?: string): readonly string[] {
+export function findReasons(pod: unknown, level: string, version: string, emulated?: string): readonly string[] {
   // 4.1
   if (level === 'privileged') return [];
   const newest = Math.min(NEWEST, emulated === undefined ? NEWEST : minorOf(emulated));
@@ -67,10 +67,10 @@ const WHAT_RUNS: readonly {
   },
 ];
 
-/** The reason why the pod offends, if it does. */
+/** The reason of the violation, if the pod violates the check. */
 type Check = (pod: unknown, minor: number) => string | undefined;
 
-/** By the numbers of section 2. */
+/** The checks of section 2. */
 const CHECKS: Readonly<Record<number, Check>> = {
   1: appArmorProfile,
   2: capabilitiesBaseline,
@@ -110,7 +110,7 @@ function isUserNamespacePod(pod: unknown): boolean {
   return at(pod, 'spec', 'hostUsers') === false;
 }
 
-/** The security contexts of the pod and of its containers, those that are there. */
+/** The security contexts of the pod and of its containers. */
 function securityContexts(pod: unknown): readonly unknown[] {
   return [at(pod, 'spec', 'securityContext'), ...containers(pod).map((one) => at(one, 'securityContext'))];
 }

@@ -1,4 +1,4 @@
-/** What an AdmissionReview of admission.k8s.io/v1 may look like. */
+/** The type of an AdmissionReview of admission.k8s.io/v1. */
 import { at, isObject, textAt } from './json.ts';
 import { fits, type Type } from './object-schema.ts';
 
@@ -31,7 +31,7 @@ const REVIEW: Type = {
   },
 };
 
-/** Whether an API server could have sent it: such a review is always answered. */
+/** True if an API server can send the review. The server answers such a review. */
 export function isLegalReview(review: unknown): boolean {
   return (
     fits(review, REVIEW) &&
@@ -52,7 +52,7 @@ function hasName(value: unknown, field: string): boolean {
   return value === undefined || textAt(value, field) !== '';
 }
 
-/** An API server leaves texts out or sends them: never null. */
+/** An API server omits empty strings and does not send null. */
 function hasNullText(request: unknown): boolean {
   const parts = ['kind', 'resource', 'requestKind', 'requestResource', 'userInfo'];
   const holders = [request, ...parts.map((part) => at(request, part))];

@@ -1,13 +1,13 @@
-/** Admission by security context constraints (2), by the numbers of the reference. */
+/** Admission by security context constraints (2). */
 import { at, isObject, mapAt, textAt, type JsonObject } from './json.ts';
 import { fits, JUDGED_BY_SCCS } from './object-schema.ts';
 import { annotate, fill } from './scc-fill.ts';
-import { inOrder, serviceAccountOf, subjectTypeFor, type Authorizer, type Subject } from './scc-order.ts';
-import { hasRanges, providerOf, type Provider } from './scc-ranges.ts';
-import { problemsOf } from './scc-validate.ts';
+import { sortSccs, serviceAccountOf, subjectTypeFor, type Authorizer, type Subject } from './scc-order.ts';
+import { hasRanges, createProvider, type Provider } from './scc-ranges.ts';
+import { findProblems } from './scc-validate.ts';
 import { areEqual, without } from './semantic-equality.ts';
 
-/** Where an installation may deviate from OpenShift. */
+/** The behaviors in which Portcullis may deviate from OpenShift. */
 export interface SccSettings {
   readonly identity: 'accurate' | 'openshift';
   readonly broken: 'skip' | 'refuse';
@@ -37,7 +37,7 @@ export const PORTCULLIS: SccSettings = { identity: 'accurate', broken: 'skip', r
 
 export interface SccSurroundings {
   readonly sccs: readonly JsonObject[];
-  /** Undefined if there is none. */
+  /** Undefined if the namespace does not exist. */
   readonly namespace: JsonObject | undefined;
   readonly authorizer: Authorizer;
   readonly settings: SccSettings;
@@ -45,12 +45,12 @@ export interface SccSurroundings {
 
 export interface SccVerdict {
   readonly allowed: boolean;
-  /** For people. */
+  /** The reason, for failed tests. */
   readonly why: string;
-  /** Of what was judged and allowed. */
+  /** The SCC and the subject that allow an evaluated pod. */
   readonly scc?: string;
   readonly subjectType?: 'serviceaccount' | 'user';
-  /** What becomes of the pod; absent if nothing was judged. */
+  /** The completed pod; absent if admission skips the request. */
   readonly pod?: JsonObject;
 }
 
@@ -62,11 +62,11 @@ function annotation(pod: unknown, key: string): string {
   return mapAt(pod, 'metadata', 'annotations').get(key) ?? '';
 }
 
-const refuse = (why: string): SccVerdict => ({ allowed: false, why });
+const deny = (why: string): SccVerdict => ({ allowed: false, why });
 const skip = (why: string): SccVerdict => ({ allowed: true, why });
 
-/** 2.2, and the label of this program that says what SCCs do in a namespace. */
-export function modeIn(
+/** 2.2, and the label of Portcullis for the SCC mode of a namespace. */
+export function sccMode(
   namespace: unknown,
   { exempt, mode }: { readonly exempt: readonly string[]; readonly mode: string },
 ): string {
@@ -79,8 +79,8 @@ export function modeIn(
   return ['enforce', 'report', 'off'].includes(label) ? label : 'enforce';
 }
 
-/** 2.3: why the request is not judged, or that it cannot be. */
-function scopeOf(request: JsonObject): SccVerdict | undefined {
+/** 2.3. Returns a verdict if admission skips the request or cannot decode it. */
+function checkScope(request: JsonObject): SccVerdict | undefined {
   // 1, 2
   if (textAt(request, 'resource', 'group') !== '' || textAt(request, 'resource', 'resource') !== 'pods') {
     return skip('no pod');
@@ -91,17 +91,17 @@ function scopeOf(request: JsonObject): SccVerdict | undefined {
   if (operation !== 'CREATE' && operation !== 'UPDATE') return skip('operation');
   // 3, its kind
   const { object: pod, oldObject: old } = request;
-  if ((textAt(pod, 'kind') || 'Pod') !== 'Pod') return refuse('no pod');
-  // 4 and 5 before the rest of 3: where nothing is judged, nothing needs the right type.
+  if ((textAt(pod, 'kind') || 'Pod') !== 'Pod') return deny('no pod');
+  // 4 and 5 precede the rest of 3: a skipped pod needs no valid types.
   if (isObject(pod) && at(pod, 'spec', 'os', 'name') === 'windows') return skip('windows');
   const isUnchanged = operation === 'UPDATE' && isObject(pod) && isObject(old) && isSpecUnchanged(pod, old);
-  if (isUnchanged && isMetadataIgnorable(pod, old)) return skip('nothing of interest changes');
+  if (isUnchanged && isMetadataIgnorable(pod, old)) return skip('no relevant change');
   // 3
-  return isPod(request) ? undefined : refuse('no pod');
+  return isPod(request) ? undefined : deny('no pod');
 }
 
-/** A deviation: an update that leaves the spec as it is, of a pod that no SCC was ever recorded on. */
-function isLeftAlone({ operation, object, oldObject }: JsonObject, { settings }: SccSurroundings): boolean {
+/** A deviation: an update that does not change the spec of a pod without a recorded SCC. */
+function isUnprocessedUpdate({ operation, object, oldObject }: JsonObject, { settings }: SccSurroundings): boolean {
   if (settings.unprocessed !== 'pass' || operation !== 'UPDATE') return false;
   const isRecorded = [object, oldObject].some((pod) => mapAt(pod, 'metadata', 'annotations').has(RECORDED_SCC));
   return !isRecorded && isSpecUnchanged(object, oldObject);
@@ -132,14 +132,14 @@ export function isMetadataIgnorable(pod: unknown, old: unknown): boolean {
 
 /** 2.4 */
 export function firstPass(request: JsonObject, surroundings: SccSurroundings): SccVerdict {
-  const outOfScope = scopeOf(request);
+  const outOfScope = checkScope(request);
   if (outOfScope) return outOfScope;
   const pod = request['object'] as JsonObject;
   const isUpdate = request['operation'] === 'UPDATE';
   // 1
   const required = annotation(pod, REQUIRED_SCC);
-  if (isUpdate && required !== annotation(request['oldObject'], REQUIRED_SCC)) return refuse('required-scc changed');
-  if (isLeftAlone(request, surroundings)) return skip('from before there were SCCs');
+  if (isUpdate && required !== annotation(request['oldObject'], REQUIRED_SCC)) return deny('required-scc changed');
+  if (isUnprocessedUpdate(request, surroundings)) return skip('no recorded SCC');
   // 2
   const isEphemeral = textAt(request, 'subResource') === 'ephemeralcontainers';
   const mutation = !isUpdate ? 'everything' : isEphemeral ? 'ephemeral containers' : 'nothing';
@@ -156,26 +156,30 @@ export function firstPass(request: JsonObject, surroundings: SccSurroundings): S
 /** 2.5 */
 export function secondPass(request: JsonObject, surroundings: SccSurroundings): SccVerdict {
   // 1
-  const outOfScope = scopeOf(request);
+  const outOfScope = checkScope(request);
   if (outOfScope) return outOfScope;
-  if (isLeftAlone(request, surroundings)) return skip('from before there were SCCs');
+  if (isUnprocessedUpdate(request, surroundings)) return skip('no recorded SCC');
   // 2
   const required = annotation(request['object'], REQUIRED_SCC);
   const recorded = annotation(request['object'], RECORDED_SCC);
-  if (required !== '' && required !== recorded) return refuse('required-scc is not the recorded one');
+  if (required !== '' && required !== recorded) return deny('required-scc is not the recorded one');
   // 3 to 5
   return evaluate(request, surroundings, { mutation: 'nothing', required, recorded });
 }
 
-/** 2.11: exec and attach into a stored pod, as if the caller created it now. */
-export function judgeExec(request: JsonObject, pod: JsonObject | undefined, surroundings: SccSurroundings): SccVerdict {
+/** 2.11: exec and attach are evaluated like the creation of the stored pod by the caller. */
+export function evaluateExec(
+  request: JsonObject,
+  pod: JsonObject | undefined,
+  surroundings: SccSurroundings,
+): SccVerdict {
   const isPodResource =
     textAt(request, 'resource', 'group') === '' && textAt(request, 'resource', 'resource') === 'pods';
   const subresource = textAt(request, 'subResource');
   if (request['operation'] !== 'CONNECT' || !isPodResource || !['exec', 'attach'].includes(subresource)) {
     return skip('no exec');
   }
-  if (pod === undefined) return refuse('there is no such pod');
+  if (pod === undefined) return deny('there is no such pod');
   const creation = { ...request, operation: 'CREATE', subResource: '', object: pod, kind: { kind: 'Pod' } };
   return firstPass(creation, surroundings);
 }
@@ -193,16 +197,16 @@ function evaluate(request: JsonObject, surroundings: SccSurroundings, pass: Pass
   const names = sccs.map((scc) => textAt(scc, 'metadata', 'name'));
   // 2.8
   const missing = settings.required.filter((name) => !names.includes(name));
-  if (missing.length > 0) return refuse(`missing SCCs ${missing.join(', ')}`);
-  if (namespace === undefined || !hasRanges(namespace)) return refuse('the namespace has no ranges');
+  if (missing.length > 0) return deny(`missing SCCs ${missing.join(', ')}`);
+  if (namespace === undefined || !hasRanges(namespace)) return deny('the namespace has no ranges');
 
   const candidates = listCandidates(sccs, pass);
-  if (candidates.length === 0) return refuse('no SCC');
+  if (candidates.length === 0) return deny('no SCC');
   const providers: Provider[] = [];
   for (const scc of candidates) {
-    const provider = providerOf(scc, namespace);
+    const provider = createProvider(scc, namespace);
     if (provider !== undefined) providers.push(provider);
-    else if (settings.broken === 'refuse') return refuse(`broken SCC ${textAt(scc, 'metadata', 'name')}`);
+    else if (settings.broken === 'refuse') return deny(`broken SCC ${textAt(scc, 'metadata', 'name')}`);
   }
 
   const namespaceName = textAt(request, 'namespace');
@@ -222,7 +226,7 @@ function evaluate(request: JsonObject, surroundings: SccSurroundings, pass: Pass
     }
     // 2
     const filled = fill(pod, provider);
-    const problems = problemsOf(filled, provider);
+    const problems = findProblems(filled, provider);
     if (problems.length > 0) {
       reasons.push(`${provider.name}: ${problems.join(', ')}`);
       continue;
@@ -234,14 +238,14 @@ function evaluate(request: JsonObject, surroundings: SccSurroundings, pass: Pass
     }
     return { allowed: true, why: `fits ${provider.name}`, scc: provider.name, subjectType, pod: filled };
   }
-  return refuse(reasons.join('; '));
+  return deny(reasons.join('; '));
 }
 
 /** 2.6, listing */
 function listCandidates(sccs: readonly JsonObject[], { required, recorded, mutation }: Pass): readonly JsonObject[] {
   const named = (name: string) => (scc: JsonObject) => textAt(scc, 'metadata', 'name') === name;
   if (required !== '') return sccs.filter(named(required));
-  const ordered = inOrder(sccs);
+  const ordered = sortSccs(sccs);
   if (mutation === 'everything' || recorded === '') return ordered;
   const isRecorded = named(recorded);
   return [...ordered.filter(isRecorded), ...ordered.filter((scc) => !isRecorded(scc))];

@@ -1,4 +1,4 @@
-/** What an SCC fills into a pod (3), field by field. */
+/** The values that an SCC writes into a pod (3), field by field. */
 import { at, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
 import type { Provider } from './scc-ranges.ts';
 
@@ -9,7 +9,7 @@ export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContai
 const POD_SECCOMP = 'seccomp.security.alpha.kubernetes.io/pod';
 const CONTAINER_SECCOMP = 'container.seccomp.security.alpha.kubernetes.io/';
 
-/** A completed copy of the pod. */
+/** Returns a completed copy of the pod. */
 export function fill(pod: JsonObject, provider: Provider): JsonObject {
   const filled = structuredClone(pod) as Changeable;
   const spec = (isObject(filled['spec']) ? filled['spec'] : {}) as Changeable;
@@ -21,12 +21,12 @@ export function fill(pod: JsonObject, provider: Provider): JsonObject {
       if (isObject(container)) fillContainer(container, spec, filled, provider);
     }
   }
-  // A pod always has a spec, be it empty.
+  // A pod always has a spec.
   filled['spec'] = spec;
   return filled;
 }
 
-/** 3.14: the security context is made only for a value that is written into it. */
+/** 3.14. Creates the security context only to write a value. */
 function write(holder: Changeable, field: string, value: unknown): void {
   if (!isObject(holder['securityContext'])) holder['securityContext'] = {};
   (holder['securityContext'] as Changeable)[field] = value;
@@ -42,7 +42,7 @@ function fillGroups(spec: Changeable, { fsGroup, supplementalGroups }: Provider)
   const [fsRange] = fsGroup ?? [];
   if (fsRange && at(spec, 'securityContext', 'fsGroup') === undefined) write(spec, 'fsGroup', fsRange.min);
   const [range] = supplementalGroups ?? [];
-  // A webhook takes an empty list for none.
+  // A webhook treats an empty list as absent.
   if (range && listAt(spec, 'securityContext', 'supplementalGroups').length === 0) {
     write(spec, 'supplementalGroups', [range.min]);
   }
@@ -65,7 +65,7 @@ function fieldOf(annotation: string): JsonObject | undefined {
   return profile === '' ? undefined : { type: 'Localhost', localhostProfile: profile };
 }
 
-/** What is there already stays as it is, with fields that nobody knows. */
+/** An equal profile is not replaced, so that it keeps its unknown fields. */
 function writeSeccomp(holder: Changeable, profile: JsonObject | undefined): void {
   const before = at(holder, 'securityContext', 'seccompProfile');
   const isSame = (field: string): boolean => textAt(before, field) === textAt(profile, field);

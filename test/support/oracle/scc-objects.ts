@@ -1,4 +1,4 @@
-/** Security context constraints as objects: how they are completed (1.4), and which are refused (1.5). */
+/** Defaults (1.4) and validation (1.5) of SCC objects. */
 import { at, isObject, listAt, textAt, textsAt, type JsonObject } from './json.ts';
 import { fits, type Type } from './object-schema.ts';
 import { VOLUME_NAMES } from './scc-validate.ts';
@@ -47,8 +47,8 @@ export function decodesAsScc(object: unknown): object is JsonObject {
   return isObject(object) && fits(object, SCC);
 }
 
-/** 1.4: the fields that the steps decide. */
-export function defaultsOf(scc: JsonObject): JsonObject {
+/** 1.4: the fields that the steps set. */
+export function computeDefaults(scc: JsonObject): JsonObject {
   // 3
   const isHostDirAllowed = at(scc, 'allowHostDirVolumePlugin') === true;
   const given = at(scc, 'volumes') === undefined ? undefined : textsAt(scc, 'volumes');
@@ -86,8 +86,8 @@ export function defaultsOf(scc: JsonObject): JsonObject {
   };
 }
 
-/** 1.5: where the object is wrong, by the numbers of the table; empty for one that may be stored. */
-export function mistakesIn(scc: JsonObject): readonly number[] {
+/** 1.5: the rows of the table that the object violates; empty for a valid object. */
+export function findMistakes(scc: JsonObject): readonly number[] {
   const mistakes: number[] = [];
   const check = (number: number, isRight: boolean): void => {
     if (!isRight) mistakes.push(number);

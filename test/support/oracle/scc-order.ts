@@ -2,11 +2,11 @@
 import { at, textAt, textsAt, type JsonObject } from './json.ts';
 
 /** 2.7 */
-export function inOrder(sccs: readonly JsonObject[]): readonly JsonObject[] {
+export function sortSccs(sccs: readonly JsonObject[]): readonly JsonObject[] {
   return sccs.toSorted((a, b) => {
     const priorities = priorityOf(b) - priorityOf(a);
     if (priorities !== 0) return priorities;
-    const points = pointsOf(a) - pointsOf(b);
+    const points = computePoints(a) - computePoints(b);
     if (points !== 0) return points;
     return Buffer.compare(Buffer.from(textAt(a, 'metadata', 'name')), Buffer.from(textAt(b, 'metadata', 'name')));
   });
@@ -17,7 +17,7 @@ function priorityOf(scc: JsonObject): number {
 }
 
 /** 2.7 */
-export function pointsOf(scc: JsonObject): number {
+export function computePoints(scc: JsonObject): number {
   let points = 0;
   if (at(scc, 'allowPrivilegedContainer') === true) points += 1_600_000;
   if (at(scc, 'allowHostPorts') === true) points += 800_000;
@@ -51,7 +51,7 @@ export interface Subject {
   readonly groups: readonly string[];
 }
 
-/** The authorizer alone: may the subject `use` the SCC in the namespace? */
+/** True if RBAC allows the subject to `use` the SCC in the namespace. */
 export type Authorizer = (subject: Subject, scc: string, namespace: string) => boolean;
 
 export interface Access {
@@ -61,7 +61,7 @@ export interface Access {
   readonly authorizer: Authorizer;
 }
 
-/** 2.6.1; `accurate` counts the service account as authenticated, which it is. */
+/** 2.6.1. With `accurate`, the service account is a member of system:authenticated. */
 export function serviceAccountOf(
   pod: unknown,
   namespace: string,
@@ -74,7 +74,7 @@ export function serviceAccountOf(
   return { username: `system:serviceaccount:${namespace}:${name}`, groups };
 }
 
-/** 2.6.1; undefined if neither may use the SCC. */
+/** 2.6.1. Returns undefined if neither subject may use the SCC. */
 export function subjectTypeFor(scc: JsonObject, access: Access): 'serviceaccount' | 'user' | undefined {
   if (access.serviceAccount && mayUse(access.serviceAccount, scc, access)) return 'serviceaccount';
   return mayUse(access.user, scc, access) ? 'user' : undefined;

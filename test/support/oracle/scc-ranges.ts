@@ -1,4 +1,4 @@
-/** What a namespace gives to SCCs: blocks of ids (5.1), and SCCs with them filled in (2.8). */
+/** The ID blocks of a namespace (5.1), and the binding of SCCs to a namespace (2.8). */
 import { at, listAt, mapAt, textAt, type JsonObject } from './json.ts';
 
 export interface Range {
@@ -6,13 +6,13 @@ export interface Range {
   readonly max: number;
 }
 
-/** An SCC once the values of a namespace are filled in. */
+/** An SCC that is bound to a namespace. */
 export interface Provider {
   readonly name: string;
   readonly scc: JsonObject;
   readonly runAsUser: { readonly type: string; readonly uid?: number; readonly range?: Range };
   readonly seLinuxOptions: ReadonlyMap<string, string> | undefined;
-  /** Absent where any group will do. */
+  /** Undefined if all groups are allowed. */
   readonly fsGroup: readonly Range[] | undefined;
   readonly supplementalGroups: readonly Range[] | undefined;
 }
@@ -21,7 +21,7 @@ const UID_RANGE = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
 const MCS = 'openshift.io/sa.scc.mcs';
 
-/** 5.1; undefined if the text is no block. */
+/** 5.1. Returns undefined for an invalid block. */
 export function parseBlock(text: string): Range | undefined {
   const pattern = text.includes('/') ? /^[ \t]*(\d+)\/[ \t]*(\d+)/ : /^[ \t]*(\d+)-[ \t]*(\d+)/;
   const found = pattern.exec(text);
@@ -32,14 +32,14 @@ export function parseBlock(text: string): Range | undefined {
   return { min: first, max: text.includes('/') ? (first + second - 1 + 2 ** 32) % 2 ** 32 : second };
 }
 
-/** 2.8: whether the namespace has what all SCCs wait for. */
+/** 2.8: true if the namespace has the annotations that admission requires. */
 export function hasRanges(namespace: unknown): boolean {
   const annotations = mapAt(namespace, 'metadata', 'annotations');
   return annotations.has(UID_RANGE) && annotations.has(MCS);
 }
 
-/** 2.8; undefined if the SCC cannot work in the namespace. */
-export function providerOf(scc: JsonObject, namespace: unknown): Provider | undefined {
+/** 2.8. Returns undefined if the SCC cannot be bound to the namespace. */
+export function createProvider(scc: JsonObject, namespace: unknown): Provider | undefined {
   const runAsUser = runAsUserOf(scc, namespace);
   const seLinuxOptions = seLinuxOf(scc, namespace);
   const fsGroup = groupsOf(scc, 'fsGroup', namespace);

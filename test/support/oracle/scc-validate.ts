@@ -1,10 +1,10 @@
-/** What an SCC holds against a pod as it stands (3), in plain words for whoever examines a disagreement. */
+/** The fields of a pod that an SCC does not allow (3). */
 import { at, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
 import { fits, VOLUME } from './object-schema.ts';
 import { annotationOf, CONTAINER_LISTS } from './scc-fill.ts';
 import type { Provider, Range } from './scc-ranges.ts';
 
-export function problemsOf(pod: JsonObject, provider: Provider): readonly string[] {
+export function findProblems(pod: JsonObject, provider: Provider): readonly string[] {
   const spec = at(pod, 'spec');
   const problems = podProblems(pod, provider);
   for (const list of CONTAINER_LISTS) {
@@ -175,7 +175,7 @@ function hostProblems(pod: JsonObject, scc: JsonObject): string[] {
   return problems;
 }
 
-/** 1.3: in the order in which the sources of one volume count, with the names of SCCs. */
+/** 1.3: the volume sources in their order of precedence, with their names in SCCs. */
 const VOLUME_TYPES: readonly (readonly [source: string, name: string])[] = [
   ['hostPath', 'hostPath'],
   ['emptyDir', 'emptyDir'],
@@ -209,7 +209,7 @@ const VOLUME_TYPES: readonly (readonly [source: string, name: string])[] = [
   ['image', 'image'],
 ];
 
-/** 1.3: the names of all volumes that an SCC may list. */
+/** 1.3: the volume types of SCCs. */
 export const VOLUME_NAMES: readonly string[] = VOLUME_TYPES.map(([, name]) => name);
 
 /** 3.10 */
@@ -229,7 +229,7 @@ function volumeProblems(pod: JsonObject, scc: JsonObject): string[] {
   return problems;
 }
 
-/** 3.10: what the API server adds for the tokens of service accounts. */
+/** 3.10: the volume that the API server adds for service account tokens. */
 function isServiceAccountVolume(volume: unknown): boolean {
   if (!fits(volume, VOLUME)) return false;
   return listAt(volume, 'projected', 'sources').every((source) => {

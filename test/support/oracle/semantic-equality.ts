@@ -1,10 +1,10 @@
 /**
- * Equality as the API server sees it (scc.md 2.3): absent equals an empty list or map, and differs from an empty object. It
- * leaves `hostPID: false` and the like out of what it sends, so nothing is made of them here.
+ * Semantic equality of the API server (scc.md 2.3): an absent field equals an empty list or map, and differs from an empty
+ * object. False values need no rule, since the API server omits them.
  */
 import { isObject, type JsonObject } from './json.ts';
 
-/** Maps, and the parts that every object has. */
+/** Maps, and the members of every object. */
 const EMPTY_IS_ABSENT = [
   'metadata',
   'spec',
@@ -22,7 +22,7 @@ export function areEqual(a: unknown, b: unknown): boolean {
   return canonical(a) === canonical(b);
 }
 
-/** One text for all that is equal. */
+/** A text that is identical for equal values. */
 export function canonical(value: unknown): string {
   return JSON.stringify(normal(value)) ?? 'absent';
 }
@@ -43,7 +43,7 @@ function isAbsent(key: string, value: unknown): boolean {
   return false;
 }
 
-/** The object without some of its members. */
+/** Returns the object without some members. */
 export function without(object: unknown, ...keys: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(isObject(object) ? object : {}).filter(([key]) => !keys.includes(key)));
 }
