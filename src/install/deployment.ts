@@ -176,7 +176,7 @@ function certificate(namespace: string, name: string, spec: JsonObject): CustomM
 
 export const CONFIGURATION_NAME = 'portcullis-configuration';
 const CONFIGURATION_FOLDER = '/etc/portcullis/configuration';
-const FILE = 'configuration.yaml';
+export const CONFIGURATION_FILE = 'configuration.yaml';
 
 /** The configuration file without its section `rollout`. It sets no defaults and no exemptions, as a cluster without a file. */
 export const CONFIGURATION = {
@@ -196,11 +196,11 @@ function configuration(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
     apiVersion: 'v1',
     kind: 'ConfigMap',
     metadata: namespacedMetadata(settings.namespace, CONFIGURATION_NAME),
-    data: { [FILE]: printYaml([{ ...CONFIGURATION, rollout: rolloutSection(settings) }]) },
+    data: { [CONFIGURATION_FILE]: printYaml([{ ...CONFIGURATION, rollout: rolloutSection(settings) }]) },
   };
 }
 
-const CONFIGURATION_ARGUMENT = `--config=${CONFIGURATION_FOLDER}/${FILE}`;
+const CONFIGURATION_ARGUMENT = `--config=${CONFIGURATION_FOLDER}/${CONFIGURATION_FILE}`;
 const CONFIGURATION_VOLUME: Wire<V1Volume> = { name: 'configuration', configMap: { name: CONFIGURATION_NAME } };
 const CONFIGURATION_MOUNT: Wire<V1VolumeMount> = {
   name: 'configuration',

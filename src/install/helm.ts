@@ -1,4 +1,3 @@
-import type { V1Deployment } from '@kubernetes/client-node';
 import { printYaml } from '../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import { ENFORCEMENT_MODES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
@@ -10,6 +9,7 @@ import {
   certificateMounts,
   certificateVolumes,
   CONFIGURATION,
+  CONFIGURATION_FILE,
   CONFIGURATION_NAME,
   deployment,
   rolloutSection,
@@ -23,7 +23,6 @@ import {
   MINIMUM_MINOR,
   namespacedMetadata,
   type Manifest,
-  type ManifestOf,
   type ManifestSettings,
 } from './settings.ts';
 
@@ -272,113 +271,94 @@ function lines(indent: string, texts: readonly string[]): string {
 const CERT_MANAGER = '.Values.certManager.enabled';
 const CERT_MANAGER_SETTINGS = { ...defaultSettings(''), certificates: 'cert-manager' } as const;
 
-function deploymentTemplate(manifest: Manifest): JsonObject {
-  const { spec, ...rest } = manifest as ManifestOf<V1Deployment>;
-  const { template, ...others } = draft(spec ?? { selector: {}, template: {} });
-  const { containers, volumes = [], ...pod } = template.spec ?? { containers: [] };
-  const { labels, annotations } = template.metadata ?? {};
-  return {
-    ...rest,
-    spec: {
-      ...others,
-      replicas: print('.Values.replicaCount'),
-      template: {
-        metadata: {
-          labels: { ...labels, ...more('.Values.podLabels') },
-          annotations: { ...annotations, ...more('.Values.podAnnotations') },
-        },
-        spec: {
-          ...pod,
-          imagePullSecrets: optional('.Values.imagePullSecrets'),
-          priorityClassName: print('.Values.priorityClassName | quote'),
-          securityContext: value('.Values.podSecurityContext'),
-          nodeSelector: optional('.Values.nodeSelector'),
-          tolerations: optional('.Values.tolerations'),
-          affinity: optional('.Values.affinity'),
-          topologySpreadConstraints: optional('.Values.topologySpreadConstraints'),
-          containers: containers.map((container) => containerTemplate(container as JsonObject)),
-          volumes: [
-            ...volumes,
-            ...when(CERT_MANAGER, certificateVolumes(CERT_MANAGER_SETTINGS)),
-            optional('.Values.extraVolumes'),
-          ],
-        },
-      },
-    },
-  };
-}
+/** Replaces the value at a path. A path that ends in `+` adds the values to the list or map at the path. */
+type Substitution = readonly [path: string, value: unknown];
 
-function containerTemplate(container: JsonObject): JsonObject {
-  const { args, volumeMounts, ...rest } = container;
-  return {
-    ...rest,
-    image: print('include "portcullis.image" . | quote'),
-    imagePullPolicy: print('.Values.image.pullPolicy'),
-    args: [
-      ...(args as readonly string[]),
+const POD = 'spec.template.spec';
+const CONTAINER = `${POD}.containers.0`;
+
+const DEPLOYMENT: readonly Substitution[] = [
+  ['spec.replicas', print('.Values.replicaCount')],
+  ['spec.template.metadata.labels+', more('.Values.podLabels')],
+  ['spec.template.metadata.annotations+', more('.Values.podAnnotations')],
+  [`${POD}.imagePullSecrets`, optional('.Values.imagePullSecrets')],
+  [`${POD}.priorityClassName`, print('.Values.priorityClassName | quote')],
+  [`${POD}.securityContext`, value('.Values.podSecurityContext')],
+  [`${POD}.nodeSelector`, optional('.Values.nodeSelector')],
+  [`${POD}.tolerations`, optional('.Values.tolerations')],
+  [`${POD}.affinity`, optional('.Values.affinity')],
+  [`${POD}.topologySpreadConstraints`, optional('.Values.topologySpreadConstraints')],
+  [
+    `${POD}.volumes+`,
+    [...when(CERT_MANAGER, certificateVolumes(CERT_MANAGER_SETTINGS)), optional('.Values.extraVolumes')],
+  ],
+  [`${CONTAINER}.image`, print('include "portcullis.image" . | quote')],
+  [`${CONTAINER}.imagePullPolicy`, print('.Values.image.pullPolicy')],
+  [
+    `${CONTAINER}.args+`,
+    [
       ...when('ne .Values.scc.mode "report"', [`--scc-mode=${print('.Values.scc.mode')}`]),
       ...when('ne .Values.authorization "rbac"', [`--authorization=${print('.Values.authorization')}`]),
       ...when('.Values.withoutControllers', [`--controllers=*,-${print('join ",-" .Values.withoutControllers')}`]),
       ...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)),
       optional('.Values.extraArgs'),
     ],
-    env: optional('.Values.extraEnv'),
-    resources: value('.Values.resources'),
-    securityContext: value('.Values.securityContext'),
-    volumeMounts: [
-      ...(volumeMounts as readonly JsonObject[]),
-      ...when(CERT_MANAGER, certificateMounts(CERT_MANAGER_SETTINGS)),
-      optional('.Values.extraVolumeMounts'),
-    ],
-  };
-}
+  ],
+  [`${CONTAINER}.env`, optional('.Values.extraEnv')],
+  [`${CONTAINER}.resources`, value('.Values.resources')],
+  [`${CONTAINER}.securityContext`, value('.Values.securityContext')],
+  [
+    `${CONTAINER}.volumeMounts+`,
+    [...when(CERT_MANAGER, certificateMounts(CERT_MANAGER_SETTINGS)), optional('.Values.extraVolumeMounts')],
+  ],
+];
 
-/** Replaces the fields of a manifest that depend on values. */
-const TEMPLATES: Readonly<Record<string, (manifest: Manifest) => JsonObject>> = {
-  ConfigMap: configMapTemplate,
-  CustomResourceDefinition: withOptionalAnnotations('include "portcullis.crdAnnotations" . | fromYaml'),
-  Deployment: deploymentTemplate,
-  MutatingWebhookConfiguration: webhookConfigurationTemplate,
-  PodDisruptionBudget: (manifest) => ({
-    ...manifest,
-    spec: { ...member(manifest, 'spec'), maxUnavailable: print('.Values.podDisruptionBudget.maxUnavailable') },
-  }),
-  ServiceAccount: withOptionalAnnotations('.Values.serviceAccount.annotations'),
-  ValidatingWebhookConfiguration: webhookConfigurationTemplate,
+const WEBHOOKS: readonly Substitution[] = [
+  ['metadata.annotations', value('(include "portcullis.webhookAnnotations" . | fromYaml)')],
+];
+
+/** The fields of manifests that depend on values, by kind. */
+const SUBSTITUTIONS: Readonly<Record<string, readonly Substitution[]>> = {
+  CustomResourceDefinition: [['metadata.annotations', optional('include "portcullis.crdAnnotations" . | fromYaml')]],
+  Deployment: DEPLOYMENT,
+  MutatingWebhookConfiguration: WEBHOOKS,
+  PodDisruptionBudget: [['spec.maxUnavailable', print('.Values.podDisruptionBudget.maxUnavailable')]],
+  PrometheusRule: [['metadata.labels+', more('.Values.prometheusRule.labels')]],
+  ServiceAccount: [['metadata.annotations', optional('.Values.serviceAccount.annotations')]],
+  ServiceMonitor: [['metadata.labels+', more('.Values.serviceMonitor.labels')]],
+  ValidatingWebhookConfiguration: WEBHOOKS,
 };
 
-function withOptionalAnnotations(expression: string): (manifest: Manifest) => JsonObject {
-  return (manifest) => ({
-    ...manifest,
-    metadata: { ...manifest.metadata, annotations: optional(expression) },
-  });
+/** Substitutions that also depend on the content of the manifest. */
+function contentSubstitutions(manifest: Manifest): readonly Substitution[] {
+  if (manifest.metadata.name === CONFIGURATION_NAME) {
+    const configuration = 'toYaml (set (deepCopy .Values.configuration) "rollout" .Values.rollout) | quote';
+    return [['data', { [CONFIGURATION_FILE]: print(configuration) }]];
+  }
+  const { webhooks = [] } = manifest as { readonly webhooks?: readonly JsonObject[] };
+  return webhooks.flatMap(({ failurePolicy }, index) =>
+    failurePolicy === 'Fail' ? [[`webhooks.${index}.failurePolicy`, print('.Values.webhook.failurePolicy')]] : [],
+  );
 }
 
-function webhookConfigurationTemplate(manifest: Manifest): JsonObject {
-  const { webhooks } = manifest as unknown as { readonly webhooks: readonly JsonObject[] };
-  return {
-    ...manifest,
-    metadata: { ...manifest.metadata, annotations: value('(include "portcullis.webhookAnnotations" . | fromYaml)') },
-    webhooks: webhooks.map((webhook) =>
-      webhook['failurePolicy'] === 'Fail'
-        ? { ...webhook, failurePolicy: print('.Values.webhook.failurePolicy') }
-        : webhook,
-    ),
-  };
+function substitute(manifest: Manifest): JsonObject {
+  const template: unknown = draft(manifest);
+  for (const [path, value] of [...(SUBSTITUTIONS[manifest.kind] ?? []), ...contentSubstitutions(manifest)]) {
+    const keys = path.replace(/\+$/, '').split('.');
+    const last = keys.pop() ?? '';
+    const parent = keys.reduce((object, key) => (object as Record<string, unknown>)[key], template) as Record<
+      string,
+      unknown
+    >;
+    parent[last] = path.endsWith('+') ? merge(parent[last], value) : value;
+  }
+  return template as JsonObject;
 }
 
-function configMapTemplate(manifest: Manifest): JsonObject {
-  if (manifest.metadata.name !== CONFIGURATION_NAME) return manifest;
-  const [file = ''] = Object.keys(member(manifest, 'data'));
-  return {
-    ...manifest,
-    data: { [file]: print('toYaml (set (deepCopy .Values.configuration) "rollout" .Values.rollout) | quote') },
-  };
-}
-
-function member(manifest: Manifest, name: string): JsonObject {
-  const member = (manifest as JsonObject)[name];
-  return isObject(member) ? member : {};
+function merge(target: unknown, added: unknown): unknown {
+  return Array.isArray(target) && Array.isArray(added)
+    ? [...(target as unknown[]), ...(added as unknown[])]
+    : { ...(target as object), ...(added as object) };
 }
 
 /**
@@ -539,11 +519,9 @@ function valueConditions({ kind, metadata }: Manifest): readonly string[] {
 }
 
 function templateDocument(manifest: Manifest, conditions: readonly string[]): string {
-  const { kind, metadata } = manifest;
-  const labels = { ...metadata.labels, ...CHART_LABELS, ...ADDITIONAL_LABELS.get(kind) };
-  const labeled = { ...manifest, metadata: { ...metadata, labels } };
-  const template = Object.hasOwn(TEMPLATES, kind) ? TEMPLATES[kind]?.(labeled) : labeled;
-  const text = `---\n${toTemplate(printYaml([template]))}`;
+  const { metadata } = manifest;
+  const labels = { ...metadata.labels, ...CHART_LABELS };
+  const text = `---\n${toTemplate(printYaml([substitute({ ...manifest, metadata: { ...metadata, labels } })]))}`;
   if (conditions.length === 0) return text;
   const [first = '', ...others] = conditions;
   const all =
@@ -557,11 +535,6 @@ const CHART_LABELS = {
   'app.kubernetes.io/managed-by': print('.Release.Service'),
   'helm.sh/chart': print('include "portcullis.chart" .'),
 } as const;
-
-const ADDITIONAL_LABELS: ReadonlyMap<string, JsonObject> = new Map([
-  ['ServiceMonitor', more('.Values.serviceMonitor.labels')],
-  ['PrometheusRule', more('.Values.prometheusRule.labels')],
-]);
 
 /** The files of the Helm chart. */
 export function chartFiles(version: string): Files {
