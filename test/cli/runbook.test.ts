@@ -14,7 +14,7 @@ import { hasKubectl } from '../support/kubectl.ts';
 const TEXT = await readFile('docs/runbook.md', 'utf8');
 const HEADINGS = [...TEXT.matchAll(/^#{1,3} (.*)$/gm)].map(([, heading = '']) => anchorOf(heading));
 
-/** As GitHub makes them. */
+/** The anchor of a heading on GitHub. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
@@ -22,11 +22,11 @@ function anchorOf(heading: string): string {
     .replaceAll(' ', '-');
 }
 
-test('every alert has its part in the runbook', () => {
+test('every alert has a section in the runbook', () => {
   for (const { name } of buildAlerts('portcullis')) assert.ok(HEADINGS.includes(name.toLowerCase()), name);
 });
 
-test('every link within the runbook leads somewhere', () => {
+test('every link within the runbook has a target', () => {
   const anchors = [...TEXT.matchAll(/\]\(#([^)]*)\)/g)].map(([, anchor = '']) => anchor);
   assert.deepEqual(
     anchors.filter((anchor) => !HEADINGS.includes(anchor)),
@@ -34,14 +34,14 @@ test('every link within the runbook leads somewhere', () => {
   );
 });
 
-/** The commands of a block that begins with that. */
+/** The shell block that matches the pattern. */
 function blockWith(pattern: RegExp): string {
   const blocks = [...TEXT.matchAll(/```sh\n([^]*?)```/g)].map(([, block = '']) => block);
   return blocks.find((block) => pattern.test(block)) ?? assert.fail(`no block has ${pattern.source}`);
 }
 
-describe('the way out with kubectl alone', { skip: !hasKubectl && 'there is no kubectl' }, () => {
-  test('switches everything off, and back as it was, and removes the webhooks', async () => {
+describe('break-glass with kubectl', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+  test('the commands turn webhooks off and on, and remove them', async () => {
     const cluster = await startCluster();
     try {
       const env = { ...process.env, KUBECONFIG: await cluster.kubeconfig() };

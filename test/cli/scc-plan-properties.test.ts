@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-
 import { grantableScc, grantBindings, planGrants, planNamespace, type Outcome } from '../../src/cli/scc-plan.ts';
 import type { JsonObject, Kinds } from '../../src/kube/types.ts';
 import {

@@ -1,4 +1,4 @@
-/** The server beside an API server of its own: a process that knows the cluster by a kubeconfig alone. */
+/** The server as a process that reads the cluster of a kubeconfig. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -30,11 +30,11 @@ after(() => rm(folder, { recursive: true }));
 
 interface Answer {
   readonly status: number;
-  /** Whether the pod is let in; the body where that is no verdict. */
+  /** Whether the pod is admitted, or the body of another response. */
   readonly verdict: boolean | string;
 }
 
-/** Asks about a privileged pod. */
+/** Reviews a privileged pod. */
 async function ask({ port }: Running, namespace: string): Promise<Answer> {
   const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
   const body = JSON.stringify(podReview({ namespace, spec }));
@@ -55,7 +55,7 @@ async function until(what: string, condition: () => Promise<boolean> | boolean):
   assert.fail(`never came true: ${what}`);
 }
 
-suite('options that do not go together', () => {
+suite('options that contradict each other', () => {
   const CASES: readonly (readonly [args: readonly string[], stderr: string])[] = [
     [['--kubeconfig=a', '--in-cluster'], 'error: --kubeconfig and --in-cluster cannot be combined\n'],
     [['--context=a'], 'error: --context requires --kubeconfig\n'],
@@ -77,19 +77,19 @@ suite('options that do not go together', () => {
   }
 });
 
-suite('a server beside its cluster', () => {
+suite('a server with a live cluster', () => {
   let cluster: TestCluster;
   let running: Running;
   before(async () => {
     cluster = await startCluster();
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
-    // There has to be something to lead.
+    // The Lease requires its namespace.
     running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--standard-sccs=ignore', ...certificate]);
     await running.logged('cluster synced');
   });
   after(() => cluster.stop());
 
-  test('is ready, and decides by what the cluster holds', async () => {
+  test('becomes ready, and decides by the objects of the cluster', async () => {
     assert.equal(await probe(running, '/readyz/informer-sync'), 'ok');
     assert.equal(await probe(running, '/readyz/cluster'), 'ok');
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
@@ -98,7 +98,7 @@ suite('a server beside its cluster', () => {
     assert.deepEqual(await ask(running, 'default'), { status: 200, verdict: true });
   });
 
-  test('leads, and gives the lease back when it stops', async () => {
+  test('acquires the Lease, and releases it when it stops', async () => {
     const holder = async (): Promise<unknown> => {
       const { body } = await cluster.admin.send('GET', LEASE);
       return (body as { spec?: { holderIdentity?: unknown } }).spec?.holderIdentity;
@@ -110,8 +110,8 @@ suite('a server beside its cluster', () => {
   });
 });
 
-suite('an API server that goes away', () => {
-  test('changes no decision, and makes nobody unready', async () => {
+suite('an outage of the API server', () => {
+  test('changes no decision and does not affect readiness', async () => {
     const cluster = await startCluster();
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'strict', labels } });
@@ -136,7 +136,7 @@ suite('an API server that goes away', () => {
     assert.equal((await cold.stop()).code, 0);
   });
 
-  test('is told to whoever asks', () => {
+  test('is reported by the named check', () => {
     const ages = (podsMs: number) => ({
       lastEventAgesMs: () =>
         new Map([

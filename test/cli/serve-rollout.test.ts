@@ -1,4 +1,4 @@
-/** What authors of workloads and administrators are told while enforcement is to come. */
+/** Warnings about an announced enforcement. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -27,7 +27,7 @@ spec:
 `;
 const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs';
 
-suite('once there is a date for enforcement', () => {
+suite('with an enforcement date', () => {
   let folder: string;
   let running: Running;
   let client: ApiClient;
@@ -55,8 +55,8 @@ suite('once there is a date for enforcement', () => {
   const foretold = ({ warnings }: ApiResponse): readonly string[] =>
     warnings.filter((text) => text.includes('enforcement'));
 
-  test('a Deployment that would be refused is created with a warning, one that would not without', async () => {
-    // Until the ranges allocated to namespace nobody knows what SCCs make of a template.
+  test('a Deployment causes a warning if enforcement would deny its pods', async () => {
+    // The preview of a pod template requires the ranges of its namespace.
     await eventually(async () => assert.deepEqual(foretold(await deploy(`clean-${randomUUID()}`, {})), []));
     const answer = await deploy('web', { hostNetwork: true });
     assert.equal(answer.status, 201);
@@ -68,7 +68,7 @@ suite('once there is a date for enforcement', () => {
     assert.deepEqual([warned, ...others], ['299 - "enforcement from 2027-01-31 will refuse these pods"']);
   });
 
-  test('who asks for Restricted is told which namespaces are known to violate it', async () => {
+  test('a request for Restricted returns a warning with the violating namespaces', async () => {
     await eventually(async () => assert.equal((await client.send('GET', `${CONFIG}/cluster`)).status, 200));
     const merge = { 'Content-Type': 'application/merge-patch+json' };
     await eventually(async () => {

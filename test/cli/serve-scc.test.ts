@@ -1,4 +1,4 @@
-/** How `serve` is told about security context constraints, and what it makes of the manifests that it starts with. */
+/** SCC options of `serve`, and SCCs in its initial manifests. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true }));
 
-suite('options that contradict each other, or are wrong', () => {
+suite('invalid options', () => {
   const usage = "See 'portcullis serve --help' for usage.\n";
   const MISTAKES: readonly { readonly args: readonly string[]; readonly stderr: string }[] = [
     {
@@ -48,7 +48,7 @@ suite('options that contradict each other, or are wrong', () => {
   }
 });
 
-/** A short SCC, one that works nowhere, and what Alice may do. */
+/** A short SCC, an invalid SCC, and the roles of Alice. */
 const MANIFESTS = `apiVersion: v1
 kind: Namespace
 metadata: {name: before}
@@ -120,16 +120,16 @@ for (const authorization of ['rbac', 'sar']) {
     });
     after(() => stop(started));
 
-    test('a namespace and its first pod in the same moment', async () => {
+    test('a namespace and its first pod are created concurrently', async () => {
       const [namespace, first] = await Promise.all([createNamespace(started, 'shop'), createPod(started, 'shop', {})]);
       assert.equal(namespace.status, 201);
-      // The pod may even have come first.
+      // The pod request may arrive first.
       const pod = first.status === 404 ? await createPod(started, 'shop', {}) : first;
       assert.equal(pod.status, 201, pod.text);
       assert.equal(sccOf(pod), 'short');
     });
 
-    test('a short SCC of the manifests was completed', async () => {
+    test('a short SCC of the manifests is completed', async () => {
       const { body } = await started.client.send(
         'GET',
         '/apis/security.openshift.io/v1/securitycontextconstraints/short',
@@ -139,7 +139,7 @@ for (const authorization of ['rbac', 'sar']) {
       assert.equal((volumes as unknown[]).length, 29);
     });
 
-    test('a privileged pod is refused', async () => {
+    test('a privileged pod is denied', async () => {
       const answer = await createPod(started, 'before', { privileged: true });
       assert.equal(answer.status, 403);
       const { message } = answer.body as { readonly message: string };
@@ -149,7 +149,7 @@ for (const authorization of ['rbac', 'sar']) {
       );
     });
 
-    test('what is left out is said: note, metric and log', async () => {
+    test('an invalid SCC is reported by readiness, a metric and a log line', async () => {
       const ready = await fetch(`${started.running.probes}/readyz?verbose`);
       assert.equal(ready.status, 200);
       assert.match(await ready.text(), /^\[\+\]scc ok: SCC broken is invalid \(MustRunAs requires a UID\)$/m);
@@ -159,7 +159,7 @@ for (const authorization of ['rbac', 'sar']) {
       assert.match(metrics, /^portcullis_scc_broken\{scc="broken"\} 1$/m);
     });
 
-    test('which SCC it was is counted', async () => {
+    test('a metric counts decisions by SCC', async () => {
       const metrics = await (await fetch(`${started.running.probes}/metrics`)).text();
       assert.match(
         metrics,
@@ -176,7 +176,7 @@ suite('by default', () => {
   });
   after(() => stop(started));
 
-  test('a pod that would be refused is created, and whoever creates it is told', async () => {
+  test('a pod that enforcement would deny is created with a warning', async () => {
     const answer = await createPod(started, 'before', { privileged: true });
     assert.equal(answer.status, 201);
     assert.equal(sccOf(answer), undefined);
@@ -186,14 +186,14 @@ suite('by default', () => {
     );
   });
 
-  test('a pod that would be changed is left as it is', async () => {
+  test('pods are not changed', async () => {
     const answer = await createPod(started, 'before', {});
     assert.deepEqual([answer.status, sccOf(answer)], [201, undefined]);
     const { spec } = answer.body as { readonly spec: { readonly containers: readonly object[] } };
     assert.deepEqual((spec.containers[0] as { securityContext: unknown }).securityContext, {});
   });
 
-  test('a namespace goes ahead', async () => {
+  test('the label of a namespace enforces', async () => {
     await createNamespace(started, 'ahead', { 'portcullis.dev/scc': 'enforce' });
     assert.equal(sccOf(await createPod(started, 'ahead', {})), 'short');
     assert.equal((await createPod(started, 'ahead', { privileged: true })).status, 403);
@@ -210,7 +210,7 @@ suite('off', () => {
   });
   after(() => stop(started));
 
-  test('pods are left alone, whatever the namespace says', async () => {
+  test('the label of a namespace has no effect', async () => {
     await createNamespace(started, 'shop', { 'portcullis.dev/scc': 'enforce' });
     const answer = await createPod(started, 'shop', { privileged: true });
     assert.deepEqual([answer.status, sccOf(answer), answer.warnings], [201, undefined, []]);

@@ -1,6 +1,6 @@
 /**
  * An installation from its first `kubectl apply` to its last: a control plane, the manifests, and replicas as processes
- * with the rights of their service account. The tests are one story: each goes on where the one before has stopped.
+The life cycle of an installation: a control plane, the manifests, and replicas as processes with the permissions of their
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
@@ -70,17 +70,17 @@ suite('an installation', () => {
     runProgram(['doctor', `--kubeconfig=${await plane.kubeconfigFor('admin', ['system:masters'])}`]);
   before(async () => {
     plane = await startControlPlane();
-    // What pods are warned of is what their namespaces ask for.
+    // Without the rollout, only the labels of namespaces cause warnings.
     system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { rollout: 'Disabled' }) });
   });
   after(async () => {
     await system.stop().finally(() => plane.stop());
   });
 
-  test('where', (t) => t.diagnostic(`ran against: ${plane.title}`));
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
-  test('what is applied once is not changed by applying it again', async () => {
-    // Its namespaces are older than the webhooks.
+  test('a second apply changes nothing', async () => {
+    // The namespaces exist before the webhooks.
     for (const { value } of await readSeed(EXAMPLES)) {
       if (value['kind'] === 'Namespace') await succeeds(value);
     }
@@ -102,7 +102,7 @@ suite('an installation', () => {
       first.filter((line) => !line.endsWith(' created')),
       [],
     );
-    // kubectl says "configured" of whatever it sends a patch for; the API server knows what has changed.
+    // kubectl prints "configured" for every patch. Resource versions show the actual changes.
     const versions = await versionsOf(plane.admin, system.objects);
     await results();
     assert.deepEqual(await versionsOf(plane.admin, system.objects), versions);
@@ -112,8 +112,8 @@ suite('an installation', () => {
     const failed = (hook: string, path: string, seconds: number): string =>
       `Internal error occurred: failed calling webhook "${hook}": failed to call webhook: Post "https://127.0.0.1:${system.port}${path}?timeout=${seconds}s": dial tcp 127.0.0.1:${system.port}: connect: connection refused`;
 
-    test('pods of other namespaces have to wait', async () => {
-      // API servers learn of webhooks a moment later.
+    test('pods in namespaces that fail closed are denied', async () => {
+      // API servers observe webhooks after a short delay.
       await eventually(async () => assert.equal((await create(plane.admin, pod('default', 'early'))).status, 500));
       const answer = await send(pod('default', 'early'));
       assert.equal(messageOf(answer), failed('mutate.scc.portcullis.dev', '/scc/mutate', 15));
@@ -121,13 +121,13 @@ suite('an installation', () => {
       assert.equal(messageOf(off), failed('psa.portcullis.dev', '/psa/validate', 5));
     });
 
-    test('new namespaces have to wait, unless they are of those that start first', async () => {
+    test('new namespaces are denied, unless they fail open', async () => {
       const answer = await send(namespace('early'));
       assert.equal(messageOf(answer), failed('psa.portcullis.dev', '/psa/validate', 5));
       await succeeds(namespace('network', { 'portcullis.dev/admission': 'fail-open' }));
     });
 
-    test('what a cluster needs to start does start', async () => {
+    test('pods that a cluster needs to start are admitted', async () => {
       await eventually(() => succeeds(pod('network', 'routes', { ...PRIVILEGED, hostNetwork: true })));
       await succeeds(pod('kube-system', 'dns'));
       const { spec } = find(system.objects, 'Deployment', 'portcullis') as {
@@ -138,7 +138,7 @@ suite('an installation', () => {
       await remove(plane.admin, replica);
     });
 
-    test('workloads are taken, and what pods do not need is not asked about', async () => {
+    test('workloads and unrelated objects are admitted', async () => {
       for (const holder of HOLDERS.slice(1)) await succeeds(objectOfKind(holder, 'baseline', PLAIN));
       await succeeds({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'early' }, data: {} });
       const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'early' }, spec: {} };
@@ -158,15 +158,15 @@ suite('an installation', () => {
     );
   });
 
-  test('somebody has been there before', async () => {
-    // What a binding binds cannot be changed: the leader has to make this one anew.
+  test('a ClusterRoleBinding and a caBundle exist already', async () => {
+    // The roleRef of a binding is immutable: the leader has to replace the binding.
     await succeeds({
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'ClusterRoleBinding',
       metadata: { name: 'system:openshift:scc:restricted-v2' },
       roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'view' },
     });
-    // API servers trust somebody already; that may end only when all replicas serve what others have signed.
+    // The existing authority must stay in the caBundle until all replicas serve the new certificate.
     const { cert } = createAuthority({ now: new Date(), days: 1 });
     const [{ clientConfig }] = find(system.objects, 'ValidatingWebhookConfiguration', 'psa.portcullis.dev')[
       'webhooks'
@@ -178,16 +178,16 @@ suite('an installation', () => {
     assert.equal(answer.status, 200, answer.text);
   });
 
-  test('two replicas bring everything up', async () => {
+  test('two replicas become ready', async () => {
     await system.scale(2);
     await eventually(() => succeeds(pod('default', 'early')));
-    // The leader goes on to make the standard SCCs; replicas say which ones are missing.
+    // The leader creates the standard SCCs. The readiness check of each replica reports missing ones.
     for (const replica of system.replicas) {
       await eventually(async () => assert.match((await replica.probe()).text, /^\[\+\]scc ok$/m), 30_000);
     }
   });
 
-  test('what people work with is created', async () => {
+  test('the example objects are created', async () => {
     for (const { value } of await readSeed(EXAMPLES)) {
       if (value['kind'] !== 'Namespace')
         await succeeds({ ...value, metadata: { namespace: 'default', ...metadataOf(value) } });
@@ -202,21 +202,21 @@ suite('an installation', () => {
     for (const step of SCC_STEPS) test(step.name, () => checkStep(plane.admin, step));
   });
 
-  suite('every kind that holds a pod', () => {
+  suite('every kind with a pod template', () => {
     const would =
       'would violate PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)';
-    test('is created in namespaces', async () => {
+    test('creates the namespaces', async () => {
       await succeeds(
         namespace('kinds', { 'pod-security.kubernetes.io/warn': 'baseline', 'portcullis.dev/scc': 'off' }),
       );
       await succeeds(namespace('kinds-scc', { 'portcullis.dev/scc': 'enforce' }));
     });
     for (const holder of HOLDERS) {
-      test(`${holder.kind}: who creates it is warned`, async () => {
+      test(`${holder.kind}: the response has a warning`, async () => {
         const answer = await succeeds(objectOfKind(holder, 'kinds', PRIVILEGED));
         assert.deepEqual(answer.warnings, [`299 - ${JSON.stringify(would)}`]);
       });
-      test(`${holder.kind}: of these, SCCs look at pods only`, async () => {
+      test(`${holder.kind}: SCC admission applies to pods only`, async () => {
         const { metadata } = objectOf(await succeeds(objectOfKind(holder, 'kinds-scc', PLAIN)));
         const { annotations = {} } = metadata as { readonly annotations?: Readonly<Record<string, string>> };
         const isPod = holder.kind === 'Pod';
@@ -232,7 +232,7 @@ suite('an installation', () => {
     assert.match(stdout, /^ok +reachability +psa\.portcullis\.dev: responds$/m);
   });
 
-  test('an API server that goes away makes no replica unready, and finds all as it was', async () => {
+  test('replicas stay ready during an outage of the API server', async () => {
     const before = (await plane.calls()).length;
     await plane.interrupt();
     for (const replica of system.replicas) assert.equal((await replica.probe('/readyz')).status, 200);
@@ -240,11 +240,11 @@ suite('an installation', () => {
     await eventually(async () => {
       checkDenied(await send(pod('baseline', 'again', PRIVILEGED)));
     });
-    // While it starts, an API server knows no roles yet.
+    // A starting API server denies requests until it has read the roles.
     restart = { from: before, to: (await plane.calls()).length };
   });
 
-  test('whom API servers trusted before they trust no longer, as soon as all replicas serve what is ours', async () => {
+  test('the previous authority is removed from the caBundle after all replicas serve the new certificate', async () => {
     await eventually(async () => {
       const [{ clientConfig }] = objectOf(await plane.admin.send('GET', PSA))['webhooks'] as [JsonObject];
       const { caBundle } = clientConfig as { readonly caBundle: string };
@@ -256,7 +256,7 @@ suite('an installation', () => {
     checkDenied(await send(pod('baseline', 'trusted', PRIVILEGED)));
   });
 
-  test('when the leader dies, another replica leads', async () => {
+  test('another replica becomes the leader after the leader is killed', async () => {
     const holder = async (): Promise<string> => {
       const path = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis';
       const { spec } = objectOf(await plane.admin.send('GET', path)) as {
@@ -272,13 +272,13 @@ suite('an installation', () => {
     await leader.stop('SIGKILL');
     await system.retire(leader);
     await eventually(async () => assert.ok(![led, ''].includes(await holder()), led));
-    // It is the leader that gives namespaces their ids.
+    // The leader allocates the ranges of namespaces.
     await eventually(() => succeeds(namespace('after-takeover', { 'portcullis.dev/scc': 'enforce' })));
     await eventually(() => succeeds(pod('after-takeover', 'first')));
     await system.scale(1);
   });
 
-  test('what somebody else does to what the leader keeps is undone', async () => {
+  test('the leader reverts changes to standard roles and SCCs', async () => {
     const roles = '/apis/rbac.authorization.k8s.io/v1';
     const name = 'system:openshift:scc:restricted-v2';
     const scc = '/apis/security.openshift.io/v1/securitycontextconstraints/restricted-v2';
@@ -295,7 +295,7 @@ suite('an installation', () => {
       assert.equal((await read(scc))['allowPrivilegedContainer'], false);
     });
 
-    // Of what happens twice the event tells a count.
+    // The second occurrence increases the count of the event.
     const { path } = await placeOf(plane.admin, namespace('payments'));
     for (let times = 0; times < 2; times++) {
       await plane.admin.send('PATCH', path, { metadata: { annotations: { [MCS]: null } } }, MERGE);
@@ -305,7 +305,7 @@ suite('an installation', () => {
     }
   });
 
-  test('a shell in a pod that does not exist', async () => {
+  test('exec into a pod that does not exist is denied', async () => {
     const path = '/api/v1/namespaces/payments/pods/nobody/exec?command=sh';
     const answer = await plane.admin.send('POST', path, undefined, { 'Impersonate-User': 'alice' });
     assert.equal(
@@ -314,7 +314,7 @@ suite('an installation', () => {
     );
   });
 
-  test('in an emergency enforcement is off with one command, and on again with another', async () => {
+  test('break-glass turns enforcement off and on', async () => {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     const breakGlass = async (action: 'on' | 'off'): Promise<void> => {
       const { code, stderr } = await runProgram(['break-glass', action, `--kubeconfig=${kubeconfig}`]);
@@ -326,7 +326,7 @@ suite('an installation', () => {
     await eventually(async () => checkDenied(await send(pod('baseline', 'later', PRIVILEGED))));
   });
 
-  test('when SCCs are no longer known, and then again, no replica needs to be restarted', async () => {
+  test('replicas follow the deletion and creation of the definition of SCCs without a restart', async () => {
     const definition = find(
       system.objects,
       'CustomResourceDefinition',
@@ -351,11 +351,11 @@ suite('an installation', () => {
     await eventually(() => succeeds(again), 30_000);
   });
 
-  test('a new serving certificate is served, and nobody notices', async () => {
+  test('a renewed serving certificate is served without failed requests', async () => {
     const secret = '/api/v1/namespaces/portcullis/secrets/portcullis-serving-certificate';
     const certificate = async (): Promise<unknown> =>
       (objectOf(await plane.admin.send('GET', secret))['data'] as JsonObject)['tls.crt'];
-    // The content of a Secret that is immutable can only be replaced.
+    // The content of an immutable Secret can only be replaced with the Secret.
     for (const immutable of [false, true]) {
       const before = await certificate();
       const loads = system.replicas.map((replica) => loadsOf(replica));
@@ -370,7 +370,7 @@ suite('an installation', () => {
     }
   });
 
-  test('replicas need the rights that they have, and no others', async () => {
+  test('replicas use exactly the permissions of their roles', async () => {
     const [replica] = system.replicas;
     assert.ok(replica);
     await system.retire(replica);
@@ -380,7 +380,7 @@ suite('an installation', () => {
     assert.deepEqual(unusedRights(system.objects, calls), []);
   });
 
-  test('what was installed can be removed, webhooks first', async () => {
+  test('uninstall removes the installation, webhooks first', async () => {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     const { code, stderr } = await runProgram(['uninstall', '--yes', '--wait=1s', `--kubeconfig=${kubeconfig}`]);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });

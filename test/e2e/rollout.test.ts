@@ -1,6 +1,6 @@
 /**
  * Enforcement from a fresh installation until it is in force, and back. The tests are one story: each goes on where the one
- * before has stopped. Who watches sees to it that no pod that runs would be refused if it was created again.
+Enforcement from a fresh installation until it is in effect, and back. Each test continues from the state that the previous
  */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
@@ -35,7 +35,7 @@ const WARN = 'pod-security.kubernetes.io/warn';
 const LEVEL = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
 const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
 
-/** Replicas live a little later than the cluster: what was made just now is older than a minute for them. */
+/** The clock of the replicas is ahead of the cluster: for them, new objects are older than a minute. */
 const SKEW_MS = 120_000;
 const SKEWED = {
   NODE_OPTIONS: `--import=${fileURLToPath(new URL('../support/clock-skew.ts', import.meta.url))}`,
@@ -61,7 +61,7 @@ function pod(namespace: string, name: string, scc: string, securityContext: Json
   };
 }
 
-/** Of a kind of others, whose objects may say anything. */
+/** The definition of a foreign kind without a schema. */
 function definition(group: string, version: string, plural: string, kind: string, scope: string): JsonObject {
   const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
   return {
@@ -101,7 +101,7 @@ suite('the rollout of enforcement', () => {
     Object.fromEntries(
       await Promise.all(MANAGED.map(async ({ name }) => [name, (await labelsOf(name))[ENFORCE]] as const)),
     );
-  /** As the replicas mount it; they follow it. */
+  /** Writes the configuration file, which the replicas reload. */
   const configure = (phase: string): Promise<void> =>
     writeFile(
       join(plane.folder, 'configuration.yaml'),
@@ -130,7 +130,7 @@ suite('the rollout of enforcement', () => {
     const time = new Date(Date.now() + SKEW_MS + 1000).toISOString();
     await patch(CONFIG, { metadata: { annotations: { 'portcullis.dev/evaluate': time } } });
   };
-  /** The default goes up once in five minutes; nobody waits for that here. */
+  /** Removes the limit of one raise of the default in five minutes. */
   const forgetRaise = (): Promise<unknown> =>
     plane.admin.send(
       'PATCH',
@@ -203,7 +203,7 @@ suite('the rollout of enforcement', () => {
     assert.equal(answer.status, 201, answer.text);
     await checkRecreation();
   };
-  /** By the replicas themselves. */
+  /** Verifies by dry runs that the running pods would be admitted again. */
   const checkRecreation = async (): Promise<void> => {
     for (const { name, scc, securityContext } of MANAGED) {
       const again = pod(name, 'again', scc, securityContext);
@@ -224,7 +224,7 @@ suite('the rollout of enforcement', () => {
     await victim.stop('SIGKILL');
     await system.retire(victim);
   };
-  /** Its Lease would say for a minute what it does. */
+  /** Deletes the Lease of a replica, which stays valid for a minute otherwise. */
   const forget = async ({ port }: Replica): Promise<void> => {
     const { items } = (await read(LEASES)) as { readonly items: readonly JsonObject[] };
     const lease = items.map((item) => String(metadataOf(item)['name'])).find((name) => name.endsWith(`-${port}`));
@@ -250,7 +250,7 @@ suite('the rollout of enforcement', () => {
     await system.stop().finally(() => plane.stop());
   });
 
-  test('where', (t) => t.diagnostic(`ran against: ${plane.title}`));
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   test('a fresh installation evaluates, and enforces nothing', async () => {
     const running: RunningPod[] = [];
@@ -280,7 +280,7 @@ suite('the rollout of enforcement', () => {
     safe();
   });
 
-  test('what would be refused is listed, and keeps the cluster in Legacy', async () => {
+  test('violations are reported, and the mode is Legacy', async () => {
     await succeeds(definition('openreports.io', 'v1alpha1', 'reports', 'Report', 'Namespaced'));
     await succeeds({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'legacy' } });
     await eventually(() => succeeds(pod('legacy', 'root', 'anyuid', ROOT)));
@@ -307,7 +307,7 @@ suite('the rollout of enforcement', () => {
     safe();
   });
 
-  test('who forces enforcement all the same is told what it costs', async () => {
+  test('a request for Restricted returns a warning with the violating namespaces', async () => {
     const { warnings } = await plane.admin.send(
       'PATCH',
       `${CONFIG}?dryRun=All`,
@@ -317,7 +317,7 @@ suite('the rollout of enforcement', () => {
     assert.match(warnings.join('\n'), /legacy/);
   });
 
-  test('mended and asked again, the cluster enforces', async () => {
+  test('the cluster enforces after the violations are fixed and the request is cleared', async () => {
     await plane.admin.send('DELETE', '/api/v1/namespaces/legacy/pods/root?gracePeriodSeconds=0');
     await eventually(async () => {
       await evaluateNow();
@@ -326,7 +326,7 @@ suite('the rollout of enforcement', () => {
       ]);
     }, WAIT_MS);
     await eventually(async () => assert.equal((await plane.admin.send('GET', REPORT)).status, 404));
-    // Nobody but the administrator takes Legacy back.
+    // Only the administrator clears the mode Legacy.
     assert.equal((await standing()).spec, 'Legacy');
     await ask('');
     await inForce();
@@ -334,7 +334,7 @@ suite('the rollout of enforcement', () => {
     assert.equal(steps.at(-1), 'default restricted', 'the default level is raised after all namespaces are labeled');
   });
 
-  test('what users own survives, and what is ours is set right again', async () => {
+  test('labels of users are kept, and changed labels of the syncer are restored', async () => {
     const path = '/api/v1/namespaces/plain';
     const labels = { [ENFORCE]: 'baseline', 'pod-security.kubernetes.io/enforce-version': 'v1.30' };
     await patch('/api/v1/namespaces/rooted', { metadata: { labels, annotations: { note: 'ours' } } });
@@ -348,7 +348,7 @@ suite('the rollout of enforcement', () => {
     safe();
   });
 
-  test('opted out a namespace keeps its labels, opted in ours win', async () => {
+  test('the label podSecurityLabelSync turns label management off and on', async () => {
     const path = '/api/v1/namespaces/plain';
     await patch(path, { metadata: { labels: { [SYNC]: 'false' } } });
     await eventually(async () => {
@@ -365,21 +365,21 @@ suite('the rollout of enforcement', () => {
     safe();
   });
 
-  suite('there are three ways out, and each leads back', () => {
+  suite('enforcement can be turned off in three ways, and on again', () => {
     const ways: readonly (readonly [
       name: string,
       reason: string,
       out: () => Promise<unknown>,
       back: () => Promise<unknown>,
     ])[] = [
-      ['Legacy is asked for', 'LegacyMode', () => ask('Legacy'), () => ask('Restricted')],
+      ['mode Legacy', 'LegacyMode', () => ask('Legacy'), () => ask('Restricted')],
       [
         'the feature is switched off',
         'FeatureGateDisabled',
         () => switchFeature('disabled'),
         () => switchFeature('enabled'),
       ],
-      ['the phase goes back', 'PhaseNotEnforcing', () => configure('Evaluate'), () => configure('Enforce')],
+      ['phase Evaluate', 'PhaseNotEnforcing', () => configure('Evaluate'), () => configure('Enforce')],
     ];
     before(async () => {
       await succeeds(definition('config.openshift.io', 'v1', 'featuregates', 'FeatureGate', 'Cluster'));
@@ -398,7 +398,7 @@ suite('the rollout of enforcement', () => {
     }
   });
 
-  test('the leader is killed while enforcement goes down', async () => {
+  test('the leader is killed while enforcement is turned off', async () => {
     const led = await leader();
     await ask('Legacy');
     await eventually(async () => assert.equal(await publishedDefault(), 'privileged'));
@@ -409,7 +409,7 @@ suite('the rollout of enforcement', () => {
     safe();
   });
 
-  test('the leader is killed while enforcement goes up', async () => {
+  test('the leader is killed while enforcement is turned on', async () => {
     await forgetRaise();
     const led = await leader();
     await ask('Restricted');
@@ -422,7 +422,7 @@ suite('the rollout of enforcement', () => {
     assert.equal(safe().at(-1), 'default restricted');
   });
 
-  test('while a replica that is not heard of may hold namespaces to restricted, labels stay', async () => {
+  test('labels are kept while the Lease of a stopped replica is valid', async () => {
     const led = await leader();
     await kill(led);
     await ask('Legacy');
@@ -436,7 +436,7 @@ suite('the rollout of enforcement', () => {
     assert.equal(safe()[0], 'default privileged');
   });
 
-  test('a tool that owns the empty mode is not fought with', async () => {
+  test('the controller does not overwrite an empty mode that another field manager owns', async () => {
     await eventually(() => succeeds(pod('legacy', 'root', 'anyuid', ROOT)));
     const declared = {
       apiVersion: 'config.openshift.io/v1alpha1',
@@ -455,7 +455,7 @@ suite('the rollout of enforcement', () => {
     await notInForce('LegacyMode');
   });
 
-  test('forced, what violates is refused, and whoever watches sees it', async () => {
+  test('mode Restricted denies violating pods', async () => {
     safe();
     const violating = await read('/api/v1/namespaces/legacy/pods/root');
     watch.expect([{ namespace: 'legacy', pod: violating }]);
@@ -470,7 +470,7 @@ suite('the rollout of enforcement', () => {
     assert.notEqual(more.length, 0);
   });
 
-  test('replicas need the rights that they have for it, and no others', async () => {
+  test('replicas use exactly the permissions of the roles for the rollout', async () => {
     const calls = await plane.calls();
     assert.deepEqual(refusedCalls(calls), []);
     const roles = system.objects.filter(
@@ -480,7 +480,7 @@ suite('the rollout of enforcement', () => {
     assert.deepEqual(unusedRights(roles, calls), UNUSED);
   });
 
-  test('the doctor finds the rights that it takes', async () => {
+  test('doctor reports missing permissions', async () => {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     const { code, stdout } = await runProgram(['doctor', `--kubeconfig=${kubeconfig}`]);
     assert.equal(code, 0, stdout);
@@ -494,5 +494,5 @@ suite('the rollout of enforcement', () => {
 
 const ROLES = /^portcullis-(rollout|config-observer|readiness|label-syncer|run-level-zero-labeler)$/;
 
-/** What is applied is created by a patch; for that both rights are needed. */
+/** A server-side apply that creates an object requires both verbs; the audit log records patch only. */
 const UNUSED = ['create psaenforcementconfigs.config.openshift.io', 'create reports.openreports.io'];

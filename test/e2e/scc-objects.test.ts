@@ -1,4 +1,4 @@
-/** SCCs as people write them, from end to end: the server as a process, its development cluster, its webhook configurations. */
+/** Writes of SCCs, with the server as a process, its development cluster and its webhook configurations. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
@@ -37,7 +37,7 @@ suite('SCCs', () => {
   const create = (scc: JsonObject, query = ''): Promise<ApiResponse> => client.send('POST', `${SCCS}${query}`, scc);
   const messageOf = ({ body, text }: ApiResponse): unknown => (isObject(body) ? body['message'] : text);
 
-  test('a wrong type is told by its field, not by all that is missing', async () => {
+  test('a value of a wrong type is reported by its field', async () => {
     const answer = await create(short('typed', { users: 'alice' }));
     assert.equal(messageOf(answer), `${HOOK}${INVALID('typed')}users: Invalid value: "alice": must be a list`);
     assert.equal(answer.status, 422);
@@ -65,14 +65,14 @@ suite('SCCs', () => {
     assert.match(String(messageOf(strict)), /strict decoding error: unknown field "allowHostNetworks"$/);
   });
 
-  test('a dry run is judged and stores nothing', async () => {
+  test('a dry run is validated and stores nothing', async () => {
     const answer = await create(short('dry', { priority: -1 }), '?dryRun=All');
     assert.equal(messageOf(answer), `${HOOK}${INVALID('dry')}priority: Invalid value: -1: priority cannot be negative`);
     assert.equal((await create(short('dry'), '?dryRun=All')).status, 201);
     assert.equal((await client.send('GET', `${SCCS}/dry`)).status, 404);
   });
 
-  test('a patch is completed and judged like a create', async () => {
+  test('a patch is completed and validated like a create', async () => {
     await create(short('patched'));
     const patch = (body: JsonObject) =>
       client.send('PATCH', `${SCCS}/patched`, body, { 'content-type': 'application/merge-patch+json' });
@@ -85,7 +85,7 @@ suite('SCCs', () => {
     );
   });
 
-  test('a server-side apply of a short one owns what it says', async () => {
+  test('a server-side apply of a short SCC is completed', async () => {
     const answer = await client.send('PATCH', `${SCCS}/applied?fieldManager=ops`, short('applied'), {
       'content-type': 'application/apply-patch+yaml',
     });
@@ -93,7 +93,7 @@ suite('SCCs', () => {
     assert.equal(objectOf(answer)['allowHostPorts'], false);
   });
 
-  test('warnings reach who writes', async () => {
+  test('risky SCCs cause warnings', async () => {
     const answer = await create(short('greedy', { priority: 11, groups: ['system:authenticated'] }));
     assert.equal(answer.status, 201);
     assert.deepEqual(answer.warnings, [
@@ -103,7 +103,7 @@ suite('SCCs', () => {
     assert.deepEqual(useless.warnings, ['299 - "SCC \\"useless\\" admits no pod: MustRunAs requires a UID"']);
   });
 
-  test('columns', async () => {
+  test('a table has the columns of OpenShift', async () => {
     const answer = await client.send('GET', SCCS, undefined, {
       accept: 'application/json;as=Table;v=v1;g=meta.k8s.io',
     });
@@ -129,7 +129,7 @@ suite('SCCs', () => {
     ]);
   });
 
-  test('without the webhooks, the schema still guards host paths', async () => {
+  test('without the webhooks, the schema protects host paths', async () => {
     await client.send('DELETE', `${CONFIGURATIONS}/mutatingwebhookconfigurations/objects.scc.portcullis.dev`);
     await client.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/scc.portcullis.dev`);
     const bare = await create(short('bare'));

@@ -1,7 +1,7 @@
 /**
  * Security context constraints from end to end: the server as a process, its development cluster, the example manifests,
  * and people who are no administrators. Each step is sent as the request that kubectl sends; where kubectl is on the
- * PATH, it is done with kubectl as well.
+Security context constraints, with the server as a process, its development cluster, the example manifests, and users
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
@@ -11,7 +11,7 @@ import { createKubectl, hasKubectl, type KubectlResult } from '../support/kubect
 import { argumentsOf, checkStep, rangeOf, SCC_STEPS, summaryOf } from '../support/scenarios/scc.ts';
 import { serve, type Running } from '../support/serve-process.ts';
 
-/** A namespace and a pod in it, one right after the other. */
+/** A namespace and a pod that is created immediately afterwards. */
 const SUDDEN = {
   namespace: {
     apiVersion: 'v1',
@@ -42,7 +42,7 @@ suite('security context constraints, by requests', () => {
     test(step.name, () => checkStep(client, step));
   }
 
-  test('a namespace is used in the second in which it is created', async () => {
+  test('a pod is created immediately after its namespace', async () => {
     const { namespace, pod } = SUDDEN;
     assert.equal((await client.send('POST', '/api/v1/namespaces', namespace)).status, 201);
     const answer = await client.send('POST', '/api/v1/namespaces/sudden/pods', pod);
@@ -54,7 +54,7 @@ suite('security context constraints, by requests', () => {
     });
   });
 
-  test('what was created short is stored whole', async () => {
+  test('a short SCC is stored with its defaults', async () => {
     const { body } = await client.send('GET', '/apis/security.openshift.io/v1/securitycontextconstraints/web');
     const { fsGroup, users, allowPrivilegeEscalation, priority, userNamespaceLevel } = body as Record<string, unknown>;
     assert.deepEqual(
@@ -69,7 +69,7 @@ suite('security context constraints, by requests', () => {
     );
   });
 
-  test('an SCC that makes no sense is refused', async () => {
+  test('an invalid SCC is denied', async () => {
     const scc = {
       apiVersion: 'security.openshift.io/v1',
       kind: 'SecurityContextConstraints',
@@ -105,7 +105,7 @@ suite('security context constraints, by kubectl', { skip: hasKubectl ? false : '
       const { code, stderr } = await kubectl(argumentsOf(step));
       const lines = stderr.split('\n').filter((line) => line !== '');
       const isWarning = (line: string): boolean => line.startsWith('Warning: ');
-      // Of a connection that was not upgraded, kubectl shows no warnings.
+      // kubectl prints no warnings for a connection that was not upgraded.
       const warnings = step.exec === undefined ? (step.warnings ?? []) : [];
       assert.deepEqual(
         lines.filter(isWarning),
@@ -118,14 +118,14 @@ suite('security context constraints, by kubectl', { skip: hasKubectl ? false : '
     });
   }
 
-  test('a namespace and its first pod come from one file', async () => {
+  test('one file contains a namespace and its first pod', async () => {
     const file = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [SUDDEN.namespace, SUDDEN.pod] });
     const { code, stdout, stderr } = await kubectl(['create', '-f', '-'], file);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     assert.equal(stdout, 'namespace/sudden created\npod/quick created\n');
   });
 
-  test('SCCs are shown as on OpenShift', async () => {
+  test('kubectl get prints the columns of OpenShift', async () => {
     const { stdout } = await kubectl(['get', 'scc', 'restricted-v2', 'web']);
     assert.deepEqual(
       stdout.split('\n').map((line) => line.trimEnd().replaceAll(/ {2,}/g, ' | ')),

@@ -1,4 +1,4 @@
-/** From the manifests of earlier versions to those of now, while people go on working. */
+/** Upgrades from the manifests of earlier versions, while pods are created. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -36,9 +36,9 @@ for (const version of VERSIONS) {
       await system.stop().finally(() => plane.stop());
     });
 
-    test('where', (t) => t.diagnostic(`ran against: ${plane.title}`));
+    test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
-    test('before there are SCCs, Pod Security works', async () => {
+    test('Pod Security works without the definition of SCCs', async () => {
       const isDefinition = ({ kind }: JsonObject): boolean => kind === 'CustomResourceDefinition';
       await apply(
         plane.admin,
@@ -53,12 +53,12 @@ for (const version of VERSIONS) {
       assert.deepEqual(created.warnings, []);
     });
 
-    test('when their definition comes, they work without a restart', async () => {
+    test('SCC admission starts with the definition of SCCs, without a restart', async () => {
       await system.install();
       await eventually(() => work(plane.admin));
     });
 
-    test('nobody is refused meanwhile who should not be', async () => {
+    test('decisions stay correct during the upgrade', async () => {
       const failures: unknown[] = [];
       const stopping = new AbortController();
       let rounds = 0;
@@ -80,13 +80,13 @@ for (const version of VERSIONS) {
       assert.ok(rounds > 20, String(rounds));
     });
 
-    test('and what is installed is what this version installs', async () => {
+    test('the result equals an installation of this version', async () => {
       assert.deepEqual(await apply(plane.admin, localObjects(system.port)), []);
     });
   });
 }
 
-/** One pod that has to get in, and one that must not. */
+/** Creates a pod that must be admitted and a pod that must be denied, as dry runs. */
 async function work(admin: ApiClient): Promise<void> {
   const path = '/api/v1/namespaces/busy/pods?dryRun=All';
   const good = await admin.send('POST', path, pod());

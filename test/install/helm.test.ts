@@ -1,17 +1,23 @@
-/** The chart makes of its values what the sources make of the settings. */
+/** The files in `webhook-config/` and the Helm chart equal the manifests of the sources. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { suite, test } from 'node:test';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type PodLike } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../../src/kube/well-known.ts';
 import { chartFiles } from '../../src/install/helm.ts';
 import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
-import type { ManifestSettings } from '../../src/install/settings.ts';
+import { type ManifestSettings, PROFILES, type Profile } from '../../src/install/settings.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { hasHelm } from '../support/helm.ts';
+import { manifestFiles } from '../../src/install/kustomize.ts';
+import { hasKubectl } from '../support/kubectl.ts';
+
+// The rendered chart equals the manifests for the corresponding settings.
 
 const CHART = join(import.meta.dirname, '../../webhook-config/helm/portcullis');
 const DEFAULTS = { ...defaultSettings(packageJson.version), namespace: 'security' };
@@ -37,27 +43,22 @@ function expected(settings: Partial<ManifestSettings>): readonly unknown[] {
   return sorted(manifests.filter(({ kind }) => kind !== 'Namespace').map((one) => comparable(one)));
 }
 
-const OF_CHARTS = ['app.kubernetes.io/managed-by', 'helm.sh/chart', 'helm.sh/resource-policy'];
+const CHART_ENTRIES = ['app.kubernetes.io/managed-by', 'helm.sh/chart', 'helm.sh/resource-policy'];
 
-/** Without what only charts add; the texts of configurations by what they say. */
+/** Removes the labels and annotations of charts, and parses configuration files. */
 function comparable({ metadata, ...rest }: Manifest): Manifest {
   const { labels, annotations, ...others } = metadata;
-  const kept = { labels: withoutThoseOfCharts(labels), annotations: withoutThoseOfCharts(annotations) };
+  const kept = { labels: withoutChartEntries(labels), annotations: withoutChartEntries(annotations) };
   const data = 'data' in rest && isObject(rest.data) ? { data: Object.entries(rest.data).map(parsed) } : {};
   return { ...rest, ...data, metadata: { ...others, ...kept } };
 }
 
-function withoutThoseOfCharts(entries: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(entries).filter(([name]) => !OF_CHARTS.includes(name)));
+function withoutChartEntries(entries: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(entries).filter(([name]) => !CHART_ENTRIES.includes(name)));
 }
 
 function parsed([file, text]: readonly [string, unknown]): unknown {
   return [file, ...readDocuments(String(text), file).documents.map(({ value }) => value)];
-}
-
-function sorted(objects: readonly Manifest[]): readonly Manifest[] {
-  const keyOf = ({ kind, metadata: { name } }: Manifest): string => `${kind} ${name}`;
-  return objects.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
 }
 
 suite('templates', () => {
@@ -83,21 +84,17 @@ suite('templates', () => {
 
 suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
   const cases: readonly (readonly [name: string, values: readonly string[], settings: Partial<ManifestSettings>])[] = [
-    ['nothing said', [], {}],
+    ['defaults', [], {}],
     ['replicas', ['replicaCount=5'], { replicas: 5 }],
     ['image', ['image.registry=r.example.com', 'image.tag=v9'], { image: 'r.example.com/portcullis:v9' }],
-    [
-      'image by its digest',
-      [`image.digest=sha256:${'0'.repeat(64)}`],
-      { image: `portcullis@sha256:${'0'.repeat(64)}` },
-    ],
+    ['image by digest', [`image.digest=sha256:${'0'.repeat(64)}`], { image: `portcullis@sha256:${'0'.repeat(64)}` }],
     ['SCCs enforced', ['scc.mode=enforce'], { sccMode: 'enforce' }],
     ['access reviews', ['authorization=sar'], { authorization: 'sar' }],
-    ['the rollout left out', ['rollout.phase=Disabled'], { rollout: 'Disabled' }],
+    ['without the rollout', ['rollout.phase=Disabled'], { rollout: 'Disabled' }],
     ['enforcement', ['rollout.phase=Enforce'], { rollout: 'Enforce' }],
     ['dry runs', ['rollout.evaluator=DryRun'], { evaluator: 'DryRun' }],
     [
-      'controllers left out',
+      'without some controllers',
       [`withoutControllers={${LABEL_SYNC_MANAGER},${RUN_LEVEL_ZERO_MANAGER}}`],
       { withoutControllers: [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER] },
     ],
@@ -108,7 +105,7 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
       { monitoring: 'prometheus-operator' },
     ],
     [
-      'a runbook of your own',
+      'another runbook',
       [
         'serviceMonitor.enabled=true',
         'grafana.enabled=true',
@@ -123,13 +120,13 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
   }
 
   test('SCCs off', () => {
-    // The role may also patch the configurations that are not there.
+    // The role of the chart also permits patches of the absent configurations.
     const others = ({ metadata: { name } }: Manifest): boolean => name !== 'portcullis-serving-certificate';
     const without = (objects: readonly unknown[]) => (objects as readonly Manifest[]).filter(others);
     assert.deepEqual(without(rendered(['scc.mode=off'])), without(expected({ sccMode: 'off' })));
   });
 
-  test('what is put beside what is there', () => {
+  test('additional values are appended', () => {
     const values = [
       'extraArgs={--log-level=debug}',
       'extraEnv[0].name=A',
@@ -160,7 +157,7 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
     }
   });
 
-  test('before it is removed, the webhooks are switched off by a pod that is restricted, too', () => {
+  test('a restricted pod turns break-glass on before an uninstall', () => {
     const { stdout } = spawnSync('helm', ['template', 'any', CHART, '--kube-version=1.36.0'], { encoding: 'utf8' });
     const { documents } = readDocuments(stdout, 'rendered');
     const job = documents.map(({ value }) => value as Manifest).find(({ kind }) => kind === 'Job') as Manifest & {
@@ -172,7 +169,7 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
     assert.deepEqual(evaluatePod(template, { level: 'restricted', version: 'latest' }).violations, []);
   });
 
-  test('a cluster that is new asks for enforcement when it is installed, and never again', () => {
+  test('the first installation requests enforcement; upgrades do not', () => {
     const args = ['template', 'any', CHART, '--kube-version=1.36.0', '--set=enforcementMode=Restricted'];
     const { stdout } = spawnSync('helm', args, { encoding: 'utf8' });
     const { documents } = readDocuments(stdout, 'rendered');
@@ -193,10 +190,110 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
     ['image.digest=abc', /at '\/image\/digest': 'abc' does not match pattern/],
   ];
   for (const [value, message] of refused) {
-    test(`${value} is refused`, () => {
+    test(`${value} is rejected`, () => {
       const { status, stderr } = render([value]);
       assert.equal(status, 1);
       assert.match(stderr, message);
+    });
+  }
+});
+
+const FOLDER = join(import.meta.dirname, '../../webhook-config');
+const { version } = packageJson;
+const files = new Map(manifestFiles(version));
+
+function settingsOf(profile: Profile) {
+  return { ...defaultSettings(version), ...PROFILES[profile] };
+}
+
+/** Objects in the order of their kinds and names. */
+function sorted(objects: readonly unknown[]): readonly unknown[] {
+  const keyOf = (one: unknown): string => `${(one as Manifest).kind} ${(one as Manifest).metadata.name}`;
+  return objects.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+}
+
+/** Sorts command-line arguments, whose order has no effect. */
+function anyOrder(objects: readonly unknown[]): unknown {
+  const sortArguments = (key: string, value: unknown): unknown =>
+    key === 'args' && Array.isArray(value) ? value.toSorted() : value;
+  return JSON.parse(JSON.stringify(objects, sortArguments));
+}
+
+function objectsIn(text: string): readonly unknown[] {
+  const { documents, errors } = readDocuments(text, 'rendered');
+  assert.deepEqual(errors, []);
+  return documents.map(({ value }) => value);
+}
+
+test('the files are those that `npm run manifests` writes', () => {
+  const found = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((path) =>
+    statSync(join(FOLDER, path)).isFile(),
+  );
+  assert.deepEqual(found.sort(), [...files.keys()].sort());
+  for (const [path, text] of files) {
+    assert.equal(readFileSync(join(FOLDER, path), 'utf8'), text, `${path}: run \`npm run manifests\``);
+  }
+});
+
+test('install.yaml equals a default installation', () => {
+  const expected = buildManifests(settingsOf('default'));
+  assert.deepEqual(objectsIn(files.get('install.yaml') ?? ''), expected);
+});
+
+test('the profile local differs only in the URLs of webhooks', () => {
+  const withoutPlace = (objects: readonly Manifest[]): unknown =>
+    JSON.parse(JSON.stringify(objects, (key, value: unknown) => (key === 'clientConfig' ? undefined : value)));
+  const [local, installed] = [buildManifests(settingsOf('local')), buildManifests(settingsOf('default'))];
+  assert.deepEqual(withoutPlace(local), withoutPlace(installed));
+  const places = (objects: readonly Manifest[]): unknown[] =>
+    objects.flatMap((one) =>
+      ((one as { webhooks?: { clientConfig: unknown }[] }).webhooks ?? []).map((hook) => hook.clientConfig),
+    );
+  const urlOf = (place: unknown): unknown => ({
+    url: `https://127.0.0.1:8443${(place as { service: { path: string } }).service.path}`,
+  });
+  assert.deepEqual(places(local), places(installed).map(urlOf));
+});
+
+suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
+  const kustomize = (folder: string): readonly unknown[] => {
+    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', folder], {
+      encoding: 'utf8',
+      timeout: 30_000,
+    });
+    assert.equal(status, 0, stderr);
+    assert.equal(stderr, '');
+    return objectsIn(stdout);
+  };
+
+  for (const profile of Object.keys(PROFILES) as Profile[]) {
+    test(`the overlay ${profile} renders to the manifests of the profile`, () => {
+      assert.deepEqual(
+        sorted(kustomize(join(FOLDER, 'overlays', profile))),
+        sorted(buildManifests(settingsOf(profile))),
+      );
+    });
+  }
+
+  const joined: readonly (readonly Profile[])[] = [
+    ['openshift', 'cert-manager', 'monitoring'],
+    ['cert-manager', 'openshift'],
+    ['monitoring', 'high-availability', 'local'],
+  ];
+  for (const profiles of joined) {
+    test(`components combine: ${profiles.join(', ')}`, (t) => {
+      const folder = mkdtempSync(join(tmpdir(), 'portcullis-'));
+      t.after(() => rmSync(folder, { recursive: true }));
+      const to = (path: string): string => relative(folder, join(FOLDER, path));
+      const content = {
+        apiVersion: 'kustomize.config.k8s.io/v1beta1',
+        kind: 'Kustomization',
+        resources: [to('base')],
+        components: profiles.map((profile) => to(`components/${profile}`)),
+      };
+      writeFileSync(join(folder, 'kustomization.yaml'), JSON.stringify(content));
+      const settings = profiles.reduce((all, profile) => ({ ...all, ...PROFILES[profile] }), defaultSettings(version));
+      assert.deepEqual(anyOrder(sorted(kustomize(folder))), anyOrder(sorted(buildManifests(settings))));
     });
   }
 });

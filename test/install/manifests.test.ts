@@ -1,6 +1,8 @@
-/** What is installed keeps to what the program, clusters and our own policies ask for. */
+/** Invariants of the manifests for every profile, and of alerts and dashboard panels. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { V1ClusterRole, V1ConfigMap, V1Deployment } from '@kubernetes/client-node';
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve/options.ts';
@@ -14,17 +16,21 @@ import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_EXEMPT_NAMESPACES } from '../../src/policy/scc/mode.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
+import { buildAlerts, dashboardPanels } from '../../src/install/monitoring.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
+
+// What is installed keeps to what the program, clusters and our own policies ask for.
 
 const DEFAULTS = defaultSettings('1.2.3');
 
-/** Every profile, and what no profile does. */
+/** Every profile, and settings without a profile. */
 const INSTALLATIONS: readonly (readonly [name: string, settings: ManifestSettings])[] = [
   ...Object.entries(PROFILES).map(([name, profile]) => [name, { ...DEFAULTS, ...profile }] as const),
   ['another namespace', { ...DEFAULTS, namespace: 'security' }],
   ['enforcing, by access reviews', { ...DEFAULTS, sccMode: 'enforce', authorization: 'sar' }],
   ['enforcement by dry runs', { ...DEFAULTS, rollout: 'Enforce', evaluator: 'DryRun' }],
   ['no controllers of the rollout', { ...DEFAULTS, withoutControllers: CONTROLLER_NAMES }],
-  ['a certificate of others', { ...DEFAULTS, certificates: 'others' }],
+  ['a provided certificate', { ...DEFAULTS, certificates: 'others' }],
 ];
 
 function find<T>(manifests: readonly Manifest[], kind: string, name: string): ManifestOf<T> {
@@ -37,7 +43,7 @@ function deploymentOf(settings: ManifestSettings): ManifestOf<V1Deployment> {
   return find(buildManifests(settings), 'Deployment', INSTALLATION.name);
 }
 
-/** What `serve` makes of its arguments. */
+/** Resolves the arguments of the container as `serve` does. */
 function valuesOf(settings: ManifestSettings) {
   const [command, ...args] = deploymentOf(settings).spec?.template.spec?.containers[0]?.args ?? [];
   assert.equal(command, 'serve');
@@ -49,7 +55,7 @@ function valuesOf(settings: ManifestSettings) {
   return resolveValues(serveOptions, { typed: new Map(typed), env: {} });
 }
 
-test('replicas look after the webhook configurations that are installed', () => {
+test('replicas manage the installed webhook configurations', () => {
   const installed = buildManifests({ ...DEFAULTS, sccMode: 'enforce' }).map(({ kind, metadata }) => [
     kind,
     metadata.name,
@@ -64,20 +70,20 @@ for (const [name, settings] of INSTALLATIONS) {
   suite(name, () => {
     const manifests = buildManifests(settings);
 
-    test('each object is there once, and found by its label', () => {
+    test('objects are unique and have the label of Portcullis', () => {
       const keys = manifests.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`);
       assert.deepEqual(keys, [...new Set(keys)]);
       for (const { metadata } of manifests) assert.equal(metadata.labels?.[PART_OF_LABEL], PART_OF, metadata.name);
     });
 
-    test('webhooks come last, and can be told from the rest', () => {
+    test('webhook configurations are last and have their own label', () => {
       const kinds = manifests.map(({ kind }) => kind.endsWith('WebhookConfiguration'));
       assert.deepEqual(kinds, kinds.toSorted());
       const labels = manifests.map(({ metadata }) => metadata.labels?.['app.kubernetes.io/component'] === 'webhooks');
       assert.deepEqual(labels, kinds);
     });
 
-    test('nothing lies in other namespaces', () => {
+    test('all namespaced objects are in the namespace of the installation', () => {
       const namespaces = new Set(manifests.map(({ metadata }) => metadata.namespace));
       assert.deepEqual(
         [...namespaces].filter((one) => one !== undefined),
@@ -85,7 +91,7 @@ for (const [name, settings] of INSTALLATIONS) {
       );
     });
 
-    test('the replicas are restricted, as their namespace asks', () => {
+    test('the replicas comply with the level restricted of their namespace', () => {
       const { template } = deploymentOf(settings).spec ?? {};
       assert.deepEqual(evaluatePod(template ?? {}, { level: 'restricted', version: 'latest' }).violations, []);
       const { metadata } = find(manifests, 'Namespace', settings.namespace);
@@ -102,7 +108,7 @@ for (const [name, settings] of INSTALLATIONS) {
       assert.deepEqual(values['scc-exempt-namespaces'], [...exempt, settings.namespace]);
     });
 
-    test('the replicas may do nothing with everything', () => {
+    test('no rule contains a wildcard', () => {
       const rules = manifests.flatMap((one) =>
         'rules' in one ? ((one as ManifestOf<V1ClusterRole>).rules ?? []) : [],
       );
@@ -114,7 +120,7 @@ for (const [name, settings] of INSTALLATIONS) {
   });
 }
 
-test('the configuration is what holds without one, but for the rollout', () => {
+test('the configuration file equals the defaults, except for the rollout', () => {
   for (const [name, settings] of INSTALLATIONS) {
     const { data = {} } = find<V1ConfigMap>(buildManifests(settings), 'ConfigMap', 'portcullis-configuration');
     const [file = '', ...others] = Object.keys(data);
@@ -128,7 +134,7 @@ test('the configuration is what holds without one, but for the rollout', () => {
   }
 });
 
-test('without SCCs and the rollout nothing is said of SCCs', () => {
+test('without SCCs and the rollout no manifest mentions SCCs', () => {
   const manifests = buildManifests({ ...DEFAULTS, sccMode: 'off', rollout: 'Disabled' });
   const text = JSON.stringify(manifests.filter(({ kind }) => kind !== 'Deployment'));
   assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
@@ -205,7 +211,7 @@ suite('the roles of the replicas', () => {
     test(name, () => assert.deepEqual([...permissions(settings).keys()].toSorted(), roles.toSorted()));
   }
 
-  test('each controller writes no more than it has to', () => {
+  test('roles grant only the writes of their controllers', () => {
     const writes = Object.fromEntries(
       [...permissions({ evaluator: 'DryRun' })].map(([role, granted]) => [
         role,
@@ -263,7 +269,7 @@ suite('the roles of the replicas', () => {
   });
 });
 
-test('who may view, edit or administer a namespace may only read what says whether the cluster enforces', () => {
+test('aggregated roles grant read access only', () => {
   const aggregated = buildManifests(DEFAULTS).filter(({ metadata }) =>
     Object.keys(metadata.labels ?? {}).some((label) => label.includes('aggregate-to-')),
   ) as readonly ManifestOf<V1ClusterRole>[];
@@ -275,5 +281,64 @@ test('who may view, edit or administer a namespace may only read what says wheth
   assert.deepEqual(
     rules.map(({ resources, verbs }) => `${String(resources)}: ${verbs.join()}`),
     ['securitycontextconstraints: get,list,watch', 'psaenforcementconfigs: get,list,watch'],
+  );
+});
+
+/** Metrics of Prometheus and of API servers. */
+const FOREIGN_METRICS = [
+  'up',
+  'apiserver_admission_webhook_fail_open_count',
+  'apiserver_admission_webhook_rejection_count',
+  'process_resident_memory_bytes',
+  'process_cpu_seconds_total',
+];
+
+const described = await createMetrics({ version: '0.0.0' }).describe();
+const known = new Set([...FOREIGN_METRICS, ...described.map(({ name }) => name)]);
+
+/** The metrics in an expression: the names before selectors. */
+function metricsIn(expression: string): readonly string[] {
+  return [...expression.matchAll(/([a-z_:][a-z0-9_:]*)\{/g)].map(([, name = '']) => name.replace(/_bucket$/, ''));
+}
+
+const alerts = buildAlerts('portcullis');
+
+suite('expressions use existing metrics', () => {
+  const expressions: readonly (readonly [string, string])[] = [
+    ...alerts.map(({ name, expr }) => [name, expr] as const),
+    ...dashboardPanels('portcullis').flatMap(({ title, queries }) => queries.map(([expr]) => [title, expr] as const)),
+  ];
+  for (const [name, expression] of expressions) {
+    test(name, () => {
+      const metrics = metricsIn(expression);
+      assert.notEqual(metrics.length, 0, expression);
+      assert.deepEqual(
+        metrics.filter((one) => !known.has(one)),
+        [],
+      );
+    });
+  }
+});
+
+test('the runbook has a section for each alert', () => {
+  const runbook = readFileSync(join(import.meta.dirname, '../../docs/runbook.md'), 'utf8');
+  const headings = new Set([...runbook.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => heading));
+  assert.deepEqual(
+    alerts.map(({ name }) => name).filter((name) => !headings.has(name)),
+    [],
+  );
+});
+
+test('each alert links to its section of the runbook', () => {
+  const manifests = buildManifests({ ...defaultSettings('0.0.0'), monitoring: 'prometheus-operator' });
+  const rule = manifests.find(({ kind }) => kind === 'PrometheusRule') as Manifest & {
+    readonly spec: { readonly groups: readonly { readonly rules: readonly { readonly annotations: object }[] }[] };
+  };
+  const urls = rule.spec.groups.flatMap(({ rules }) =>
+    rules.map(({ annotations }) => (annotations as { runbook_url: string }).runbook_url),
+  );
+  assert.deepEqual(
+    urls,
+    alerts.map(({ name }) => `https://portcullis.dev/docs/runbook.md#${name.toLowerCase()}`),
   );
 });

@@ -1,4 +1,4 @@
-/** What the doctor knows of an installation where nothing is wrong. */
+/** Facts about a healthy installation for tests of `doctor`. */
 import { parseWebhookConfiguration } from '../../src/cli/installation.ts';
 import type { Facts, NamespaceFact } from '../../src/cli/doctor/facts.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
@@ -13,14 +13,14 @@ export const SETTINGS = defaultSettings('1.2.3');
 const AUTHORITY = createAuthority({ now: NOW, days: 365 });
 const NAMES = { dnsNames: ['portcullis.portcullis.svc'], ipAddresses: [] };
 
-/** A serving certificate, made and running out when it is said. */
+/** A serving certificate with a start and a lifetime. */
 export function servingCertificate(now = NOW, days = 7, authority = AUTHORITY): KeyPair {
   return createServing(authority, NAMES, { now, days });
 }
 
 export const SERVING = servingCertificate().cert;
 
-/** Our webhook configurations, as API servers hold them. */
+/** The webhook configurations of an installation, as API servers store them. */
 export function registered(
   change: (webhook: Record<string, unknown>) => object = (webhook) => webhook,
 ): Facts['configurations'] {
@@ -34,7 +34,7 @@ export function registered(
   });
 }
 
-/** A namespace with the label that API servers give to each. */
+/** A namespace with the label that API servers set. */
 export function namespace(name: string, labels: Readonly<Record<string, string>> = {}): NamespaceFact {
   return { name, labels: { 'kubernetes.io/metadata.name': name, ...labels } };
 }

@@ -7,7 +7,7 @@ import {
 } from '../../../src/dev-cluster/index.ts';
 import type { ApiRequest } from '../../../src/dev-cluster/request.ts';
 import { ApiError } from '../../../src/kube/status.ts';
-import { createCredentials } from './credentials.ts';
+import { createCredentials } from './process.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';
 
 /** Serves the development cluster's API in this process. */
@@ -40,7 +40,7 @@ export async function startDevControlPlane(): Promise<ControlPlane> {
     calls: () => Promise.resolve([...calls]),
     async interrupt() {
       await server.close();
-      // Clients in this process have to hear that their connections are gone.
+      // Clients in this process observe the closed connections in later ticks.
       await pause(20);
     },
     async resume() {
@@ -57,7 +57,7 @@ export async function startDevControlPlane(): Promise<ControlPlane> {
   };
 }
 
-/** The same cluster, whose requests from outside are noted down. */
+/** The cluster with a recorder of external requests. */
 function observe(cluster: DevCluster, calls: RecordedCall[]): DevCluster {
   const note = (request: ApiRequest, code: number): void => {
     const { verb, group, resource, subresource, namespace, name, user } = request;

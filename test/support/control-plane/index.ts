@@ -1,61 +1,61 @@
 /**
  * Control planes for tests: the development cluster in this process or, where the environment names a folder with `etcd`
- * and `kube-apiserver`, a real one. Neither has nodes: programs under test run as processes.
+Control planes for tests: the development cluster in this process, or kube-apiserver and etcd if the environment names
  */
 import type { ApiClient } from '../api-client.ts';
 import { startDevControlPlane } from './dev-cluster.ts';
 import { startKubeApiserver } from './kube-apiserver.ts';
 
-/** A request for a resource, as the API server saw it. */
+/** A request for a resource that the API server received. */
 export interface RecordedCall {
   readonly user: string;
-  /** As RBAC calls it. */
+  /** Verb of RBAC. */
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
   readonly subresource: string;
   readonly namespace: string;
   readonly name: string;
-  /** HTTP status of the answer. */
+  /** HTTP status of the response. */
   readonly code: number;
-  /** Whether the user has the right to do it, whatever came of it. */
+  /** Whether RBAC permits the request. */
   readonly isAuthorized: boolean;
 }
 
 export interface ControlPlaneOptions {
-  /** The plugin of that name of a real API server; the development cluster has none. Default: off. */
+  /** The PodSecurity plugin of kube-apiserver. The development cluster has none. Default: off. */
   readonly podSecurityPlugin?: 'on' | 'off';
 }
 
-/** An API server with what it needs, on loopback, without nodes. */
+/** An API server on loopback without nodes. */
 export interface ControlPlane {
   readonly which: 'dev-cluster' | 'kube-apiserver';
-  /** For people: `development cluster`, `kube-apiserver v1.36.3`. */
+  /** Name and version: `development cluster`, `kube-apiserver v1.36.3`. */
   readonly title: string;
   /** Such as `https://127.0.0.1:6443`. */
   readonly server: string;
   /** In PEM. */
   readonly authority: string;
-  /** For files of tests; gone with the control plane. */
+  /** Folder for files of tests. `stop` removes it. */
   readonly folder: string;
   /** Sends requests as an administrator of `system:masters`. */
   readonly admin: ApiClient;
-  /** Writes a kubeconfig for that user and returns its path; it is gone with the control plane. */
+  /** Writes a kubeconfig for a user and returns its path. `stop` removes it. */
   kubeconfigFor(user: string, groups: readonly string[]): Promise<string>;
-  /** The requests for resources that were answered so far, watches that are still open included. */
+  /** The requests for resources that have a response so far, including open watches. */
   calls(): Promise<readonly RecordedCall[]>;
-  /** Ends the API server and all connections to it; what is stored stays. */
+  /** Stops the API server and closes its connections. Stored objects are kept. */
   interrupt(): Promise<void>;
-  /** Starts the API server again, at the same address. */
+  /** Starts the API server again at the same address. */
   resume(): Promise<void>;
-  /** Ends all of it and removes what it has written. */
+  /** Stops all processes and removes their files. */
   stop(): Promise<void>;
 }
 
-export { createSystem, type System, type SystemOptions } from './system.ts';
+export { createSystem, type System, type SystemOptions } from './replica.ts';
 export { REPLICA_USER, startReplica, type Replica, type ReplicaOptions } from './replica.ts';
 
-/** The folder of the binaries, as the convention of envtest has it; `undefined`: the development cluster. */
+/** The folder of the binaries of envtest. If absent, tests use the development cluster. */
 export const ASSETS = process.env['KUBEBUILDER_ASSETS'];
 
 /** Starts a control plane with the namespaces and roles that every cluster has. */

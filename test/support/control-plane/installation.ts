@@ -11,13 +11,13 @@ import { metadataOf, objectOf } from '../answers.ts';
 import type { ApiResponse, ApiClient } from '../api-client.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 
-/** The objects of an installation for an API server without a service network, whose webhooks are at that port of loopback. */
+/** The objects of an installation whose webhooks are at a port of loopback. */
 export function localObjects(port: number, more: Partial<ManifestSettings> = {}): readonly JsonObject[] {
   const settings = { ...defaultSettings(VERSION), ...more, webhooks: { url: `https://127.0.0.1:${port}` } };
   return JSON.parse(JSON.stringify(buildManifests(settings))) as JsonObject[];
 }
 
-/** Where an object is: its path, and that of all objects of its kind in its namespace. */
+/** The paths of an object and of its collection. */
 interface Place {
   readonly collection: string;
   readonly path: string;
@@ -25,7 +25,7 @@ interface Place {
 
 const places = new Map<string, { readonly resource: string; readonly namespaced: boolean }>();
 
-/** Finds the place of an object by asking the API server what it serves. */
+/** Computes the paths of an object by discovery. */
 export async function placeOf(client: ApiClient, object: JsonObject): Promise<Place> {
   const apiVersion = String(object['apiVersion']);
   const base = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
@@ -81,7 +81,7 @@ export async function apply(client: ApiClient, objects: readonly JsonObject[]): 
   return changed;
 }
 
-/** The resource versions of objects that are there, by their paths. */
+/** The resource versions of existing objects, by path. */
 export async function versionsOf(
   client: ApiClient,
   objects: readonly JsonObject[],
@@ -98,7 +98,7 @@ function versionOf(object: unknown): unknown {
   return isObject(object) ? metadataOf(object)['resourceVersion'] : undefined;
 }
 
-/** What a replica that runs as a process gets from its Deployment: the ConfigMap becomes a file, addresses are its own. */
+/** The arguments of a replica process from its Deployment. The ConfigMap becomes a file. Addresses are omitted. */
 export async function replicaArguments(objects: readonly JsonObject[], folder: string): Promise<string[]> {
   const [container] = (
     find(objects, 'Deployment', INSTALLATION.name)['spec'] as {
@@ -115,7 +115,7 @@ export async function replicaArguments(objects: readonly JsonObject[], folder: s
   return [`--config=${file}`, ...kept];
 }
 
-/** The object of that kind and name. */
+/** The object with a kind and name. */
 export function find(objects: readonly JsonObject[], kind: string, name: string): JsonObject {
   const found = objects.find((object) => object['kind'] === kind && metadataOf(object)['name'] === name);
   assert.ok(found, `no ${kind} ${name}`);
@@ -123,12 +123,12 @@ export function find(objects: readonly JsonObject[], kind: string, name: string)
 }
 
 const SOURCE = fileURLToPath(new URL('../../../webhook-config/', import.meta.url));
-/** Where the manifests for API servers without a service network have the webhooks. */
+/** The address of the webhooks in the profile local. */
 const ADDRESS = /127\.0\.0\.1:8443/g;
 
 /**
  * Copies `webhook-config/` into a folder, its webhooks at that port of loopback, and returns the path of an overlay of it
- * that joins components.
+Copies `webhook-config/` into a folder, with the webhooks at a port of loopback. Returns the path of an overlay with the
  */
 export async function copyOverlay(components: readonly string[], folder: string, port: number): Promise<string> {
   const copy = join(folder, 'webhook-config');
@@ -149,10 +149,10 @@ export async function copyOverlay(components: readonly string[], folder: string,
 
 const RELEASES = fileURLToPath(new URL('../../fixtures/releases/', import.meta.url));
 
-/** The versions whose manifests are kept, the newest last. */
+/** The versions with stored manifests, in ascending order. */
 export const VERSIONS = readdirSync(RELEASES).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
 
-/** What was installed in that version, for an API server without a service network: webhooks at that port of loopback. */
+/** The objects of an installation of a version, with the webhooks at a port of loopback. */
 export function releaseObjects(version: string, port: number): readonly JsonObject[] {
   const file = `${RELEASES}${version}/install.yaml`;
   const { documents } = readDocuments(readFileSync(file, 'utf8'), file);

@@ -5,11 +5,10 @@ import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
 import type { ApiClient } from '../api-client.ts';
 import type { RecordedCall, ControlPlane, ControlPlaneOptions } from './index.ts';
-import { createCredentials, type Credentials } from './credentials.ts';
-import { freePorts, startDaemon, untilReady, type Daemon } from './process.ts';
+import { createCredentials, type Credentials, freePorts, startDaemon, untilReady, type Daemon } from './process.ts';
 
 const PERIOD_MS = 200;
-/** Roles change seldom: they are looked at every so many turns. */
+/** Roles are aggregated once in this number of periods. */
 const ROLES_EVERY = 10;
 
 interface Namespace {
@@ -20,9 +19,9 @@ interface Namespace {
 
 /**
  * What an API server alone does not do, and scenarios need: service accounts `default`, the end of namespaces, and the
- * rules of roles that gather those of others.
+Replaces the controllers that tests depend on: service accounts `default`, the deletion of namespaces, and the aggregation
  */
-function startStandIn(admin: ApiClient): { stop(): Promise<void> } {
+function startMinimalControllers(admin: ApiClient): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const { signal } = stopping;
   const known = new Set<string>();
@@ -39,7 +38,7 @@ function startStandIn(admin: ApiClient): { stop(): Promise<void> } {
   };
   const loop = async (): Promise<void> => {
     for (let turns = 0; !signal.aborted; turns++) {
-      // While the API server is away there is nothing to do.
+      // Errors are expected during an outage of the API server.
       await turn().catch(() => undefined);
       if (turns % ROLES_EVERY === 0) await aggregate(admin).catch(() => undefined);
       await pause(PERIOD_MS, undefined, { signal }).catch(() => undefined);
@@ -68,12 +67,12 @@ const CONTENTS = [
   '/apis/coordination.k8s.io/v1/%/leases',
 ];
 
-/** Deletes what scenarios put into namespaces, and lets the namespace go. */
+/** Deletes the objects of a namespace and removes its finalizer. */
 async function finalize(admin: ApiClient, namespace: Namespace): Promise<void> {
   const { name } = namespace.metadata;
   for (const path of CONTENTS) {
     const collection = path.replace('%', `namespaces/${name}`);
-    // Services cannot be deleted as a collection by every server.
+    // Not every server supports the deletion of Services as a collection.
     await admin.send('DELETE', `${collection}?gracePeriodSeconds=0`);
   }
   await admin.send('PUT', `/api/v1/namespaces/${name}/finalize`, { ...namespace, spec: { finalizers: [] } });
@@ -89,7 +88,7 @@ interface ClusterRole {
   };
 }
 
-/** Gathers rules by labels; roles that gather may be gathered in a later turn. */
+/** Aggregates the rules of roles. Nested aggregations need several periods. */
 async function aggregate(admin: ApiClient): Promise<void> {
   const { status, body } = await admin.send('GET', CLUSTER_ROLES);
   if (status !== 200) return;
@@ -110,7 +109,7 @@ function hasLabels({ metadata }: ClusterRole, wanted: Readonly<Record<string, st
   return Object.entries(wanted).every(([key, value]) => metadata.labels?.[key] === value);
 }
 
-/** Notes each request for a resource once, when its answer begins or at the latest when it is complete. */
+/** Records each request for a resource. */
 const AUDIT_POLICY = JSON.stringify({
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',
@@ -137,10 +136,10 @@ interface AuditEvent {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** Reads what the API server has noted. A watch counts when it begins. */
+/** Reads the audit log. A watch is recorded when its response starts. */
 async function readAuditLog(path: string): Promise<RecordedCall[]> {
   const lines = (await readFile(path, 'utf8')).split('\n');
-  // The last line may be in the making.
+  // The last line may be incomplete.
   return lines.slice(0, -1).flatMap((line) => {
     const { stage, verb, user, objectRef = {}, responseStatus, annotations } = JSON.parse(line) as AuditEvent;
     const counts = verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete';
@@ -160,7 +159,7 @@ async function readAuditLog(path: string): Promise<RecordedCall[]> {
   });
 }
 
-/** Starts etcd and kube-apiserver from that folder, and a stand-in for the controllers that tests depend on. */
+/** Starts etcd and kube-apiserver, and a replacement of the controllers that tests depend on. */
 export async function startKubeApiserver(
   assets: string,
   { podSecurityPlugin = 'off' }: ControlPlaneOptions,
@@ -186,7 +185,7 @@ export async function startKubeApiserver(
     await credentials.remove();
     throw error;
   });
-  const standIn = startStandIn(admin);
+  const standIn = startMinimalControllers(admin);
   const address = `https://127.0.0.1:${port}`;
   return {
     which: 'kube-apiserver',

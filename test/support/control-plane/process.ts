@@ -1,23 +1,29 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { writeKubeconfig } from '../../../src/dev-cluster/index.ts';
+import type { KeyPair } from '../../../src/tls/certificate-pair.ts';
+import { createAuthority, createClient, createServing } from '../../../src/tls/issue.ts';
+import { createApiClient, type ApiClient } from '../api-client.ts';
 
-/** A process that serves until it is stopped. */
+/** A server process. */
 export interface Daemon {
   readonly pid: number;
   /** True once the process has ended. */
   ended(): boolean;
-  /** Ends it, in peace if it can, and resolves when it has ended. */
+  /** Sends SIGTERM, then SIGKILL after a timeout. Resolves when the process has ended. */
   stop(): Promise<void>;
 }
 
-/** How long a process may take to end when it is asked to, in milliseconds. */
-const PATIENCE_MS = 10_000;
+/** Time between SIGTERM and SIGKILL. */
+const GRACE_MS = 10_000;
 
-/** Starts a process that writes its log to a file; it does not outlive this one. */
+/** Starts a process that writes its log to a file. It is killed when this process exits. */
 export function startDaemon(command: string, args: readonly string[], logFile: string): Daemon {
   const log = createWriteStream(logFile, { flags: 'a' });
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -41,14 +47,14 @@ export function startDaemon(command: string, args: readonly string[], logFile: s
     async stop() {
       if (ended) return;
       child.kill('SIGTERM');
-      const timer = setTimeout(kill, PATIENCE_MS);
+      const timer = setTimeout(kill, GRACE_MS);
       await closed;
       clearTimeout(timer);
     },
   };
 }
 
-/** Asks again and again until the answer is yes; rejects with the end of the log if the process ends or time is up. */
+/** Polls until the process is ready. Rejects with the end of the log if the process ends or after a timeout. */
 export async function untilReady(
   daemon: Daemon,
   name: string,
@@ -61,10 +67,10 @@ export async function untilReady(
     await pause(100);
   }
   await daemon.stop();
-  throw new Error(`${name} does not get ready:\n${(await readFile(logFile, 'utf8')).slice(-4000)}`);
+  throw new Error(`${name} does not become ready:\n${(await readFile(logFile, 'utf8')).slice(-4000)}`);
 }
 
-/** Ports of loopback that nobody listens on, all different. */
+/** Free ports of loopback. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {
@@ -76,4 +82,48 @@ export async function freePorts(count: number): Promise<number[]> {
   const ports = servers.map((server) => (server.address() as AddressInfo).port);
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
   return ports;
+}
+
+/** The certificates and the folder of a control plane. */
+export interface Credentials {
+  readonly folder: string;
+  readonly authority: KeyPair;
+  readonly serving: KeyPair;
+  /** Writes a file into the folder, readable by its owner only, and returns its path. */
+  write(name: string, text: string): Promise<string>;
+  clientOf(user: string, groups: readonly string[]): KeyPair;
+  kubeconfigFor(server: string, user: string, groups: readonly string[]): Promise<string>;
+  administrator(port: number): ApiClient;
+  remove(): Promise<void>;
+}
+
+/** Creates the certificates of a server on loopback, and its folder. */
+export async function createCredentials(): Promise<Credentials> {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-control-plane-'));
+  const validity = { now: new Date(), days: 2 };
+  const authority = createAuthority(validity);
+  const names = { dnsNames: ['localhost', 'kubernetes.default.svc'], ipAddresses: ['127.0.0.1'] };
+  const clientOf = (username: string, groups: readonly string[]): KeyPair =>
+    createClient(authority, { username, groups }, validity);
+  await mkdir(join(folder, 'kubeconfigs'));
+  let kubeconfigs = 0;
+  return {
+    folder,
+    authority,
+    serving: createServing(authority, names, validity),
+    async write(name, text) {
+      const path = join(folder, name);
+      await writeFile(path, text, { mode: 0o600 });
+      return path;
+    },
+    clientOf,
+    async kubeconfigFor(server, user, groups) {
+      const path = join(folder, 'kubeconfigs', String(kubeconfigs++));
+      await writeKubeconfig(path, { server, authority: authority.cert, client: clientOf(user, groups) });
+      return path;
+    },
+    administrator: (port) =>
+      createApiClient({ port, authority: authority.cert, client: clientOf('admin', ['system:masters']) }),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
 }

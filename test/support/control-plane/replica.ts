@@ -3,22 +3,25 @@ import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { readLog, waitForLog, start, type Finished } from '../serve-process.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
+import { startBalancer, type Balancer } from '../balancer.ts';
+import { apply, localObjects, replicaArguments } from './installation.ts';
+import { freePorts } from './process.ts';
 
 export interface ReplicaOptions {
-  /** As the pod of the replica would be called; the host name of its process. */
+  /** Host name of the process, which replaces the name of a pod. */
   readonly name?: string;
-  /** Port of reviews; absent: a free one. */
+  /** Port of the webhooks. Default: a free port. */
   readonly port?: number;
-  /** More flags of `serve`; they come last, so they win. */
+  /** Additional arguments of `serve`, which take precedence. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** The script to run; absent: that of the sources. */
+  /** The script to run. Default: the sources. */
   readonly main?: string;
-  /** Absent: that of the installation's service account, so that the rights of the manifests count. */
+  /** Default: a kubeconfig for the service account of the installation, with the permissions of the manifests. */
   readonly kubeconfig?: string;
 }
 
-/** One replica of the server, a process of its own. */
+/** A replica of the server in its own process. */
 export interface Replica {
   readonly name: string;
   readonly pid: number;
@@ -28,25 +31,25 @@ export interface Replica {
   readonly probes: string;
   /** HTTP status and text of a probe; `/readyz?verbose` by default. */
   probe(path?: string): Promise<{ readonly status: number; readonly text: string }>;
-  /** Waits until it wants reviews; rejects with what keeps it from it. */
+  /** Waits until the replica is ready. Rejects with the failed checks. */
   ready(timeoutMs?: number): Promise<void>;
   log(): Record<string, unknown>[];
-  /** Waits for a log line with that message. */
+  /** Waits for a log line with the message. */
   logged(message: string): Promise<Record<string, unknown>>;
   readonly finished: Promise<Finished>;
-  /** Ends the process; SIGINT spares the delay of a shutdown. */
+  /** Stops the process. SIGINT skips the delay of a shutdown. */
   stop(signal?: NodeJS.Signals): Promise<Finished>;
 }
 
 const { namespace, name: ACCOUNT } = INSTALLATION;
 
-/** The user that a replica is in a cluster, and its groups. */
+/** The user of replicas in the cluster, and its groups. */
 export const REPLICA_USER = `system:serviceaccount:${namespace}:${ACCOUNT}`;
 const REPLICA_GROUPS = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
 
 let started = 0;
 
-/** Starts a replica that works for this control plane, and waits until it listens; it may not be ready yet. */
+/** Starts a replica for a control plane and waits until it listens. It may not be ready yet. */
 export async function startReplica(plane: ControlPlane, options: ReplicaOptions = {}): Promise<Replica> {
   const { name = `portcullis-${started++}`, port = 0, args = [], env = {} } = options;
   const kubeconfig = options.kubeconfig ?? (await plane.kubeconfigFor(REPLICA_USER, REPLICA_GROUPS));
@@ -85,7 +88,7 @@ export async function startReplica(plane: ControlPlane, options: ReplicaOptions 
         const { status, text } = await probe().catch((error: unknown) => ({ status: 0, text: String(error) }));
         if (status === 200) return;
         if (child.exitCode !== null || Date.now() > deadline) {
-          throw new Error(`${name} does not get ready: ${text}\n${program.output().stderr.slice(-4000)}`);
+          throw new Error(`${name} does not become ready: ${text}\n${program.output().stderr.slice(-4000)}`);
         }
         await pause(50);
       }
@@ -107,16 +110,16 @@ interface Rule {
   readonly resourceNames?: readonly string[];
 }
 
-/** No request is ever made with these: what somebody may pass on is compared with what they have. */
+/** Verbs without requests: RBAC requires them to grant them to others. */
 const HELD_ONLY = new Set(['use']);
 
-/** What replicas asked for and were refused, in words; each once. */
+/** Distinct requests of replicas that RBAC denied, as text. */
 export function refusedCalls(calls: readonly RecordedCall[]): string[] {
   const refused = calls.filter(({ user, isAuthorized }) => user === REPLICA_USER && !isAuthorized);
   return [...new Set(refused.map(printCall))].sort();
 }
 
-/** The rights that the manifests give and no replica has used, in words. */
+/** Permissions of the manifests that no replica used, as text. */
 export function unusedRights(objects: readonly JsonObject[], calls: readonly RecordedCall[]): string[] {
   const used = calls.filter(({ user, isAuthorized }) => user === REPLICA_USER && isAuthorized);
   return roles(objects).flatMap(({ namespace, rules }) =>
@@ -144,7 +147,7 @@ export function unusedRights(objects: readonly JsonObject[], calls: readonly Rec
   );
 }
 
-/** The roles of the replicas; those that people get have a label that aggregates them. */
+/** The roles of the replicas. Roles for users have an aggregation label. */
 function roles(objects: readonly JsonObject[]): { readonly namespace?: string; readonly rules: readonly Rule[] }[] {
   return objects
     .filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole')
@@ -164,4 +167,93 @@ function printRight(verb: string, resource: string, group: string, names: readon
   const what = group === '' ? resource : `${resource}.${group}`;
   if (names === undefined) return `${verb} ${what}`;
   return `${verb} ${what} named ${names.length > 1 ? `${names[0] ?? ''}, …` : (names[0] ?? '')}`;
+}
+
+/** An installation: its objects in a control plane, and replicas behind a load balancer. */
+export interface System {
+  readonly plane: ControlPlane;
+  /** Port of the load balancer, which starts with the first replica. */
+  readonly port: number;
+  /** The objects of the installation. */
+  readonly objects: readonly JsonObject[];
+  readonly replicas: readonly Replica[];
+  /** Applies all objects and returns the paths of changed objects. */
+  install(): Promise<readonly string[]>;
+  /** Starts additional replicas, which may not be ready yet. */
+  start(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
+  /** Starts additional replicas and waits until the load balancer uses all replicas. */
+  scale(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
+  /** Stops a replica with SIGTERM and removes it from the load balancer. */
+  retire(replica: Replica): Promise<void>;
+  /** Waits until the load balancer uses a number of replicas. */
+  settled(count: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Short delays for tests. */
+const QUICK = [
+  '--leader-elect-lease-duration=3s',
+  '--leader-elect-renew-deadline=2s',
+  '--leader-elect-retry-period=500ms',
+  '--shutdown-delay-duration=1s',
+];
+
+export interface SystemOptions {
+  /** Port of the load balancer. Default: a free port. */
+  readonly port?: number;
+  /** Additional arguments of each replica. Default: short delays. */
+  readonly args?: readonly string[];
+  /** Creates the objects for a port. Default: the manifests of this version. */
+  objectsFor?(port: number): readonly JsonObject[];
+}
+
+/** Creates an installation without any object or replica. The caller stops the control plane. */
+export async function createSystem(plane: ControlPlane, options: SystemOptions = {}): Promise<System> {
+  const port = options.port ?? (await freePorts(1))[0] ?? 0;
+  const objects = (options.objectsFor ?? localObjects)(port);
+  const args = [...(await replicaArguments(objects, plane.folder)), ...(options.args ?? QUICK)];
+  let balancer: Balancer | undefined;
+  let replicas: readonly Replica[] = [];
+  const use = (these: readonly Replica[]): void => {
+    replicas = these;
+    balancer?.use(these);
+  };
+  const settled = async (count: number): Promise<void> => {
+    await Promise.all(replicas.map((replica) => replica.ready()));
+    await balancer?.waitForReady(count);
+  };
+  const start: System['start'] = async (more, given = {}) => {
+    balancer ??= await startBalancer([], { port });
+    const all = { ...given, args: [...args, ...(given.args ?? [])] };
+    const started = await Promise.all(Array.from({ length: more }, () => startReplica(plane, all)));
+    use([...replicas, ...started]);
+    return started;
+  };
+  return {
+    plane,
+    port,
+    objects,
+    get replicas() {
+      return replicas;
+    },
+    install: () => apply(plane.admin, objects),
+    start,
+    async scale(more, given) {
+      const started = await start(more, given);
+      await settled(replicas.length);
+      return started;
+    },
+    async retire(replica) {
+      const ended = replica.stop('SIGTERM');
+      await ended;
+      use(replicas.filter((other) => other !== replica));
+      // Its connections are closed: the next review is sent to another replica.
+      await pause(50);
+    },
+    settled,
+    async stop() {
+      await Promise.all(replicas.map((replica) => replica.stop()));
+      await balancer?.stop();
+    },
+  };
 }

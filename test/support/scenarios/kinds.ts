@@ -1,4 +1,4 @@
-/** The same pod in all kinds that hold one. */
+/** The same pod in all kinds with a pod template. */
 import type { JsonObject } from '../../../src/kube/types.ts';
 
 const LABELS = { app: 'kinds' };
@@ -8,13 +8,13 @@ const SELECTOR = { matchLabels: LABELS };
 interface Holder {
   readonly apiVersion: string;
   readonly kind: string;
-  /** The object around a pod spec. */
+  /** The fields of an object with the pod spec. */
   around(spec: JsonObject): JsonObject;
 }
 
 const JOB_POLICY = { restartPolicy: 'Never' };
 
-/** All kinds that hold a pod, Pod first. */
+/** Pod, and all kinds with a pod template. */
 export const HOLDERS: readonly Holder[] = [
   { apiVersion: 'v1', kind: 'Pod', around: (spec) => ({ spec }) },
   { apiVersion: 'v1', kind: 'PodTemplate', around: (spec) => ({ template: { metadata: META, spec } }) },
@@ -50,7 +50,7 @@ export const HOLDERS: readonly Holder[] = [
   },
 ];
 
-/** An object of that kind with that pod inside, which is called like the kind. */
+/** An object of a kind with a pod spec, named after the kind. */
 export function objectOfKind({ apiVersion, kind, around }: Holder, namespace: string, spec: JsonObject): JsonObject {
   return { apiVersion, kind, metadata: { name: kind.toLowerCase(), namespace }, ...around(spec) };
 }

@@ -1,4 +1,4 @@
-/** What people do first, with the examples of this repository. */
+/** Pod Security requests with the examples of this repository. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -19,62 +19,62 @@ const UNSPECIFIED = (container: string): string =>
     `seccompProfile (pod or container "${container}" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`,
   ].join(', ');
 
-/** What somebody does, and what comes of it. */
+/** A request and its expected response. */
 export interface PodSecurityScenario {
   readonly name: string;
-  /** Create the object of this example. */
+  /** The example to create. */
   readonly create?: string;
-  /** Or change the labels of this namespace. */
+  /** Or the labels to change on the namespace. */
   readonly label?: Readonly<Record<string, string | null>>;
   readonly namespace: string;
   readonly dryRun?: true;
   readonly as?: string;
-  /** The message of the refusal; absent where it is allowed. */
+  /** The message of the denial. Absent if the request is allowed. */
   readonly denied?: string;
-  /** The HTTP status of the refusal; 403 if absent. */
+  /** The HTTP status of the denial. Default: 403. */
   readonly code?: number;
   readonly warnings?: readonly string[];
 }
 
 const HOOK = 'admission webhook "psa.portcullis.dev" denied the request: ';
 
-/** They build on one another. */
+/** Each scenario depends on the previous ones. */
 export const POD_SECURITY_SCENARIOS: readonly PodSecurityScenario[] = [
   {
-    name: 'a privileged pod where baseline is enforced',
+    name: 'a privileged pod in a baseline namespace',
     create: 'privileged',
     namespace: 'baseline',
     denied: `${HOOK}pods "privileged" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true), ${PRIVILEGED}`,
   },
   {
-    name: 'a privileged pod where restricted is enforced',
+    name: 'a privileged pod in a restricted namespace',
     create: 'privileged',
     namespace: 'restricted',
     denied: `${HOOK}pods "privileged" is forbidden: violates PodSecurity "restricted:latest": host namespaces (hostPID=true), ${PRIVILEGED}, ${UNRESTRICTED('debug')}, ${UNSPECIFIED('debug')}`,
   },
-  { name: 'a privileged pod where everything goes', create: 'privileged', namespace: 'privileged' },
+  { name: 'a privileged pod in a privileged namespace', create: 'privileged', namespace: 'privileged' },
   {
-    name: 'a plain pod where restricted is enforced',
+    name: 'a plain pod in a restricted namespace',
     create: 'baseline',
     namespace: 'restricted',
     denied: `${HOOK}pods "baseline" is forbidden: violates PodSecurity "restricted:latest": ${UNRESTRICTED('web')}, ${UNSPECIFIED('web')}`,
   },
   {
-    name: 'a plain pod where restricted is warned of',
+    name: 'a plain pod in a namespace that warns about restricted',
     create: 'baseline',
     namespace: 'warned',
     warnings: [`would violate PodSecurity "restricted:latest": ${UNRESTRICTED('web')}, ${UNSPECIFIED('web')}`],
   },
-  { name: 'a plain pod where restricted is only audited', create: 'baseline', namespace: 'audited' },
-  { name: 'a pod that gives up everything', create: 'restricted', namespace: 'restricted' },
+  { name: 'a plain pod in a namespace that audits restricted', create: 'baseline', namespace: 'audited' },
+  { name: 'a restricted pod', create: 'restricted', namespace: 'restricted' },
   {
-    name: 'a pod on the network of the host, at a pinned version',
+    name: 'a pod with hostNetwork, at a pinned version',
     create: 'host-network',
     namespace: 'shop',
     denied: `${HOOK}pods "host-network" is forbidden: violates PodSecurity "baseline:v1.30": host namespaces (hostNetwork=true), hostPort (container "proxy" uses hostPort 80)`,
   },
   {
-    name: 'a Deployment is told, not refused',
+    name: 'a Deployment causes a warning',
     create: 'deployment',
     namespace: 'restricted',
     warnings: [
@@ -82,21 +82,21 @@ export const POD_SECURITY_SCENARIOS: readonly PodSecurityScenario[] = [
     ],
   },
   {
-    name: 'a user with rights in the namespace meets the policy',
+    name: 'a user with permissions in the namespace is denied by the policy',
     create: 'privileged',
     namespace: 'shop',
     as: 'alice',
     denied: `${HOOK}pods "privileged" is forbidden: violates PodSecurity "baseline:v1.30": host namespaces (hostPID=true), ${PRIVILEGED}`,
   },
   {
-    name: 'a user without rights does not get that far',
+    name: 'a user without permissions is denied by RBAC',
     create: 'privileged',
     namespace: 'legacy',
     as: 'alice',
     denied: 'pods is forbidden: User "alice" cannot create resource "pods" in API group "" in the namespace "legacy"',
   },
   {
-    name: 'which pods would break, asked without changing anything',
+    name: 'a dry run of a label reports violating pods',
     label: { 'pod-security.kubernetes.io/enforce': 'baseline' },
     namespace: 'legacy',
     dryRun: true,
@@ -114,12 +114,12 @@ export const POD_SECURITY_SCENARIOS: readonly PodSecurityScenario[] = [
     denied: `${HOOK}Namespace "legacy" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be one of privileged, baseline, restricted`,
   },
   {
-    name: 'the dry run has changed nothing',
+    name: 'the dry run changed nothing',
     create: 'host-network',
     namespace: 'legacy',
   },
   {
-    name: 'a namespace is labelled for good',
+    name: 'a label reports violating pods',
     label: { 'pod-security.kubernetes.io/enforce': 'baseline' },
     namespace: 'legacy',
     warnings: [
@@ -129,14 +129,14 @@ export const POD_SECURITY_SCENARIOS: readonly PodSecurityScenario[] = [
     ],
   },
   {
-    name: 'and its pods are refused from then on',
+    name: 'later pods are denied',
     create: 'privileged',
     namespace: 'legacy',
     denied: `${HOOK}pods "privileged" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true), ${PRIVILEGED}`,
   },
 ];
 
-/** Sends the request that kubectl would send, and compares what comes of it. */
+/** Sends the request that kubectl would send and verifies the response. */
 export async function checkScenario(client: ApiClient, scenario: PodSecurityScenario): Promise<void> {
   const answer = await sendScenario(client, scenario);
   const { message } = answer.body as { readonly message?: string };
@@ -180,7 +180,7 @@ export function argumentsOf({ create, label, namespace, dryRun, as }: PodSecurit
   return ['label', 'namespace', namespace, ...labels, ...common];
 }
 
-/** kubectl words an invalid object itself: kind and name, then the causes. */
+/** kubectl formats errors about invalid objects itself: kind and name, then the causes. */
 export function kubectlText({ denied = '', code }: PodSecurityScenario): string {
   return code === 422 ? denied.slice(denied.indexOf('is invalid: ')) : denied;
 }

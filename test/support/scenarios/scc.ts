@@ -1,4 +1,4 @@
-/** Security context constraints, with the examples of this repository and people who are no administrators. */
+/** SCC requests with the examples of this repository and users that are not administrators. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -8,21 +8,21 @@ import type { ApiResponse, ApiClient } from '../api-client.ts';
 const EXAMPLES = fileURLToPath(new URL('../../../examples/scc/', import.meta.url));
 const NAMESPACE = 'payments';
 
-/** What somebody does in the namespace `payments`, and what comes of it. */
+/** A request in the namespace `payments` and its expected response. */
 export interface SccStep {
   readonly name: string;
   readonly as?: string;
-  /** Create the pod, or the SCC, of this example. */
+  /** The example to create: a pod or an SCC. */
   readonly create?: string;
-  /** Or let somebody use an SCC in the namespace. */
+  /** Or a grant of an SCC in the namespace. */
   readonly grant?: { readonly scc: string; readonly user?: string; readonly serviceAccount?: string };
-  /** Or run something in this pod. */
+  /** Or the pod to execute a command in. */
   readonly exec?: string;
-  /** The message of the refusal; absent where it is allowed. */
+  /** The message of the denial. Absent if the request is allowed. */
   readonly denied?: string;
   readonly code?: number;
   readonly warnings?: readonly string[];
-  /** What the created pod is like: the SCC, who may use it, and the ids that the first container runs with. */
+  /** The SCC of the created pod, the subject that may use it, and the user ID of the first container. */
   readonly pod?: { readonly scc: string; readonly subject: string; readonly runAsUser?: number | 'from the namespace' };
 }
 
@@ -48,16 +48,16 @@ const GRANTABLE = (scc: string): string =>
 const NO_USER_NAMESPACE = '.spec.hostUsers: Invalid value: null: Host Users must be set to false';
 const NO_HOST_PID = 'Invalid value: true: Host PID is not allowed to be used';
 
-/** They build on one another. `RANGE` stands for the ids of the namespace. */
+/** Each step depends on the previous ones. `RANGE` is replaced with the range of the namespace. */
 export const SCC_STEPS: readonly SccStep[] = [
   {
-    name: 'a pod that says nothing of its rights gets restricted-v2',
+    name: 'a pod without a security context gets restricted-v2',
     as: 'alice',
     create: 'web',
     pod: { scc: 'restricted-v2', subject: 'serviceaccount', runAsUser: 'from the namespace' },
   },
   {
-    name: 'a pod that wants to be root is refused, with what to do about it',
+    name: 'a root pod is denied with suggestions',
     as: 'alice',
     create: 'root',
     denied: `${MUTATE}[${UNUSABLE('anyuid')}, provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: RANGE, provider restricted-v3: ${NO_USER_NAMESPACE}, provider restricted-v3: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000, 65534], ${REST}]`,
@@ -68,14 +68,14 @@ export const SCC_STEPS: readonly SccStep[] = [
   },
   { name: 'a service account is granted anyuid', grant: { scc: 'anyuid', serviceAccount: 'legacy' } },
   {
-    name: 'and its pod is admitted, whoever creates it',
+    name: 'a pod of the service account is admitted for every creator',
     as: 'alice',
     create: 'legacy',
     pod: { scc: 'anyuid', subject: 'serviceaccount', runAsUser: 0 },
   },
   { name: 'a user is granted anyuid', grant: { scc: 'anyuid', user: 'bob' } },
   {
-    name: "and the user's pod is admitted, with a warning that it takes that user",
+    name: 'a pod of the user is admitted with a warning',
     as: 'bob',
     create: 'root',
     pod: { scc: 'anyuid', subject: 'user', runAsUser: 0 },
@@ -84,7 +84,7 @@ export const SCC_STEPS: readonly SccStep[] = [
     ],
   },
   {
-    name: 'a pod that accepts one SCC is told what that one holds against it, and no other is tried',
+    name: 'a pod that requires one SCC is denied with the errors of this SCC only',
     as: 'bob',
     create: 'pinned',
     denied: `${MUTATE}provider restricted-v2: .containers[0].runAsUser: Invalid value: 1000: must be in the ranges: RANGE`,
@@ -93,13 +93,13 @@ export const SCC_STEPS: readonly SccStep[] = [
     ],
   },
   {
-    name: 'a pod with a user namespace may have any id in it',
+    name: 'a pod with a user namespace may use any user ID',
     as: 'alice',
     create: 'user-namespace',
     pod: { scc: 'restricted-v3', subject: 'serviceaccount', runAsUser: 1000 },
   },
   {
-    name: 'a pod on the network of the node is refused',
+    name: 'a pod with hostNetwork is denied',
     as: 'alice',
     create: 'host-network',
     denied: `${MUTATE}[${UNUSABLE('anyuid')}, ${hostNetworkErrors('restricted-v2')}, ${hostNetworkErrors('restricted-v3', NO_USER_NAMESPACE)}, ${REST}]`,
@@ -109,7 +109,7 @@ export const SCC_STEPS: readonly SccStep[] = [
     ],
   },
   {
-    name: 'an administrator may create what would otherwise be refused',
+    name: 'an administrator may create a privileged pod',
     create: 'privileged',
     pod: { scc: 'privileged', subject: 'user' },
     warnings: [
@@ -117,7 +117,7 @@ export const SCC_STEPS: readonly SccStep[] = [
     ],
   },
   {
-    name: 'nobody gets a shell in a pod that they could not have created',
+    name: 'exec is denied for a pod that the user could not create',
     as: 'alice',
     exec: 'debug',
     denied: `${EXEC}exec operation is not allowed because the pod's security context exceeds your permissions: pods "debug" is forbidden: ${UNABLE}[${UNUSABLE('anyuid')}, ${privilegedErrors('restricted-v2')}, ${privilegedErrors('restricted-v3', NO_USER_NAMESPACE)}, ${REST}]`,
@@ -127,13 +127,13 @@ export const SCC_STEPS: readonly SccStep[] = [
     ],
   },
   {
-    name: 'a shell in a pod of their own is a matter of the node',
+    name: 'exec into a pod of the user reaches the kubelet',
     as: 'alice',
     exec: 'web',
     code: 400,
     denied: 'pod web does not have a host assigned',
   },
-  { name: 'an SCC as short as people write it is completed', create: 'web-scc' },
+  { name: 'a short SCC is completed', create: 'web-scc' },
 ];
 
 function hostNetworkErrors(scc: string, more?: string): string {
@@ -155,7 +155,7 @@ function privilegedErrors(scc: string, more?: string): string {
   return [...ofPod, ...ofContainer].map((error) => `provider ${scc}: ${error}`).join(', ');
 }
 
-/** Sends the request that kubectl would send, and compares what comes of it. */
+/** Sends the request that kubectl would send and verifies the response. */
 export async function checkStep(client: ApiClient, step: SccStep): Promise<void> {
   const answer = await sendStep(client, step);
   const { message } = answer.body as { readonly message?: string };
@@ -211,7 +211,7 @@ interface CreatedPod {
   readonly spec: { readonly containers: readonly [{ readonly securityContext?: { readonly runAsUser?: number } }] };
 }
 
-/** What has become of a pod. */
+/** The SCC, the subject and the user of a created pod. */
 export async function summaryOf(client: ApiClient, { body }: ApiResponse): Promise<SccStep['pod']> {
   const { metadata, spec } = body as CreatedPod;
   const runAsUser = spec.containers[0].securityContext?.runAsUser;
@@ -223,7 +223,7 @@ export async function summaryOf(client: ApiClient, { body }: ApiResponse): Promi
   };
 }
 
-/** The ids of a namespace as messages print them. */
+/** The range of a namespace in the notation of messages. */
 export async function rangeOf(client: ApiClient, namespace = NAMESPACE): Promise<string> {
   return `[${(await boundsOf(client, namespace)).join(', ')}]`;
 }

@@ -1,20 +1,126 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
-import { serverNames, createServedCertificate, trustCheck } from '../../../src/cli/serve/certificates.ts';
-import { createStore } from '../../../src/cluster/store.ts';
-import { draft } from '../../../src/kube/types.ts';
-import type { WebhookConfiguration } from '../../../src/kube/webhooks.ts';
-import { protocolSettings } from '../../../src/tls/protocol.ts';
-import { createAuthority, createServing } from '../../../src/tls/issue.ts';
-import { configuration, SERVICE, START } from '../../support/certificates.ts';
-import { createRecorder } from '../../support/controllers.ts';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, suite, test } from 'node:test';
+import {
+  readCertificateFiles,
+  watchCertificateFiles,
+  serverNames,
+  createServedCertificate,
+  trustCheck,
+} from '../../src/cli/serve/certificates.ts';
+import { serveOptions, type ServeValues } from '../../src/cli/serve/options.ts';
+import { resolveValues } from '../../src/cli/options.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { createRecorder } from '../support/controllers.ts';
+import { eventually } from '../support/eventually.ts';
+import { createStore } from '../../src/cluster/store.ts';
+import { draft } from '../../src/kube/types.ts';
+import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
+import { protocolSettings } from '../../src/tls/protocol.ts';
+import { configuration, SERVICE, START } from '../support/certificates.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'portcullis-files-'));
+after(() => rm(folder, { recursive: true }));
+const pipe = join(folder, 'pipe');
+execFileSync('mkfifo', [pipe]);
+const authority = createAuthority({ now: new Date(), days: 1 });
+
+function valuesOf(given: Readonly<Record<string, string>>): ServeValues {
+  return resolveValues(serveOptions, {
+    typed: new Map(Object.entries(given).map(([name, text]) => [name, [text]])),
+    env: {},
+  });
+}
+
+suite('certificate files', () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly given: Readonly<Record<string, string>>;
+    readonly message: string | RegExp;
+  }[] = [
+    {
+      name: 'a certificate without its key',
+      given: { 'tls-cert-file': 'x' },
+      message: '--tls-cert-file and --tls-private-key-file must be used together',
+    },
+    {
+      name: 'a pipe',
+      given: { 'tls-cert-file': pipe, 'tls-private-key-file': pipe },
+      message: `cannot read ${pipe}: it is not a regular file`,
+    },
+    {
+      name: 'a folder',
+      given: { 'tls-cert-file': folder, 'tls-private-key-file': folder },
+      message: `cannot read ${folder}: it is a folder`,
+    },
+    {
+      name: 'a missing client CA file',
+      given: { 'client-ca-file': '/nowhere/ca.crt' },
+      message: 'cannot read /nowhere/ca.crt: there is no such file',
+    },
+    {
+      name: 'client CAs in a pipe',
+      given: { 'client-ca-file': pipe },
+      message: `cannot read ${pipe}: it is not a regular file`,
+    },
+    {
+      name: 'client CAs without a certificate',
+      given: { 'client-ca-file': import.meta.filename },
+      message: `${import.meta.filename} contains no PEM certificate`,
+    },
+    {
+      name: 'allowed names without client CAs',
+      given: { 'client-allowed-names': 'api' },
+      message: '--client-allowed-names requires --client-ca-file',
+    },
+    {
+      name: 'an invalid name',
+      given: { 'tls-extra-names': 'localhost,no name' },
+      message:
+        /^invalid argument "localhost,no name" for "--tls-extra-names" flag: "no name" is not a DNS name or an address: /,
+    },
+  ];
+  for (const { name, given, message } of cases) {
+    test(name, async () => {
+      const load = async (): Promise<void> => {
+        await readCertificateFiles(valuesOf(given));
+      };
+      await assert.rejects(load, { name: 'UserError', message });
+    });
+  }
+
+  test('client CAs are reloaded', async () => {
+    const file = join(folder, 'clients.crt');
+    await writeFile(file, authority.cert);
+    const files = await readCertificateFiles(valuesOf({ 'client-ca-file': file }));
+    const { logger, log } = createRecorder();
+    const loaded: string[] = [];
+    const stopping = new AbortController();
+    const unused = (): void => assert.fail('there is no serving certificate');
+    const certificate = { use: unused, trustClients: (authorities: string) => void loaded.push(authorities) };
+    watchCertificateFiles(files, { certificate, logger, signal: stopping.signal, onServingCertificate: unused });
+    await writeFile(file, 'nonsense');
+    await eventually(() => assert.ok(log.length > 0));
+    assert.equal(log[0]?.['msg'], 'cannot load the client CAs; keeping the previous ones');
+    assert.equal(log[0]['reason'], `${file} contains no PEM certificate`);
+    const other = createAuthority({ now: new Date(), days: 1 }).cert;
+    await writeFile(file, other);
+    await eventually(() => assert.ok(loaded.length > 0));
+    assert.deepEqual(loaded, [other]);
+    stopping.abort();
+  });
+});
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const validity = { now: START, days: 7 };
-const authority = createAuthority(validity);
+const signer = createAuthority(validity);
 const other = createAuthority(validity);
 const names = serverNames(SERVICE, ['x.example', '10.0.0.1', 'localhost']);
-const pair = createServing(authority, names, validity);
+const pair = createServing(signer, names, validity);
 
 function changed(
   change: (configuration: ReturnType<typeof draft<WebhookConfiguration>>) => void,
@@ -24,9 +130,9 @@ function changed(
   change(made);
   return made;
 }
-const bundle = btoa(authority.cert);
+const bundle = btoa(signer.cert);
 const keep = (): void => undefined;
-/** A configuration whose second webhook only advises, and has lost its bundle. */
+/** A configuration whose second webhook is advisory and has no caBundle. */
 const withoutAdvice = (policies: readonly ('Fail' | 'Ignore')[]): WebhookConfiguration => {
   const made = draft(configuration('psa.portcullis.dev', ['psa.portcullis.dev', 'advise.psa.portcullis.dev'], bundle));
   made.webhooks?.forEach((webhook, index) => (webhook.failurePolicy = policies[index] ?? 'Fail'));
@@ -38,24 +144,24 @@ const byUrl = (url: string) =>
     for (const webhook of webhooks) webhook.clientConfig = { url, caBundle: bundle };
   });
 
-suite('whether API servers take what is served', () => {
+suite('the readiness check serving-certificate', () => {
   const cases: readonly {
     readonly name: string;
     readonly configurations: readonly WebhookConfiguration[];
     readonly now?: Date;
     readonly problem?: string;
-    /** What is told of webhooks that do not count, as long as all is well with the others. */
+    /** Logged webhooks that do not affect readiness. */
     readonly told?: readonly string[];
   }[] = [
-    { name: 'there are no configurations', configurations: [] },
-    { name: 'they do', configurations: [changed(keep, bundle)] },
+    { name: 'no configurations', configurations: [] },
+    { name: 'trusted', configurations: [changed(keep, bundle)] },
     {
-      name: 'the bundle is still empty',
+      name: 'empty caBundle',
       configurations: [changed(keep)],
       problem: 'psa.portcullis.dev: caBundle is still empty',
     },
     {
-      name: 'cert-manager has not filled it in yet',
+      name: 'caBundle that cert-manager has not injected yet',
       configurations: [
         changed(({ metadata }) => {
           if (metadata) metadata.annotations = { 'cert-manager.io/inject-ca-from': 'portcullis/portcullis' };
@@ -64,7 +170,7 @@ suite('whether API servers take what is served', () => {
       problem: 'psa.portcullis.dev: caBundle is still empty',
     },
     {
-      name: 'nobody fills it in: whom API servers trust anyway is not known here',
+      name: 'no CA injection: the system roots of API servers are unknown',
       configurations: [
         changed(({ metadata }) => {
           if (metadata) metadata.annotations = {};
@@ -77,34 +183,34 @@ suite('whether API servers take what is served', () => {
       problem: 'psa.portcullis.dev: the serving certificate is not signed by a valid authority in caBundle',
     },
     {
-      name: 'several do not',
+      name: 'several untrusted webhooks',
       configurations: [changed(keep), configuration('scc.portcullis.dev', ['one', 'two'])],
       problem: 'psa.portcullis.dev: caBundle is still empty (and 2 more)',
     },
     {
-      name: 'one does not that holds nobody up',
+      name: 'an untrusted webhook that fails open, among webhooks that fail closed',
       configurations: [withoutAdvice(['Fail', 'Ignore'])],
       told: ['advise.psa.portcullis.dev in psa.portcullis.dev: caBundle is still empty'],
     },
     {
-      name: 'one does not, and none of them holds anybody up',
+      name: 'an untrusted webhook among webhooks that fail open',
       configurations: [withoutAdvice(['Ignore', 'Ignore'])],
       problem: 'advise.psa.portcullis.dev: caBundle is still empty',
     },
     {
-      name: 'a copy under another name does not',
+      name: 'an untrusted copy under another name',
       configurations: [changed(keep, bundle), configuration('copy-of-psa', ['psa.portcullis.dev'])],
       told: ['psa.portcullis.dev in copy-of-psa: caBundle is still empty'],
     },
     {
-      name: 'one of the other kind does not that has the name of ours',
+      name: 'an untrusted configuration of the other kind with an installed name',
       configurations: [changed(keep, bundle), configuration('zz.scc.portcullis.dev', ['a.example'], btoa(other.cert))],
       told: [
         'a.example in zz.scc.portcullis.dev: the serving certificate is not signed by a valid authority in caBundle',
       ],
     },
     {
-      name: 'of others',
+      name: 'without the label of Portcullis',
       configurations: [
         changed(({ metadata }) => {
           if (metadata) metadata.labels = {};
@@ -112,16 +218,16 @@ suite('whether API servers take what is served', () => {
       ],
     },
     {
-      name: 'of another service',
+      name: 'another service',
       configurations: [
         changed(({ webhooks = [] }) => {
           for (const { clientConfig } of webhooks) clientConfig.service = { namespace: 'other', name: SERVICE.name };
         }),
       ],
     },
-    { name: 'by a URL', configurations: [byUrl('https://127.0.0.1:8443/psa/validate'), byUrl('https://[::1]/')] },
+    { name: 'URL', configurations: [byUrl('https://127.0.0.1:8443/psa/validate'), byUrl('https://[::1]/')] },
     {
-      name: 'by a URL with another name',
+      name: 'URL with another name',
       configurations: [byUrl('https://y.example/')],
       problem: 'psa.portcullis.dev: the serving certificate is not valid for y.example',
     },
@@ -153,7 +259,7 @@ suite('whether API servers take what is served', () => {
     });
   }
 
-  test('is looked at again when configurations or the certificate change, and as time goes by', async () => {
+  test('the result is computed again after changes and as time passes', async () => {
     const store = createStore();
     const { metrics, logger } = createRecorder();
     const options = { pair, state: 'temporary', protocol: protocolSettings(), clientAuthorities: undefined } as const;
