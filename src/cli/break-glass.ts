@@ -38,13 +38,18 @@ export function webhookState({ name, matchConditions }: Webhook): WebhookState {
   return name === ADVISORY ? 'advisory' : 'active';
 }
 
-export function breakGlassNote({ metadata }: Configuration): Note {
+function breakGlassNote({ metadata }: Configuration): Note {
   const annotations = metadata.annotations ?? {};
   return {
     since: annotations[ANNOTATIONS.since],
     by: annotations[ANNOTATIONS.by],
     reason: annotations[ANNOTATIONS.reason],
   };
+}
+
+/** `since 2026-01-15T11:00:00Z by jo: INC-1` */
+export function formatNote({ since = '', by, reason }: Note): string {
+  return `since ${since}${by === undefined ? '' : ` by ${by}`}${reason === undefined ? '' : `: ${reason}`}`;
 }
 
 /** The patch that switches the active webhooks of a configuration off; empty if there is none. */

@@ -55,35 +55,27 @@ const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
 
 /** A ClusterRole of the replicas and its binding. */
-export function clusterRole(
-  name: string,
-  rules: readonly PolicyRule[],
-  namespace: string,
-): readonly [ManifestOf<V1ClusterRole>, ManifestOf<V1ClusterRoleBinding>] {
-  const metadata = clusterMetadata(name);
-  const roleRef = { apiGroup, kind: 'ClusterRole', name };
-  return [
-    { apiVersion, kind: 'ClusterRole', metadata, rules },
-    { apiVersion, kind: 'ClusterRoleBinding', metadata, roleRef, subjects: subjectsIn(namespace) },
-  ];
+export function clusterRole(name: string, rules: readonly PolicyRule[], namespace: string) {
+  return roleWithBinding('ClusterRole', clusterMetadata(name), rules, namespace);
 }
 
 /** A Role of the replicas in their namespace and its binding. */
-function role(
-  name: string,
-  rules: readonly PolicyRule[],
-  namespace: string,
-): readonly [ManifestOf<V1Role>, ManifestOf<V1RoleBinding>] {
-  const metadata = namespacedMetadata(namespace, name);
-  const roleRef = { apiGroup, kind: 'Role', name };
-  return [
-    { apiVersion, kind: 'Role', metadata, rules },
-    { apiVersion, kind: 'RoleBinding', metadata, roleRef, subjects: subjectsIn(namespace) },
-  ];
+function role(name: string, rules: readonly PolicyRule[], namespace: string) {
+  return roleWithBinding('Role', namespacedMetadata(namespace, name), rules, namespace);
 }
 
-function subjectsIn(namespace: string) {
-  return [{ kind: 'ServiceAccount', name: INSTALLATION.name, namespace }];
+function roleWithBinding(
+  kind: 'ClusterRole' | 'Role',
+  metadata: Manifest['metadata'],
+  rules: readonly PolicyRule[],
+  namespace: string,
+): readonly [ManifestOf<V1ClusterRole | V1Role>, ManifestOf<V1ClusterRoleBinding | V1RoleBinding>] {
+  const roleRef = { apiGroup, kind, name: metadata.name };
+  const subjects = [{ kind: 'ServiceAccount', name: INSTALLATION.name, namespace }];
+  return [
+    { apiVersion, kind, metadata, rules },
+    { apiVersion, kind: `${kind}Binding`, metadata, roleRef, subjects },
+  ];
 }
 
 /** Rules of every replica during a rollout of enforcement. */
@@ -169,7 +161,7 @@ const VIEW_ENFORCEMENT = viewRole(`${name}-view-enforcement`, rule(READ, ['PSAEn
 /** A ClusterRole that is aggregated to view, edit and admin. */
 function viewRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1ClusterRole> {
   return {
-    apiVersion: 'rbac.authorization.k8s.io/v1',
+    apiVersion,
     kind: 'ClusterRole',
     metadata: { name, labels: { ...LABELS, 'rbac.authorization.k8s.io/aggregate-to-view': 'true' } },
     rules,

@@ -6,6 +6,7 @@ import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import {
   breakGlassStatus,
+  formatNote,
   planOff,
   planOn,
   webhookPhase,
@@ -123,10 +124,7 @@ function formatStatus({ webhooks, notes, breakGlass }: BreakGlassStatus): string
     STATES[state],
   ]);
   const table = printColumns(['PHASE', 'CONFIGURATION', 'WEBHOOK', 'FAILURE POLICY', 'STATE'], rows);
-  const lines = notes.map(({ since = '', by, reason }) => {
-    const user = by === undefined ? '' : ` by ${by}`;
-    return `${printable(`Since ${since}${user}${reason === undefined ? '' : `: ${reason}`}`)}\n`;
-  });
+  const lines = notes.map((note) => `${printable(formatNote(note)).replace(/^s/, 'S')}\n`);
   return `${table}\n${[...new Set(lines)].join('')}${SUMMARIES[breakGlass]}\n`;
 }
 

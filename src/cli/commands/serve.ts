@@ -83,8 +83,8 @@ function serverFeatures(values: ServeValues, { rollout }: LoadedConfiguration, l
   };
 }
 
-/** What all parts use. */
-interface Runtime {
+/** The inputs, and the services that all parts use. */
+interface Context extends Inputs {
   readonly logger: ReturnType<typeof createLogger>['logger'];
   readonly metrics: ReturnType<typeof createMetrics>;
   /** Aborted when the server stops. */
@@ -102,27 +102,18 @@ async function serve(values: ServeValues, configuration: LoadedConfiguration, io
   const stopping = new AbortController();
   const closing: (() => unknown)[] = [close, () => stopping.abort()];
   const metrics = createMetrics({ version: VERSION });
-  const runtime = {
-    logger,
-    metrics,
-    signal: stopping.signal,
-    defer: (close: () => unknown) => void closing.push(close),
-  };
+  const { signal } = stopping;
+  const defer = (close: () => unknown): void => void closing.push(close);
   try {
-    const inputs = await readInputs(values, configuration);
-    const served = await startCluster(inputs, runtime, io.env);
-    const settings = createServerSettings(inputs, runtime);
-    const certificate = createCertificate(inputs, runtime, served);
-    const server = createAdmission(inputs, runtime, { served, settings, certificate });
-    const probes = createProbes(inputs, runtime, { served, certificate, server });
-    const addresses = await listenAll(values, runtime, { server, probes });
-    const controllers = createServerControllers(inputs, runtime, {
-      served,
-      settings,
-      certificate,
-      port: addresses.port,
-    });
-    const authority = inputs.certificates.serving?.pair.cert ?? served.certificate.authority;
+    const context = { ...(await readInputs(values, configuration)), logger, metrics, signal, defer };
+    const served = await startCluster(context, io.env);
+    const settings = createServerSettings(context);
+    const certificate = createCertificate(context, served);
+    const server = createAdmission(context, { served, settings, certificate });
+    const probes = createProbes(context, { served, certificate, server });
+    const addresses = await listenAll(context, { server, probes });
+    const controllers = createServerControllers(context, { served, settings, certificate, port: addresses.port });
+    const authority = context.certificates.serving?.pair.cert ?? served.certificate.authority;
     await served.open({ host: clientHost(addresses.host), port: addresses.port, authority }, controllers);
     logger.info({ ...addresses, version: VERSION }, 'serving');
     io.stdout.write(served.greeting());
@@ -136,11 +127,7 @@ async function serve(values: ServeValues, configuration: LoadedConfiguration, io
 }
 
 /** Connects to the live cluster, or starts the development cluster. */
-async function startCluster(
-  { values, configuration, live, scc }: Inputs,
-  { logger, metrics, defer }: Runtime,
-  env: Io['env'],
-) {
+async function startCluster({ values, configuration, live, scc, logger, metrics, defer }: Context, env: Io['env']) {
   const { rollout } = configuration;
   const served = live
     ? await connectLiveCluster({ values, rollout, env, logger, metrics })
@@ -153,7 +140,7 @@ async function startCluster(
 
 type Served = Awaited<ReturnType<typeof startCluster>>;
 
-function createServerSettings({ values, configuration, scc }: Inputs, { logger, metrics, signal }: Runtime) {
+function createServerSettings({ values, configuration, scc, logger, metrics, signal }: Context) {
   return createSettings({
     file: values.config,
     loaded: configuration,
@@ -168,7 +155,7 @@ function createServerSettings({ values, configuration, scc }: Inputs, { logger, 
 type ServerSettings = ReturnType<typeof createServerSettings>;
 
 /** The certificate from files, or the certificate of the cluster. */
-function createCertificate({ live, certificates }: Inputs, { logger, metrics, signal }: Runtime, served: Served) {
+function createCertificate({ live, certificates, logger, metrics, signal }: Context, served: Served) {
   const { serving, clientAuthorities, protocol } = certificates;
   const certificate = createServedCertificate({
     pair: serving?.pair ?? served.certificate.serving,
@@ -198,8 +185,7 @@ interface Parts {
 
 /** The HTTPS server with all webhooks. */
 function createAdmission(
-  { values, scc, definitions }: Inputs,
-  { logger, metrics }: Runtime,
+  { values, scc, definitions, logger, metrics }: Context,
   { served, settings, certificate }: Parts,
 ): AdmissionServer {
   const { cluster, service } = served;
@@ -235,8 +221,7 @@ function createAdmission(
 
 /** The HTTP server for probes and metrics. */
 function createProbes(
-  { live, scc }: Inputs,
-  { logger, metrics, defer }: Runtime,
+  { live, scc, logger, metrics, defer }: Context,
   { served, certificate, server }: Omit<Parts, 'settings'> & { readonly server: AdmissionServer },
 ) {
   const { store } = served.cluster;
@@ -256,8 +241,7 @@ function createProbes(
 
 /** Opens both ports. Resolves to the ports in use. */
 async function listenAll(
-  values: ServeValues,
-  { defer }: Runtime,
+  { values, defer }: Context,
   { server, probes }: { readonly server: AdmissionServer; readonly probes: ReturnType<typeof createProbes> },
 ) {
   const host = values['bind-address'];
@@ -273,8 +257,7 @@ async function listenAll(
 }
 
 function createServerControllers(
-  { values, features, ranges, definitions }: Inputs,
-  { metrics }: Runtime,
+  { values, features, ranges, definitions, metrics }: Context,
   { served, settings, certificate, port }: Parts & { readonly port: number },
 ) {
   const { service } = served;

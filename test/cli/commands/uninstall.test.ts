@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { defaultSettings, buildManifests } from '../../../src/install/index.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
+import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';
 import { runProgram, type Outcome, type Environment } from '../../support/memory-io.ts';
@@ -17,24 +18,7 @@ function of(apiVersion: string, kind: string, name: string, labels: Readonly<Rec
   return { apiVersion, kind, metadata: { name, namespace: 'portcullis', labels } };
 }
 
-const SCC = {
-  runAsUser: { type: 'RunAsAny' },
-  seLinuxContext: { type: 'RunAsAny' },
-  fsGroup: { type: 'RunAsAny' },
-  supplementalGroups: { type: 'RunAsAny' },
-  allowHostDirVolumePlugin: false,
-  allowHostIPC: false,
-  allowHostNetwork: false,
-  allowHostPID: false,
-  allowHostPorts: false,
-  allowPrivilegedContainer: false,
-  readOnlyRootFilesystem: false,
-  allowedCapabilities: [],
-  defaultAddCapabilities: [],
-  requiredDropCapabilities: [],
-  priority: 0,
-  volumes: [],
-};
+const SCC = STANDARD_SCCS[0]?.scc;
 
 const INSTALLED: readonly KubeObject[] = buildManifests(defaultSettings('1.2.3'));
 
@@ -185,10 +169,10 @@ describe('uninstall', () => {
     await cluster.admin.send('DELETE', `${webhooks}/validatingwebhookconfigurations/scc.portcullis.dev`);
     for (const name of ['mine', 'restricted-v2']) {
       const scc = {
+        ...SCC,
         apiVersion: 'security.openshift.io/v1',
         kind: 'SecurityContextConstraints',
         metadata: { name },
-        ...SCC,
       };
       const answer = await cluster.admin.send('POST', path, scc);
       assert.equal(answer.status, 201, answer.text);

@@ -1,4 +1,4 @@
-import { breakGlassNote, breakGlassStatus } from '../../break-glass.ts';
+import { breakGlassStatus, formatNote } from '../../break-glass.ts';
 import { isOwn } from '../../installation.ts';
 import { formatNames, ok, problem, type Check, type Facts, type Severity } from '../facts.ts';
 import { certificates } from './certificates.ts';
@@ -25,12 +25,10 @@ function formatFix(facts: Facts): string {
 export const breakGlass: Check = {
   name: 'break-glass',
   evaluate(facts) {
-    const own = facts.configurations.filter(isOwn);
-    const off = breakGlassStatus(own).webhooks.filter(({ state }) => state === 'off');
+    const { webhooks, notes } = breakGlassStatus(facts.configurations.filter(isOwn));
+    const off = webhooks.filter(({ state }) => state === 'off');
     if (off.length === 0) return [ok('webhooks', 'break-glass is off')];
-    const { since, by, reason } = own.map(breakGlassNote).find((note) => note.since !== undefined) ?? {};
-    const user = by === undefined ? '' : ` by ${by}`;
-    const note = since === undefined ? '' : `, since ${since}${user}${reason === undefined ? '' : `: ${reason}`}`;
+    const note = notes[0] ? `, ${formatNote(notes[0])}` : '';
     return [
       problem('webhooks', `break-glass is on for ${formatNames(off.map(({ webhook }) => webhook))}${note}`, {
         impact: 'these webhooks deny and change nothing',
