@@ -1,4 +1,4 @@
-import type { FieldShape } from '../kube/field-shape.ts';
+import type { FieldShape, FieldShapes } from '../kube/field-shape.ts';
 import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../kube/scc.ts';
@@ -308,7 +308,7 @@ function typeSchema(path: string, shape: FieldShape): Schema {
     const [items] = shape as readonly [FieldShape];
     return { type: 'array', 'x-kubernetes-list-type': 'atomic', items: sccSchema(`${path}[]`, items) };
   }
-  const members = Object.entries(shape).map(([name, member]) => [name, sccSchema(`${path}.${name}`, member)]);
+  const members = Object.entries(shape as FieldShapes).map(([name, member]) => [name, sccSchema(`${path}.${name}`, member)]);
   return { type: 'object', properties: Object.fromEntries(members) as Record<string, Schema> };
 }
 
