@@ -308,7 +308,10 @@ function typeSchema(path: string, shape: FieldShape): Schema {
     const [items] = shape as readonly [FieldShape];
     return { type: 'array', 'x-kubernetes-list-type': 'atomic', items: sccSchema(`${path}[]`, items) };
   }
-  const members = Object.entries(shape as FieldShapes).map(([name, member]) => [name, sccSchema(`${path}.${name}`, member)]);
+  const members = Object.entries(shape as FieldShapes).map(([name, member]) => [
+    name,
+    sccSchema(`${path}.${name}`, member),
+  ]);
   return { type: 'object', properties: Object.fromEntries(members) as Record<string, Schema> };
 }
 
