@@ -16,7 +16,7 @@ import {
   RANGE_ALLOCATION_NAME,
   readState,
 } from '../policy/uid-range/allocation.ts';
-import type { Bitmap } from '../policy/uid-range/bitmap.ts';
+import { uniteBlocks, type Blocks } from '../policy/uid-range/blocks.ts';
 import { type RangeSettings, formatUidRange } from '../policy/uid-range/ranges.ts';
 import {
   createObject,
@@ -71,7 +71,7 @@ interface WaitingNamespace {
 
 interface HeldState {
   readonly object: RangeAllocation;
-  readonly taken: Bitmap;
+  readonly taken: Blocks;
 }
 
 /** A reservation is used for this long. A repair frees the block later, and a write ends within a minute. */
@@ -97,7 +97,7 @@ function createRangeState(settings: RangeSettings) {
   const write = async (
     { cluster }: StateContext,
     object: RangeAllocation | undefined,
-    taken: Bitmap,
+    taken: Blocks,
   ): Promise<HeldState> => {
     const fields = formatState(uidRange, taken);
     if (object?.range === fields.range && object.data === fields.data) return { object, taken };
@@ -122,15 +122,16 @@ function createRangeState(settings: RangeSettings) {
     return reservation;
   };
   const takeFree = async (count: number, context: StateContext): Promise<readonly number[]> => {
-    const { object, taken } = held ?? (await read(context));
+    const state = held ?? (await read(context));
     held = undefined;
+    let { taken } = state;
     const namespaces = context.cluster.store.list('Namespace');
     const blocks: number[] = [];
     for (let block; blocks.length < count && (block = allocate(taken, namespaces)) !== undefined;) {
-      taken.add(block);
+      taken = uniteBlocks([...taken, { first: block, last: block }]);
       blocks.push(block);
     }
-    held = await write(context, object, taken);
+    held = await write(context, state.object, taken);
     return blocks;
   };
   const serve = async (context: StateContext): Promise<void> => {

@@ -8,7 +8,8 @@ import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kub
 import type { RangeAllocation } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import type { Namespace, Kind } from '../../src/kube/types.ts';
-import { emptyBitmap, parseBitmap } from '../../src/policy/uid-range/bitmap.ts';
+import { formatBlocks, parseBlocks } from '../../src/policy/uid-range/blocks.ts';
+import { blockIndexes, blockSet } from '../support/blocks.ts';
 import { type RangeSettings, DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import {
   createController,
@@ -87,7 +88,7 @@ suite('the allocation of ranges', () => {
       cluster.store.list('Namespace').map(({ metadata }) => [metadata?.name ?? '', metadata?.annotations?.[UIDS]]),
     );
   const state = (): RangeAllocation => cluster.store.get('RangeAllocation', 'scc-uid') ?? {};
-  const taken = (): number[] => [...(parseBitmap(state().data ?? '') ?? emptyBitmap()).values()];
+  const taken = (): number[] => [...blockIndexes(parseBlocks(state().data ?? '') ?? [])];
   const setState = async (fields: Pick<RangeAllocation, 'range' | 'data'>): Promise<void> => {
     await cluster.update('RangeAllocation', { ...state(), ...fields }, BY_TEST);
   };
@@ -209,11 +210,9 @@ suite('the allocation of ranges', () => {
     });
 
     test('an existing RangeAllocation is used', async () => {
-      const data = emptyBitmap();
-      for (const index of [0, 2]) data.add(index);
       await cluster.create(
         'RangeAllocation',
-        { metadata: { name: 'scc-uid' }, range: '1000-1119/10', data: data.toBase64() },
+        { metadata: { name: 'scc-uid' }, range: '1000-1119/10', data: formatBlocks(blockSet([0, 2])) },
         BY_TEST,
       );
       await run();
@@ -732,13 +731,14 @@ suite('replicas that allocate at the same time', () => {
   });
 
   test('the RangeAllocation contains every block in use', () => {
-    const taken = parseBitmap(cluster.store.get('RangeAllocation', 'scc-uid')?.data ?? '');
+    const { data } = cluster.store.get('RangeAllocation', 'scc-uid') ?? {};
+    const taken = new Set(blockIndexes(parseBlocks(data ?? '') ?? []));
     const used = cluster.store.list('Namespace').map(({ metadata }) => {
       const [start = NaN] = (metadata?.annotations?.[UIDS] ?? '').split('/').map(Number);
       return (start - DEFAULT_RANGES.uidRange.start) / DEFAULT_RANGES.uidRange.blockSize;
     });
     assert.deepEqual(
-      used.filter((block) => !taken?.has(block)),
+      used.filter((block) => !taken.has(block)),
       [],
     );
     // Races lose few blocks, and only until the next repair.

@@ -8,10 +8,11 @@ import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS }
 import {
   blockAnnotations,
   namespaceBlocks,
-  createBlocksInUse,
+  createAllocator,
   findNamespaceNeed,
 } from '../../policy/uid-range/allocation.ts';
-import { blockCount, DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
+import { uniteBlocks } from '../../policy/uid-range/blocks.ts';
+import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 
 const KINDS = Object.keys(RESOURCES) as readonly Kind[];
 
@@ -89,16 +90,15 @@ export function assumeRanges(store: WritableStore): readonly string[] {
 }
 
 function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
-  const count = blockCount(DEFAULT_RANGES.uidRange);
-  const taken = namespaceBlocks(namespaces, DEFAULT_RANGES.uidRange);
-  const inUse = createBlocksInUse(DEFAULT_RANGES)(namespaces);
+  const allocate = createAllocator(DEFAULT_RANGES);
+  let taken = namespaceBlocks(namespaces, DEFAULT_RANGES.uidRange);
   return namespaces.flatMap((namespace) => {
     const need = findNamespaceNeed(namespace, DEFAULT_RANGES);
     if (need === undefined) return [];
     if (need !== 'block') return [withAnnotations(namespace, need.annotations)];
-    const block = taken.lowestClear(count, inUse) ?? taken.lowestClear(count);
+    const block = allocate(taken, namespaces);
     if (block === undefined) return [];
-    taken.add(block);
+    taken = uniteBlocks([...taken, { first: block, last: block }]);
     return [withAnnotations(namespace, blockAnnotations(block, namespace, DEFAULT_RANGES))];
   });
 }

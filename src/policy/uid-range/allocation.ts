@@ -1,31 +1,40 @@
+/** The allocation of UID blocks and SELinux labels to namespaces, and its state object. */
 import {
-  parseIdBlock,
   NAMESPACE_RANGE_ANNOTATIONS,
-  type RangeAllocation,
+  parseIdBlock,
   parseIdBlocks,
   type IdBlock,
+  type RangeAllocation,
 } from '../../kube/scc.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
 import type { Namespace, Result } from '../../kube/types.ts';
-import { emptyBitmap, type Bitmap, type NumberRange, parseBitmap } from './bitmap.ts';
 import {
-  parseMcsLabel,
-  labelRank,
-  isInMcsRange,
-  type RangeSettings,
+  formatBlocks,
+  lowestFreeBlock,
+  parseBlocks,
+  subtractBlocks,
+  uniteBlocks,
+  type BlockRange,
+  type Blocks,
+} from './blocks.ts';
+import {
+  blockAt,
   blockCount,
   blocksTouching,
-  indexOfBlock,
-  type UidRange,
-  formatMcsLabel,
-  labelAt,
-  blockAt,
   formatBlock,
-  parseUidRange,
+  formatMcsLabel,
   formatUidRange,
+  indexOfBlock,
+  isInMcsRange,
+  labelAt,
+  labelRank,
+  parseMcsLabel,
+  parseUidRange,
+  type RangeSettings,
+  type UidRange,
 } from './ranges.ts';
-import { quote, compareBytes } from '../../kube/text.ts';
 
-const { uidRange: UID_RANGE, mcs: MCS } = NAMESPACE_RANGE_ANNOTATIONS;
+const { uidRange: UID_RANGE, supplementalGroups: GROUPS, mcs: MCS } = NAMESPACE_RANGE_ANNOTATIONS;
 
 /** The index of the block of a namespace; `undefined` if its IDs are not exactly one block of the range. */
 function namespaceBlock(namespace: Namespace, range: UidRange): number | undefined {
@@ -33,36 +42,29 @@ function namespaceBlock(namespace: Namespace, range: UidRange): number | undefin
   return 'value' in block ? indexOfBlock(range, block.value) : undefined;
 }
 
+/** The blocks of namespaces. IDs that are not exactly one block are ignored. */
+export function namespaceBlocks(namespaces: readonly Namespace[], range: UidRange): Blocks {
+  const indexes = namespaces.map((namespace) => namespaceBlock(namespace, range));
+  return uniteBlocks(indexes.flatMap((index) => (index === undefined ? [] : [{ first: index, last: index }])));
+}
+
 /**
  * Creates the function that returns the blocks in use: a namespace has some of their IDs or their label. The function
  * keeps its result, and reads only the namespaces that changed since the last call.
  */
-export function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Namespace[]) => Bitmap {
+function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Namespace[]) => Blocks {
   let seen: readonly Namespace[] = [];
-  let inUse = emptyBitmap();
+  let inUse: Blocks = [];
   return (namespaces) => {
     if (namespaces === seen) return inUse;
     const isLess =
       namespaces.length < seen.length || seen.some((before, index) => lostRanges(before, namespaces[index]));
-    if (isLess) inUse = emptyBitmap();
-    const fresh = isLess ? namespaces : namespaces.filter((namespace, index) => namespace !== seen[index]);
-    const blocks = fresh.flatMap((namespace) => blocksOf(namespace, settings));
-    for (const { first, last } of mergeRanges(blocks)) inUse.addRange(first, last);
+    const changed = isLess ? namespaces : namespaces.filter((namespace, index) => namespace !== seen[index]);
+    const blocks = changed.flatMap((namespace) => usedBlocks(namespace, settings));
+    inUse = uniteBlocks(isLess ? blocks : [...inUse, ...blocks]);
     seen = namespaces;
     return inUse;
   };
-}
-
-/** Merges overlapping ranges: IDs that were set manually may span all blocks, in many namespaces. */
-function mergeRanges(blocks: readonly NumberRange[]): readonly NumberRange[] {
-  const rows: NumberRange[] = [];
-  for (const row of blocks.toSorted((a, b) => a.first - b.first)) {
-    const before = rows.at(-1);
-    if (before && row.first <= before.last + 1) {
-      rows[rows.length - 1] = { first: before.first, last: Math.max(before.last, row.last) };
-    } else rows.push(row);
-  }
-  return rows;
 }
 
 /** True if a namespace was replaced by one without its IDs or its label. */
@@ -73,23 +75,19 @@ function lostRanges(before: Namespace, now: Namespace | undefined): boolean {
   return [UID_RANGE, MCS].some((key) => old?.[key] !== undefined && old[key] !== annotations?.[key]);
 }
 
-function blocksOf(namespace: Namespace, settings: RangeSettings): readonly NumberRange[] {
+function usedBlocks(namespace: Namespace, settings: RangeSettings): readonly BlockRange[] {
   const annotations = namespace.metadata?.annotations ?? {};
-  const byIds = blocksOfIds(annotations[UID_RANGE], settings.uidRange);
-  const byLabel = blockOfLabel(annotations[MCS], settings);
-  return [...(byIds ? [byIds] : []), ...(byLabel ? [byLabel] : [])];
+  const ids = parseIdBlock(annotations[UID_RANGE] ?? '');
+  const byIds = 'value' in ids ? blocksTouching(settings.uidRange, ids.value) : undefined;
+  const byLabel = labelBlock(annotations[MCS] ?? '', settings);
+  return [byIds, byLabel].filter((blocks) => blocks !== undefined);
 }
 
-function blocksOfIds(ids: string | undefined, range: UidRange): NumberRange | undefined {
-  const block = parseIdBlock(ids ?? '');
-  return 'value' in block ? blocksTouching(range, block.value) : undefined;
-}
-
-function blockOfLabel(text: string | undefined, settings: RangeSettings): NumberRange | undefined {
-  const label = parseMcsLabel(text ?? '');
-  if ('error' in label || !isInMcsRange(settings.mcsRange, label.value)) return undefined;
-  const index = Math.floor(labelRank(label.value.categories) / Math.max(1, settings.labelsPerBlock));
-  return index < blockCount(settings.uidRange) ? { first: index, last: index } : undefined;
+function labelBlock(text: string, { uidRange, mcsRange, labelsPerBlock }: RangeSettings): BlockRange | undefined {
+  const label = parseMcsLabel(text);
+  if ('error' in label || !isInMcsRange(mcsRange, label.value)) return undefined;
+  const index = Math.floor(labelRank(label.value.categories) / Math.max(1, labelsPerBlock));
+  return index < blockCount(uidRange) ? { first: index, last: index } : undefined;
 }
 
 /**
@@ -98,26 +96,23 @@ function blockOfLabel(text: string | undefined, settings: RangeSettings): Number
  */
 export function createAllocator(
   settings: RangeSettings,
-): (taken: Bitmap, namespaces: readonly Namespace[]) => number | undefined {
+): (taken: Blocks, namespaces: readonly Namespace[]) => number | undefined {
   const blocksInUse = createBlocksInUse(settings);
   const count = blockCount(settings.uidRange);
   return (taken, namespaces) =>
     // IDs that were set manually may span all blocks.
-    taken.lowestClear(count, blocksInUse(namespaces)) ?? taken.lowestClear(count);
+    lowestFreeBlock(uniteBlocks([...taken, ...blocksInUse(namespaces)]), count) ?? lowestFreeBlock(taken, count);
 }
-
-const { uidRange, supplementalGroups, mcs } = NAMESPACE_RANGE_ANNOTATIONS;
 
 /** A block, the missing annotations of the block that the namespace has, or nothing. */
 type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, string>> } | undefined;
 
 /** Returns what a namespace needs. A namespace with IDs outside of the blocks needs nothing. */
 export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
-  const annotations = namespace.metadata?.annotations ?? {};
-  const deletionTimestamp = namespace.metadata?.deletionTimestamp;
+  const { annotations = {}, deletionTimestamp } = namespace.metadata ?? {};
   if (deletionTimestamp !== undefined) return undefined;
-  if (annotations[uidRange] === undefined) return 'block';
-  if (annotations[mcs] !== undefined && annotations[supplementalGroups] !== undefined) return undefined;
+  if (annotations[UID_RANGE] === undefined) return 'block';
+  if (annotations[MCS] !== undefined && annotations[GROUPS] !== undefined) return undefined;
   const block = namespaceBlock(namespace, settings.uidRange);
   return block === undefined ? undefined : { annotations: blockAnnotations(block, namespace, settings) };
 }
@@ -131,59 +126,46 @@ export function blockAnnotations(
   const present = namespace.metadata?.annotations ?? {};
   const block = formatBlock(blockAt(range, index));
   return {
-    [uidRange]: present[uidRange] ?? block,
-    [supplementalGroups]: present[supplementalGroups] ?? block,
-    [mcs]: present[mcs] ?? formatMcsLabel(labelAt(mcsRange, index * Math.max(1, labelsPerBlock))),
+    [UID_RANGE]: present[UID_RANGE] ?? block,
+    [GROUPS]: present[GROUPS] ?? block,
+    [MCS]: present[MCS] ?? formatMcsLabel(labelAt(mcsRange, index * Math.max(1, labelsPerBlock))),
   };
 }
 
 /** The name of the object with the allocated blocks. */
 export const RANGE_ALLOCATION_NAME = 'scc-uid';
 
-type RangeState = Required<Pick<RangeAllocation, 'range' | 'data'>>;
-
 /** Reads the allocated blocks. The result is an error if the object has another range or is invalid. */
-export function readState(object: RangeAllocation, range: UidRange): Result<Bitmap> {
+export function readState(object: RangeAllocation, range: UidRange): Result<Blocks> {
   const expected = formatUidRange(range);
   if (object.range !== expected) {
     return { error: `conflicting UID range; expected ${expected}, got ${object.range ?? ''}` };
   }
-  const taken = parseBitmap(object.data ?? '');
+  const taken = parseBlocks(object.data ?? '');
   return taken ? { value: taken } : { error: `data of RangeAllocation ${quote(RANGE_ALLOCATION_NAME)} is not base64` };
 }
 
-export function formatState(range: UidRange, taken: Bitmap): RangeState {
-  return { range: formatUidRange(range), data: taken.toBase64() };
-}
-
-/** The blocks of namespaces. IDs that are not exactly one block are ignored. */
-export function namespaceBlocks(namespaces: readonly Namespace[], range: UidRange): Bitmap {
-  const taken = emptyBitmap();
-  for (const namespace of namespaces) {
-    const index = namespaceBlock(namespace, range);
-    if (index !== undefined) taken.add(index);
-  }
-  return taken;
+export function formatState(range: UidRange, taken: Blocks): Required<Pick<RangeAllocation, 'range' | 'data'>> {
+  return { range: formatUidRange(range), data: formatBlocks(taken) };
 }
 
 /** The blocks of the range that overlap the allocated blocks of a state object, which may have another range. */
-export function recordedBlocks(object: RangeAllocation, range: UidRange): Bitmap {
+export function recordedBlocks(object: RangeAllocation, range: UidRange): Blocks {
   const recorded = parseUidRange(object.range ?? '');
-  const taken = emptyBitmap();
-  if ('error' in recorded) return taken;
+  if ('error' in recorded) return [];
   const count = blockCount(recorded.value);
-  for (const { first, last } of parseBitmap(object.data ?? '')?.ranges() ?? []) {
-    if (first >= count) break;
-    const { min } = blockAt(recorded.value, first);
-    const { max } = blockAt(recorded.value, Math.min(last, count - 1));
-    const touched = blocksTouching(range, { min, max });
-    if (touched) taken.addRange(touched.first, touched.last);
-  }
-  return taken;
+  const blocks = parseBlocks(object.data ?? '') ?? [];
+  return uniteBlocks(
+    blocks.flatMap(({ first, last }) => {
+      const { min } = blockAt(recorded.value, first);
+      const { max } = blockAt(recorded.value, Math.min(last, count - 1));
+      return blocksTouching(range, { min, max }) ?? [];
+    }),
+  );
 }
 
 /** The allocated blocks without a namespace, by the time (in ms) at which they were found. */
-export type Orphans = ReadonlyMap<number, Bitmap>;
+export type Orphans = ReadonlyMap<number, Blocks>;
 
 interface RepairInput {
   readonly range: UidRange;
@@ -195,7 +177,7 @@ interface RepairInput {
 }
 
 export interface Repair {
-  readonly taken: Bitmap;
+  readonly taken: Blocks;
   readonly orphans: Orphans;
   readonly isFull: boolean;
 }
@@ -205,99 +187,83 @@ export const ORPHANED_MS = 5 * 60_000;
 
 /** Computes the allocated blocks: those of namespaces, and those that may belong to a namespace soon. */
 export function planRepair({ range, namespaces, state, orphans: known, nowMs }: RepairInput): Repair {
-  const taken = namespaceBlocks(namespaces, range);
-  const fresh = state ? recordedBlocks(state, range) : emptyBitmap();
-  fresh.removeAll(taken);
-  const orphans = new Map<number, Bitmap>();
+  const used = namespaceBlocks(namespaces, range);
+  let found = subtractBlocks(state ? recordedBlocks(state, range) : [], used);
+  const orphans = new Map<number, Blocks>();
   for (const [sinceMs, blocks] of known) {
-    const still = blocks.intersection(fresh);
-    if (nowMs - sinceMs < ORPHANED_MS && !still.isEmpty()) orphans.set(sinceMs, still);
-    fresh.removeAll(blocks);
+    const others = subtractBlocks(found, blocks);
+    const remaining = subtractBlocks(found, others);
+    if (nowMs - sinceMs < ORPHANED_MS && remaining.length > 0) orphans.set(sinceMs, remaining);
+    found = others;
   }
-  if (!fresh.isEmpty()) {
-    fresh.addAll(orphans.get(nowMs) ?? emptyBitmap());
-    orphans.set(nowMs, fresh);
-  }
-  for (const blocks of orphans.values()) taken.addAll(blocks);
-  return { taken, orphans, isFull: taken.lowestClear(blockCount(range)) === undefined };
+  if (found.length > 0) orphans.set(nowMs, uniteBlocks([...found, ...(orphans.get(nowMs) ?? [])]));
+  const taken = uniteBlocks([used, ...orphans.values()].flat());
+  return { taken, orphans, isFull: lowestFreeBlock(taken, blockCount(range)) === undefined };
 }
 
-const {
-  uidRange: RANGE_PROBLEMS_UID_RANGE,
-  supplementalGroups: GROUPS,
-  mcs: RANGE_PROBLEMS_MCS,
-} = NAMESPACE_RANGE_ANNOTATIONS;
-
-interface Reading {
+interface NamespaceIds extends IdBlock {
   readonly name: string;
-  readonly ids: IdBlock | undefined;
-  /** The problems of the annotations, without regard to other namespaces. */
-  readonly problems: readonly string[];
 }
 
-/** Returns the problems of ranges that were set manually, by namespace name. */
+/** Returns the problems of ranges that were set manually, by namespace name. A terminating namespace has none. */
 export function findRangeProblems(namespaces: readonly Namespace[]): ReadonlyMap<string, readonly string[]> {
-  const readings = namespaces.map(readRanges);
-  const found = new Map<string, string[]>();
-  const add = (name: string, problem: string): void => {
-    const known = found.get(name);
-    if (known) known.push(problem);
-    else found.set(name, [problem]);
+  const problems = new Map<string, readonly string[]>();
+  const add = (name: string, more: readonly string[]): void => {
+    if (more.length > 0) problems.set(name, [...(problems.get(name) ?? []), ...more]);
   };
-  for (const { name, problems } of readings) for (const problem of problems) add(name, problem);
-  for (const [name, other] of findSharing(readings)) add(name, `shares IDs with namespace ${quote(other)}`);
-  return found;
+  const blocks: NamespaceIds[] = [];
+  for (const { metadata: { name = '', annotations = {}, deletionTimestamp } = {} } of namespaces) {
+    if (deletionTimestamp !== undefined) continue;
+    add(name, annotationProblems(annotations));
+    const ids = parseIdBlock(annotations[UID_RANGE] ?? '');
+    if ('value' in ids) blocks.push({ name, ...ids.value });
+  }
+  for (const [name, other] of findSharing(blocks)) add(name, [`shares IDs with namespace ${quote(other)}`]);
+  return problems;
 }
 
 /** Returns the namespaces that share IDs with another one, each with the name of one such namespace. */
-function findSharing(readings: readonly Reading[]): ReadonlyMap<string, string> {
-  const blocks = readings.flatMap(({ name, ids }) => (ids && ids.min <= ids.max ? [{ name, ...ids }] : []));
-  blocks.sort((a, b) => a.min - b.min || compareBytes(a.name, b.name));
+function findSharing(all: readonly NamespaceIds[]): ReadonlyMap<string, string> {
+  const blocks = all.filter(({ min, max }) => min <= max).sort((a, b) => a.min - b.min || compareBytes(a.name, b.name));
   const shared = new Map<string, string>();
-  let reaching: (typeof blocks)[number] | undefined;
+  let furthest: NamespaceIds | undefined;
   for (const block of blocks) {
-    if (reaching && block.min <= reaching.max) {
-      shared.set(block.name, reaching.name);
-      if (!shared.has(reaching.name)) shared.set(reaching.name, block.name);
+    if (furthest && block.min <= furthest.max) {
+      shared.set(block.name, furthest.name);
+      if (!shared.has(furthest.name)) shared.set(furthest.name, block.name);
     }
-    if (!reaching || block.max > reaching.max) reaching = block;
+    if (!furthest || block.max > furthest.max) furthest = block;
   }
   return shared;
-}
-
-function readRanges({ metadata: { name = '', annotations = {}, deletionTimestamp } = {} }: Namespace): Reading {
-  // The namespace gets no more pods.
-  if (deletionTimestamp !== undefined) return { name, ids: undefined, problems: [] };
-  const ids =
-    annotations[RANGE_PROBLEMS_UID_RANGE] === undefined
-      ? undefined
-      : parseIdBlock(annotations[RANGE_PROBLEMS_UID_RANGE]);
-  const groups = annotations[GROUPS] === undefined ? undefined : parseIdBlocks(annotations[GROUPS]);
-  const problems = [
-    ...(ids === undefined ? [] : 'error' in ids ? [formatInvalid(ids.error)] : blockProblems(ids.value)).map(
-      (why) => `${RANGE_PROBLEMS_UID_RANGE}=${quote(annotations[RANGE_PROBLEMS_UID_RANGE] ?? '')} ${why}`,
-    ),
-    ...(groups === undefined
-      ? []
-      : 'error' in groups
-        ? [formatInvalid(groups.error)]
-        : groups.value.flatMap(blockProblems)
-    ).map((why) => `${GROUPS}=${quote(annotations[GROUPS] ?? '')} ${why}`),
-    ...(annotations[RANGE_PROBLEMS_MCS] === undefined || LEVEL.test(annotations[RANGE_PROBLEMS_MCS])
-      ? []
-      : [`${RANGE_PROBLEMS_MCS}=${quote(annotations[RANGE_PROBLEMS_MCS])} is not an SELinux level`]),
-  ];
-  return { name, ids: ids && 'value' in ids ? ids.value : undefined, problems };
 }
 
 const CATEGORIES = '(?::c\\d+(?:[.,]c\\d+)*)?';
 const LEVEL = new RegExp(`^s\\d+${CATEGORIES}(?:-s\\d+${CATEGORIES})?$`);
 
-function formatInvalid(error: string): string {
-  return `is invalid (${error})`;
+/** The annotations with the function that returns the problems of a value. */
+const CHECKS: readonly (readonly [annotation: string, check: (text: string) => readonly string[]])[] = [
+  [UID_RANGE, (text) => blockProblems(parseSingleBlock(text))],
+  [GROUPS, (text) => blockProblems(parseIdBlocks(text))],
+  [MCS, (text) => (LEVEL.test(text) ? [] : ['is not an SELinux level'])],
+];
+
+function annotationProblems(annotations: Readonly<Record<string, string>>): readonly string[] {
+  return CHECKS.flatMap(([annotation, check]) => {
+    const text = annotations[annotation];
+    return text === undefined ? [] : check(text).map((problem) => `${annotation}=${quote(text)} ${problem}`);
+  });
 }
 
-function blockProblems({ min, max }: IdBlock): readonly string[] {
-  if (min > max) return [`contains no IDs: ${min} is greater than ${max}`];
-  return min < 1 ? ['includes 0, the UID of root'] : [];
+/** Unlike a list, the text may continue after the block. */
+function parseSingleBlock(text: string): Result<readonly IdBlock[]> {
+  const block = parseIdBlock(text);
+  return 'error' in block ? block : { value: [block.value] };
+}
+
+function blockProblems(blocks: Result<readonly IdBlock[]>): readonly string[] {
+  if ('error' in blocks) return [`is invalid (${blocks.error})`];
+  return blocks.value.flatMap(({ min, max }) => {
+    if (min > max) return [`contains no IDs: ${min} is greater than ${max}`];
+    return min < 1 ? ['includes 0, the UID of root'] : [];
+  });
 }

@@ -14,7 +14,8 @@ import {
   formatState,
   readState,
 } from '../../../src/policy/uid-range/allocation.ts';
-import { emptyBitmap } from '../../../src/policy/uid-range/bitmap.ts';
+import { uniteBlocks } from '../../../src/policy/uid-range/blocks.ts';
+import { blockIndexes, blockSet } from '../../support/blocks.ts';
 import {
   DEFAULT_RANGES,
   type RangeSettings,
@@ -33,33 +34,33 @@ const SMALL: RangeSettings = {
   labelsPerBlock: 5,
 };
 
-suite('the next block', () => {
+suite('createAllocator', () => {
   const cases: readonly (readonly [
     name: string,
     taken: readonly number[],
     namespaces: readonly Readonly<Record<string, string>>[],
     next: number | undefined,
   ])[] = [
-    ['the first', [], [], 0],
-    ['the lowest that is free', [0, 1, 3], [], 2],
-    ['none is left', [0, 1, 2, 3, 4], [], undefined],
-    ['what lies beyond the range does not count', [5, 6], [], 0],
-    ['ids that overlap a block', [], [{ [UIDS]: '11/2' }], 2],
-    ['ids of another size', [], [{ [UIDS]: '10/5' }], 3],
-    ['a block that the state does not know', [], [{ [UIDS]: '10/2' }], 1],
-    ['a label that belongs to a block', [], [{ [UIDS]: '500/9', [MCS]: 's0:c1,c0' }], 1],
-    ['another label of that block', [], [{ [MCS]: 's0:c3,c1' }], 1],
+    ['no block is taken', [], [], 0],
+    ['some blocks are taken', [0, 1, 3], [], 2],
+    ['all blocks are taken', [0, 1, 2, 3, 4], [], undefined],
+    ['blocks outside of the range are taken', [5, 6], [], 0],
+    ['a namespace with IDs of two blocks', [], [{ [UIDS]: '11/2' }], 2],
+    ['a namespace with IDs of another block size', [], [{ [UIDS]: '10/5' }], 3],
+    ['a namespace with a block that is not recorded', [], [{ [UIDS]: '10/2' }], 1],
+    ['a namespace with the first label of a block', [], [{ [UIDS]: '500/9', [MCS]: 's0:c1,c0' }], 1],
+    ['a namespace with another label of a block', [], [{ [MCS]: 's0:c3,c1' }], 1],
     ['a label with another prefix', [], [{ [MCS]: 's1:c1,c0' }], 0],
     ['a label with categories beyond the range', [], [{ [MCS]: 's0:c900,c10' }], 0],
-    ['annotations that say nothing', [], [{ [UIDS]: 'x', [MCS]: '' }], 0],
-    ['ids that span the whole range', [0], [{ [UIDS]: '0-4294967295' }], 1],
-    ['ids that span the whole range, and all is taken', [0, 1, 2, 3, 4], [{ [UIDS]: '0-4294967295' }], undefined],
+    ['invalid annotations', [], [{ [UIDS]: 'x', [MCS]: '' }], 0],
+    ['a namespace with all IDs', [0], [{ [UIDS]: '0-4294967295' }], 1],
+    ['a namespace with all IDs, and all blocks are taken', [0, 1, 2, 3, 4], [{ [UIDS]: '0-4294967295' }], undefined],
   ];
   for (const [name, taken, namespaces, next] of cases) {
-    test(name, () => assert.equal(createAllocator(SMALL)(bitmapOf(taken), namespaces.map(namespaceWith)), next));
+    test(name, () => assert.equal(createAllocator(SMALL)(blockSet(taken), namespaces.map(namespaceWith)), next));
   }
 
-  test('namespaces that come, change and go are seen as they are now', () => {
+  test('the result is the same as without the cache', () => {
     const ids = fc.option(
       fc.nat(9).map((start) => `${10 + start}/2`),
       { nil: undefined },
@@ -78,27 +79,27 @@ suite('the next block', () => {
         const allocate = createAllocator(SMALL);
         for (const pick of picks) {
           const now = pick.flatMap((index) => namespaces[index] ?? []);
-          assert.equal(allocate(bitmapOf([0]), now), createAllocator(SMALL)(bitmapOf([0]), now));
+          assert.equal(allocate(blockSet([0]), now), createAllocator(SMALL)(blockSet([0]), now));
         }
       }),
     );
   });
 
-  test('a label of 5 categories far beyond the last block', () => {
+  test('a label with 5 categories and a rank after the last block', () => {
     const settings = { ...DEFAULT_RANGES, mcsRange: { prefix: 's0:', length: 5, categories: 1024 } };
     const namespace = namespaceWith({ [MCS]: 's0:c1023,c1022,c1021,c1020,c1019' });
-    assert.equal(createAllocator(settings)(emptyBitmap(), [namespace]), 0);
+    assert.equal(createAllocator(settings)([], [namespace]), 0);
   });
 
-  test('no block is given twice, the lowest first, until none is left', () => {
+  test('every block is allocated once', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat(4)), fc.array(fc.nat(9)), (before, starts) => {
         const allocate = createAllocator(SMALL);
-        const taken = bitmapOf(before);
+        let taken = blockSet(before);
         const others = starts.map((start) => namespaceWith({ [UIDS]: `${10 + start}/2` }));
         const given: number[] = [];
         for (let next = allocate(taken, others); next !== undefined; next = allocate(taken, others)) {
-          taken.add(next);
+          taken = uniteBlocks([...taken, { first: next, last: next }]);
           given.push(next);
         }
         assert.deepEqual([...before, ...given].sort(), [0, 1, 2, 3, 4]);
@@ -107,37 +108,33 @@ suite('the next block', () => {
   });
 });
 
-suite('what a namespace needs', () => {
+suite('findNamespaceNeed', () => {
   const own = { [UIDS]: '12/2', [GROUPS]: '12/2', [MCS]: 's0:c3,c2' };
   const cases: readonly (readonly [name: string, namespace: Namespace, expected: unknown])[] = [
-    ['a block', namespaceWith({}), 'block'],
-    ['a block, without any annotations', { metadata: { name: 'demo' } }, 'block'],
-    ['a block, its label is there', namespaceWith({ [MCS]: 's0:c9,c8' }), 'block'],
-    ['nothing', namespaceWith(own), undefined],
-    ['its label', namespaceWith({ [UIDS]: '12/2', [GROUPS]: '12/2' }), { annotations: own }],
+    ['empty annotations: a block', namespaceWith({}), 'block'],
+    ['no annotations: a block', { metadata: { name: 'demo' } }, 'block'],
+    ['a label: a block', namespaceWith({ [MCS]: 's0:c9,c8' }), 'block'],
+    ['all annotations: nothing', namespaceWith(own), undefined],
+    ['no label: the label', namespaceWith({ [UIDS]: '12/2', [GROUPS]: '12/2' }), { annotations: own }],
     [
-      'its groups',
+      'no groups: the groups',
       namespaceWith({ [UIDS]: '12/2', [MCS]: 's0:c9,c8' }),
       { annotations: { ...own, [MCS]: 's0:c9,c8' } },
     ],
     [
-      'its label, beside groups of its own',
+      'no label, other groups: the label',
       namespaceWith({ [UIDS]: '12/2', [GROUPS]: '1/1' }),
       { annotations: { ...own, [GROUPS]: '1/1' } },
     ],
     [
-      'its label, the block written otherwise',
+      'a block as a closed range: the label',
       namespaceWith({ [UIDS]: '12-13' }),
       { annotations: { ...own, [UIDS]: '12-13' } },
     ],
-    ['nothing, an empty label is one', namespaceWith({ ...own, [MCS]: '' }), undefined],
-    ['nothing, the ids are none of the range', namespaceWith({ [UIDS]: '13/2' }), undefined],
-    ['nothing, the ids are empty', namespaceWith({ [UIDS]: '' }), undefined],
-    [
-      'nothing, it is being deleted',
-      { metadata: { name: 'demo', deletionTimestamp: '2026-01-01T00:00:00Z' } },
-      undefined,
-    ],
+    ['an empty label: nothing', namespaceWith({ ...own, [MCS]: '' }), undefined],
+    ['IDs outside of the blocks: nothing', namespaceWith({ [UIDS]: '13/2' }), undefined],
+    ['empty IDs: nothing', namespaceWith({ [UIDS]: '' }), undefined],
+    ['terminating: nothing', { metadata: { name: 'demo', deletionTimestamp: '2026-01-01T00:00:00Z' } }, undefined],
   ];
   for (const [name, namespace, expected] of cases) {
     test(name, () => assert.deepEqual(findNamespaceNeed(namespace, SMALL), expected));
@@ -155,37 +152,38 @@ suite('what a namespace needs', () => {
   });
 });
 
-suite('the state object', () => {
+suite('state object', () => {
   const cases: readonly (readonly [name: string, object: RangeAllocation, expected: unknown])[] = [
-    ['nothing is taken', { range: '10-20/2', data: '' }, []],
+    ['empty data', { range: '10-20/2', data: '' }, []],
     ['no data', { range: '10-20/2', data: null }, []],
-    ['blocks are taken', { range: '10-20/2', data: 'Cw==' }, [0, 1, 3]],
-    ['of another range', { range: '10-30/2', data: 'Cw==' }, 'conflicting UID range; expected 10-20/2, got 10-30/2'],
-    ['of no range', {}, 'conflicting UID range; expected 10-20/2, got '],
-    ['broken', { range: '10-20/2', data: '!' }, 'data of RangeAllocation "scc-uid" is not base64'],
+    ['some blocks', { range: '10-20/2', data: 'Cw==' }, [0, 1, 3]],
+    ['another range', { range: '10-30/2', data: 'Cw==' }, 'conflicting UID range; expected 10-20/2, got 10-30/2'],
+    ['no range', {}, 'conflicting UID range; expected 10-20/2, got '],
+    ['invalid data', { range: '10-20/2', data: '!' }, 'data of RangeAllocation "scc-uid" is not base64'],
   ];
   for (const [name, object, expected] of cases) {
     test(name, () => {
       const found = readState(object, SMALL.uidRange);
-      assert.deepEqual('value' in found ? [...found.value.values()] : found.error, expected);
+      assert.deepEqual('value' in found ? blockIndexes(found.value) : found.error, expected);
     });
   }
 
   const others: readonly (readonly [name: string, object: RangeAllocation, blocks: readonly number[]])[] = [
-    ['of the same range', { range: '10-20/2', data: 'Cw==' }, [0, 1, 3]],
-    ['of a range with larger blocks', { range: '10-30/5', data: 'AQ==' }, [0, 1, 2]],
-    ['of a range that starts elsewhere', { range: '0-100/3', data: Buffer.from([0b10000]).toString('base64') }, [1, 2]],
-    ['of a range beside it', { range: '100-200/10', data: 'Cw==' }, []],
-    ['bits beyond its own range', { range: '10-13/2', data: 'Hw==' }, [0, 1]],
-    ['broken', { range: '10-20/2', data: '!' }, []],
-    ['of no range', { data: 'Cw==' }, []],
+    ['the same range', { range: '10-20/2', data: 'Cw==' }, [0, 1, 3]],
+    ['a range with larger blocks', { range: '10-30/5', data: 'AQ==' }, [0, 1, 2]],
+    ['a range with another start', { range: '0-100/3', data: Buffer.from([0b10000]).toString('base64') }, [1, 2]],
+    ['a disjoint range', { range: '100-200/10', data: 'Cw==' }, []],
+    ['bits outside of the recorded range', { range: '10-13/2', data: 'Hw==' }, [0, 1]],
+    ['invalid data', { range: '10-20/2', data: '!' }, []],
+    ['no range', { data: 'Cw==' }, []],
   ];
   for (const [name, object, blocks] of others) {
-    test(`blocks ${name}`, () => assert.deepEqual([...recordedBlocks(object, SMALL.uidRange).values()], blocks));
+    test(`recorded blocks: ${name}`, () =>
+      assert.deepEqual(blockIndexes(recordedBlocks(object, SMALL.uidRange)), blocks));
   }
 });
 
-suite('repair', () => {
+suite('planRepair', () => {
   const range = SMALL.uidRange;
   const repair = (
     namespaces: readonly string[],
@@ -197,33 +195,33 @@ suite('repair', () => {
       range,
       namespaces: namespaces.map((ids) => namespaceWith({ [UIDS]: ids })),
       state: { range: '10-20/2', data },
-      orphans: new Map(orphans.map(([sinceMs, blocks]) => [sinceMs, bitmapOf(blocks)])),
+      orphans: new Map(orphans.map(([sinceMs, blocks]) => [sinceMs, blockSet(blocks)])),
       nowMs,
     });
   const listOf = (orphans: Orphans) =>
-    [...orphans].map(([sinceMs, blocks]) => [sinceMs, [...blocks.values()]] as const);
+    [...orphans].map(([sinceMs, blocks]) => [sinceMs, blockIndexes(blocks)] as const);
 
-  test('what namespaces have is taken, each once', () => {
-    assert.deepEqual([...repair(['12/2', '16-17', '12/2', '1/2', '13/2', 'x'], '', []).taken.values()], [1, 3]);
+  test('blocks of namespaces are taken', () => {
+    assert.deepEqual(blockIndexes(repair(['12/2', '16-17', '12/2', '1/2', '13/2', 'x'], '', []).taken), [1, 3]);
   });
 
-  test('a block without a namespace stays taken for a while', () => {
+  test('a block without a namespace stays taken until ORPHANED_MS have passed', () => {
     const first = repair([], 'AQ==', [], 1000);
-    assert.deepEqual([...first.taken.values()], [0]);
+    assert.deepEqual(blockIndexes(first.taken), [0]);
     assert.deepEqual(listOf(first.orphans), [[1000, [0]]]);
     const again = repair([], 'AQ==', listOf(first.orphans), 1000 + ORPHANED_MS - 1);
     assert.deepEqual(listOf(again.orphans), [[1000, [0]]]);
     const last = repair([], 'AQ==', listOf(again.orphans), 1000 + ORPHANED_MS);
-    assert.deepEqual([[...last.taken.values()], listOf(last.orphans)], [[], []]);
+    assert.deepEqual([blockIndexes(last.taken), listOf(last.orphans)], [[], []]);
   });
 
-  test('each block without a namespace has a time of its own', () => {
+  test('the time is measured for each block', () => {
     const known = [
       [0, [0, 2]],
       [ORPHANED_MS - 1, [1]],
     ] as const;
     const { taken, orphans } = repair(['16/2'], 'Hw==', known, ORPHANED_MS);
-    assert.deepEqual([...taken.values()], [1, 3, 4]);
+    assert.deepEqual(blockIndexes(taken), [1, 3, 4]);
     assert.deepEqual(listOf(orphans), [
       [ORPHANED_MS - 1, [1]],
       [ORPHANED_MS, [4]],
@@ -231,16 +229,16 @@ suite('repair', () => {
     assert.deepEqual(listOf(repair([], 'Aw==', [[5, [0]]], 5).orphans), [[5, [0, 1]]]);
   });
 
-  test('a block that got its namespace is no orphan', () => {
+  test('a block with a namespace is not an orphan', () => {
     assert.deepEqual([...repair(['10/2'], 'AQ==', [[0, [0]]]).orphans], []);
   });
 
-  test('full', () => {
+  test('isFull', () => {
     assert.equal(repair(['10/2', '12/2', '14/2', '16/2'], '', []).isFull, false);
     assert.equal(repair(['10/2', '12/2', '14/2', '16/2', '18/2'], '', []).isFull, true);
   });
 
-  test('repairing twice changes nothing more', () => {
+  test('a second repair changes nothing', () => {
     const ids = fc.tuple(fc.nat(25), fc.nat(4)).map(([start, size]) => `${start}/${size}`);
     const bits = fc.uniqueArray(fc.nat(7));
     fc.assert(
@@ -255,10 +253,10 @@ suite('repair', () => {
     );
   });
 
-  const stateOf = (bits: readonly number[]): RangeAllocation => formatState(range, bitmapOf(bits));
+  const stateOf = (bits: readonly number[]): RangeAllocation => formatState(range, blockSet(bits));
 });
 
-suite('what is written by hand or broken keeps nobody waiting', () => {
+suite('manual and invalid values are processed in less than 500 ms', () => {
   const MAX_MS = 500;
   const allBits = Buffer.alloc(1_000_000, 0xff).toString('base64');
   const range = { start: 0, end: 0xffffffff, blockSize: 1000 };
@@ -266,9 +264,9 @@ suite('what is written by hand or broken keeps nobody waiting', () => {
     planRepair({ range: of, namespaces: [], state, orphans: new Map(), nowMs: 0 }).isFull;
   const spanning = Array.from({ length: 5000 }, () => namespaceWith({ [UIDS]: '0-4294967295' }));
   const cases: readonly (readonly [name: string, work: () => unknown, expected: unknown])[] = [
-    ['ids that span the whole range', () => createAllocator(DEFAULT_RANGES)(bitmapOf([0]), spanning), 1],
+    ['a namespace with all IDs', () => createAllocator(DEFAULT_RANGES)(blockSet([0]), spanning), 1],
     [
-      'every bit of the state set',
+      'all bits of the state object',
       () => repairOf({ range: formatUidRange(DEFAULT_RANGES.uidRange), data: allBits }, DEFAULT_RANGES.uidRange),
       true,
     ],
@@ -287,10 +285,4 @@ suite('what is written by hand or broken keeps nobody waiting', () => {
 
 function namespaceWith(annotations: Readonly<Record<string, string>>): Namespace {
   return { metadata: { name: 'demo', annotations } };
-}
-
-function bitmapOf(bits: readonly number[]) {
-  const bitmap = emptyBitmap();
-  for (const bit of bits) bitmap.add(bit);
-  return bitmap;
 }

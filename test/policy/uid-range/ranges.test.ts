@@ -21,9 +21,16 @@ import {
   formatUidRange,
   type UidRange,
 } from '../../../src/policy/uid-range/ranges.ts';
-import { emptyBitmap, parseBitmap, type Bitmap } from '../../../src/policy/uid-range/bitmap.ts';
+import {
+  formatBlocks,
+  lowestFreeBlock,
+  parseBlocks,
+  subtractBlocks,
+  uniteBlocks,
+} from '../../../src/policy/uid-range/blocks.ts';
+import { blockIndexes, blockSet } from '../../support/blocks.ts';
 
-suite('uid ranges', () => {
+suite('UID ranges', () => {
   const FORMAT = 'range not in the format "<start>-<end>/<blockSize>"';
   const wrong: readonly (readonly [text: string, error: string])[] = [
     ['', FORMAT],
@@ -41,14 +48,14 @@ suite('uid ranges', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseUidRange(text), { error }));
   }
 
-  test('the one that is the default', () => {
+  test('default', () => {
     assert.deepEqual(parseUidRange('1000000000-1999999999/10000'), { value: DEFAULT_RANGES.uidRange });
     assert.equal(formatUidRange(DEFAULT_RANGES.uidRange), '1000000000-1999999999/10000');
     assert.equal(blockCount(DEFAULT_RANGES.uidRange), 100_000);
   });
 
   const range: UidRange = { start: 10, end: 20, blockSize: 2 };
-  test('a last block that is not whole is none', () => assert.equal(blockCount(range), 5));
+  test('an incomplete last block does not count', () => assert.equal(blockCount(range), 5));
 
   const indexes: readonly (readonly [min: number, max: number, index: number | undefined])[] = [
     [10, 11, 0],
@@ -75,14 +82,14 @@ suite('uid ranges', () => {
     test(`${min}-${max} touches blocks`, () => assert.deepEqual(blocksTouching(range, { min, max }), expected));
   }
 
-  test('the highest ids do not wrap', () => {
+  test('the highest IDs do not overflow', () => {
     const highest: UidRange = { start: 4_294_967_286, end: 4_294_967_295, blockSize: 5 };
     assert.equal(formatBlock(blockAt(highest, 1)), '4294967291/5');
     assert.equal(indexOfBlock(highest, { min: 4_294_967_291, max: 4_294_967_295 }), 1);
   });
 });
 
-suite('mcs ranges', () => {
+suite('MCS ranges', () => {
   const FORMAT = 'range not in the format "<prefix>/<numLabel>[,<maxCategory>]"';
   const wrong: readonly (readonly [text: string, error: string])[] = [
     ['', FORMAT],
@@ -100,7 +107,7 @@ suite('mcs ranges', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseMcsRange(text), { error }));
   }
 
-  test('the one that is the default', () => {
+  test('default', () => {
     assert.deepEqual(parseMcsRange('s0:/2'), { value: DEFAULT_RANGES.mcsRange });
     assert.deepEqual(parseMcsRange('s0:/2,1024'), { value: DEFAULT_RANGES.mcsRange });
     assert.equal(formatMcsRange({ prefix: 's0:', length: 2, categories: 10 }), 's0:/2,10');
@@ -131,15 +138,15 @@ suite('mcs ranges', () => {
     test(`label ${JSON.stringify(text)}`, () => assert.deepEqual(parseMcsLabel(text), { error }));
   }
 
-  test('places and sets of categories are inverse', () => {
-    const place = fc.integer({ min: 1, max: 5 }).chain((length) =>
+  test('labelRank is the inverse of categoriesAt', () => {
+    const ranked = fc.integer({ min: 1, max: 5 }).chain((length) =>
       fc.tuple(
         fc.constant(length),
         fc.maxSafeNat().map((n) => n % labelCount({ prefix: '', length, categories: 1024 })),
       ),
     );
     fc.assert(
-      fc.property(place, ([length, rank]) => {
+      fc.property(ranked, ([length, rank]) => {
         const categories = categoriesAt(rank, length);
         assert.equal(labelRank(categories), rank);
         assert.deepEqual(
@@ -152,7 +159,7 @@ suite('mcs ranges', () => {
     );
   });
 
-  test('labels of one size come in one order', () => {
+  test('categoriesAt returns distinct categories in the order of the ranks', () => {
     const first = Array.from({ length: 6 }, (_, rank) =>
       formatMcsLabel({ prefix: '', categories: categoriesAt(rank, 2) }),
     );
@@ -160,10 +167,10 @@ suite('mcs ranges', () => {
   });
 });
 
-suite('ranges that do not go together', () => {
+suite('validateRangeSettings', () => {
   const uidRange = { start: 0, end: 99, blockSize: 10 };
   const cases = [
-    ['as it comes', DEFAULT_RANGES, undefined],
+    ['default', DEFAULT_RANGES, undefined],
     [
       'just enough labels',
       { uidRange, mcsRange: { prefix: '', length: 1, categories: 50 }, labelsPerBlock: 5 },
@@ -185,8 +192,8 @@ suite('ranges that do not go together', () => {
   }
 });
 
-suite('bitmaps', () => {
-  const texts: readonly (readonly [bits: readonly number[], text: string])[] = [
+suite('sets of blocks', () => {
+  const texts: readonly (readonly [indexes: readonly number[], text: string])[] = [
     [[], ''],
     [[0], 'AQ=='],
     [[0, 1, 3], 'Cw=='],
@@ -194,99 +201,56 @@ suite('bitmaps', () => {
     [[0, 15], 'gAE='],
     [[16], 'AQAA'],
   ];
-  for (const [bits, text] of texts) {
-    test(`${bits.join(' ')} is ${JSON.stringify(text)}`, () => {
-      assert.equal(bitmapOf(bits).toBase64(), text);
-      assert.deepEqual([...(parseBitmap(text)?.values() ?? [])], bits);
+  for (const [indexes, text] of texts) {
+    test(`${indexes.join(' ')} is ${JSON.stringify(text)}`, () => {
+      assert.equal(formatBlocks(blockSet(indexes)), text);
+      assert.deepEqual(parseBlocks(text), blockSet(indexes));
     });
   }
 
   for (const text of ['AQ', 'A===', 'AQ=A', '****', '-_-_', 'é===', 'A'.repeat(5 * 1024 * 1024)]) {
-    test(`${text.slice(0, 8)} is none`, () => assert.equal(parseBitmap(text), undefined));
+    test(`${text.slice(0, 8)} is invalid`, () => assert.equal(parseBlocks(text), undefined));
   }
 
-  test('zero bytes in front do not count', () => {
-    assert.equal(parseBitmap(Buffer.from([0, 0, 3]).toString('base64'))?.toBase64(), 'Aw==');
+  test('leading zero bytes are omitted', () => {
+    assert.equal(formatBlocks(parseBlocks(Buffer.from([0, 0, 3]).toString('base64')) ?? []), 'Aw==');
   });
 
-  const numbers = fc.uniqueArray(fc.nat(2000), { maxLength: 300 });
+  const numbers = fc.uniqueArray(fc.nat(400), { maxLength: 300 });
+  const ranges = fc.array(
+    fc.tuple(fc.nat(300), fc.nat(80)).map(([first, length]) => ({ first, last: first + length })),
+    { maxLength: 8 },
+  );
 
-  test('what was added comes back, through its text too', () => {
+  test('the text is the big-endian integer', () => {
     fc.assert(
-      fc.property(numbers, (bits) => {
-        const sorted = bits.toSorted((a, b) => a - b);
-        const bitmap = bitmapOf(bits);
-        assert.deepEqual([...bitmap.values()], sorted);
-        assert.deepEqual([...(parseBitmap(bitmap.toBase64())?.values() ?? [])], sorted);
-        assert.ok(bits.every((bit) => bitmap.has(bit)));
-      }),
-    );
-  });
-
-  test('the text is the number in big-endian bytes', () => {
-    fc.assert(
-      fc.property(numbers, (bits) => {
-        const number = bits.reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
-        const hex = Buffer.from(bitmapOf(bits).toBase64(), 'base64').toString('hex');
+      fc.property(numbers, (indexes) => {
+        const number = indexes.reduce((sum, index) => sum | (1n << BigInt(index)), 0n);
+        const text = formatBlocks(blockSet(indexes));
+        const hex = Buffer.from(text, 'base64').toString('hex');
         assert.equal(BigInt(`0x0${hex}`), number);
         assert.ok(!hex.startsWith('00'));
+        assert.deepEqual(parseBlocks(text), blockSet(indexes));
       }),
     );
   });
 
-  test('numbers in a row are added at once, and come back so', () => {
-    const row = fc.tuple(fc.nat(300), fc.nat(80)).map(([first, length]) => ({ first, last: first + length - 1 }));
+  test('union, difference and the lowest free block', () => {
     fc.assert(
-      fc.property(fc.array(row, { maxLength: 8 }), (rows) => {
-        const bitmap = emptyBitmap();
-        for (const { first, last } of rows) bitmap.addRange(first, last);
-        const expected = Array.from({ length: 400 }, (_, bit) => bit).filter((bit) =>
-          rows.some(({ first, last }) => first <= bit && bit <= last),
-        );
-        assert.deepEqual([...bitmap.values()], expected);
-        const found = [...bitmap.ranges()];
-        assert.ok(found.every(({ first, last }, index) => first <= last && first > (found[index - 1]?.last ?? -2) + 1));
-      }),
-    );
-  });
-
-  test('all of another are added, removed or kept', () => {
-    fc.assert(
-      fc.property(numbers, numbers, (bits, others) => {
-        const one = bits.toSorted((a, b) => a - b);
-        const two = new Set(others);
-        const [sum, rest] = [bitmapOf(bits), bitmapOf(bits)];
-        sum.addAll(bitmapOf(others));
-        rest.removeAll(bitmapOf(others));
-        const without = one.filter((bit) => !two.has(bit));
-        assert.deepEqual(new Set(sum.values()), new Set([...one, ...others]));
-        assert.deepEqual([...rest.values()], without);
-        const both = [...bitmapOf(bits).intersection(bitmapOf(others)).values()];
+      fc.property(ranges, ranges, fc.nat(500), (one, two, count) => {
+        const [a, b] = [uniteBlocks(one), uniteBlocks(two)];
+        const all = Array.from({ length: 400 }, (_, index) => index);
+        const isIn = (all: typeof one, index: number) => all.some(({ first, last }) => first <= index && index <= last);
         assert.deepEqual(
-          both,
-          one.filter((bit) => two.has(bit)),
+          blockIndexes(a),
+          all.filter((index) => isIn(one, index)),
         );
-        assert.equal(rest.isEmpty(), without.length === 0);
-      }),
-    );
-  });
-
-  test('the lowest number that is clear, in one and in two', () => {
-    fc.assert(
-      fc.property(numbers, numbers, fc.nat(40), fc.nat(2010), (bits, others, filled, limit) => {
-        const one = new Set([...bits, ...Array.from({ length: filled }, (_, bit) => bit)]);
-        const two = new Set([...one, ...others]);
-        const lowestNotIn = (set: ReadonlySet<number>) =>
-          Array.from({ length: limit }, (_, bit) => bit).find((bit) => !set.has(bit));
-        assert.equal(bitmapOf([...one]).lowestClear(limit), lowestNotIn(one));
-        assert.equal(bitmapOf([...one]).lowestClear(limit, bitmapOf(others)), lowestNotIn(two));
+        assert.deepEqual(a, blockSet(blockIndexes(a)));
+        const rest = all.filter((index) => isIn(one, index) && !isIn(two, index));
+        assert.deepEqual(subtractBlocks(a, b), blockSet(rest));
+        const free = [...all, 400, 500].find((index) => !isIn(one, index)) ?? 0;
+        assert.equal(lowestFreeBlock(a, count), free < count ? free : undefined);
       }),
     );
   });
 });
-
-function bitmapOf(bits: readonly number[]): Bitmap {
-  const bitmap = emptyBitmap();
-  for (const bit of bits) bitmap.add(bit);
-  return bitmap;
-}

@@ -14,7 +14,7 @@ import {
   planRepair,
   formatState,
 } from '../../../src/policy/uid-range/allocation.ts';
-import { emptyBitmap, type Bitmap } from '../../../src/policy/uid-range/bitmap.ts';
+import { blockIndexes, blockSet } from '../blocks.ts';
 import {
   parseMcsLabel,
   formatMcsLabel,
@@ -235,7 +235,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
         labelsPerBlock: input.labelsPerBlock,
       };
       const namespace = namespaceWith(input.namespaceAnnotations);
-      const next = createAllocator(settings)(bitmapOf(input.allocatedBits ?? []), [namespace]);
+      const next = createAllocator(settings)(blockSet(input.allocatedBits ?? []), [namespace]);
       const index = input.forcedBit ?? next;
       assert.equal(index, expect.bit);
       assert.deepEqual(blockAnnotations(expect.bit, namespace, settings), expect.annotations);
@@ -249,7 +249,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
       const { taken } = planRepair({ range, namespaces, state: undefined, orphans: new Map(), nowMs: 0 });
       assert.equal(formatState(range, taken).range, expect.range);
       assert.equal(
-        [...taken.values()].reduce((number, bit) => number + 2 ** bit, 0),
+        blockIndexes(taken).reduce((number, bit) => number + 2 ** bit, 0),
         expect.bitmap,
       );
     },
@@ -263,10 +263,4 @@ function valueOf<T>(found: Result<T>): T {
 
 function namespaceWith(annotations: Annotations): Namespace {
   return { metadata: { name: 'demo', annotations } };
-}
-
-function bitmapOf(bits: readonly number[]): Bitmap {
-  const bitmap = emptyBitmap();
-  for (const bit of bits) bitmap.add(bit);
-  return bitmap;
 }
