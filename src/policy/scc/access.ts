@@ -60,11 +60,18 @@ export function serviceAccountSubject(
   return { username: `system:serviceaccount:${namespaceName}:${name}`, groups };
 }
 
-type MayUse = (subject: Subject, scc: PreparedScc) => boolean;
-
 /** Returns whether a subject may use an SCC: by the users and groups of the SCC, or by the authorizer. */
+export type MayUse = (subject: Subject, scc: PreparedScc) => boolean;
+
+/** Creates the function for one namespace. It lists the SCCs of each subject once, if the authorizer can. */
 export function createMayUse(canUse: CanUse, namespaceName: string): MayUse {
-  return (subject, scc) => isListed(subject, scc) || canUse(subject, scc.name, namespaceName);
+  const namesBySubject = new Map<Subject, ReadonlySet<string> | 'any' | undefined>();
+  return (subject, scc) => {
+    if (isListed(subject, scc)) return true;
+    if (!namesBySubject.has(subject)) namesBySubject.set(subject, canUse.namesFor?.(subject, namespaceName));
+    const names = namesBySubject.get(subject);
+    return names ? names === 'any' || names.has(scc.name) : canUse(subject, scc.name, namespaceName);
+  };
 }
 
 function isListed(subject: Subject, { users, groups }: PreparedScc): boolean {
@@ -72,31 +79,16 @@ function isListed(subject: Subject, { users, groups }: PreparedScc): boolean {
 }
 
 /**
- * Returns the subject types that may use an SCC, the service account first.
+ * Returns the first subject type that may use an SCC; `undefined` if it is not usable.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_authz_check.go
  */
-export function findSubjectTypes(scc: PreparedScc, { serviceAccount, user }: Subjects, mayUse: MayUse): SubjectType[] {
-  return [
-    ...(serviceAccount && mayUse(serviceAccount, scc) ? (['serviceaccount'] as const) : []),
-    ...(mayUse(user, scc) ? (['user'] as const) : []),
-  ];
-}
-
-/** Creates the function that returns the first subject type that may use an SCC in the namespace. */
-export function createSubjectTypeOf(
-  canUse: CanUse,
-  namespaceName: string,
+export function findSubjectType(
+  scc: PreparedScc,
   { serviceAccount, user }: Subjects,
-): (scc: PreparedScc) => SubjectType | undefined {
-  const userMayUse = createSubjectMayUse(canUse, namespaceName, user);
-  const accountMayUse = serviceAccount ? createSubjectMayUse(canUse, namespaceName, serviceAccount) : () => false;
-  return (scc) => (accountMayUse(scc) ? 'serviceaccount' : userMayUse(scc) ? 'user' : undefined);
-}
-
-function createSubjectMayUse(canUse: CanUse, namespaceName: string, subject: Subject): (scc: PreparedScc) => boolean {
-  const names = canUse.namesFor?.(subject, namespaceName);
-  if (names === 'any') return () => true;
-  return (scc) => isListed(subject, scc) || (names ? names.has(scc.name) : canUse(subject, scc.name, namespaceName));
+  mayUse: MayUse,
+): SubjectType | undefined {
+  if (serviceAccount && mayUse(serviceAccount, scc)) return 'serviceaccount';
+  return mayUse(user, scc) ? 'user' : undefined;
 }
 
 /** The question whether a subject may use an SCC in a namespace. */

@@ -7,26 +7,20 @@ import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { admissionWarnings, refusalWarnings, unevaluatedWarnings } from './advice/warnings.ts';
 import { isWithinSuggestionBudget } from './budget.ts';
-import { allowsPod, writePod } from './complete.ts';
+import { allowsPod, writePod, type Extent } from './complete.ts';
 import { aggregate, auditKey, MAX_WARNING_LENGTH, UNABLE_TO_VALIDATE } from './messages.ts';
 import { resolveCompatibility } from './mode.ts';
 import type { SccPod } from './pod.ts';
-import {
-  isUnprocessed,
-  podAnnotation,
-  readRequest,
-  type SccDecision,
-  type SccFacts,
-  type SccInput,
-} from './request.ts';
+import { isUnprocessed, podAnnotation, readRequest, type SccDecision, type SccInput } from './request.ts';
 import { explainOrder } from './scc.ts';
 import {
+  createSearch,
   findNextAdmitting,
-  prepareSearch,
+  findProblem,
   searchScc,
   type Admission,
   type Rejection,
-  type SearchInput,
+  type Search,
   type SearchResult,
 } from './search.ts';
 
@@ -36,29 +30,85 @@ import {
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
 export function assignScc(input: SccInput): SccDecision {
-  const read = readRequest(input);
-  if (read.verdict === 'refuse') return deny(read.message);
-  if (read.verdict === 'ignore') return admit({ object: input.object });
-  const { pod, oldPod } = read.request;
-  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
-  if (oldPod && requiredScc !== podAnnotation(oldPod, POD_SCC_ANNOTATIONS.requiredScc)) {
-    const key = POD_SCC_ANNOTATIONS.requiredScc;
-    return deny(`invalid change of required security context constraint annotation: ${key}`);
+  return evaluate(input, 'assign').decision;
+}
+
+/** The validating pass: a usable SCC allows the pod without any change. */
+export function validateScc(input: SccInput): SccDecision {
+  return evaluate(input, 'validate').decision;
+}
+
+/** A decision with the pod and the search behind it. They are absent if the decision does not depend on them. */
+export interface Evaluation {
+  readonly decision: SccDecision;
+  readonly pod?: SccPod;
+  readonly search?: Search;
+  readonly result?: SearchResult;
+}
+
+export function evaluate(input: SccInput, pass: 'assign' | 'validate'): Evaluation {
+  const unchanged = pass === 'assign' ? { object: input.object } : {};
+  const request = readRequest(input);
+  if (request.verdict === 'refuse') return { decision: deny(request.message) };
+  if (request.verdict === 'ignore') return { decision: admit(unchanged) };
+  const { pod, oldPod } = request;
+  const isExempt = oldPod !== undefined && isExemptUpdate(input, pod, oldPod);
+  const error = pass === 'assign' ? requiredSccChange(pod, oldPod) : isExempt ? undefined : requiredSccMismatch(pod);
+  if (error !== undefined) return { decision: deny(error), pod };
+  if (isExempt) return { decision: admit(unchanged), pod };
+  const search = createSearch(input, pod, {
+    requiredSccs: resolveCompatibility(input.compatibility).requiredSccs,
+    requiredScc: pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '',
+    recordedScc: pass === 'assign' ? '' : recordedScc(pod),
+    mutable: pass === 'assign' ? mutableFields(input) : 'nothing',
+  });
+  const problem = findProblem(search);
+  if (problem !== undefined) {
+    const warnings = input.compatibility === 'openshift' ? [] : unevaluatedWarnings(search);
+    return { decision: deny(problem, { warnings }), pod };
   }
-  if (oldPod && isExemptUpdate(input, pod, oldPod)) return admit({ object: input.object });
-  const search = prepareSearch(input, pod, { requiredScc, recordedScc: '', mutable: mutableFields(input) });
-  if ('error' in search) return denyUnevaluated(input, pod, search.error);
   const result = searchScc(search);
-  if (result.budgetError) return deny(`${UNABLE_TO_VALIDATE}: ${formatFieldError(result.budgetError)}`);
+  return {
+    decision: pass === 'assign' ? decideAssign(search, result) : decideValidate(search, result),
+    pod,
+    search,
+    result,
+  };
+}
+
+function isExemptUpdate({ compatibility }: SccInput, { json }: SccPod, oldPod: JsonObject): boolean {
+  return resolveCompatibility(compatibility).unprocessedPods === 'pass' && isUnprocessed(json, oldPod);
+}
+
+function requiredSccChange({ annotations }: SccPod, oldPod: JsonObject | undefined): string | undefined {
+  const key = POD_SCC_ANNOTATIONS.requiredScc;
+  if (!oldPod || (annotations[key] ?? '') === podAnnotation(oldPod, key)) return undefined;
+  return `invalid change of required security context constraint annotation: ${key}`;
+}
+
+function requiredSccMismatch(pod: SccPod): string | undefined {
+  const required = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
+  const recorded = recordedScc(pod);
+  return required === '' || required === recorded
+    ? undefined
+    : `required scc/${required} does not match the suggested scc/${recorded}`;
+}
+
+/** The SCC of the mutating pass; empty if there is none. */
+function recordedScc({ annotations }: SccPod): string {
+  return annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
+}
+
+/** What the mutating pass may change in the pod. */
+export function mutableFields({ operation, subResource }: SccInput): Extent {
+  if (operation === 'CREATE') return 'everything';
+  return subResource === 'ephemeralcontainers' ? 'ephemeralContainers' : 'nothing';
+}
+
+function decideAssign(search: Search, result: SearchResult): SccDecision {
   const auditAnnotations = search.mutable === 'everything' ? auditCreate(search, result) : auditUnchanged(result, '');
   const { admission } = result;
-  if (admission === undefined) {
-    const messages = [...result.rejections.flatMap((one) => one.messages), ...findHint(search, result.rejections)];
-    return deny(`${UNABLE_TO_VALIDATE}: ${aggregate(messages)}`, {
-      auditAnnotations,
-      warnings: mayWarn(input, search) ? refusalWarnings(input, search, result) : [],
-    });
-  }
+  if (!admission) return denySearched(search, result, { auditAnnotations, format: aggregate });
   const { scc, completion, subjectType } = admission;
   return admit({
     object: writePod(completion, {
@@ -66,69 +116,42 @@ export function assignScc(input: SccInput): SccDecision {
       [POD_SCC_ANNOTATIONS.subjectType]: subjectType,
     }),
     auditAnnotations,
-    facts: toFacts(admission),
-    warnings: mayWarn(input, search) ? admissionWarnings(search, admission) : [],
+    facts: { scc: scc.name, subjectType },
+    warnings: mayWarn(search) ? admissionWarnings(search, admission) : [],
   });
 }
 
-/** The validating pass: a usable SCC allows the pod without any change. */
-export function validateScc(input: SccInput): SccDecision {
-  const read = readRequest(input);
-  if (read.verdict === 'refuse') return deny(read.message);
-  if (read.verdict === 'ignore') return admit({});
-  const { pod, oldPod } = read.request;
-  if (oldPod && isExemptUpdate(input, pod, oldPod)) return admit({});
-  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
-  const recordedScc = pod.annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
-  if (requiredScc !== '' && requiredScc !== recordedScc) {
-    return deny(`required scc/${requiredScc} does not match the suggested scc/${recordedScc}`);
-  }
-  const search = prepareSearch(input, pod, { requiredScc, recordedScc, mutable: 'nothing' });
-  if ('error' in search) return denyUnevaluated(input, pod, search.error);
-  const result = searchScc(search);
-  if (result.budgetError) return deny(`${UNABLE_TO_VALIDATE}: ${formatFieldError(result.budgetError)}`);
-  const auditAnnotations = auditUnchanged(result, recordedScc);
-  if (result.admission) return admit({ auditAnnotations, facts: toFacts(result.admission) });
-  const messages = [...result.rejections.flatMap((one) => one.messages), ...findHint(search, result.rejections)];
+function decideValidate(search: Search, result: SearchResult): SccDecision {
+  const auditAnnotations = auditUnchanged(result, recordedScc(search.pod));
+  const { admission } = result;
   // This pass prints the messages as a Go list.
-  return deny(`${UNABLE_TO_VALIDATE}: [${messages.join(' ')}]`, {
-    auditAnnotations,
-    warnings: mayWarn(input, search) ? refusalWarnings(input, search, result) : [],
-  });
+  if (!admission) return denySearched(search, result, { auditAnnotations, format: (all) => `[${all.join(' ')}]` });
+  return admit({ auditAnnotations, facts: { scc: admission.scc.name, subjectType: admission.subjectType } });
 }
 
-/** What the mutating pass may change in the pod. */
-export function mutableFields({ operation, subResource }: SccInput): SearchInput['mutable'] {
-  if (operation === 'CREATE') return 'everything';
-  return subResource === 'ephemeralcontainers' ? 'ephemeralContainers' : 'nothing';
+interface DenialOptions {
+  readonly auditAnnotations: Annotations;
+  readonly format: (messages: readonly string[]) => string;
 }
 
-function isExemptUpdate({ compatibility }: SccInput, { json }: SccPod, oldPod: JsonObject): boolean {
-  return resolveCompatibility(compatibility).unprocessedPods === 'pass' && isUnprocessed(json, oldPod);
+function denySearched(search: Search, result: SearchResult, { auditAnnotations, format }: DenialOptions): SccDecision {
+  const { budgetError, rejections } = result;
+  if (budgetError) return deny(`${UNABLE_TO_VALIDATE}: ${formatFieldError(budgetError)}`);
+  const messages = [...rejections.flatMap((one) => one.messages), ...findHint(search, rejections)];
+  const warnings = mayWarn(search) ? refusalWarnings(search, result) : [];
+  return deny(`${UNABLE_TO_VALIDATE}: ${format(messages)}`, { auditAnnotations, warnings });
 }
 
 /** OpenShift has no warnings. Warnings that cost much more than the decision are omitted. */
-function mayWarn({ compatibility }: SccInput, { pod, candidates }: SearchInput): boolean {
-  return compatibility !== 'openshift' && isWithinSuggestionBudget(pod, candidates);
+function mayWarn({ input, pod, candidates }: Search): boolean {
+  return input.compatibility !== 'openshift' && isWithinSuggestionBudget(pod, candidates);
 }
 
-function toFacts({ scc, subjectType }: Admission): SccFacts {
-  return { scc: scc.name, subjectType };
-}
-
-function denyUnevaluated(input: SccInput, pod: SccPod, message: string): SccDecision {
-  return deny(message, { warnings: input.compatibility === 'openshift' ? [] : unevaluatedWarnings(input, pod) });
-}
-
-type Options<Allowed extends boolean> = Partial<
-  Omit<SccDecision & { readonly allowed: Allowed }, 'allowed' | 'status'>
->;
-
-function admit(options: Options<true>): SccDecision {
+function admit(options: Partial<Omit<SccDecision & Allowed, 'allowed'>>): SccDecision {
   return { allowed: true, warnings: [], auditAnnotations: {}, ...options };
 }
 
-function deny(message: string, options: Options<false> = {}): SccDecision {
+function deny(message: string, options: Partial<Omit<SccDecision & Denied, 'allowed' | 'status'>> = {}): SccDecision {
   const status = createStatus(403, 'Forbidden', message);
   return { allowed: false, status, warnings: [], auditAnnotations: {}, ...options };
 }
@@ -141,7 +164,7 @@ const HINT = formatFieldError(
 );
 
 /** Returns the hint for pods that fit `restricted`, which all users could use before `restricted-v2` existed. */
-function findHint(search: SearchInput, rejections: readonly Rejection[]): readonly string[] {
+function findHint(search: Search, rejections: readonly Rejection[]): readonly string[] {
   const restricted = rejections.find(({ scc, reason }) => reason === 'denied' && scc.name === 'restricted');
   const isSuperseded = rejections.some(({ scc }) => scc.name === 'restricted-v2');
   return restricted && isSuperseded && allowsPod(restricted.scc, search) ? [HINT] : [];
@@ -150,7 +173,7 @@ function findHint(search: SearchInput, rejections: readonly Rejection[]): readon
 type Annotations = Readonly<Record<string, string>>;
 
 /** The audit annotations for a pod that is created: the rejected SCCs, and why the chosen SCC was chosen. */
-function auditCreate(search: SearchInput, { rejections, admission }: SearchResult): Annotations {
+function auditCreate(search: Search, { rejections, admission }: SearchResult): Annotations {
   const denied = rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc.name);
   const rejected = rejections.filter(({ reason }) => reason !== 'denied').map(auditRejection);
   const reason = rejected.length === 0 ? 'all denied' : 'all too restrictive or denied';
@@ -186,7 +209,7 @@ function auditRejection({ scc, reason, messages }: Rejection): readonly [key: st
   return [auditKey(scc.name), value];
 }
 
-function explainChoice(search: SearchInput, { scc }: Admission): string {
+function explainChoice(search: Search, { scc }: Admission): string {
   const name = quote(scc.name);
   const next = findNextAdmitting(search, scc);
   if (next === 'unknown') {

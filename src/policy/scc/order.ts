@@ -26,7 +26,7 @@ export function getSccSet({ sccs, sccSet }: Pick<SccInput, 'sccs' | 'sccSet'>): 
 
 const RESOURCE = 'securitycontextconstraints.security.openshift.io';
 
-interface CandidatesInput {
+export interface CandidatesInput {
   /** SCCs that must exist, or no pod is evaluated. */
   readonly requiredSccs?: readonly string[];
   /** The name of the only candidate; empty for any. */
@@ -37,13 +37,11 @@ interface CandidatesInput {
   readonly preferUserNamespaces: boolean;
 }
 
-export type Candidates = { readonly sccs: readonly PreparedScc[] } | { readonly error: string };
-
 /** Returns the SCCs to evaluate, in order, or the message of the denial. */
 export function findCandidates(
   { sccs, byName }: SccSet,
   { requiredSccs = [], requiredScc = '', recordedScc = '', preferUserNamespaces }: CandidatesInput,
-): Candidates {
+): { readonly sccs: readonly PreparedScc[] } | { readonly error: string } {
   const missing = requiredSccs.filter((name) => !byName.has(name));
   if (missing.length > 0) return { error: `${RESOURCE} cache is missing ${sortedSet(missing).join(', ')}` };
   if (requiredScc !== '') {

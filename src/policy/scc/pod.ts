@@ -1,15 +1,12 @@
-/** Pods as SCC admission reads them: decoded, with the volume types of SCCs and the cost of an evaluation. */
+/** Pods as SCC admission reads them: decoded, with the volume types of SCCs. */
 import type { FieldError } from '../../kube/field-error.ts';
 import { printJson, truncate } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { decodePod, findCompletionError, VOLUME_SOURCES, type PodFields, type VolumeFields } from '../pod/pod.ts';
-import { computePodCost } from './budget.ts';
 
 export interface SccPod extends PodFields {
   /** In the order of `volumes`. */
   readonly sccVolumes: readonly SccVolume[];
-  /** The cost of the evaluation of one SCC, without the cost of its lists. */
-  readonly cost: number;
 }
 
 export interface SccVolume {
@@ -27,7 +24,7 @@ export function decodeSccPod(json: unknown): { readonly pod: SccPod } | { readon
   if (error) return { error: error.field };
   const completionError = findCompletionError(pod);
   if (completionError) return { error: completionError };
-  return { pod: { ...pod, sccVolumes: pod.volumes.map(toSccVolume), cost: computePodCost(pod) } };
+  return { pod: { ...pod, sccVolumes: pod.volumes.map(toSccVolume) } };
 }
 
 /**

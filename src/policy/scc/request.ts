@@ -50,16 +50,11 @@ export type SccFacts = Readonly<Record<'scc' | 'subjectType', string>>;
  */
 export type SccDecision = (Allowed & Details) | (Denied & Details);
 
+/** A request. `judge`: SCC admission evaluates it; `oldPod` is set for updates only. */
 export type ReadRequest =
-  | { readonly verdict: 'judge'; readonly request: JudgedRequest }
+  | { readonly verdict: 'judge'; readonly pod: SccPod; readonly oldPod: JsonObject | undefined }
   | { readonly verdict: 'ignore' }
   | { readonly verdict: 'refuse'; readonly message: string };
-
-export interface JudgedRequest {
-  readonly pod: SccPod;
-  /** For updates only. */
-  readonly oldPod: JsonObject | undefined;
-}
 
 /** Subresources without a pod, or without a pod spec. */
 const IGNORED_SUBRESOURCES = new Set('exec attach binding eviction log portforward proxy status'.split(' '));
@@ -82,7 +77,7 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
 function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest {
   const decoded = decodeSccPod(object);
   if ('error' in decoded) return refuse(formatFieldError(decoded.error));
-  return { verdict: 'judge', request: { pod: decoded.pod, oldPod } };
+  return { verdict: 'judge', pod: decoded.pod, oldPod };
 }
 
 function cannotConvert(object: unknown): ReadRequest {

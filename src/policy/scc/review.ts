@@ -10,13 +10,11 @@ import { draft, isObject, type JsonObject } from '../../kube/types.ts';
 import { serviceAccountSubject, type Subject } from './access.ts';
 import { completePod, writePod } from './complete.ts';
 import { aggregate } from './messages.ts';
-import { resolveCompatibility } from './mode.ts';
 import { bindingError } from './namespace.ts';
-import { findCandidates, getSccSet } from './order.ts';
 import { decodeSccPod, type SccPod } from './pod.ts';
 import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
-import { createSearch, prefersUserNamespaces, type SearchInput } from './search.ts';
+import { createSearch, type Search } from './search.ts';
 
 /** Reviews of a user, of the requester, and of service accounts. */
 export const REVIEW_KINDS = [
@@ -129,99 +127,71 @@ type ReviewAnswer =
 export function answerReview(input: ReviewInput): ReviewAnswer {
   const request = readReview(input.review);
   if ('error' in request) return request;
-  const context = createContext(request, input);
-  return request.kind === 'PodSecurityPolicyReview'
-    ? answerForAccounts(request, input, context)
-    : answerForSubject(request, context);
-}
-
-/** What the answers for all subjects of a review share. */
-interface ReviewContext {
-  readonly search: SearchInput;
-  readonly compatibility: ReturnType<typeof resolveCompatibility>;
-  readonly warnings: readonly string[];
-  readonly objects: readonly SecurityContextConstraints[];
-}
-
-function createContext(request: ReviewRequest, input: ReviewInput): ReviewContext {
   const { pod, kind, user, groups } = request;
   const userInfo = kind === 'PodSecurityPolicySubjectReview' ? { username: user, groups } : input.userInfo;
-  const sccInput: SccInput = { ...input, userInfo, operation: 'CREATE', object: pod.json };
-  const sccs = getSccSet(input);
-  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
-  const candidates = findCandidates(sccs, {
-    requiredScc: input.compatibility === 'openshift' ? '' : requiredScc,
-    preferUserNamespaces: prefersUserNamespaces(sccInput, pod),
+  const requiredScc =
+    input.compatibility === 'openshift' ? '' : (pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '');
+  const search = createSearch({ ...input, userInfo, operation: 'CREATE', object: pod.json }, pod, {
+    requiredScc,
+    mutable: 'everything',
   });
-  return {
-    search: createSearch(sccInput, pod, {
-      candidates: 'error' in candidates ? [] : candidates.sccs,
-      mutable: 'everything',
-    }),
-    compatibility: resolveCompatibility(input.compatibility),
-    warnings: 'error' in candidates ? [candidates.error] : [],
-    objects: sccs.objects,
-  };
+  const answer =
+    kind === 'PodSecurityPolicyReview' ? answerForAccounts(request, input, search) : answerForSubject(request, search);
+  if ('error' in answer || search.candidatesError === undefined) return answer;
+  return { ...answer, warnings: [search.candidatesError, ...answer.warnings] };
 }
 
 const CANNOT_ASSIGN = 'CantAssignSecurityContextConstraintProvider';
 
 /** Answers with the first SCC that one of the subjects may use and that allows the pod. */
-function answerForSubject({ kind, user, groups }: ReviewRequest, context: ReviewContext): ReviewAnswer {
-  const { subjects } = context.search;
+function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search): ReviewAnswer {
+  const { subjects, compatibility } = search;
   const includesUser = kind === 'PodSecurityPolicySelfSubjectReview' || user !== '' || groups.length > 0;
-  const reviewed = [includesUser ? subjects.user : undefined, subjects.serviceAccount].filter(
-    (one) => one !== undefined,
+  const reviewed = [includesUser ? subjects.user : undefined, subjects.serviceAccount];
+  const { usable, broken } = findUsableSccs(
+    reviewed.filter((one) => one !== undefined),
+    search,
   );
-  const { usable, broken } = findUsableSccs(reviewed, context);
-  if (broken.length > 0 && context.compatibility.brokenScc === 'refuse') {
+  if (broken.length > 0 && compatibility.brokenScc === 'refuse') {
     return { error: createStatus(500, 'InternalError', aggregate(broken)) };
   }
-  const [first] = findAdmissions(usable, context);
-  const status = first ?? (usable.length > 0 ? { reason: CANNOT_ASSIGN } : {});
-  return { status, warnings: [...context.warnings, ...broken] };
+  const [first] = findAdmissions(usable, search);
+  return { status: first ?? (usable.length > 0 ? { reason: CANNOT_ASSIGN } : {}), warnings: broken };
 }
 
 /** Answers with every SCC that a service account may use and that allows the pod, for each account. */
-function answerForAccounts(request: ReviewRequest, input: ReviewInput, context: ReviewContext): ReviewAnswer {
+function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: Search): ReviewAnswer {
   const { pod, serviceAccountNames } = request;
-  const { brokenScc, identity } = context.compatibility;
-  const defaultName = pod.serviceAccountName === '' ? 'default' : pod.serviceAccountName;
-  const names = serviceAccountNames.length > 0 ? serviceAccountNames : [defaultName];
+  const { brokenScc, identity } = search.compatibility;
+  const names = serviceAccountNames.length > 0 ? serviceAccountNames : [pod.serviceAccountName || 'default'];
   const missing = names.filter((name) => !input.hasServiceAccount(name));
   if (missing.length > 0) return { error: badRequest(aggregate(missing.map(formatMissingAccount))) };
   const results = names.map((name) => {
-    const account = serviceAccountSubject(context.search.namespace.name, name, identity);
-    const { usable, broken } = findUsableSccs([account], context);
-    const admissions = broken.length > 0 && brokenScc === 'refuse' ? [] : findAdmissions(usable, context);
+    const account = serviceAccountSubject(search.namespace.name, name, identity);
+    const { usable, broken } = findUsableSccs([account], search);
+    const admissions = broken.length > 0 && brokenScc === 'refuse' ? [] : findAdmissions(usable, search);
     return { broken, entries: admissions.map((status) => ({ name, ...status })) };
   });
   return {
     status: { allowedServiceAccounts: results.flatMap(({ entries }) => entries) },
-    warnings: [...context.warnings, ...new Set(results.flatMap(({ broken }) => broken))],
+    warnings: [...new Set(results.flatMap(({ broken }) => broken))],
   };
 }
 
-interface UsableSccs {
-  readonly usable: readonly PreparedScc[];
-  /** The messages for the SCCs that cannot be used in the namespace. */
-  readonly broken: readonly string[];
-}
-
-function findUsableSccs(subjects: readonly Subject[], { search }: ReviewContext): UsableSccs {
-  const usable = search.candidates.filter((scc) => subjects.some((subject) => search.mayUse(subject, scc)));
-  const broken = usable.map((scc) => bindingError(scc, search.namespace)).filter((error) => error !== undefined);
-  return { usable, broken };
+/** Returns the SCCs that one of the subjects may use, and the messages for those that cannot be used in the namespace. */
+function findUsableSccs(subjects: readonly Subject[], { candidates, mayUse, namespace }: Search) {
+  const usable = candidates.filter((scc) => subjects.some((subject) => mayUse(subject, scc)));
+  return { usable, broken: usable.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined) };
 }
 
 /** Returns the SCCs that allow the pod, with the completed pod if the pod names its service account. */
-function findAdmissions(usable: readonly PreparedScc[], { search, objects }: ReviewContext): readonly JsonObject[] {
+function findAdmissions(usable: readonly PreparedScc[], search: Search): readonly JsonObject[] {
   return usable.flatMap((scc) => {
     const completion = completePod(scc, search);
     if (completion.errors.length > 0) return [];
     const isNamed = search.pod.serviceAccountName !== '';
     const template = isNamed ? { template: { spec: writePod(completion, {})['spec'] } } : {};
-    return [{ allowedBy: createReference(objects, scc.name), ...template }];
+    return [{ allowedBy: createReference(search.input.sccs, scc.name), ...template }];
   });
 }
 

@@ -1,35 +1,70 @@
 /** The search for the first SCC that is usable and allows a pod. */
 import type { FieldError } from '../../kube/field-error.ts';
-import {
-  createMayUse,
-  createSubjectTypeOf,
-  podSubjects,
-  type Subject,
-  type Subjects,
-  type SubjectType,
-} from './access.ts';
+import { createMayUse, findSubjectType, podSubjects, type MayUse, type Subjects, type SubjectType } from './access.ts';
 import { createBudget, createBudgetError, MAX_ERRORS, spendErrors, spendEvaluation, type Budget } from './budget.ts';
 import { allowsPod, completePod, findExtent, type Completion, type Extent } from './complete.ts';
 import { aggregate, formatErrors, notUsableMessage, omittedErrorsMessage } from './messages.ts';
-import { resolveCompatibility } from './mode.ts';
+import { resolveCompatibility, type Deviations } from './mode.ts';
 import { bindingError, readNamespaceRanges, type NamespaceRanges } from './namespace.ts';
-import { findCandidates, getSccSet } from './order.ts';
+import { findCandidates, getSccSet, type CandidatesInput } from './order.ts';
 import type { SccPod } from './pod.ts';
 import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 
-export interface SearchInput {
+export interface Search {
+  readonly input: SccInput;
+  readonly compatibility: Required<Deviations>;
   /** In the order of evaluation. */
   readonly candidates: readonly PreparedScc[];
+  /** Why there are no candidates. */
+  readonly candidatesError: string | undefined;
   readonly namespace: NamespaceRanges;
   readonly pod: SccPod;
   readonly subjects: Subjects;
-  readonly mayUse: (subject: Subject, scc: PreparedScc) => boolean;
-  /** The subject that may use the SCC; `undefined` if it is not usable. */
-  readonly subjectTypeOf: (scc: PreparedScc) => SubjectType | undefined;
+  readonly mayUse: MayUse;
   /** What the SCC may change in the pod. */
   readonly mutable: Extent;
   readonly budget: Budget;
+}
+
+interface SearchOptions extends Omit<CandidatesInput, 'preferUserNamespaces'> {
+  readonly mutable: Extent;
+}
+
+/** Creates the search for a pod. It has no candidates if they cannot be determined. */
+export function createSearch(input: SccInput, pod: SccPod, { mutable, ...options }: SearchOptions): Search {
+  const { userInfo, canUse } = input;
+  const compatibility = resolveCompatibility(input.compatibility);
+  const namespace = readNamespaceRanges(input.namespace);
+  const { serviceAccountName } = pod;
+  const { identity } = compatibility;
+  const preferUserNamespaces = input.preferUserNamespaces === true && pod.hostUsers === false;
+  const candidates = findCandidates(getSccSet(input), { ...options, preferUserNamespaces });
+  return {
+    input,
+    compatibility,
+    candidates: 'error' in candidates ? [] : candidates.sccs,
+    candidatesError: 'error' in candidates ? candidates.error : undefined,
+    namespace,
+    pod,
+    subjects: podSubjects({ userInfo, serviceAccountName, namespaceName: namespace.name, identity }),
+    mayUse: createMayUse(canUse, namespace.name),
+    mutable,
+    budget: createBudget(),
+  };
+}
+
+/** Returns the message of the denial if no SCC can be evaluated. */
+export function findProblem({ candidates, candidatesError, namespace, compatibility }: Search): string | undefined {
+  const problem = candidatesError ?? namespace.problem;
+  if (problem !== undefined || compatibility.brokenScc !== 'refuse') return problem;
+  const errors = candidates.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined);
+  return errors.length === 0 ? undefined : aggregate(errors);
+}
+
+/** Returns the subject that may use an SCC; `undefined` if it is not usable. */
+export function subjectType(scc: PreparedScc, { subjects, mayUse }: Search): SubjectType | undefined {
+  return findSubjectType(scc, subjects, mayUse);
 }
 
 /** An SCC that does not admit the pod. */
@@ -53,27 +88,27 @@ export interface Admission {
 
 export interface SearchResult {
   readonly rejections: readonly Rejection[];
-  readonly admission: Admission | undefined;
+  readonly admission?: Admission;
   /** Set if the search was aborted because the pod is too large to evaluate the remaining SCCs. */
   readonly budgetError?: FieldError;
 }
 
 /** Evaluates the candidates in order until one admits the pod. */
-export function searchScc(input: SearchInput): SearchResult {
-  const { budget, candidates, mutable } = input;
+export function searchScc(search: Search): SearchResult {
+  const { budget, candidates, mutable } = search;
   const rejections: Rejection[] = [];
   let maxErrors = MAX_ERRORS;
   for (const scc of candidates) {
-    const subjectType = input.subjectTypeOf(scc);
-    if (subjectType === undefined) {
+    const subject = subjectType(scc, search);
+    if (subject === undefined) {
       const messages = [notUsableMessage(scc.name)];
       rejections.push({ scc, reason: 'denied', errors: [], messages, isCut: false });
       continue;
     }
-    if (!spendEvaluation(budget, scc, input)) {
-      return { rejections, admission: undefined, budgetError: createBudgetError(scc, input, candidates.length) };
+    if (!spendEvaluation(budget, scc, search)) {
+      return { rejections, budgetError: createBudgetError(scc, search, candidates.length) };
     }
-    const completion = completePod(scc, input, maxErrors);
+    const completion = completePod(scc, search, maxErrors);
     const { errors } = completion;
     if (errors.length > 0) {
       const isCut = maxErrors === 1;
@@ -81,86 +116,30 @@ export function searchScc(input: SearchInput): SearchResult {
       rejections.push({ scc, reason: 'errors', errors, messages, isCut });
       if (!spendErrors(budget, errors)) maxErrors = 1;
     } else if (isMutationAllowed(completion, mutable)) {
-      return { rejections, admission: { scc, completion, subjectType } };
+      return { rejections, admission: { scc, completion, subjectType: subject } };
     } else rejections.push({ scc, reason: 'changes', errors: [], messages: [], isCut: false });
   }
-  return { rejections, admission: undefined };
+  return { rejections };
 }
 
 /** Returns the next SCC after the chosen one that would admit the pod; `'unknown'` if the budget does not suffice. */
-export function findNextAdmitting(input: SearchInput, chosen: PreparedScc): PreparedScc | 'unknown' | undefined {
-  for (const scc of input.candidates.slice(input.candidates.indexOf(chosen) + 1)) {
-    if (input.subjectTypeOf(scc) === undefined) continue;
-    if (!spendEvaluation(input.budget, scc, input)) return 'unknown';
-    if (allowsPod(scc, input)) return scc;
+export function findNextAdmitting(search: Search, chosen: PreparedScc): PreparedScc | 'unknown' | undefined {
+  for (const scc of search.candidates.slice(search.candidates.indexOf(chosen) + 1)) {
+    if (subjectType(scc, search) === undefined) continue;
+    if (!spendEvaluation(search.budget, scc, search)) return 'unknown';
+    if (allowsPod(scc, search)) return scc;
   }
   return undefined;
 }
 
 /** True if the SCC would admit the pod if it were usable. */
-export function admits(scc: PreparedScc, input: SearchInput): boolean {
-  if (input.mutable === 'everything') return allowsPod(scc, input);
-  const completion = completePod(scc, input);
-  return completion.errors.length === 0 && isMutationAllowed(completion, input.mutable);
+export function admits(scc: PreparedScc, search: Search): boolean {
+  const completion = completePod(scc, search, 1);
+  return completion.errors.length === 0 && isMutationAllowed(completion, search.mutable);
 }
 
 export function isMutationAllowed(completion: Completion, mutable: Extent): boolean {
   if (mutable === 'everything') return true;
   const extent = findExtent(completion);
   return extent === 'nothing' || extent === mutable;
-}
-
-/** The parameters of the mutating or the validating pass. */
-interface Pass {
-  readonly requiredScc: string;
-  readonly recordedScc: string;
-  readonly mutable: Extent;
-}
-
-/** Creates the search for a pass. The error is the message of the denial if no SCC can be evaluated. */
-export function prepareSearch(
-  input: SccInput,
-  pod: SccPod,
-  { requiredScc, recordedScc, mutable }: Pass,
-): SearchInput | { readonly error: string } {
-  const { brokenScc, requiredSccs } = resolveCompatibility(input.compatibility);
-  const preferUserNamespaces = prefersUserNamespaces(input, pod);
-  const options = { requiredSccs, requiredScc, recordedScc, preferUserNamespaces };
-  const candidates = findCandidates(getSccSet(input), options);
-  if ('error' in candidates) return candidates;
-  const search = createSearch(input, pod, { candidates: candidates.sccs, mutable });
-  const { namespace } = search;
-  if (namespace.problem !== undefined) return { error: namespace.problem };
-  if (brokenScc === 'refuse') {
-    const errors = candidates.sccs.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined);
-    if (errors.length > 0) return { error: aggregate(errors) };
-  }
-  return search;
-}
-
-export function prefersUserNamespaces({ preferUserNamespaces }: SccInput, { hostUsers }: SccPod): boolean {
-  return preferUserNamespaces === true && hostUsers === false;
-}
-
-/** Creates a search among these SCCs without the checks of `prepareSearch`. */
-export function createSearch(
-  input: SccInput,
-  pod: SccPod,
-  { candidates, mutable }: Pick<SearchInput, 'candidates' | 'mutable'>,
-): SearchInput {
-  const { userInfo, canUse, compatibility } = input;
-  const namespace = readNamespaceRanges(input.namespace);
-  const { name: namespaceName } = namespace;
-  const { identity } = resolveCompatibility(compatibility);
-  const subjects = podSubjects({ userInfo, serviceAccountName: pod.serviceAccountName, namespaceName, identity });
-  return {
-    candidates,
-    namespace,
-    pod,
-    subjects,
-    mayUse: createMayUse(canUse, namespaceName),
-    subjectTypeOf: createSubjectTypeOf(canUse, namespaceName, subjects),
-    mutable,
-    budget: createBudget(),
-  };
 }

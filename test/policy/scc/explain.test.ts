@@ -73,8 +73,8 @@ describe('refusals', () => {
     assert.deepEqual([sccs, Object.keys(rest)], [[], ['decision']]);
   });
   test('tell the closest SCC, and the least permissive one that would admit the pod', () => {
-    const { closest: closest, grantable, sccs } = explainScc(request({ object: root }));
-    assert.deepEqual([closest, grantable], ['restricted-v2', 'anyuid']);
+    const { closest, grantable, sccs } = explainScc(request({ object: root }));
+    assert.deepEqual([closest?.scc, grantable], ['restricted-v2', 'anyuid']);
     assert.deepEqual(sccs[1], {
       name: 'restricted-v2',
       priority: 0,

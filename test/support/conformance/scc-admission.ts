@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import { type JsonObject, type Namespace, isObject } from '../../../src/kube/types.ts';
-import { createMayUse, podSubjects, findSubjectTypes } from '../../../src/policy/scc/access.ts';
+import { createMayUse, podSubjects, findSubjectType } from '../../../src/policy/scc/access.ts';
 import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
 import { assignScc, validateScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
 import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
@@ -107,7 +107,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
         identity: 'openshift',
       });
       const mayUse = createMayUse(canUseBy(input.grants.map(grantOf)), input.namespace);
-      assert.equal(findSubjectTypes(prepareScc(input.scc), subjects, mayUse)[0] ?? 'none', type);
+      assert.equal(findSubjectType(prepareScc(input.scc), subjects, mayUse) ?? 'none', type);
     }),
     'provider.assign': area(
       'an attempt, written into the pod',

@@ -1,25 +1,22 @@
 /** Explanations of a decision: every SCC with its errors, and plans of pods that do not exist yet. */
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import type { JsonObject, Namespace, Pod } from '../../../kube/types.ts';
-import { findSubjectTypes, type SubjectType } from '../access.ts';
-import { assignScc, mutableFields } from '../assign.ts';
+import type { SubjectType } from '../access.ts';
+import { evaluate, mutableFields, type Evaluation } from '../assign.ts';
 import { completePod, writePod } from '../complete.ts';
-import type { SccPod } from '../pod.ts';
-import { bindingError } from '../namespace.ts';
-import { findCandidates, getSccSet } from '../order.ts';
-import { podAnnotation, readRequest, type SccDecision, type SccInput } from '../request.ts';
-import type { PreparedScc } from '../scc.ts';
-import {
-  createSearch,
-  isMutationAllowed,
-  prefersUserNamespaces,
-  prepareSearch,
-  searchScc,
-  type SearchInput,
-} from '../search.ts';
 import { formatErrors } from '../messages.ts';
+import { bindingError } from '../namespace.ts';
+import { podAnnotation, type SccDecision, type SccInput } from '../request.ts';
+import type { PreparedScc } from '../scc.ts';
+import { createSearch, isMutationAllowed, type Search } from '../search.ts';
 import { findChanges, type Change } from './changes.ts';
-import { findDisallowedFields, findSuggestion, formatDisallowedField, type DisallowedField } from './suggestion.ts';
+import {
+  findDisallowedFields,
+  findSuggestion,
+  formatDisallowedField,
+  type DisallowedField,
+  type Suggestion,
+} from './suggestion.ts';
 
 /** The result of one SCC for a pod. */
 export interface ExplainedScc {
@@ -41,7 +38,8 @@ export interface ExplainedScc {
   readonly object?: JsonObject;
 }
 
-export interface SccExplanation {
+/** A decision with the reasons of each SCC. The suggestion is that for a denied pod. */
+export interface SccExplanation extends Suggestion {
   /** The decision of `assignScc`. */
   readonly decision: SccDecision;
   /** All SCCs in the order of evaluation; empty if the decision does not depend on SCCs. */
@@ -52,63 +50,44 @@ export interface SccExplanation {
   readonly next?: string;
   /** Why the chosen SCC is ordered before the next. */
   readonly reason?: string;
-  /** For a denied pod: the usable SCC with the fewest disallowed fields. If none is usable, the closest of all. */
-  readonly closest?: string;
-  /** For a denied pod: the least permissive SCC that would admit it if its use were granted. */
-  readonly grantable?: string;
-  /** Set if `grantable` allows everything: a custom SCC that allows less. */
-  readonly suggestedScc?: SuggestedScc;
-}
-
-/** A custom SCC that would admit a pod: a copy of an existing SCC with changes. */
-export interface SuggestedScc {
-  readonly copyOf: string;
-  /** Verb phrases: `set allowedCapabilities=NET_ADMIN`, `allow runAsUser 65534`. */
-  readonly changes: readonly string[];
 }
 
 const CANNOT_CHANGE = 'the SCC would have to change the pod, which an update cannot do';
 
 /** Evaluates every SCC for a pod, whether it is usable or not, and returns the results with the decision. */
 export function explainScc(input: SccInput): SccExplanation {
-  const decision = assignScc(input);
-  const read = readRequest(input);
-  if (read.verdict !== 'judge') return { decision, sccs: [] };
-  const { pod } = read.request;
-  const candidates = findCandidates(getSccSet(input), {
-    preferUserNamespaces: prefersUserNamespaces(input, pod),
-  });
-  const search = createSearch(input, pod, {
-    candidates: 'error' in candidates ? [] : candidates.sccs,
-    mutable: mutableFields(input),
-  });
+  const evaluation = evaluate(input, 'assign');
+  const { decision, pod } = evaluation;
+  if (!pod) return { decision, sccs: [] };
+  const search = createSearch(input, pod, { mutable: mutableFields(input) });
   const sccs = search.candidates.map((scc) => explain(scc, search));
-  return { decision, sccs, ...(decision.allowed ? explainChoice(decision, sccs) : explainDenial(input, pod)) };
+  return { decision, sccs, ...(decision.allowed ? explainChoice(decision, sccs) : suggest(evaluation)) };
 }
 
-function explain(scc: PreparedScc, search: SearchInput): ExplainedScc {
-  const requiredScc = requiredSccName(search.pod);
+function explain(scc: PreparedScc, search: Search): ExplainedScc {
+  const { pod, subjects, mayUse, namespace, mutable } = search;
   const { name, score, fields } = scc;
   const completion = completePod(scc, search);
   const { errors } = completion;
-  const fits = errors.length === 0 && isMutationAllowed(completion, search.mutable);
-  const broken = bindingError(scc, search.namespace);
-  const usableBy = findSubjectTypes(scc, search.subjects, search.mayUse);
-  const [subjectType] = usableBy;
+  const fits = errors.length === 0 && isMutationAllowed(completion, mutable);
+  const broken = bindingError(scc, namespace);
+  const usableBy: SubjectType[] = [];
+  if (subjects.serviceAccount && mayUse(subjects.serviceAccount, scc)) usableBy.push('serviceaccount');
+  if (mayUse(subjects.user, scc)) usableBy.push('user');
   const annotations = {
     [POD_SCC_ANNOTATIONS.scc]: name,
-    ...(subjectType === undefined ? {} : { [POD_SCC_ANNOTATIONS.subjectType]: subjectType }),
+    ...(usableBy[0] === undefined ? {} : { [POD_SCC_ANNOTATIONS.subjectType]: usableBy[0] }),
   };
   const messages = [...new Set(formatErrors(name, errors))];
   return {
     name,
     priority: fields.priority,
     score,
-    isCandidate: requiredScc === '' || requiredScc === name,
+    isCandidate: (pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] || name) === name,
     usableBy,
     fits,
     errors: fits || messages.length > 0 ? messages : [CANNOT_CHANGE],
-    disallowedFields: findDisallowedFields(search.pod, errors),
+    disallowedFields: findDisallowedFields(pod, errors),
     ...(broken === undefined ? {} : { broken }),
     ...(fits ? { object: writePod(completion, annotations) } : {}),
   };
@@ -128,21 +107,8 @@ function explainChoice(
   return { chosen: facts.scc, ...(next ? { next: next.name } : {}), ...(reason === undefined ? {} : { reason }) };
 }
 
-/** Returns nothing for a request that is denied before SCCs are evaluated. */
-function explainDenial(input: SccInput, pod: SccPod): Pick<SccExplanation, 'closest' | 'grantable' | 'suggestedScc'> {
-  const requiredScc = requiredSccName(pod);
-  const search = prepareSearch(input, pod, { requiredScc, recordedScc: '', mutable: mutableFields(input) });
-  if ('error' in search) return {};
-  const { closest, grantable, suggestedScc } = findSuggestion(search, searchScc(search));
-  return {
-    ...(closest ? { closest: closest.scc.name } : {}),
-    ...(grantable ? { grantable: grantable.name } : {}),
-    ...(suggestedScc ? { suggestedScc: { ...suggestedScc, copyOf: suggestedScc.copyOf.name } } : {}),
-  };
-}
-
-function requiredSccName({ annotations }: SccPod): string {
-  return annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
+function suggest({ search, result }: Evaluation): Suggestion {
+  return search && result ? findSuggestion(search, result) : {};
 }
 
 export interface PlannedAdmission {
@@ -154,46 +120,24 @@ export interface PlannedAdmission {
   readonly changes: readonly Change[];
 }
 
-/** A pod that SCCs do not apply to. */
-export interface PlannedPass {
-  readonly outcome: 'ignored';
-}
-
-export interface PlannedRefusal {
+export interface PlannedRefusal extends Suggestion {
   readonly outcome: 'refused';
   /** The message of the denial. */
   readonly message: string;
-  /** The SCC with the fewest disallowed fields; absent if no SCC was evaluated. */
-  readonly closest?: { readonly scc: string; readonly disallowedFields: readonly DisallowedField[] };
-  /** The least permissive SCC that would admit the pod if its use were granted. */
-  readonly grantable?: string;
-  /** Set if `grantable` allows everything: a custom SCC that allows less. */
-  readonly suggestedScc?: SuggestedScc;
 }
 
-export type PlannedPod = PlannedAdmission | PlannedPass | PlannedRefusal;
+/** A planned pod. SCCs do not apply to an ignored one. */
+export type PlannedPod = PlannedAdmission | PlannedRefusal | { readonly outcome: 'ignored' };
 
-/** Decides on the creation of a pod. Only a denial evaluates every SCC. */
+/** Decides on the creation of a pod. */
 export function planPod(input: Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>): PlannedPod {
-  const request: SccInput = { ...input, operation: 'CREATE' };
-  const decision = assignScc(request);
-  if (!decision.allowed) return planRefusal(request, decision.status.message);
+  const evaluation = evaluate({ ...input, operation: 'CREATE' }, 'assign');
+  const { decision } = evaluation;
+  if (!decision.allowed) return { outcome: 'refused', message: decision.status.message, ...suggest(evaluation) };
   const scc = podAnnotation(decision.object, POD_SCC_ANNOTATIONS.scc);
   if (scc === '' || decision.object === input.object) return { outcome: 'ignored' };
   const subjectType = podAnnotation(decision.object, POD_SCC_ANNOTATIONS.subjectType);
   return { outcome: 'admitted', scc, subjectType, changes: findChanges(input.object, decision.object) };
-}
-
-function planRefusal(request: SccInput, message: string): PlannedRefusal {
-  const { sccs, closest, grantable, suggestedScc } = explainScc(request);
-  const closestScc = sccs.find(({ name }) => name === closest);
-  return {
-    outcome: 'refused',
-    message,
-    ...(closestScc ? { closest: { scc: closestScc.name, disallowedFields: closestScc.disallowedFields } } : {}),
-    ...(grantable === undefined ? {} : { grantable }),
-    ...(suggestedScc === undefined ? {} : { suggestedScc }),
-  };
 }
 
 /** Returns the fields of a pod, with their values, that an SCC would not allow if the pod were created now. */

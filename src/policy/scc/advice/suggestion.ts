@@ -1,11 +1,11 @@
-/** What would make an SCC admit a pod: the fields to change, the SCC to grant, or the custom SCC to create. */
+/** Suggestions for denied pods: the fields to change, the SCC to grant, or the custom SCC to create. */
 import type { FieldError } from '../../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import { completePod, writePod } from '../complete.ts';
 import { formatValues } from '../messages.ts';
 import type { PreparedScc } from '../scc.ts';
-import { admits, type Rejection, type SearchInput, type SearchResult } from '../search.ts';
+import { admits, type Search, type SearchResult } from '../search.ts';
 import { findChanges } from './changes.ts';
 
 /** A field of a pod that an SCC does not allow. */
@@ -103,83 +103,68 @@ function locateSysctl(pod: PodFields, path: string): FieldValue {
   return { path: `${path}.name`, value: pod.sysctls[index] };
 }
 
-/** What would help a pod that no SCC admits. Either `changing` is set, or any of the others. */
+/** How a pod that no SCC admits can be admitted. Either `changing` is set, or any of the others. SCCs are names. */
 export interface Suggestion {
   /**
    * The usable SCC with the fewest disallowed fields. If no SCC is usable and none could be granted, the closest of all.
    */
-  readonly closest?: ClosestScc;
+  readonly closest?: { readonly scc: string; readonly disallowedFields: readonly DisallowedField[] };
   /** The least permissive SCC that would admit the pod if its use were granted. */
-  readonly grantable?: PreparedScc;
+  readonly grantable?: string;
   /** Set if `grantable` allows everything: a custom SCC that allows less. */
   readonly suggestedScc?: SuggestedScc;
   /** The first SCC that would admit the pod if it could change these fields of it. */
-  readonly changing?: { readonly scc: PreparedScc; readonly paths: readonly string[] };
-}
-
-export interface ClosestScc {
-  readonly scc: PreparedScc;
-  /** At least one. */
-  readonly disallowedFields: readonly DisallowedField[];
+  readonly changing?: { readonly scc: string; readonly paths: readonly string[] };
 }
 
 /** A custom SCC that would admit a pod: a copy of an existing SCC with changes. */
 export interface SuggestedScc {
-  readonly copyOf: PreparedScc;
+  readonly copyOf: string;
   /** Verb phrases: `set allowedCapabilities=NET_ADMIN`, `allow runAsUser 65534`. */
   readonly changes: readonly string[];
 }
 
-/** Finds what would help a pod for which the search found no SCC. */
-export function findSuggestion(search: SearchInput, { rejections }: SearchResult): Suggestion {
+/** Finds how a pod can be admitted for which the search found no SCC. */
+export function findSuggestion(search: Search, { rejections }: SearchResult): Suggestion {
+  const { pod } = search;
   const changing = rejections.find(({ reason }) => reason === 'changes')?.scc;
-  if (changing) return { changing: { scc: changing, paths: findChangedPaths(changing, search) } };
+  if (changing) return { changing: { scc: changing.name, paths: findChangedPaths(changing, search) } };
   const denied = rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc);
-  const grantable = findGrantable(search, denied);
+  // The priority does not matter: the grant outlasts the pod, so the least permissive SCC is the best.
+  const grantable = denied.toSorted((a, b) => a.score - b.score).find((scc) => admits(scc, search));
+  const usable = rejections.flatMap(({ scc, errors, isCut }) => (errors.length > 0 && !isCut ? [{ scc, errors }] : []));
   const isAnyUsable = denied.length < rejections.length;
-  const candidates =
-    isAnyUsable || grantable
-      ? rejections
-      : denied.map((scc) => ({
-          scc,
-          errors: completePod(scc, search).errors,
-          isCut: false,
-        }));
-  const closest = findClosest(search, candidates);
+  const compared = isAnyUsable || grantable ? usable : denied.map((scc) => ({ scc, ...completePod(scc, search) }));
+  const closest = findClosest(pod, compared);
   const suggestedScc = grantable && suggestScc(search, grantable);
   return {
-    ...(closest ? { closest } : {}),
-    ...(grantable ? { grantable } : {}),
+    ...(closest ? { closest: { scc: closest.scc.name, disallowedFields: closest.disallowedFields } } : {}),
+    ...(grantable ? { grantable: grantable.name } : {}),
     ...(suggestedScc ? { suggestedScc } : {}),
   };
 }
 
+interface SccErrors {
+  readonly scc: PreparedScc;
+  readonly errors: readonly FieldError[];
+}
+
+/** Returns the first of the SCCs with the fewest disallowed fields, but at least one. */
 function findClosest(
-  { pod }: SearchInput,
-  candidates: readonly Pick<Rejection, 'scc' | 'errors' | 'isCut'>[],
-): ClosestScc | undefined {
-  let closest: ClosestScc | undefined;
-  for (const { scc, errors, isCut } of candidates) {
-    if (errors.length === 0 || isCut) continue;
-    const fewest = closest?.disallowedFields.length;
+  pod: PodFields,
+  compared: Iterable<SccErrors>,
+): { readonly scc: PreparedScc; readonly disallowedFields: readonly DisallowedField[] } | undefined {
+  let closest: ReturnType<typeof findClosest>;
+  for (const { scc, errors } of compared) {
+    const fewest = closest?.disallowedFields.length ?? Infinity;
+    if (fewest === 1) break;
     const disallowedFields = findDisallowedFields(pod, errors, fewest);
-    if (disallowedFields.length > 0 && disallowedFields.length < (fewest ?? Infinity))
-      closest = { scc, disallowedFields };
-    if (closest?.disallowedFields.length === 1) break;
+    if (disallowedFields.length > 0 && disallowedFields.length < fewest) closest = { scc, disallowedFields };
   }
   return closest;
 }
 
-/** The priority does not matter: the grant outlasts the pod, so the least permissive SCC is the best. */
-function findGrantable(search: SearchInput, denied: readonly PreparedScc[]): PreparedScc | undefined {
-  let best: PreparedScc | undefined;
-  for (const scc of denied) {
-    if (scc.score < (best?.score ?? Infinity) && admits(scc, search)) best = scc;
-  }
-  return best;
-}
-
-function findChangedPaths(scc: PreparedScc, search: SearchInput): readonly string[] {
+function findChangedPaths(scc: PreparedScc, search: Search): readonly string[] {
   const changed = writePod(completePod(scc, search), { [POD_SCC_ANNOTATIONS.scc]: scc.name });
   return findChanges(search.pod.json, changed).map(({ path }) => path);
 }
@@ -188,22 +173,20 @@ function findChangedPaths(scc: PreparedScc, search: SearchInput): readonly strin
  * Returns a custom SCC to grant instead of an SCC that allows everything. Returns `undefined` if that SCC allows less, if
  * a container is privileged, or if no SCC can be copied.
  */
-function suggestScc(search: SearchInput, grantable: PreparedScc): SuggestedScc | undefined {
+function suggestScc(search: Search, grantable: PreparedScc): SuggestedScc | undefined {
   const { pod, candidates } = search;
-  if (!grantable.fields.allowPrivilegedContainer || pod.containers.some(({ privileged }) => privileged))
+  if (!grantable.fields.allowPrivilegedContainer || pod.containers.some(({ privileged }) => privileged)) {
     return undefined;
-  let best: { readonly copyOf: PreparedScc; readonly disallowedFields: readonly DisallowedField[] } | undefined;
-  for (const copyOf of candidates) {
-    const requiresUserNamespace = copyOf.fields.userNamespaceLevel === 'RequirePodLevel' && pod.hostUsers !== false;
-    if (copyOf.fields.allowPrivilegedContainer || requiresUserNamespace) continue;
-    const fewest = best?.disallowedFields.length ?? Infinity;
-    // One field more than the best SCC so far is enough to discard an SCC.
-    const disallowedFields = findDisallowedFields(pod, completePod(copyOf, search).errors, fewest + 1);
-    if (disallowedFields.length === 0) continue;
-    const lead = fewest - disallowedFields.length;
-    if (lead > 0 || (lead === 0 && copyOf.score < (best?.copyOf.score ?? 0))) best = { copyOf, disallowedFields };
   }
-  return best && { copyOf: best.copyOf, changes: formatSccChanges(best.disallowedFields) };
+  const copyable = candidates.filter(({ fields: { allowPrivilegedContainer, userNamespaceLevel } }) => {
+    return !allowPrivilegedContainer && (userNamespaceLevel !== 'RequirePodLevel' || pod.hostUsers === false);
+  });
+  const compared = copyable.toSorted((a, b) => a.score - b.score);
+  const best = findClosest(
+    pod,
+    compared.map((scc) => ({ scc, ...completePod(scc, search) })),
+  );
+  return best && { copyOf: best.scc.name, changes: formatSccChanges(best.disallowedFields) };
 }
 
 /** How an SCC has to change so that it allows a field of a pod. The first row whose pattern matches the path applies. */

@@ -5,15 +5,12 @@ import { isObject, type Namespace } from '../../../kube/types.ts';
 import { serviceAccountSubject } from '../access.ts';
 import { allowsPod } from '../complete.ts';
 import { formatListWarning, formatValues, formatWarning, quoteName } from '../messages.ts';
-import { resolveCompatibility } from '../mode.ts';
-import { readNamespaceRanges } from '../namespace.ts';
 import { getSccSet } from '../order.ts';
-import type { SccPod } from '../pod.ts';
 import type { SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
-import { admits, type Admission, type SearchInput, type SearchResult } from '../search.ts';
+import { admits, subjectType, type Admission, type Search, type SearchResult } from '../search.ts';
 import { standardUseRole } from '../standard.ts';
-import { findSuggestion, formatDisallowedField, type ClosestScc, type Suggestion } from './suggestion.ts';
+import { findSuggestion, formatDisallowedField, type Suggestion } from './suggestion.ts';
 
 type Warnings = readonly string[];
 
@@ -21,7 +18,7 @@ type Warnings = readonly string[];
 const MAX_CONTAINERS = 1000;
 
 /** Returns the warnings for the creator of an admitted pod or debug container. */
-export function admissionWarnings(search: SearchInput, admission: Admission): Warnings {
+export function admissionWarnings(search: Search, admission: Admission): Warnings {
   const { hostUsers, containers } = search.pod;
   if (search.mutable === 'nothing' || containers.length > MAX_CONTAINERS) return [];
   const creator = admission.subjectType === 'user' ? creatorWarning(search, admission.scc) : undefined;
@@ -33,7 +30,7 @@ export function admissionWarnings(search: SearchInput, admission: Admission): Wa
  * Warns about a pod that is admitted only because of its creator's permissions: a controller creates pods with the
  * permissions of their service account. A debug container may exceed the SCC that is recorded on the pod.
  */
-function creatorWarning(search: SearchInput, scc: PreparedScc): string | undefined {
+function creatorWarning(search: Search, scc: PreparedScc): string | undefined {
   const { serviceAccountName, annotations } = search.pod;
   if (serviceAccountName === '') return undefined;
   // The actual groups of the service account decide on pods of controllers, regardless of the configured identity.
@@ -59,7 +56,7 @@ function creatorWarning(search: SearchInput, scc: PreparedScc): string | undefin
 const MAX_ID = 65_535;
 
 /** Warns about a pod with a user namespace that runs as a user which does not exist in that namespace. */
-function userIdWarning(search: SearchInput, { scc, completion }: Admission): string | undefined {
+function userIdWarning(search: Search, { scc, completion }: Admission): string | undefined {
   const uid = completion.containerValues
     .map(({ runAsUser }) => runAsUser ?? search.pod.runAsUser)
     .find((one) => one !== undefined && one > MAX_ID);
@@ -68,7 +65,7 @@ function userIdWarning(search: SearchInput, { scc, completion }: Admission): str
     (one) =>
       one.fields.userNamespaceLevel === 'RequirePodLevel' &&
       (one.fields.runAsUser.uidRangeMax ?? Infinity) <= MAX_ID &&
-      search.subjectTypeOf(one) !== undefined &&
+      subjectType(one, search) !== undefined &&
       allowsPod(one, search),
   );
   const { uidRangeMin = 1, uidRangeMax = MAX_ID } = better?.fields.runAsUser ?? {};
@@ -81,54 +78,50 @@ function userIdWarning(search: SearchInput, { scc, completion }: Admission): str
 }
 
 /** Returns the warnings for a pod that no SCC admits: the disallowed fields, and the SCC that could be granted. */
-export function refusalWarnings(input: SccInput, search: SearchInput, result: SearchResult): Warnings {
-  if (search.pod.containers.length > MAX_CONTAINERS) return [];
-  const rangeWarning = invalidRangeWarning(input.namespace, result);
+export function refusalWarnings(search: Search, result: SearchResult): Warnings {
+  const { input, pod } = search;
+  if (pod.containers.length > MAX_CONTAINERS) return [];
+  const rangeWarning = invalidRangeWarning(search, result);
   if (rangeWarning !== undefined) return [rangeWarning];
   // A grant for the sake of an update is needless if the pod can be created again.
-  const suggested = input.operation === 'UPDATE' ? searchForNewPod(input, search) : search;
+  const suggested = input.operation === 'UPDATE' ? searchForNewPod(search) : search;
   const suggestion = findSuggestion(suggested, result);
   const { closest, changing } = suggestion;
   if (changing) return [changingWarning(input, changing)];
   const isAnyUsable = result.rejections.some(({ reason }) => reason !== 'denied');
-  const isRequired = (search.pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '';
+  const isRequired = (pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '';
   return [
     closest && closestWarning(closest, isAnyUsable),
-    admittingWarning(suggestion, { search, suggested }) ??
+    admittingWarning(suggestion, search, suggested) ??
       (closest && !isRequired ? 'No SCC would admit the pod as it is.' : undefined),
   ].filter((text) => text !== undefined);
 }
 
 /** Returns the warnings for a pod that is denied before SCCs are evaluated. */
-export function unevaluatedWarnings(input: SccInput, pod: SccPod): Warnings {
+export function unevaluatedWarnings({ input, pod, compatibility, namespace }: Search): Warnings {
   const { sccs, byName } = getSccSet(input);
-  const missing = resolveCompatibility(input.compatibility).requiredSccs.find((name) => !byName.has(name));
+  const missing = compatibility.requiredSccs.find((name) => !byName.has(name));
   if (missing !== undefined) {
-    return [
-      formatWarning(
-        `SCC ${quoteName(missing)} does not exist, and no pod is admitted without it. Create it, or remove it from --scc-required.`,
-      ),
-    ];
+    const remedy = 'Create it, or remove it from --scc-required.';
+    return [formatWarning(`SCC ${quoteName(missing)} does not exist, and no pod is admitted without it. ${remedy}`)];
   }
   const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
   if (requiredScc !== '' && !byName.has(requiredScc)) {
     const head = `Annotation ${POD_SCC_ANNOTATIONS.requiredScc} requires SCC ${quoteName(requiredScc)}, which does not exist. Existing SCCs: `;
     return [formatListWarning(head, sccs.map(({ name }) => name).sort(), '.')];
   }
-  return missingRangeWarnings(input.namespace);
+  if (namespace.problem === undefined || !isObject(input.namespace)) return [];
+  return [formatWarning(missingRangeWarning(input.namespace))];
 }
 
 const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
 
-function missingRangeWarnings(namespace: Namespace): Warnings {
-  const { name, problem } = readNamespaceRanges(namespace);
-  if (problem === undefined || !isObject(namespace)) return [];
+function missingRangeWarning(namespace: Namespace): string {
+  const name = quoteName(namespace.metadata?.name ?? '');
   const ids = getAnnotation(namespace, uidRange);
-  const warning =
-    ids === undefined
-      ? `Namespace ${quoteName(name)} has no annotation ${uidRange} yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).`
-      : `Namespace ${quoteName(name)} has no annotation ${mcs}. Set it, or remove ${uidRange}=${formatValues([ids])} so that both are allocated.`;
-  return [formatWarning(warning)];
+  return ids === undefined
+    ? `Namespace ${name} has no annotation ${uidRange} yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).`
+    : `Namespace ${name} has no annotation ${mcs}. Set it, or remove ${uidRange}=${formatValues([ids])} so that both are allocated.`;
 }
 
 /** The annotations of namespaces with the ranges that are read from them, and the parts of an SCC that need a range. */
@@ -139,14 +132,13 @@ const RANGES = [
 ] as const;
 
 /** Returns a warning if an invalid annotation of the namespace prevents the use of an SCC. */
-function invalidRangeWarning(namespace: Namespace, { rejections }: SearchResult): string | undefined {
-  const ranges = readNamespaceRanges(namespace);
+function invalidRangeWarning({ input, namespace: ranges }: Search, { rejections }: SearchResult): string | undefined {
   for (const { annotation, range, needs } of RANGES) {
     const result = ranges[range];
     if (!('error' in result)) continue;
     const isNeeded = rejections.some(({ scc, reason }) => reason === 'errors' && needs.some((need) => scc.needs[need]));
     if (!isNeeded) continue;
-    const value = getAnnotation(namespace, annotation) ?? '';
+    const value = getAnnotation(input.namespace, annotation) ?? '';
     const problem = value === '' ? 'is empty' : `is invalid (${result.error})`;
     return formatWarning(
       `Annotation ${annotation}=${formatValues([value])} of namespace ${quoteName(ranges.name)} ${problem}. Correct it, or remove it so that a value is allocated.`,
@@ -160,65 +152,58 @@ function getAnnotation(namespace: Namespace, key: string): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function closestWarning({ scc, disallowedFields }: ClosestScc, isAnyUsable: boolean): string {
+function closestWarning({ scc, disallowedFields }: NonNullable<Suggestion['closest']>, isAnyUsable: boolean): string {
   const head = isAnyUsable ? 'The closest usable SCC is' : 'No SCC is usable. The closest one is';
   const items = disallowedFields.map(formatDisallowedField);
-  return formatListWarning(`${head} ${quoteName(scc.name)}. It does not allow: `, items, '.');
+  return formatListWarning(`${head} ${quoteName(scc)}. It does not allow: `, items, '.');
 }
 
-function changingWarning(
-  { operation }: SccInput,
-  { scc, paths }: { readonly scc: PreparedScc; readonly paths: readonly string[] },
-): string {
+function changingWarning({ operation }: SccInput, { scc, paths }: NonNullable<Suggestion['changing']>): string {
   const tail =
     operation === 'UPDATE'
       ? '. An update cannot change them: create the pod again.'
       : '. The pod was changed after its SCC had been assigned.';
-  return formatListWarning(`SCC ${quoteName(scc.name)} would have to change `, paths, tail);
-}
-
-/** The search of the decision, and the search for which a suggestion is made. They differ for updates. */
-interface Searches {
-  readonly search: SearchInput;
-  readonly suggested: SearchInput;
+  return formatListWarning(`SCC ${quoteName(scc)} would have to change `, paths, tail);
 }
 
 /** Debug containers are not created again with the pod, unless the request adds one. */
-function searchForNewPod({ subResource }: SccInput, search: SearchInput): SearchInput {
+function searchForNewPod(search: Search): Search {
   const containers = search.pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
-  const pod = subResource === 'ephemeralcontainers' ? search.pod : { ...search.pod, containers };
+  const pod = search.input.subResource === 'ephemeralcontainers' ? search.pod : { ...search.pod, containers };
   return { ...search, pod, mutable: 'everything' };
 }
 
 const IF_CREATED_AGAIN = ' if it were created again';
 
-/** Names the SCC that would admit the pod and what is required for it. */
+/** Names the SCC that would admit the pod and what is required for it. `suggested` differs from `search` for updates. */
 function admittingWarning(
   { grantable, suggestedScc }: Suggestion,
-  { search, suggested }: Searches,
+  search: Search,
+  suggested: Search,
 ): string | undefined {
   const isUpdate = search !== suggested;
   const usable =
     isUpdate &&
-    suggested.candidates.find((scc) => suggested.subjectTypeOf(scc) !== undefined && allowsPod(scc, suggested));
+    suggested.candidates.find((scc) => subjectType(scc, suggested) !== undefined && allowsPod(scc, suggested));
   if (usable) return formatWarning(`SCC ${quoteName(usable.name)} would admit the pod${IF_CREATED_AGAIN}.`);
-  if (!grantable) return undefined;
-  const name = quoteName(grantable.name);
-  const condition = isUpdate && !admits(grantable, search) ? IF_CREATED_AGAIN : '';
+  if (grantable === undefined) return undefined;
+  const name = quoteName(grantable);
+  const needsCreation = isUpdate && !search.candidates.some((scc) => scc.name === grantable && admits(scc, search));
+  const condition = needsCreation ? IF_CREATED_AGAIN : '';
   const grantee = formatGrantee(search);
   if (suggestedScc) {
     const tail = `, then grant its use to ${grantee}. Of the existing SCCs, only ${name} would admit the pod${condition}.`;
-    const head = `Needs a custom SCC: copy ${quoteName(suggestedScc.copyOf.name)} and `;
+    const head = `Needs a custom SCC: copy ${quoteName(suggestedScc.copyOf)} and `;
     return formatListWarning(head, suggestedScc.changes, tail);
   }
-  const role = standardUseRole(grantable.name);
+  const role = standardUseRole(grantable);
   const binding = role === undefined ? '' : `: bind ClusterRole ${quote(role)}`;
-  const grant = `${condition === '' ? ' if' : `${condition} and`} ${grantee} were granted its use${binding}`;
+  const grant = `${needsCreation ? `${condition} and` : ' if'} ${grantee} were granted its use${binding}`;
   return formatWarning(`SCC ${name} would admit the pod${grant}.`);
 }
 
 /** A grant to the service account helps every creator of the pod. */
-function formatGrantee({ pod: { serviceAccountName }, subjects }: SearchInput): string {
+function formatGrantee({ pod: { serviceAccountName }, subjects }: Search): string {
   return serviceAccountName === ''
     ? `user ${quoteName(subjects.user.username)}`
     : `service account ${quoteName(serviceAccountName)}`;
