@@ -1,12 +1,11 @@
-import { isObject } from '../../kube/types.ts';
-import { sortedSet, quote } from '../../kube/text.ts';
-
 /**
  * Role-based access control by the stored roles and bindings.
  *
  * Aggregated roles are not resolved, and the group `system:masters` has no special permissions. Malformed objects grant
  * nothing.
  */
+import { quote, sortedSet } from '../../kube/text.ts';
+import { isObject, type KubeObject } from '../../kube/types.ts';
 
 /** One rule of a role. */
 export interface PolicyRule {
@@ -19,8 +18,7 @@ export interface PolicyRule {
 }
 
 /** A Role or a ClusterRole. */
-export interface RoleLike {
-  readonly metadata?: { readonly name?: string; readonly namespace?: string };
+export interface RoleLike extends Pick<KubeObject, 'metadata'> {
   readonly rules?: readonly PolicyRule[] | null;
 }
 
@@ -33,8 +31,7 @@ export interface Subject {
 }
 
 /** A RoleBinding or a ClusterRoleBinding. */
-export interface RoleBindingLike {
-  readonly metadata?: { readonly name?: string; readonly namespace?: string };
+export interface RoleBindingLike extends Pick<KubeObject, 'metadata'> {
   readonly subjects?: readonly Subject[] | null;
   readonly roleRef: { readonly kind: string; readonly name: string };
 }
@@ -75,13 +72,7 @@ export interface Action {
 export type Authorizer = (user: User, action: Action) => boolean;
 
 /** A rule with verified types. */
-export interface Rule {
-  readonly verbs: readonly string[];
-  readonly apiGroups: readonly string[];
-  readonly resources: readonly string[];
-  readonly resourceNames: readonly string[];
-  readonly nonResourceURLs: readonly string[];
-}
+export type Rule = Required<PolicyRule>;
 
 const ALL = '*';
 
@@ -255,6 +246,6 @@ function formatRule(rule: Rule): string {
 }
 
 /** Formats strings as Go's `%q`. */
-export function formatStrings(texts: readonly string[]): string {
+function formatStrings(texts: readonly string[]): string {
   return `[${texts.map(quote).join(' ')}]`;
 }

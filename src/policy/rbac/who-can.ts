@@ -1,7 +1,7 @@
-import { isObject } from '../../kube/types.ts';
 import { compareBytes } from '../../kube/text.ts';
+import { isObject } from '../../kube/types.ts';
 import { grantNamespace, readRoleRef, readSubject } from './authorizer.ts';
-import { readRules, ruleAllows, type Rule, type Action, type RbacObjects, type Subject, type User } from './rules.ts';
+import { readRules, ruleAllows, type Action, type RbacObjects, type Subject, type User } from './rules.ts';
 
 /** A role or a binding. */
 export interface ObjectName {
@@ -27,44 +27,32 @@ export interface RbacGrant {
  * namespace and name. Malformed objects grant nothing.
  */
 export function findGrants(objects: RbacObjects, action: Action): readonly RbacGrant[] {
-  const roles = new Map<string, boolean>();
-  const keep = (kind: 'Role' | 'ClusterRole', role: unknown): void => {
-    const name = nameIn(role);
-    const namespace = grantNamespace(kind, role);
-    if (name === '' || namespace === undefined) return;
-    roles.set(keyOf({ namespace, name }), allows(isObject(role) ? readRules(role['rules']) : [], action));
-  };
-  for (const role of objects.clusterRoles) keep('ClusterRole', role);
-  for (const role of objects.roles) keep('Role', role);
-
-  const grantsBy = (kind: 'RoleBinding' | 'ClusterRoleBinding', binding: unknown): RbacGrant[] => {
+  const granting = new Set([
+    ...findGrantingRoles('ClusterRole', objects.clusterRoles, action),
+    ...findGrantingRoles('Role', objects.roles, action),
+  ]);
+  const findBindingGrants = (kind: 'RoleBinding' | 'ClusterRoleBinding', binding: unknown): RbacGrant[] => {
     const namespace = grantNamespace(kind, binding);
     if (namespace === undefined || !isObject(binding) || !Array.isArray(binding['subjects'])) return [];
     const ref = readRoleRef(binding['roleRef'], namespace);
-    if (ref === undefined || roles.get(keyOf(ref)) !== true) return [];
-    const role = nameOf(ref.namespace === '' ? 'ClusterRole' : 'Role', ref);
-    const by = nameOf(kind, { name: nameIn(binding), namespace });
-    return subjectsOf(binding['subjects'], namespace).map((subject) => ({ subject, role, binding: by }));
+    if (ref === undefined || !granting.has(roleKey(ref.namespace, ref.name))) return [];
+    const role = createName(ref.namespace === '' ? 'ClusterRole' : 'Role', ref.name, ref.namespace);
+    const bindingName = createName(kind, getName(binding), namespace);
+    return readSubjects(binding['subjects'], namespace).map((subject) => ({ subject, role, binding: bindingName }));
   };
-  const everywhere = objects.clusterRoleBindings.flatMap((binding) => grantsBy('ClusterRoleBinding', binding));
-  if (action.nonResourceURL != null) return everywhere.sort(compareGrants);
-  const inNamespaces = objects.roleBindings.flatMap((binding) => grantsBy('RoleBinding', binding));
-  return [...everywhere, ...inNamespaces].sort(compareGrants);
+  // Paths of the API server have no namespace.
+  const roleBindings = action.nonResourceURL == null ? objects.roleBindings : [];
+  return [
+    ...objects.clusterRoleBindings.flatMap((binding) => findBindingGrants('ClusterRoleBinding', binding)),
+    ...roleBindings.flatMap((binding) => findBindingGrants('RoleBinding', binding)),
+  ].sort(compareGrants);
 }
 
 /** The grants of an action in its namespace. Without a namespace, only cluster-wide grants apply. */
 export function whoCan(objects: RbacObjects, action: Action): readonly RbacGrant[] {
-  return findGrants(objects, action).filter(({ binding }) => appliesIn(binding, action.namespace ?? ''));
-}
-
-/** The grants of an action to a user. */
-export function userGrants(objects: RbacObjects, user: User, action: Action): readonly RbacGrant[] {
-  return whoCan(objects, action).filter(({ subject }) => matchesUser(subject, user));
-}
-
-/** True if a binding applies in the namespace. The empty namespace stands for the whole cluster. */
-export function appliesIn({ namespace }: ObjectName, where: string): boolean {
-  return namespace === undefined || namespace === where;
+  return findGrants(objects, action).filter(({ binding: { namespace } }) => {
+    return namespace === undefined || namespace === (action.namespace ?? '');
+  });
 }
 
 /** True if the user is the subject or a member of it. */
@@ -73,33 +61,41 @@ export function matchesUser({ kind, name, namespace }: SubjectName, { username, 
   return (kind === 'User' ? name : `system:serviceaccount:${namespace ?? ''}:${name}`) === (username ?? '');
 }
 
-function allows(rules: readonly Rule[], action: Action): boolean {
-  return rules.some((rule) => ruleAllows(rule, action));
+/** The keys of the roles that grant the action. Of roles with the same name, the last applies. */
+function findGrantingRoles(kind: 'Role' | 'ClusterRole', roles: readonly unknown[], action: Action): readonly string[] {
+  const allowed = new Map<string, boolean>();
+  for (const role of roles) {
+    const namespace = grantNamespace(kind, role);
+    if (namespace === undefined || !isObject(role)) continue;
+    const isAllowed = readRules(role['rules']).some((rule) => ruleAllows(rule, action));
+    allowed.set(roleKey(namespace, getName(role)), isAllowed);
+  }
+  return [...allowed].filter(([, isAllowed]) => isAllowed).map(([key]) => key);
 }
 
 /** Distinct subjects in the order of the binding. */
-function subjectsOf(subjects: readonly unknown[], bindingNamespace: string): readonly SubjectName[] {
+function readSubjects(subjects: readonly unknown[], bindingNamespace: string): readonly SubjectName[] {
   const found = new Map<string, SubjectName>();
   for (const subject of subjects) {
     if (!readSubject(subject, bindingNamespace)) continue;
     const { kind, name, namespace } = subject as Subject;
-    const place = kind === 'ServiceAccount' ? { namespace: namespace || bindingNamespace } : {};
-    found.set(JSON.stringify([kind, name, place]), { kind, name, ...place });
+    const scope = kind === 'ServiceAccount' ? { namespace: namespace || bindingNamespace } : {};
+    found.set(JSON.stringify([kind, name, scope]), { kind, name, ...scope });
   }
   return [...found.values()];
 }
 
-function nameOf(kind: string, { name, namespace }: { readonly name: string; readonly namespace: string }): ObjectName {
+function createName(kind: string, name: string, namespace: string): ObjectName {
   return { kind, name, ...(namespace === '' ? {} : { namespace }) };
 }
 
-function nameIn(object: unknown): string {
+function getName(object: unknown): string {
   const metadata = isObject(object) ? object['metadata'] : undefined;
   const name = isObject(metadata) ? metadata['name'] : undefined;
   return typeof name === 'string' ? name : '';
 }
 
-function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+function roleKey(namespace: string, name: string): string {
   return JSON.stringify([namespace, name]);
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import {
   createAuthorizer,
@@ -16,329 +16,183 @@ import { findMissingRules } from '../../../src/policy/rbac/rules.ts';
 const NONE: RbacObjects = { roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] };
 const ALICE = { username: 'alice', groups: ['dev', 'system:authenticated'] };
 const APP = { username: 'system:serviceaccount:shop:app', groups: ['system:serviceaccounts'] };
+const PODS: PolicyRule = { verbs: ['get'], apiGroups: [''], resources: ['pods'] };
+const GET_POD: Action = { verb: 'get', resource: 'pods', namespace: 'shop', name: 'a' };
 
-/** A cluster role with one rule, bound to alice in the whole cluster. */
-function granted(rule: PolicyRule): RbacObjects {
+/** A ClusterRole with one rule that is bound to alice in the whole cluster. */
+function grantToAlice(rule: PolicyRule): RbacObjects {
   return {
     ...NONE,
     clusterRoles: [{ metadata: { name: 'r' }, rules: [rule] }],
-    clusterRoleBindings: [
-      { metadata: { name: 'b' }, subjects: [{ kind: 'User', name: 'alice' }], roleRef: ref('ClusterRole', 'r') },
-    ],
+    clusterRoleBindings: [{ metadata: { name: 'b' }, ...bind({ kind: 'User', name: 'alice' }) }],
   };
 }
 
-function ref(kind: string, name: string): { kind: string; name: string } {
-  return { kind, name };
+function bind(subject: Subject, kind = 'ClusterRole', name = 'r') {
+  return { subjects: [subject], roleRef: { kind, name } };
 }
 
-describe('a rule', () => {
-  const pods: PolicyRule = { verbs: ['get'], apiGroups: [''], resources: ['pods'] };
-  const getPod: Action = { verb: 'get', resource: 'pods', namespace: 'shop', name: 'a' };
-  const cases: readonly { name: string; rule: PolicyRule; action: Action; expected: boolean }[] = [
-    { name: 'grants what it names', rule: pods, action: getPod, expected: true },
-    { name: 'counts in the whole cluster', rule: pods, action: { verb: 'get', resource: 'pods' }, expected: true },
-    { name: 'does not grant another verb', rule: pods, action: { ...getPod, verb: 'list' }, expected: false },
-    {
-      name: 'does not grant another resource',
-      rule: pods,
-      action: { ...getPod, resource: 'secrets' },
-      expected: false,
-    },
-    { name: 'does not grant another group', rule: pods, action: { ...getPod, apiGroup: 'apps' }, expected: false },
-    { name: 'grants every verb by an asterisk', rule: { ...pods, verbs: ['*'] }, action: getPod, expected: true },
-    {
-      name: 'grants every group by an asterisk',
-      rule: { ...pods, apiGroups: ['*'] },
-      action: { ...getPod, apiGroup: 'metrics.k8s.io' },
-      expected: true,
-    },
-    { name: 'needs a group', rule: { ...pods, apiGroups: [] }, action: getPod, expected: false },
-    {
-      name: 'for a resource does not grant its subresources',
-      rule: pods,
-      action: { ...getPod, subresource: 'log' },
-      expected: false,
-    },
-    {
-      name: 'for a subresource grants it',
-      rule: { ...pods, resources: ['pods/log'] },
-      action: { ...getPod, subresource: 'log' },
-      expected: true,
-    },
-    {
-      name: 'for a subresource does not grant the resource',
-      rule: { ...pods, resources: ['pods/log'] },
-      action: getPod,
-      expected: false,
-    },
-    {
-      name: 'grants every resource and subresource by an asterisk',
-      rule: { ...pods, resources: ['*'] },
-      action: { ...getPod, subresource: 'exec' },
-      expected: true,
-    },
-    {
-      name: 'grants a subresource of every resource',
-      rule: { ...pods, apiGroups: ['apps'], resources: ['*/scale'] },
-      action: { verb: 'get', apiGroup: 'apps', resource: 'deployments', subresource: 'scale', namespace: 'shop' },
-      expected: true,
-    },
-    {
-      name: 'for one subresource of every resource does not grant another',
-      rule: { ...pods, resources: ['*/scale'] },
-      action: { ...getPod, subresource: 'autoscale' },
-      expected: false,
-    },
-    {
-      name: 'does not read an asterisk behind the slash',
-      rule: { ...pods, resources: ['pods/*'] },
-      action: { ...getPod, subresource: 'log' },
-      expected: false,
-    },
-    {
-      name: 'with names grants these',
-      rule: { ...pods, resourceNames: ['b', 'a'] },
-      action: getPod,
-      expected: true,
-    },
-    {
-      name: 'with names does not grant another',
-      rule: { ...pods, resourceNames: ['b'] },
-      action: getPod,
-      expected: false,
-    },
-    {
-      name: 'with names does not grant a request without one',
-      rule: { ...pods, resourceNames: ['b'] },
-      action: { verb: 'get', resource: 'pods', namespace: 'shop' },
-      expected: false,
-    },
-    {
-      name: 'does not read an asterisk among the names',
-      rule: { ...pods, resourceNames: ['*'] },
-      action: getPod,
-      expected: false,
-    },
-    {
-      name: 'grants a path',
-      rule: { verbs: ['get'], nonResourceURLs: ['/healthz'] },
-      action: { verb: 'get', nonResourceURL: '/healthz' },
-      expected: true,
-    },
-    {
-      name: 'does not grant what is below a path',
-      rule: { verbs: ['get'], nonResourceURLs: ['/healthz'] },
-      action: { verb: 'get', nonResourceURL: '/healthz/etcd' },
-      expected: false,
-    },
-    {
-      name: 'grants what begins as a path with an asterisk',
-      rule: { verbs: ['get'], nonResourceURLs: ['/healthz/*'] },
-      action: { verb: 'get', nonResourceURL: '/healthz/etcd' },
-      expected: true,
-    },
-    {
-      name: 'does not read an asterisk inside a path',
-      rule: { verbs: ['get'], nonResourceURLs: ['/a/*/c'] },
-      action: { verb: 'get', nonResourceURL: '/a/b/c' },
-      expected: false,
-    },
-    {
-      name: 'for every resource grants no path',
-      rule: { verbs: ['*'], apiGroups: ['*'], resources: ['*'] },
-      action: { verb: 'get', nonResourceURL: '/metrics' },
-      expected: false,
-    },
-    {
-      name: 'for every path grants no resource',
-      rule: { verbs: ['*'], nonResourceURLs: ['*'] },
-      action: getPod,
-      expected: false,
-    },
+suite('rules of resources', () => {
+  const cases: readonly (readonly [
+    name: string,
+    rule: Partial<PolicyRule>,
+    action: Partial<Action>,
+    expected: boolean,
+  ])[] = [
+    ['the same verb, group and resource', {}, {}, true],
+    ['no name and namespace', {}, { name: '', namespace: '' }, true],
+    ['another verb', {}, { verb: 'list' }, false],
+    ['another resource', {}, { resource: 'secrets' }, false],
+    ['another group', {}, { apiGroup: 'apps' }, false],
+    ['all verbs', { verbs: ['*'] }, {}, true],
+    ['all groups', { apiGroups: ['*'] }, { apiGroup: 'metrics.k8s.io' }, true],
+    ['no group', { apiGroups: [] }, {}, false],
+    ['a resource, not its subresources', {}, { subresource: 'log' }, false],
+    ['a subresource', { resources: ['pods/log'] }, { subresource: 'log' }, true],
+    ['a subresource, not its resource', { resources: ['pods/log'] }, {}, false],
+    ['all resources include subresources', { resources: ['*'] }, { subresource: 'exec' }, true],
+    ['a subresource of all resources', { resources: ['*/scale'] }, { subresource: 'scale' }, true],
+    ['another subresource of all resources', { resources: ['*/scale'] }, { subresource: 'autoscale' }, false],
+    ['all subresources of a resource are not a pattern', { resources: ['pods/*'] }, { subresource: 'log' }, false],
+    ['a listed name', { resourceNames: ['b', 'a'] }, {}, true],
+    ['a name that is not listed', { resourceNames: ['b'] }, {}, false],
+    ['names, and a request without a name', { resourceNames: ['b'] }, { name: '' }, false],
+    ['an asterisk is not a pattern of names', { resourceNames: ['*'] }, {}, false],
+    ['a rule of paths', { apiGroups: [], resources: [], nonResourceURLs: ['*'], verbs: ['*'] }, {}, false],
   ];
-  for (const { name, rule, action, expected } of cases) {
-    test(name, () => assert.equal(createAuthorizer(granted(rule))(ALICE, action), expected));
+  for (const [name, rule, action, expected] of cases) {
+    test(name, () => {
+      assert.equal(createAuthorizer(grantToAlice({ ...PODS, ...rule }))(ALICE, { ...GET_POD, ...action }), expected);
+    });
   }
 });
 
-describe('a binding', () => {
-  const ANY: PolicyRule = { verbs: ['get'], apiGroups: ['*'], resources: ['*'] };
-  const cases: readonly {
-    name: string;
-    kind: 'RoleBinding' | 'ClusterRoleBinding';
-    subject: Subject;
-    roleRef?: { kind: string; name: string };
-    user?: { username: string; groups: string[] };
-    namespace?: string;
-    expected: boolean;
-  }[] = [
-    { name: 'to the user', kind: 'RoleBinding', subject: { kind: 'User', name: 'alice' }, expected: true },
-    { name: 'to another user', kind: 'RoleBinding', subject: { kind: 'User', name: 'bob' }, expected: false },
-    { name: 'to a group', kind: 'RoleBinding', subject: { kind: 'Group', name: 'dev' }, expected: true },
-    {
-      name: 'to a group of the name of the user',
-      kind: 'RoleBinding',
-      subject: { kind: 'Group', name: 'alice' },
-      expected: false,
-    },
-    { name: 'to no such kind', kind: 'RoleBinding', subject: { kind: 'Robot', name: 'alice' }, expected: false },
-    { name: 'to an asterisk', kind: 'RoleBinding', subject: { kind: 'User', name: '*' }, expected: false },
-    {
-      name: 'in another namespace',
-      kind: 'RoleBinding',
-      subject: { kind: 'User', name: 'alice' },
-      namespace: 'other',
-      expected: false,
-    },
-    {
-      name: 'in a namespace, asked for the whole cluster',
-      kind: 'RoleBinding',
-      subject: { kind: 'User', name: 'alice' },
-      namespace: '',
-      expected: false,
-    },
-    {
-      name: 'of the cluster',
-      kind: 'ClusterRoleBinding',
-      subject: { kind: 'User', name: 'alice' },
-      namespace: 'other',
-      expected: true,
-    },
-    {
-      name: 'to a service account',
-      kind: 'RoleBinding',
-      subject: { kind: 'ServiceAccount', name: 'app', namespace: 'shop' },
-      user: APP,
-      expected: true,
-    },
-    {
-      name: 'to a service account of its own namespace',
-      kind: 'RoleBinding',
-      subject: { kind: 'ServiceAccount', name: 'app' },
-      user: APP,
-      expected: true,
-    },
-    {
-      name: 'to a service account of another namespace',
-      kind: 'RoleBinding',
-      subject: { kind: 'ServiceAccount', name: 'app', namespace: 'other' },
-      user: APP,
-      expected: false,
-    },
-    {
-      name: 'of the cluster to a service account without a namespace',
-      kind: 'ClusterRoleBinding',
-      subject: { kind: 'ServiceAccount', name: 'app' },
-      user: APP,
-      expected: false,
-    },
-    {
-      name: 'to a service account by its username',
-      kind: 'ClusterRoleBinding',
-      subject: { kind: 'User', name: APP.username },
-      user: APP,
-      expected: true,
-    },
-    {
-      name: 'of a role',
-      kind: 'RoleBinding',
-      subject: { kind: 'User', name: 'alice' },
-      roleRef: ref('Role', 'r'),
-      expected: true,
-    },
-    {
-      name: 'of a role that is missing',
-      kind: 'RoleBinding',
-      subject: { kind: 'User', name: 'alice' },
-      roleRef: ref('Role', 'missing'),
-      expected: false,
-    },
-    {
-      name: 'of the cluster of a role',
-      kind: 'ClusterRoleBinding',
-      subject: { kind: 'User', name: 'alice' },
-      roleRef: ref('Role', 'r'),
-      expected: false,
-    },
-    {
-      name: 'for system:masters, who have no special standing',
-      kind: 'RoleBinding',
-      subject: { kind: 'User', name: 'bob' },
-      user: { username: 'root', groups: ['system:masters'] },
-      expected: false,
-    },
+suite('rules of paths', () => {
+  const cases: readonly (readonly [pattern: string, path: string, expected: boolean])[] = [
+    ['/healthz', '/healthz', true],
+    ['/healthz', '/healthz/etcd', false],
+    ['/healthz/*', '/healthz/etcd', true],
+    ['/a/*/c', '/a/b/c', false],
   ];
-  for (const { name, kind, subject, roleRef, user = ALICE, namespace = 'shop', expected } of cases) {
-    test(name, () => {
-      const binding = { subjects: [subject], roleRef: roleRef ?? ref('ClusterRole', 'r') };
-      const authorize = createAuthorizer({
-        roles: [{ metadata: { name: 'r', namespace: 'shop' }, rules: [ANY] }],
-        clusterRoles: [{ metadata: { name: 'r' }, rules: [ANY] }],
-        roleBindings: kind === 'RoleBinding' ? [{ metadata: { name: 'b', namespace: 'shop' }, ...binding }] : [],
-        clusterRoleBindings: kind === 'ClusterRoleBinding' ? [{ metadata: { name: 'b' }, ...binding }] : [],
-      });
-      assert.equal(authorize(user, { verb: 'get', resource: 'pods', namespace }), expected);
+  for (const [pattern, nonResourceURL, expected] of cases) {
+    test(`${pattern} and ${nonResourceURL}`, () => {
+      const authorize = createAuthorizer(grantToAlice({ verbs: ['get'], nonResourceURLs: [pattern] }));
+      assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL }), expected);
     });
   }
 
-  test('in a namespace grants no path of the server', () => {
+  test('a rule of all resources grants no path', () => {
+    const authorize = createAuthorizer(grantToAlice({ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }));
+    assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL: '/metrics' }), false);
+  });
+  test('a RoleBinding grants no path', () => {
     const authorize = createAuthorizer({
       ...NONE,
       clusterRoles: [{ metadata: { name: 'r' }, rules: [{ verbs: ['*'], nonResourceURLs: ['*'] }] }],
-      roleBindings: [
-        {
-          metadata: { name: 'b', namespace: 'shop' },
-          subjects: [{ kind: 'User', name: 'alice' }],
-          roleRef: ref('ClusterRole', 'r'),
-        },
-      ],
+      roleBindings: [{ metadata: { name: 'b', namespace: 'shop' }, ...bind({ kind: 'User', name: 'alice' }) }],
     });
     assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL: '/metrics', namespace: 'shop' }), false);
   });
 });
 
-describe('what is malformed grants nothing', () => {
-  const rule = { verbs: ['get'], apiGroups: [''], resources: ['pods'] };
-  const binding = { subjects: [{ kind: 'User', name: 'alice' }], roleRef: ref('ClusterRole', 'r') };
-  const cases: readonly { name: string; role?: unknown; binding?: unknown }[] = [
-    { name: 'names that are no list', role: { rules: [{ ...rule, resourceNames: 'a' }] } },
-    { name: 'names that are no texts', role: { rules: [{ ...rule, resourceNames: [1] }] } },
-    { name: 'verbs that are no list', role: { rules: [{ ...rule, verbs: 'get' }] } },
-    { name: 'rules that are no list', role: { rules: rule } },
-    { name: 'a rule that is null', role: { rules: [null, 'get', []] } },
-    { name: 'a role without a name', role: { metadata: null, rules: [rule] } },
-    { name: 'a role that is null', role: null },
-    { name: 'subjects that are no list', binding: { ...binding, subjects: { kind: 'User', name: 'alice' } } },
-    { name: 'a subject that is null', binding: { ...binding, subjects: [null, 'alice', { kind: 'User' }] } },
-    { name: 'no reference', binding: { ...binding, roleRef: null } },
-    { name: 'a reference without a name', binding: { ...binding, roleRef: { kind: 'ClusterRole' } } },
-    { name: 'a binding that is null', binding: null },
+suite('bindings', () => {
+  const all: PolicyRule = { verbs: ['get'], apiGroups: ['*'], resources: ['*'] };
+  const roles = { roles: [{ metadata: { name: 'r', namespace: 'shop' }, rules: [all] }] };
+  const clusterRoles = [{ metadata: { name: 'r' }, rules: [all] }];
+  const isAllowed = (objects: Partial<RbacObjects>, user: User, namespace: string): boolean =>
+    createAuthorizer({ ...NONE, ...roles, clusterRoles, ...objects })(user, {
+      verb: 'get',
+      resource: 'pods',
+      namespace,
+    });
+  const alice: Subject = { kind: 'User', name: 'alice' };
+  const app: Subject = { kind: 'ServiceAccount', name: 'app' };
+
+  const inNamespace: readonly (readonly [
+    name: string,
+    binding: ReturnType<typeof bind>,
+    expected: boolean,
+    user?: User,
+    namespace?: string,
+  ])[] = [
+    ['the user', bind(alice), true],
+    ['another user', bind({ kind: 'User', name: 'bob' }), false],
+    ['a group', bind({ kind: 'Group', name: 'dev' }), true],
+    ['a group with the name of the user', bind({ kind: 'Group', name: 'alice' }), false],
+    ['an unknown kind', bind({ kind: 'Robot', name: 'alice' }), false],
+    ['an asterisk', bind({ kind: 'User', name: '*' }), false],
+    ['another namespace', bind(alice), false, ALICE, 'other'],
+    ['a request for the whole cluster', bind(alice), false, ALICE, ''],
+    ['a service account', bind({ ...app, namespace: 'shop' }), true, APP],
+    ['a service account without a namespace', bind(app), true, APP],
+    ['a service account of another namespace', bind({ ...app, namespace: 'other' }), false, APP],
+    ['a Role', bind(alice, 'Role'), true],
+    ['a missing Role', bind(alice, 'Role', 'missing'), false],
+    ['system:masters has no special permissions', bind(alice), false, { username: 'x', groups: ['system:masters'] }],
   ];
-  for (const { name, role = { rules: [rule] }, binding: bound = binding } of cases) {
-    test(name, () => {
-      const named = role === null ? null : { metadata: { name: 'r' }, ...(role as object) };
-      const authorize = createAuthorizer({
-        ...NONE,
-        clusterRoles: [named],
-        clusterRoleBindings: [bound],
-      } as unknown as RbacObjects);
-      assert.equal(authorize(ALICE, { verb: 'get', resource: 'pods', name: 'a' }), false);
+  for (const [name, binding, expected, user = ALICE, namespace = 'shop'] of inNamespace) {
+    test(`RoleBinding: ${name}`, () => {
+      const roleBindings = [{ metadata: { name: 'b', namespace: 'shop' }, ...binding }];
+      assert.equal(isAllowed({ roleBindings }, user, namespace), expected);
     });
   }
 
-  test('the rest of a role holds', () => {
-    const broken = { ...rule, resourceNames: 'a' } as unknown as PolicyRule;
-    const objects = granted(broken);
+  const inCluster: readonly (readonly [
+    name: string,
+    binding: ReturnType<typeof bind>,
+    expected: boolean,
+    user?: User,
+  ])[] = [
+    ['any namespace', bind(alice), true],
+    ['a service account without a namespace', bind(app), false, APP],
+    ['a service account by its username', bind({ kind: 'User', name: APP.username }), true, APP],
+    ['a Role', bind(alice, 'Role'), false],
+  ];
+  for (const [name, binding, expected, user = ALICE] of inCluster) {
+    test(`ClusterRoleBinding: ${name}`, () => {
+      const clusterRoleBindings = [{ metadata: { name: 'b' }, ...binding }];
+      assert.equal(isAllowed({ clusterRoleBindings }, user, 'other'), expected);
+    });
+  }
+});
+
+suite('malformed objects grant nothing', () => {
+  const binding = bind({ kind: 'User', name: 'alice' });
+  const cases: readonly (readonly [name: string, objects: { readonly role?: unknown; readonly binding?: unknown }])[] =
+    [
+      ['names are not a list', { role: { rules: [{ ...PODS, resourceNames: 'a' }] } }],
+      ['names are not strings', { role: { rules: [{ ...PODS, resourceNames: [1] }] } }],
+      ['verbs are not a list', { role: { rules: [{ ...PODS, verbs: 'get' }] } }],
+      ['rules are not a list', { role: { rules: PODS } }],
+      ['rules are not objects', { role: { rules: [null, 'get', []] } }],
+      ['a role without a name', { role: { metadata: null, rules: [PODS] } }],
+      ['a role is null', { role: null }],
+      ['subjects are not a list', { binding: { ...binding, subjects: { kind: 'User', name: 'alice' } } }],
+      ['subjects are not objects', { binding: { ...binding, subjects: [null, 'alice', { kind: 'User' }] } }],
+      ['no reference', { binding: { ...binding, roleRef: null } }],
+      ['a reference without a name', { binding: { ...binding, roleRef: { kind: 'ClusterRole' } } }],
+      ['a binding is null', { binding: null }],
+    ];
+  for (const [name, { role = { rules: [PODS] }, binding: bound = binding }] of cases) {
+    test(name, () => {
+      const named = role === null ? null : { metadata: { name: 'r' }, ...(role as object) };
+      const objects = { ...NONE, clusterRoles: [named], clusterRoleBindings: [bound] } as unknown as RbacObjects;
+      assert.equal(createAuthorizer(objects)(ALICE, GET_POD), false);
+    });
+  }
+
+  test('the valid rules of the role still apply', () => {
+    const invalid = { ...PODS, resourceNames: 'a' } as unknown as PolicyRule;
+    const objects = grantToAlice(invalid);
     const [role] = objects.clusterRoles;
-    const authorize = createAuthorizer({ ...objects, clusterRoles: [{ ...role, rules: [broken, rule] }] });
-    assert.equal(authorize(ALICE, { verb: 'get', resource: 'pods' }), true);
+    const authorize = createAuthorizer({ ...objects, clusterRoles: [{ ...role, rules: [invalid, PODS] }] });
+    assert.equal(authorize(ALICE, GET_POD), true);
   });
 });
 
-test('names of built-in properties are names like any other', () => {
+test('names of built-in properties have no special meaning', () => {
   for (const name of ['__proto__', 'constructor', 'toString']) {
-    const objects = granted({ verbs: [name], apiGroups: [name], resources: [name] });
+    const objects = grantToAlice({ verbs: [name], apiGroups: [name], resources: [name] });
     const action = { verb: name, apiGroup: name, resource: name, namespace: name };
     assert.equal(createAuthorizer(objects)(ALICE, action), true);
     assert.equal(createAuthorizer(objects)({ username: name, groups: [name] }, action), false);
@@ -346,11 +200,10 @@ test('names of built-in properties are names like any other', () => {
   }
 });
 
-test('lists that are missing are empty', () => {
-  const action: Action = { verb: 'get', resource: 'pods' };
-  assert.equal(createAuthorizer({})(ALICE, action), false);
-  const { clusterRoles, clusterRoleBindings } = granted({ verbs: ['get'], apiGroups: [''], resources: ['pods'] });
-  assert.equal(createAuthorizer({ clusterRoles, clusterRoleBindings })(ALICE, action), true);
+test('absent lists are empty', () => {
+  assert.equal(createAuthorizer({})(ALICE, GET_POD), false);
+  const { clusterRoles, clusterRoleBindings } = grantToAlice(PODS);
+  assert.equal(createAuthorizer({ clusterRoles, clusterRoleBindings })(ALICE, GET_POD), true);
 });
 
 const NAMES = ['a', 'b', '*', '__proto__'];
@@ -410,7 +263,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   fc.record({ verb: name, nonResourceURL: fc.constantFrom('/a', '/a/b', '/b') }),
 );
 
-test('the index answers as a walk over all bindings', () => {
+test('the index returns the same as a search of all bindings', () => {
   let allowed = 0;
   fc.assert(
     fc.property(objects, fc.array(fc.tuple(user, action), { minLength: 20, maxLength: 20 }), (given, requests) => {
@@ -430,25 +283,23 @@ test('a field of a wrong type never grants more', () => {
   const field = fc.constantFrom('verbs', 'apiGroups', 'resources', 'resourceNames', 'nonResourceURLs');
   const wrong = fc.constantFrom<unknown>('*', 1, true, {}, { 0: '*' }, [1], [null], [['*']], ['*', 1]);
   fc.assert(
-    fc.property(
-      objects,
-      field,
-      wrong,
-      fc.array(fc.tuple(user, action), { minLength: 20 }),
-      (given, key, value, asked) => {
-        const spoil = (role: RoleLike): RoleLike => ({
-          ...role,
-          rules: role.rules?.map((one) => ({ ...one, [key]: value })) ?? [],
-        });
-        const spoilt = { ...given, roles: given.roles.map(spoil), clusterRoles: given.clusterRoles.map(spoil) };
-        const [before, after] = [createAuthorizer(given), createAuthorizer(spoilt)];
-        for (const [who, what] of asked) assert.ok(before(who, what) || !after(who, what));
-      },
-    ),
+    fc.property(objects, field, wrong, fc.array(fc.tuple(user, action), { minLength: 20 }), (given, key, value, asked) => {
+      const invalidate = (role: RoleLike): RoleLike => ({
+        ...role,
+        rules: role.rules?.map((one) => ({ ...one, [key]: value })) ?? [],
+      });
+      const invalid = {
+        ...given,
+        roles: given.roles.map(invalidate),
+        clusterRoles: given.clusterRoles.map(invalidate),
+      };
+      const [before, after] = [createAuthorizer(given), createAuthorizer(invalid)];
+      for (const [who, what] of asked) assert.ok(before(who, what) || !after(who, what));
+    }),
   );
 });
 
-test('any JSON is read without an exception', () => {
+test('any JSON is accepted', () => {
   const list = fc.array(fc.jsonValue() as fc.Arbitrary<never>);
   const lists = fc.record({ roles: list, clusterRoles: list, roleBindings: list, clusterRoleBindings: list });
   fc.assert(
@@ -458,7 +309,7 @@ test('any JSON is read without an exception', () => {
   );
 });
 
-/** The definition: any binding that applies, of any role that has any rule that fits. */
+/** Returns whether any binding that applies refers to a role with a rule that grants the action. */
 function scan(given: RbacObjects, who: User, what: Action): boolean {
   const scope = what.nonResourceURL === undefined ? (what.namespace ?? '') : '';
   const bindings = [
@@ -468,17 +319,17 @@ function scan(given: RbacObjects, who: User, what: Action): boolean {
       .map((one) => ({ one, namespace: scope })),
   ];
   return bindings.some(({ one, namespace }) => {
-    if (!one.subjects?.some((each) => isMeant(each, who, namespace))) return false;
+    if (!one.subjects?.some((each) => matchesSubject(each, who, namespace))) return false;
     const { kind, name: roleName } = one.roleRef;
     const roles =
       kind === 'ClusterRole'
         ? given.clusterRoles.filter((each) => each.metadata?.name === roleName)
         : given.roles.filter((each) => each.metadata?.name === roleName && each.metadata.namespace === namespace);
-    return roles.some((each) => each.rules?.some((rules) => fits(rules, what)));
+    return roles.some((each) => each.rules?.some((rules) => grants(rules, what)));
   });
 }
 
-function isMeant(each: Subject, who: User, bindingNamespace: string): boolean {
+function matchesSubject(each: Subject, who: User, bindingNamespace: string): boolean {
   if (each.kind === 'User') return each.name === who.username;
   if (each.kind === 'Group') return who.groups?.includes(each.name) ?? false;
   const namespace = each.namespace === undefined || each.namespace === '' ? bindingNamespace : each.namespace;
@@ -489,7 +340,7 @@ function isMeant(each: Subject, who: User, bindingNamespace: string): boolean {
   );
 }
 
-function fits(rules: PolicyRule, what: Action): boolean {
+function grants(rules: PolicyRule, what: Action): boolean {
   const has = (list: readonly string[] | undefined, value: string): boolean =>
     list?.some((each) => each === '*' || each === value) ?? false;
   if (!has(rules.verbs, what.verb)) return false;
@@ -510,106 +361,98 @@ function startsWithPattern(url: string, pattern: string): boolean {
   return pattern.endsWith('*') && url.startsWith(pattern.replace(/\*+$/, ''));
 }
 
-const EVERYTHING = { verbs: ['*'], apiGroups: ['*'], resources: ['*'] };
-const PODS = { verbs: ['get', 'list'], apiGroups: [''], resources: ['pods'] };
+suite('findMissingRules', () => {
+  const EVERYTHING = { verbs: ['*'], apiGroups: ['*'], resources: ['*'] };
+  const READ_PODS = { ...PODS, verbs: ['get', 'list'] };
+  const cases: readonly (readonly [
+    name: string,
+    held: readonly object[],
+    wanted: readonly object[],
+    missing: readonly string[],
+  ])[] = [
+    ['no rule is wanted', [], [], []],
+    ['the same rule', [READ_PODS], [READ_PODS], []],
+    ['verbs of two rules', [PODS, { ...PODS, verbs: ['list'] }], [READ_PODS], []],
+    ['no rule is held', [], [READ_PODS], ['{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}']],
+    [
+      'a part is held',
+      [PODS],
+      [{ ...READ_PODS, resources: ['pods', 'secrets'] }],
+      [
+        '{APIGroups:[""], Resources:["pods"], Verbs:["list"]}',
+        '{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}',
+      ],
+    ],
+    [
+      'verbs of several rules are merged in their order',
+      [],
+      [
+        { ...PODS, verbs: ['watch'] },
+        { ...READ_PODS, apiGroups: ['apps'] },
+        { ...PODS, verbs: ['get', 'watch'] },
+      ],
+      [
+        '{APIGroups:[""], Resources:["pods"], Verbs:["watch" "get" "watch"]}',
+        '{APIGroups:["apps"], Resources:["pods"], Verbs:["get" "list"]}',
+      ],
+    ],
+    [
+      'names are listed separately',
+      [{ ...READ_PODS, resourceNames: ['a'] }],
+      [{ ...PODS, resourceNames: ['a', 'b', 'c'] }],
+      [
+        '{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}',
+        '{APIGroups:[""], Resources:["pods"], ResourceNames:["c"], Verbs:["get"]}',
+      ],
+    ],
+    [
+      'some names do not cover all names',
+      [{ ...READ_PODS, resourceNames: ['a'] }],
+      [PODS],
+      ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
+    ],
+    ['all names cover some names', [READ_PODS], [{ ...READ_PODS, resourceNames: ['a'] }], []],
+    ['all resources', [EVERYTHING], [READ_PODS, EVERYTHING], []],
+    [
+      'an asterisk is covered only by an asterisk',
+      [READ_PODS],
+      [EVERYTHING],
+      ['{APIGroups:["*"], Resources:["*"], Verbs:["*"]}'],
+    ],
+    [
+      'subresources',
+      [{ ...READ_PODS, resources: ['pods', '*/scale'] }],
+      [{ ...PODS, resources: ['pods/scale', 'deployments/scale', 'pods/exec'] }],
+      ['{APIGroups:[""], Resources:["pods/exec"], Verbs:["get"]}'],
+    ],
+    [
+      'paths',
+      [EVERYTHING, { verbs: ['get'], nonResourceURLs: ['/healthz', '/logs/**'] }],
+      [{ verbs: ['get'], nonResourceURLs: ['/healthz', '/logs/a', '/metrics', '/logs'] }],
+      ['{NonResourceURLs:["/logs"], Verbs:["get"]}', '{NonResourceURLs:["/metrics"], Verbs:["get"]}'],
+    ],
+    [
+      'texts are quoted',
+      [],
+      [{ verbs: ['"'], apiGroups: ['\n'], resources: ['é'] }],
+      ['{APIGroups:["\\n"], Resources:["é"], Verbs:["\\""]}'],
+    ],
+    [
+      'a malformed rule is not held',
+      [{ ...EVERYTHING, resourceNames: 'a' }],
+      [PODS],
+      ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
+    ],
+  ];
+  for (const [name, held, wanted, missing] of cases) {
+    test(name, () => assert.deepEqual(findMissingRules(held, wanted), missing));
+  }
 
-interface Case {
-  readonly name: string;
-  readonly held?: readonly object[];
-  readonly wanted: readonly object[];
-  readonly missing: readonly string[];
-}
-
-const CASES: readonly Case[] = [
-  { name: 'nothing is wanted', wanted: [], missing: [] },
-  { name: 'what is held', held: [PODS], wanted: [PODS], missing: [] },
-  {
-    name: 'what is held by two rules',
-    held: [
-      { ...PODS, verbs: ['get'] },
-      { ...PODS, verbs: ['list'] },
-    ],
-    wanted: [PODS],
-    missing: [],
-  },
-  { name: 'nothing is held', wanted: [PODS], missing: ['{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}'] },
-  {
-    name: 'a part is held',
-    held: [{ ...PODS, verbs: ['get'] }],
-    wanted: [{ ...PODS, resources: ['pods', 'secrets'] }],
-    missing: [
-      '{APIGroups:[""], Resources:["pods"], Verbs:["list"]}',
-      '{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}',
-    ],
-  },
-  {
-    name: 'verbs of several rules are told together, in their order',
-    wanted: [
-      { ...PODS, verbs: ['watch'] },
-      { ...PODS, apiGroups: ['apps'] },
-      { ...PODS, verbs: ['get', 'watch'] },
-    ],
-    missing: [
-      '{APIGroups:[""], Resources:["pods"], Verbs:["watch" "get" "watch"]}',
-      '{APIGroups:["apps"], Resources:["pods"], Verbs:["get" "list"]}',
-    ],
-  },
-  {
-    name: 'each name stands for itself',
-    held: [{ ...PODS, resourceNames: ['a'] }],
-    wanted: [{ ...PODS, verbs: ['get'], resourceNames: ['a', 'b', 'c'] }],
-    missing: [
-      '{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}',
-      '{APIGroups:[""], Resources:["pods"], ResourceNames:["c"], Verbs:["get"]}',
-    ],
-  },
-  {
-    name: 'some names are not all',
-    held: [{ ...PODS, resourceNames: ['a'] }],
-    wanted: [{ ...PODS, verbs: ['get'] }],
-    missing: ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
-  },
-  { name: 'all names are some', held: [PODS], wanted: [{ ...PODS, resourceNames: ['a'] }], missing: [] },
-  { name: 'everything that is a resource', held: [EVERYTHING], wanted: [PODS, EVERYTHING], missing: [] },
-  {
-    name: 'an asterisk needs an asterisk',
-    held: [PODS],
-    wanted: [EVERYTHING],
-    missing: ['{APIGroups:["*"], Resources:["*"], Verbs:["*"]}'],
-  },
-  {
-    name: 'subresources',
-    held: [{ ...PODS, resources: ['pods', '*/scale'] }],
-    wanted: [{ ...PODS, verbs: ['get'], resources: ['pods/scale', 'deployments/scale', 'pods/exec'] }],
-    missing: ['{APIGroups:[""], Resources:["pods/exec"], Verbs:["get"]}'],
-  },
-  {
-    name: 'paths, which everything does not include',
-    held: [EVERYTHING, { verbs: ['get'], nonResourceURLs: ['/healthz', '/logs/**'] }],
-    wanted: [{ verbs: ['get'], nonResourceURLs: ['/healthz', '/logs/a', '/metrics', '/logs'] }],
-    missing: ['{NonResourceURLs:["/logs"], Verbs:["get"]}', '{NonResourceURLs:["/metrics"], Verbs:["get"]}'],
-  },
-  {
-    name: 'odd texts are quoted',
-    wanted: [{ verbs: ['"'], apiGroups: ['\n'], resources: ['é'] }],
-    missing: ['{APIGroups:["\\n"], Resources:["é"], Verbs:["\\""]}'],
-  },
-  {
-    name: 'what is malformed is not held',
-    held: [{ ...EVERYTHING, resourceNames: 'a' }],
-    wanted: [{ ...PODS, verbs: ['get'] }],
-    missing: ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
-  },
-];
-
-for (const { name, held = [], wanted, missing } of CASES) {
-  test(name, () => assert.deepEqual(findMissingRules(held, wanted), missing));
-}
-
-test('a rule of a million rights is refused in a moment', { timeout: 5_000 }, () => {
-  const many = Array.from({ length: 1000 }, (_, index) => `r${index}`);
-  const rule = { verbs: many, apiGroups: many, resources: many };
-  assert.ok(findMissingRules([PODS], [rule]).length > 0);
-  assert.ok(findMissingRules([{ ...rule, verbs: ['get'] }], [rule]).length > 0);
-  assert.deepEqual(findMissingRules([rule], [rule]), []);
+  test('the number of compared permissions is limited', { timeout: 5_000 }, () => {
+    const many = Array.from({ length: 1000 }, (_, index) => `r${index}`);
+    const rule = { verbs: many, apiGroups: many, resources: many };
+    assert.ok(findMissingRules([PODS], [rule]).length > 0);
+    assert.ok(findMissingRules([{ ...rule, verbs: ['get'] }], [rule]).length > 0);
+    assert.deepEqual(findMissingRules([rule], [rule]), []);
+  });
 });

@@ -1,12 +1,31 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { createAuthorizer, type Action, type RbacObjects, type User } from '../../../src/policy/rbac/index.ts';
-import { findGrants, userGrants, whoCan, type RbacGrant } from '../../../src/policy/rbac/who-can.ts';
+import {
+  createAuthorizer,
+  type Action,
+  type RbacObjects,
+  type Subject,
+  type User,
+} from '../../../src/policy/rbac/index.ts';
+import { findGrants, matchesUser, whoCan, type RbacGrant } from '../../../src/policy/rbac/who-can.ts';
 
 const NONE: RbacObjects = { roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] };
 const USE: Action = { verb: 'use', apiGroup: 'g', resource: 'sccs', name: 'anyuid' };
 const RULE = { verbs: ['use'], apiGroups: ['g'], resources: ['sccs'], resourceNames: ['anyuid'] };
+
+function bind(name: string, [kind, role]: readonly [string, string], subjects: readonly Subject[]) {
+  const [namespace, bindingName = name] = name.includes('/') ? name.split('/') : [];
+  const metadata = { name: bindingName, ...(namespace === undefined ? {} : { namespace }) };
+  return { metadata, roleRef: { kind, name: role }, subjects };
+}
+
+const APP = { kind: 'ServiceAccount', name: 'app' };
+const [ALICE, BOB, CAROL] = ['alice', 'bob', 'carol'].map((name) => ({ kind: 'User', name })) as [
+  Subject,
+  Subject,
+  Subject,
+];
 
 const OBJECTS: RbacObjects = {
   roles: [
@@ -19,55 +38,23 @@ const OBJECTS: RbacObjects = {
     { metadata: { name: 'paths' }, rules: [{ verbs: ['use'], nonResourceURLs: ['/a/*'] }] },
   ],
   roleBindings: [
-    {
-      metadata: { name: 'z', namespace: 'shop' },
-      roleRef: { kind: 'Role', name: 'use' },
-      subjects: [
-        { kind: 'ServiceAccount', name: 'app' },
-        { kind: 'ServiceAccount', name: 'app', namespace: 'shop' },
-        { kind: 'ServiceAccount', name: 'app', namespace: 'bank' },
-        { kind: 'User', name: 'alice' },
-      ],
-    },
-    {
-      metadata: { name: 'a', namespace: 'shop' },
-      roleRef: { kind: 'ClusterRole', name: 'use' },
-      subjects: [{ kind: 'Group', name: 'dev' }],
-    },
-    {
-      metadata: { name: 'a', namespace: 'bank' },
-      roleRef: { kind: 'ClusterRole', name: 'use' },
-      subjects: [{ kind: 'User', name: 'bob' }],
-    },
-    {
-      metadata: { name: 'none', namespace: 'shop' },
-      roleRef: { kind: 'Role', name: 'other' },
-      subjects: [{ kind: 'User', name: 'carol' }],
-    },
-    {
-      metadata: { name: 'gone', namespace: 'shop' },
-      roleRef: { kind: 'Role', name: 'gone' },
-      subjects: [{ kind: 'User', name: 'carol' }],
-    },
+    bind('shop/z', ['Role', 'use'], [APP, { ...APP, namespace: 'shop' }, { ...APP, namespace: 'bank' }, ALICE]),
+    bind('shop/a', ['ClusterRole', 'use'], [{ kind: 'Group', name: 'dev' }]),
+    bind('bank/a', ['ClusterRole', 'use'], [BOB]),
+    bind('shop/none', ['Role', 'other'], [CAROL]),
+    bind('shop/gone', ['Role', 'gone'], [CAROL]),
   ],
   clusterRoleBindings: [
-    {
-      metadata: { name: 'admins' },
-      roleRef: { kind: 'ClusterRole', name: 'all' },
-      subjects: [{ kind: 'Group', name: 'admins' }],
-    },
-    {
-      metadata: { name: 'no-role-of-a-namespace' },
-      roleRef: { kind: 'Role', name: 'use' },
-      subjects: [{ kind: 'User', name: 'carol' }],
-    },
-    {
-      metadata: { name: 'paths' },
-      roleRef: { kind: 'ClusterRole', name: 'paths' },
-      subjects: [{ kind: 'User', name: 'carol' }],
-    },
+    bind('admins', ['ClusterRole', 'all'], [{ kind: 'Group', name: 'admins' }]),
+    bind('role-of-a-namespace', ['Role', 'use'], [CAROL]),
+    bind('paths', ['ClusterRole', 'paths'], [CAROL]),
   ],
 };
+
+/** The grants of an action to a user. */
+function userGrants(objects: RbacObjects, user: User, action: Action): readonly RbacGrant[] {
+  return whoCan(objects, action).filter(({ subject }) => matchesUser(subject, user));
+}
 
 function print({ subject, role, binding }: RbacGrant): string {
   const name = (one: RbacGrant['role']): string =>
@@ -84,38 +71,38 @@ const SHOP = [
   'User alice: RoleBinding shop/z, Role shop/use',
 ];
 
-describe('who can', () => {
+suite('whoCan and findGrants', () => {
   const cases: readonly (readonly [name: string, found: readonly RbacGrant[], expected: readonly string[]])[] = [
-    ['nobody where nothing is granted', whoCan(NONE, USE), []],
+    ['no objects', whoCan(NONE, USE), []],
     ['in the whole cluster', whoCan(OBJECTS, USE), [ADMINS]],
     ['in a namespace', whoCan(OBJECTS, { ...USE, namespace: 'shop' }), [ADMINS, ...SHOP]],
     ['in a namespace without bindings', whoCan(OBJECTS, { ...USE, namespace: 'else' }), [ADMINS]],
-    ['anywhere', findGrants(OBJECTS, USE), [ADMINS, BANK, ...SHOP]],
-    ['anywhere, whatever namespace is named', findGrants(OBJECTS, { ...USE, namespace: 'x' }), [ADMINS, BANK, ...SHOP]],
+    ['findGrants returns those of all namespaces', findGrants(OBJECTS, USE), [ADMINS, BANK, ...SHOP]],
+    [
+      'findGrants ignores the namespace of the action',
+      findGrants(OBJECTS, { ...USE, namespace: 'x' }),
+      [ADMINS, BANK, ...SHOP],
+    ],
     [
       'a path',
       whoCan(OBJECTS, { verb: 'use', nonResourceURL: '/a/b', namespace: 'shop' }),
       ['User carol: ClusterRoleBinding paths, ClusterRole paths'],
     ],
     [
-      'by a user',
+      'a user with its groups',
       userGrants(OBJECTS, { username: 'alice', groups: ['dev'] }, { ...USE, namespace: 'shop' }),
       [SHOP[0] ?? '', SHOP[3] ?? ''],
     ],
     [
-      'by a service account',
+      'a service account',
       userGrants(OBJECTS, { username: 'system:serviceaccount:bank:app' }, { ...USE, namespace: 'shop' }),
       [SHOP[2] ?? ''],
     ],
-    [
-      'by somebody else',
-      userGrants(OBJECTS, { username: 'dev', groups: ['alice'] }, { ...USE, namespace: 'shop' }),
-      [],
-    ],
+    ['another user', userGrants(OBJECTS, { username: 'dev', groups: ['alice'] }, { ...USE, namespace: 'shop' }), []],
   ];
   for (const [name, found, expected] of cases) test(name, () => assert.deepEqual(found.map(print), expected));
 
-  test('what is malformed grants nothing', () => {
+  test('malformed objects grant nothing', () => {
     const broken = {
       roles: [null, { metadata: null, rules: [RULE] }],
       clusterRoles: ['x', { metadata: { name: 'use' }, rules: [{ ...RULE, verbs: 'use' }] }, { metadata: { name: 7 } }],
@@ -177,8 +164,8 @@ const action: fc.Arbitrary<Action> = fc.record(
   { requiredKeys: ['verb'] },
 );
 
-describe('for all objects, users and actions', () => {
-  test('a user has a grant where the authorizer allows', () => {
+suite('properties', () => {
+  test('a user has a grant if and only if the authorizer allows the action', () => {
     fc.assert(
       fc.property(objects, user, action, (given, who, what) => {
         assert.equal(userGrants(given, who, what).length > 0, createAuthorizer(given)(who, what));
@@ -199,13 +186,13 @@ describe('for all objects, users and actions', () => {
           roleBindings: unique(given.roleBindings),
           clusterRoleBindings: unique(given.clusterRoleBindings),
         };
-        const turned: RbacObjects = {
+        const reversed: RbacObjects = {
           roles: sorted.roles.toReversed(),
           clusterRoles: sorted.clusterRoles.toReversed(),
           roleBindings: sorted.roleBindings.toReversed(),
           clusterRoleBindings: sorted.clusterRoleBindings.toReversed(),
         };
-        assert.deepEqual(findGrants(turned, what), findGrants(sorted, what));
+        assert.deepEqual(findGrants(reversed, what), findGrants(sorted, what));
       }),
     );
   });
