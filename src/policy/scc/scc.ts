@@ -42,37 +42,7 @@ export interface GroupFields {
 }
 
 /** The fields of an SCC. Absent lists are empty and absent booleans are false, unless their absence has a meaning. */
-export interface SccFields {
-  readonly name: string;
-  readonly priority: number;
-  readonly users: readonly string[];
-  readonly groups: readonly string[];
-  readonly allowPrivilegedContainer: boolean;
-  readonly defaultAddCapabilities: readonly string[];
-  readonly requiredDropCapabilities: readonly string[];
-  readonly allowedCapabilities: readonly string[];
-  /** Decisions on pods depend on `volumes` only. */
-  readonly allowHostDirVolumePlugin: boolean;
-  readonly volumes: readonly string[];
-  readonly allowedFlexVolumes: readonly string[];
-  readonly allowHostNetwork: boolean;
-  readonly allowHostPorts: boolean;
-  readonly allowHostPID: boolean;
-  readonly allowHostIPC: boolean;
-  readonly userNamespaceLevel: string;
-  readonly defaultAllowPrivilegeEscalation: boolean | undefined;
-  readonly allowPrivilegeEscalation: boolean | undefined;
-  readonly seLinuxContext: SeLinuxContextFields;
-  readonly runAsUser: RunAsUserFields;
-  readonly supplementalGroups: GroupFields;
-  readonly fsGroup: GroupFields;
-  readonly readOnlyRootFilesystem: boolean;
-  /** Without the wildcard. */
-  readonly seccompProfiles: readonly string[];
-  readonly allowsAnySeccompProfile: boolean;
-  readonly allowedUnsafeSysctls: readonly string[];
-  readonly forbiddenSysctls: readonly string[];
-}
+export type SccFields = ReturnType<typeof readScc>;
 
 export interface DecodedScc {
   readonly fields: SccFields;
@@ -89,25 +59,28 @@ export function decodeScc(scc: unknown): DecodedScc {
   return { fields, error: error?.field ?? nullError };
 }
 
-function readScc(scc: Source): SccFields {
+function readScc(scc: Source) {
   const metadata = objectAt(scc, 'metadata', 'ObjectMeta');
   const profiles = stringsAt(scc, 'seccompProfiles');
+  const isSet = (key: string): boolean => booleanAt(scc, key) ?? false;
   return {
     name: metadata ? stringAt(metadata, 'name') : '',
     priority: boundedAt(scc, 'priority', -(2 ** 31), 2 ** 31 - 1) ?? 0,
     users: stringsAt(scc, 'users'),
     groups: stringsAt(scc, 'groups'),
-    allowPrivilegedContainer: booleanAt(scc, 'allowPrivilegedContainer') ?? false,
+    allowPrivilegedContainer: isSet('allowPrivilegedContainer'),
     defaultAddCapabilities: stringsAt(scc, 'defaultAddCapabilities'),
     requiredDropCapabilities: stringsAt(scc, 'requiredDropCapabilities'),
     allowedCapabilities: stringsAt(scc, 'allowedCapabilities'),
-    allowHostDirVolumePlugin: booleanAt(scc, 'allowHostDirVolumePlugin') ?? false,
+    /** Decisions on pods depend on `volumes` only. */
+    allowHostDirVolumePlugin: isSet('allowHostDirVolumePlugin'),
     volumes: stringsAt(scc, 'volumes'),
+    /** The drivers. */
     allowedFlexVolumes: objectsAt(scc, 'allowedFlexVolumes', 'AllowedFlexVolume').map((one) => stringAt(one, 'driver')),
-    allowHostNetwork: booleanAt(scc, 'allowHostNetwork') ?? false,
-    allowHostPorts: booleanAt(scc, 'allowHostPorts') ?? false,
-    allowHostPID: booleanAt(scc, 'allowHostPID') ?? false,
-    allowHostIPC: booleanAt(scc, 'allowHostIPC') ?? false,
+    allowHostNetwork: isSet('allowHostNetwork'),
+    allowHostPorts: isSet('allowHostPorts'),
+    allowHostPID: isSet('allowHostPID'),
+    allowHostIPC: isSet('allowHostIPC'),
     userNamespaceLevel: stringAt(scc, 'userNamespaceLevel'),
     defaultAllowPrivilegeEscalation: booleanAt(scc, 'defaultAllowPrivilegeEscalation'),
     allowPrivilegeEscalation: booleanAt(scc, 'allowPrivilegeEscalation'),
@@ -115,12 +88,13 @@ function readScc(scc: Source): SccFields {
     runAsUser: readRunAsUser(objectAt(scc, 'runAsUser', 'RunAsUserStrategyOptions')),
     supplementalGroups: readGroups(objectAt(scc, 'supplementalGroups', 'SupplementalGroupsStrategyOptions')),
     fsGroup: readGroups(objectAt(scc, 'fsGroup', 'FSGroupStrategyOptions')),
-    readOnlyRootFilesystem: booleanAt(scc, 'readOnlyRootFilesystem') ?? false,
+    readOnlyRootFilesystem: isSet('readOnlyRootFilesystem'),
+    /** Without the wildcard. */
     seccompProfiles: profiles.filter((name) => name !== '*'),
     allowsAnySeccompProfile: profiles.includes('*'),
     allowedUnsafeSysctls: stringsAt(scc, 'allowedUnsafeSysctls'),
     forbiddenSysctls: stringsAt(scc, 'forbiddenSysctls'),
-  };
+  } as const;
 }
 
 function readRunAsUser(options: Source | undefined): RunAsUserFields {

@@ -20,27 +20,24 @@ interface Definition extends Omit<SecurityContextConstraints, 'metadata'> {
   readonly description: string;
 }
 
-const ALL_USERS = ['system:authenticated'];
 const RUN_AS_ANY = { type: 'RunAsAny' };
 const MUST_RUN_AS = { type: 'MustRunAs' };
-const NAMESPACE_RANGE = { type: 'MustRunAsRange' };
-const NON_ROOT = { type: 'MustRunAsNonRoot' };
+const USER_RANGE = { type: 'MustRunAsRange' };
 
-const BASIC_VOLUMES = [
-  'configMap',
-  'csi',
-  'downwardAPI',
-  'emptyDir',
-  'ephemeral',
-  'image',
-  'persistentVolumeClaim',
-  'projected',
-  'secret',
-];
-const HOST_PATH_VOLUMES = [...BASIC_VOLUMES, 'hostPath'].sort();
-const HOST_MOUNT_VOLUMES = [...BASIC_VOLUMES, 'hostPath', 'nfs'].sort();
-const LEGACY_DROPS = ['KILL', 'MKNOD', 'SETUID', 'SETGID'];
+const BASIC_VOLUMES = 'configMap csi downwardAPI emptyDir ephemeral image persistentVolumeClaim projected secret'.split(
+  ' ',
+);
+const HOST_MOUNTS = {
+  allowHostDirVolumePlugin: true,
+  requiredDropCapabilities: ['MKNOD'],
+  volumes: [...BASIC_VOLUMES, 'hostPath', 'nfs'].sort(),
+};
+const HOST_NETWORK = { allowHostNetwork: true, allowHostPorts: true };
+const ALL_HOST = { ...HOST_NETWORK, allowHostDirVolumePlugin: true, allowHostIPC: true, allowHostPID: true };
 
+/** The fields of the SCCs for pods with the IDs of the namespace. */
+const NAMESPACE_IDS = { runAsUser: USER_RANGE, fsGroup: MUST_RUN_AS };
+const LEGACY = { requiredDropCapabilities: ['KILL', 'MKNOD', 'SETUID', 'SETGID'] };
 /** The fields in which SCCs of the second generation differ from those of the first. */
 const HARDENED = {
   allowPrivilegeEscalation: false,
@@ -48,6 +45,17 @@ const HARDENED = {
   allowedCapabilities: ['NET_BIND_SERVICE'],
   seccompProfiles: ['runtime/default'],
 };
+
+/** The fields of an SCC that requires a user namespace, whose IDs start at `min`. */
+function userNamespace(min: number) {
+  const groups = { ...MUST_RUN_AS, ranges: [{ min, max: 65_534 }] };
+  return {
+    userNamespaceLevel: 'RequirePodLevel',
+    runAsUser: { ...USER_RANGE, uidRangeMin: min, uidRangeMax: 65_534 },
+    fsGroup: groups,
+    supplementalGroups: groups,
+  };
+}
 
 /** The fields that most SCCs share: no access to the host, and the SELinux level of the namespace. */
 const BASE = {
@@ -88,40 +96,29 @@ const DEFINITIONS: Readonly<Record<string, Definition>> = {
   hostaccess: {
     upkeep: 'create',
     description: 'Allows host namespaces, host directories and host ports with a user ID of the namespace.',
-    allowHostDirVolumePlugin: true,
-    allowHostIPC: true,
-    allowHostNetwork: true,
-    allowHostPID: true,
-    allowHostPorts: true,
-    requiredDropCapabilities: LEGACY_DROPS,
-    runAsUser: NAMESPACE_RANGE,
-    fsGroup: MUST_RUN_AS,
-    volumes: HOST_PATH_VOLUMES,
+    ...LEGACY,
+    ...ALL_HOST,
+    ...NAMESPACE_IDS,
+    volumes: [...BASIC_VOLUMES, 'hostPath'].sort(),
   },
   'hostmount-anyuid': {
     upkeep: 'create',
     description: 'Allows host directories and NFS with any user ID.',
-    allowHostDirVolumePlugin: true,
-    requiredDropCapabilities: ['MKNOD'],
-    volumes: HOST_MOUNT_VOLUMES,
+    ...HOST_MOUNTS,
     users: ['system:serviceaccount:openshift-infra:pv-recycler-controller'],
   },
   'hostmount-anyuid-v2': {
     upkeep: 'create',
     description: 'Allows host directories and NFS with any user ID and any SELinux label.',
-    allowHostDirVolumePlugin: true,
-    requiredDropCapabilities: ['MKNOD'],
+    ...HOST_MOUNTS,
     seLinuxContext: RUN_AS_ANY,
-    volumes: HOST_MOUNT_VOLUMES,
   },
   hostnetwork: {
     upkeep: 'create',
     description: 'Allows the host network and host ports with a user ID of the namespace.',
-    allowHostNetwork: true,
-    allowHostPorts: true,
-    requiredDropCapabilities: LEGACY_DROPS,
-    runAsUser: NAMESPACE_RANGE,
-    fsGroup: MUST_RUN_AS,
+    ...LEGACY,
+    ...HOST_NETWORK,
+    ...NAMESPACE_IDS,
     supplementalGroups: MUST_RUN_AS,
   },
   'hostnetwork-v2': {
@@ -129,45 +126,36 @@ const DEFINITIONS: Readonly<Record<string, Definition>> = {
     description:
       'Like hostnetwork, but drops all capabilities, forbids privilege escalation and requires the default seccomp profile.',
     ...HARDENED,
-    allowHostNetwork: true,
-    allowHostPorts: true,
-    runAsUser: NAMESPACE_RANGE,
-    fsGroup: MUST_RUN_AS,
+    ...HOST_NETWORK,
+    ...NAMESPACE_IDS,
     supplementalGroups: MUST_RUN_AS,
   },
   'nested-container': {
     upkeep: 'reconcile',
     description: 'Allows nested containers in pods with a user namespace.',
-    userNamespaceLevel: 'RequirePodLevel',
+    ...userNamespace(0),
     allowedCapabilities: ['SETUID', 'SETGID'],
     seccompProfiles: ['*'],
-    runAsUser: { ...NAMESPACE_RANGE, uidRangeMin: 0, uidRangeMax: 65_534 },
     seLinuxContext: { ...MUST_RUN_AS, seLinuxOptions: { type: 'container_engine_t' } },
-    fsGroup: { ...MUST_RUN_AS, ranges: [{ min: 0, max: 65_534 }] },
-    supplementalGroups: { ...MUST_RUN_AS, ranges: [{ min: 0, max: 65_534 }] },
   },
   nonroot: {
     upkeep: 'create',
     description: 'Allows any user except root, without access to the host.',
-    requiredDropCapabilities: LEGACY_DROPS,
-    runAsUser: NON_ROOT,
+    ...LEGACY,
+    runAsUser: { type: 'MustRunAsNonRoot' },
   },
   'nonroot-v2': {
     upkeep: 'reconcile',
     description:
       'Like nonroot, but drops all capabilities, forbids privilege escalation and requires the default seccomp profile.',
     ...HARDENED,
-    runAsUser: NON_ROOT,
+    runAsUser: { type: 'MustRunAsNonRoot' },
   },
   privileged: {
     upkeep: 'create',
     description: 'Allows everything, including all access to the host. Intended for cluster administrators.',
+    ...ALL_HOST,
     allowPrivilegedContainer: true,
-    allowHostDirVolumePlugin: true,
-    allowHostIPC: true,
-    allowHostNetwork: true,
-    allowHostPID: true,
-    allowHostPorts: true,
     allowedCapabilities: ['*'],
     allowedUnsafeSysctls: ['*'],
     seccompProfiles: ['*'],
@@ -180,28 +168,23 @@ const DEFINITIONS: Readonly<Record<string, Definition>> = {
     upkeep: 'create',
     description:
       'Requires a user ID of the namespace and denies access to the host. The default of all users before restricted-v2.',
-    requiredDropCapabilities: LEGACY_DROPS,
-    runAsUser: NAMESPACE_RANGE,
-    fsGroup: MUST_RUN_AS,
+    ...LEGACY,
+    ...NAMESPACE_IDS,
   },
   'restricted-v2': {
     upkeep: 'reconcile',
-    grantedTo: ALL_USERS,
+    grantedTo: ['system:authenticated'],
     description:
       'The default of all users: like restricted, but drops all capabilities and forbids privilege escalation.',
     ...HARDENED,
-    runAsUser: NAMESPACE_RANGE,
-    fsGroup: MUST_RUN_AS,
+    ...NAMESPACE_IDS,
   },
   'restricted-v3': {
     upkeep: 'reconcile',
-    grantedTo: ALL_USERS,
+    grantedTo: ['system:authenticated'],
     description: 'Like restricted-v2, for pods with a user namespace. They do not need user IDs of the namespace.',
     ...HARDENED,
-    userNamespaceLevel: 'RequirePodLevel',
-    runAsUser: { ...NAMESPACE_RANGE, uidRangeMin: 1000, uidRangeMax: 65_534 },
-    fsGroup: { ...MUST_RUN_AS, ranges: [{ min: 1000, max: 65_534 }] },
-    supplementalGroups: { ...MUST_RUN_AS, ranges: [{ min: 1000, max: 65_534 }] },
+    ...userNamespace(1000),
   },
 };
 

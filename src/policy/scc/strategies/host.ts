@@ -3,54 +3,40 @@ import { quote, truncate } from '../../../kube/text.ts';
 import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './index.ts';
 
-/** A namespace of the node that pods may share: its field in pods, its field in SCCs and its name in messages. */
-interface HostNamespace {
-  readonly field: 'hostNetwork' | 'hostPID' | 'hostIPC';
-  readonly allowField: 'allowHostNetwork' | 'allowHostPID' | 'allowHostIPC';
-  readonly name: string;
-}
+/** The namespaces of the node that pods may share, with their fields in SCCs and their names in messages. */
+const NAMESPACES = {
+  hostNetwork: ['allowHostNetwork', 'Host network'],
+  hostPID: ['allowHostPID', 'Host PID'],
+  hostIPC: ['allowHostIPC', 'Host IPC'],
+} as const;
 
-const NETWORK: HostNamespace = { field: 'hostNetwork', allowField: 'allowHostNetwork', name: 'Host network' };
-const PID: HostNamespace = { field: 'hostPID', allowField: 'allowHostPID', name: 'Host PID' };
-const IPC: HostNamespace = { field: 'hostIPC', allowField: 'allowHostIPC', name: 'Host IPC' };
+function validateShared({ scc, pod }: PodContext, field: keyof typeof NAMESPACES, path: string): FieldError[] {
+  const [allowField, name] = NAMESPACES[field];
+  return pod[field] && !scc[allowField]
+    ? [invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`)]
+    : [];
+}
 
 /** A shared namespace is an error of the pod and of each container. */
-export const hostNetworkOfPod = createPodStrategy(NETWORK);
-export const hostNetworkOfContainer = createContainerStrategy(NETWORK);
-export const hostPidOfPod = createPodStrategy(PID);
-export const hostPidOfContainer = createContainerStrategy(PID);
-export const hostIpcOfPod = createPodStrategy(IPC);
-export const hostIpcOfContainer = createContainerStrategy(IPC);
-
-function createPodStrategy(namespace: HostNamespace): PodStrategy {
-  return { validate: (context, errors) => validateShared(namespace, context, { path: '.spec', errors }) };
-}
-
-function createContainerStrategy(namespace: HostNamespace): ContainerStrategy {
-  return {
-    validate: (context, errors) =>
-      validateShared(namespace, context, { path: `.${context.container.location}`, errors }),
-  };
-}
-
-function validateShared(
-  { field, allowField, name }: HostNamespace,
-  { scc, pod }: PodContext,
-  { path, errors }: { readonly path: string; readonly errors: FieldError[] },
-): void {
-  if (!pod[field] || scc[allowField]) return;
-  errors.push(invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`));
-}
+export const hostNamespacesOfPod: PodStrategy = {
+  validate(context, errors) {
+    for (const field of ['hostNetwork', 'hostPID', 'hostIPC'] as const) {
+      errors.push(...validateShared(context, field, '.spec'));
+    }
+  },
+};
 
 /** OpenShift reports the ports of all containers for each container. */
-export const allowHostPorts: ContainerStrategy = {
-  validate({ scc, pod: { hostPorts }, container, maxErrors }, errors) {
-    if (scc.allowHostPorts) return;
-    for (const { container: owner, port } of hostPorts) {
-      if (errors.length >= maxErrors) return;
-      const path = `.${container.location}.${owner.location}.hostPort`;
-      errors.push(invalidValue(path, port, 'Host ports are not allowed to be used'));
+export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
+  validate(context, errors) {
+    const { scc, pod, container, maxErrors } = context;
+    const path = `.${container.location}`;
+    errors.push(...validateShared(context, 'hostNetwork', path));
+    for (const { container: owner, port } of scc.allowHostPorts ? [] : pod.hostPorts) {
+      if (errors.length >= maxErrors) break;
+      errors.push(invalidValue(`${path}.${owner.location}.hostPort`, port, 'Host ports are not allowed to be used'));
     }
+    errors.push(...validateShared(context, 'hostPID', path), ...validateShared(context, 'hostIPC', path));
   },
 };
 

@@ -1,20 +1,10 @@
 /** The registry of strategies: what decisions do with each field of an SCC. */
 import type { FieldError } from '../../../kube/field-error.ts';
-import type { Capabilities, ContainerFields, SeccompProfile, SeLinuxFields } from '../../pod/pod.ts';
+import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import type { SccPod } from '../pod.ts';
-import type { GroupFields, RunAsUserFields, SccFields, SeLinuxContextFields } from '../scc.ts';
+import type { SccFields } from '../scc.ts';
 import { fsGroup, supplementalGroups } from './groups.ts';
-import {
-  allowHostPorts,
-  hostIpcOfContainer,
-  hostIpcOfPod,
-  hostNetworkOfContainer,
-  hostNetworkOfPod,
-  hostPidOfContainer,
-  hostPidOfPod,
-  sysctls,
-  userNamespaceLevel,
-} from './host.ts';
+import { hostNamespacesAndPortsOfContainer, hostNamespacesOfPod, sysctls, userNamespaceLevel } from './host.ts';
 import {
   allowPrivilegedContainer,
   allowPrivilegeEscalation,
@@ -27,33 +17,28 @@ import { seccompProfilesOfContainer, seccompProfilesOfPod } from './seccomp-prof
 import { allowedFlexVolumes, volumes } from './volumes.ts';
 
 /** The strategies that may need ranges of the namespace, with these ranges filled in. */
-export interface BoundStrategies {
-  readonly runAsUser: RunAsUserFields;
-  readonly seLinuxContext: SeLinuxContextFields;
-  readonly fsGroup: GroupFields;
-  readonly supplementalGroups: GroupFields;
-}
+export type BoundStrategies = Pick<SccFields, 'runAsUser' | 'seLinuxContext' | 'fsGroup' | 'supplementalGroups'>;
+
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 /** The values of the pod under an SCC: its own values and the generated ones. */
-export interface PodValues {
-  fsGroup: number | undefined;
-  supplementalGroups: readonly number[] | undefined;
-  seLinuxOptions: SeLinuxFields | undefined;
-  /** Empty if there is no annotation. */
-  seccompAnnotation: string;
-  seccompProfile: SeccompProfile | undefined;
-}
+export type PodValues = Mutable<
+  Pick<PodFields, 'fsGroup' | 'supplementalGroups' | 'seLinuxOptions' | 'seccompAnnotation' | 'seccompProfile'>
+>;
 
 /** The values of a container under an SCC, without the inherited ones. */
-export interface ContainerValues {
-  runAsUser: number | undefined;
-  runAsNonRoot: boolean | undefined;
-  seLinuxOptions: SeLinuxFields | undefined;
-  seccompProfile: SeccompProfile | undefined;
-  capabilities: Capabilities | undefined;
-  readOnlyRootFilesystem: boolean | undefined;
-  allowPrivilegeEscalation: boolean | undefined;
-}
+export type ContainerValues = Mutable<
+  Pick<
+    ContainerFields,
+    | 'runAsUser'
+    | 'runAsNonRoot'
+    | 'seLinuxOptions'
+    | 'seccompProfile'
+    | 'capabilities'
+    | 'readOnlyRootFilesystem'
+    | 'allowPrivilegeEscalation'
+  >
+>;
 
 export interface PodContext {
   readonly scc: SccFields;
@@ -87,9 +72,7 @@ export const POD_STRATEGIES: readonly PodStrategy[] = [
   supplementalGroups,
   seccompProfilesOfPod,
   seLinuxContextOfPod,
-  hostNetworkOfPod,
-  hostPidOfPod,
-  hostIpcOfPod,
+  hostNamespacesOfPod,
   userNamespaceLevel,
   sysctls,
   volumes,
@@ -103,10 +86,7 @@ export const CONTAINER_STRATEGIES: readonly ContainerStrategy[] = [
   seccompProfilesOfContainer,
   allowPrivilegedContainer,
   capabilities,
-  hostNetworkOfContainer,
-  allowHostPorts,
-  hostPidOfContainer,
-  hostIpcOfContainer,
+  hostNamespacesAndPortsOfContainer,
   readOnlyRootFilesystem,
   allowPrivilegeEscalation,
 ];
