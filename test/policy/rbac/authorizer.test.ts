@@ -283,19 +283,25 @@ test('a field of a wrong type never grants more', () => {
   const field = fc.constantFrom('verbs', 'apiGroups', 'resources', 'resourceNames', 'nonResourceURLs');
   const wrong = fc.constantFrom<unknown>('*', 1, true, {}, { 0: '*' }, [1], [null], [['*']], ['*', 1]);
   fc.assert(
-    fc.property(objects, field, wrong, fc.array(fc.tuple(user, action), { minLength: 20 }), (given, key, value, asked) => {
-      const invalidate = (role: RoleLike): RoleLike => ({
-        ...role,
-        rules: role.rules?.map((one) => ({ ...one, [key]: value })) ?? [],
-      });
-      const invalid = {
-        ...given,
-        roles: given.roles.map(invalidate),
-        clusterRoles: given.clusterRoles.map(invalidate),
-      };
-      const [before, after] = [createAuthorizer(given), createAuthorizer(invalid)];
-      for (const [who, what] of asked) assert.ok(before(who, what) || !after(who, what));
-    }),
+    fc.property(
+      objects,
+      field,
+      wrong,
+      fc.array(fc.tuple(user, action), { minLength: 20 }),
+      (given, key, value, asked) => {
+        const invalidate = (role: RoleLike): RoleLike => ({
+          ...role,
+          rules: role.rules?.map((one) => ({ ...one, [key]: value })) ?? [],
+        });
+        const invalid = {
+          ...given,
+          roles: given.roles.map(invalidate),
+          clusterRoles: given.clusterRoles.map(invalidate),
+        };
+        const [before, after] = [createAuthorizer(given), createAuthorizer(invalid)];
+        for (const [who, what] of asked) assert.ok(before(who, what) || !after(who, what));
+      },
+    ),
   );
 });
 
