@@ -1,5 +1,5 @@
-import { getSccSet } from '../cluster/access.ts';
 /** What the SCC webhooks for pods share: mode, access, waiting for new namespaces, and metrics. */
+import { getSccSet } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import { waitFor } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';

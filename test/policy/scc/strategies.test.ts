@@ -9,20 +9,21 @@ import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
 import { laxScc, podFieldsOf } from '../../support/scc.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../../src/policy/scc/strategies/index.ts';
 
-/** What an SCC makes of a pod, or what it holds against it. */
+/** A pod under an SCC: the errors, or the completed pod. */
 interface StrategyCase {
   readonly name: string;
-  /** Beside these fields the SCC is lax; it takes nothing from a namespace. */
+  /** The SCC allows everything except for these fields, and needs no ranges of a namespace. */
   readonly scc: JsonObject;
-  /** The security context of the pod, and that of its one container `app`. */
+  /** The security context of the pod, and that of its container `app`. */
   readonly pod?: JsonObject;
   readonly container?: JsonObject;
-  /** Fields of the pod spec beside them, and annotations. */
+  /** Other fields of the pod spec, and annotations. */
   readonly spec?: JsonObject;
   readonly annotations?: JsonObject;
-  /** The parts that are to change; without errors and changes the pod stays as it is. */
-  readonly expected: {
-    readonly errors?: readonly string[];
+  /** The errors. The prefix `provider some: ` is added to those that begin with a dot. */
+  readonly errors?: readonly string[];
+  /** The parts that change. Without errors, other parts of the pod do not change. */
+  readonly expected?: {
     readonly pod?: JsonObject;
     readonly container?: JsonObject;
     readonly annotations?: JsonObject;
@@ -30,27 +31,23 @@ interface StrategyCase {
 }
 
 function checkStrategies(cases: readonly StrategyCase[]): void {
-  for (const { name, scc, expected, ...parts } of cases) {
+  for (const { name, scc, errors, expected = {}, ...parts } of cases) {
     test(name, () => {
       const before = podOf(parts);
       const prepared = prepareScc(laxScc({ ...scc, name: 'some' }));
-      const attempt = completePod(prepared, { namespace: readNamespaceRanges({}), pod: podFieldsOf(before) });
-      assert.deepEqual(formatErrors('some', attempt.errors), expected.errors ?? []);
-      if (expected.errors) return;
-      const { pod = parts.pod, container = parts.container } = expected;
+      const completion = completePod(prepared, { namespace: readNamespaceRanges({}), pod: podFieldsOf(before) });
+      assert.deepEqual(
+        formatErrors('some', completion.errors),
+        errors?.map((text) => (text.startsWith('.') ? `provider some: ${text}` : text)) ?? [],
+      );
+      if (errors) return;
       const annotations = { ...parts.annotations, ...expected.annotations };
-      const after = podOf({ ...parts, ...(pod && { pod }), ...(container && { container }), annotations });
-      assert.deepEqual(writePod(attempt, {}), after);
+      assert.deepEqual(writePod(completion, {}), podOf({ ...parts, ...expected, annotations }));
     });
   }
 }
 
-function podOf({
-  pod,
-  container,
-  spec,
-  annotations = {},
-}: Omit<StrategyCase, 'name' | 'scc' | 'expected'>): JsonObject {
+function podOf({ pod, container, spec, annotations = {} }: Omit<StrategyCase, 'name' | 'scc'>): JsonObject {
   return {
     metadata: { annotations },
     spec: {
@@ -66,103 +63,101 @@ const NON_ROOT = { runAsUser: { type: 'MustRunAsNonRoot' } };
 const ROOT = { runAsUser: { type: 'MustRunAs', uid: 0 } };
 
 checkStrategies([
-  { name: 'the lowest id of the range', scc: RANGE, expected: { container: { runAsUser: 1000, runAsNonRoot: true } } },
   {
-    name: 'the user of the pod is taken over',
+    name: 'MustRunAsRange: the lowest ID is generated',
+    scc: RANGE,
+    expected: { container: { runAsUser: 1000, runAsNonRoot: true } },
+  },
+  {
+    name: 'MustRunAsRange: the user of the pod is inherited',
     scc: RANGE,
     pod: { runAsUser: 1500 },
     expected: { container: { runAsNonRoot: true } },
   },
   {
-    name: 'the user of the container goes before a wrong one of the pod',
+    name: 'MustRunAsRange: the user of the container overrides that of the pod',
     scc: RANGE,
     pod: { runAsUser: 0 },
     container: { runAsUser: 1999 },
     expected: { container: { runAsUser: 1999, runAsNonRoot: true } },
   },
   {
-    name: 'a user above the range',
+    name: 'MustRunAsRange: a user above the range',
     scc: RANGE,
     container: { runAsUser: 2000 },
-    expected: {
-      errors: ['provider some: .containers[0].runAsUser: Invalid value: 2000: must be in the ranges: [1000, 1999]'],
-    },
+    errors: ['.containers[0].runAsUser: Invalid value: 2000: must be in the ranges: [1000, 1999]'],
   },
   {
-    name: 'an id fits no empty range, not even its own first',
+    name: 'MustRunAsRange: an empty range allows no user',
     scc: { runAsUser: { type: 'MustRunAsRange', uidRangeMin: 5, uidRangeMax: 4 } },
-    expected: { errors: ['provider some: .containers[0].runAsUser: Invalid value: 5: must be in the ranges: [5, 4]'] },
+    errors: ['.containers[0].runAsUser: Invalid value: 5: must be in the ranges: [5, 4]'],
   },
-  { name: 'root is not marked as another', scc: ROOT, expected: { container: { runAsUser: 0 } } },
+  { name: 'MustRunAs: runAsNonRoot is not set for root', scc: ROOT, expected: { container: { runAsUser: 0 } } },
   {
-    name: 'a user other than the one',
+    name: 'MustRunAs: another user',
     scc: ROOT,
     pod: { runAsUser: 7 },
-    expected: { errors: ['provider some: .containers[0].runAsUser: Invalid value: 7: must be: 0'] },
+    errors: ['.containers[0].runAsUser: Invalid value: 7: must be: 0'],
   },
-  { name: 'not root, whoever the image names', scc: NON_ROOT, expected: { container: { runAsNonRoot: true } } },
+  { name: 'MustRunAsNonRoot: runAsNonRoot is set', scc: NON_ROOT, expected: { container: { runAsNonRoot: true } } },
   {
-    name: 'not root, but root is asked for',
+    name: 'MustRunAsNonRoot: root',
     scc: NON_ROOT,
     container: { runAsUser: 0 },
-    expected: {
-      errors: ['provider some: .containers[0].runAsUser: Invalid value: 0: running with the root UID is forbidden'],
-    },
+    errors: ['.containers[0].runAsUser: Invalid value: 0: running with the root UID is forbidden'],
   },
   {
-    name: 'root may not be left open',
+    name: 'MustRunAsNonRoot: runAsNonRoot false',
     scc: NON_ROOT,
     pod: { runAsNonRoot: false },
     container: { runAsUser: 1000 },
-    expected: { errors: ['provider some: .containers[0].runAsNonRoot: Invalid value: false: must be true'] },
+    errors: ['.containers[0].runAsNonRoot: Invalid value: false: must be true'],
   },
   {
-    name: 'any user is marked if it is not root',
+    name: 'RunAsAny: runAsNonRoot is set for another user than root',
     scc: {},
     container: { runAsUser: 1000 },
     expected: { container: { runAsUser: 1000, runAsNonRoot: true } },
   },
-  { name: 'any user: nobody is nobody', scc: {}, expected: {} },
+  { name: 'RunAsAny: no user', scc: {} },
 ]);
 
 const LABEL = { seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { level: 's0:c26,c5', type: 'svirt_t' } } };
 const OPTIONS = { level: 's0:c26,c5', type: 'svirt_t' };
 
 checkStrategies([
-  { name: 'the pod gets all members', scc: LABEL, expected: { pod: { seLinuxOptions: OPTIONS } } },
   {
-    name: 'categories in another order are the same',
+    name: 'MustRunAs: all SELinux options are set on the pod',
+    scc: LABEL,
+    expected: { pod: { seLinuxOptions: OPTIONS } },
+  },
+  {
+    name: 'SELinux categories may have any order',
     scc: LABEL,
     pod: { seLinuxOptions: { level: 's0:c5,c26', type: 'svirt_t' } },
-    expected: {},
   },
   {
-    name: 'ranges are not expanded',
+    name: 'ranges of SELinux categories are not expanded',
     scc: { seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { level: 's0:c1.c3' } } },
     pod: { seLinuxOptions: { level: 's0:c1,c2,c3' } },
-    expected: {
-      errors: [
-        'provider some: .spec.securityContext.seLinuxOptions.level: Invalid value: "s0:c1,c2,c3": must be s0:c1.c3',
-        'provider some: .containers[0].seLinuxOptions.level: Invalid value: "s0:c1,c2,c3": must be s0:c1.c3',
-      ],
-    },
+    errors: [
+      '.spec.securityContext.seLinuxOptions.level: Invalid value: "s0:c1,c2,c3": must be s0:c1.c3',
+      '.containers[0].seLinuxOptions.level: Invalid value: "s0:c1,c2,c3": must be s0:c1.c3',
+    ],
   },
   {
-    name: 'options of a container stand alone: what they lack is empty',
+    name: 'SELinux options of a container are not merged with those of the pod',
     scc: LABEL,
     container: { seLinuxOptions: { user: 'u' } },
-    expected: {
-      errors: [
-        'provider some: .containers[0].seLinuxOptions.level: Invalid value: "": must be s0:c26,c5',
-        'provider some: .containers[0].seLinuxOptions.type: Invalid value: "": must be svirt_t',
-        'provider some: .containers[0].seLinuxOptions.user: Invalid value: "u": must be ',
-      ],
-    },
+    errors: [
+      '.containers[0].seLinuxOptions.level: Invalid value: "": must be s0:c26,c5',
+      '.containers[0].seLinuxOptions.type: Invalid value: "": must be svirt_t',
+      '.containers[0].seLinuxOptions.user: Invalid value: "u": must be ',
+    ],
   },
   {
-    name: 'any context: options of the SCC mean nothing',
+    name: 'RunAsAny: SELinux options of the SCC are ignored',
     scc: { seLinuxContext: { type: 'RunAsAny', seLinuxOptions: OPTIONS } },
-    expected: {},
   },
 ]);
 
@@ -175,45 +170,43 @@ const SUPPLEMENTAL = { supplementalGroups: { type: 'MustRunAs', ranges: RANGES }
 const LONG = Array.from({ length: 101 }, (_, index) => index + 100);
 
 checkStrategies([
-  { name: 'the first fsGroup', scc: FS_GROUP, expected: { pod: { fsGroup: 10 } } },
-  { name: 'an fsGroup of the second range', scc: FS_GROUP, pod: { fsGroup: 30 }, expected: {} },
+  { name: 'fsGroup: the first ID is generated', scc: FS_GROUP, expected: { pod: { fsGroup: 10 } } },
+  { name: 'an fsGroup of the second range', scc: FS_GROUP, pod: { fsGroup: 30 } },
   {
     name: 'an fsGroup between the ranges',
     scc: FS_GROUP,
     pod: { fsGroup: 20 },
-    expected: {
-      errors: ['provider some: .spec.securityContext.fsGroup: Invalid value: [20]: 20 is not an allowed group'],
-    },
+    errors: ['.spec.securityContext.fsGroup: Invalid value: [20]: 20 is not an allowed group'],
   },
-  { name: 'the first supplemental group', scc: SUPPLEMENTAL, expected: { pod: { supplementalGroups: [10] } } },
   {
-    name: 'an empty list is none',
+    name: 'supplementalGroups: the first ID is generated',
+    scc: SUPPLEMENTAL,
+    expected: { pod: { supplementalGroups: [10] } },
+  },
+  {
+    name: 'supplementalGroups: an empty list',
     scc: SUPPLEMENTAL,
     pod: { supplementalGroups: [] },
     expected: { pod: { supplementalGroups: [10] } },
   },
   {
-    name: 'each wrong group is told with all of them',
+    name: 'supplementalGroups: an error for each group',
     scc: SUPPLEMENTAL,
     pod: { supplementalGroups: [10, 1, 2] },
-    expected: {
-      errors: [
-        'provider some: .spec.securityContext.supplementalGroups: Invalid value: [10,1,2]: 1 is not an allowed group',
-        'provider some: .spec.securityContext.supplementalGroups: Invalid value: [10,1,2]: 2 is not an allowed group',
-      ],
-    },
+    errors: [
+      '.spec.securityContext.supplementalGroups: Invalid value: [10,1,2]: 1 is not an allowed group',
+      '.spec.securityContext.supplementalGroups: Invalid value: [10,1,2]: 2 is not an allowed group',
+    ],
   },
   {
-    name: 'of a long list only the first wrong group is told',
+    name: 'supplementalGroups: only the first error of a long list',
     scc: SUPPLEMENTAL,
     pod: { supplementalGroups: LONG },
-    expected: {
-      errors: [
-        `provider some: .spec.securityContext.supplementalGroups: Invalid value: ${JSON.stringify(LONG)}: 100 is not an allowed group`,
-      ],
-    },
+    errors: [
+      `.spec.securityContext.supplementalGroups: Invalid value: ${JSON.stringify(LONG)}: 100 is not an allowed group`,
+    ],
   },
-  { name: 'any group', scc: {}, pod: { fsGroup: 0, supplementalGroups: [0] }, expected: {} },
+  { name: 'RunAsAny: any group', scc: {}, pod: { fsGroup: 0, supplementalGroups: [0] } },
 ]);
 
 const POD = 'seccomp.security.alpha.kubernetes.io/pod';
@@ -222,80 +215,74 @@ const DEFAULT = { seccompProfiles: ['runtime/default'] };
 
 checkStrategies([
   {
-    name: 'the first profile, as field and as annotation',
+    name: 'the first seccomp profile is set as field and annotation',
     scc: { seccompProfiles: ['*', 'localhost/a', 'unconfined'] },
     expected: {
       pod: { seccompProfile: { type: 'Localhost', localhostProfile: 'a' } },
       annotations: { [POD]: 'localhost/a' },
     },
   },
-  { name: 'a wildcard alone generates nothing', scc: { seccompProfiles: ['*'] }, expected: {} },
+  { name: 'a wildcard generates no seccomp profile', scc: { seccompProfiles: ['*'] } },
   {
-    name: 'a field brings its annotation, under every SCC that allows it',
+    name: 'the seccomp field sets the annotation',
     scc: { seccompProfiles: ['*'] },
     pod: { seccompProfile: { type: 'Unconfined' } },
     expected: { annotations: { [POD]: 'unconfined' } },
   },
   {
-    name: 'the annotation goes before the field and rewrites it',
+    name: 'the seccomp annotation overrides the field',
     scc: { seccompProfiles: ['*'] },
     pod: { seccompProfile: { type: 'Unconfined' } },
     annotations: { [POD]: 'docker/default' },
     expected: { pod: { seccompProfile: { type: 'RuntimeDefault' } } },
   },
   {
-    name: 'an annotation that says nothing known removes the field',
+    name: 'an unknown seccomp annotation removes the field',
     scc: { seccompProfiles: ['*'] },
     pod: { runAsUser: 0, seccompProfile: { type: 'Unconfined' } },
     annotations: { [POD]: 'localhost/' },
     expected: { pod: { runAsUser: 0 } },
   },
   {
-    name: 'the annotation of a container becomes its field',
+    name: 'the seccomp annotation of a container sets its field',
     scc: { seccompProfiles: ['*'] },
     annotations: { [APP]: 'localhost/b' },
     expected: { container: { seccompProfile: { type: 'Localhost', localhostProfile: 'b' } } },
   },
   {
-    name: 'both names of the default of the runtime are one',
+    name: 'docker/default and runtime/default are equal',
     scc: { seccompProfiles: ['docker/default'] },
     pod: { seccompProfile: { type: 'RuntimeDefault' } },
     expected: { annotations: { [POD]: 'runtime/default' } },
   },
   {
-    name: 'an SCC without profiles allows none',
+    name: 'an SCC without seccomp profiles allows none',
     scc: {},
     pod: { seccompProfile: { type: 'RuntimeDefault' } },
-    expected: {
-      errors: [
-        `metadata.annotations[${POD}]: Forbidden: seccomp may not be set`,
-        `metadata.annotations[${APP}]: Forbidden: seccomp may not be set`,
-      ],
-    },
+    errors: [
+      `metadata.annotations[${POD}]: Forbidden: seccomp may not be set`,
+      `metadata.annotations[${APP}]: Forbidden: seccomp may not be set`,
+    ],
   },
   {
-    name: 'a profile that is not listed',
+    name: 'a seccomp profile that is not listed',
     scc: { seccompProfiles: ['runtime/default', 'localhost/a'] },
     container: { seccompProfile: { type: 'Localhost', localhostProfile: 'b' } },
-    expected: {
-      errors: [
-        `metadata.annotations[${APP}]: Forbidden: localhost/b is not an allowed seccomp profile. Valid values are [runtime/default localhost/a]`,
-      ],
-    },
+    errors: [
+      `metadata.annotations[${APP}]: Forbidden: localhost/b is not an allowed seccomp profile. Valid values are [runtime/default localhost/a]`,
+    ],
   },
   {
-    name: 'localhost/* is no pattern',
+    name: 'localhost/* is not a pattern',
     scc: { seccompProfiles: ['localhost/*'] },
     annotations: { [POD]: 'localhost/a' },
-    expected: {
-      errors: [POD, APP].map(
-        (key) =>
-          `metadata.annotations[${key}]: Forbidden: localhost/a is not an allowed seccomp profile. Valid values are [localhost/*]`,
-      ),
-    },
+    errors: [POD, APP].map(
+      (key) =>
+        `metadata.annotations[${key}]: Forbidden: localhost/a is not an allowed seccomp profile. Valid values are [localhost/*]`,
+    ),
   },
   {
-    name: 'a field of the container is enough against a default of the pod',
+    name: 'the seccomp profile of a container does not replace that of the pod',
     scc: DEFAULT,
     container: { seccompProfile: { type: 'RuntimeDefault' } },
     expected: { pod: { seccompProfile: { type: 'RuntimeDefault' } }, annotations: { [POD]: 'runtime/default' } },
@@ -309,114 +296,99 @@ checkStrategies([
     name: 'privileged',
     scc: {},
     container: { privileged: true },
-    expected: {
-      errors: ['provider some: .containers[0].privileged: Invalid value: true: Privileged containers are not allowed'],
-    },
+    errors: ['.containers[0].privileged: Invalid value: true: Privileged containers are not allowed'],
   },
   {
-    name: 'privileged where it is allowed',
+    name: 'privileged is allowed',
     scc: { allowPrivilegedContainer: true },
     container: { privileged: true },
-    expected: {},
   },
   {
-    name: 'no escalation is the default where it is forbidden',
+    name: 'allowPrivilegeEscalation false is generated if escalation is forbidden',
     scc: NO_ESCALATION,
     expected: { container: { allowPrivilegeEscalation: false } },
   },
   {
-    name: 'also of privileged containers',
+    name: 'allowPrivilegeEscalation false is generated for privileged containers',
     scc: { ...NO_ESCALATION, allowPrivilegedContainer: true, defaultAllowPrivilegeEscalation: true },
     container: { privileged: true },
     expected: { container: { privileged: true, allowPrivilegeEscalation: false } },
   },
   {
-    name: 'escalation',
+    name: 'privilege escalation is forbidden',
     scc: NO_ESCALATION,
     container: { allowPrivilegeEscalation: true },
-    expected: {
-      errors: [
-        'provider some: .containers[0].allowPrivilegeEscalation: Invalid value: true: Allowing privilege escalation for containers is not allowed',
-      ],
-    },
+    errors: [
+      '.containers[0].allowPrivilegeEscalation: Invalid value: true: Allowing privilege escalation for containers is not allowed',
+    ],
   },
   {
-    name: 'the default of the SCC',
+    name: 'defaultAllowPrivilegeEscalation',
     scc: { defaultAllowPrivilegeEscalation: false },
     expected: { container: { allowPrivilegeEscalation: false } },
   },
   {
-    name: 'the default is not for CAP_SYS_ADMIN',
+    name: 'defaultAllowPrivilegeEscalation does not apply to CAP_SYS_ADMIN',
     scc: { defaultAllowPrivilegeEscalation: false, allowedCapabilities: ['*'] },
     container: { capabilities: { add: ['CAP_SYS_ADMIN'] } },
-    expected: {},
   },
   {
-    name: 'but for SYS_ADMIN',
+    name: 'defaultAllowPrivilegeEscalation applies to SYS_ADMIN',
     scc: { defaultAllowPrivilegeEscalation: false, allowedCapabilities: ['*'] },
     container: { capabilities: { add: ['SYS_ADMIN'] } },
     expected: { container: { capabilities: { add: ['SYS_ADMIN'] }, allowPrivilegeEscalation: false } },
   },
   {
-    name: 'a root file system for reading',
+    name: 'readOnlyRootFilesystem is generated',
     scc: { readOnlyRootFilesystem: true },
     expected: { container: { readOnlyRootFilesystem: true } },
   },
   {
-    name: 'a root file system for writing',
+    name: 'readOnlyRootFilesystem false',
     scc: { readOnlyRootFilesystem: true },
     container: { readOnlyRootFilesystem: false },
-    expected: {
-      errors: [
-        'provider some: .containers[0].readOnlyRootFilesystem: Invalid value: false: ReadOnlyRootFilesystem must be set to true',
-      ],
-    },
+    errors: ['.containers[0].readOnlyRootFilesystem: Invalid value: false: ReadOnlyRootFilesystem must be set to true'],
   },
 ]);
 
 checkStrategies([
   {
-    name: 'defaults are added and drops dropped',
+    name: 'default and required capabilities are generated',
     scc: { defaultAddCapabilities: ['KILL'], requiredDropCapabilities: ['MKNOD', 'CHOWN'] },
     expected: { container: { capabilities: { add: ['KILL'], drop: ['CHOWN', 'MKNOD'] } } },
   },
   {
-    name: 'what the container drops is not added',
+    name: 'a dropped capability is not added',
     scc: { defaultAddCapabilities: ['KILL'] },
     container: { capabilities: { drop: ['KILL'] } },
-    expected: {},
   },
   {
-    name: 'lists that lack nothing stay as they are, repetitions and all',
+    name: 'complete capability lists do not change',
     scc: { requiredDropCapabilities: ['MKNOD'] },
     container: { capabilities: { add: [], drop: ['MKNOD', 'ALL', 'MKNOD'] } },
-    expected: {},
   },
   {
-    name: 'ALL does not stand for the others',
+    name: 'ALL does not include other required capabilities',
     scc: { requiredDropCapabilities: ['KILL', 'MKNOD'] },
     container: { capabilities: { drop: ['ALL'] } },
     expected: { container: { capabilities: { drop: ['ALL', 'KILL', 'MKNOD'] } } },
   },
   {
-    name: 'case counts',
+    name: 'capabilities are case-sensitive',
     scc: { requiredDropCapabilities: ['ALL'] },
     container: { capabilities: { drop: ['all'] } },
     expected: { container: { capabilities: { drop: ['ALL', 'all'] } } },
   },
   {
-    name: 'added without permission',
+    name: 'a capability that may not be added',
     scc: { allowedCapabilities: ['ALL'] },
     container: { capabilities: { add: ['NET_RAW', 'ALL'] } },
-    expected: {
-      errors: ['provider some: .containers[0].capabilities.add: Invalid value: "NET_RAW": capability may not be added'],
-    },
+    errors: ['.containers[0].capabilities.add: Invalid value: "NET_RAW": capability may not be added'],
   },
   {
-    name: 'a wildcard allows all',
+    name: 'a wildcard allows all capabilities',
     scc: { allowedCapabilities: ['*'] },
     container: { capabilities: { add: ['NET_RAW'] } },
-    expected: {},
   },
 ]);
 
@@ -425,51 +397,45 @@ const REQUIRE = { userNamespaceLevel: 'RequirePodLevel' };
 
 checkStrategies([
   {
-    name: 'namespaces of the host, told of the pod and of the container',
+    name: 'host namespaces are errors of the pod and of its container',
     scc: {},
     spec: { hostNetwork: true, hostPID: true, hostIPC: true },
-    expected: {
-      errors: [
-        'provider some: .spec.hostNetwork: Invalid value: true: Host network is not allowed to be used',
-        'provider some: .spec.hostPID: Invalid value: true: Host PID is not allowed to be used',
-        'provider some: .spec.hostIPC: Invalid value: true: Host IPC is not allowed to be used',
-        'provider some: .containers[0].hostNetwork: Invalid value: true: Host network is not allowed to be used',
-        'provider some: .containers[0].hostPID: Invalid value: true: Host PID is not allowed to be used',
-        'provider some: .containers[0].hostIPC: Invalid value: true: Host IPC is not allowed to be used',
-      ],
-    },
+    errors: [
+      '.spec.hostNetwork: Invalid value: true: Host network is not allowed to be used',
+      '.spec.hostPID: Invalid value: true: Host PID is not allowed to be used',
+      '.spec.hostIPC: Invalid value: true: Host IPC is not allowed to be used',
+      '.containers[0].hostNetwork: Invalid value: true: Host network is not allowed to be used',
+      '.containers[0].hostPID: Invalid value: true: Host PID is not allowed to be used',
+      '.containers[0].hostIPC: Invalid value: true: Host IPC is not allowed to be used',
+    ],
   },
   {
-    name: 'each container is charged with the ports of all',
+    name: 'the host ports of all containers are errors of each container',
     scc: {},
     spec: {
       initContainers: [{ name: 'init', ports: [{ hostPort: 0 }, { hostPort: 80 }] }],
       containers: [{ name: 'app' }],
     },
-    expected: {
-      errors: [
-        'provider some: .initContainers[0].initContainers[0].hostPort: Invalid value: 80: Host ports are not allowed to be used',
-        'provider some: .containers[0].initContainers[0].hostPort: Invalid value: 80: Host ports are not allowed to be used',
-      ],
-    },
+    errors: [
+      '.initContainers[0].initContainers[0].hostPort: Invalid value: 80: Host ports are not allowed to be used',
+      '.containers[0].initContainers[0].hostPort: Invalid value: 80: Host ports are not allowed to be used',
+    ],
   },
   {
-    name: 'all where it is allowed',
+    name: 'host namespaces and ports are allowed',
     scc: EVERYTHING,
     spec: { hostNetwork: true, hostPID: true, hostIPC: true, containers: [{ name: 'app', ports: [{ hostPort: 80 }] }] },
-    expected: {},
   },
-  { name: 'a user namespace where one is required', scc: REQUIRE, spec: { hostUsers: false }, expected: {} },
+  { name: 'RequirePodLevel: hostUsers false', scc: REQUIRE, spec: { hostUsers: false } },
   {
-    name: 'no word about a user namespace where one is required',
+    name: 'RequirePodLevel: hostUsers not set',
     scc: REQUIRE,
-    expected: { errors: ['provider some: .spec.hostUsers: Invalid value: null: Host Users must be set to false'] },
+    errors: ['.spec.hostUsers: Invalid value: null: Host Users must be set to false'],
   },
   {
-    name: 'a level that nobody knows requires nothing',
+    name: 'an unknown userNamespaceLevel has no effect',
     scc: { userNamespaceLevel: 'RequireEverything' },
     spec: { hostUsers: true },
-    expected: {},
   },
 ]);
 
@@ -478,31 +444,26 @@ function sysctls(...names: string[]) {
 }
 
 checkStrategies([
-  { name: 'safe ones', scc: {}, ...sysctls('kernel.shm_rmid_forced', 'net.ipv4.tcp_wmem'), expected: {} },
+  { name: 'safe sysctls', scc: {}, ...sysctls('kernel.shm_rmid_forced', 'net.ipv4.tcp_wmem') },
   {
-    name: 'unsafe ones, each with its place; another spelling is another name',
+    name: 'unsafe sysctls; slashes are not dots',
     scc: {},
     ...sysctls('kernel.msgmax', 'net.ipv4.tcp_rmem', 'net/ipv4/tcp_rmem'),
-    expected: {
-      errors: [
-        'spec.securityContext.sysctls[0]: Forbidden: unsafe sysctl "kernel.msgmax" is not allowed',
-        'spec.securityContext.sysctls[2]: Forbidden: unsafe sysctl "net/ipv4/tcp_rmem" is not allowed',
-      ],
-    },
+    errors: [
+      'spec.securityContext.sysctls[0]: Forbidden: unsafe sysctl "kernel.msgmax" is not allowed',
+      'spec.securityContext.sysctls[2]: Forbidden: unsafe sysctl "net/ipv4/tcp_rmem" is not allowed',
+    ],
   },
   {
-    name: 'allowed by name and by prefix',
+    name: 'sysctls allowed by name and by prefix',
     scc: { allowedUnsafeSysctls: ['kernel.msg*', 'vm.swappiness'] },
     ...sysctls('kernel.msgmax', 'vm.swappiness'),
-    expected: {},
   },
   {
-    name: 'forbidden goes before safe and allowed',
+    name: 'forbiddenSysctls override safe and allowed sysctls',
     scc: { allowedUnsafeSysctls: ['*'], forbiddenSysctls: ['kernel.*'] },
     ...sysctls('kernel.shm_rmid_forced'),
-    expected: {
-      errors: ['spec.securityContext.sysctls[0]: Forbidden: sysctl "kernel.shm_rmid_forced" is not allowed'],
-    },
+    errors: ['spec.securityContext.sysctls[0]: Forbidden: sysctl "kernel.shm_rmid_forced" is not allowed'],
   },
 ]);
 
@@ -521,82 +482,71 @@ function projected(...sources: unknown[]): { readonly spec: JsonObject } {
   return volumes({ name: 'v', projected: { sources } });
 }
 
-const notProjected = {
-  errors: ['provider some: .spec.volumes[0]: Invalid value: "projected": projected volumes are not allowed to be used'],
-};
+const NOT_PROJECTED = ['.spec.volumes[0]: Invalid value: "projected": projected volumes are not allowed to be used'];
 
 const likeInjected: StrategyCase[] = [{ audience: 'vault', path: 'token' }, { path: 'other' }].map(
   (serviceAccountToken) => ({
-    name: `not injected: a token with ${JSON.stringify(serviceAccountToken)}`,
+    name: `not the token for the service account: ${JSON.stringify(serviceAccountToken)}`,
     scc: { volumes: ['secret'] },
     ...projected({ serviceAccountToken }),
-    expected: notProjected,
+    errors: NOT_PROJECTED,
   }),
 );
 
 checkStrategies([
-  { name: 'a listed type', scc: { volumes: ['nfs'] }, ...volumes({ name: 'v', nfs: {} }), expected: {} },
-  { name: 'every type', scc: { volumes: ['*'] }, ...volumes({ name: 'v', hostPath: {} }), expected: {} },
+  { name: 'a listed volume type', scc: { volumes: ['nfs'] }, ...volumes({ name: 'v', nfs: {} }) },
+  { name: 'all volume types', scc: { volumes: ['*'] }, ...volumes({ name: 'v', hostPath: {} }) },
   {
-    name: 'types that are not listed, each with its place',
+    name: 'volume types that are not listed',
     scc: { volumes: ['cephFS', 'none'] },
     ...volumes({ name: 'a', cephfs: {} }, { name: 'b', hostPath: {} }, { name: 'c', vsphereVolume: {} }),
-    expected: {
-      errors: [
-        'provider some: .spec.volumes[1]: Invalid value: "hostPath": hostPath volumes are not allowed to be used',
-        'provider some: .spec.volumes[2]: Invalid value: "vsphere": vsphere volumes are not allowed to be used',
-      ],
-    },
+    errors: [
+      '.spec.volumes[1]: Invalid value: "hostPath": hostPath volumes are not allowed to be used',
+      '.spec.volumes[2]: Invalid value: "vsphere": vsphere volumes are not allowed to be used',
+    ],
   },
   {
-    name: 'of several sources the most dangerous counts',
+    name: 'of several volume sources, the most dangerous applies',
     scc: { volumes: ['secret', 'emptyDir'] },
     ...volumes({ name: 'v', secret: {}, hostPath: {}, emptyDir: {} }),
-    expected: {
-      errors: [
-        'provider some: .spec.volumes[0]: Invalid value: "hostPath": hostPath volumes are not allowed to be used',
-      ],
-    },
+    errors: ['.spec.volumes[0]: Invalid value: "hostPath": hostPath volumes are not allowed to be used'],
   },
   {
-    name: 'a source that is not known',
+    name: 'an unknown volume source',
     scc: { volumes: ['secret'] },
     ...volumes({ name: 'v', hologram: {} }),
-    expected: {
-      errors: [
-        'provider some: .spec.volumes[0]: Invalid value: "": unknown volume type for volume: {"name":"v","hologram":{}}',
-      ],
-    },
+    errors: ['.spec.volumes[0]: Invalid value: "": unknown volume type for volume: {"name":"v","hologram":{}}'],
   },
   {
-    name: 'what is injected for the service account',
+    name: 'the volume for the service account is allowed with secret',
     scc: { volumes: ['secret'] },
     ...projected(...INJECTED),
-    expected: {},
   },
-  { name: 'not without secrets', scc: { volumes: ['configMap'] }, ...projected(...INJECTED), expected: notProjected },
   {
-    name: 'nor with others beside it',
+    name: 'the volume for the service account without secret',
+    scc: { volumes: ['configMap'] },
+    ...projected(...INJECTED),
+    errors: NOT_PROJECTED,
+  },
+  {
+    name: 'the volume for the service account with another source',
     scc: { volumes: ['secret'] },
     ...projected(...INJECTED, { secret: {} }),
-    expected: notProjected,
+    errors: NOT_PROJECTED,
   },
   ...likeInjected,
   {
-    name: 'flex volumes of every driver',
+    name: 'all flex volume drivers',
     scc: { volumes: ['flexVolume'] },
     ...volumes({ name: 'v', flexVolume: { driver: 'example/a' } }),
-    expected: {},
   },
   {
-    name: 'flex volumes of listed drivers only',
+    name: 'a flex volume driver that is not listed',
     scc: { volumes: ['*'], allowedFlexVolumes: [{ driver: 'example/a' }] },
     ...volumes({ name: 'v', flexVolume: { driver: 'example/b' } }),
-    expected: {
-      errors: [
-        'provider some: .spec.volumes[0].flexVolume.driver: Invalid value: "example/b": Flexvolume driver is not allowed to be used',
-      ],
-    },
+    errors: [
+      '.spec.volumes[0].flexVolume.driver: Invalid value: "example/b": Flexvolume driver is not allowed to be used',
+    ],
   },
 ]);
 

@@ -39,7 +39,7 @@ export interface ExplainedScc {
 }
 
 /** A decision with the reasons of each SCC. The suggestion is that for a denied pod. */
-export interface SccExplanation extends Suggestion {
+export interface SccExplanation extends Omit<Suggestion, 'closest'> {
   /** The decision of `assignScc`. */
   readonly decision: SccDecision;
   /** All SCCs in the order of evaluation; empty if the decision does not depend on SCCs. */
@@ -50,6 +50,8 @@ export interface SccExplanation extends Suggestion {
   readonly next?: string;
   /** Why the chosen SCC is ordered before the next. */
   readonly reason?: string;
+  /** The name of the closest SCC of the suggestion. */
+  readonly closest?: string;
 }
 
 const CANNOT_CHANGE = 'the SCC would have to change the pod, which an update cannot do';
@@ -61,7 +63,9 @@ export function explainScc(input: SccInput): SccExplanation {
   if (!pod) return { decision, sccs: [] };
   const search = createSearch(input, pod, { mutable: mutableFields(input) });
   const sccs = search.candidates.map((scc) => explain(scc, search));
-  return { decision, sccs, ...(decision.allowed ? explainChoice(decision, sccs) : suggest(evaluation)) };
+  if (decision.allowed) return { decision, sccs, ...explainChoice(decision, sccs) };
+  const { closest, ...suggestion } = suggest(evaluation);
+  return { decision, sccs, ...(closest ? { closest: closest.scc } : {}), ...suggestion };
 }
 
 function explain(scc: PreparedScc, search: Search): ExplainedScc {
