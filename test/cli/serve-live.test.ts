@@ -103,7 +103,7 @@ suite('a server with a live cluster', () => {
       const { body } = await cluster.admin.send('GET', LEASE);
       return (body as { spec?: { holderIdentity?: unknown } }).spec?.holderIdentity;
     };
-    await until('somebody leads', async () => typeof (await holder()) === 'string');
+    await until('there is a leader', async () => typeof (await holder()) === 'string');
     const { code } = await running.stop();
     assert.equal(code, 0);
     assert.equal((await holder()) ?? '', '');

@@ -216,7 +216,7 @@ suite('off', () => {
     assert.deepEqual([answer.status, sccOf(answer), answer.warnings], [201, undefined, []]);
   });
 
-  test('nothing is registered, installed or noted', async () => {
+  test('no SCC webhook, SCC or annotation is created', async () => {
     const names = async (path: string): Promise<string[]> => {
       const { body } = await started.client.send('GET', path);
       const { items } = body as { readonly items: readonly { readonly metadata: { readonly name: string } }[] };

@@ -41,7 +41,7 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
   throw new Error('it never came true');
 }
 
-suite('what cannot start says why', () => {
+suite('errors at start are explained', () => {
   const MISTAKES: readonly {
     readonly name: string;
     readonly args: readonly string[];
@@ -61,13 +61,13 @@ suite('what cannot start says why', () => {
         "error: too many arguments for 'serve'. Expected 0 arguments but got 1: now.\nSee 'portcullis serve --help' for usage.\n",
     },
     {
-      name: 'a port that is none',
+      name: 'an invalid port',
       args: ['--secure-port=http'],
       stderr:
         'error: invalid argument "http" for "--secure-port" flag: must be a whole number from 0 to 65535\nSee \'portcullis serve --help\' for usage.\n',
     },
     {
-      name: 'a wrong environment variable',
+      name: 'an invalid environment variable',
       args: [],
       env: { PORTCULLIS_LOG_LEVEL: 'loud' },
       stderr:
@@ -79,12 +79,12 @@ suite('what cannot start says why', () => {
       stderr: 'error: --tls-cert-file and --tls-private-key-file must be used together\n',
     },
     {
-      name: 'a certificate that is not there',
+      name: 'a missing certificate',
       args: ['--tls-cert-file=/nowhere/tls.crt', '--tls-private-key-file=/nowhere/tls.key'],
       stderr: /^error: cannot read \/nowhere\/tls\.(crt|key): there is no such file\n$/,
     },
     {
-      name: 'a configuration that is not there',
+      name: 'a missing configuration',
       args: ['--config=/nowhere/config.yaml'],
       stderr: 'error: cannot read /nowhere/config.yaml: there is no such file\n',
     },
@@ -94,19 +94,19 @@ suite('what cannot start says why', () => {
       stderr: 'error: cannot read /: it is a folder\n',
     },
     {
-      name: 'an address that is none',
+      name: 'an invalid address',
       args: ['--bind-address=999.1.1.1'],
       stderr:
         /error: cannot listen on 999\.1\.1\.1:\d+: the address cannot be resolved; set another with --bind-address\n$/,
     },
     {
-      name: 'the verbosity, told twice',
+      name: 'two options for the log level',
       args: ['-v', '3', '--log-level=debug'],
       stderr:
         "error: option '-v, --v <n>' cannot be used with option '--log-level <level>'\nSee 'portcullis serve --help' for usage.\n",
     },
     {
-      name: 'manifests that are not there',
+      name: 'missing manifests',
       args: ['--manifests=/nowhere'],
       stderr: /^error: .*\/nowhere.*\n$/,
     },
@@ -128,7 +128,7 @@ suite('what cannot start says why', () => {
     });
   }
 
-  test('a wrong configuration, with line and column', async () => {
+  test('an invalid configuration, with line and column', async () => {
     const file = join(folder, 'wrong.yaml');
     await writeFile(file, CONFIGURATION('strict'));
     const result = await start(['--config', file]).finished;
@@ -139,7 +139,7 @@ suite('what cannot start says why', () => {
     );
   });
 
-  test('an option that does not exist, in the file', async () => {
+  test('an unknown option in the file', async () => {
     const file = join(folder, 'options.yaml');
     await writeFile(
       file,
@@ -167,7 +167,7 @@ suite('what cannot start says why', () => {
 });
 
 suite('a running server', () => {
-  test('answers reviews, probes and metrics, keeps its keys to itself, and ends with Ctrl-C at once', async () => {
+  test('serves reviews, probes and metrics, protects its keys, and stops immediately after Ctrl-C', async () => {
     const running = await serve([]);
     assert.equal(await ask(running), true);
     assert.equal(await (await fetch(`${running.probes}/readyz`)).text(), 'ok');
@@ -192,7 +192,7 @@ suite('a running server', () => {
     );
   });
 
-  test('serves on after SIGTERM, unready, for as long as it was told', async () => {
+  test('serves unready after SIGTERM for the shutdown delay', async () => {
     const running = await serve(['--shutdown-delay-duration=700ms']);
     const finished = running.stop('SIGTERM');
     await running.logged('stopping');
@@ -206,7 +206,7 @@ suite('a running server', () => {
     assert.equal((await finished).code, 0);
   });
 
-  test('follows its configuration, and keeps the last good one', async () => {
+  test('reloads its configuration, and keeps the last valid one', async () => {
     const file = join(folder, 'config.yaml');
     await writeFile(file, CONFIGURATION('restricted'));
     const running = await serve(['--config', file]);
@@ -231,7 +231,7 @@ suite('a running server', () => {
     await running.stop();
   });
 
-  test('keeps its configuration when the file is emptied, since the defaults ask for nothing', async () => {
+  test('keeps its configuration if the file becomes empty', async () => {
     const file = join(folder, 'emptied.yaml');
     await writeFile(file, CONFIGURATION('restricted'));
     const running = await serve(['--config', file]);
@@ -242,7 +242,7 @@ suite('a running server', () => {
     await running.stop();
   });
 
-  test('takes options from the file, the environment over it, and what is typed over both', async () => {
+  test('arguments take precedence over the environment, and the environment over the file', async () => {
     const file = join(folder, 'precedence.yaml');
     await writeFile(
       file,
@@ -259,7 +259,7 @@ podSecurity: {defaults: {enforce: baseline}}
     assert.equal((await running.stop('SIGTERM')).code, 0);
   });
 
-  test('serves another certificate as soon as the files hold one', async () => {
+  test('reloads the serving certificate', async () => {
     const validity = { now: new Date(), days: 2 };
     const names = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
     const authority = createAuthority(validity);
@@ -287,7 +287,7 @@ podSecurity: {defaults: {enforce: baseline}}
     await running.stop();
   });
 
-  test('keeps its certificates from one start to the next', async () => {
+  test('reuses its certificates after a restart', async () => {
     const first = await serve([]);
     const kept = join(folder, 'kept');
     await cp(first.folder, kept, { recursive: true });

@@ -139,13 +139,13 @@ suite('the rollout of enforcement', () => {
       MERGE,
     );
 
-  interface Standing {
+  interface RolloutStatus {
     readonly spec: unknown;
     readonly status: unknown;
     readonly violating: unknown;
     readonly conditions: Readonly<Record<string, string>>;
   }
-  const standing = async (): Promise<Standing> => {
+  const rolloutStatus = async (): Promise<RolloutStatus> => {
     const { spec, status = {} } = (await read(CONFIG)) as {
       readonly spec: { readonly enforcementMode?: string };
       readonly status?: {
@@ -167,14 +167,14 @@ suite('the rollout of enforcement', () => {
       ),
     };
   };
-  const stands = async (
-    wanted: Partial<Omit<Standing, 'conditions'>>,
+  const reaches = async (
+    wanted: Partial<Omit<RolloutStatus, 'conditions'>>,
     conditions: Readonly<Record<string, string>> = {},
   ) =>
     eventually(async () => {
-      const now = await standing();
+      const now = await rolloutStatus();
       for (const [key, value] of Object.entries(wanted))
-        assert.deepEqual(now[key as keyof Standing], value, JSON.stringify(now));
+        assert.deepEqual(now[key as keyof RolloutStatus], value, JSON.stringify(now));
       for (const [type, value] of Object.entries(conditions))
         assert.equal(now.conditions[type], value, JSON.stringify(now));
     }, WAIT_MS);
@@ -185,8 +185,8 @@ suite('the rollout of enforcement', () => {
     const { annotations = {} } = metadataOf(await read(PUBLISHED)) as { readonly annotations?: JsonObject };
     return annotations['portcullis.dev/pod-security-default'];
   };
-  const inForce = async (): Promise<void> => {
-    await stands({ status: 'Restricted' }, { Enforcing: 'True/Restricted', Progressing: 'False/AsExpected' });
+  const expectEnforced = async (): Promise<void> => {
+    await reaches({ status: 'Restricted' }, { Enforcing: 'True/Restricted', Progressing: 'False/AsExpected' });
     assert.equal(await publishedDefault(), 'restricted');
     assert.deepEqual(await enforced(), LEVELS);
     const refused = await create(plane.admin, pod('plain', 'refused', 'anyuid', ROOT));
@@ -194,8 +194,8 @@ suite('the rollout of enforcement', () => {
     assert.match(String(messageOf(refused)), /violates PodSecurity "restricted:latest"/);
     await checkRecreation();
   };
-  const notInForce = async (reason: string): Promise<void> => {
-    await stands({}, { Enforcing: `False/${reason}`, Progressing: 'False/AsExpected' });
+  const expectNotEnforced = async (reason: string): Promise<void> => {
+    await reaches({}, { Enforcing: `False/${reason}`, Progressing: 'False/AsExpected' });
     assert.equal(await publishedDefault(), 'privileged');
     assert.deepEqual(await enforced(), NONE);
     const free = pod('plain', 'free', 'anyuid', ROOT);
@@ -231,7 +231,7 @@ suite('the rollout of enforcement', () => {
     assert.ok(lease);
     assert.equal((await plane.admin.send('DELETE', `${LEASES}/${lease}`)).status, 200);
   };
-  const safe = (): readonly string[] => {
+  const verifySafety = (): readonly string[] => {
     const { refusals, steps } = watch.look();
     assert.deepEqual(refusals, []);
     return steps;
@@ -269,15 +269,15 @@ suite('the rollout of enforcement', () => {
       running.push({ namespace: name, pod: made });
     }
     watch.expect(running);
-    await stands(
+    await reaches(
       { spec: '', status: '', violating: [] },
       { Evaluated: 'True/Completed', ViolationsDetected: 'False/NoViolations', Enforcing: 'False/PhaseNotEnforcing' },
     );
     await eventually(async () => {
       for (const { name, level } of MANAGED) assert.equal((await labelsOf(name))[WARN], level);
     });
-    await notInForce('PhaseNotEnforcing');
-    safe();
+    await expectNotEnforced('PhaseNotEnforcing');
+    verifySafety();
   });
 
   test('violations are reported, and the mode is Legacy', async () => {
@@ -286,9 +286,9 @@ suite('the rollout of enforcement', () => {
     await eventually(() => succeeds(pod('legacy', 'root', 'anyuid', ROOT)));
     await eventually(async () => {
       await evaluateNow();
-      assert.equal((await standing()).spec, 'Legacy');
+      assert.equal((await rolloutStatus()).spec, 'Legacy');
     }, WAIT_MS);
-    await stands(
+    await reaches(
       {
         spec: 'Legacy',
         status: '',
@@ -302,9 +302,9 @@ suite('the rollout of enforcement', () => {
     );
     await eventually(async () => assert.match(JSON.stringify(await read(REPORT)), /runAsNonRoot/));
     await configure('Enforce');
-    await stands({ spec: 'Legacy', status: 'Legacy' }, { Enforcing: 'False/LegacyMode' });
-    await notInForce('LegacyMode');
-    safe();
+    await reaches({ spec: 'Legacy', status: 'Legacy' }, { Enforcing: 'False/LegacyMode' });
+    await expectNotEnforced('LegacyMode');
+    verifySafety();
   });
 
   test('a request for Restricted returns a warning with the violating namespaces', async () => {
@@ -321,16 +321,16 @@ suite('the rollout of enforcement', () => {
     await plane.admin.send('DELETE', '/api/v1/namespaces/legacy/pods/root?gracePeriodSeconds=0');
     await eventually(async () => {
       await evaluateNow();
-      assert.deepEqual((await standing()).violating, [
+      assert.deepEqual((await rolloutStatus()).violating, [
         ['legacy', 'Previous', 'PSALabel: ServiceAccount with insufficient SCCs'],
       ]);
     }, WAIT_MS);
     await eventually(async () => assert.equal((await plane.admin.send('GET', REPORT)).status, 404));
     // Only the administrator clears the mode Legacy.
-    assert.equal((await standing()).spec, 'Legacy');
+    assert.equal((await rolloutStatus()).spec, 'Legacy');
     await ask('');
-    await inForce();
-    const steps = safe();
+    await expectEnforced();
+    const steps = verifySafety();
     assert.equal(steps.at(-1), 'default restricted', 'the default level is raised after all namespaces are labeled');
   });
 
@@ -345,7 +345,7 @@ suite('the rollout of enforcement', () => {
     });
     const kept = await labelsOf('rooted');
     assert.deepEqual([kept[ENFORCE], kept['pod-security.kubernetes.io/enforce-version']], ['baseline', 'v1.30']);
-    safe();
+    verifySafety();
   });
 
   test('the label podSecurityLabelSync turns label management off and on', async () => {
@@ -362,7 +362,7 @@ suite('the rollout of enforcement', () => {
     await eventually(async () =>
       assert.equal((await labelsOf('rooted'))['pod-security.kubernetes.io/enforce-version'], 'latest'),
     );
-    safe();
+    verifySafety();
   });
 
   suite('enforcement can be turned off in three ways, and on again', () => {
@@ -387,13 +387,13 @@ suite('the rollout of enforcement', () => {
     for (const [name, reason, out, back] of ways) {
       test(name, async () => {
         await out();
-        await notInForce(reason);
-        const down = safe();
+        await expectNotEnforced(reason);
+        const down = verifySafety();
         assert.equal(down[0], 'default privileged', 'the default goes down before labels go');
         await forgetRaise();
         await back();
-        await inForce();
-        assert.equal(safe().at(-1), 'default restricted', 'labels come before the default goes up');
+        await expectEnforced();
+        assert.equal(verifySafety().at(-1), 'default restricted', 'labels come before the default goes up');
       });
     }
   });
@@ -405,8 +405,8 @@ suite('the rollout of enforcement', () => {
     await kill(led);
     await system.scale(1, { env: SKEWED });
     await forget(led);
-    await notInForce('LegacyMode');
-    safe();
+    await expectNotEnforced('LegacyMode');
+    verifySafety();
   });
 
   test('the leader is killed while enforcement is turned on', async () => {
@@ -418,8 +418,8 @@ suite('the rollout of enforcement', () => {
     assert.equal(await publishedDefault(), 'privileged');
     await forget(led);
     await system.scale(1, { env: SKEWED });
-    await inForce();
-    assert.equal(safe().at(-1), 'default restricted');
+    await expectEnforced();
+    assert.equal(verifySafety().at(-1), 'default restricted');
   });
 
   test('labels are kept while the Lease of a stopped replica is valid', async () => {
@@ -428,12 +428,12 @@ suite('the rollout of enforcement', () => {
     await ask('Legacy');
     await eventually(async () => assert.equal(await publishedDefault(), 'privileged'), WAIT_MS);
     await system.scale(1, { env: SKEWED });
-    await stands({ status: 'Legacy' }, { Progressing: 'True/RevertingConfiguration' });
+    await reaches({ status: 'Legacy' }, { Progressing: 'True/RevertingConfiguration' });
     await pause(2000);
     assert.deepEqual(await enforced(), LEVELS);
     await forget(led);
-    await notInForce('LegacyMode');
-    assert.equal(safe()[0], 'default privileged');
+    await expectNotEnforced('LegacyMode');
+    assert.equal(verifySafety()[0], 'default privileged');
   });
 
   test('the controller does not overwrite an empty mode that another field manager owns', async () => {
@@ -446,23 +446,23 @@ suite('the rollout of enforcement', () => {
     };
     const answer = await plane.admin.send('PATCH', `${CONFIG}?fieldManager=argocd&force=true`, declared, APPLY);
     assert.equal(answer.status, 200, answer.text);
-    await stands(
+    await reaches(
       { spec: '', status: 'Legacy' },
       { LegacyProposed: 'True/SpecConflict', Enforcing: 'False/LegacyMode' },
     );
     await pause(1000);
-    assert.equal((await standing()).spec, '');
-    await notInForce('LegacyMode');
+    assert.equal((await rolloutStatus()).spec, '');
+    await expectNotEnforced('LegacyMode');
   });
 
   test('mode Restricted denies violating pods', async () => {
-    safe();
+    verifySafety();
     const violating = await read('/api/v1/namespaces/legacy/pods/root');
     watch.expect([{ namespace: 'legacy', pod: violating }]);
     await forgetRaise();
     const { warnings } = await ask('Restricted');
     assert.match(warnings.join('\n'), /legacy/);
-    await inForce();
+    await expectEnforced();
     const refused = await create(plane.admin, pod('legacy', 'root2', 'anyuid', ROOT));
     assert.equal(refused.status, 403, refused.text);
     const [first = '', ...more] = watch.look().refusals;

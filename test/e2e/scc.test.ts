@@ -1,7 +1,7 @@
 /**
- * Security context constraints from end to end: the server as a process, its development cluster, the example manifests,
- * and people who are no administrators. Each step is sent as the request that kubectl sends; where kubectl is on the
-Security context constraints, with the server as a process, its development cluster, the example manifests, and users
+ * Security context constraints, with the server as a process, its development cluster, the example manifests, and users
+ * that are not administrators. Each step is sent as the request that kubectl sends, and with kubectl itself if kubectl is
+ * on the PATH.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

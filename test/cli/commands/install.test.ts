@@ -81,7 +81,7 @@ describe('install without a cluster', () => {
     });
   }
 
-  test('a namespace that cannot be is refused', async () => {
+  test('an invalid namespace is rejected', async () => {
     const { code, stderr } = await runProgram(['install', '--profile=default', '--namespace=A_b']);
     assert.equal(code, 2);
     assert.match(
@@ -126,14 +126,14 @@ describe('install for a cluster', () => {
   const seen = (notes: string): RegExp =>
     new RegExp(`^Assumed: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}$`);
 
-  test('a plain one', async () => {
+  test('a cluster without operators', async () => {
     const { code, stdout, stderr } = await install();
     assert.match(stderr, seen(''));
     assert.deepEqual(read(stdout), printed({}));
     assert.equal(code, 0);
   });
 
-  test('whoever may see little is told what could not be seen', async () => {
+  test('missing permissions are reported as assumptions', async () => {
     const alice = `${kubeconfig}-alice`;
     const text = await readFile(kubeconfig, 'utf8');
     await writeFile(alice, text.replace('contexts:', '    as: alice\ncontexts:'), { mode: 0o600 });
@@ -144,13 +144,13 @@ describe('install for a cluster', () => {
     assert.equal(code, 0);
   });
 
-  test('what it has none of cannot be used', async () => {
+  test('options for missing operators are rejected', async () => {
     const { code, stdout, stderr } = await install('--cert-manager');
     const message = `error: --cert-manager: https://127.0.0.1:${cluster.port} does not serve cert-manager.io: install cert-manager first, or remove the option`;
     assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', message]);
   });
 
-  test('a plain one with kinds of ours, and operators', async () => {
+  test('a cluster with the definitions of Portcullis, and operators', async () => {
     for (const definition of DEFINITIONS) await send(definition);
     await define('servicemonitors.monitoring.coreos.com', 'ServiceMonitor');
     await define('certificates.cert-manager.io', 'Certificate');
