@@ -11,7 +11,6 @@ import {
   type RoleLike,
   type User,
 } from '../../../src/policy/rbac/index.ts';
-import { findMissingRules } from '../../../src/policy/rbac/rules.ts';
 
 const NONE: RbacObjects = { roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] };
 const ALICE = { username: 'alice', groups: ['dev', 'system:authenticated'] };
@@ -366,99 +365,3 @@ function grants(rules: PolicyRule, what: Action): boolean {
 function startsWithPattern(url: string, pattern: string): boolean {
   return pattern.endsWith('*') && url.startsWith(pattern.replace(/\*+$/, ''));
 }
-
-suite('findMissingRules', () => {
-  const EVERYTHING = { verbs: ['*'], apiGroups: ['*'], resources: ['*'] };
-  const READ_PODS = { ...PODS, verbs: ['get', 'list'] };
-  const cases: readonly (readonly [
-    name: string,
-    held: readonly object[],
-    wanted: readonly object[],
-    missing: readonly string[],
-  ])[] = [
-    ['no rule is wanted', [], [], []],
-    ['the same rule', [READ_PODS], [READ_PODS], []],
-    ['verbs of two rules', [PODS, { ...PODS, verbs: ['list'] }], [READ_PODS], []],
-    ['no rule is held', [], [READ_PODS], ['{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}']],
-    [
-      'a part is held',
-      [PODS],
-      [{ ...READ_PODS, resources: ['pods', 'secrets'] }],
-      [
-        '{APIGroups:[""], Resources:["pods"], Verbs:["list"]}',
-        '{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}',
-      ],
-    ],
-    [
-      'verbs of several rules are merged in their order',
-      [],
-      [
-        { ...PODS, verbs: ['watch'] },
-        { ...READ_PODS, apiGroups: ['apps'] },
-        { ...PODS, verbs: ['get', 'watch'] },
-      ],
-      [
-        '{APIGroups:[""], Resources:["pods"], Verbs:["watch" "get" "watch"]}',
-        '{APIGroups:["apps"], Resources:["pods"], Verbs:["get" "list"]}',
-      ],
-    ],
-    [
-      'names are listed separately',
-      [{ ...READ_PODS, resourceNames: ['a'] }],
-      [{ ...PODS, resourceNames: ['a', 'b', 'c'] }],
-      [
-        '{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}',
-        '{APIGroups:[""], Resources:["pods"], ResourceNames:["c"], Verbs:["get"]}',
-      ],
-    ],
-    [
-      'some names do not cover all names',
-      [{ ...READ_PODS, resourceNames: ['a'] }],
-      [PODS],
-      ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
-    ],
-    ['all names cover some names', [READ_PODS], [{ ...READ_PODS, resourceNames: ['a'] }], []],
-    ['all resources', [EVERYTHING], [READ_PODS, EVERYTHING], []],
-    [
-      'an asterisk is covered only by an asterisk',
-      [READ_PODS],
-      [EVERYTHING],
-      ['{APIGroups:["*"], Resources:["*"], Verbs:["*"]}'],
-    ],
-    [
-      'subresources',
-      [{ ...READ_PODS, resources: ['pods', '*/scale'] }],
-      [{ ...PODS, resources: ['pods/scale', 'deployments/scale', 'pods/exec'] }],
-      ['{APIGroups:[""], Resources:["pods/exec"], Verbs:["get"]}'],
-    ],
-    [
-      'paths',
-      [EVERYTHING, { verbs: ['get'], nonResourceURLs: ['/healthz', '/logs/**'] }],
-      [{ verbs: ['get'], nonResourceURLs: ['/healthz', '/logs/a', '/metrics', '/logs'] }],
-      ['{NonResourceURLs:["/logs"], Verbs:["get"]}', '{NonResourceURLs:["/metrics"], Verbs:["get"]}'],
-    ],
-    [
-      'texts are quoted',
-      [],
-      [{ verbs: ['"'], apiGroups: ['\n'], resources: ['é'] }],
-      ['{APIGroups:["\\n"], Resources:["é"], Verbs:["\\""]}'],
-    ],
-    [
-      'a malformed rule is not held',
-      [{ ...EVERYTHING, resourceNames: 'a' }],
-      [PODS],
-      ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
-    ],
-  ];
-  for (const [name, held, wanted, missing] of cases) {
-    test(name, () => assert.deepEqual(findMissingRules(held, wanted), missing));
-  }
-
-  test('the number of compared permissions is limited', { timeout: 5_000 }, () => {
-    const many = Array.from({ length: 1000 }, (_, index) => `r${index}`);
-    const rule = { verbs: many, apiGroups: many, resources: many };
-    assert.ok(findMissingRules([PODS], [rule]).length > 0);
-    assert.ok(findMissingRules([{ ...rule, verbs: ['get'] }], [rule]).length > 0);
-    assert.deepEqual(findMissingRules([rule], [rule]), []);
-  });
-});
