@@ -53,7 +53,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
     ],
   ],
   ['policy/rbac', ['authorizer.ts', 'index.ts', 'rules.ts', 'who-can.ts']],
-  ['policy/uid-range', ['allocation.ts', 'bitmap.ts', 'ranges.ts']],
+  ['policy/uid-range', ['allocation.ts', 'blocks.ts', 'ranges.ts']],
   ['policy/kubelet', ['version.ts']],
   [
     'policy/rollout',

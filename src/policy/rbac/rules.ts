@@ -4,7 +4,6 @@
  * Aggregated roles are not resolved, and the group `system:masters` has no special permissions. Malformed objects grant
  * nothing.
  */
-import { quote, sortedSet } from '../../kube/text.ts';
 import { isObject, type KubeObject } from '../../kube/types.ts';
 
 /** One rule of a role. */
