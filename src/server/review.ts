@@ -38,6 +38,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, connections: Connecti
   const respond = createResponder(webhook, metrics, connections);
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
   const duration = metrics.webhook.duration(webhook.path);
+  const parseTimeout = createTimeoutParser();
 
   const respondDecision = (
     reply: FastifyReply,
@@ -76,7 +77,10 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, connections: Connecti
     const review = envelope.request;
     const startMs = now();
     try {
-      const decision = webhook.decide(review, createContext({ request, reply, deps, startMs, bodyBytes }));
+      const decision = webhook.decide(
+        review,
+        createContext({ reply, deps, startMs, bodyBytes, timeoutMs: parseTimeout(request) }),
+      );
       if (!(decision instanceof Promise)) {
         respondDecision(reply, review, decision, startMs);
         return;
@@ -123,18 +127,29 @@ function createResponder(webhook: Webhook, metrics: Metrics, connections: Connec
   };
 }
 
+/**
+ * Creates the parser of the timeout that API servers send as `?timeout=5s`, in milliseconds. An invalid duration is ignored.
+ * The last duration is cached, since API servers send the same one with each review of a webhook.
+ */
+function createTimeoutParser(): (request: FastifyRequest) => number | undefined {
+  let last: { readonly text: string; readonly ms: number | undefined } = { text: '', ms: undefined };
+  return ({ query }) => {
+    const { timeout } = query as { readonly timeout?: unknown };
+    if (typeof timeout !== 'string') return undefined;
+    if (timeout !== last.text) last = { text: timeout, ms: parseDurationMs(timeout) || undefined };
+    return last.ms;
+  };
+}
+
 interface ContextInput {
-  readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly deps: Pick<ReviewDeps, 'store' | 'now'>;
   readonly startMs: number;
   readonly bodyBytes: number;
+  readonly timeoutMs: number | undefined;
 }
 
-/** API servers send their timeout as `?timeout=5s`. An invalid duration is ignored. */
-function createContext({ request, reply, deps: { store, now }, startMs, bodyBytes }: ContextInput): WebhookContext {
-  const { timeout } = request.query as { readonly timeout?: unknown };
-  const timeoutMs = typeof timeout === 'string' ? parseDurationMs(timeout) || undefined : undefined;
+function createContext({ reply, deps: { store, now }, startMs, bodyBytes, timeoutMs }: ContextInput): WebhookContext {
   let signal: AbortSignal | undefined;
   return {
     store,
