@@ -209,7 +209,7 @@ function labeledConfigurations(store: Store, installed: boolean): readonly Webho
   );
 }
 
-/** A digest of the authorities that the enforcingWebhooks webhooks trust. */
+/** A digest of the authorities that the enforcing webhooks trust. */
 function trustDigest(configurations: readonly WebhookConfiguration[]): string {
   const bundles = enforcingWebhooks(configurations.flatMap(getWebhooks)).map(
     ({ name, caBundle }) => `${name} ${caBundle}`,
