@@ -44,13 +44,13 @@ function storeAccess(store: Store): StoreAccess {
   const existing = accesses.get(store);
   if (existing) return existing;
   const rbac = indexRbac(store);
-  const isMutationAllowed = (subject: Subject, name: string, namespace: string): boolean =>
+  const mayUse = (subject: Subject, name: string, namespace: string): boolean =>
     isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace });
   const namesFor: CanUse['namesFor'] = (subject, namespace) =>
     isMaster(subject) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
   const created = {
     access: (user: UserInfo, action: Action) => isMaster(user) || rbac.allows(user, action),
-    canUse: Object.assign(isMutationAllowed, { namesFor }),
+    canUse: Object.assign(mayUse, { namesFor }),
   };
   accesses.set(store, created);
   return created;

@@ -125,7 +125,7 @@ export function recordDecision(
 export interface ReportWriter {
   /** Enqueues a namespace. Nothing is written if its report is up to date. */
   enqueue(name: string): void;
-  /** Writes a batch. `seconds` is the current time. Resolves to true if more is to be written. */
+  /** Writes a batch. `seconds` is the current time. Resolves to true if another batch remains. */
   writeBatch(cluster: Cluster, seconds: number, find: FindEvaluation): Promise<boolean>;
   /** Tries again whether the cluster serves Reports. */
   retryUnserved(): void;

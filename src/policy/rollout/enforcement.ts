@@ -205,7 +205,7 @@ interface EnforcementFacts {
   readonly violating?: readonly string[];
   /** Managed namespaces without their label. */
   readonly unlabeled?: readonly string[];
-  /** Namespaces with an enforce label of the syncer that is to be removed. */
+  /** Namespaces from which the syncer has to remove its enforce label. */
   readonly unreleased?: readonly string[];
 }
 
