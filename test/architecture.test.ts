@@ -291,7 +291,7 @@ function listNodes(root: ts.Node): ts.Node[] {
 }
 
 test('the sources have no violations', () => {
-  const paths = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
+  const paths = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) => /\.(ts|json)$/.test(path));
   const sources = new Map(paths.sort().map((path) => [path, readFileSync(join('src', path), 'utf8')]));
   assert.ok(sources.has('main.ts'));
   assert.deepEqual(findViolations(sources), []);

@@ -1,12 +1,13 @@
 /** The manifests of an installation, generated from its settings and the registries of webhooks and controllers. */
-import { psaEnforcementConfigs, SCC_DEFINITIONS } from './definitions.ts';
+import psaEnforcementConfigs from './definitions/psaenforcementconfigs.json' with { type: 'json' };
+import rangeAllocations from './definitions/rangeallocations.json' with { type: 'json' };
+import securityContextConstraints from './definitions/securitycontextconstraints.json' with { type: 'json' };
 import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
-import type { Manifest, ManifestSettings } from './settings.ts';
+import { clusterMetadata, type Manifest, type ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
-export { DEFINITIONS, SCC_DEFINITIONS } from './definitions.ts';
 export {
   defaultSettings,
   MINIMUM_MINOR,
@@ -18,10 +19,28 @@ export {
 } from './settings.ts';
 export { webhookConfigurations, type WebhookConfiguration } from './webhooks.ts';
 
+/** The definition of the object that requests enforcement and reports its state. */
+const ENFORCEMENT_DEFINITION = withLabels(psaEnforcementConfigs);
+
+/**
+ * The CustomResourceDefinitions for SCC admission, which OpenShift has built in. The webhook objects.scc.portcullis.dev
+ * completes short SCCs before the API server applies the schema, and validates them afterwards. The CEL rule protects pods
+ * if an SCC is stored without that webhook. Only the controllers write the RangeAllocation `scc-uid`, so that two
+ * namespaces never get the same block. Its data may be empty, which API servers reject as base64.
+ */
+const SCC_DEFINITIONS = [rangeAllocations, securityContextConstraints].map(withLabels);
+
+/** The CustomResourceDefinitions of Portcullis. */
+export const DEFINITIONS = [ENFORCEMENT_DEFINITION, ...SCC_DEFINITIONS];
+
+function withLabels<T extends Manifest>(definition: T): T {
+  return { ...definition, metadata: clusterMetadata(definition.metadata.name) };
+}
+
 /** All objects of an installation, in the order in which they are applied. Webhook configurations are last. */
 export function buildManifests(settings: ManifestSettings): readonly Manifest[] {
   return [
-    psaEnforcementConfigs,
+    ENFORCEMENT_DEFINITION,
     ...(settings.sccMode === 'off' ? [] : SCC_DEFINITIONS),
     ...namespaceObjects(settings),
     ...rbacObjects(settings),

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { definedResources } from '../../src/dev-cluster/objects/custom-resources.ts';
 import { kindStrategy } from '../../src/dev-cluster/objects/index.ts';
 import type { ApiObject, ResourceInfo, Strategy } from '../../src/dev-cluster/types.ts';
-import { DEFINITIONS } from '../../src/install/definitions.ts';
+import { DEFINITIONS } from '../../src/install/index.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 

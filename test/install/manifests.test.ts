@@ -7,6 +7,8 @@ import type { V1ClusterRole, V1ConfigMap, V1Deployment } from '@kubernetes/clien
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve/options.ts';
 import { parseConfiguration } from '../../src/config/configuration.ts';
+import definition from '../../src/install/definitions/psaenforcementconfigs.json' with { type: 'json' };
+import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES } from '../../src/kube/psa-enforcement-config.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL, LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
 import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
 import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
@@ -54,6 +56,14 @@ function valuesOf(settings: ManifestSettings) {
   });
   return resolveValues(serveOptions, { typed: new Map(typed), env: {} });
 }
+
+test('the definition of PSAEnforcementConfig uses the constants of the program', () => {
+  const [{ schema } = assert.fail()] = definition.spec.versions;
+  const { spec, status } = schema.openAPIV3Schema.properties;
+  assert.deepEqual(spec.properties.enforcementMode.enum, ENFORCEMENT_MODES);
+  assert.deepEqual(status.properties.enforcementMode.enum, ENFORCEMENT_MODES);
+  assert.equal(status.properties.violatingNamespaces.maxItems, MAX_VIOLATING_NAMESPACES);
+});
 
 test('replicas manage the installed webhook configurations', () => {
   const installed = buildManifests({ ...DEFAULTS, sccMode: 'enforce' }).map(({ kind, metadata }) => [
