@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { breakGlassStatus, type BreakGlassStatus } from '../../src/cli/break-glass.ts';
 import { parseWebhookConfiguration } from '../../src/cli/installation.ts';
 import type { JsonObject, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
-import { buildAlerts } from '../../src/install/monitoring.ts';
+import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
 import { startCluster } from '../support/dev-cluster.ts';
 import { hasKubectl } from '../support/kubectl.ts';
@@ -23,7 +23,7 @@ function anchorOf(heading: string): string {
 }
 
 test('every alert has a section in the runbook', () => {
-  for (const { name } of buildAlerts('portcullis')) assert.ok(HEADINGS.includes(name.toLowerCase()), name);
+  for (const { alert } of alerts) assert.ok(HEADINGS.includes(alert.toLowerCase()), alert);
 });
 
 test('every link within the runbook has a target', () => {
