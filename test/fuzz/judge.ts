@@ -1,7 +1,7 @@
 /** Compares responses of the server with the oracle. Differences throw. */
 import assert from 'node:assert/strict';
+import { applyPatch, type Operation } from 'rfc6902';
 import type { Response } from '../support/https.ts';
-import { applyPatch } from '../support/oracle/json-patch.ts';
 import { at, isObject, listAt, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
 import { hasNullItem, isUndecodable } from '../support/oracle/object-schema.ts';
 import { evaluatePodSecurity, type PodSecurityVerdict } from '../support/oracle/pod-security-admission.ts';
@@ -9,7 +9,6 @@ import {
   firstPass,
   evaluateExec,
   sccMode,
-  PORTCULLIS,
   secondPass,
   type SccSurroundings,
   type SccVerdict,
@@ -35,7 +34,6 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
     sccs,
     namespace: namespaces.get(textAt(request, 'namespace')),
     authorizer,
-    settings: PORTCULLIS,
   });
   /** A missing namespace has mode enforce unless its name is exempt. */
   const getMode = (request: JsonObject): string => {
@@ -52,13 +50,9 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
 
   const checks: Readonly<Record<string, (request: JsonObject, response: JsonObject) => JsonObject | undefined>> = {
     '/psa/validate': (request, response) => {
-      const verdict = evaluatePodSecurity(request, {
-        configuration: {},
-        types: 'judged',
-        namespaceLabels: (name) => {
-          const namespace = namespaces.get(name);
-          return namespace && mapAt(namespace, 'metadata', 'labels');
-        },
+      const verdict = evaluatePodSecurity(request, (name) => {
+        const namespace = namespaces.get(name);
+        return namespace && mapAt(namespace, 'metadata', 'labels');
       });
       const isDenied = response['allowed'] === false || mapAt(response, 'auditAnnotations').has('error');
       // No API server sends such an object: any denial is correct, and a workload may be skipped.
@@ -173,9 +167,11 @@ function applyResponsePatch(response: JsonObject, object: unknown): unknown {
   if (patch === undefined) return object;
   assert.ok(typeof patch === 'string');
   assert.equal(response['patchType'], 'JSONPatch');
-  const operations = JSON.parse(Buffer.from(patch, 'base64').toString()) as unknown;
-  assert.ok(Array.isArray(operations) && operations.length > 0);
-  return applyPatch(object, operations);
+  const operations = JSON.parse(Buffer.from(patch, 'base64').toString()) as Operation[];
+  assert.notEqual(operations.length, 0);
+  const patched = structuredClone(object);
+  for (const error of applyPatch(patched, operations)) assert.ifError(error);
+  return patched;
 }
 
 function getWrittenScc(request: JsonObject): unknown {

@@ -1,4 +1,4 @@
-/** The types of the fields of pods, workloads and namespaces. An API server decodes objects of these types (6.6). */
+/** The types of the fields of pods and namespaces that decisions read (6.6). */
 import { at, isObject, textAt } from './json.ts';
 
 export type Type =
@@ -10,8 +10,10 @@ export type Type =
   | 'int64'
   | 'time'
   | 'quantity'
-  | 'text or number'
-  | 'anything'
+  /** A text or an int32. */
+  | 'port'
+  /** A text or a number. */
+  | 'scalar'
   | { readonly list: Type }
   | { readonly map: Type }
   | { readonly fields: Readonly<Record<string, Type>> };
@@ -45,10 +47,10 @@ export function fits(value: unknown, type: Type): boolean {
       return (
         typeof value === 'number' || (typeof value === 'string' && /^[+-]?\d+(\.\d+)?([kKMGTPEmun]?i?)$/.test(value))
       );
-    case 'text or number':
-      return typeof value === 'string' || (Number.isInteger(value) && Math.abs(value as number) < 2 ** 31);
-    case 'anything':
-      return true;
+    case 'port':
+      return typeof value === 'string' || fits(value, 'int32');
+    case 'scalar':
+      return typeof value === 'string' || typeof value === 'number';
   }
 }
 
@@ -65,158 +67,41 @@ const object = <Fields extends Readonly<Record<string, Type>>>(fields: Fields): 
 });
 const listOf = (fields: Readonly<Record<string, Type>>): Type => ({ list: { fields } });
 
-const metadata = object({
-  name: 'text',
-  generateName: 'text',
-  namespace: 'text',
-  uid: 'text',
-  resourceVersion: 'text',
-  generation: 'int64',
-  creationTimestamp: 'time',
-  deletionTimestamp: 'time',
-  labels: textMap,
-  annotations: textMap,
-  finalizers: texts,
-  ownerReferences: listOf({ apiVersion: 'text', kind: 'text', name: 'text', uid: 'text', controller: 'boolean' }),
-});
+const some: Type = object({});
 
-const shared = {
-  seLinuxOptions: object({ user: 'text', role: 'text', type: 'text', level: 'text' }),
-  windowsOptions: object({ gmsaCredentialSpecName: 'text', runAsUserName: 'text', hostProcess: 'boolean' }),
-  runAsUser: 'int64',
-  runAsGroup: 'int64',
-  runAsNonRoot: 'boolean',
-  seccompProfile: object({ type: 'text', localhostProfile: 'text' }),
-  appArmorProfile: object({ type: 'text', localhostProfile: 'text' }),
-} as const;
+const NAMED_TYPES: Readonly<Record<string, Type>> = {
+  object: some,
+  map: { map: 'scalar' },
+  texts,
+  objects: listOf({}),
+};
 
 const keyToPath = listOf({ key: 'text', path: 'text', mode: 'int32' });
 const fieldRef = object({ apiVersion: 'text', fieldPath: 'text' });
-const handler = {
-  httpGet: object({ path: 'text', port: 'text or number', host: 'text', scheme: 'text' }),
-  tcpSocket: object({ port: 'text or number', host: 'text' }),
-  exec: object({ command: texts }),
-} as const;
-const probe = object({ ...handler, periodSeconds: 'int32', timeoutSeconds: 'int32' });
+const files = object({ name: 'text', optional: 'boolean', items: keyToPath });
 
-const container = {
-  name: 'text',
-  image: 'text',
-  imagePullPolicy: 'text',
-  command: texts,
-  args: texts,
-  workingDir: 'text',
-  restartPolicy: 'text',
-  tty: 'boolean',
-  stdin: 'boolean',
-  env: listOf({ name: 'text', value: 'text' }),
-  ports: listOf({ name: 'text', hostPort: 'int32', containerPort: 'int32', protocol: 'text', hostIP: 'text' }),
-  resources: object({ limits: { map: 'quantity' }, requests: { map: 'quantity' } }),
-  volumeMounts: listOf({ name: 'text', mountPath: 'text', readOnly: 'boolean' }),
-  livenessProbe: probe,
-  readinessProbe: probe,
-  startupProbe: probe,
-  lifecycle: object({ postStart: object(handler), preStop: object(handler) }),
-  terminationMessagePath: 'text',
-  terminationMessagePolicy: 'text',
-  securityContext: object({
-    ...shared,
-    capabilities: object({ add: texts, drop: texts }),
-    privileged: 'boolean',
-    readOnlyRootFilesystem: 'boolean',
-    allowPrivilegeEscalation: 'boolean',
-    procMount: 'text',
-  }),
-} as const;
-
-const some: Type = object({});
-export const VOLUME = object({
-  name: 'text',
-  hostPath: object({ path: 'text', type: 'text' }),
-  emptyDir: object({ medium: 'text', sizeLimit: 'quantity' }),
-  secret: object({ secretName: 'text', optional: 'boolean', items: keyToPath }),
-  configMap: object({ name: 'text', optional: 'boolean', items: keyToPath }),
-  persistentVolumeClaim: object({ claimName: 'text', readOnly: 'boolean' }),
-  downwardAPI: object({ items: listOf({ path: 'text', fieldRef }) }),
-  projected: object({
-    sources: listOf({
-      serviceAccountToken: object({ audience: 'text', expirationSeconds: 'int64', path: 'text' }),
-      configMap: object({ name: 'text', optional: 'boolean', items: keyToPath }),
-      secret: object({ name: 'text', optional: 'boolean', items: keyToPath }),
-      downwardAPI: object({ items: listOf({ path: 'text', fieldRef }) }),
-    }),
-  }),
-  flexVolume: object({ driver: 'text', fsType: 'text', readOnly: 'boolean' }),
-  ...Object.fromEntries(
-    [
-      ...['gcePersistentDisk', 'awsElasticBlockStore', 'gitRepo', 'nfs', 'iscsi', 'glusterfs', 'rbd', 'cinder'],
-      ...['cephfs', 'flocker', 'fc', 'azureFile', 'vsphereVolume', 'quobyte', 'azureDisk', 'photonPersistentDisk'],
-      ...['portworxVolume', 'scaleIO', 'storageos', 'csi', 'ephemeral', 'image'],
-    ].map((source) => [source, some]),
-  ),
-});
-
-const podSpec = object({
-  volumes: { list: VOLUME },
-  initContainers: { list: object(container) },
-  containers: { list: object(container) },
-  ephemeralContainers: { list: object({ ...container, targetContainerName: 'text' }) },
-  restartPolicy: 'text',
-  terminationGracePeriodSeconds: 'int64',
-  activeDeadlineSeconds: 'int64',
-  dnsPolicy: 'text',
-  nodeSelector: textMap,
-  nodeName: 'text',
-  serviceAccountName: 'text',
-  serviceAccount: 'text',
-  automountServiceAccountToken: 'boolean',
-  hostNetwork: 'boolean',
-  hostPID: 'boolean',
-  hostIPC: 'boolean',
-  hostUsers: 'boolean',
-  shareProcessNamespace: 'boolean',
-  hostname: 'text',
-  schedulerName: 'text',
-  tolerations: listOf({ key: 'text', operator: 'text', value: 'text', effect: 'text', tolerationSeconds: 'int64' }),
-  priority: 'int32',
-  priorityClassName: 'text',
-  runtimeClassName: 'text',
-  enableServiceLinks: 'boolean',
-  os: object({ name: 'text' }),
-  schedulingGates: listOf({ name: 'text' }),
-  securityContext: object({
-    ...shared,
-    supplementalGroups: { list: 'int64' },
-    supplementalGroupsPolicy: 'text',
-    fsGroup: 'int64',
-    fsGroupChangePolicy: 'text',
-    seLinuxChangePolicy: 'text',
-    sysctls: listOf({ name: 'text', value: 'text' }),
+/** A projected volume. */
+export const PROJECTED: Type = object({
+  sources: listOf({
+    serviceAccountToken: object({ audience: 'text', expirationSeconds: 'int64', path: 'text' }),
+    configMap: files,
+    secret: files,
+    downwardAPI: object({ items: listOf({ path: 'text', fieldRef }) }),
   }),
 });
 
-const head = { apiVersion: 'text', kind: 'text', metadata } as const;
-const template = object({ metadata, spec: podSpec });
+/** 1.3: the volume sources in their order of precedence. */
+export const VOLUME_SOURCES: readonly string[] = [
+  ...['hostPath', 'emptyDir', 'gcePersistentDisk', 'awsElasticBlockStore', 'gitRepo', 'secret', 'nfs', 'iscsi'],
+  ...['glusterfs', 'persistentVolumeClaim', 'rbd', 'flexVolume', 'cinder', 'cephfs', 'flocker', 'downwardAPI', 'fc'],
+  ...['azureFile', 'configMap', 'vsphereVolume', 'quobyte', 'azureDisk', 'photonPersistentDisk', 'projected'],
+  ...['portworxVolume', 'scaleIO', 'storageos', 'csi', 'ephemeral', 'image'],
+];
 
-const sources: Readonly<Record<string, Type>> = Object.fromEntries(
-  Object.keys(VOLUME.fields)
-    .filter((field) => field !== 'name')
-    .map((field) => [field, some]),
-);
+const sources: Readonly<Record<string, Type>> = Object.fromEntries(VOLUME_SOURCES.map((source) => [source, some]));
 
 /** The fields that checks (section 3 of pod-security.md), exemptions and the rule of significant updates read. */
-const judgedContainer = {
-  name: 'text',
-  image: 'text',
-  ports: listOf({ hostPort: 'int32' }),
-  livenessProbe: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
-  readinessProbe: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
-  startupProbe: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
-  lifecycle: object({
-    postStart: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
-    preStop: object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) }),
-  }),
-} as const;
+const handler = object({ httpGet: object({ host: 'text' }), tcpSocket: object({ host: 'text' }) });
 
 const judgedContext = {
   seLinuxOptions: object({ user: 'text', role: 'text', type: 'text' }),
@@ -228,7 +113,13 @@ const judgedContext = {
 } as const;
 
 const judgedContainers: Type = listOf({
-  ...judgedContainer,
+  name: 'text',
+  image: 'text',
+  ports: listOf({ hostPort: 'int32' }),
+  livenessProbe: handler,
+  readinessProbe: handler,
+  startupProbe: handler,
+  lifecycle: object({ postStart: handler, preStop: handler }),
   securityContext: object({
     ...judgedContext,
     capabilities: object({ add: texts, drop: texts }),
@@ -301,48 +192,64 @@ export const JUDGED_BY_SCCS: Type = object({
   }),
 });
 
-export const POD: Type = object({ ...head, spec: podSpec, status: object({ phase: 'text' }) });
-
 /** The fields of a namespace that set the policies of its pods. */
 export const JUDGED_OF_NAMESPACE: Type = object({ metadata: object({ labels: textMap }) });
 
-export const NAMESPACE: Type = object({
-  ...head,
-  spec: object({ finalizers: texts }),
-  status: object({ phase: 'text' }),
-});
-
-/** Kinds with a pod template (6.1): the path of the template, and the type of the object. */
-export const WORKLOADS: Readonly<Record<string, { readonly path: readonly string[]; readonly type: Type }>> = {
-  'v1 PodTemplate': { path: ['template'], type: object({ ...head, template }) },
-  ...Object.fromEntries(
-    [
-      'v1 ReplicationController',
-      'apps/v1 ReplicaSet',
-      'apps/v1 Deployment',
-      'apps/v1 StatefulSet',
-      'apps/v1 DaemonSet',
-      'batch/v1 Job',
-    ].map((kind) => [
-      kind,
-      { path: ['spec', 'template'], type: object({ ...head, spec: object({ replicas: 'int32', template }) }) },
-    ]),
-  ),
-  'batch/v1 CronJob': {
-    path: ['spec', 'jobTemplate', 'spec', 'template'],
-    type: object({
-      ...head,
-      spec: object({ schedule: 'text', jobTemplate: object({ metadata, spec: object({ template }) }) }),
-    }),
-  },
+/** Kinds with a pod template (6.1), and the path of the template. */
+export const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
+  'v1 PodTemplate': ['template'],
+  'v1 ReplicationController': ['spec', 'template'],
+  'apps/v1 ReplicaSet': ['spec', 'template'],
+  'apps/v1 Deployment': ['spec', 'template'],
+  'apps/v1 StatefulSet': ['spec', 'template'],
+  'apps/v1 DaemonSet': ['spec', 'template'],
+  'batch/v1 Job': ['spec', 'template'],
+  'batch/v1 CronJob': ['spec', 'jobTemplate', 'spec', 'template'],
 };
+
+/** The types of fields that decisions do not read, by name. A name has one type in all objects. */
+const OTHER_FIELDS: ReadonlyMap<string, Type> = new Map(
+  Object.entries({
+    text: `name generateName namespace uid resourceVersion apiVersion kind imagePullPolicy workingDir restartPolicy value key path
+      scheme protocol hostIP fieldPath mountPath terminationMessagePath terminationMessagePolicy gmsaCredentialSpecName
+      runAsUserName localhostProfile level medium secretName claimName audience fsType dnsPolicy nodeName serviceAccountName
+      serviceAccount hostname schedulerName operator effect priorityClassName fsGroupChangePolicy seLinuxChangePolicy
+      supplementalGroupsPolicy targetContainerName phase schedule`,
+    boolean: `tty stdin readOnly optional controller automountServiceAccountToken shareProcessNamespace enableServiceLinks
+      readOnlyRootFilesystem`,
+    int32: 'mode containerPort periodSeconds timeoutSeconds priority replicas',
+    int64: `generation runAsGroup fsGroup expirationSeconds terminationGracePeriodSeconds activeDeadlineSeconds
+      tolerationSeconds`,
+    object: 'metadata spec status template jobTemplate resources exec fieldRef',
+    map: 'labels annotations nodeSelector limits requests',
+    texts: 'finalizers command args',
+    objects: 'ownerReferences env items volumeMounts tolerations schedulingGates sources',
+    time: 'creationTimestamp deletionTimestamp',
+    quantity: 'sizeLimit cpu memory',
+    port: 'port',
+  }).flatMap(([type, names]) => names.split(/\s+/).map((name) => [name, NAMED_TYPES[type] ?? (type as Type)] as const)),
+);
 
 /** True if no API server sends the objects of the request: a field has a wrong type, or a list contains null. */
 export function isUndecodable(request: unknown): boolean {
   return ['object', 'oldObject'].some((key) => {
     const object = at(request, key);
+    if (object === undefined) return false;
     const kind = `${textAt(object, 'apiVersion')} ${textAt(object, 'kind')}`;
-    const type = kind === 'v1 Pod' ? POD : kind === 'v1 Namespace' ? NAMESPACE : WORKLOADS[kind]?.type;
-    return type === undefined ? object !== undefined : !fits(object, type) || hasNullItem(object);
+    if (hasNullItem(object) || hasWrongField(object)) return true;
+    if (kind === 'v1 Namespace') return false;
+    const path = kind === 'v1 Pod' ? [] : TEMPLATES[kind];
+    return (
+      path === undefined || ![JUDGED_BY_STANDARDS, JUDGED_BY_SCCS].every((type) => fits(at(object, ...path), type))
+    );
+  });
+}
+
+function hasWrongField(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(hasWrongField);
+  if (!isObject(value)) return false;
+  return Object.entries(value).some(([name, member]) => {
+    const type = OTHER_FIELDS.get(name);
+    return (type !== undefined && !fits(member, type)) || hasWrongField(member);
   });
 }

@@ -1,14 +1,14 @@
 /** Pod Security Admission: the decision, and the violations of the audit and warn policies. */
 import { at, isObject, listAt, mapAt, textAt, type JsonObject } from './json.ts';
-import { fits, JUDGED_BY_STANDARDS, JUDGED_OF_NAMESPACE, NAMESPACE, POD, WORKLOADS } from './object-schema.ts';
+import { fits, JUDGED_BY_STANDARDS, JUDGED_OF_NAMESPACE, TEMPLATES, type Type } from './object-schema.ts';
 import { findReasons } from './pod-security-standards.ts';
 
-export interface Policy {
+interface Policy {
   readonly level: string;
   readonly version: string;
 }
 
-export interface Policies {
+interface Policies {
   readonly enforce: Policy;
   readonly audit: Policy;
   readonly warn: Policy;
@@ -16,31 +16,13 @@ export interface Policies {
   readonly errors: readonly string[];
 }
 
-/** A PodSecurityConfiguration. Absent fields have the defaults of upstream. */
-export interface Configuration {
-  readonly defaults?: Readonly<Record<string, string>>;
-  readonly exemptions?: {
-    readonly usernames?: readonly string[];
-    readonly namespaces?: readonly string[];
-    readonly runtimeClasses?: readonly string[];
-  };
-}
-
-export interface PodSecuritySurroundings {
-  readonly configuration: Configuration;
-  readonly emulationVersion?: string;
-  /** The fields whose types are checked: all, or those that Pod Security reads. */
-  readonly types: 'all' | 'judged';
-  /** The labels of the stored namespace; undefined if it does not exist. */
-  namespaceLabels(name: string): ReadonlyMap<string, string> | undefined;
-}
+/** The labels of a stored namespace; undefined if it does not exist. */
+type NamespaceLabels = (name: string) => ReadonlyMap<string, string> | undefined;
 
 export interface PodSecurityVerdict {
   readonly allowed: boolean;
   /** The status code of a denial. */
   readonly code?: number;
-  /** The exempt dimension, if the request is exempt. */
-  readonly exempt?: string;
   /** The violations of each mode; absent if the mode is not evaluated. */
   readonly enforce?: readonly string[];
   readonly audit?: readonly string[];
@@ -49,51 +31,40 @@ export interface PodSecurityVerdict {
 
 const ALLOWED: PodSecurityVerdict = { allowed: true };
 
-/** 6.1 */
-export function evaluatePodSecurity(request: JsonObject, surroundings: PodSecuritySurroundings): PodSecurityVerdict {
+/** 6.1, with the default configuration. */
+export function evaluatePodSecurity(request: JsonObject, namespaceLabels: NamespaceLabels): PodSecurityVerdict {
   const group = textAt(request, 'resource', 'group');
   const resource = textAt(request, 'resource', 'resource');
   // 6.1: the subresource is that of the original request.
   const subresource = textAt(request, 'requestSubResource') || textAt(request, 'subResource');
   if (group === '' && resource === 'namespaces') {
-    return subresource === '' ? judgeNamespace(request, surroundings) : ALLOWED;
+    return subresource === '' ? judgeNamespace(request) : ALLOWED;
   }
-  if (group === '' && resource === 'pods') return judgePod(request, subresource, surroundings);
-  return subresource === '' ? judgeWorkload(request, surroundings) : ALLOWED;
+  if (group === '' && resource === 'pods') return judgePod(request, subresource, namespaceLabels);
+  return subresource === '' ? judgeWorkload(request, namespaceLabels) : ALLOWED;
 }
 
 /** 6.2 */
-function judgePod(
-  request: JsonObject,
-  subresource: string,
-  { configuration, namespaceLabels, emulationVersion, types }: PodSecuritySurroundings,
-): PodSecurityVerdict {
+function judgePod(request: JsonObject, subresource: string, namespaceLabels: NamespaceLabels): PodSecurityVerdict {
   // 1
   const ignored = ['exec', 'attach', 'binding', 'eviction', 'log', 'portforward', 'proxy', 'status'];
   if (ignored.includes(subresource)) return ALLOWED;
-  // 2, 3
-  const exempt = exemptionOf(request, configuration);
-  if (exempt !== undefined) return { allowed: true, exempt };
   // 4
   const labels = namespaceLabels(textAt(request, 'namespace'));
   if (labels === undefined) return { allowed: false, code: 500 };
-  const policies = resolvePolicies(labels, configuration);
+  const policies = resolvePolicies(labels);
   // 5
   const levels = [policies.enforce.level, policies.audit.level, policies.warn.level];
   if (policies.errors.length === 0 && levels.every((level) => level === 'privileged')) return ALLOWED;
   // 6, 7
-  if (!decodesAsPod(request, 'object', types)) return { allowed: false, code: 400 };
+  if (!decodesAs(JUDGED_BY_STANDARDS, 'v1 Pod', request, 'object')) return { allowed: false, code: 400 };
   const isUpdate = request['operation'] === 'UPDATE';
-  if (isUpdate && !decodesAsPod(request, 'oldObject', types)) return { allowed: false, code: 400 };
+  if (isUpdate && !decodesAs(JUDGED_BY_STANDARDS, 'v1 Pod', request, 'oldObject')) return { allowed: false, code: 400 };
   // 8
   const pod = request['object'];
   if (isUpdate && !isSignificant(pod, request['oldObject'])) return ALLOWED;
-  // 9
-  const runtimeClass = textAt(pod, 'spec', 'runtimeClassName');
-  if (isExempt(runtimeClass, configuration.exemptions?.runtimeClasses))
-    return { allowed: true, exempt: 'runtimeClass' };
   // 10, 6.3
-  const against = ({ level, version }: Policy): readonly string[] => findReasons(pod, level, version, emulationVersion);
+  const against = ({ level, version }: Policy): readonly string[] => findReasons(pod, level, version);
   const enforce = against(policies.enforce);
   const audit = against(policies.audit);
   return enforce.length > 0
@@ -102,62 +73,39 @@ function judgePod(
 }
 
 /** 6.3, workloads */
-function judgeWorkload(
-  request: JsonObject,
-  { configuration, namespaceLabels, emulationVersion, types }: PodSecuritySurroundings,
-): PodSecurityVerdict {
-  // 2, 3
-  const exempt = exemptionOf(request, configuration);
-  if (exempt !== undefined) return { allowed: true, exempt };
+function judgeWorkload(request: JsonObject, namespaceLabels: NamespaceLabels): PodSecurityVerdict {
   // 4
   const labels = namespaceLabels(textAt(request, 'namespace'));
   if (labels === undefined) return ALLOWED;
-  const policies = resolvePolicies(labels, configuration);
+  const policies = resolvePolicies(labels);
   // 5
   const isAdvised = policies.warn.level !== 'privileged' || policies.audit.level !== 'privileged';
   if (policies.errors.length === 0 && !isAdvised) return ALLOWED;
   // 6, 7
-  const workload = WORKLOADS[kindOf(request, 'object')];
-  if (workload === undefined || !isObject(request['object'])) return ALLOWED;
-  if (types === 'all' && !fits(request['object'], workload.type)) return ALLOWED;
+  const path = TEMPLATES[kindOf(request, 'object')];
+  if (path === undefined || !isObject(request['object'])) return ALLOWED;
   // 8
   const isController = kindOf(request, 'object') === 'v1 ReplicationController';
-  const template = at(request['object'], ...workload.path);
+  const template = at(request['object'], ...path);
   if (isController && template === undefined) return ALLOWED;
-  // 9
-  const runtimeClass = textAt(template, 'spec', 'runtimeClassName');
-  if (isExempt(runtimeClass, configuration.exemptions?.runtimeClasses))
-    return { allowed: true, exempt: 'runtimeClass' };
   // 10
-  const against = ({ level, version }: Policy): readonly string[] =>
-    findReasons(template, level, version, emulationVersion);
+  const against = ({ level, version }: Policy): readonly string[] => findReasons(template, level, version);
   if (!fits(template, JUDGED_BY_STANDARDS)) return ALLOWED;
   return { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
 }
 
 /** 7.1, 7.2. No other step denies. */
-function judgeNamespace(request: JsonObject, { configuration, types }: PodSecuritySurroundings): PodSecurityVerdict {
+function judgeNamespace(request: JsonObject): PodSecurityVerdict {
   const operation = request['operation'];
   if (operation !== 'CREATE' && operation !== 'UPDATE') return ALLOWED;
-  if (!decodesAsNamespace(request, 'object', types)) return { allowed: false, code: 400 };
+  if (!decodesAs(JUDGED_OF_NAMESPACE, 'v1 Namespace', request, 'object')) return { allowed: false, code: 400 };
   const errorsOf = (key: string): readonly string[] =>
-    resolvePolicies(mapAt(request, key, 'metadata', 'labels'), configuration).errors;
+    resolvePolicies(mapAt(request, key, 'metadata', 'labels')).errors;
   const errors = errorsOf('object');
   if (operation === 'CREATE') return errors.length > 0 ? { allowed: false, code: 422 } : ALLOWED;
-  if (!decodesAsNamespace(request, 'oldObject', types)) return { allowed: false, code: 400 };
+  if (!decodesAs(JUDGED_OF_NAMESPACE, 'v1 Namespace', request, 'oldObject')) return { allowed: false, code: 400 };
   const isAsBefore = JSON.stringify(errorsOf('oldObject')) === JSON.stringify(errors);
   return errors.length > 0 && !isAsBefore ? { allowed: false, code: 422 } : ALLOWED;
-}
-
-/** 6.2, steps 2 and 3 */
-function exemptionOf(request: JsonObject, { exemptions }: Configuration): string | undefined {
-  if (isExempt(textAt(request, 'namespace'), exemptions?.namespaces)) return 'namespace';
-  if (isExempt(textAt(request, 'userInfo', 'username'), exemptions?.usernames)) return 'user';
-  return undefined;
-}
-
-function isExempt(name: string, exempt: readonly string[] = []): boolean {
-  return name !== '' && exempt.includes(name);
 }
 
 /** 6.4 */
@@ -182,20 +130,12 @@ function kindOf(request: JsonObject, key: string): string {
   return `${apiVersion} ${textAt(request, key, 'kind') || textAt(request, 'kind', 'kind')}`;
 }
 
-type Types = PodSecuritySurroundings['types'];
-
-function decodesAsPod(request: JsonObject, key: string, types: Types): boolean {
-  const type = types === 'all' ? POD : JUDGED_BY_STANDARDS;
-  return kindOf(request, key) === 'v1 Pod' && isObject(request[key]) && fits(request[key], type);
-}
-
-function decodesAsNamespace(request: JsonObject, key: string, types: Types): boolean {
-  const type = types === 'all' ? NAMESPACE : JUDGED_OF_NAMESPACE;
-  return kindOf(request, key) === 'v1 Namespace' && isObject(request[key]) && fits(request[key], type);
+function decodesAs(type: Type, kind: string, request: JsonObject, key: string): boolean {
+  return kindOf(request, key) === kind && isObject(request[key]) && fits(request[key], type);
 }
 
 /** 5 */
-export function resolvePolicies(labels: ReadonlyMap<string, string>, { defaults = {} }: Configuration): Policies {
+function resolvePolicies(labels: ReadonlyMap<string, string>): Policies {
   const errors: string[] = [];
   const policyOf = (mode: string, levelOnError: string): Policy => {
     const level = labels.get(`pod-security.kubernetes.io/${mode}`);
@@ -203,9 +143,8 @@ export function resolvePolicies(labels: ReadonlyMap<string, string>, { defaults 
     if (level !== undefined && !isLevel(level)) errors.push(`${mode}=${level}`);
     if (version !== undefined && !isVersion(version)) errors.push(`${mode}-version=${version}`);
     return {
-      level: level === undefined ? defaults[mode] || 'privileged' : isLevel(level) ? level : levelOnError,
-      version:
-        version === undefined ? defaults[`${mode}-version`] || 'latest' : isVersion(version) ? version : 'latest',
+      level: level === undefined ? 'privileged' : isLevel(level) ? level : levelOnError,
+      version: version === undefined ? 'latest' : isVersion(version) ? version : 'latest',
     };
   };
   const enforce = policyOf('enforce', 'restricted');

@@ -5,11 +5,10 @@ import { at, listAt, mapAt, textAt, textsAt } from './json.ts';
 const NEWEST = 37;
 
 /** The reasons why a pod does not satisfy a level at a version (`latest` or `v1.N`), in their order. */
-export function findReasons(pod: unknown, level: string, version: string, emulated?: string): readonly string[] {
+export function findReasons(pod: unknown, level: string, version: string): readonly string[] {
   // 4.1
   if (level === 'privileged') return [];
-  const newest = Math.min(NEWEST, emulated === undefined ? NEWEST : minorOf(emulated));
-  const minor = version === 'latest' ? newest : Math.min(minorOf(version), newest);
+  const minor = version === 'latest' ? NEWEST : Math.min(Number(version.slice('v1.'.length)), NEWEST);
   const row = WHAT_RUNS.findLast(({ since }) => since <= minor);
   const numbers = (level === 'baseline' ? row?.baseline : row?.restricted) ?? [];
   const reasons: string[] = [];
@@ -18,10 +17,6 @@ export function findReasons(pod: unknown, level: string, version: string, emulat
     if (reason !== undefined) reasons.push(reason);
   }
   return reasons;
-}
-
-function minorOf(version: string): number {
-  return Number(version.slice('v1.'.length));
 }
 
 /** 2.1, row by row. */

@@ -3,44 +3,15 @@ import { at, isObject, mapAt, textAt, type JsonObject } from './json.ts';
 import { fits, JUDGED_BY_SCCS } from './object-schema.ts';
 import { annotate, fill } from './scc-fill.ts';
 import { sortSccs, serviceAccountOf, subjectTypeFor, type Authorizer, type Subject } from './scc-order.ts';
-import { hasRanges, createProvider, type Provider } from './scc-ranges.ts';
+import { hasRanges, createProvider } from './scc-ranges.ts';
 import { findProblems } from './scc-validate.ts';
 import { areEqual, without } from './semantic-equality.ts';
-
-/** The behaviors in which Portcullis may deviate from OpenShift. */
-export interface SccSettings {
-  readonly identity: 'accurate' | 'openshift';
-  readonly broken: 'skip' | 'refuse';
-  readonly required: readonly string[];
-  readonly unprocessed: 'pass' | 'judge';
-}
-
-export const OPENSHIFT: SccSettings = {
-  identity: 'openshift',
-  broken: 'refuse',
-  required: [
-    'anyuid',
-    'hostaccess',
-    'hostmount-anyuid',
-    'hostnetwork',
-    'hostnetwork-v2',
-    'nonroot',
-    'nonroot-v2',
-    'privileged',
-    'restricted',
-    'restricted-v2',
-  ],
-  unprocessed: 'judge',
-};
-
-export const PORTCULLIS: SccSettings = { identity: 'accurate', broken: 'skip', required: [], unprocessed: 'pass' };
 
 export interface SccSurroundings {
   readonly sccs: readonly JsonObject[];
   /** Undefined if the namespace does not exist. */
   readonly namespace: JsonObject | undefined;
   readonly authorizer: Authorizer;
-  readonly settings: SccSettings;
 }
 
 export interface SccVerdict {
@@ -101,8 +72,8 @@ function checkScope(request: JsonObject): SccVerdict | undefined {
 }
 
 /** A deviation: an update that does not change the spec of a pod without a recorded SCC. */
-function isUnprocessedUpdate({ operation, object, oldObject }: JsonObject, { settings }: SccSurroundings): boolean {
-  if (settings.unprocessed !== 'pass' || operation !== 'UPDATE') return false;
+function isUnprocessedUpdate({ operation, object, oldObject }: JsonObject): boolean {
+  if (operation !== 'UPDATE') return false;
   const isRecorded = [object, oldObject].some((pod) => mapAt(pod, 'metadata', 'annotations').has(RECORDED_SCC));
   return !isRecorded && isSpecUnchanged(object, oldObject);
 }
@@ -113,12 +84,12 @@ function isPod(request: JsonObject): boolean {
 }
 
 /** 2.3, rule 5 */
-export function isSpecUnchanged(pod: unknown, old: unknown): boolean {
+function isSpecUnchanged(pod: unknown, old: unknown): boolean {
   return areEqual(without(at(pod, 'spec'), 'schedulingGates'), without(at(old, 'spec'), 'schedulingGates'));
 }
 
 /** 2.3, rule 5 */
-export function isMetadataIgnorable(pod: unknown, old: unknown): boolean {
+function isMetadataIgnorable(pod: unknown, old: unknown): boolean {
   const rest = (object: unknown): JsonObject => {
     const metadata = without(
       at(object, 'metadata'),
@@ -139,7 +110,7 @@ export function firstPass(request: JsonObject, surroundings: SccSurroundings): S
   // 1
   const required = annotation(pod, REQUIRED_SCC);
   if (isUpdate && required !== annotation(request['oldObject'], REQUIRED_SCC)) return deny('required-scc changed');
-  if (isUnprocessedUpdate(request, surroundings)) return skip('no recorded SCC');
+  if (isUnprocessedUpdate(request)) return skip('no recorded SCC');
   // 2
   const isEphemeral = textAt(request, 'subResource') === 'ephemeralcontainers';
   const mutation = !isUpdate ? 'everything' : isEphemeral ? 'ephemeral containers' : 'nothing';
@@ -158,7 +129,7 @@ export function secondPass(request: JsonObject, surroundings: SccSurroundings): 
   // 1
   const outOfScope = checkScope(request);
   if (outOfScope) return outOfScope;
-  if (isUnprocessedUpdate(request, surroundings)) return skip('no recorded SCC');
+  if (isUnprocessedUpdate(request)) return skip('no recorded SCC');
   // 2
   const required = annotation(request['object'], REQUIRED_SCC);
   const recorded = annotation(request['object'], RECORDED_SCC);
@@ -192,27 +163,20 @@ interface Pass {
 
 /** 2.6 */
 function evaluate(request: JsonObject, surroundings: SccSurroundings, pass: Pass): SccVerdict {
-  const { sccs, namespace, settings } = surroundings;
+  const { sccs, namespace } = surroundings;
   const pod = request['object'] as JsonObject;
-  const names = sccs.map((scc) => textAt(scc, 'metadata', 'name'));
   // 2.8
-  const missing = settings.required.filter((name) => !names.includes(name));
-  if (missing.length > 0) return deny(`missing SCCs ${missing.join(', ')}`);
   if (namespace === undefined || !hasRanges(namespace)) return deny('the namespace has no ranges');
 
   const candidates = listCandidates(sccs, pass);
   if (candidates.length === 0) return deny('no SCC');
-  const providers: Provider[] = [];
-  for (const scc of candidates) {
-    const provider = createProvider(scc, namespace);
-    if (provider !== undefined) providers.push(provider);
-    else if (settings.broken === 'refuse') return deny(`broken SCC ${textAt(scc, 'metadata', 'name')}`);
-  }
+  // A deviation: SCCs that cannot be bound to the namespace are skipped.
+  const providers = candidates.flatMap((scc) => createProvider(scc, namespace) ?? []);
 
   const namespaceName = textAt(request, 'namespace');
   const access = {
     user: userOf(request),
-    serviceAccount: serviceAccountOf(pod, namespaceName, settings.identity),
+    serviceAccount: serviceAccountOf(pod, namespaceName),
     namespace: namespaceName,
     authorizer: surroundings.authorizer,
   };

@@ -1,13 +1,13 @@
 /** Defaults (1.4) and validation (1.5) of SCC objects. */
 import { at, isObject, listAt, textAt, textsAt, type JsonObject } from './json.ts';
-import { fits, type Type } from './object-schema.ts';
-import { VOLUME_NAMES } from './scc-validate.ts';
+import { fits, VOLUME_SOURCES, type Type } from './object-schema.ts';
+import { volumeType } from './scc-validate.ts';
 
 const texts: Type = { list: 'text' };
 const ranges: Type = { fields: { type: 'text', ranges: { list: { fields: { min: 'int64', max: 'int64' } } } } };
 
 /** 1.2 */
-export const SCC: Type = {
+const SCC: Type = {
   fields: {
     metadata: { fields: { name: 'text', labels: { map: 'text' }, annotations: { map: 'text' } } },
     priority: 'int32',
@@ -60,7 +60,7 @@ export function computeDefaults(scc: JsonObject): JsonObject {
   } else {
     const hadAll = volumes.delete('*');
     volumes.delete('hostPath');
-    if (hadAll) for (const name of VOLUME_NAMES) if (name !== 'hostPath') volumes.add(name);
+    if (hadAll) for (const name of VOLUME_SOURCES.map(volumeType)) if (name !== 'hostPath') volumes.add(name);
   }
   const object = (field: string): JsonObject => {
     const strategy = at(scc, field);

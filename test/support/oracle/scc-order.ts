@@ -17,7 +17,7 @@ function priorityOf(scc: JsonObject): number {
 }
 
 /** 2.7 */
-export function computePoints(scc: JsonObject): number {
+function computePoints(scc: JsonObject): number {
   let points = 0;
   if (at(scc, 'allowPrivilegedContainer') === true) points += 1_600_000;
   if (at(scc, 'allowHostPorts') === true) points += 800_000;
@@ -61,16 +61,11 @@ export interface Access {
   readonly authorizer: Authorizer;
 }
 
-/** 2.6.1. With `accurate`, the service account is a member of system:authenticated. */
-export function serviceAccountOf(
-  pod: unknown,
-  namespace: string,
-  identity: 'accurate' | 'openshift',
-): Subject | undefined {
+/** 2.6.1. A deviation: the service account is a member of system:authenticated. */
+export function serviceAccountOf(pod: unknown, namespace: string): Subject | undefined {
   const name = textAt(pod, 'spec', 'serviceAccountName');
   if (name === '') return undefined;
-  const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
-  if (identity === 'accurate') groups.push('system:authenticated');
+  const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'];
   return { username: `system:serviceaccount:${namespace}:${name}`, groups };
 }
 

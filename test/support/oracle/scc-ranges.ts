@@ -22,7 +22,7 @@ const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
 const MCS = 'openshift.io/sa.scc.mcs';
 
 /** 5.1. Returns undefined for an invalid block. */
-export function parseBlock(text: string): Range | undefined {
+function parseBlock(text: string): Range | undefined {
   const pattern = text.includes('/') ? /^[ \t]*(\d+)\/[ \t]*(\d+)/ : /^[ \t]*(\d+)-[ \t]*(\d+)/;
   const found = pattern.exec(text);
   if (!found) return undefined;

@@ -1,6 +1,6 @@
 /** The fields of a pod that an SCC does not allow (3). */
 import { at, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
-import { fits, VOLUME } from './object-schema.ts';
+import { fits, PROJECTED, VOLUME_SOURCES } from './object-schema.ts';
 import { annotationOf, CONTAINER_LISTS } from './scc-fill.ts';
 import type { Provider, Range } from './scc-ranges.ts';
 
@@ -175,42 +175,10 @@ function hostProblems(pod: JsonObject, scc: JsonObject): string[] {
   return problems;
 }
 
-/** 1.3: the volume sources in their order of precedence, with their names in SCCs. */
-const VOLUME_TYPES: readonly (readonly [source: string, name: string])[] = [
-  ['hostPath', 'hostPath'],
-  ['emptyDir', 'emptyDir'],
-  ['gcePersistentDisk', 'gcePersistentDisk'],
-  ['awsElasticBlockStore', 'awsElasticBlockStore'],
-  ['gitRepo', 'gitRepo'],
-  ['secret', 'secret'],
-  ['nfs', 'nfs'],
-  ['iscsi', 'iscsi'],
-  ['glusterfs', 'glusterfs'],
-  ['persistentVolumeClaim', 'persistentVolumeClaim'],
-  ['rbd', 'rbd'],
-  ['flexVolume', 'flexVolume'],
-  ['cinder', 'cinder'],
-  ['cephfs', 'cephFS'],
-  ['flocker', 'flocker'],
-  ['downwardAPI', 'downwardAPI'],
-  ['fc', 'fc'],
-  ['azureFile', 'azureFile'],
-  ['configMap', 'configMap'],
-  ['vsphereVolume', 'vsphere'],
-  ['quobyte', 'quobyte'],
-  ['azureDisk', 'azureDisk'],
-  ['photonPersistentDisk', 'photonPersistentDisk'],
-  ['projected', 'projected'],
-  ['portworxVolume', 'portworxVolume'],
-  ['scaleIO', 'scaleIO'],
-  ['storageos', 'storageOS'],
-  ['csi', 'csi'],
-  ['ephemeral', 'ephemeral'],
-  ['image', 'image'],
-];
-
-/** 1.3: the volume types of SCCs. */
-export const VOLUME_NAMES: readonly string[] = VOLUME_TYPES.map(([, name]) => name);
+/** 1.3: the type in SCCs of a volume source. */
+export function volumeType(source: string): string {
+  return { cephfs: 'cephFS', vsphereVolume: 'vsphere', storageos: 'storageOS' }[source] ?? source;
+}
 
 /** 3.10 */
 function volumeProblems(pod: JsonObject, scc: JsonObject): string[] {
@@ -218,7 +186,8 @@ function volumeProblems(pod: JsonObject, scc: JsonObject): string[] {
   const drivers = listAt(scc, 'allowedFlexVolumes').map((flex) => textAt(flex, 'driver'));
   const problems: string[] = [];
   for (const [index, volume] of listAt(pod, 'spec', 'volumes').entries()) {
-    const type = VOLUME_TYPES.find(([source]) => at(volume, source) !== undefined)?.[1];
+    const source = VOLUME_SOURCES.find((name) => at(volume, name) !== undefined);
+    const type = source === undefined ? undefined : volumeType(source);
     const isServiceAccount = type === 'projected' && allowed.includes('secret') && isServiceAccountVolume(volume);
     const isListed = type !== undefined && allowed.includes(type);
     if (!allowed.includes('*') && !isListed && !isServiceAccount) problems.push(`volumes[${index}] ${type}`);
@@ -231,7 +200,7 @@ function volumeProblems(pod: JsonObject, scc: JsonObject): string[] {
 
 /** 3.10: the volume that the API server adds for service account tokens. */
 function isServiceAccountVolume(volume: unknown): boolean {
-  if (!fits(volume, VOLUME)) return false;
+  if (!fits(at(volume, 'projected'), PROJECTED)) return false;
   return listAt(volume, 'projected', 'sources').every((source) => {
     if (!isObject(source)) return false;
     const kinds = ['serviceAccountToken', 'configMap', 'downwardAPI', 'secret', 'clusterTrustBundle', 'podCertificate'];
