@@ -14,7 +14,8 @@ export type JsonPatchOp =
  * @see https://www.rfc-editor.org/rfc/rfc6901
  */
 export function escapeKey(key: string): string {
-  return key.replaceAll('~', '~0').replaceAll('/', '~1');
+  // Most keys contain neither.
+  return key.includes('~') || key.includes('/') ? key.replaceAll('~', '~0').replaceAll('/', '~1') : key;
 }
 
 /**

@@ -167,22 +167,16 @@ export function hasTooManyKeys({ metadata }: JsonObject): boolean {
  * object has more members than any object of the API. Pod Security Admission evaluates such pods.
  */
 export function findCompletionError({ json, nullElement, annotations, containers }: PodFields): FieldError | undefined {
-  const metadata = isObject(json['metadata']) ? json['metadata'] : {};
-  const spec = isObject(json['spec']) ? json['spec'] : {};
-  const objects: (readonly [path: string, value: unknown])[] = [
-    ['pod', json],
-    ['metadata', metadata],
-    ['spec', spec],
-    ['spec.securityContext', spec['securityContext']],
-    ...containers.flatMap((container): (readonly [path: string, value: unknown])[] => [
-      [`spec.${container.location}`, container.json],
-      [fieldPath(container, 'securityContext'), container.json['securityContext']],
-    ]),
-  ];
+  const { metadata, spec } = json;
+  const { securityContext } = isObject(spec) ? spec : {};
   return (
-    findTooManyKeys(metadata) ??
+    (isObject(metadata) ? findTooManyKeys(metadata) : undefined) ??
     findTooLong(annotations) ??
-    findTooManyFields(objects) ??
+    findTooManyFields(json, 'pod') ??
+    findTooManyFields(metadata, 'metadata') ??
+    findTooManyFields(spec, 'spec') ??
+    findTooManyFields(securityContext, 'spec.securityContext') ??
+    findTooManyContainerFields(containers) ??
     (nullElement === undefined
       ? undefined
       : { type: 'FieldValueInvalid', path: nullElement, value: null, detail: 'must be an object' })
@@ -200,14 +194,21 @@ function findTooManyKeys(metadata: JsonObject): FieldError | undefined {
 
 function findTooLong(annotations: PodFields['annotations']): FieldError | undefined {
   let length = 0;
-  for (const [name, value] of Object.entries(annotations)) length += name.length + value.length;
+  for (const name in annotations) length += name.length + (annotations[name] ?? '').length;
   return length > MAX_ANNOTATIONS_BYTES ? tooLong('metadata.annotations', MAX_ANNOTATIONS_BYTES) : undefined;
 }
 
-function findTooManyFields(objects: readonly (readonly [path: string, value: unknown])[]): FieldError | undefined {
-  for (const [path, value] of objects) {
-    const count = isObject(value) ? Object.keys(value).length : 0;
-    if (count > MAX_FIELDS) return tooMany(path, count, MAX_FIELDS);
+function findTooManyFields(value: unknown, path: string): FieldError | undefined {
+  const count = isObject(value) ? Object.keys(value).length : 0;
+  return count > MAX_FIELDS ? tooMany(path, count, MAX_FIELDS) : undefined;
+}
+
+function findTooManyContainerFields(containers: readonly ContainerFields[]): FieldError | undefined {
+  for (const { json, location } of containers) {
+    const error =
+      findTooManyFields(json, `spec.${location}`) ??
+      findTooManyFields(json['securityContext'], `spec.${location}.securityContext`);
+    if (error) return error;
   }
   return undefined;
 }

@@ -48,7 +48,7 @@ export function completePod(scc: PreparedScc, { namespace, pod }: PodInNamespace
   for (const container of pod.containers) {
     if (errors.length >= maxErrors) break;
     const values = ownContainerValues(container);
-    completeContainer({ ...context, container, values }, errors);
+    completeContainer({ scc: scc.fields, bound: bound.value, pod, podValues, maxErrors, container, values }, errors);
     containerValues.push(values);
   }
   return { pod, podValues, containerValues, errors };
@@ -162,7 +162,12 @@ function writeContext<Values extends PodValues | ContainerValues>(
 function toJson(value: unknown): unknown {
   if (Array.isArray(value)) return [...(value as unknown[])];
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== '' && !isEmptyList(member)));
+  const json: Record<string, unknown> = {};
+  for (const key in value) {
+    const member = value[key];
+    if (member !== '' && !isEmptyList(member)) json[key] = member;
+  }
+  return json;
 }
 
 function isEmptyList(value: unknown): boolean {

@@ -165,7 +165,8 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
       decodeScc({ seLinuxContext: { type: input.type, seLinuxOptions } }).fields.seLinuxContext;
     const options = optionsWith(input.policySELinuxOptions);
     const found = optionsWith(input.podSELinuxOptions).seLinuxOptions;
-    const errors = SE_LINUX_CONTEXT.get(options.type)?.validate(options, found, input.path) ?? [];
+    const errors: FieldError[] = [];
+    SE_LINUX_CONTEXT.get(options.type)?.validate(options, found, { path: input.path, errors });
     assert.deepEqual(errors.map(formatFieldError), expect.errors);
   }),
   'seccomp.construct': area(

@@ -10,18 +10,24 @@ const NAMESPACES = {
   hostIPC: ['allowHostIPC', 'Host IPC'],
 } as const;
 
-function validateShared({ scc, pod }: PodContext, field: keyof typeof NAMESPACES, path: string): FieldError[] {
+interface Shared {
+  readonly field: keyof typeof NAMESPACES;
+  /** The path of the pod spec or of a container. */
+  readonly path: string;
+  readonly errors: FieldError[];
+}
+
+function validateShared({ scc, pod }: PodContext, { field, path, errors }: Shared): void {
   const [allowField, name] = NAMESPACES[field];
-  return pod[field] && !scc[allowField]
-    ? [invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`)]
-    : [];
+  if (!pod[field] || scc[allowField]) return;
+  errors.push(invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`));
 }
 
 /** A shared namespace is an error of the pod and of each container. */
 export const hostNamespacesOfPod: PodStrategy = {
   validate(context, errors) {
     for (const field of ['hostNetwork', 'hostPID', 'hostIPC'] as const) {
-      errors.push(...validateShared(context, field, '.spec'));
+      validateShared(context, { field, path: '.spec', errors });
     }
   },
 };
@@ -31,12 +37,13 @@ export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
   validate(context, errors) {
     const { scc, pod, container, maxErrors } = context;
     const path = `.${container.location}`;
-    errors.push(...validateShared(context, 'hostNetwork', path));
+    validateShared(context, { field: 'hostNetwork', path, errors });
     for (const { container: owner, port } of scc.allowHostPorts ? [] : pod.hostPorts) {
       if (errors.length >= maxErrors) break;
       errors.push(invalidValue(`${path}.${owner.location}.hostPort`, port, 'Host ports are not allowed to be used'));
     }
-    errors.push(...validateShared(context, 'hostPID', path), ...validateShared(context, 'hostIPC', path));
+    validateShared(context, { field: 'hostPID', path, errors });
+    validateShared(context, { field: 'hostIPC', path, errors });
   },
 };
 

@@ -8,10 +8,14 @@ interface SeLinuxStrategy {
   /** Returns the message for missing options. */
   findDefect(options: SeLinuxContextFields): string | undefined;
   generate(options: SeLinuxContextFields): SeLinuxFields | undefined;
-  validate(options: SeLinuxContextFields, actual: SeLinuxFields | undefined, path: string): readonly FieldError[];
+  validate(options: SeLinuxContextFields, actual: SeLinuxFields | undefined, report: ErrorReport): void;
 }
 
-const NO_ERRORS: readonly FieldError[] = [];
+/** The path of the options, and the errors to add to. */
+interface ErrorReport {
+  readonly path: string;
+  readonly errors: FieldError[];
+}
 
 /** The strategies by `seLinuxContext.type`. */
 export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map<string, SeLinuxStrategy>([
@@ -21,13 +25,14 @@ export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map<st
       findDefect: ({ seLinuxOptions }) =>
         seLinuxOptions === undefined ? 'MustRunAs requires SELinuxOptions' : undefined,
       generate: ({ seLinuxOptions }) => seLinuxOptions,
-      validate({ seLinuxOptions: expected }, actual, path) {
-        if (expected === undefined || actual === expected) return NO_ERRORS;
-        return actual === undefined ? [requiredField(path, '')] : compareOptions(expected, actual, path);
+      validate({ seLinuxOptions: expected }, actual, report) {
+        if (expected === undefined || actual === expected) return;
+        if (actual === undefined) report.errors.push(requiredField(report.path, ''));
+        else compareOptions(expected, actual, report);
       },
     },
   ],
-  ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => NO_ERRORS }],
+  ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => undefined }],
 ]);
 
 export const seLinuxContextOfPod: PodStrategy = {
@@ -37,7 +42,7 @@ export const seLinuxContextOfPod: PodStrategy = {
   validate({ scc, bound, podValues }, errors) {
     const strategy = SE_LINUX_CONTEXT.get(scc.seLinuxContext.type);
     const path = '.spec.securityContext.seLinuxOptions';
-    errors.push(...(strategy?.validate(bound.seLinuxContext, podValues.seLinuxOptions, path) ?? NO_ERRORS));
+    strategy?.validate(bound.seLinuxContext, podValues.seLinuxOptions, { path, errors });
   },
 };
 
@@ -47,18 +52,16 @@ export const seLinuxContextOfContainer: ContainerStrategy = {
     const strategy = SE_LINUX_CONTEXT.get(scc.seLinuxContext.type);
     const actual = values.seLinuxOptions ?? podValues.seLinuxOptions;
     const path = `.${container.location}.seLinuxOptions`;
-    errors.push(...(strategy?.validate(bound.seLinuxContext, actual, path) ?? NO_ERRORS));
+    strategy?.validate(bound.seLinuxContext, actual, { path, errors });
   },
 };
 
-function compareOptions(expected: SeLinuxFields, actual: SeLinuxFields, path: string): readonly FieldError[] {
-  const errors: FieldError[] = [];
+function compareOptions(expected: SeLinuxFields, actual: SeLinuxFields, { path, errors }: ErrorReport): void {
   for (const member of ['level', 'role', 'type', 'user'] as const) {
     const isEqual =
       member === 'level' ? isSameLevel(expected.level, actual.level) : expected[member] === actual[member];
     if (!isEqual) errors.push(invalidValue(`${path}.${member}`, actual[member], `must be ${expected[member]}`));
   }
-  return errors;
 }
 
 /** The order of the categories does not matter. */
